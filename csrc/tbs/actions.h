@@ -1,0 +1,45 @@
+// Checks a batch of actions against the action space and writes it into the action column, in one pass.
+#pragma once
+#include "platform.h"
+
+namespace tbs {
+
+// Codes of element types that cross the C interface; torch_batchsim/simulator.py holds the same table.
+enum class ElementType : i32 { u8 = 0, i8 = 1, i16 = 2, i32 = 3, i64 = 4, boolean = 5, f32 = 6, f64 = 7 };
+
+// What is allowed in one element of an action, both ends included. Integers are exact in a double.
+struct ActionBounds {
+    f64 low;
+    f64 high;
+};
+
+template <class Source>
+TBS_FUNCTION bool action_is_legal(Source value, ActionBounds bounds) {
+    if constexpr (Source(0.5) == Source(0)) {
+        // Integers, whose bounds are integers too: one unsigned comparison, which vectorises well.
+        return u64(i64(value)) - u64(i64(bounds.low)) <= u64(i64(bounds.high)) - u64(i64(bounds.low));
+    } else {
+        return f64(value) >= bounds.low && f64(value) <= bounds.high;  // false for NaN
+    }
+}
+
+// Names the first type for which a source and a column type may meet: integers go to integers, floats to floats.
+template <class Source, class Column>
+constexpr bool action_types_fit = (Source(0.5) == Source(0)) == (Column(0.5) == Column(0));
+
+// Calls visitor.template visit<Source>() for the element type of the given code.
+template <class Visitor>
+auto with_element_type(ElementType type, Visitor &&visitor) {
+    switch (type) {
+        case ElementType::u8: return visitor.template visit<u8>();
+        case ElementType::i8: return visitor.template visit<i8>();
+        case ElementType::i16: return visitor.template visit<i16>();
+        case ElementType::i32: return visitor.template visit<i32>();
+        case ElementType::i64: return visitor.template visit<i64>();
+        case ElementType::boolean: return visitor.template visit<u8>();
+        case ElementType::f32: return visitor.template visit<f32>();
+        default: return visitor.template visit<f64>();
+    }
+}
+
+}  // namespace tbs

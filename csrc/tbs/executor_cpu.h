@@ -1,0 +1,206 @@
+// The CPU executor: threads take tiles of worlds through the whole step while a tile is hot in cache.
+#pragma once
+#include <algorithm>
+#include <cstring>
+
+#include "../runtime/pool.h"
+#include "actions.h"
+#include "engine.h"
+
+namespace tbs {
+
+// Worlds in one tile at most: the length of the lists of worlds that a tile keeps on its stack.
+constexpr i32 max_tile = 4096;
+
+// Nodes ----------------------------------------------------------------------------------------------------------
+
+// Runs a node for all rows of the worlds [first, last). The context is copied so that the compiler knows that
+// no store into a column changes a pointer or a parameter; rows are independent by the contract of systems.
+template <class Node, class Context>
+[[gnu::noinline]] void run_range(const Context &shared, i32 first, i32 last) {
+    const Context context = shared;
+    const i32 end = last * Node::rows_per_world;
+#pragma GCC ivdep
+    for (i32 row = first * Node::rows_per_world; row < end; ++row) Node::run(context, row);
+}
+
+// The same for a list of worlds.
+template <class Node, class Context>
+[[gnu::noinline]] void run_list(const Context &shared, const i32 *worlds, i32 count) {
+    const Context context = shared;
+#pragma GCC ivdep
+    for (i32 i = 0; i < count; ++i) {
+        for (i32 k = 0; k < Node::rows_per_world; ++k) Node::run(context, worlds[i] * Node::rows_per_world + k);
+    }
+}
+
+template <class Context, class... Node>
+void run_all(Nodes<Node...>, const Context &context, [[maybe_unused]] i32 first, [[maybe_unused]] i32 last) {
+    (run_range<Node>(context, first, last), ...);
+}
+
+template <class Context, class... Node>
+void run_all(Nodes<Node...>, const Context &context, [[maybe_unused]] const i32 *worlds, [[maybe_unused]] i32 count) {
+    (run_list<Node>(context, worlds, count), ...);
+}
+
+// Tiles ----------------------------------------------------------------------------------------------------------
+
+// Writes the indices of the worlds in [first, last) whose flag is set to `list`; returns how many. Flags are 0 to 3.
+inline i32 list_flagged(const u8 *flags, i32 first, i32 last, i32 *list) {
+    i32 count = 0;
+    i32 world = first;
+    for (; world + 8 <= last; world += 8) {
+        u64 eight;
+        std::memcpy(&eight, flags + world, 8);
+        for (eight = (eight | eight >> 1) & 0x0101010101010101u; eight != 0; eight &= eight - 1) {
+            list[count++] = world + __builtin_ctzll(eight) / 8;  // little-endian, as every host of CUDA is
+        }
+    }
+    for (; world < last; ++world) {
+        if (flags[world] != 0) list[count++] = world;
+    }
+    return count;
+}
+
+template <class Program>
+struct CpuExecutor {
+    using Context = typename Program::Context;
+
+    // Lets the listed worlds begin an episode.
+    static void begin(const Context &context, const i32 *worlds, i32 count) {
+        run_all(typename Program::Begin{}, context, worlds, count);
+        run_all(typename Program::Start{}, context, worlds, count);
+    }
+
+    // A step of worlds [first, last) whose episodes are under way.
+    static void advance(const Context &context, i32 first, i32 last) {
+        run_all(typename Program::BeforeStep{}, context, first, last);
+        run_all(typename Program::Step{}, context, first, last);
+        run_all(typename Program::AfterStep{}, context, first, last);
+    }
+
+    static void step_same_step(const Context &context, i32 first, i32 last) {
+        i32 worlds[max_tile + 1];
+        advance(context, first, last);
+        const i32 count = list_flagged(context.ended, first, last, worlds);
+        if (count == 0) return;
+        if (context.keep_final) {
+            run_all(typename Program::Observe{}, context, worlds, count);
+            run_all(typename Program::KeepFinal{}, context, worlds, count);
+        }
+        begin(context, worlds, count);
+    }
+
+    // NEXT_STEP and DISABLED: worlds whose episode has ended do not step; they begin anew, or stay as they are.
+    static void step_apart(const Context &context, i32 first, i32 last) {
+        i32 worlds[max_tile + 1];
+        const i32 count = list_flagged(context.ended, first, last, worlds);
+        i32 live = first;
+        for (i32 i = 0; i <= count; ++i) {
+            const i32 ended = i < count ? worlds[i] : last;
+            if (live < ended) advance(context, live, ended);
+            live = ended + 1;
+        }
+        if (count == 0) return;
+        run_all(typename Program::Hold{}, context, worlds, count);
+        if (context.autoreset == Autoreset::next_step) {
+            run_all(typename Program::ClearOutputs{}, context, worlds, count);
+            begin(context, worlds, count);
+        }
+    }
+
+    static void step_tile(const Context &context, i32 first, i32 last) {
+        if (context.autoreset == Autoreset::same_step) {
+            step_same_step(context, first, last);
+        } else {
+            step_apart(context, first, last);
+        }
+        run_all(typename Program::Observe{}, context, first, last);
+        run_all(typename Program::Deliver{}, context, first, last);
+    }
+
+    static void reset_tile(const Context &context, const u8 *mask, i32 first, i32 last) {
+        i32 worlds[max_tile + 1];
+        const i32 count = list_flagged(mask, first, last, worlds);
+        run_all(typename Program::ClearOutputs{}, context, worlds, count);
+        begin(context, worlds, count);
+        run_all(typename Program::Observe{}, context, worlds, count);
+        run_all(typename Program::Deliver{}, context, worlds, count);
+    }
+
+    // Calls function(first, last) for every tile of all worlds.
+    template <class Function>
+    static void for_tiles(const Context &context, Function &function) {
+        struct Job {
+            const Context &context;
+            Function &function;
+        } job{context, function};
+        const i32 tiles = (context.num_worlds + context.tile - 1) / context.tile;
+        run_tiles(
+            [](void *argument, std::int32_t tile) {
+                const Job &job = *static_cast<Job *>(argument);
+                const i32 first = tile * job.context.tile;
+                job.function(first, std::min(first + job.context.tile, job.context.num_worlds));
+            },
+            &job, tiles, context.num_threads);
+    }
+
+    // Returns 1 if some world has a fault.
+    static i64 step(const Context &context) {
+        auto tile = [&](i32 first, i32 last) { step_tile(context, first, last); };
+        for_tiles(context, tile);
+        return *context.fault_flag;
+    }
+
+    static i64 reset(const Context &context, const u8 *mask) {
+        auto tile = [&](i32 first, i32 last) { reset_tile(context, mask, first, last); };
+        for_tiles(context, tile);
+        return *context.fault_flag;
+    }
+
+    // Actions ----------------------------------------------------------------------------------------------------
+
+    // Index of the first action element that is not allowed, -1 if there is none; writes the column if `column`.
+    template <class Source, class Column>
+    static i64 write_elements(const Context &context, const Source *source, Column *column) {
+        const i64 width = context.action_width;
+        const i64 count = i64(context.num_worlds) * Program::agents_per_world * width;
+        u64 illegal = 0;  // counted, not branched on: the loop vectorises
+        if (width == 1) {
+            const ActionBounds bounds = context.action_bounds[0];
+            for (i64 i = 0; i < count; ++i) illegal |= u64(!action_is_legal(source[i], bounds));
+        } else {
+            for (i64 i = 0; i < count; ++i) illegal |= u64(!action_is_legal(source[i], context.action_bounds[i % width]));
+        }
+        if (illegal) {
+            i64 first = 0;
+            while (action_is_legal(source[first], context.action_bounds[first % width])) ++first;
+            return first;
+        }
+        if (static_cast<const void *>(source) == static_cast<const void *>(column)) return -1;
+        for (i64 i = 0; i < count; ++i) column[i] = static_cast<Column>(source[i]);
+        return -1;
+    }
+
+    struct WriteActions {
+        const Context &context;
+        const void *source;
+
+        template <class Source>
+        i64 visit() const {
+            using Column = typename Program::ActionElement;
+            if constexpr (action_types_fit<Source, Column>) {
+                return write_elements(context, static_cast<const Source *>(source),
+                                      reinterpret_cast<Column *>(Program::action_column(context)));
+            }
+            return -2;  // refused by the host before
+        }
+    };
+
+    static i64 write_actions(const Context &context, const void *source, i32 type) {
+        return with_element_type(ElementType(type), WriteActions{context, source});
+    }
+};
+
+}  // namespace tbs

@@ -1,0 +1,163 @@
+// The fence around an author's systems: inside it libm's names and C's generators do not compile.
+//
+// sinf(), std::exp() or rand() in a system would break "same seed, same bits", and would do so silently.
+// This is how systems have to be included, at global scope, after every other header:
+//
+//     #include "tbs/tbs.h"
+//     ... components, parameters: in namespace tbs, or at global scope ...
+//     #include "tbs/poison.h"
+//     TBS_BEGIN_SYSTEMS
+//     #include "systems.h"
+//     TBS_END_SYSTEMS
+//     ... here a system is called tbs::fence::systems::push_cart ...
+//
+// How a name in systems.h is found: in namespace tbs::fence::systems, then tbs::fence, then tbs, then
+// globally, and the first that has it ends the search. So
+//  - sin(x) is tbs::sin, and ::sin is never considered; no `using namespace tbs` must bring the two to one
+//    level;
+//  - sinf(x), rand() and std::sin(x) meet the deleted functions below, whose return type says what to use
+//    instead;
+//  - authors may give functions and variables of their own any of these names (y0, gamma, ...);
+//  - with an f64 argument sin(x) is an error (math.h), with an integer it is tbs::sin(f32(x)).
+// Only ::sin(x), with the colons, reaches libm. Under g++ that is an error too (for f32 and f64 arguments);
+// nvcc cannot be told, but g++ compiles the same systems first. Headers of the standard library cannot be included inside the fence
+// unless they have been before (include guards), and systems are to do without them.
+#pragma once
+
+#include <math.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "math.h"
+#include "platform.h"
+
+// libm's functions of one, two and three arguments that namespace tbs has under the same name; each comes as
+// sin, sinf and sinl. Then those that it has under another name, and those that it lacks.
+#define TBS_LIBM_1(X)                                                                                \
+    X(sin) X(cos) X(tan) X(asin) X(acos) X(atan) X(exp) X(exp2) X(log) X(log2) X(tanh) X(sqrt)       \
+    X(floor) X(ceil) X(trunc) X(rint) X(round)
+#define TBS_LIBM_2(X) X(atan2) X(pow) X(hypot) X(fmod) X(copysign)
+#define TBS_LIBM_3(X) X(fma)
+#define TBS_LIBM_RENAMED(X) X(fabs, abs) X(fmin, min) X(fmax, max) X(nearbyint, rint)
+#define TBS_LIBM_LACKING(X)                                                                          \
+    X(sinh) X(cosh) X(asinh) X(acosh) X(atanh) X(expm1) X(log10) X(log1p) X(cbrt) X(erf) X(erfc)     \
+    X(tgamma) X(lgamma) X(remainder) X(fdim) X(ldexp) X(lrint) X(lround)
+#define TBS_C_RANDOM(X) X(rand) X(srand) X(random) X(drand48) X(lrand48)
+
+namespace tbs::fence {
+
+// The return types of the deleted functions: they stand in the compiler's message.
+#define TBS_ADVICE(name) struct libm_is_not_reproducible_use_tbs_##name {};
+TBS_LIBM_1(TBS_ADVICE)
+TBS_LIBM_2(TBS_ADVICE)
+TBS_LIBM_3(TBS_ADVICE)
+TBS_ADVICE(abs)
+TBS_ADVICE(min)
+TBS_ADVICE(max)
+TBS_ADVICE(clamp)
+TBS_ADVICE(isnan)
+TBS_ADVICE(isinf)
+TBS_ADVICE(isfinite)
+TBS_ADVICE(signbit)
+#undef TBS_ADVICE
+struct libm_is_not_reproducible_and_namespace_tbs_lacks_this_function {};
+struct not_reproducible_use_world_random {};
+
+#define TBS_DELETED(name, advice) \
+    template <class... T>         \
+    advice name(T...) = delete;
+#define TBS_DELETED_SUFFIXED(name)                                               \
+    TBS_DELETED(name##f, libm_is_not_reproducible_use_tbs_##name)                \
+    TBS_DELETED(name##l, libm_is_not_reproducible_use_tbs_##name)
+#define TBS_DELETED_PLAIN(name) TBS_DELETED(name, libm_is_not_reproducible_use_tbs_##name)
+#define TBS_DELETED_RENAMED(name, ours)                                          \
+    TBS_DELETED(name, libm_is_not_reproducible_use_tbs_##ours)                   \
+    TBS_DELETED(name##f, libm_is_not_reproducible_use_tbs_##ours)                \
+    TBS_DELETED(name##l, libm_is_not_reproducible_use_tbs_##ours)
+#define TBS_DELETED_LACKING(name)                                                          \
+    TBS_DELETED(name, libm_is_not_reproducible_and_namespace_tbs_lacks_this_function)      \
+    TBS_DELETED(name##f, libm_is_not_reproducible_and_namespace_tbs_lacks_this_function)   \
+    TBS_DELETED(name##l, libm_is_not_reproducible_and_namespace_tbs_lacks_this_function)
+#define TBS_DELETED_RANDOM(name) TBS_DELETED(name, not_reproducible_use_world_random)
+#define TBS_DELETED_EVERYWHERE            \
+    TBS_LIBM_1(TBS_DELETED_SUFFIXED)      \
+    TBS_LIBM_2(TBS_DELETED_SUFFIXED)      \
+    TBS_LIBM_3(TBS_DELETED_SUFFIXED)      \
+    TBS_LIBM_RENAMED(TBS_DELETED_RENAMED) \
+    TBS_LIBM_LACKING(TBS_DELETED_LACKING) \
+    TBS_C_RANDOM(TBS_DELETED_RANDOM)
+
+TBS_DELETED_EVERYWHERE
+
+// What `std::` means inside the fence: this namespace, whose own names come before the ones it passes on.
+namespace std {
+
+using namespace ::std;
+TBS_DELETED_EVERYWHERE
+TBS_LIBM_1(TBS_DELETED_PLAIN)
+TBS_LIBM_2(TBS_DELETED_PLAIN)
+TBS_LIBM_3(TBS_DELETED_PLAIN)
+TBS_DELETED_PLAIN(abs)
+TBS_DELETED_PLAIN(min)
+TBS_DELETED_PLAIN(max)
+TBS_DELETED_PLAIN(clamp)
+TBS_DELETED_PLAIN(isnan)
+TBS_DELETED_PLAIN(isinf)
+TBS_DELETED_PLAIN(isfinite)
+TBS_DELETED_PLAIN(signbit)
+
+}  // namespace std
+
+}  // namespace tbs::fence
+
+// The same names at global scope, marked so that `::sin(x)` is reported inside the fence. Redeclaring them
+// is the only way to reach them; glibc and libstdc++ allow it under g++.
+#if defined(__GLIBC__) && defined(__GLIBCXX__) && !defined(__CUDACC__) && !defined(__clang__)
+#define TBS_MARK(name) [[deprecated("libm is not reproducible: write " #name "(...) or tbs::" #name "(...)")]]
+#define TBS_MARK_1(name)                         \
+    TBS_MARK(name) double name(double) noexcept; \
+    TBS_MARK(name) float name##f(float) noexcept;
+#define TBS_MARK_2(name)                                 \
+    TBS_MARK(name) double name(double, double) noexcept; \
+    TBS_MARK(name) float name##f(float, float) noexcept;
+#define TBS_MARK_STD_1(name) TBS_MARK(name) constexpr float name(float);
+#define TBS_MARK_STD_2(name) TBS_MARK(name) constexpr float name(float, float);
+extern "C" {
+TBS_LIBM_1(TBS_MARK_1)
+TBS_LIBM_2(TBS_MARK_2)
+[[deprecated("not reproducible: use world.random()")]] int rand() noexcept;
+}
+namespace std {
+TBS_LIBM_1(TBS_MARK_STD_1)
+TBS_LIBM_2(TBS_MARK_STD_2)
+}  // namespace std
+#undef TBS_MARK
+#undef TBS_MARK_1
+#undef TBS_MARK_2
+#undef TBS_MARK_STD_1
+#undef TBS_MARK_STD_2
+#endif
+
+#undef TBS_LIBM_1
+#undef TBS_LIBM_2
+#undef TBS_LIBM_3
+#undef TBS_LIBM_RENAMED
+#undef TBS_LIBM_LACKING
+#undef TBS_C_RANDOM
+#undef TBS_DELETED
+#undef TBS_DELETED_SUFFIXED
+#undef TBS_DELETED_PLAIN
+#undef TBS_DELETED_RENAMED
+#undef TBS_DELETED_LACKING
+#undef TBS_DELETED_RANDOM
+#undef TBS_DELETED_EVERYWHERE
+
+#define TBS_BEGIN_SYSTEMS                                                            \
+    _Pragma("GCC diagnostic push")                                                   \
+    _Pragma("GCC diagnostic error \"-Wdeprecated-declarations\"")                    \
+    namespace tbs::fence::systems {
+#define TBS_END_SYSTEMS \
+    }                   \
+    _Pragma("GCC diagnostic pop")

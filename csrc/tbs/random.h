@@ -1,0 +1,145 @@
+// Random numbers that depend on names only: who draws, in which episode and step. No state is kept anywhere,
+// so a world's draws are the same whatever runs beside it, in any order, on CPU and on CUDA.
+//
+// Generator: Philox4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3. SC
+// 2011), a keyed bijection of 128-bit counters. One block of it gives four 32-bit words.
+//     key     = mix(seed, node), with row added to its high word
+//     counter = (stream, episode, step, block), block counting 0, 1, 2, ... within one Random
+// Draw order: a Random hands out the words of block 0 first to last, then those of block 1, and so on. Each
+// method takes a fixed number of words, whatever it returns; a pair of words may span two blocks.
+#pragma once
+
+#include "math.h"
+#include "platform.h"
+
+namespace tbs {
+
+struct PhiloxBlock {
+    u32 word[4];
+};
+
+// The Philox4x32-10 block function of Salmon et al. 2011, tested against the vectors of Random123.
+TBS_FUNCTION PhiloxBlock philox(PhiloxBlock counter, u32 key0, u32 key1) {
+    u32 a = counter.word[0], b = counter.word[1], c = counter.word[2], d = counter.word[3];
+    TBS_UNROLL
+    for (int round = 0; round < 10; round++) {
+        u64 left = u64(0xD2511F53u) * a, right = u64(0xCD9E8D57u) * c;
+        a = u32(right >> 32) ^ b ^ key0;
+        b = u32(right);
+        c = u32(left >> 32) ^ d ^ key1;
+        d = u32(left);
+        key0 += 0x9E3779B9u;
+        key1 += 0xBB67AE85u;
+    }
+    return {{a, b, c, d}};
+}
+
+// 64 bits from a seed and a node's number: one step of SplitMix64 (Steele, Lea, Flood 2014), a bijection of
+// the seed for each node.
+TBS_FUNCTION u64 mix_key(u64 seed, u32 node) {
+    u64 z = seed + 0x9E3779B97F4A7C15ull * (u64(node) + 1);
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+    return z ^ (z >> 31);
+}
+
+struct Random {
+    Random() = default;
+
+    // The stream of one row in one node, step and episode. Nothing is computed until the first draw.
+    TBS_METHOD Random(u64 seed, u32 node, u32 row, u32 stream, u32 episode, u32 step)
+        : key0_(u32(mix_key(seed, node))), key1_(u32(mix_key(seed, node) >> 32) + row), stream_(stream),
+          episode_(episode), step_(step), block_(0), left_(0) {}
+
+    // Not to be copied by accident: the copy would draw the same numbers again.
+    Random(const Random &) = delete;
+    Random &operator=(const Random &) = delete;
+    Random(Random &&) = default;
+    Random &operator=(Random &&) = default;
+
+    // 32 random bits. One word.
+    TBS_METHOD u32 bits() {
+        if (left_ == 0) {            // known at compile time, unless draws happen in a loop
+            next_ = philox({{stream_, episode_, step_, block_}}, key0_, key1_);
+            block_++;
+            left_ = 4;
+        }
+        // Words are moved down rather than indexed, so that they stay in registers.
+        u32 word = next_.word[0];
+        next_.word[0] = next_.word[1];
+        next_.word[1] = next_.word[2];
+        next_.word[2] = next_.word[3];
+        left_--;
+        return word;
+    }
+
+    // Uniform in [0, 1): a multiple of 2^-24. One word.
+    TBS_METHOD f32 uniform() { return f32(i32(bits() >> 8)) * 0x1p-24f; }
+
+    // Uniform in [low, high), for low < high with a finite difference; low itself if they are equal. One
+    // word. low + u (high - low) is never below low, and where it rounds up to high (or beyond, if high -
+    // low was rounded up) low is taken instead: with evenly spaced floats that makes all of them equally
+    // likely.
+    TBS_METHOD f32 uniform(f32 low, f32 high) {
+        f32 x = fma(uniform(), high - low, low);
+        return x < high ? x : low;
+    }
+
+    // Uniform in 0 .. n - 1; 0 if n is 0. Two words, the first the more significant: their 64 bits times n,
+    // shifted down by 64 (Lemire 2019, without rejection, so that no loop keeps the caller from being
+    // vectorised). Each value's probability differs from 1/n by less than 2^-64.
+    TBS_METHOD u32 below(u32 n) { return scaled(n); }
+
+    // Uniform in low .. high, both included; low <= high. Two words, as below().
+    TBS_METHOD i32 integer(i32 low, i32 high) {
+        return i32(u32(low) + scaled(u64(u32(high) - u32(low)) + 1));
+    }
+
+    // True with probability p, to a multiple of 2^-24: never for p <= 0, always for p >= 1. One word.
+    TBS_METHOD bool chance(f32 p) { return uniform() < p; }
+
+    // Two independent standard normals (Box and Muller 1958); sizes up to 6.7. Two words.
+    TBS_METHOD void normal_pair(f32 &first, f32 &second) {
+        // In (0, 1], never 0: the logarithm is finite. All 32 bits, for the sake of the tails.
+        u32 word = bits();
+        f32 u = fma(f32(word >> 16), 0x1p-16f, fma(f32(word & 0xffffu), 0x1p-32f, 0x1p-33f));
+        f32 radius = sqrt(-2.0f * log(u));
+        f32 sine, cosine;
+        sincos(tau * uniform(), sine, cosine);
+        first = radius * cosine;
+        second = radius * sine;
+    }
+
+    // A standard normal: the first of normal_pair(). Two words.
+    TBS_METHOD f32 normal() {
+        f32 first, second;
+        normal_pair(first, second);
+        return first;
+    }
+
+    // Puts n items in random order (Fisher and Yates), every order equally likely to within below()'s bound.
+    // Two words for each of the swaps of item n - 1, n - 2, ..., 1 with an item not behind it.
+    template <class T>
+    TBS_METHOD void shuffle(T *items, u32 n) {
+        for (u32 last = n; last > 1; last--) {
+            u32 other = below(last);
+            T item = items[last - 1];
+            items[last - 1] = items[other];
+            items[other] = item;
+        }
+    }
+
+  private:
+    // floor(n * bits / 2^64) for n <= 2^32.
+    TBS_METHOD u32 scaled(u64 n) {
+        u64 high = bits(), low = bits();
+        return u32((high * n + (low * n >> 32)) >> 32);
+    }
+
+    u32 key0_, key1_;
+    u32 stream_, episode_, step_, block_;
+    PhiloxBlock next_;
+    u32 left_;
+};
+
+}  // namespace tbs

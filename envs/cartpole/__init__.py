@@ -1,0 +1,3 @@
+from .env import CartPole
+
+__all__ = ["CartPole"]

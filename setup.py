@@ -1,0 +1,26 @@
+"""Installs the four floors as one package: envs/, train/ and csrc/ become torch_batchsim.envs, .train and .csrc."""
+
+from setuptools import find_packages, setup
+
+
+def under(folder: str) -> list[str]:
+    """``folder`` and its subpackages, named below torch_batchsim."""
+    return [f"torch_batchsim.{name}" for name in (folder, *(f"{folder}.{p}" for p in find_packages(folder)))]
+
+
+setup(
+    packages=["torch_batchsim", *under("envs"), *under("train"), "torch_batchsim.csrc", *(
+        f"torch_batchsim.csrc.{part}" for part in ("tbs", "runtime")
+    )],
+    package_dir={
+        "torch_batchsim": "torch_batchsim",
+        "torch_batchsim.envs": "envs",
+        "torch_batchsim.train": "train",
+        "torch_batchsim.csrc": "csrc",
+    },
+    package_data={
+        "torch_batchsim": ["py.typed"],
+        **{package: ["*.h"] for package in under("envs")},
+        **{f"torch_batchsim.csrc{part}": ["*.h", "*.cuh", "*.cpp", "*.cu"] for part in ("", ".tbs", ".runtime")},
+    },
+)

@@ -1,0 +1,79 @@
+"""Many-world simulation for reinforcement learning: an entity-component-system in torch tensors.
+
+Importing this registers the environments with gymnasium::
+
+    import gymnasium, torch_batchsim
+    env = gymnasium.make_vec("torch_batchsim/CartPole-v0", num_envs=1024, device="cpu")
+"""
+
+from pathlib import Path as _Path
+
+from ._version import __version__
+
+# In a source checkout envs/, train/ and csrc/ lie beside this folder; installed, they lie in it (see setup.py).
+_checkout = _Path(__file__).resolve().parent.parent
+if (_checkout / "setup.py").is_file() and (_checkout / "csrc" / "tbs").is_dir():
+    __path__.append(str(_checkout))
+
+from .errors import BuildError, CheckpointError, Fault, SchemaError, WorldFault  # noqa: E402
+from .registration import make, make_vec, register  # noqa: E402
+from .schema import Archetype, Component, Constants, Environment, Option, Parameters, Reward, TaskGraph  # noqa: E402
+from .simulator import Simulator  # noqa: E402
+from .types import (  # noqa: E402
+    boolean,
+    f32,
+    f64,
+    i8,
+    i16,
+    i32,
+    i64,
+    quat,
+    u8,
+    u16,
+    u32,
+    u64,
+    vec2,
+    vec3,
+    vec4,
+)
+from .vector_env import TorchVectorEnv  # noqa: E402
+from .wrappers import EpisodeStatistics  # noqa: E402
+
+__all__ = [
+    "Archetype",
+    "BuildError",
+    "CheckpointError",
+    "Component",
+    "Constants",
+    "Environment",
+    "EpisodeStatistics",
+    "Fault",
+    "Option",
+    "Parameters",
+    "Reward",
+    "SchemaError",
+    "Simulator",
+    "TaskGraph",
+    "TorchVectorEnv",
+    "WorldFault",
+    "boolean",
+    "f32",
+    "f64",
+    "i8",
+    "i16",
+    "i32",
+    "i64",
+    "make",
+    "make_vec",
+    "quat",
+    "register",
+    "u8",
+    "u16",
+    "u32",
+    "u64",
+    "vec2",
+    "vec3",
+    "vec4",
+]
+
+register("torch_batchsim/CartPole-v0", "torch_batchsim.envs.cartpole:CartPole", max_episode_steps=500, reward_threshold=475)

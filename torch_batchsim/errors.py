@@ -1,0 +1,49 @@
+"""The exceptions of torch_batchsim. Wrong arguments raise ``TypeError`` or ``ValueError``; these are the rest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+
+class SchemaError(ValueError):
+    """An environment's declaration contradicts itself or its systems."""
+
+
+class BuildError(RuntimeError):
+    """The systems could not be compiled; the message opens with the author's file and line."""
+
+
+class CheckpointError(ValueError):
+    """A state belongs to another environment, number of worlds or version; nothing was changed."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What went wrong in one world: the world, the system that reported it and the row within the world."""
+
+    world: int
+    system: str
+    row: int
+    cause: str
+    value: int
+
+    def __str__(self) -> str:
+        return f"world {self.world}: system '{self.system}' failed at row {self.row}: {self.cause} (value {self.value})"
+
+
+class WorldFault(RuntimeError):
+    """Systems reported faults. The other worlds have stepped as always; those in ``mask`` need a reset.
+
+    Attributes:
+        faults: the least fault (by order of systems, then row) of each faulty world, at most 16 of them.
+        mask: bool tensor ``[worlds]``, true for every faulty world; ready for ``reset`` (mask rows are worlds).
+    """
+
+    def __init__(self, faults: list[Fault], mask: torch.Tensor) -> None:
+        self.faults = faults
+        self.mask = mask
+        count = int(mask.sum())
+        more = f" (and {count - 1} more worlds)" if count > 1 else ""
+        super().__init__(f"{faults[0]}{more}; reset the faulty worlds alone with the mask in this error's .mask")

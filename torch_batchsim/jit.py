@@ -1,0 +1,241 @@
+"""Builds an environment's library when it is first needed, and keeps it in a cache keyed by content."""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+import torch
+
+from .codegen import ABI_VERSION, generate
+from .errors import BuildError
+from .program import Program
+from .systems import source_files
+
+CSRC = Path(next(p for p in (Path(d) / "csrc" for d in __import__("torch_batchsim").__path__) if p.is_dir()))
+
+# Value-safe only: results do not depend on these, vectorisation does (no errno, no traps, no contraction).
+CPU_FLAGS = (
+    "-O3 -march=native -std=c++20 -ffp-contract=off -fno-math-errno -fno-trapping-math -fvisibility=hidden "
+    "-Wall -Wextra -Wno-unknown-pragmas -pthread"
+).split()
+CUDA_FLAGS = ["-O3", "-std=c++20", "-fmad=false", "-prec-div=true", "-prec-sqrt=true", "-ftz=false", "--extra-device-vectorization"]
+_FAST_MATH = {"cpu": ["-ffast-math"], "cuda": ["--use_fast_math", "-fmad=true"]}
+
+
+class Library:
+    """A loaded library. ``build_seconds`` is the time that compiling took, 0.0 if it came from the cache."""
+
+    def __init__(self, path: Path, build_seconds: float) -> None:
+        self.path = path
+        self.build_seconds = build_seconds
+        handle = ctypes.CDLL(str(path))
+        self.step = self._function(handle, "tbs_step", ctypes.c_void_p, ctypes.c_void_p)
+        self.reset = self._function(handle, "tbs_reset", *[ctypes.c_void_p] * 3)
+        arguments = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
+        self.write_actions = self._function(handle, "tbs_write_actions", *arguments)
+        self.act_and_step = self._function(handle, "tbs_act_and_step", *arguments)
+        if handle.tbs_abi_version() != ABI_VERSION:
+            raise BuildError(f"the cached library {path} is of another version of torch_batchsim; delete it")
+        self.context_size = ctypes.c_size_t(handle.tbs_context_size()).value
+
+    @staticmethod
+    def _function(handle: ctypes.CDLL, name: str, *arguments: type) -> ctypes._CFuncPtr:  # type: ignore[name-defined]
+        function = getattr(handle, name)
+        function.argtypes, function.restype = list(arguments), ctypes.c_int64
+        return function
+
+
+def cache_directory() -> Path:
+    """``$TORCH_BATCHSIM_CACHE``, else ``torch_batchsim`` in the user's cache directory."""
+    given = os.environ.get("TORCH_BATCHSIM_CACHE")
+    if given:
+        return Path(given).expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "torch_batchsim"
+
+
+def load(program: Program, device_type: str) -> Library:
+    """The library of ``program`` for ``"cpu"`` or ``"cuda"``, compiled if the cache does not hold it.
+
+    Raises:
+        BuildError: no compiler, a cache that cannot be written, or systems that do not compile (their line comes first).
+    """
+    cuda = device_type == "cuda"
+    source = generate(program, cuda)
+    flags = [*(CUDA_FLAGS if cuda else CPU_FLAGS), *(_FAST_MATH[device_type] if program.environment.fast_math else ())]
+    name = f"{program.environment.name}_{device_type}_{_key(program, source, flags, cuda)}"
+    directory = cache_directory()
+    library = directory / f"{name}.so"
+    if library.is_file():
+        return Library(library, 0.0)
+    with _build_lock(directory, name):
+        if library.is_file():  # another process was faster
+            return Library(library, 0.0)
+        started = time.perf_counter()
+        _build(program, source, flags, cuda, directory, name)
+        return Library(library, time.perf_counter() - started)
+
+
+def _key(program: Program, source: str, flags: list[str], cuda: bool) -> str:
+    """Hash of all that the library depends on."""
+    digest = hashlib.sha256()
+    parts = [source, *flags, torch.__version__, _compiler_identity(_compiler()), _processor()]
+    if cuda:
+        parts += [_compiler_identity(_nvcc()), os.environ.get("TORCH_CUDA_ARCH_LIST", ""), str(_cuda_capabilities())]
+    parts += _engine_sources()
+    parts += [text for _, text in sorted(source_files(program.environment.source).items())]
+    for part in parts:
+        digest.update(part.encode())
+        digest.update(b"\0")
+    return digest.hexdigest()[:20]
+
+
+@cache
+def _engine_sources() -> tuple[str, ...]:
+    return tuple(path.read_text() for path in sorted(CSRC.rglob("*")) if path.suffix in (".h", ".cuh", ".cpp", ".cu"))
+
+
+@cache
+def _processor() -> str:
+    """The instruction sets of this machine: ``-march=native`` code must not be shared with a lesser one."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return os.uname().machine
+    return "\n".join(sorted({line for line in text.splitlines() if line.startswith(("flags", "Features", "model name"))}))
+
+
+def _compiler() -> str:
+    """The C++ compiler's path, as ``torch.utils.cpp_extension`` chooses it."""
+    command = os.environ.get("CXX", "g++" if sys.platform != "darwin" else "clang++")
+    path = shutil.which(command)
+    if path is None:
+        raise BuildError(f"no C++ compiler: {command!r} is not on PATH; install g++ 11 or later, or set CXX")
+    return path
+
+
+def _nvcc() -> str:
+    home = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
+    path = shutil.which("nvcc", path=str(Path(home) / "bin") if home else None) or shutil.which(
+        "nvcc", path="/usr/local/cuda/bin"
+    )
+    if path is None:
+        raise BuildError("no CUDA compiler: nvcc is neither in CUDA_HOME nor on PATH; install the CUDA toolkit")
+    return path
+
+
+@cache
+def _compiler_identity(path: str) -> str:
+    """Path, size and time of the binary: as telling as its version, and without the cost of running it."""
+    resolved = Path(path).resolve()
+    status = resolved.stat()
+    return f"{resolved} {status.st_size} {status.st_mtime_ns}"
+
+
+def _cuda_capabilities() -> list[tuple[int, int]]:
+    return sorted({torch.cuda.get_device_capability(i) for i in range(torch.cuda.device_count())})
+
+
+@contextmanager
+def _build_lock(directory: Path, name: str) -> Iterator[None]:
+    """One builder at a time for one library. The kernel drops the lock of a process that dies."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        lock = open(directory / f"{name}.lock", "w")  # noqa: SIM115
+    except OSError as error:
+        raise BuildError(
+            f"cannot write to the build cache {directory}: {error.strerror}; "
+            "make it writable or set TORCH_BATCHSIM_CACHE to a directory that is"
+        ) from None
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _build(program: Program, source: str, flags: list[str], cuda: bool, directory: Path, name: str) -> None:
+    """Compile in a folder of our own and rename the result, so that a half-written library is never seen."""
+    for left_over in directory.glob(f"{name}.build.*"):  # of a builder that was killed: we hold its lock
+        shutil.rmtree(left_over, ignore_errors=True)
+    try:
+        folder = Path(tempfile.mkdtemp(prefix=f"{name}.build.", dir=directory))
+    except OSError as error:
+        raise BuildError(f"cannot write to the build cache {directory}: {error.strerror}") from None
+    try:
+        unit = folder / f"generated.{'cu' if cuda else 'cpp'}"
+        unit.write_text(source)
+        sources = [unit] if cuda else [unit, CSRC / "runtime" / "pool.cpp"]
+        log = _compile(name, sources, flags, cuda, folder)
+        built = next(folder.glob("*.so"), None)  # torch appends a version to a name that it has seen before
+        if log is not None or built is None:
+            raise BuildError(_explain(program, log or "the compiler left no library"))
+        os.replace(built, directory / f"{name}.so")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _compile(name: str, sources: list[Path], flags: list[str], cuda: bool, folder: Path) -> str | None:
+    """Run ``torch.utils.cpp_extension.load``; the compiler's output if it failed, else None."""
+    from torch.utils import cpp_extension  # imported late: it takes half a second that a warm start has no use for
+
+    os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", ""), *_ninja_folders()])
+    previous = os.environ.get("MAX_JOBS")
+    os.environ.setdefault("MAX_JOBS", "2")
+    try:
+        cpp_extension.load(
+            name=name,
+            sources=[str(path) for path in sources],
+            extra_cflags=[] if cuda else flags,
+            extra_cuda_cflags=flags if cuda else [],
+            extra_ldflags=["-pthread"],
+            extra_include_paths=[str(CSRC)],
+            build_directory=str(folder),
+            with_cuda=cuda,
+            is_python_module=False,
+        )
+    except RuntimeError as error:
+        return str(error)
+    except (OSError, subprocess.CalledProcessError) as error:
+        return f"the compiler could not be run: {error}"
+    finally:
+        if previous is None:
+            os.environ.pop("MAX_JOBS", None)
+    return None
+
+
+def _ninja_folders() -> list[str]:
+    """Where pip puts ninja: not on PATH when Python is called by its path from outside the environment."""
+    folders = [sysconfig.get_path("scripts")]
+    try:
+        import ninja
+
+        folders.append(ninja.BIN_DIR)
+    except ImportError:
+        pass
+    return folders
+
+
+def _explain(program: Program, log: str) -> str:
+    """The compiler's log with the author's own first error in front."""
+    own = {str(path) for path in source_files(program.environment.source)}
+    pattern = re.compile(r"^(?P<file>[^\s:()]+)[:(](?P<line>\d+)\)?(?::\d+)?:? *(?:fatal )?error: *(?P<text>.*)$", re.MULTILINE)
+    matches = list(pattern.finditer(log))
+    for match in matches:
+        if str(Path(match["file"]).resolve()) in own:
+            return f"{match['file']}:{match['line']}: {match['text']}\n(while compiling the systems of {program.environment.name})\n\n{log}"
+    mention = next((re.search(rf"^{re.escape(path)}:(\d+)", log, re.MULTILINE) for path in own if path in log), None)
+    place = f"{mention[0]}: " if mention else ""
+    text = matches[0]["text"] if matches else "the build failed"
+    return f"{place}{text}\n(while compiling the systems of {program.environment.name})\n\n{log}"

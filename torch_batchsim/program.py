@@ -1,0 +1,297 @@
+"""Resolves a declaration against its systems: tables, columns, and the nodes of every task graph."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import gymnasium
+import numpy as np
+import torch
+
+from .errors import SchemaError
+from .schema import Archetype, Component, Environment, Field, Reward, check_identifier, homogeneous_dtype
+from .systems import System, read_systems
+
+GRAPHS = ("start", "step", "observe")
+BUILTIN_FAULTS = ("bad_action", "nan")  # Fault::bad_action is the engine's own; nan is for authors' checks
+MAX_NODES = 1 << 10  # bits of a fault word, see csrc/tbs/fault.h
+MAX_FAULTS = 1 << 8
+
+
+@dataclass(frozen=True)
+class Column:
+    """One component of one table. ``name`` is as in ``sim.tensor(name)``."""
+
+    name: str
+    table: str
+    component: type[Component]
+    rows_per_world: int
+    singleton: bool
+
+    @property
+    def c_name(self) -> str:
+        return self.name.replace(".", "_")
+
+    @property
+    def dtype(self) -> torch.dtype | None:
+        """dtype of the whole column as one tensor, None if its fields differ."""
+        return homogeneous_dtype(self.component)
+
+    @property
+    def value_shape(self) -> tuple[int, ...]:
+        """Shape of one row's value in the whole-column tensor: a single field keeps its own shape (scalar: none)."""
+        if len(self.component.fields) == 1:
+            return self.component.fields[0].type.tensor_shape
+        return (self.component.size // self.component.fields[0].type.dtype.itemsize,)
+
+
+@dataclass(frozen=True)
+class Node:
+    """A system over the rows of one table (``None``: once per world)."""
+
+    graph: str
+    index: int  # in the order of all graphs; names the system in fault words
+    system: System
+    table: Archetype | None
+    occurrence: int  # how often the system has run before in its graph; separates random streams
+    columns: tuple[Column | str, ...] = ()  # per parameter; "Row" and "Episode" are the engine's own
+
+    def accesses(self) -> tuple[set[str], set[str]]:
+        """Names of the columns that the system reads only, and of those that it writes."""
+        reads, writes = set(), set()
+        for parameter, column in zip(self.system.parameters, self.columns, strict=True):
+            if column != "Row":
+                (writes if parameter.writes else reads).add(column if isinstance(column, str) else column.name)
+        return reads, writes
+
+
+@dataclass
+class Program:
+    """An environment, checked and resolved. Raises ``SchemaError`` where the declaration contradicts itself."""
+
+    environment: Environment
+    columns: dict[str, Column] = field(init=False)
+    graphs: dict[str, list[Node]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.archetypes: list[Archetype] = list(self.environment.archetypes)
+        self.singletons: list[type[Component]] = list(self.environment.singletons)
+        self.faults = (*BUILTIN_FAULTS, *self.environment.faults)
+        self._check_tables()
+        self.columns = self._columns()
+        self.systems = read_systems(self.environment.source)
+        self.graphs = self._graphs()
+        self._check_roles()
+
+    # ---- tables ----------------------------------------------------------------------------------------------------
+
+    def _check_tables(self) -> None:
+        names = [a.name for a in self.archetypes] + [c.__name__ for c in self.components]
+        for name in names:
+            if names.count(name) > 1:
+                raise SchemaError(f"{self.environment.name}: the name {name} is used twice among archetypes and components")
+        in_tables = {component for archetype in self.archetypes for component in archetype.components}
+        for singleton in self.singletons:
+            if singleton in in_tables:
+                raise SchemaError(f"component {singleton.__name__} is a singleton and in an archetype; make them two")
+        for name in self.faults:
+            check_identifier(name, "a fault")
+        if len(self.faults) != len(set(self.faults)) or len(self.faults) >= MAX_FAULTS:
+            raise SchemaError(f"faults must be distinct, not {', '.join(BUILTIN_FAULTS)}, and fewer than {MAX_FAULTS}")
+
+    @cached_property
+    def components(self) -> list[type[Component]]:
+        """All components, each once, in order of declaration."""
+        found = dict.fromkeys(c for archetype in self.archetypes for c in archetype.components)
+        found.update(dict.fromkeys(self.singletons))
+        return list(found)
+
+    def _columns(self) -> dict[str, Column]:
+        columns = [
+            Column(f"{a.name}.{c.__name__}", a.name, c, a.count, singleton=False)
+            for a in self.archetypes
+            for c in a.components
+        ] + [Column(c.__name__, c.__name__, c, 1, singleton=True) for c in self.singletons]
+        return {column.name: column for column in columns}
+
+    def find(self, name: str, what: str = "tensor") -> tuple[Column, Field | None]:
+        """The column (and field) that ``name`` means: ``"Cart.CartState"``, ``"Cart.CartState.x"``, ``"Clock.time"``."""
+        if name in self.columns:
+            return self.columns[name], None
+        column_name, _, field_name = name.rpartition(".")
+        column = self.columns.get(column_name)
+        if column is not None:
+            for candidate in column.component.fields:
+                if candidate.name == field_name:
+                    return column, candidate
+            fields = ", ".join(f.name for f in column.component.fields)
+            raise KeyError(f"{what} {name!r}: component {column.component.__name__} has no field {field_name!r}; it has {fields}")
+        raise KeyError(f"{what} {name!r} does not exist{_suggestion(name, self.columns)}; columns: {', '.join(self.columns)}")
+
+    # ---- graphs ----------------------------------------------------------------------------------------------------
+
+    def _graphs(self) -> dict[str, list[Node]]:
+        graphs: dict[str, list[Node]] = {}
+        index = 0
+        for graph in GRAPHS:
+            nodes: list[Node] = []
+            names = getattr(self.environment, graph).systems
+            for position, name in enumerate(names):
+                if name not in self.systems:
+                    known = ", ".join(self.systems) or "none"
+                    raise SchemaError(
+                        f"task graph '{graph}' of {self.environment.name} names system '{name}', which "
+                        f"{self.environment.source.name} does not define; it defines: {known}"
+                    )
+                for table, columns in self._matches(self.systems[name]):
+                    nodes.append(Node(graph, index, self.systems[name], table, names[:position].count(name), columns))
+                    index += 1
+            graphs[graph] = nodes
+        if index >= MAX_NODES:
+            raise SchemaError(f"{self.environment.name} has {index} nodes; at most {MAX_NODES - 1} are allowed")
+        return graphs
+
+    def _matches(self, system: System) -> list[tuple[Archetype | None, tuple[Column | str, ...]]]:
+        singletons = {c.__name__ for c in self.singletons}
+        in_tables = {c.__name__ for a in self.archetypes for c in a.components}
+        query = []
+        for parameter in system.parameters:
+            if parameter.type in in_tables:
+                query.append(parameter.type)
+            elif parameter.type not in singletons and parameter.type not in ("Row", "Episode"):
+                known = sorted(in_tables | singletons)
+                raise SchemaError(
+                    f"{system.place}: system '{system.name}' names component '{parameter.type}', which does not exist"
+                    f"{_suggestion(parameter.type, known)}; components: {', '.join(known)}"
+                )
+        tables: list[Archetype | None] = [None]
+        if query:
+            tables = [a for a in self.archetypes if set(query) <= {c.__name__ for c in a.components}]
+            if not tables:
+                raise SchemaError(
+                    f"{system.place}: system '{system.name}' matches no archetype: none has all of {', '.join(query)}"
+                )
+        return [(table, self._arguments(system, table)) for table in tables]
+
+    def _arguments(self, system: System, table: Archetype | None) -> tuple[Column | str, ...]:
+        columns: list[Column | str] = []
+        for parameter in system.parameters:
+            if parameter.type == "Row":
+                if table is None:
+                    raise SchemaError(f"{system.place}: system '{system.name}' runs once per world and so has no Row")
+                columns.append("Row")
+                continue
+            own = self.columns.get(f"{table.name}.{parameter.type}") if table else None
+            if own is None and parameter.writes and table is not None and table.count > 1:
+                raise SchemaError(
+                    f"{system.place}: system '{system.name}' would write {parameter.type}, which a world has once, from "
+                    f"{table.count} rows of {table.name} at a time; take it as const, or write it in a system of its own"
+                )
+            columns.append("Episode" if parameter.type == "Episode" else own or self.columns[parameter.type])
+        return tuple(columns)
+
+    @cached_property
+    def observe_only(self) -> set[str]:
+        """Columns that only ``observe`` writes: it writes them wholly, so a new episode need not zero them."""
+        written: dict[str, set[str]] = {graph: set() for graph in GRAPHS}
+        for graph in GRAPHS:
+            for node in self.graphs[graph]:
+                written[graph] |= node.accesses()[1]
+        return written["observe"] - written["step"] - written["start"]
+
+    # ---- roles in the vector environment ---------------------------------------------------------------------------
+
+    def _check_roles(self) -> None:
+        environment = self.environment
+        if not environment.action or not environment.observation:
+            raise SchemaError(f"{environment.name} must name its 'action' and 'observation' columns")
+        self.action = self._whole_column(environment.action, "action")
+        if self.action.singleton:
+            raise SchemaError(f"action {environment.action!r} must be a column of the agents' archetype, not a singleton")
+        self.agents = next(a for a in self.archetypes if a.name == self.action.table)
+        names = environment.observation
+        self.observations = {
+            key: self._agent_column(name, "observation")
+            for key, name in ({"": names} if isinstance(names, str) else dict(names)).items()
+        }
+        self.info = {key: self._agent_column(name, "info") for key, name in environment.info.items()}
+        if environment.action_mask is not None:
+            mask = self._agent_column(environment.action_mask, "action_mask")
+            if mask.dtype not in (torch.bool, torch.uint8):
+                raise SchemaError(f"action_mask {environment.action_mask!r} must be of type boolean or u8")
+            self.info["action_mask"] = mask
+        if Reward not in self.agents.components:
+            raise SchemaError(f"archetype {self.agents.name} has the actions and so must have the component Reward")
+        self.reward = self.columns[f"{self.agents.name}.Reward"]
+        self._check_spaces()
+
+    def _whole_column(self, name: str, what: str) -> Column:
+        try:
+            column, selected = self.find(name, what)
+        except KeyError as error:
+            raise SchemaError(f"{self.environment.name}: {error.args[0]}") from None
+        if column.dtype is None or (selected is not None and len(column.component.fields) > 1):
+            raise SchemaError(
+                f"{self.environment.name}: {what} {name!r} must be a whole component whose fields have one type, "
+                "so that it is a dense tensor"
+            )
+        return column
+
+    def _agent_column(self, name: str, what: str) -> Column:
+        column = self._whole_column(name, what)
+        if column.table != self.agents.name:
+            raise SchemaError(f"{self.environment.name}: {what} {name!r} must be of the agents' archetype {self.agents.name}")
+        return column
+
+    def _check_spaces(self) -> None:
+        environment, spaces = self.environment, gymnasium.spaces
+        space = environment.action_space
+        if not isinstance(space, (spaces.Discrete, spaces.MultiDiscrete, spaces.Box)):
+            raise SchemaError(f"{environment.name}: action_space must be Discrete, MultiDiscrete or Box, got {space!r}")
+        if self.action.dtype not in (torch.float32, torch.int32, torch.int64, torch.uint8):
+            raise SchemaError(f"action {self.action.name!r} must be of type f32, i32, i64 or u8")
+        shape = space.shape
+        if shape != self.action.value_shape or (isinstance(space, spaces.Box) != self.action.dtype.is_floating_point):
+            raise SchemaError(
+                f"{environment.name}: action_space {space} does not fit column {self.action.name}, "
+                f"which holds {self.action.dtype} of shape {list(self.action.value_shape)} per agent"
+            )
+        self.action_space = space
+        given = environment.observation_space
+        if given is None:
+            boxes = {key: _default_space(column) for key, column in self.observations.items()}
+            given = boxes[""] if "" in boxes else spaces.Dict(boxes)
+        parts = given.spaces if isinstance(given, spaces.Dict) else {"": given}
+        if set(parts) != set(self.observations):
+            raise SchemaError(f"{environment.name}: observation_space must have the keys {sorted(self.observations)}")
+        for key, column in self.observations.items():
+            part = parts[key]
+            dtype = numpy_dtype(column.dtype)
+            if part.shape != column.value_shape or part.dtype != dtype:
+                raise SchemaError(
+                    f"{environment.name}: observation_space {part} does not fit column {column.name}, "
+                    f"which holds {dtype} of shape {list(column.value_shape)} per agent"
+                )
+        self.observation_space = given
+
+
+def numpy_dtype(dtype: torch.dtype) -> np.dtype:
+    return np.dtype(str(dtype).removeprefix("torch."))
+
+
+def _default_space(column: Column) -> gymnasium.spaces.Box:
+    dtype = numpy_dtype(column.dtype)
+    if dtype == np.bool_:
+        low, high = False, True
+    elif np.issubdtype(dtype, np.floating):
+        low, high = -np.inf, np.inf
+    else:
+        low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    return gymnasium.spaces.Box(low, high, column.value_shape, dtype)
+
+
+def _suggestion(name: str, known: object) -> str:
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""

@@ -1,0 +1,77 @@
+"""Registers environments with gymnasium: ``gymnasium.make_vec`` for batches, ``gymnasium.make`` for one world."""
+
+from __future__ import annotations
+
+import importlib
+from functools import partial
+from typing import Any
+
+import gymnasium
+
+from .schema import Environment
+from .single_env import SingleEnv
+from .vector_env import TorchVectorEnv
+
+# Keyword arguments of the vector environment; all others are options of the environment itself.
+_VECTOR_ARGUMENTS = (
+    "num_worlds", "device", "autoreset_mode", "final_obs", "output", "copy", "render_mode", "num_threads",
+)  # fmt: skip
+_NO_LIMIT = 2**31 - 1
+
+
+def register(
+    id: str,
+    environment: str | type[Environment],
+    *,
+    max_episode_steps: int | None = None,
+    reward_threshold: float | None = None,
+) -> None:
+    """Register an environment class under a gymnasium id, for both ``gymnasium.make_vec`` and ``gymnasium.make``.
+
+    Args:
+        id: such as ``"my_project/Maze-v0"``.
+        environment: the class, or ``"module:Class"``, which is imported at the first use.
+        max_episode_steps: the default of the environment's option of that name, if it has one. ``gymnasium.make`` then
+            leaves the limit to gymnasium's own ``TimeLimit``.
+        reward_threshold: mean return at which the task counts as solved.
+    """
+    gymnasium.register(
+        id=id,
+        entry_point=partial(make, environment),
+        vector_entry_point=partial(make_vec, environment),
+        max_episode_steps=max_episode_steps,
+        reward_threshold=reward_threshold,
+    )
+
+
+def make_vec(environment: str | type[Environment], num_envs: int | None = None, **kwargs: Any) -> TorchVectorEnv:
+    """A ``TorchVectorEnv`` of an environment class; other keyword arguments are its options or the environment's."""
+    vector = {name: kwargs.pop(name) for name in _VECTOR_ARGUMENTS if name in kwargs}
+    return TorchVectorEnv(_declared(environment, kwargs), num_envs, **vector)
+
+
+def make(environment: str | type[Environment], render_mode: str | None = None, device: str = "cpu", **options: Any) -> SingleEnv:
+    """One world as a plain ``gymnasium.Env`` with numpy in and out."""
+    cls = _imported(environment)
+    if "max_episode_steps" in cls.parameters.options:
+        options.setdefault("max_episode_steps", _NO_LIMIT)  # gymnasium wraps its TimeLimit around this
+    return SingleEnv(_declared(cls, options), render_mode=render_mode, device=device)
+
+
+def _declared(environment: str | type[Environment], options: dict[str, Any]) -> Environment:
+    cls = _imported(environment)
+    known = {**cls.constants.options, **cls.parameters.options}
+    for name in options:
+        if name not in known:
+            raise TypeError(
+                f"{cls.__name__} has no option {name!r}; it has: {', '.join(known)}; "
+                f"and the vector environment: {', '.join(_VECTOR_ARGUMENTS)}"
+            )
+    return cls(**options)
+
+
+def _imported(environment: str | type[Environment]) -> type[Environment]:
+    if isinstance(environment, str):
+        module, _, name = environment.partition(":")
+        return getattr(importlib.import_module(module), name)
+    return environment

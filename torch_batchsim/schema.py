@@ -1,0 +1,298 @@
+"""What an author declares: components, archetypes, parameters, task graphs, and the environment that holds them."""
+
+from __future__ import annotations
+
+import inspect
+import keyword
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import gymnasium
+import numpy as np
+import torch
+
+from .errors import SchemaError
+from .types import FIELD_TYPES, FieldType, boolean, f32
+
+MAX_ROWS = 2**31 - 1  # of one table in all worlds: row numbers are 32-bit on the device
+
+_CPP_KEYWORDS = frozenset(
+    "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class "
+    "compl concept const consteval constexpr constinit const_cast continue co_await co_return co_yield decltype "
+    "default delete do double dynamic_cast else enum explicit export extern false float for friend goto if inline "
+    "int long mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public register "
+    "reinterpret_cast requires return short signed sizeof static static_assert static_cast struct switch template "
+    "this thread_local throw true try typedef typeid typename union unsigned using virtual void volatile wchar_t "
+    "while xor xor_eq".split()
+)
+# Type names of the engine that a component or archetype of the same name would hide from the systems.
+RESERVED_NAMES = frozenset(
+    "World Row Rows Episode Random Fault Parameters Constants Context Program tbs std".split()
+) | frozenset(FIELD_TYPES)
+
+
+def check_identifier(name: str, what: str) -> str:
+    """Return ``name`` if C++ and Python can both use it, else raise ``SchemaError``."""
+    usable = isinstance(name, str) and re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) and "__" not in name
+    if not usable or name in _CPP_KEYWORDS or keyword.iskeyword(name):
+        raise SchemaError(f"{what} cannot be named {name!r}: a name is letters, digits and single underscores, no keyword")
+    return name
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field of a component. ``offset`` is in bytes from the start of the struct."""
+
+    name: str
+    type: FieldType
+    offset: int
+
+
+class Component:
+    """Base of all components: a class whose annotations are the fields of a C++ struct of the same name.
+
+    ::
+
+        class CartState(Component):
+            x: f32
+            history: f32[4]
+    """
+
+    fields: ClassVar[tuple[Field, ...]] = ()
+    size: ClassVar[int] = 0  # bytes, padding included, as in C
+    alignment: ClassVar[int] = 1
+
+    def __init_subclass__(cls) -> None:
+        check_identifier(cls.__name__, "a component")
+        try:
+            annotations = inspect.get_annotations(cls, eval_str=True)
+        except NameError as error:
+            raise SchemaError(f"component {cls.__name__}: {error}; {_known_types()}") from None
+        fields, offset, alignment = [], 0, 1
+        for name, annotation in annotations.items():
+            check_identifier(name, f"a field of component {cls.__name__}")
+            field_type = boolean if annotation is bool else annotation
+            if not isinstance(field_type, FieldType):
+                raise SchemaError(
+                    f"field {cls.__name__}.{name} has unknown type {getattr(annotation, '__name__', annotation)!r}; "
+                    + _known_types()
+                )
+            offset = _round_up(offset, field_type.alignment)
+            fields.append(Field(name, field_type, offset))
+            offset += field_type.size
+            alignment = max(alignment, field_type.alignment)
+        if not fields:
+            raise SchemaError(f"component {cls.__name__} has no fields")
+        cls.fields, cls.alignment, cls.size = tuple(fields), alignment, _round_up(offset, alignment)
+
+
+def _known_types() -> str:
+    return f"known types: {', '.join(FIELD_TYPES)}, and arrays of them such as f32[3]"
+
+
+def _round_up(value: int, multiple: int) -> int:
+    return -(-value // multiple) * multiple
+
+
+class Reward(Component):
+    """The reward of a row in this step. The engine sets it to zero before every step."""
+
+    value: f32
+
+
+class Archetype:
+    """A set of components and the table of all entities that have them: ``count`` rows in every world.
+
+    Args:
+        name: of the table, e.g. ``"Cart"``; tensors are named ``"Cart.CartState.x"``.
+        components: component classes; each becomes a column.
+        count: rows per world; row ``world * count + i`` belongs to ``world``.
+    """
+
+    def __init__(self, name: str, *components: type[Component], count: int) -> None:
+        self.name = check_identifier(name, "an archetype")
+        if not components:
+            raise SchemaError(f"archetype {name} has no components")
+        for component in components:
+            _check_component(component, f"archetype {name}")
+        if len(set(components)) != len(components):
+            raise SchemaError(f"archetype {name} names a component twice")
+        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MAX_ROWS:
+            raise SchemaError(f"archetype {name}: count must be an integer of 1 or more, got {count!r}")
+        self.components = components
+        self.count = count
+
+
+def _check_component(component: Any, where: str) -> None:
+    if not (isinstance(component, type) and issubclass(component, Component) and component is not Component):
+        raise SchemaError(f"{where}: {component!r} is no component class")
+    if component.__name__ in RESERVED_NAMES:
+        raise SchemaError(f"{where}: a component cannot be named {component.__name__}, which is a name of the engine")
+
+
+class TaskGraph:
+    """Systems by name, in the order in which they run."""
+
+    def __init__(self, *systems: str) -> None:
+        for system in systems:
+            if not isinstance(system, str):
+                raise SchemaError(f"a task graph lists systems by name, got {system!r}")
+        self.systems = systems
+
+
+@dataclass(frozen=True)
+class Option:
+    """A default together with what is allowed, for ``Parameters`` and ``Constants``.
+
+    Args:
+        default: its type (bool, int, float or str) is the option's type.
+        minimum, maximum: both allowed themselves.
+        above: values must be greater than this.
+        choices: the allowed values.
+        help: one line with the unit.
+    """
+
+    default: bool | int | float | str
+    minimum: float | None = None
+    maximum: float | None = None
+    above: float | None = None
+    choices: tuple[Any, ...] | None = None
+    help: str = ""
+
+    def checked(self, name: str, value: Any) -> Any:
+        """Return ``value`` as the option's type, or raise ``TypeError`` or ``ValueError``."""
+        kind = type(self.default)
+        if isinstance(value, np.generic):
+            value = value.item()
+        if kind is float and isinstance(value, int) and not isinstance(value, bool):
+            value = float(value)
+        if type(value) is not kind:
+            raise TypeError(f"option {name} must be {_article(kind)}, got {value!r}")
+        if kind is float and not math.isfinite(value):
+            raise ValueError(f"option {name} must be finite, got {value!r}")
+        if kind is int and not -(2**31) <= value < 2**31:
+            raise ValueError(f"option {name} must fit 32 bits, got {value!r}")
+        if self.choices is not None and value not in self.choices:
+            raise ValueError(f"option {name} must be one of {', '.join(map(repr, self.choices))}, got {value!r}")
+        if self.minimum is not None and value < self.minimum:
+            raise ValueError(f"option {name} must be at least {self.minimum}, got {value!r}")
+        if self.maximum is not None and value > self.maximum:
+            raise ValueError(f"option {name} must be at most {self.maximum}, got {value!r}")
+        if self.above is not None and value <= self.above:
+            raise ValueError(f"option {name} must be greater than {self.above}, got {value!r}")
+        return value
+
+
+def _article(kind: type) -> str:
+    return {bool: "True or False", int: "an integer", float: "a number", str: "a string"}[kind]
+
+
+class _Options:
+    def __init__(self, **options: bool | int | float | str | Option) -> None:
+        self.options = {}
+        for name, value in options.items():
+            check_identifier(name, "an option")
+            option = value if isinstance(value, Option) else Option(value)
+            if type(option.default) not in self.kinds:
+                kinds = ", ".join(kind.__name__ for kind in self.kinds)
+                raise SchemaError(f"option {name} has default {option.default!r}; its type must be one of {kinds}")
+            option.checked(name, option.default)
+            self.options[name] = option
+
+    kinds: ClassVar[tuple[type, ...]] = (bool, int, float)
+
+
+class Parameters(_Options):
+    """Keyword options that systems read at run time as ``world.parameters.name`` (bool, i32 or f32)."""
+
+
+class Constants(_Options):
+    """Keyword options that are fixed when the systems are compiled: ``Constants::name`` in C++.
+
+    Use them for what shapes the data (players, cells); each combination is compiled once. A ``str`` is for Python only.
+    """
+
+    kinds: ClassVar[tuple[type, ...]] = (bool, int, float, str)
+
+
+class Environment:
+    """The declaration of one environment. Subclass it, set the class attributes, and write ``systems.h`` beside it.
+
+    Class attributes (those that depend on options may be properties that read ``self.constants`` or ``self.parameters``):
+
+    - ``systems``: the C++ header with the systems, relative to the file of the class.
+    - ``archetypes``: list of ``Archetype``; ``singletons``: list of components with one row per world.
+    - ``parameters``, ``constants``: the keyword options.
+    - ``start``: task graph for worlds that begin an episode (their state is zero before it).
+    - ``step``: task graph of a step.
+    - ``observe``: task graph that writes observations wholly from the state; runs after ``step`` and after ``start``.
+    - ``observation``: a column such as ``"Cart.CartState"``, or a dict of them; ``action``: a column.
+      Their archetype is the agents' one: each of its rows is a row of the vector environment.
+    - ``info``: dict of name to column, delivered in ``infos``; ``action_mask``: a column of booleans, or None.
+    - ``action_space``, ``observation_space``: of one agent. The action space is required.
+    - ``faults``: names of what systems report by ``world.fail(Fault::name, value)``.
+    - ``fast_math``: compile with relaxed floating point; results are then no longer the same everywhere.
+    - ``metadata``: may hold ``render_fps``.
+    """
+
+    systems: str = "systems.h"
+    archetypes: Sequence[Archetype] = ()
+    singletons: Sequence[type[Component]] = ()
+    parameters: Any = Parameters()
+    constants: Any = Constants()
+    start: TaskGraph = TaskGraph()
+    step: TaskGraph = TaskGraph()
+    observe: TaskGraph = TaskGraph()
+    observation: str | Mapping[str, str] = ""
+    action: str = ""
+    action_space: gymnasium.Space | None = None
+    observation_space: gymnasium.Space | None = None
+    info: Mapping[str, str] = {}
+    action_mask: str | None = None
+    faults: Sequence[str] = ()
+    fast_math: bool = False
+    metadata: Mapping[str, Any] = {}
+
+    def __init__(self, **options: Any) -> None:
+        """Args: values for the options that ``parameters`` and ``constants`` declare. Raises TypeError, ValueError."""
+        cls = type(self)
+        known = {**cls.constants.options, **cls.parameters.options}
+        for name in options:
+            if name not in known:
+                raise TypeError(f"{cls.__name__} has no option {name!r}; it has: {', '.join(known) or 'none'}")
+        values = {name: option.checked(name, options.get(name, option.default)) for name, option in known.items()}
+        self.constants = Values({name: values[name] for name in cls.constants.options})
+        self.parameters = Values({name: values[name] for name in cls.parameters.options})
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__
+
+    @property
+    def source(self) -> Path:
+        """The header with the systems."""
+        return Path(inspect.getfile(type(self))).parent / self.systems
+
+    def render(self, world: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Draw one world as ``uint8 [height, width, 3]``; ``world`` maps ``"Cart.CartState.x"`` to arrays ``[rows, ...]``."""
+        raise NotImplementedError(f"{self.name} has no picture: it does not define render()")
+
+
+class Values(dict):
+    """The checked values of options, as attributes too."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+def homogeneous_dtype(component: type[Component]) -> torch.dtype | None:
+    """The one dtype of all fields, if there is one and no padding, so that a column is one dense tensor; else None."""
+    dtypes = {field.type.dtype for field in component.fields}
+    return dtypes.pop() if len(dtypes) == 1 else None

@@ -1,0 +1,522 @@
+"""The simulator: all worlds of one environment in torch tensors, stepped in one call."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium.vector import AutoresetMode
+
+from . import jit
+from .codegen import ActionBounds, context_structure, engine_columns, final_columns
+from .errors import CheckpointError, Fault, WorldFault
+from .program import Column, Program
+from .schema import MAX_ROWS, Environment
+
+STATE_FORMAT = 1
+_NO_FAULT = -1  # all bits set
+_MAX_REPORTED_FAULTS = 16
+_TILE_BYTES = 24 * 1024  # of columns in one tile: what a first-level cache holds beside the code's own data
+
+# Codes of tbs::ElementType.
+_ELEMENT_TYPES = {
+    torch.uint8: 0, torch.int8: 1, torch.int16: 2, torch.int32: 3, torch.int64: 4, torch.bool: 5, torch.float32: 6,
+    torch.float64: 7,
+}  # fmt: skip
+
+_AUTORESET_CODES = {AutoresetMode.DISABLED: 0, AutoresetMode.NEXT_STEP: 1, AutoresetMode.SAME_STEP: 2}
+
+
+class Simulator:
+    """``num_worlds`` worlds of ``environment`` on ``device``.
+
+    Args:
+        environment: the declaration, options included.
+        num_worlds: at least 1.
+        device: ``"cpu"``, ``"cuda"`` or ``"cuda:1"``.
+        autoreset: what happens to worlds whose episode has ended (see ``step``).
+        keep_final: keep observations and infos at the end of an episode (``SAME_STEP`` only) for ``final``.
+        num_threads: on CPU; all cores of the process by default.
+
+    Raises:
+        SchemaError: the environment contradicts itself. BuildError: its systems do not compile.
+        ValueError, TypeError: a wrong argument. RuntimeError: the device is not there.
+
+    Tensors from ``tensor`` alias the simulator's memory: read and write them between steps.
+    """
+
+    def __init__(
+        self,
+        environment: Environment,
+        num_worlds: int,
+        device: str | torch.device = "cpu",
+        *,
+        autoreset: AutoresetMode = AutoresetMode.SAME_STEP,
+        keep_final: bool = True,
+        num_threads: int | None = None,
+        _library: jit.Library | None = None,
+    ) -> None:
+        if not isinstance(environment, Environment):
+            raise TypeError(f"environment must be an instance of Environment, got {environment!r}")
+        self.device = checked_device(device)
+        self.num_worlds = checked_count(num_worlds, "num_worlds")
+        self.autoreset = checked_autoreset(autoreset)
+        self.num_threads = _cores() if num_threads is None else checked_count(num_threads, "num_threads")
+        self.environment = environment
+        self.program = Program(environment)
+        self._check_rows()
+        self._emulated = _library is not None
+        self._cuda = self.device.type == "cuda" or self._emulated
+        with torch.cuda.device(self.device) if self.device.type == "cuda" else _nothing():
+            self.library = _library or jit.load(self.program, self.device.type)
+        self._allocate(keep_final and self.autoreset is AutoresetMode.SAME_STEP)
+        self._started = False
+        self.reseed(None)
+
+    # ---- memory ----------------------------------------------------------------------------------------------------
+
+    def _check_rows(self) -> None:
+        for archetype in self.program.archetypes:
+            if archetype.count * self.num_worlds > MAX_ROWS:
+                raise ValueError(
+                    f"num_worlds={self.num_worlds} with {archetype.count} rows of {archetype.name} each is more than "
+                    f"{MAX_ROWS} rows; at most {MAX_ROWS // archetype.count} worlds are allowed"
+                )
+
+    def _allocate(self, keep_final: bool) -> None:
+        program, worlds = self.program, self.num_worlds
+        self._engine: dict[str, torch.Tensor] = {}
+        for name, _, dtype, per_agent in engine_columns(program, self._cuda):
+            rows = worlds * (program.agents.count if per_agent else 1)
+            self._engine[name] = torch.zeros(rows, dtype=dtype, device=self.device)
+        self._engine["fault"].fill_(_NO_FAULT)
+        self._storage = {name: self._new_column(column) for name, column in program.columns.items()}
+        self._final = {name: self._new_column(c) for name, c in final_columns(program).items()} if keep_final else {}
+        self._fault_flag = torch.zeros(1, dtype=torch.int32, pin_memory=self.device.type == "cuda")
+        self._fault_flag_array = self._fault_flag.numpy()  # cheap to look at
+
+        structure = context_structure(program, self._cuda)
+        if ctypes.sizeof(structure) != self.library.context_size:
+            raise AssertionError("the context of Python and C++ differ in size")
+        context = self._context = structure()
+        context.num_worlds, context.num_threads = worlds, self.num_threads
+        context.tile = self._tile()
+        context.autoreset = _AUTORESET_CODES[self.autoreset]
+        context.keep_final = int(keep_final)
+        context.fault_flag = self._fault_flag.data_ptr()
+        for name, tensor in self._engine.items():
+            setattr(context, name, tensor.data_ptr())
+        for name, column in program.columns.items():
+            setattr(context, f"column_{column.c_name}", self._storage[name].data_ptr())
+        for name, tensor in self._final.items():
+            setattr(context, name, tensor.data_ptr())
+        for name, value in self.environment.parameters.items():
+            setattr(context.parameters, name, value)
+        low, high = action_bounds(program)
+        context.action_width = len(low)
+        for i, (least, most) in enumerate(zip(low, high, strict=True)):
+            context.action_bounds[i] = ActionBounds(least, most)
+        self._context_address = ctypes.addressof(context)
+
+    def _new_column(self, column: Column) -> torch.Tensor:
+        return torch.zeros(self.num_worlds * column.rows_per_world * column.component.size, dtype=torch.uint8, device=self.device)
+
+    def _tile(self) -> int:
+        """Worlds in a tile: enough tiles for the threads, few enough bytes for the cache, whole cache lines of flags."""
+        hot = [c for c in self.program.columns.values() if c.component.size * c.rows_per_world <= 256]
+        per_world = sum(c.component.size * c.rows_per_world for c in hot) + 16
+        fitting = max(64, _TILE_BYTES // per_world // 64 * 64)
+        return min(fitting, 4096)
+
+    # ---- tensors ---------------------------------------------------------------------------------------------------
+
+    def tensor(self, name: str) -> torch.Tensor:
+        """A view of a column or field, without a copy.
+
+        ``"Cart.CartState.x"`` is ``[worlds, rows, ...]``; ``"Cart.CartState"`` (all fields of one type) is
+        ``[worlds, rows, fields]``; a singleton's ``"Clock.time"`` is ``[worlds, ...]``; the engine's own are
+        ``"World.step"``, ``"World.episode"``, ``"World.terminated"``, ``"World.truncated"`` of shape ``[worlds]``.
+
+        Raises KeyError for an unknown name and TypeError for a component whose fields have different types.
+        After ``bind`` ask again: a view made before stays with the old memory.
+        """
+        table, _, rest = name.partition(".")
+        if table == "World":
+            if rest not in ("step", "episode", "terminated", "truncated"):
+                raise KeyError(f"tensor {name!r} does not exist; World has step, episode, terminated, truncated")
+            return self._engine[rest]
+        column, selected = self.program.find(name)
+        return self._view(self._storage[column.name], column, selected)
+
+    def final(self, name: str) -> torch.Tensor:
+        """The column of an observation or info as it was when the row's last episode ended, ``[worlds, rows, ...]``."""
+        column, selected = self.program.find(name, "final")
+        storage = self._final.get(f"final_{column.c_name}")
+        if storage is None:
+            raise KeyError(f"final {name!r} is not kept; kept with SAME_STEP and keep_final: observations and infos")
+        return self._view(storage, column, selected)
+
+    def _view(self, storage: torch.Tensor, column: Column, selected: Any) -> torch.Tensor:
+        lead = [self.num_worlds] if column.singleton else [self.num_worlds, column.rows_per_world]
+        if selected is None and len(column.component.fields) == 1:
+            selected = column.component.fields[0]
+        if selected is None:
+            if column.dtype is None:
+                fields = ", ".join(f"{column.name}.{f.name}" for f in column.component.fields)
+                raise TypeError(f"{column.name} has fields of different types and is no single tensor; ask for {fields}")
+            return storage.view(column.dtype).view(*lead, *column.value_shape)
+        itemsize = selected.type.dtype.itemsize
+        elements = storage.view(selected.type.dtype)
+        row = column.component.size // itemsize
+        strides = [row] if column.singleton else [row * column.rows_per_world, row]
+        shape = selected.type.tensor_shape
+        inner = [int(np.prod(shape[i + 1 :])) for i in range(len(shape))]
+        offset = elements.storage_offset() + selected.offset // itemsize
+        return elements.as_strided([*lead, *shape], [*strides, *inner], offset)
+
+    def bind(self, name: str, tensor: torch.Tensor, *, carry: bool = True) -> None:
+        """Let a whole column live in ``tensor`` from now on: the simulator then reads and writes it in place.
+
+        Args:
+            name: a column as in ``tensor`` (a component with fields of one type, or its only field), or one of
+                ``"World.terminated"``, ``"World.truncated"``.
+            tensor: contiguous, on the simulator's device, of the column's dtype and either its shape or ``[rows, ...]``.
+            carry: copy the column's contents into it. Without, the contents of ``tensor`` become the column's.
+
+        The simulator keeps a reference to ``tensor``. Raises TypeError or ValueError before anything has changed.
+        """
+        current = self.tensor(name)
+        self._check_bindable(name, tensor, current)
+        if carry and tensor.data_ptr() != current.data_ptr():
+            tensor.view(current.shape).copy_(current)
+        table, _, rest = name.partition(".")
+        if table == "World":
+            if rest not in ("terminated", "truncated"):
+                raise ValueError(f"World.{rest} cannot be bound; World.terminated and World.truncated can")
+            self._engine[rest] = tensor.view(-1)
+            setattr(self._context, rest, tensor.data_ptr())
+        else:
+            column, _ = self.program.find(name)
+            self._storage[column.name] = tensor.detach().view(-1).view(torch.uint8)
+            setattr(self._context, f"column_{column.c_name}", tensor.data_ptr())
+
+    def bind_final(self, name: str, tensor: torch.Tensor) -> None:
+        """As ``bind``, for the column that ``final(name)`` shows. Its contents are not carried."""
+        self._check_bindable(f"final {name}", tensor, self.final(name))
+        column, _ = self.program.find(name)
+        key = f"final_{column.c_name}"
+        self._final[key] = tensor.detach().view(-1).view(torch.uint8)
+        setattr(self._context, key, tensor.data_ptr())
+
+    def bind_agent_flag(self, name: str, tensor: torch.Tensor) -> None:
+        """As ``bind`` without carry, for ``terminated``, ``truncated`` or ``done`` of shape ``[agents]``, dtype bool."""
+        key = name if name != "done" and self.program.agents.count == 1 else f"agent_{name}"
+        self._check_bindable(name, tensor, self._engine[key])
+        self._engine[key] = tensor.view(-1)
+        setattr(self._context, key, tensor.data_ptr())
+
+    def agent_flag(self, name: str) -> torch.Tensor:
+        """``terminated``, ``truncated`` or ``done`` (either) of every agent's world after the last step, bool ``[agents]``."""
+        return self._engine[name if name != "done" and self.program.agents.count == 1 else f"agent_{name}"]
+
+    def _check_bindable(self, name: str, tensor: Any, current: torch.Tensor) -> None:
+        if not isinstance(tensor, torch.Tensor):
+            raise TypeError(f"bind of {name} needs a torch tensor, got {type(tensor).__name__}")
+        flat = (current.shape[0] * current.shape[1], *current.shape[2:]) if current.dim() > 1 else current.shape
+        if tuple(tensor.shape) not in (tuple(current.shape), tuple(flat)):
+            raise ValueError(f"bind of {name} needs shape {list(current.shape)} or {list(flat)}, got {list(tensor.shape)}")
+        if tensor.dtype != current.dtype:
+            raise TypeError(f"bind of {name} needs dtype {current.dtype}, got {tensor.dtype}")
+        if tensor.device != current.device:
+            raise ValueError(f"bind of {name} needs a tensor on {current.device}, got one on {tensor.device}")
+        if not tensor.is_contiguous() or not current.is_contiguous():
+            raise ValueError(f"bind of {name} needs a contiguous tensor and a whole column")
+        if tensor.requires_grad:
+            raise ValueError(f"bind of {name} needs a tensor without gradient")
+
+    def __getattr__(self, name: str) -> TableView:
+        program = self.__dict__.get("program")
+        if program is not None and any(column.table == name for column in program.columns.values()):
+            return TableView(self, name)
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+
+    # ---- running ---------------------------------------------------------------------------------------------------
+
+    def reseed(self, seed: int | None, mask: torch.Tensor | None = None) -> None:
+        """Give worlds (all, or those of the bool ``mask [worlds]``) a new seed; ``None`` takes one from the system.
+
+        Their next ``reset`` begins episode 0. A world's random numbers depend on (seed, world, episode) alone.
+        """
+        if seed is None:
+            seed = int.from_bytes(os.urandom(8), "little")
+        elif isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= int(seed) < 2**64:
+            raise ValueError(f"seed must be an integer from 0 to 2**64 - 1 or None, got {seed!r}")
+        bits = int(seed) - 2**64 if int(seed) >= 2**63 else int(seed)
+        engine = self._engine
+        if mask is None:
+            engine["seed"].fill_(bits)
+            torch.arange(self.num_worlds, dtype=torch.int32, out=engine["stream"])
+            engine["episode"].fill_(-1)
+        else:
+            mask = self.checked_mask(mask)
+            engine["seed"].masked_fill_(mask, bits)
+            worlds = torch.arange(self.num_worlds, dtype=torch.int32, device=self.device)
+            engine["stream"].copy_(torch.where(mask, worlds, engine["stream"]))
+            engine["episode"].masked_fill_(mask, -1)
+
+    def reset(self, mask: torch.Tensor | np.ndarray | None = None, *, seed: int | None = None) -> None:
+        """Let worlds begin a new episode: all, or those of the bool ``mask [worlds]``. The others stay as they are.
+
+        With ``seed`` those worlds are seeded first. The first reset must be of all worlds.
+        """
+        if mask is not None:
+            mask = self.checked_mask(mask)
+            if not self._started:
+                raise RuntimeError("the first reset must be of all worlds; call reset() without a mask")
+        if seed is not None:
+            self.reseed(seed, mask)
+        if mask is None:
+            mask = torch.ones(self.num_worlds, dtype=torch.bool, device=self.device)
+        self._check_result(self.library.reset(self._context_address, mask.data_ptr(), self._stream()))
+        self._started = True
+
+    def step(self) -> None:
+        """Advance every world by one step with the actions that its action column holds.
+
+        Worlds that end are treated as ``autoreset`` says: SAME_STEP begins the next episode within this step (state and
+        observations are then the new episode's, flags and rewards the old one's, ``final`` holds the last observation);
+        NEXT_STEP does so in the next step, which ignores the world's action; with DISABLED the world stands still, its
+        flags set and its reward 0, until it is reset.
+
+        On CPU faults of systems raise ``WorldFault`` here; on CUDA nothing waits for the device, and a fault raises at
+        a later ``step`` or at ``check_faults``. In ``step`` alone (not in the vector environment) actions are not checked.
+        """
+        if not self._started:
+            raise RuntimeError("call reset() before step()")
+        if self._fault_flag_array[0]:
+            self.check_faults()
+        self._check_result(self.library.step(self._context_address, self._stream()))
+
+    def act_and_step(self, actions: torch.Tensor) -> int:
+        """Check ``actions`` (contiguous, right device and shape), write them into the action column, and ``step``.
+
+        Returns -1, or on CPU the index of the first element that the action space does not allow; then nothing changed.
+        """
+        if self._fault_flag_array[0]:
+            self.check_faults()
+        result = self.library.act_and_step(
+            self._context_address, actions.data_ptr(), _ELEMENT_TYPES[actions.dtype], self._stream()
+        )
+        if result < -1:
+            self._check_result(1 if result == -2 else result)
+        return result
+
+    def _stream(self) -> int | None:
+        return torch.cuda.current_stream(self.device).cuda_stream if self.device.type == "cuda" else None
+
+    def _check_result(self, result: int) -> None:
+        if result <= -1000:
+            raise RuntimeError(f"CUDA error {-1000 - result} at launch: {torch.cuda.cudart().cudaGetErrorString(-1000 - result)}")
+        if result == 1:
+            self.check_faults()
+
+    def check_faults(self) -> None:
+        """Raise ``WorldFault`` if systems have reported faults since the last look. On CUDA waits for the device."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        if not self._fault_flag_array[0]:
+            return
+        words = self._engine["fault"]
+        mask = words != _NO_FAULT
+        self._fault_flag_array[0] = 0
+        worlds = mask.nonzero().flatten()[:_MAX_REPORTED_FAULTS]
+        faults = [self._decode_fault(int(w), int(words[w])) for w in worlds]
+        words.fill_(_NO_FAULT)
+        if faults:
+            raise WorldFault(faults, mask)
+
+    def _decode_fault(self, world: int, word: int) -> Fault:
+        word &= 2**64 - 1
+        node, row, code, value = word >> 54, word >> 40 & 0x3FFF, word >> 32 & 0xFF, word & 0xFFFFFFFF
+        nodes = [n for graph in self.program.graphs.values() for n in graph]
+        system = nodes[node - 1].system.name if node else "check_actions"
+        return Fault(world, system, row, self.program.faults[code], value - 2**32 if value >= 2**31 else value)
+
+    def checked_mask(self, mask: Any, what: str = "mask") -> torch.Tensor:
+        """``mask`` as a contiguous bool tensor ``[worlds]`` on the device; TypeError or ValueError if it is none."""
+        if isinstance(mask, np.ndarray):
+            mask = torch.from_numpy(mask)
+        if not isinstance(mask, torch.Tensor):
+            raise TypeError(f"{what} must be a torch tensor or a numpy array of bools, got {type(mask).__name__}")
+        if mask.dtype != torch.bool:
+            raise TypeError(f"{what} must have dtype bool, got {str(mask.dtype).removeprefix('torch.')}")
+        if tuple(mask.shape) != (self.num_worlds,):
+            raise ValueError(f"{what} must have shape [{self.num_worlds}], got {list(mask.shape)}")
+        return mask.to(self.device).contiguous()
+
+    # ---- state -----------------------------------------------------------------------------------------------------
+
+    @property
+    def bytes_per_world(self) -> float:
+        """Memory of all columns and bookkeeping, per world."""
+        tensors = [*self._engine.values(), *self._storage.values(), *self._final.values()]
+        return sum(t.numel() * t.element_size() for t in tensors) / self.num_worlds
+
+    def _state_tensors(self) -> dict[str, torch.Tensor]:
+        tensors = {f"engine.{name}": t for name, t in self._engine.items() if name != "phase"}
+        tensors |= {f"column.{name}": t for name, t in self._storage.items()}
+        return tensors | {f"final.{name}": t for name, t in self._final.items()}
+
+    def _signature(self) -> dict[str, Any]:
+        columns = {
+            name: [(f.name, str(f.type)) for f in c.component.fields] for name, c in self.program.columns.items()
+        }
+        counts = {a.name: a.count for a in self.program.archetypes}
+        return {
+            "environment": self.environment.name,
+            "columns": columns,
+            "counts": counts,
+            "parameters": dict(self.environment.parameters),
+            "constants": dict(self.environment.constants),
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        """A copy of all there is: ``load_state_dict`` restores it to the bit, random streams included."""
+        tensors = {name: tensor.clone() for name, tensor in self._state_tensors().items()}
+        return {
+            "format": STATE_FORMAT,
+            "num_worlds": self.num_worlds,
+            "started": self._started,
+            "signature": self._signature(),
+            "tensors": tensors,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore what ``state_dict`` returned. Raises CheckpointError, with nothing changed, if it does not fit."""
+        if not isinstance(state, Mapping) or "format" not in state:
+            raise CheckpointError(f"this is no state of a simulator: {type(state).__name__} without 'format'")
+        if state["format"] != STATE_FORMAT:
+            raise CheckpointError(f"the state has format {state['format']}, this version reads format {STATE_FORMAT}")
+        ours, theirs = self._signature(), state["signature"]
+        for key in ours:
+            if theirs.get(key) != ours[key]:
+                raise CheckpointError(f"the state is of another environment: its {key} is {theirs.get(key)}, here {ours[key]}")
+        if state["num_worlds"] != self.num_worlds:
+            raise CheckpointError(f"the state has {state['num_worlds']} worlds, this simulator {self.num_worlds}")
+        own = self._state_tensors()
+        for name, tensor in own.items():
+            given = state["tensors"].get(name)
+            if given is None and name.startswith("final."):
+                continue
+            if given is None or given.shape != tensor.shape or given.dtype != tensor.dtype:
+                raise CheckpointError(f"the state lacks {name} of shape {list(tensor.shape)} and dtype {tensor.dtype}")
+        for name, tensor in own.items():
+            if name in state["tensors"]:
+                tensor.copy_(state["tensors"][name])
+        self._started = state["started"]
+
+    def copy_worlds(self, source: torch.Tensor | list[int], target: torch.Tensor | list[int]) -> None:
+        """Make worlds ``target[i]`` equal to ``source[i]`` in everything, the random numbers to come included.
+
+        Both are world indices ``[k]``; the targets must be distinct. To let a copy draw other numbers, ``reseed`` it.
+        """
+        source, target = self._checked_worlds(source, "source"), self._checked_worlds(target, "target")
+        if source.shape != target.shape:
+            raise ValueError(f"source and target must be of one length, got {len(source)} and {len(target)}")
+        if len(torch.unique(target)) != len(target):
+            raise ValueError("target worlds must be distinct")
+        for tensor in self._state_tensors().values():
+            worlds = tensor.view(self.num_worlds, -1)
+            worlds[target] = worlds[source]
+
+    def _checked_worlds(self, worlds: Any, what: str) -> torch.Tensor:
+        worlds = torch.as_tensor(worlds, device=self.device)
+        if worlds.dim() != 1 or worlds.dtype not in (torch.int64, torch.int32):
+            raise TypeError(f"{what} must be world indices of shape [k], got {worlds.dtype} of shape {list(worlds.shape)}")
+        if len(worlds) and not 0 <= int(worlds.min()) <= int(worlds.max()) < self.num_worlds:
+            raise ValueError(f"{what} must be worlds from 0 to {self.num_worlds - 1}, got {int(worlds.min())} to {int(worlds.max())}")
+        return worlds.long()
+
+
+class TableView:
+    """``sim.Cart`` or ``sim.Cart.CartState``: attributes are components, then fields; ``tensor`` is the whole column."""
+
+    def __init__(self, simulator: Simulator, name: str) -> None:
+        self._simulator, self._name = simulator, name
+
+    @property
+    def tensor(self) -> torch.Tensor:
+        return self._simulator.tensor(self._name)
+
+    def __getattr__(self, attribute: str) -> TableView | torch.Tensor:
+        if attribute.startswith("_"):
+            raise AttributeError(attribute)
+        name = f"{self._name}.{attribute}"
+        if name in self._simulator.program.columns:
+            return TableView(self._simulator, name)
+        try:
+            return self._simulator.tensor(name)
+        except KeyError as error:
+            raise AttributeError(error.args[0]) from None
+
+
+def action_bounds(program: Program) -> tuple[list[float], list[float]]:
+    """Least and greatest allowed value of each element of one agent's action, both ends included."""
+    space = program.action_space
+    width = program.action.component.size // program.action.dtype.itemsize
+    if hasattr(space, "nvec"):
+        starts = np.broadcast_to(space.start, space.nvec.shape).reshape(-1)
+        return starts.astype(float).tolist(), (starts + space.nvec.reshape(-1) - 1).astype(float).tolist()
+    if hasattr(space, "n"):
+        return [float(space.start)] * width, [float(space.start + space.n - 1)] * width
+    return space.low.reshape(-1).astype(float).tolist(), space.high.reshape(-1).astype(float).tolist()
+
+
+def checked_device(device: str | torch.device) -> torch.device:
+    """``device`` as a torch device with an index on CUDA; ValueError or RuntimeError if it is not to be had."""
+    try:
+        checked = torch.device(device)
+    except (RuntimeError, TypeError):
+        raise ValueError(f"device must be 'cpu', 'cuda' or 'cuda:<index>', got {device!r}") from None
+    if checked.type not in ("cpu", "cuda"):
+        raise ValueError(f"device must be 'cpu', 'cuda' or 'cuda:<index>', got {device!r}")
+    if checked.type == "cpu":
+        return torch.device("cpu")
+    if torch.version.cuda is None:
+        raise RuntimeError(f"device {device!r} needs a build of torch with CUDA; torch {torch.__version__} has none")
+    if not torch.cuda.is_available():
+        raise RuntimeError(f"device {device!r} needs an NVIDIA GPU with its driver; torch finds none")
+    index = torch.cuda.current_device() if checked.index is None else checked.index
+    if index >= torch.cuda.device_count():
+        raise ValueError(f"device {device!r} does not exist; there are {torch.cuda.device_count()} CUDA devices")
+    return torch.device("cuda", index)
+
+
+def checked_count(count: Any, what: str) -> int:
+    if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 1:
+        raise ValueError(f"{what} must be a positive integer, got {count!r}")
+    return int(count)
+
+
+def checked_autoreset(mode: Any) -> AutoresetMode:
+    if isinstance(mode, AutoresetMode):
+        return mode
+    try:
+        return AutoresetMode(mode)
+    except ValueError:
+        allowed = ", ".join(repr(m.value) for m in AutoresetMode)
+        raise ValueError(f"autoreset_mode must be an AutoresetMode or one of {allowed}, got {mode!r}") from None
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class _nothing:
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *_: object) -> None: ...

@@ -1,0 +1,67 @@
+"""One world as a plain gymnasium environment, for code that steps single environments and for gymnasium's checkers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.vector import AutoresetMode
+
+from .schema import Environment
+from .vector_env import TorchVectorEnv
+
+
+class SingleEnv(gymnasium.Env):
+    """One world of a single-agent environment: numpy observations, plain numbers. ``sim`` is the simulator.
+
+    Raises ValueError for an environment with several agents in a world; those have the vector environment only.
+    """
+
+    def __init__(self, environment: Environment, *, render_mode: str | None = None, device: str = "cpu") -> None:
+        self._vector = TorchVectorEnv(
+            environment,
+            num_worlds=1,
+            device=device,
+            autoreset_mode=AutoresetMode.DISABLED,
+            render_mode=render_mode,
+            num_threads=1,
+        )
+        if self._vector.num_agents != 1:
+            agents = self._vector.num_agents
+            raise ValueError(f"{environment.name} has {agents} agents in a world; use gymnasium.make_vec, where each is a row")
+        self.sim = self._vector.sim
+        self.render_mode = render_mode
+        self.metadata = {key: value for key, value in self._vector.metadata.items() if key != "autoreset_mode"}
+        self.action_space = self._vector.single_action_space
+        self.observation_space = self._vector.single_observation_space
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin a new episode."""
+        super().reset(seed=seed)
+        if options:
+            raise ValueError(f"reset has no options here, got {sorted(options)}")
+        observation, infos = self._vector.reset(seed=seed)
+        return _first(observation), _first(infos)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Take one step. After the end of an episode the world stands still until ``reset``."""
+        actions = np.asarray(action)[None]
+        observation, rewards, terminations, truncations, infos = self._vector.step(actions)
+        return _first(observation), rewards.item(), terminations.item(), truncations.item(), _first(infos)
+
+    def render(self) -> np.ndarray | None:
+        """A picture ``uint8 [height, width, 3]`` with ``render_mode="rgb_array"``."""
+        frames = self._vector.render()
+        return None if frames is None else frames[0]
+
+    def close(self) -> None:
+        """Close the world; everything but ``close`` raises from then on."""
+        self._vector.close()
+
+
+def _first(value: Any) -> Any:
+    """The only row, as a copy of its own."""
+    if isinstance(value, dict):
+        return {key: _first(part) for key, part in value.items()}
+    return value[0].cpu().numpy().copy()

@@ -1,0 +1,98 @@
+"""Reads the signatures of systems: a system's signature is its query."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import SchemaError
+
+_SYSTEM = re.compile(r"\bTBS_SYSTEM\b\s*(?P<result>[\w:<>\s]*?)\s*\b(?P<name>\w+)\s*\((?P<parameters>[^()]*)\)")
+_PARAMETER = re.compile(r"(?P<front>const\s+)?(?:tbs::)?(?P<type>\w+)(?P<back>\s+const)?\s*(?P<reference>&?)\s*(?P<name>\w*)")
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a system: the type's name, and whether the system writes it (a non-const reference)."""
+
+    type: str
+    writes: bool
+
+
+@dataclass(frozen=True)
+class System:
+    """A system as declared: ``parameters`` without the leading ``World &``; ``place`` is file and line."""
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    place: str
+
+
+def source_files(source: Path) -> dict[Path, str]:
+    """Text of ``source`` and of every file that it includes by quotes from its own folder, in order of inclusion."""
+    if not source.is_file():
+        raise SchemaError(f"the systems' file {source} does not exist")
+    files: dict[Path, str] = {}
+
+    def visit(path: Path) -> None:
+        if path in files:
+            return
+        files[path] = path.read_text()
+        for include in _INCLUDE.findall(_blank_comments(files[path])):
+            included = (path.parent / include).resolve()
+            if included.is_file():
+                visit(included)
+
+    visit(source.resolve())
+    return files
+
+
+def read_systems(source: Path) -> dict[str, System]:
+    """Every ``TBS_SYSTEM`` in ``source`` and the files it includes, by name."""
+    systems: dict[str, System] = {}
+    for path, text in source_files(source).items():
+        code = _blank_comments(text)
+        for match in _SYSTEM.finditer(code):
+            place = f"{path.name}:{code.count(chr(10), 0, match.start()) + 1}"
+            system = _read_signature(match, place)
+            if system.name in systems:
+                raise SchemaError(f"{place}: system '{system.name}' is defined twice, first at {systems[system.name].place}")
+            systems[system.name] = system
+    return systems
+
+
+def _read_signature(match: re.Match, place: str) -> System:
+    name = match["name"]
+    if match["result"].strip() != "void":
+        raise SchemaError(f"{place}: system '{name}' must return void")
+    parameters = [text.strip() for text in match["parameters"].split(",")]
+    parsed = [_read_parameter(text, name, place) for text in parameters if text]
+    if not parsed or parsed[0].type != "World":
+        raise SchemaError(f"{place}: the first parameter of system '{name}' must be World &")
+    types = [parameter.type for parameter in parsed]
+    for type_name in types:
+        if types.count(type_name) > 1:
+            raise SchemaError(f"{place}: system '{name}' takes {type_name} twice")
+    return System(name, tuple(parsed[1:]), place)
+
+
+def _read_parameter(text: str, system: str, place: str) -> Parameter:
+    match = _PARAMETER.fullmatch(text)
+    if not match or not (match["reference"] or match["type"] == "Row"):
+        raise SchemaError(
+            f"{place}: parameter '{text}' of system '{system}' is not understood; "
+            "write 'Component &name', 'const Component &name' or 'Row row'"
+        )
+    return Parameter(match["type"], writes=bool(match["reference"]) and not (match["front"] or match["back"]))
+
+
+def _blank_comments(text: str) -> str:
+    """``text`` with comments replaced by spaces, line breaks and string literals kept, so that lines stay true."""
+    pattern = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"", re.DOTALL)
+
+    def blank(match: re.Match) -> str:
+        return match[0] if match[0].startswith('"') else re.sub(r"[^\n]", " ", match[0])
+
+    return pattern.sub(blank, text)

@@ -1,0 +1,71 @@
+"""Field types of components: what an author writes after the colon (``x: f32``, ``cards: u8[5, 2]``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+
+
+@dataclass(frozen=True)
+class FieldType:
+    """The type of one field of a component: an element type and a shape.
+
+    ``f32[3]`` gives an array; the C++ struct then has ``f32 name[3]`` and the field's tensor ends in ``3``.
+    """
+
+    name: str
+    c_type: str
+    dtype: torch.dtype
+    element_shape: tuple[int, ...] = ()  # of the C type itself: (3,) for vec3
+    shape: tuple[int, ...] = ()  # of the array of such elements
+
+    def __getitem__(self, shape: int | tuple[int, ...]) -> FieldType:
+        if self.shape:
+            raise TypeError(f"{self} is an array already; give all its extents at once, as in {self.name}[2, 3]")
+        extents = shape if isinstance(shape, tuple) else (shape,)
+        for extent in extents:
+            if isinstance(extent, bool) or not isinstance(extent, int) or extent < 1:
+                raise TypeError(f"extents of {self.name}[...] must be positive integers, got {extent!r}")
+        return replace(self, shape=extents)
+
+    def __str__(self) -> str:
+        return self.name + (f"[{', '.join(map(str, self.shape))}]" if self.shape else "")
+
+    @property
+    def tensor_shape(self) -> tuple[int, ...]:
+        return self.shape + self.element_shape
+
+    @property
+    def alignment(self) -> int:
+        """Bytes; every element type here is aligned as its scalar is."""
+        return self.dtype.itemsize
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        count = 1
+        for extent in self.tensor_shape:
+            count *= extent
+        return count * self.dtype.itemsize
+
+
+f32 = FieldType("f32", "f32", torch.float32)
+f64 = FieldType("f64", "f64", torch.float64)
+i8 = FieldType("i8", "i8", torch.int8)
+i16 = FieldType("i16", "i16", torch.int16)
+i32 = FieldType("i32", "i32", torch.int32)
+i64 = FieldType("i64", "i64", torch.int64)
+u8 = FieldType("u8", "u8", torch.uint8)
+u16 = FieldType("u16", "u16", torch.uint16)
+u32 = FieldType("u32", "u32", torch.uint32)
+u64 = FieldType("u64", "u64", torch.uint64)
+boolean = FieldType("boolean", "bool", torch.bool)
+vec2 = FieldType("vec2", "vec2", torch.float32, (2,))
+vec3 = FieldType("vec3", "vec3", torch.float32, (3,))
+vec4 = FieldType("vec4", "vec4", torch.float32, (4,))
+quat = FieldType("quat", "quat", torch.float32, (4,))
+
+FIELD_TYPES = {t.name: t for t in (f32, f64, i8, i16, i32, i64, u8, u16, u32, u64, boolean, vec2, vec3, vec4, quat)}
+
+__all__ = ["FIELD_TYPES", "FieldType", *FIELD_TYPES]

@@ -1,0 +1,409 @@
+"""The gymnasium vector environment over a simulator: tensors in, tensors out, in the simulator's own memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from .program import Column
+from .schema import Environment
+from .simulator import Simulator, checked_count
+
+Observation = Any  # torch.Tensor, or dict of them
+
+_MAX_RENDERED = 16
+_OUTPUTS = ("torch", "numpy")
+_RENDER_MODES = ("rgb_array",)
+
+
+class TorchVectorEnv(VectorEnv):
+    """A gymnasium ``VectorEnv`` whose rows are the agents of all worlds.
+
+    Args:
+        environment: the declaration, options included.
+        num_envs: rows; a multiple of the agents per world. Row ``r`` is agent ``r % num_agents`` of world
+            ``r // num_agents``. Or give ``num_worlds`` instead.
+        device: ``"cpu"``, ``"cuda"`` or ``"cuda:1"``.
+        autoreset_mode: a ``gymnasium.vector.AutoresetMode`` or its value; ``SAME_STEP`` by default.
+        final_obs: deliver ``infos["final_obs"]`` (``SAME_STEP`` only).
+        output: ``"torch"``, or ``"numpy"`` for arrays (CPU only).
+        copy: return copies. Without, what ``reset`` and ``step`` return is the simulator's memory, valid (unless bound)
+            until the next ``step`` or ``reset``.
+        render_mode: ``"rgb_array"`` or None.
+        num_threads: on CPU; all cores by default.
+
+    Attributes: ``sim`` (the ``Simulator``; its tensors may be written between steps), ``device``, ``num_worlds``,
+    ``num_agents`` (per world), ``autoreset_mode``, ``action_mask`` (bool ``[rows, n]`` or None).
+
+    ``step`` returns observations ``[rows, ...]`` (or a dict of them), rewards float32 ``[rows]``, terminations and
+    truncations bool ``[rows]``, and infos: the environment's own, ``action_mask`` where there is one, and with
+    ``SAME_STEP`` ``final_obs``, ``final_info`` whose rows are valid where ``_final_obs``, ``_final_info`` are true.
+    """
+
+    def __init__(
+        self,
+        environment: Environment,
+        num_envs: int | None = None,
+        *,
+        num_worlds: int | None = None,
+        device: str | torch.device = "cpu",
+        autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP,
+        final_obs: bool = True,
+        output: str = "torch",
+        copy: bool = False,
+        render_mode: str | None = None,
+        num_threads: int | None = None,
+        _library: Any = None,
+    ) -> None:
+        self.closed = True  # until it is whole
+        if output not in _OUTPUTS:
+            raise ValueError(f"output must be 'torch' or 'numpy', got {output!r}")
+        if render_mode is not None and render_mode not in _RENDER_MODES:
+            raise ValueError(f"render_mode must be 'rgb_array' or None, got {render_mode!r}")
+        for name, flag in (("copy", copy), ("final_obs", final_obs)):
+            if not isinstance(flag, bool):
+                raise TypeError(f"{name} must be True or False, got {flag!r}")
+        agents = _agents_per_world(environment)
+        worlds = _worlds(num_envs, num_worlds, agents)
+        if output == "numpy" and torch.device(device).type != "cpu":
+            raise ValueError(f"output='numpy' needs device='cpu', got device={str(device)!r}")
+        self.sim = Simulator(
+            environment,
+            worlds,
+            device,
+            autoreset=autoreset_mode,
+            keep_final=final_obs,
+            num_threads=num_threads,
+            _library=_library,
+        )
+        self.environment, self.device = environment, self.sim.device
+        self.num_worlds, self.num_agents, self.num_envs = worlds, agents, worlds * agents
+        self.autoreset_mode = self.sim.autoreset
+        self.render_mode = render_mode
+        self.metadata = {
+            "render_modes": list(_RENDER_MODES),
+            "render_fps": 30,
+            **environment.metadata,
+            "autoreset_mode": self.autoreset_mode,
+        }
+        self.single_action_space = self.sim.program.action_space
+        self.single_observation_space = self.sim.program.observation_space
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self._output, self._copy = output, copy
+        self._needs_conversion = copy or output == "numpy"
+        self._ready = False
+        self._action_shape = torch.Size((self.num_envs, *self.sim.program.action.value_shape))
+        self._action_floating = self.sim.program.action.dtype.is_floating_point
+        self._refresh()
+        self.closed = False
+
+    # ---- the contract ----------------------------------------------------------------------------------------------
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Begin new episodes and return ``(observations, infos)``.
+
+        Args:
+            seed: ``None`` goes on with the present seed (the first reset draws one from the system).
+            options: ``{"reset_mask": bool tensor or array}`` of shape ``[rows]`` (all agents of a world alike) or
+                ``[worlds]`` resets those worlds only.
+        """
+        self._check_open()
+        mask = self._reset_mask(options)
+        if mask is not None and not self._ready:
+            raise gymnasium.error.ResetNeeded("the first reset must be of all worlds; call reset() without reset_mask")
+        super().reset(seed=seed)  # numpy's own generator; also refuses a seed that is no integer
+        self.sim.reset(mask, seed=seed)
+        self._ready = True
+        observations, infos = self._observations, dict(self._reset_infos)
+        if self._needs_conversion:
+            return self._converted(observations), self._converted(infos)
+        return observations, infos
+
+    def step(
+        self, actions: torch.Tensor | np.ndarray
+    ) -> tuple[Observation, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:
+        """Advance all worlds by one step.
+
+        Args:
+            actions: ``[rows]`` integers (Discrete), ``[rows, k]`` integers (MultiDiscrete) or floats (Box); a torch
+                tensor on ``device``, or a numpy array. On CPU a value outside the action space raises ValueError and
+                nothing changes; on CUDA it is a fault of its world (``WorldFault``, raised later) and the lowest legal
+                value takes its place.
+        """
+        if self.closed:
+            raise gymnasium.error.ClosedEnvironmentError("step() of a closed environment; make a new one")
+        if not self._ready:
+            raise gymnasium.error.ResetNeeded("call reset() before step()")
+        if type(actions) is not torch.Tensor or actions.dtype not in self._plain_action_dtypes or (
+            actions.shape != self._action_shape or actions.device != self.device or not actions.is_contiguous()
+        ):
+            actions = self._checked_actions(actions)
+        illegal = self.sim.act_and_step(actions)
+        if illegal >= 0:
+            self._refuse(actions, illegal)
+        if self._needs_conversion:
+            return tuple(self._converted(part) for part in (*self._step_outputs, dict(self._step_infos)))
+        return (*self._step_outputs, dict(self._step_infos))
+
+    def render(self) -> tuple[np.ndarray, ...] | None:
+        """Pictures ``uint8 [height, width, 3]`` of the first worlds, 16 at most."""
+        self._check_open()
+        if self.render_mode is None:
+            gymnasium.logger.warn("render() without a render_mode; make the environment with render_mode='rgb_array'")
+            return None
+        if not self._ready:
+            raise gymnasium.error.ResetNeeded("call reset() before render()")
+        return tuple(self.render_world(world) for world in range(min(self.num_worlds, _MAX_RENDERED)))
+
+    def render_world(self, world: int) -> np.ndarray:
+        """A picture ``uint8 [height, width, 3]`` of one world."""
+        if not 0 <= world < self.num_worlds:
+            raise ValueError(f"world must be from 0 to {self.num_worlds - 1}, got {world}")
+        state = {}
+        for column in self.sim.program.columns.values():
+            for field in column.component.fields:
+                name = f"{column.name}.{field.name}"
+                state[name] = self.sim.tensor(name)[world].cpu().numpy()
+        return self.environment.render(state)
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Forget that a reset has been: a closed environment refuses everything."""
+        self._ready = False
+
+    # ---- beyond the contract ---------------------------------------------------------------------------------------
+
+    def bind(
+        self,
+        *,
+        observations: torch.Tensor | Mapping[str, torch.Tensor] | None = None,
+        rewards: torch.Tensor | None = None,
+        terminations: torch.Tensor | None = None,
+        truncations: torch.Tensor | None = None,
+        final_obs: torch.Tensor | Mapping[str, torch.Tensor] | None = None,
+        actions: torch.Tensor | None = None,
+        action_mask: torch.Tensor | None = None,
+    ) -> None:
+        """Let outputs (and the action column) live in the given tensors from now on: the next ``step`` writes there.
+
+        Each tensor is contiguous and has the shape, dtype and device of what ``step`` returns. Observations, action
+        masks and actions carry their present contents along; the others are written wholly by the next step.
+        """
+        program = self.sim.program
+        named = [(columns, _keyed(given)) for columns, given in ((program.observations, observations),) if given is not None]
+        if action_mask is not None:
+            if self.action_mask is None:
+                raise ValueError("action_mask cannot be bound: this environment has none")
+            named.append(({"": program.info["action_mask"]}, {"": action_mask}))
+        if actions is not None:
+            named.append(({"": program.action}, {"": actions}))
+        finals = _keyed(final_obs) if final_obs is not None else {}
+        self._check_bind(named, finals, rewards, terminations, truncations)
+        for columns, given in named:
+            for key, tensor in given.items():
+                self.sim.bind(columns[key].name, tensor)
+        for key, tensor in finals.items():
+            self.sim.bind_final(program.observations[key].name, tensor)
+        if rewards is not None:
+            self.sim.bind(program.reward.name, rewards, carry=False)
+        if terminations is not None:
+            self.sim.bind_agent_flag("terminated", terminations)
+        if truncations is not None:
+            self.sim.bind_agent_flag("truncated", truncations)
+        self._refresh()
+
+    def by_world(self, tensor: torch.Tensor) -> torch.Tensor:
+        """``[rows, ...]`` as a view ``[worlds, agents, ...]``."""
+        if tensor.shape[:1] != (self.num_envs,):
+            raise ValueError(f"by_world needs a tensor of {self.num_envs} rows, got shape {list(tensor.shape)}")
+        return tensor.view(self.num_worlds, self.num_agents, *tensor.shape[1:])
+
+    def check_faults(self) -> None:
+        """Raise ``WorldFault`` if systems have reported faults. On CUDA waits for the device."""
+        self.sim.check_faults()
+
+    def state_dict(self) -> dict[str, Any]:
+        """All there is to restore this environment exactly."""
+        self._check_open()
+        return self.sim.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore ``state_dict``. Raises CheckpointError, with nothing changed, if it is not of such an environment."""
+        self._check_open()
+        self.sim.load_state_dict(state)
+        self._ready = bool(state["started"])
+
+    # ---- inside ----------------------------------------------------------------------------------------------------
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise gymnasium.error.ClosedEnvironmentError("this environment is closed; make a new one")
+
+    def _refresh(self) -> None:
+        """Make the views that ``reset`` and ``step`` return; they stay the same until something is bound."""
+        program, sim = self.sim.program, self.sim
+        self._plain_action_dtypes = (
+            (torch.float32, torch.float64)
+            if self._action_floating
+            else (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool)
+        )
+        observations = {key: self._rows(sim.tensor(c.name)) for key, c in program.observations.items()}
+        infos = {key: self._rows(sim.tensor(c.name)) for key, c in program.info.items()}
+        if "action_mask" in infos:
+            infos["action_mask"] = infos["action_mask"].view(torch.bool)
+        self.action_mask = infos.get("action_mask")
+        self._observations = _unkeyed(observations)
+        self._reset_infos = infos
+        self._step_infos = dict(infos)
+        if sim._final:
+            done = sim.agent_flag("done")
+            finals = {key: self._rows(sim.final(c.name)) for key, c in program.observations.items()}
+            self._step_infos["final_obs"], self._step_infos["_final_obs"] = _unkeyed(finals), done
+            kept = {key: self._rows(sim.final(c.name)) for key, c in program.info.items()}
+            self._step_infos["final_info"] = {**kept, **{f"_{key}": done for key in kept}}
+            self._step_infos["_final_info"] = done
+        rewards = self._rows(sim.tensor(program.reward.name))
+        flags = sim.agent_flag("terminated"), sim.agent_flag("truncated")
+        self._step_outputs = (self._observations, rewards, *flags)
+
+    def _rows(self, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.view(self.num_envs, *tensor.shape[2:])
+
+    def _converted(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: self._converted(part) for key, part in value.items()}
+        if self._output == "numpy":
+            array = value.numpy()
+            return array.copy() if self._copy else array
+        return value.clone()
+
+    def _reset_mask(self, options: dict[str, Any] | None) -> torch.Tensor | None:
+        if options is None:
+            return None
+        if not isinstance(options, Mapping):
+            raise TypeError(f"options must be a dict or None, got {type(options).__name__}")
+        unknown = set(options) - {"reset_mask"}
+        if unknown:
+            raise ValueError(f"reset has no option {sorted(unknown)[0]!r}; it has: reset_mask")
+        mask = options.get("reset_mask")
+        if mask is None:
+            return None
+        agents = self.num_agents
+        shape = tuple(getattr(mask, "shape", ()))
+        if agents > 1 and shape == (self.num_envs,) and shape != (self.num_worlds,):
+            rows = torch.as_tensor(mask).view(self.num_worlds, agents)
+            if rows.dtype == torch.bool and not torch.equal(rows.any(1), rows.all(1)):
+                raise ValueError("reset_mask must be the same for all agents of a world, for they share it")
+            mask = rows[:, 0]
+        elif shape and shape != (self.num_worlds,):
+            allowed = f"[{self.num_envs}]" + (f" or [{self.num_worlds}] (worlds)" if agents > 1 else "")
+            raise ValueError(f"reset_mask must have shape {allowed}, got {list(shape)}")
+        return self.sim.checked_mask(mask, "reset_mask")
+
+    def _checked_actions(self, actions: Any) -> torch.Tensor:
+        """``actions`` as a contiguous tensor that the library can read, or TypeError, ValueError."""
+        if isinstance(actions, (list, tuple, int, float, np.generic)):
+            actions = np.asarray(actions)
+        if isinstance(actions, np.ndarray):
+            if actions.dtype.kind not in "biuf":
+                raise TypeError(f"actions must be numbers, got a numpy array of dtype {actions.dtype}")
+            if actions.dtype in (np.uint16, np.uint32, np.uint64, np.float16):
+                actions = _widened(actions)
+            actions = torch.from_numpy(np.ascontiguousarray(actions)).to(self.device)
+        if not isinstance(actions, torch.Tensor):
+            raise TypeError(f"actions must be a torch tensor or a numpy array, got {type(actions).__name__}")
+        if actions.shape != self._action_shape:
+            raise ValueError(f"actions must have shape {list(self._action_shape)}, got {list(actions.shape)}")
+        if actions.device != self.device:
+            raise ValueError(f"actions must be on {self.device}, got a tensor on {actions.device}")
+        if self._action_floating and actions.dtype in (torch.float16, torch.bfloat16):
+            actions = actions.float()
+        if self._action_floating and not actions.dtype.is_floating_point and actions.dtype in _CAST_TO_FLOAT:
+            actions = actions.double()
+        if actions.dtype not in self._plain_action_dtypes:
+            kind = "floating point" if self._action_floating else "integer"
+            raise TypeError(f"actions must have {kind} dtype, got {str(actions.dtype).removeprefix('torch.')}")
+        return actions.detach().contiguous()
+
+    def _refuse(self, actions: torch.Tensor, element: int) -> None:
+        width = max(1, int(np.prod(self._action_shape[1:])))
+        row, value = element // width, actions.reshape(-1)[element].item()
+        agent = f", agent {row % self.num_agents}" if self.num_agents > 1 else ""
+        part = f", element {element % width}" if width > 1 else ""
+        raise ValueError(
+            f"action {value} of world {row // self.num_agents}{agent}{part} is not in {self.single_action_space}; "
+            "no world has stepped"
+        )
+
+    def _check_bind(self, named: list, finals: Mapping, rewards: Any, terminations: Any, truncations: Any) -> None:
+        sim = self.sim
+        for columns, given in named:
+            _check_keys(given, columns)
+            for key, tensor in given.items():
+                sim._check_bindable(columns[key].name, tensor, sim.tensor(columns[key].name))
+        if finals:
+            _check_keys(finals, sim.program.observations)
+            for key, tensor in finals.items():
+                name = sim.program.observations[key].name
+                sim._check_bindable(f"final {name}", tensor, sim.final(name))
+        if rewards is not None:
+            sim._check_bindable("rewards", rewards, sim.tensor(sim.program.reward.name))
+        for name, tensor in (("terminated", terminations), ("truncated", truncations)):
+            if tensor is not None:
+                sim._check_bindable(name, tensor, sim.agent_flag(name))
+
+
+_CAST_TO_FLOAT = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+
+
+def _widened(actions: np.ndarray) -> np.ndarray:
+    """The same numbers in a type that torch computes with."""
+    if actions.dtype == np.float16:
+        return actions.astype(np.float32)
+    if actions.dtype == np.uint64 and actions.size and actions.max() > np.iinfo(np.int64).max:
+        raise ValueError(f"action {actions.max()} is too large for any action space")
+    return actions.astype(np.int64)
+
+
+def _keyed(value: Any) -> dict[str, Any]:
+    return dict(value) if isinstance(value, Mapping) else {"": value}
+
+
+def _unkeyed(values: dict[str, torch.Tensor]) -> Observation:
+    return values[""] if "" in values else values
+
+
+def _check_keys(given: Mapping[str, Any], columns: Mapping[str, Column]) -> None:
+    unknown = [key for key in given if key not in columns]
+    if unknown:
+        raise ValueError(f"observation {unknown[0]!r} does not exist; there are: {', '.join(columns)}")
+
+
+def _agents_per_world(environment: Environment) -> int:
+    if not isinstance(environment, Environment):
+        raise TypeError(f"environment must be an instance of Environment, got {environment!r}")
+    table = environment.action.partition(".")[0]
+    return next((a.count for a in environment.archetypes if a.name == table), 1)
+
+
+def _worlds(num_envs: Any, num_worlds: Any, agents: int) -> int:
+    """Number of worlds from either number; both are given by ``gymnasium.make_vec``, whose default is one row."""
+    if num_worlds is not None:
+        worlds = checked_count(num_worlds, "num_worlds")
+        if num_envs not in (None, 1, worlds * agents):
+            raise ValueError(f"num_envs={num_envs!r} and num_worlds={worlds} contradict each other; give one of them")
+        return worlds
+    rows = checked_count(1 if num_envs is None else num_envs, "num_envs")
+    if rows % agents:
+        below, above = rows // agents * agents, (rows // agents + 1) * agents
+        nearest = f"{below} or {above}" if below else f"{above}"
+        raise ValueError(f"num_envs must be a multiple of the {agents} agents of a world, such as {nearest}, got {rows}")
+    return rows // agents

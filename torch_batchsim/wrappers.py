@@ -1,0 +1,73 @@
+"""Wrappers for vector environments that keep everything in torch tensors on the device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
+
+
+class EpisodeStatistics(VectorWrapper):
+    """Adds ``infos["episode"] = {"r", "l"}`` (return and length of the episode) and the mask ``infos["_episode"]``.
+
+    As ``gymnasium.wrappers.vector.RecordEpisodeStatistics``, without its clock, but for torch tensors and without ever
+    waiting for the device: ``infos`` has the keys in every step, and their rows are valid where the mask is true (zero
+    elsewhere). ``episode_returns`` (float32) and ``episode_lengths`` (int32) of shape ``[rows]`` are of the episodes under
+    way; ``totals()`` sums the finished ones.
+    """
+
+    def __init__(self, env: VectorEnv) -> None:
+        super().__init__(env)
+        device = getattr(env.unwrapped, "device", torch.device("cpu"))
+        self._autoreset_mode = env.metadata["autoreset_mode"]
+        self.episode_returns = torch.zeros(self.num_envs, device=device)
+        self.episode_lengths = torch.zeros(self.num_envs, dtype=torch.int32, device=device)
+        self._ended = torch.zeros(self.num_envs, dtype=torch.bool, device=device)
+        self._totals = torch.zeros(3, dtype=torch.float64, device=device)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Reset the environment and the statistics of the rows that it resets."""
+        result = self.env.reset(seed=seed, options=options)
+        mask = (options or {}).get("reset_mask")
+        if mask is None:
+            fresh = torch.ones_like(self._ended)
+        else:
+            mask = torch.as_tensor(mask, device=self._ended.device)
+            fresh = mask.repeat_interleave(self.num_envs // mask.numel())
+        for tensor in (self.episode_returns, self.episode_lengths, self._ended):
+            tensor.masked_fill_(fresh, 0)
+        return result
+
+    def step(self, actions: Any) -> tuple[Any, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:
+        """Step the environment and add the statistics of the episodes that end with this step."""
+        observations, rewards, terminations, truncations, infos = self.env.step(actions)
+        if "episode" in infos:
+            raise ValueError("infos has an 'episode' already; is the environment wrapped twice?")
+        ended = terminations | truncations
+        if self._autoreset_mode is AutoresetMode.SAME_STEP:
+            counted = None
+            self.episode_returns += rewards
+            self.episode_lengths += 1
+        else:
+            # The step after an end begins a new episode (NEXT_STEP) or changes nothing (DISABLED); it counts for none.
+            counted = ~self._ended
+            self.episode_returns = torch.where(counted, self.episode_returns + rewards, 0)
+            self.episode_lengths = torch.where(counted, self.episode_lengths + 1, 0)
+            self._ended = ended.clone()
+            ended = ended & counted
+        returns = torch.where(ended, self.episode_returns, 0)
+        lengths = torch.where(ended, self.episode_lengths, 0)
+        infos["episode"], infos["_episode"] = {"r": returns, "l": lengths}, ended.clone()
+        sums = torch.stack((returns.sum(dtype=torch.float64), lengths.sum().double(), ended.sum().double()))
+        self._totals += sums
+        if counted is None:
+            self.episode_returns.masked_fill_(ended, 0)
+            self.episode_lengths.masked_fill_(ended, 0)
+        return observations, rewards, terminations, truncations, infos
+
+    def totals(self) -> tuple[float, float, int]:
+        """``(mean return, mean length, number)`` of the episodes finished since the last call. Waits for the device."""
+        returns, lengths, count = self._totals.tolist()
+        self._totals.zero_()
+        return (returns / count, lengths / count, int(count)) if count else (float("nan"), float("nan"), 0)

@@ -32,6 +32,8 @@ CPU_FLAGS = (
     "-O3 -march=native -std=c++20 -ffp-contract=off -fno-math-errno -fno-trapping-math -fvisibility=hidden "
     "-Wall -Wextra -Wno-unknown-pragmas -pthread"
 ).split()
+if os.uname().machine == "x86_64":
+    CPU_FLAGS.append("-mprefer-vector-width=512")  # g++ takes half of it unasked; whole, CartPole gains 15 %
 CUDA_FLAGS = ["-O3", "-std=c++20", "-fmad=false", "-prec-div=true", "-prec-sqrt=true", "-ftz=false", "--extra-device-vectorization"]
 _FAST_MATH = {"cpu": ["-ffast-math"], "cuda": ["--use_fast_math", "-fmad=true"]}
 

@@ -1,6 +1,7 @@
 // The CPU executor: threads take tiles of worlds through the whole step while a tile is hot in cache.
 #pragma once
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "../runtime/pool.h"
@@ -129,21 +130,21 @@ struct CpuExecutor {
         run_all(typename Program::Deliver{}, context, worlds, count);
     }
 
+    // Calls function(index) for every index below count, on several threads.
+    template <class Function>
+    static void for_each(Function &function, i32 count, i32 threads) {
+        run_tiles([](void *argument, std::int32_t index) { (*static_cast<Function *>(argument))(index); }, &function, count,
+                  threads);
+    }
+
     // Calls function(first, last) for every tile of all worlds.
     template <class Function>
     static void for_tiles(const Context &context, Function &function) {
-        struct Job {
-            const Context &context;
-            Function &function;
-        } job{context, function};
-        const i32 tiles = (context.num_worlds + context.tile - 1) / context.tile;
-        run_tiles(
-            [](void *argument, std::int32_t tile) {
-                const Job &job = *static_cast<Job *>(argument);
-                const i32 first = tile * job.context.tile;
-                job.function(first, std::min(first + job.context.tile, job.context.num_worlds));
-            },
-            &job, tiles, context.num_threads);
+        auto tile = [&](i32 index) {
+            const i32 first = index * context.tile;
+            function(first, std::min(first + context.tile, context.num_worlds));
+        };
+        for_each(tile, (context.num_worlds + context.tile - 1) / context.tile, context.num_threads);
     }
 
     // Returns 1 if some world has a fault.
@@ -161,26 +162,48 @@ struct CpuExecutor {
 
     // Actions ----------------------------------------------------------------------------------------------------
 
-    // Index of the first action element that is not allowed, -1 if there is none; writes the column if `column`.
-    template <class Source, class Column>
-    static i64 write_elements(const Context &context, const Source *source, Column *column) {
+    // Number of illegal elements is counted, not branched on, so that the loop vectorises.
+    template <class Source>
+    static bool all_legal(const Context &context, const Source *source, i64 first, i64 last) {
         const i64 width = context.action_width;
-        const i64 count = i64(context.num_worlds) * Program::agents_per_world * width;
-        u64 illegal = 0;  // counted, not branched on: the loop vectorises
+        u64 illegal = 0;
         if (width == 1) {
             const ActionBounds bounds = context.action_bounds[0];
-            for (i64 i = 0; i < count; ++i) illegal |= u64(!action_is_legal(source[i], bounds));
+            for (i64 i = first; i < last; ++i) illegal |= u64(!action_is_legal(source[i], bounds));
         } else {
-            for (i64 i = 0; i < count; ++i) illegal |= u64(!action_is_legal(source[i], context.action_bounds[i % width]));
+            for (i64 i = first; i < last; ++i) {
+                illegal |= u64(!action_is_legal(source[i], context.action_bounds[i % width]));
+            }
         }
-        if (illegal) {
-            i64 first = 0;
-            while (action_is_legal(source[first], context.action_bounds[first % width])) ++first;
-            return first;
-        }
-        if (static_cast<const void *>(source) == static_cast<const void *>(column)) return -1;
-        for (i64 i = 0; i < count; ++i) column[i] = static_cast<Column>(source[i]);
-        return -1;
+        return illegal == 0;
+    }
+
+    // Checks all actions, writing each block to the column while it is in cache. Returns the index of the first element
+    // that is not allowed, -1 if all are. Parts of the column may have been written then; no world has seen them.
+    template <class Source, class Column>
+    static i64 write_elements(const Context &context, const Source *source, Column *column) {
+        constexpr i64 block = 4096;
+        const i64 count = i64(context.num_worlds) * Program::agents_per_world * context.action_width;
+        const bool in_place = static_cast<const void *>(source) == static_cast<const void *>(column);
+        std::atomic<i64> refused{count};  // start of the first block with an illegal element
+        auto check_and_write = [&](i32 index) {
+            const i64 first = index * block, last = std::min(first + block, count);
+            if (!all_legal(context, source, first, last)) {
+                i64 seen = refused.load();
+                while (first < seen && !refused.compare_exchange_weak(seen, first)) {}
+                return;
+            }
+            if (in_place) return;
+#pragma GCC ivdep
+            for (i64 i = first; i < last; ++i) column[i] = static_cast<Column>(source[i]);
+        };
+        // Below this many blocks waking a thread costs more than it saves.
+        const i32 blocks = i32((count + block - 1) / block);
+        for_each(check_and_write, blocks, blocks < 8 ? 1 : context.num_threads);
+        i64 element = refused.load();
+        if (element == count) return -1;
+        while (action_is_legal(source[element], context.action_bounds[element % context.action_width])) ++element;
+        return element;
     }
 
     struct WriteActions {

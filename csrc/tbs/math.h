@@ -406,9 +406,9 @@ TBS_FUNCTION Exponential exp_of(f64 x) {
 
 // 2^x for |x| < 1000; relative error 2^-34.
 TBS_FUNCTION f64 exp2_of(f64 x) {
-    f64 shifted = x + integer_shift64;
-    f64 r = (x - (shifted - integer_shift64)) * ln2;
-    f64 scale = power_of_two(shifted);
+    f64 k = rint(x);
+    f64 r = (x - k) * ln2;
+    f64 scale = power_of_two(k + integer_shift64);
     return fma(small_expm1(r), scale, scale);
 }
 

@@ -20,8 +20,9 @@
 //  - authors may give functions and variables of their own any of these names (y0, gamma, ...);
 //  - with an f64 argument sin(x) is an error (math.h), with an integer it is tbs::sin(f32(x)).
 // Only ::sin(x), with the colons, reaches libm. Under g++ that is an error too (for f32 and f64 arguments);
-// nvcc cannot be told, but g++ compiles the same systems first. Headers of the standard library cannot be included inside the fence
-// unless they have been before (include guards), and systems are to do without them.
+// nvcc cannot be told, but g++ compiles the same systems first. Headers of the standard library cannot be
+// included inside the fence unless they have been before (include guards), and systems are to do without
+// them.
 #pragma once
 
 #include <math.h>

@@ -1,0 +1,1 @@
+"""Environments that exercise what CartPole does not; used by the tests only."""

@@ -1,0 +1,58 @@
+"""What several tests share."""
+
+from __future__ import annotations
+
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import torch
+from environments.drift import Drift
+from environments.duel import Duel
+
+from torch_batchsim import Environment, Simulator, TorchVectorEnv, jit
+from torch_batchsim.codegen import generate
+from torch_batchsim.envs.cartpole import CartPole
+from torch_batchsim.program import Program
+
+ENVIRONMENTS = {"cartpole": CartPole, "duel": Duel, "drift": Drift}
+_EMULATION = Path(__file__).parent / "emulation" / "cuda_words.h"
+
+
+@cache
+def emulated_cuda(name: str, folder: Path) -> jit.Library:
+    """The CUDA unit of an environment, compiled by g++ with the CUDA words of tests/emulation."""
+    source = folder / f"{name}.cu"
+    source.write_text(generate(Program(ENVIRONMENTS[name]()), cuda=True))
+    library = folder / f"{name}_emulated.so"
+    flags = [f for f in jit.CPU_FLAGS if f not in ("-O3", "-march=native")]
+    command = ["g++", *flags, "-O1", "-fPIC", "-shared", "-include", str(_EMULATION), f"-I{jit.CSRC}"]
+    subprocess.run([*command, "-x", "c++", str(source), "-o", str(library)], check=True)
+    return jit.Library(library, 0.0)
+
+
+def random_actions(env: TorchVectorEnv, generator: np.random.Generator) -> torch.Tensor:
+    """Actions drawn from the action space, ``[rows, ...]``."""
+    space = env.action_space
+    space._np_random = generator
+    return torch.from_numpy(np.asarray(space.sample()))
+
+
+def snapshot(sim: Simulator) -> dict[str, torch.Tensor]:
+    """All tensors of a simulator, to be compared bit for bit."""
+    return sim.state_dict()["tensors"]
+
+
+def assert_same_bits(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> None:
+    assert first.keys() == second.keys()
+    for name, tensor in first.items():
+        a, b = tensor.contiguous().view(torch.uint8), second[name].contiguous().view(torch.uint8)
+        assert torch.equal(a, b), f"{name} differs at bytes {(a != b).nonzero().flatten()[:8].tolist()}"
+
+
+def declare(text: str, folder: Path, **attributes: object) -> type[Environment]:
+    """A small environment class whose systems are ``text``."""
+    source = folder / "systems.h"
+    source.write_text(text)
+    return type("Declared", (Environment,), {"source": source, **attributes})

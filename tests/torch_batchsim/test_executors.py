@@ -1,0 +1,113 @@
+"""One source, many runs: the same worlds and actions give the same bits, whatever runs them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from gymnasium.vector import AutoresetMode
+from support import ENVIRONMENTS, assert_same_bits, emulated_cuda, random_actions, snapshot
+
+from torch_batchsim import TorchVectorEnv
+
+MODES = list(AutoresetMode)
+
+
+@pytest.fixture(scope="module")
+def emulation(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("emulation")
+
+
+def run(name: str, worlds: int, steps: int, mode: AutoresetMode, rows: int | None = None, **kwargs: object) -> TorchVectorEnv:
+    """Step with actions that depend on seed and row alone; ended worlds are reset by mask under DISABLED."""
+    env = TorchVectorEnv(ENVIRONMENTS[name](), num_worlds=worlds, autoreset_mode=mode, **kwargs)
+    full = TorchVectorEnv(ENVIRONMENTS[name](), num_worlds=rows or worlds)
+    env.reset(seed=7)
+    generator = np.random.default_rng(1)
+    for step in range(steps):
+        actions = random_actions(full, generator)[: env.num_envs]
+        _, _, terminations, truncations, _ = env.step(actions)
+        ended = env.by_world(terminations | truncations)[:, 0]
+        if mode is AutoresetMode.DISABLED and step % 3 == 0 and ended.any():
+            env.reset(options={"reset_mask": ended.clone()})
+    return env
+
+
+@pytest.mark.parametrize("mode", MODES, ids=lambda m: m.name)
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_threads_and_emulated_cuda_agree(name: str, mode: AutoresetMode, emulation: Path) -> None:
+    worlds = 1500 if name == "cartpole" else 700  # several tiles, the last one incomplete
+    one = run(name, worlds, 40, mode, num_threads=1)
+    two = run(name, worlds, 40, mode, num_threads=2)
+    cuda = run(name, worlds, 40, mode, _library=emulated_cuda(name, emulation))
+    assert_same_bits(snapshot(one.sim), snapshot(two.sim))
+    assert_same_bits(snapshot(one.sim), snapshot(cuda.sim))
+    assert one.sim.tensor("World.episode").float().mean() > 0.5  # or nothing has been shown about resets
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_worlds_do_not_depend_on_their_number(name: str) -> None:
+    few = run(name, 64, 60, AutoresetMode.SAME_STEP, rows=3000)
+    many = run(name, 3000, 60, AutoresetMode.SAME_STEP)
+    state, all_states = snapshot(few.sim), snapshot(many.sim)
+    first = {key: tensor.view(3000, -1)[:64].reshape(-1) for key, tensor in all_states.items()}
+    assert_same_bits(state, first)
+
+
+def test_first_worlds_are_the_same_among_16384() -> None:
+    few = run("cartpole", 64, 30, AutoresetMode.SAME_STEP, rows=16384)
+    many = run("cartpole", 16384, 30, AutoresetMode.SAME_STEP)
+    first = {key: tensor.view(16384, -1)[:64].reshape(-1) for key, tensor in snapshot(many.sim).items()}
+    assert_same_bits(snapshot(few.sim), first)
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_same_seed_same_bits(name: str) -> None:
+    assert_same_bits(
+        snapshot(run(name, 100, 50, AutoresetMode.SAME_STEP).sim), snapshot(run(name, 100, 50, AutoresetMode.SAME_STEP).sim)
+    )
+
+
+def test_an_episode_does_not_depend_on_what_ran_before() -> None:
+    """World state is zero when an episode begins: a reset in the midst and a fresh simulator agree."""
+    used = run("duel", 40, 17, AutoresetMode.SAME_STEP)
+    fresh = TorchVectorEnv(ENVIRONMENTS["duel"](), num_worlds=40)
+    used.reset(seed=11)
+    fresh.reset(seed=11)
+    left, right = snapshot(used.sim), snapshot(fresh.sim)
+    kept = {key for key in left if key.startswith("final.") or "Choice" in key}
+    assert_same_bits(*({k: t for k, t in s.items() if k not in kept} for s in (left, right)))
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_same_step_and_next_step_play_the_same_episodes(name: str) -> None:
+    """Rewards of the first two episodes of every world agree between modes when actions depend on the step alone."""
+
+    def episodes(mode: AutoresetMode) -> dict[int, list[list[float]]]:
+        env = TorchVectorEnv(ENVIRONMENTS[name](), num_worlds=30, autoreset_mode=mode)
+        env.reset(seed=5)
+        played: list[list[list[float]]] = [[[]] for _ in range(30)]
+        skip = torch.zeros(30, dtype=torch.bool)
+        steps = torch.zeros(30, dtype=torch.int64)
+        table = torch.stack([random_actions(env, np.random.default_rng(9)) for _ in range(600)])
+        table = env.by_world(table[0])[None].expand(600, *env.by_world(table[0]).shape).clone()
+        rolled = torch.stack([table[k].roll(k, 0) for k in range(600)])
+        for _ in range(120):
+            index = steps.clamp(max=599)
+            actions = rolled[index, torch.arange(30)].reshape(-1, *env._action_shape[1:])
+            _, rewards, terminations, truncations, _ = env.step(actions)
+            ended = env.by_world(terminations | truncations)[:, 0]
+            for world in range(30):
+                if not skip[world]:
+                    played[world][-1].append(env.by_world(rewards)[world].sum().item())
+                if ended[world]:
+                    played[world].append([])
+            steps = torch.where(skip | ended, 0, steps + 1)
+            skip = ended.clone() if mode is AutoresetMode.NEXT_STEP else skip
+        return {world: play[:2] for world, play in enumerate(played) if len(play) > 2}
+
+    same, following = episodes(AutoresetMode.SAME_STEP), episodes(AutoresetMode.NEXT_STEP)
+    assert len(following) > 10
+    assert {world: same[world] for world in following} == following

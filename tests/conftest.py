@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))  # for `environments` and `support`
+sys.path.insert(0, str(Path(__file__).parent / "common"))  # for `support` and `environments`
 
 
 @pytest.fixture(scope="session", autouse=True)

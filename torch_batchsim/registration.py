@@ -44,6 +44,12 @@ def register(
     )
 
 
+def environment_ids() -> dict[str, str]:
+    """The environments that come with torch_batchsim: short name (``"cartpole"``) to gymnasium id."""
+    ids = sorted(id for id, spec in gymnasium.registry.items() if spec.namespace == "torch_batchsim")
+    return {gymnasium.spec(id).name.lower(): id for id in ids}
+
+
 def make_vec(environment: str | type[Environment], num_envs: int | None = None, **kwargs: Any) -> TorchVectorEnv:
     """A ``TorchVectorEnv`` of an environment class; other keyword arguments are its options or the environment's."""
     vector = {name: kwargs.pop(name) for name in _VECTOR_ARGUMENTS if name in kwargs}

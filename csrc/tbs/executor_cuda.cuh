@@ -76,7 +76,8 @@ struct CudaExecutor {
     static u32 blocks(i64 rows) { return u32((rows + block - 1) / block); }
 
     template <class... Node>
-    static void run_all(Nodes<Node...>, const Context &context, Phase phase, Stream stream) {
+    static void run_all(Nodes<Node...>, const Context &context, [[maybe_unused]] Phase phase,
+                        [[maybe_unused]] Stream stream) {
         (launch(node_kernel<Node, Context>, blocks(i64(context.num_worlds) * Node::rows_per_world), block, stream,
                 context, phase),
          ...);

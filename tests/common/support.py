@@ -17,7 +17,7 @@ from torch_batchsim.envs.cartpole import CartPole
 from torch_batchsim.program import Program
 
 ENVIRONMENTS = {"cartpole": CartPole, "duel": Duel, "drift": Drift}
-_EMULATION = Path(__file__).parent / "emulation" / "cuda_words.h"
+_EMULATION = Path(__file__).parent.parent / "emulation" / "cuda_words.h"
 
 
 @cache

@@ -1,0 +1,40 @@
+"""Compiles the CUDA unit of every environment with nvcc, for sm_80 and sm_90, warnings as errors."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests" / "common"))
+
+from support import ENVIRONMENTS  # noqa: E402
+
+from torch_batchsim import jit  # noqa: E402
+from torch_batchsim.codegen import generate  # noqa: E402
+from torch_batchsim.program import Program  # noqa: E402
+
+ARCHITECTURES = ("80", "90")
+
+
+def main() -> None:
+    nvcc = shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
+    if nvcc is None:
+        print("no nvcc on this machine: CUDA units not compiled")
+        return
+    targets = [f"-gencode=arch=compute_{a},code=sm_{a}" for a in ARCHITECTURES]
+    warnings = ["-Werror", "all-warnings", "-Xcompiler", "-Wall,-Wextra,-Wno-unknown-pragmas"]
+    for name, environment in ENVIRONMENTS.items():
+        with tempfile.TemporaryDirectory() as folder:
+            unit = Path(folder) / f"{name}.cu"
+            unit.write_text(generate(Program(environment()), cuda=True))
+            command = [nvcc, *jit.CUDA_FLAGS, *warnings, *targets, f"-I{jit.CSRC}", "-c", str(unit), "-o", f"{folder}/unit.o"]
+            subprocess.run(command, check=True)
+        print(f"nvcc compiled {name} for {', '.join(f'sm_{a}' for a in ARCHITECTURES)}")
+
+
+if __name__ == "__main__":
+    main()

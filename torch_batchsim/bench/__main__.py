@@ -1,0 +1,88 @@
+"""Command line of the benchmarks."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from ..registration import environment_ids
+from .peers import measure_peers
+from .report import machine_facts, table
+from .throughput import build_seconds, measure, random_action_batches
+
+
+@dataclass
+class Options:
+    """Steps per second through the public ``env.step(actions)`` with observations, rewards and autoreset."""
+
+    environment: tyro.conf.Positional[str]
+    """One of the environments, by its short name (cartpole), or 'peers': CartPole of other libraries beside ours."""
+    num_envs: list[int] = field(default_factory=lambda: [1, 1024, 16384, 131072, 1048576])
+    """Batch sizes (rows)."""
+    device: str = "cpu"
+    num_threads: int | None = None
+    """On CPU; all cores by default."""
+    seconds: float = 1.0
+    """Length of one run; a figure is the median of the runs."""
+    runs: Annotated[int, tyro.conf.arg(name="runs")] = 5
+    build: bool = True
+    """Also measure a cold build and a warm start."""
+    json: Path | None = None
+    """Write the figures to this file."""
+
+
+def main() -> None:
+    """Measure, print a table, write JSON."""
+    options = tyro.cli(Options, prog="python -m torch_batchsim.bench")
+    known = environment_ids()
+    if options.environment not in (*known, "peers"):
+        raise SystemExit(f"unknown environment {options.environment!r}; known: {', '.join((*known, 'peers'))}")
+    if any(n < 1 for n in options.num_envs) or options.seconds <= 0 or options.runs < 1:
+        raise SystemExit("--num-envs, --seconds and --runs must be positive")
+    if options.environment == "peers":
+        rows = measure_peers(options.num_envs, options.seconds, options.runs)
+        result: dict[str, object] = {"benchmark": "peers", "rows": rows}
+    else:
+        result = {"benchmark": options.environment, **_measure_environment(known[options.environment], options)}
+        rows = result["rows"]
+    result["machine"] = machine_facts(options.device)
+    print(table(rows))
+    for name in ("cold_build_seconds", "warm_start_seconds"):
+        if name in result:
+            print(f"{name.replace('_', ' ')}: {result[name]:.2f}")
+    print("  ".join(f"{key} {value}" for key, value in result["machine"].items()))
+    if options.json is not None:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(json.dumps(result, indent=2) + "\n")
+
+
+def _measure_environment(env_id: str, options: Options) -> dict[str, object]:
+    import gymnasium
+
+    rows = []
+    for num_envs in options.num_envs:
+        env = gymnasium.make_vec(env_id, num_envs=num_envs, device=options.device, num_threads=options.num_threads)
+        env.reset(seed=0)
+        rate = measure(env.step, random_action_batches(env), num_envs, options.seconds, options.runs, options.device)
+        rows.append({
+            "num_envs": num_envs,
+            "steps_per_second": rate.median,
+            "us_per_step": num_envs / rate.median * 1e6,
+            "slowest_run": rate.slowest,
+            "fastest_run": rate.fastest,
+            "bytes_per_world": env.unwrapped.sim.bytes_per_world,
+        })
+        env.close()
+    result: dict[str, object] = {"device": options.device, "num_threads": options.num_threads, "rows": rows}
+    if options.build:
+        cold, warm = build_seconds(env_id, options.device)
+        result |= {"cold_build_seconds": cold, "warm_start_seconds": warm}
+    return result
+
+
+if __name__ == "__main__":
+    main()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import keyword
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ import torch
 from .errors import SchemaError
 from .types import FIELD_TYPES, FieldType, boolean, f32
 
-MAX_ROWS = 2**31 - 1  # of one table in all worlds: row numbers are 32-bit on the device
+MAX_ROWS = 2**31 - 2**13  # of one table in all worlds: row numbers are 32-bit, with room to round up to a whole tile
 
 _CPP_KEYWORDS = frozenset(
     "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class "
@@ -172,8 +171,8 @@ class Option:
             value = float(value)
         if type(value) is not kind:
             raise TypeError(f"option {name} must be {_article(kind)}, got {value!r}")
-        if kind is float and not math.isfinite(value):
-            raise ValueError(f"option {name} must be finite, got {value!r}")
+        if kind is float and not abs(value) <= np.finfo(np.float32).max:
+            raise ValueError(f"option {name} must be finite as a 32-bit float, got {value!r}")
         if kind is int and not -(2**31) <= value < 2**31:
             raise ValueError(f"option {name} must fit 32 bits, got {value!r}")
         if self.choices is not None and value not in self.choices:
@@ -182,7 +181,7 @@ class Option:
             raise ValueError(f"option {name} must be at least {self.minimum}, got {value!r}")
         if self.maximum is not None and value > self.maximum:
             raise ValueError(f"option {name} must be at most {self.maximum}, got {value!r}")
-        if self.above is not None and value <= self.above:
+        if self.above is not None and np.float32(value) <= self.above:
             raise ValueError(f"option {name} must be greater than {self.above}, got {value!r}")
         return value
 

@@ -20,6 +20,7 @@ from .schema import MAX_ROWS, Environment
 STATE_FORMAT = 1
 _NO_FAULT = -1  # all bits set
 _MAX_REPORTED_FAULTS = 16
+_MAX_THREADS = 1024
 _TILE_BYTES = 24 * 1024  # of columns in one tile: what a first-level cache holds beside the code's own data
 
 # Codes of tbs::ElementType.
@@ -65,7 +66,7 @@ class Simulator:
         self.device = checked_device(device)
         self.num_worlds = checked_count(num_worlds, "num_worlds")
         self.autoreset = checked_autoreset(autoreset)
-        self.num_threads = _cores() if num_threads is None else checked_count(num_threads, "num_threads")
+        self.num_threads = _cores() if num_threads is None else checked_count(num_threads, "num_threads", _MAX_THREADS)
         self.environment = environment
         self.program = Program(environment)
         self._check_rows()
@@ -227,8 +228,9 @@ class Simulator:
         if not isinstance(tensor, torch.Tensor):
             raise TypeError(f"bind of {name} needs a torch tensor, got {type(tensor).__name__}")
         flat = (current.shape[0] * current.shape[1], *current.shape[2:]) if current.dim() > 1 else current.shape
-        if tuple(tensor.shape) not in (tuple(current.shape), tuple(flat)):
-            raise ValueError(f"bind of {name} needs shape {list(current.shape)} or {list(flat)}, got {list(tensor.shape)}")
+        if tensor.shape != current.shape and tensor.shape != flat:
+            allowed = dict.fromkeys((str(list(current.shape)), str(list(flat))))
+            raise ValueError(f"bind of {name} needs shape {' or '.join(allowed)}, got {list(tensor.shape)}")
         if tensor.dtype != current.dtype:
             raise TypeError(f"bind of {name} needs dtype {current.dtype}, got {tensor.dtype}")
         if tensor.device != current.device:
@@ -251,11 +253,10 @@ class Simulator:
 
         Their next ``reset`` begins episode 0. A world's random numbers depend on (seed, world, episode) alone.
         """
+        seed = checked_seed(seed)
         if seed is None:
             seed = int.from_bytes(os.urandom(8), "little")
-        elif isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= int(seed) < 2**64:
-            raise ValueError(f"seed must be an integer from 0 to 2**64 - 1 or None, got {seed!r}")
-        bits = int(seed) - 2**64 if int(seed) >= 2**63 else int(seed)
+        bits = seed - 2**64 if seed >= 2**63 else seed
         engine = self._engine
         if mask is None:
             engine["seed"].fill_(bits)
@@ -304,8 +305,10 @@ class Simulator:
     def act_and_step(self, actions: torch.Tensor) -> int:
         """Check ``actions`` (contiguous, right device and shape), write them into the action column, and ``step``.
 
-        Returns -1, or on CPU the index of the first element that the action space does not allow; then nothing changed.
+        Returns -1, or on CPU the index of the first element that is not in the action space; then no world has stepped.
         """
+        if not self._started:
+            raise RuntimeError("call reset() before act_and_step()")
         if self._fault_flag_array[0]:
             self.check_faults()
         result = self.library.act_and_step(
@@ -320,7 +323,7 @@ class Simulator:
 
     def _check_result(self, result: int) -> None:
         if result <= -1000:
-            raise RuntimeError(f"CUDA error {-1000 - result} at launch: {torch.cuda.cudart().cudaGetErrorString(-1000 - result)}")
+            raise torch.cuda.CudaError(-1000 - result)
         if result == 1:
             self.check_faults()
 
@@ -401,10 +404,14 @@ class Simulator:
             raise CheckpointError(f"this is no state of a simulator: {type(state).__name__} without 'format'")
         if state["format"] != STATE_FORMAT:
             raise CheckpointError(f"the state has format {state['format']}, this version reads format {STATE_FORMAT}")
+        for key, kind in (("signature", Mapping), ("tensors", Mapping), ("num_worlds", int), ("started", bool)):
+            if not isinstance(state.get(key), kind):
+                raise CheckpointError(f"the state is damaged: it has no {key!r}")
         ours, theirs = self._signature(), state["signature"]
         for key in ours:
             if theirs.get(key) != ours[key]:
-                raise CheckpointError(f"the state is of another environment: its {key} is {theirs.get(key)}, here {ours[key]}")
+                difference = _first_difference(key, theirs.get(key), ours[key])
+                raise CheckpointError(f"the state is of another environment: {difference}")
         if state["num_worlds"] != self.num_worlds:
             raise CheckpointError(f"the state has {state['num_worlds']} worlds, this simulator {self.num_worlds}")
         own = self._state_tensors()
@@ -412,8 +419,10 @@ class Simulator:
             given = state["tensors"].get(name)
             if given is None and name.startswith("final."):
                 continue
-            if given is None or given.shape != tensor.shape or given.dtype != tensor.dtype:
+            if not isinstance(given, torch.Tensor) or given.shape != tensor.shape or given.dtype != tensor.dtype:
                 raise CheckpointError(f"the state lacks {name} of shape {list(tensor.shape)} and dtype {tensor.dtype}")
+        if self.autoreset is AutoresetMode.SAME_STEP and bool(state["tensors"]["engine.ended"].any()):
+            raise CheckpointError("the state holds ended worlds that await a reset, which with SAME_STEP never happens")
         for name, tensor in own.items():
             if name in state["tensors"]:
                 tensor.copy_(state["tensors"][name])
@@ -434,7 +443,12 @@ class Simulator:
             worlds[target] = worlds[source]
 
     def _checked_worlds(self, worlds: Any, what: str) -> torch.Tensor:
-        worlds = torch.as_tensor(worlds, device=self.device)
+        try:
+            worlds = torch.as_tensor(worlds, device=self.device)
+        except (TypeError, ValueError, RuntimeError):
+            raise TypeError(f"{what} must be world indices of shape [k], got {worlds!r}") from None
+        if worlds.shape == (0,):
+            return worlds.long()
         if worlds.dim() != 1 or worlds.dtype not in (torch.int64, torch.int32):
             raise TypeError(f"{what} must be world indices of shape [k], got {worlds.dtype} of shape {list(worlds.shape)}")
         if len(worlds) and not 0 <= int(worlds.min()) <= int(worlds.max()) < self.num_worlds:
@@ -462,6 +476,14 @@ class TableView:
             return self._simulator.tensor(name)
         except KeyError as error:
             raise AttributeError(error.args[0]) from None
+
+
+def _first_difference(name: str, theirs: Any, ours: Any) -> str:
+    """``"its gravity is 9.0, here 9.8"``: of two mappings the first entry that differs."""
+    if isinstance(theirs, Mapping) and isinstance(ours, Mapping):
+        name = next(key for key in (*ours, *theirs) if theirs.get(key) != ours.get(key))
+        theirs, ours = theirs.get(name), ours.get(name)
+    return f"its {name} is {theirs}, here {ours}"
 
 
 def action_bounds(program: Program) -> tuple[list[float], list[float]]:
@@ -496,9 +518,19 @@ def checked_device(device: str | torch.device) -> torch.device:
     return torch.device("cuda", index)
 
 
-def checked_count(count: Any, what: str) -> int:
+def checked_seed(seed: Any) -> int | None:
+    if seed is None:
+        return None
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= int(seed) < 2**64:
+        raise ValueError(f"seed must be an integer from 0 to 2**64 - 1 or None, got {seed!r}")
+    return int(seed)
+
+
+def checked_count(count: Any, what: str, greatest: int | None = None) -> int:
     if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 1:
         raise ValueError(f"{what} must be a positive integer, got {count!r}")
+    if greatest is not None and count > greatest:
+        raise ValueError(f"{what} must be at most {greatest}, got {count!r}")
     return int(count)
 
 

@@ -13,7 +13,7 @@ from gymnasium.vector.utils import batch_space
 
 from .program import Column
 from .schema import Environment
-from .simulator import Simulator, checked_count
+from .simulator import Simulator, checked_count, checked_device, checked_seed
 
 Observation = Any  # torch.Tensor, or dict of them
 
@@ -71,7 +71,7 @@ class TorchVectorEnv(VectorEnv):
                 raise TypeError(f"{name} must be True or False, got {flag!r}")
         agents = _agents_per_world(environment)
         worlds = _worlds(num_envs, num_worlds, agents)
-        if output == "numpy" and torch.device(device).type != "cpu":
+        if output == "numpy" and checked_device(device).type != "cpu":
             raise ValueError(f"output='numpy' needs device='cpu', got device={str(device)!r}")
         self.sim = Simulator(
             environment,
@@ -120,7 +120,8 @@ class TorchVectorEnv(VectorEnv):
         mask = self._reset_mask(options)
         if mask is not None and not self._ready:
             raise gymnasium.error.ResetNeeded("the first reset must be of all worlds; call reset() without reset_mask")
-        super().reset(seed=seed)  # numpy's own generator; also refuses a seed that is no integer
+        seed = checked_seed(seed)
+        super().reset(seed=seed)  # numpy's own generator
         self.sim.reset(mask, seed=seed)
         self._ready = True
         observations, infos = self._observations, dict(self._reset_infos)
@@ -166,8 +167,11 @@ class TorchVectorEnv(VectorEnv):
 
     def render_world(self, world: int) -> np.ndarray:
         """A picture ``uint8 [height, width, 3]`` of one world."""
-        if not 0 <= world < self.num_worlds:
-            raise ValueError(f"world must be from 0 to {self.num_worlds - 1}, got {world}")
+        self._check_open()
+        if not self._ready:
+            raise gymnasium.error.ResetNeeded("call reset() before render_world()")
+        if not isinstance(world, (int, np.integer)) or not 0 <= world < self.num_worlds:
+            raise ValueError(f"world must be an integer from 0 to {self.num_worlds - 1}, got {world!r}")
         state = {}
         for column in self.sim.program.columns.values():
             for field in column.component.fields:
@@ -197,6 +201,7 @@ class TorchVectorEnv(VectorEnv):
         Each tensor is contiguous and has the shape, dtype and device of what ``step`` returns. Observations, action
         masks and actions carry their present contents along; the others are written wholly by the next step.
         """
+        self._check_open()
         program = self.sim.program
         named = [(columns, _keyed(given)) for columns, given in ((program.observations, observations),) if given is not None]
         if action_mask is not None:
@@ -228,6 +233,7 @@ class TorchVectorEnv(VectorEnv):
 
     def check_faults(self) -> None:
         """Raise ``WorldFault`` if systems have reported faults. On CUDA waits for the device."""
+        self._check_open()
         self.sim.check_faults()
 
     def state_dict(self) -> dict[str, Any]:
@@ -311,26 +317,34 @@ class TorchVectorEnv(VectorEnv):
     def _checked_actions(self, actions: Any) -> torch.Tensor:
         """``actions`` as a contiguous tensor that the library can read, or TypeError, ValueError."""
         if isinstance(actions, (list, tuple, int, float, np.generic)):
-            actions = np.asarray(actions)
+            try:
+                actions = np.asarray(actions)
+            except ValueError:
+                raise ValueError(f"actions must have shape {list(self._action_shape)}, got ragged lists") from None
         if isinstance(actions, np.ndarray):
             if actions.dtype.kind not in "biuf":
                 raise TypeError(f"actions must be numbers, got a numpy array of dtype {actions.dtype}")
             if actions.dtype in (np.uint16, np.uint32, np.uint64, np.float16):
                 actions = _widened(actions)
-            actions = torch.from_numpy(np.ascontiguousarray(actions)).to(self.device)
+            # What torch cannot view is copied: other byte orders, other strides, read-only memory.
+            needed = np.require(actions, actions.dtype.newbyteorder("="), "CW").reshape(actions.shape)
+            actions = torch.from_numpy(needed).to(self.device)
         if not isinstance(actions, torch.Tensor):
             raise TypeError(f"actions must be a torch tensor or a numpy array, got {type(actions).__name__}")
         if actions.shape != self._action_shape:
             raise ValueError(f"actions must have shape {list(self._action_shape)}, got {list(actions.shape)}")
         if actions.device != self.device:
             raise ValueError(f"actions must be on {self.device}, got a tensor on {actions.device}")
+        if actions.layout is not torch.strided:
+            raise TypeError(f"actions must be a dense tensor, got layout {actions.layout}")
         if self._action_floating and actions.dtype in (torch.float16, torch.bfloat16):
             actions = actions.float()
         if self._action_floating and not actions.dtype.is_floating_point and actions.dtype in _CAST_TO_FLOAT:
             actions = actions.double()
         if actions.dtype not in self._plain_action_dtypes:
-            kind = "floating point" if self._action_floating else "integer"
-            raise TypeError(f"actions must have {kind} dtype, got {str(actions.dtype).removeprefix('torch.')}")
+            *others, last = (str(dtype).removeprefix("torch.") for dtype in self._plain_action_dtypes)
+            given = str(actions.dtype).removeprefix("torch.")
+            raise TypeError(f"actions must have dtype {', '.join(others)} or {last}, got {given}")
         return actions.detach().contiguous()
 
     def _refuse(self, actions: torch.Tensor, element: int) -> None:
@@ -383,6 +397,10 @@ def _unkeyed(values: dict[str, torch.Tensor]) -> Observation:
 
 def _check_keys(given: Mapping[str, Any], columns: Mapping[str, Column]) -> None:
     unknown = [key for key in given if key not in columns]
+    if unknown and "" in columns:
+        raise TypeError("observations must be one tensor here, got a dict of them")
+    if "" in unknown:
+        raise TypeError(f"observations must be a dict of tensors here (keys: {', '.join(columns)}), got one tensor")
     if unknown:
         raise ValueError(f"observation {unknown[0]!r} does not exist; there are: {', '.join(columns)}")
 
@@ -401,7 +419,7 @@ def _worlds(num_envs: Any, num_worlds: Any, agents: int) -> int:
         if num_envs not in (None, 1, worlds * agents):
             raise ValueError(f"num_envs={num_envs!r} and num_worlds={worlds} contradict each other; give one of them")
         return worlds
-    rows = checked_count(1 if num_envs is None else num_envs, "num_envs")
+    rows = checked_count(agents if num_envs is None else num_envs, "num_envs")
     if rows % agents:
         below, above = rows // agents * agents, (rows // agents + 1) * agents
         nearest = f"{below} or {above}" if below else f"{above}"

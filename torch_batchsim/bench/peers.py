@@ -86,7 +86,8 @@ def _gymnax(num_envs: int) -> tuple[Callable[[Any], Any], list[Any]]:
     held = {"key": key, "state": state}
 
     def step(actions: Any) -> Any:
-        held["key"], observations, held["state"], rewards, done, _ = advance(held["key"], held["state"], actions)
-        return jax.block_until_ready((observations, rewards, done))
+        # Versions differ in what follows the state: reward and end, as one flag or two, and infos.
+        held["key"], observations, held["state"], *rest = advance(held["key"], held["state"], actions)
+        return jax.block_until_ready((observations, rest))
 
     return step, [jax.numpy.asarray(a) for a in _numpy_actions(num_envs, np.int32)]

@@ -56,6 +56,7 @@ __all__ = [
     "TaskGraph",
     "TorchVectorEnv",
     "WorldFault",
+    "__version__",
     "boolean",
     "f32",
     "f64",
@@ -76,4 +77,6 @@ __all__ = [
     "vec4",
 ]
 
-register("torch_batchsim/CartPole-v0", "torch_batchsim.envs.cartpole:CartPole", max_episode_steps=500, reward_threshold=475)
+register(
+    "torch_batchsim/CartPole-v0", "torch_batchsim.envs.cartpole:CartPole", max_episode_steps=500, reward_threshold=475
+)

@@ -297,7 +297,7 @@ def _c_interface(cuda: bool) -> Iterator[str]:
     yield f"TBS_EXPORT tbs::i64 tbs_write_actions({context}, const void *source, int type, void *stream) {{"
     yield f"    {ignored}return Executor::write_actions(*context, source, type{stream});"
     yield "}"
-    yield "// Both of the last two: >= 0 the first illegal action element, -1 done, -2 done with faults, <= -1000 CUDA error."
+    yield "// Both: >= 0 the first illegal action element, -1 done, -2 done with faults, <= -1000 a CUDA error."
     yield f"TBS_EXPORT tbs::i64 tbs_act_and_step({context}, const void *source, int type, void *stream) {{"
     yield f"    {ignored}const tbs::i64 refused = Executor::write_actions(*context, source, type{stream});"
     yield "    if (refused != -1) return refused;"

@@ -19,7 +19,9 @@ class Canvas:
         """Fill the axis-parallel rectangle between two corners."""
         left, right = sorted((corner[0], opposite[0]))
         top, bottom = sorted((corner[1], opposite[1]))
-        self._shape((left, top), (right, bottom), colour, lambda x, y: _inside(x, left, right) * _inside(y, top, bottom))
+        self._shape(
+            (left, top), (right, bottom), colour, lambda x, y: _inside(x, left, right) * _inside(y, top, bottom)
+        )
 
     def circle(self, centre: Point, radius: float, colour: Colour) -> None:
         """Fill a disc."""
@@ -28,6 +30,8 @@ class Canvas:
 
     def line(self, start: Point, end: Point, width: float, colour: Colour) -> None:
         """Draw a straight line with square ends, ``width`` pixels wide."""
+        if not np.all(np.isfinite([*start, *end])):
+            return
         along = np.subtract(end, start)
         length = float(np.hypot(*along))
         if length == 0:

@@ -34,7 +34,15 @@ CPU_FLAGS = (
 ).split()
 if os.uname().machine == "x86_64":
     CPU_FLAGS.append("-mprefer-vector-width=512")  # g++ takes half of it unasked; whole, CartPole gains 15 %
-CUDA_FLAGS = ["-O3", "-std=c++20", "-fmad=false", "-prec-div=true", "-prec-sqrt=true", "-ftz=false", "--extra-device-vectorization"]
+CUDA_FLAGS = [
+    "-O3",
+    "-std=c++20",
+    "-fmad=false",
+    "-prec-div=true",
+    "-prec-sqrt=true",
+    "-ftz=false",
+    "--extra-device-vectorization",
+]
 _FAST_MATH = {"cpu": ["-ffast-math"], "cuda": ["--use_fast_math", "-fmad=true"]}
 
 
@@ -73,7 +81,7 @@ def load(program: Program, device_type: str) -> Library:
     """The library of ``program`` for ``"cpu"`` or ``"cuda"``, compiled if the cache does not hold it.
 
     Raises:
-        BuildError: no compiler, a cache that cannot be written, or systems that do not compile (their line comes first).
+        BuildError: no compiler, a cache that cannot be written, or systems that do not compile (their line first).
     """
     cuda = device_type == "cuda"
     source = generate(program, cuda)
@@ -117,7 +125,9 @@ def _processor() -> str:
         text = Path("/proc/cpuinfo").read_text()
     except OSError:
         return os.uname().machine
-    return "\n".join(sorted({line for line in text.splitlines() if line.startswith(("flags", "Features", "model name"))}))
+    return "\n".join(
+        sorted({line for line in text.splitlines() if line.startswith(("flags", "Features", "model name"))})
+    )
 
 
 def _compiler() -> str:
@@ -232,12 +242,15 @@ def _ninja_folders() -> list[str]:
 def _explain(program: Program, log: str) -> str:
     """The compiler's log with the author's own first error in front."""
     own = {str(path) for path in source_files(program.environment.source)}
-    pattern = re.compile(r"^(?P<file>[^\s:()]+)[:(](?P<line>\d+)\)?(?::\d+)?:? *(?:fatal )?error: *(?P<text>.*)$", re.MULTILINE)
+    pattern = re.compile(
+        r"^(?P<file>[^\s:()]+)[:(](?P<line>\d+)\)?(?::\d+)?:? *(?:fatal )?error: *(?P<text>.*)$", re.MULTILINE
+    )
     matches = list(pattern.finditer(log))
+    rest = f"\n(while compiling the systems of {program.environment.name})\n\n{log}"
     for match in matches:
         if str(Path(match["file"]).resolve()) in own:
-            return f"{match['file']}:{match['line']}: {match['text']}\n(while compiling the systems of {program.environment.name})\n\n{log}"
+            return f"{match['file']}:{match['line']}: {match['text']}{rest}"
     mention = next((re.search(rf"^{re.escape(path)}:(\d+)", log, re.MULTILINE) for path in own if path in log), None)
     place = f"{mention[0]}: " if mention else ""
     text = matches[0]["text"] if matches else "the build failed"
-    return f"{place}{text}\n(while compiling the systems of {program.environment.name})\n\n{log}"
+    return f"{place}{text}{rest}"

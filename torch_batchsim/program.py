@@ -91,7 +91,9 @@ class Program:
         names = [a.name for a in self.archetypes] + [c.__name__ for c in self.components]
         for name in names:
             if names.count(name) > 1:
-                raise SchemaError(f"{self.environment.name}: the name {name} is used twice among archetypes and components")
+                raise SchemaError(
+                    f"{self.environment.name}: the name {name} is used twice among archetypes and components"
+                )
         in_tables = {component for archetype in self.archetypes for component in archetype.components}
         for singleton in self.singletons:
             if singleton in in_tables:
@@ -117,7 +119,7 @@ class Program:
         return {column.name: column for column in columns}
 
     def find(self, name: str, what: str = "tensor") -> tuple[Column, Field | None]:
-        """The column (and field) that ``name`` means: ``"Cart.CartState"``, ``"Cart.CartState.x"``, ``"Clock.time"``."""
+        """The column (and field) that is meant by ``"Cart.CartState"``, ``"Cart.CartState.x"``, ``"Clock.time"``."""
         if name in self.columns:
             return self.columns[name], None
         column_name, _, field_name = name.rpartition(".")
@@ -127,8 +129,12 @@ class Program:
                 if candidate.name == field_name:
                     return column, candidate
             fields = ", ".join(f.name for f in column.component.fields)
-            raise KeyError(f"{what} {name!r}: component {column.component.__name__} has no field {field_name!r}; it has {fields}")
-        raise KeyError(f"{what} {name!r} does not exist{_suggestion(name, self.columns)}; columns: {', '.join(self.columns)}")
+            raise KeyError(
+                f"{what} {name!r}: component {column.component.__name__} has no field {field_name!r}; it has {fields}"
+            )
+        raise KeyError(
+            f"{what} {name!r} does not exist{_suggestion(name, self.columns)}; columns: {', '.join(self.columns)}"
+        )
 
     # ---- graphs ----------------------------------------------------------------------------------------------------
 
@@ -186,8 +192,9 @@ class Program:
             own = self.columns.get(f"{table.name}.{parameter.type}") if table else None
             if own is None and parameter.writes and table is not None and table.count > 1:
                 raise SchemaError(
-                    f"{system.place}: system '{system.name}' would write {parameter.type}, which a world has once, from "
-                    f"{table.count} rows of {table.name} at a time; take it as const, or write it in a system of its own"
+                    f"{system.place}: system '{system.name}' would write {parameter.type}, which a world has once, "
+                    f"from {table.count} rows of {table.name} at a time; take it as const, or write it in a system "
+                    "that runs once per world"
                 )
             columns.append("Episode" if parameter.type == "Episode" else own or self.columns[parameter.type])
         return tuple(columns)
@@ -209,7 +216,9 @@ class Program:
             raise SchemaError(f"{environment.name} must name its 'action' and 'observation' columns")
         self.action = self._whole_column(environment.action, "action")
         if self.action.singleton:
-            raise SchemaError(f"action {environment.action!r} must be a column of the agents' archetype, not a singleton")
+            raise SchemaError(
+                f"action {environment.action!r} must be a column of the agents' archetype, not a singleton"
+            )
         self.agents = next(a for a in self.archetypes if a.name == self.action.table)
         names = environment.observation
         self.observations = {
@@ -242,7 +251,9 @@ class Program:
     def _agent_column(self, name: str, what: str) -> Column:
         column = self._whole_column(name, what)
         if column.table != self.agents.name:
-            raise SchemaError(f"{self.environment.name}: {what} {name!r} must be of the agents' archetype {self.agents.name}")
+            raise SchemaError(
+                f"{self.environment.name}: {what} {name!r} must be of the agents' archetype {self.agents.name}"
+            )
         return column
 
     def _check_spaces(self) -> None:

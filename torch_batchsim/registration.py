@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import gymnasium
@@ -35,12 +35,15 @@ def register(
             leaves the limit to gymnasium's own ``TimeLimit``.
         reward_threshold: mean return at which the task counts as solved.
     """
+    if not isinstance(environment, str) and "<locals>" not in environment.__qualname__:
+        environment = f"{environment.__module__}:{environment.__qualname__}"  # text, so that the spec can be saved
     gymnasium.register(
         id=id,
-        entry_point=partial(make, environment),
-        vector_entry_point=partial(make_vec, environment),
+        entry_point="torch_batchsim.registration:make",
+        vector_entry_point="torch_batchsim.registration:make_vec",
         max_episode_steps=max_episode_steps,
         reward_threshold=reward_threshold,
+        kwargs={"environment": environment},
     )
 
 
@@ -56,7 +59,9 @@ def make_vec(environment: str | type[Environment], num_envs: int | None = None, 
     return TorchVectorEnv(_declared(environment, kwargs), num_envs, **vector)
 
 
-def make(environment: str | type[Environment], render_mode: str | None = None, device: str = "cpu", **options: Any) -> SingleEnv:
+def make(
+    environment: str | type[Environment], render_mode: str | None = None, device: str = "cpu", **options: Any
+) -> SingleEnv:
     """One world as a plain ``gymnasium.Env`` with numpy in and out."""
     cls = _imported(environment)
     if "max_episode_steps" in cls.parameters.options:
@@ -79,5 +84,5 @@ def _declared(environment: str | type[Environment], options: dict[str, Any]) -> 
 def _imported(environment: str | type[Environment]) -> type[Environment]:
     if isinstance(environment, str):
         module, _, name = environment.partition(":")
-        return getattr(importlib.import_module(module), name)
+        return attrgetter(name)(importlib.import_module(module))
     return environment

@@ -38,7 +38,9 @@ def check_identifier(name: str, what: str) -> str:
     """Return ``name`` if C++ and Python can both use it, else raise ``SchemaError``."""
     usable = isinstance(name, str) and re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) and "__" not in name
     if not usable or name in _CPP_KEYWORDS or keyword.iskeyword(name):
-        raise SchemaError(f"{what} cannot be named {name!r}: a name is letters, digits and single underscores, no keyword")
+        raise SchemaError(
+            f"{what} cannot be named {name!r}: a name is letters, digits and single underscores, no keyword"
+        )
     return name
 
 
@@ -221,7 +223,7 @@ class Constants(_Options):
 class Environment:
     """The declaration of one environment. Subclass it, set the class attributes, and write ``systems.h`` beside it.
 
-    Class attributes (those that depend on options may be properties that read ``self.constants`` or ``self.parameters``):
+    Class attributes (what depends on options may be a property that reads ``self.constants`` or ``self.parameters``):
 
     - ``systems``: the C++ header with the systems, relative to the file of the class.
     - ``archetypes``: list of ``Archetype``; ``singletons``: list of components with one row per world.
@@ -277,7 +279,7 @@ class Environment:
         return Path(inspect.getfile(type(self))).parent / self.systems
 
     def render(self, world: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Draw one world as ``uint8 [height, width, 3]``; ``world`` maps ``"Cart.CartState.x"`` to arrays ``[rows, ...]``."""
+        """Draw a world as ``uint8 [height, width, 3]``; ``world`` maps ``"Cart.CartState.x"`` to arrays ``[rows, ...]``."""
         raise NotImplementedError(f"{self.name} has no picture: it does not define render()")
 
 

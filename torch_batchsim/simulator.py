@@ -21,7 +21,9 @@ STATE_FORMAT = 1
 _NO_FAULT = -1  # all bits set
 _MAX_REPORTED_FAULTS = 16
 _MAX_THREADS = 1024
-_TILE_BYTES = 24 * 1024  # of columns in one tile: what a first-level cache holds beside the code's own data
+_LEAST_TILE_BYTES = 16 * 1024  # of columns in one tile
+_MOST_TILE_BYTES = 24 * 1024  # what a first-level cache holds beside the code's own data
+_MAX_TILE = 4096  # tbs::max_tile
 
 # Codes of tbs::ElementType.
 _ELEMENT_TYPES = {
@@ -124,14 +126,19 @@ class Simulator:
         self._context_address = ctypes.addressof(context)
 
     def _new_column(self, column: Column) -> torch.Tensor:
-        return torch.zeros(self.num_worlds * column.rows_per_world * column.component.size, dtype=torch.uint8, device=self.device)
+        return torch.zeros(
+            self.num_worlds * column.rows_per_world * column.component.size, dtype=torch.uint8, device=self.device
+        )
 
     def _tile(self) -> int:
-        """Worlds in a tile: enough tiles for the threads, few enough bytes for the cache, whole cache lines of flags."""
+        """Worlds in a tile: several tiles for each thread, but neither more bytes than a first-level cache holds nor so
+        few that waking a thread costs more than its tile."""
         hot = [c for c in self.program.columns.values() if c.component.size * c.rows_per_world <= 256]
         per_world = sum(c.component.size * c.rows_per_world for c in hot) + 16
-        fitting = max(64, _TILE_BYTES // per_world // 64 * 64)
-        return min(fitting, 4096)
+        least, most = (max(1, size // per_world) for size in (_LEAST_TILE_BYTES, _MOST_TILE_BYTES))
+        shared_out = -(-self.num_worlds // (4 * self.num_threads))
+        tile = min(max(shared_out, least), most, _MAX_TILE)
+        return -(-tile // 64) * 64 if tile > 64 else tile  # so that threads share no cache line of flags
 
     # ---- tensors ---------------------------------------------------------------------------------------------------
 
@@ -168,7 +175,9 @@ class Simulator:
         if selected is None:
             if column.dtype is None:
                 fields = ", ".join(f"{column.name}.{f.name}" for f in column.component.fields)
-                raise TypeError(f"{column.name} has fields of different types and is no single tensor; ask for {fields}")
+                raise TypeError(
+                    f"{column.name} has fields of different types and is no single tensor; ask for {fields}"
+                )
             return storage.view(column.dtype).view(*lead, *column.value_shape)
         itemsize = selected.type.dtype.itemsize
         elements = storage.view(selected.type.dtype)
@@ -185,7 +194,7 @@ class Simulator:
         Args:
             name: a column as in ``tensor`` (a component with fields of one type, or its only field), or one of
                 ``"World.terminated"``, ``"World.truncated"``.
-            tensor: contiguous, on the simulator's device, of the column's dtype and either its shape or ``[rows, ...]``.
+            tensor: contiguous, on the simulator's device, of the column's dtype and its shape or ``[rows, ...]``.
             carry: copy the column's contents into it. Without, the contents of ``tensor`` become the column's.
 
         The simulator keeps a reference to ``tensor``. Raises TypeError or ValueError before anything has changed.
@@ -214,14 +223,14 @@ class Simulator:
         setattr(self._context, key, tensor.data_ptr())
 
     def bind_agent_flag(self, name: str, tensor: torch.Tensor) -> None:
-        """As ``bind`` without carry, for ``terminated``, ``truncated`` or ``done`` of shape ``[agents]``, dtype bool."""
+        """As ``bind`` without carry, for the bool ``[agents]`` of ``agent_flag(name)``."""
         key = name if name != "done" and self.program.agents.count == 1 else f"agent_{name}"
         self._check_bindable(name, tensor, self._engine[key])
         self._engine[key] = tensor.view(-1)
         setattr(self._context, key, tensor.data_ptr())
 
     def agent_flag(self, name: str) -> torch.Tensor:
-        """``terminated``, ``truncated`` or ``done`` (either) of every agent's world after the last step, bool ``[agents]``."""
+        """``terminated``, ``truncated`` or ``done`` (either) of every agent after the last step, bool ``[agents]``."""
         return self._engine[name if name != "done" and self.program.agents.count == 1 else f"agent_{name}"]
 
     def _check_bindable(self, name: str, tensor: Any, current: torch.Tensor) -> None:
@@ -294,7 +303,7 @@ class Simulator:
         flags set and its reward 0, until it is reset.
 
         On CPU faults of systems raise ``WorldFault`` here; on CUDA nothing waits for the device, and a fault raises at
-        a later ``step`` or at ``check_faults``. In ``step`` alone (not in the vector environment) actions are not checked.
+        a later ``step`` or at ``check_faults``. Unlike the vector environment, this does not check the actions.
         """
         if not self._started:
             raise RuntimeError("call reset() before step()")
@@ -450,14 +459,18 @@ class Simulator:
         if worlds.shape == (0,):
             return worlds.long()
         if worlds.dim() != 1 or worlds.dtype not in (torch.int64, torch.int32):
-            raise TypeError(f"{what} must be world indices of shape [k], got {worlds.dtype} of shape {list(worlds.shape)}")
+            raise TypeError(
+                f"{what} must be world indices of shape [k], got {worlds.dtype} of shape {list(worlds.shape)}"
+            )
         if len(worlds) and not 0 <= int(worlds.min()) <= int(worlds.max()) < self.num_worlds:
-            raise ValueError(f"{what} must be worlds from 0 to {self.num_worlds - 1}, got {int(worlds.min())} to {int(worlds.max())}")
+            raise ValueError(
+                f"{what} must be worlds from 0 to {self.num_worlds - 1}, got {int(worlds.min())} to {int(worlds.max())}"
+            )
         return worlds.long()
 
 
 class TableView:
-    """``sim.Cart`` or ``sim.Cart.CartState``: attributes are components, then fields; ``tensor`` is the whole column."""
+    """``sim.Cart`` or ``sim.Cart.CartState``: attributes are components, then fields; ``tensor`` is the column."""
 
     def __init__(self, simulator: Simulator, name: str) -> None:
         self._simulator, self._name = simulator, name

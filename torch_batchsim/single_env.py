@@ -29,7 +29,9 @@ class SingleEnv(gymnasium.Env):
         )
         if self._vector.num_agents != 1:
             agents = self._vector.num_agents
-            raise ValueError(f"{environment.name} has {agents} agents in a world; use gymnasium.make_vec, where each is a row")
+            raise ValueError(
+                f"{environment.name} has {agents} agents in a world; use gymnasium.make_vec, where each is a row"
+            )
         self.sim = self._vector.sim
         self.render_mode = render_mode
         self.metadata = {key: value for key, value in self._vector.metadata.items() if key != "autoreset_mode"}

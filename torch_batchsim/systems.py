@@ -9,7 +9,9 @@ from pathlib import Path
 from .errors import SchemaError
 
 _SYSTEM = re.compile(r"\bTBS_SYSTEM\b\s*(?P<result>[\w:<>\s]*?)\s*\b(?P<name>\w+)\s*\((?P<parameters>[^()]*)\)")
-_PARAMETER = re.compile(r"(?P<front>const\s+)?(?:tbs::)?(?P<type>\w+)(?P<back>\s+const)?\s*(?P<reference>&?)\s*(?P<name>\w*)")
+_PARAMETER = re.compile(
+    r"(?P<front>const\s+)?(?:tbs::)?(?P<type>\w+)(?P<back>\s+const)?\s*(?P<reference>&?)\s*(?P<name>\w*)"
+)
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
 
 
@@ -58,7 +60,9 @@ def read_systems(source: Path) -> dict[str, System]:
             place = f"{path.name}:{code.count(chr(10), 0, match.start()) + 1}"
             system = _read_signature(match, place)
             if system.name in systems:
-                raise SchemaError(f"{place}: system '{system.name}' is defined twice, first at {systems[system.name].place}")
+                raise SchemaError(
+                    f"{place}: system '{system.name}' is defined twice, first at {systems[system.name].place}"
+                )
             systems[system.name] = system
     return systems
 

@@ -144,8 +144,10 @@ class TorchVectorEnv(VectorEnv):
             raise gymnasium.error.ClosedEnvironmentError("step() of a closed environment; make a new one")
         if not self._ready:
             raise gymnasium.error.ResetNeeded("call reset() before step()")
-        if type(actions) is not torch.Tensor or actions.dtype not in self._plain_action_dtypes or (
-            actions.shape != self._action_shape or actions.device != self.device or not actions.is_contiguous()
+        if (
+            type(actions) is not torch.Tensor
+            or actions.dtype not in self._plain_action_dtypes
+            or (actions.shape != self._action_shape or actions.device != self.device or not actions.is_contiguous())
         ):
             actions = self._checked_actions(actions)
         illegal = self.sim.act_and_step(actions)
@@ -203,7 +205,9 @@ class TorchVectorEnv(VectorEnv):
         """
         self._check_open()
         program = self.sim.program
-        named = [(columns, _keyed(given)) for columns, given in ((program.observations, observations),) if given is not None]
+        named = [
+            (columns, _keyed(given)) for columns, given in ((program.observations, observations),) if given is not None
+        ]
         if action_mask is not None:
             if self.action_mask is None:
                 raise ValueError("action_mask cannot be bound: this environment has none")
@@ -392,7 +396,7 @@ def _keyed(value: Any) -> dict[str, Any]:
 
 
 def _unkeyed(values: dict[str, torch.Tensor]) -> Observation:
-    return values[""] if "" in values else values
+    return values.get("", values)
 
 
 def _check_keys(given: Mapping[str, Any], columns: Mapping[str, Column]) -> None:
@@ -423,5 +427,7 @@ def _worlds(num_envs: Any, num_worlds: Any, agents: int) -> int:
     if rows % agents:
         below, above = rows // agents * agents, (rows // agents + 1) * agents
         nearest = f"{below} or {above}" if below else f"{above}"
-        raise ValueError(f"num_envs must be a multiple of the {agents} agents of a world, such as {nearest}, got {rows}")
+        raise ValueError(
+            f"num_envs must be a multiple of the {agents} agents of a world, such as {nearest}, got {rows}"
+        )
     return rows // agents

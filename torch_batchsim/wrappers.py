@@ -13,8 +13,8 @@ class EpisodeStatistics(VectorWrapper):
 
     As ``gymnasium.wrappers.vector.RecordEpisodeStatistics``, without its clock, but for torch tensors and without ever
     waiting for the device: ``infos`` has the keys in every step, and their rows are valid where the mask is true (zero
-    elsewhere). ``episode_returns`` (float32) and ``episode_lengths`` (int32) of shape ``[rows]`` are of the episodes under
-    way; ``totals()`` sums the finished ones.
+    elsewhere). ``episode_returns`` (float32) and ``episode_lengths`` (int32) of shape ``[rows]`` are of the episodes
+    under way; ``totals()`` sums the finished ones.
     """
 
     def __init__(self, env: VectorEnv) -> None:

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from environments.drift import Drift
 from environments.duel import Duel
+from torch_batchsim.envs.cartpole import CartPole
 
 from torch_batchsim import Environment, Simulator, TorchVectorEnv, jit
 from torch_batchsim.codegen import generate
-from torch_batchsim.envs.cartpole import CartPole
 from torch_batchsim.program import Program
 
 ENVIRONMENTS = {"cartpole": CartPole, "duel": Duel, "drift": Drift}

@@ -20,7 +20,9 @@ def emulation(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("emulation")
 
 
-def run(name: str, worlds: int, steps: int, mode: AutoresetMode, rows: int | None = None, **kwargs: object) -> TorchVectorEnv:
+def run(
+    name: str, worlds: int, steps: int, mode: AutoresetMode, rows: int | None = None, **kwargs: object
+) -> TorchVectorEnv:
     """Step with actions that depend on seed and row alone; ended worlds are reset by mask under DISABLED."""
     env = TorchVectorEnv(ENVIRONMENTS[name](), num_worlds=worlds, autoreset_mode=mode, **kwargs)
     full = TorchVectorEnv(ENVIRONMENTS[name](), num_worlds=rows or worlds)
@@ -66,7 +68,8 @@ def test_first_worlds_are_the_same_among_16384() -> None:
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_same_seed_same_bits(name: str) -> None:
     assert_same_bits(
-        snapshot(run(name, 100, 50, AutoresetMode.SAME_STEP).sim), snapshot(run(name, 100, 50, AutoresetMode.SAME_STEP).sim)
+        snapshot(run(name, 100, 50, AutoresetMode.SAME_STEP).sim),
+        snapshot(run(name, 100, 50, AutoresetMode.SAME_STEP).sim),
     )
 
 

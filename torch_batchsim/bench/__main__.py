@@ -68,14 +68,16 @@ def _measure_environment(env_id: str, options: Options) -> dict[str, object]:
         env = gymnasium.make_vec(env_id, num_envs=num_envs, device=options.device, num_threads=options.num_threads)
         env.reset(seed=0)
         rate = measure(env.step, random_action_batches(env), num_envs, options.seconds, options.runs, options.device)
-        rows.append({
-            "num_envs": num_envs,
-            "steps_per_second": rate.median,
-            "us_per_step": num_envs / rate.median * 1e6,
-            "slowest_run": rate.slowest,
-            "fastest_run": rate.fastest,
-            "bytes_per_world": env.unwrapped.sim.bytes_per_world,
-        })
+        rows.append(
+            {
+                "num_envs": num_envs,
+                "steps_per_second": rate.median,
+                "us_per_step": num_envs / rate.median * 1e6,
+                "slowest_run": rate.slowest,
+                "fastest_run": rate.fastest,
+                "bytes_per_world": env.unwrapped.sim.bytes_per_world,
+            }
+        )
         env.close()
     result: dict[str, object] = {"device": options.device, "num_threads": options.num_threads, "rows": rows}
     if options.build:

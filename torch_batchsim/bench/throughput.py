@@ -79,6 +79,8 @@ def build_seconds(env_id: str, device: str, runs: int = 3) -> tuple[float, float
             for times in (cold, warm):
                 script = _FIRST_STEP.format(env_id=env_id, device=device)
                 environment = {**os.environ, "TORCH_BATCHSIM_CACHE": cache}
-                done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+                done = subprocess.run(
+                    [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
+                )
                 times.append(float(done.stdout.split()[-1]))
     return statistics.median(cold), statistics.median(warm)

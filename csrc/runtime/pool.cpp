@@ -2,10 +2,12 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <new>
 #include <thread>
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -24,31 +26,49 @@ inline void relax() {
 #endif
 }
 
+// The tiles of one thread in a run. Thread i of n gets the i-th n-th of the tiles in every run, so that a tile's data stay
+// in the cache of the core that used them last; a thread that has run all of its own takes from the others.
+struct alignas(64) Share {
+    // Run number (high half) and next tile (low half) together: an exchange of it succeeds only if the fields that were
+    // read before it still belong to the run, so a thread that was held up cannot run a tile of a run long over.
+    std::atomic<std::uint64_t> ticket{closed};
+    std::atomic<std::int32_t> end{0};
+
+    static constexpr std::uint64_t closed = 0x7fffffff;  // as a tile number: no run has as many
+};
+
 class Pool {
   public:
     void run(TileFunction function, void *argument, std::int32_t tile_count, std::int32_t threads) {
-        if (threads <= 1 || tile_count <= 1 || !busy_.try_lock()) {
+        threads = std::min({threads, tile_count, max_threads});
+        if (threads <= 1 || !busy_.try_lock()) {
             for (std::int32_t tile = 0; tile < tile_count; ++tile) function(argument, tile);
             return;
         }
         std::lock_guard<std::mutex> lock(busy_, std::adopt_lock);
         start_workers(threads - 1);
-        // Close the last run before its fields change: a worker that has read the old ticket and a new field must
-        // fail its exchange. An exchange, since it keeps the stores below from moving up.
-        ticket_.exchange(run_ << 32 | closed, std::memory_order_acq_rel);
+        // Close the last run before its fields change: a thread that has read an old ticket and a new field must fail
+        // its exchange. Exchanges, since they keep the stores below from moving up.
+        const std::uint64_t last_run = run_.load(std::memory_order_relaxed);
+        for (std::int32_t i = 0; i < threads_.load(std::memory_order_relaxed); ++i) {
+            shares_[i].ticket.exchange(last_run << 32 | Share::closed, std::memory_order_acq_rel);
+        }
         finished_.store(0, std::memory_order_relaxed);
         function_.store(function, std::memory_order_relaxed);
         argument_.store(argument, std::memory_order_relaxed);
-        tile_count_.store(tile_count, std::memory_order_relaxed);
         threads_.store(threads, std::memory_order_relaxed);
-        run_ = (run_ + 1) & 0xffffffffu;
-        // Publishes the fields above; seq_cst against sleepers_ so that no worker falls asleep past this run.
-        ticket_.store(run_ << 32, std::memory_order_seq_cst);
+        const std::uint64_t run = (last_run + 1) & 0xffffffffu;
+        for (std::int64_t i = 0; i < threads; ++i) {
+            shares_[i].end.store(std::int32_t((i + 1) * tile_count / threads), std::memory_order_relaxed);
+            const auto first = std::uint64_t(i * tile_count / threads);
+            shares_[i].ticket.store(run << 32 | first, std::memory_order_release);
+        }
+        run_.store(run, std::memory_order_seq_cst);  // seq_cst against sleepers_: no worker falls asleep past this run
         if (sleepers_.load(std::memory_order_seq_cst) > 0) {
             std::lock_guard<std::mutex> sleep_lock(sleep_mutex_);
             wake_.notify_all();
         }
-        while (claim_and_run(0)) {}
+        run_tiles(0);
         while (finished_.load(std::memory_order_acquire) < tile_count) relax();
     }
 
@@ -62,24 +82,29 @@ class Pool {
     }
 
   private:
-    static constexpr std::uint64_t closed = 0x7fffffff;  // as a tile number: no run has as many
+    static constexpr std::int32_t max_threads = 256;
 
     void start_workers(std::int32_t wanted) {
         for (; workers_ < wanted; ++workers_) std::thread(&Pool::work, this, workers_ + 1).detach();
     }
 
-    // Claims one tile of the current run and runs it; false when there is none (for this worker).
-    // The ticket holds run number and next tile together: the exchange succeeds only if the fields that were read
-    // before it still belong to the run, so a worker that was held up cannot run a tile of a run long over.
-    bool claim_and_run(std::int32_t worker) {
-        std::uint64_t ticket = ticket_.load(std::memory_order_acquire);
+    // Runs tiles of the present run until none is left to claim: those of one's own share, then those of the others.
+    void run_tiles(std::int32_t thread) {
+        const std::int32_t threads = threads_.load(std::memory_order_relaxed);
+        if (thread >= threads) return;
+        for (std::int32_t i = 0; i < threads; ++i) {
+            while (claim_and_run(shares_[(thread + i) % threads])) {}
+        }
+    }
+
+    bool claim_and_run(Share &share) {
+        std::uint64_t ticket = share.ticket.load(std::memory_order_acquire);
         for (;;) {
             const TileFunction function = function_.load(std::memory_order_relaxed);
             void *const argument = argument_.load(std::memory_order_relaxed);
-            const std::int32_t tile = static_cast<std::int32_t>(ticket & 0xffffffffu);
-            if (tile >= tile_count_.load(std::memory_order_relaxed)) return false;
-            if (worker >= threads_.load(std::memory_order_relaxed)) return false;
-            if (ticket_.compare_exchange_weak(ticket, ticket + 1, std::memory_order_acq_rel)) {
+            const auto tile = static_cast<std::int32_t>(ticket & 0xffffffffu);
+            if (tile >= share.end.load(std::memory_order_relaxed)) return false;
+            if (share.ticket.compare_exchange_weak(ticket, ticket + 1, std::memory_order_acq_rel)) {
                 function(argument, tile);
                 finished_.fetch_add(1, std::memory_order_release);
                 return true;
@@ -87,36 +112,34 @@ class Pool {
         }
     }
 
-    void work(std::int32_t worker) {
-        std::uint64_t seen = 0;
+    void work(std::int32_t thread) {
         for (;;) {
-            while (claim_and_run(worker)) {}
-            seen = ticket_.load(std::memory_order_acquire) >> 32;
+            const std::uint64_t seen = run_.load(std::memory_order_acquire);
+            run_tiles(thread);
             const auto until = std::chrono::steady_clock::now() + spin_time;
             bool next = false;
             while (!next && std::chrono::steady_clock::now() < until) {
-                for (int i = 0; i < 16 && !next; ++i, relax()) next = ticket_.load() >> 32 != seen;
+                for (int i = 0; i < 16 && !next; ++i, relax()) next = run_.load(std::memory_order_acquire) != seen;
             }
             if (next) continue;
             std::unique_lock<std::mutex> lock(sleep_mutex_);
             sleepers_.fetch_add(1, std::memory_order_seq_cst);
-            wake_.wait(lock, [&] { return ticket_.load(std::memory_order_seq_cst) >> 32 != seen; });
+            wake_.wait(lock, [&] { return run_.load(std::memory_order_seq_cst) != seen; });
             sleepers_.fetch_sub(1, std::memory_order_seq_cst);
         }
     }
 
     std::mutex busy_;  // held for the length of a run
     std::int32_t workers_ = 0;
-    std::uint64_t run_ = 0;
     std::atomic<TileFunction> function_{nullptr};
     std::atomic<void *> argument_{nullptr};
-    std::atomic<std::int32_t> tile_count_{0};
     std::atomic<std::int32_t> threads_{0};
-    alignas(64) std::atomic<std::uint64_t> ticket_{0};
+    alignas(64) std::atomic<std::uint64_t> run_{0};
     alignas(64) std::atomic<std::int32_t> finished_{0};
     alignas(64) std::atomic<std::int32_t> sleepers_{0};
     std::mutex sleep_mutex_;
     std::condition_variable wake_;
+    Share shares_[max_threads];
 };
 
 // Never destroyed: detached workers may still look at it while the process ends.

@@ -216,7 +216,7 @@ struct CpuExecutor {
         };
         // Below this many blocks waking a thread costs more than it saves.
         const i32 blocks = i32((count + block - 1) / block);
-        for_each(check_and_write, blocks, blocks < 8 ? 1 : context.num_threads);
+        for_each(check_and_write, blocks, blocks < 4 ? 1 : context.num_threads);
         i64 element = refused.load();
         if (element == count) return -1;
         while (action_is_legal(source[element], context.action_bounds[element % context.action_width])) ++element;

@@ -1,0 +1,119 @@
+"""A toy environment with the interface of torch_batchsim's, for the spaces that CartPole does not have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode
+
+
+class ToyEnv:
+    """Observations are noise that differs in every row and step. Row r has episodes of r % 4 + 2 steps, which
+    terminate where r is even and are truncated where it is odd. The reward is the number of the step.
+
+    With `masked`, one choice is forbidden in each row, another one in each step. `step` asserts that actions
+    are in the space and allowed.
+    """
+
+    def __init__(
+        self,
+        num_envs: int = 6,
+        observation_space: gymnasium.Space | None = None,
+        action_space: gymnasium.Space | None = None,
+        masked: bool = False,
+    ) -> None:
+        self.num_envs, self.device, self.masked = num_envs, torch.device("cpu"), masked
+        self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}
+        self.single_observation_space = observation_space or spaces.Box(-1, 1, (3,), np.float32)
+        self.single_action_space = action_space or spaces.Discrete(4)
+        self.now, self.seed = 0, 0
+        self.lengths = torch.arange(num_envs) % 4 + 2
+        self.bound: dict[str, Any] = {
+            "observations": self.noise(0),
+            "final_obs": self.noise(0),
+            "rewards": torch.zeros(num_envs),
+            "terminations": torch.zeros(num_envs, dtype=torch.bool),
+            "truncations": torch.zeros(num_envs, dtype=torch.bool),
+        }
+        if masked:
+            self.bound["action_mask"] = self.mask()
+
+    def noise(self, salt: int) -> Any:
+        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + self.now * 1009 + salt)
+
+        def draw(box: spaces.Box) -> torch.Tensor:
+            values = torch.rand(self.num_envs, *box.shape, generator=generator) * 255
+            return values.to(torch.uint8) if box.dtype == np.uint8 else values / 128 - 1
+
+        space = self.single_observation_space
+        return (
+            {name: draw(box) for name, box in space.items()}
+            if isinstance(space, spaces.Dict)
+            else draw(space)
+        )
+
+    def mask(self) -> torch.Tensor:
+        choices = self.single_action_space.n
+        forbidden = (torch.arange(self.num_envs) + self.now) % choices
+        return ~torch.nn.functional.one_hot(forbidden, choices).bool()
+
+    def bind(self, **tensors: Any) -> None:
+        for name, tensor in tensors.items():
+            if name in ("observations", "action_mask"):
+                self.write(tensor, self.bound[name])
+            self.bound[name] = tensor
+
+    def write(self, target: Any, source: Any) -> None:
+        for name in source if isinstance(source, dict) else [...]:
+            target[name].copy_(source[name])
+
+    def reset(self, seed: int) -> tuple[Any, dict[str, Any]]:
+        self.now, self.seed = 0, seed
+        self.write(self.bound["observations"], self.noise(0))
+        return self.bound["observations"], self.infos()
+
+    def infos(self) -> dict[str, Any]:
+        return {"action_mask": self.bound["action_mask"]} if self.masked else {}
+
+    def step(self, actions: torch.Tensor) -> tuple[Any, ...]:
+        if self.masked:
+            assert self.bound["action_mask"].gather(1, actions[:, None]).all()
+        for action in actions.numpy():
+            assert self.single_action_space.contains(action)
+        self.now += 1
+        ends = self.now % self.lengths == 0
+        even = torch.arange(self.num_envs) % 2 == 0
+        self.bound["rewards"].fill_(self.now)
+        self.bound["terminations"].copy_(ends & even)
+        self.bound["truncations"].copy_(ends & ~even)
+        self.write(self.bound["final_obs"], self.noise(1))
+        self.write(self.bound["observations"], self.noise(0))
+        if self.masked:
+            self.bound["action_mask"].copy_(self.mask())
+        outputs = (self.bound[name] for name in ("observations", "rewards", "terminations", "truncations"))
+        return (*outputs, self.infos() | {"final_obs": self.bound["final_obs"], "_final_obs": ends})
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"now": self.now, "seed": self.seed}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.now, self.seed = state["now"], state["seed"]
+        self.write(self.bound["observations"], self.noise(0))
+        if self.masked:
+            self.bound["action_mask"].copy_(self.mask())
+
+
+@pytest.fixture
+def toy_env() -> type[ToyEnv]:
+    return ToyEnv
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> None:
+    """The bits of matrix products depend on the number of threads, and tests run beside others."""
+    torch.set_num_threads(1)

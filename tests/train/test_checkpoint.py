@@ -1,0 +1,62 @@
+import pytest
+import torch
+from torch_batchsim.train import checkpoint
+
+ENV = "torch_batchsim/CartPole-v0"
+
+
+def test_what_was_saved_is_loaded(tmp_path):
+    path = tmp_path / "checkpoint.pt"
+    checkpoint.save(path, {"env": ENV, "x": torch.arange(3)})
+    checkpoint.save(path, {"env": ENV, "x": torch.arange(4)})
+    contents = checkpoint.load(path, ENV)
+    assert contents["x"].tolist() == [0, 1, 2, 3]
+    checkpoint.require_same_version(path, contents)
+    assert [file.name for file in tmp_path.iterdir()] == ["checkpoint.pt"]
+
+
+def test_a_failed_save_leaves_the_old_checkpoint(tmp_path):
+    path = tmp_path / "checkpoint.pt"
+    checkpoint.save(path, {"env": ENV, "x": 1})
+    with pytest.raises(Exception, match="pickle"):
+        checkpoint.save(path, {"env": ENV, "x": lambda: None})
+    assert checkpoint.load(path, ENV)["x"] == 1
+    assert [file.name for file in tmp_path.iterdir()] == ["checkpoint.pt"]
+
+
+def write(path, **contents):
+    torch.save({"format": checkpoint.FORMAT, "torch_batchsim": "0.0.0", "env": ENV, **contents}, path)
+
+
+class Harmful:
+    def __reduce__(self):
+        return print, ("code in a checkpoint was run",)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda path: None, "cannot be read: No such file"),
+        (lambda path: path.mkdir(), "cannot be read: Is a directory"),
+        (lambda path: path.write_bytes(b""), "is not a checkpoint"),
+        (lambda path: path.write_bytes(b"no checkpoint at all"), "is not a checkpoint"),
+        (lambda path: (write(path), path.write_bytes(path.read_bytes()[:-100])), "or is damaged"),
+        (lambda path: torch.save(torch.zeros(3), path), "is not a checkpoint"),
+        (lambda path: write(path, harmful=Harmful()), "or is damaged"),
+        (lambda path: write(path, format=99), "has format 99, but this version reads format 1"),
+        (lambda path: write(path, env="torch_batchsim/Other-v0"), "is of torch_batchsim/Other-v0, not of"),
+    ],
+)
+def test_what_cannot_be_used_is_refused(tmp_path, capsys, damage, message):
+    path = tmp_path / "checkpoint.pt"
+    damage(path)
+    with pytest.raises(checkpoint.CheckpointError, match=message):
+        checkpoint.load(path, ENV)
+    assert "was run" not in capsys.readouterr().out
+
+
+def test_another_version_is_refused(tmp_path):
+    path = tmp_path / "checkpoint.pt"
+    write(path)
+    with pytest.raises(checkpoint.CheckpointError, match=r"was written by torch_batchsim 0\.0\.0 and only"):
+        checkpoint.require_same_version(path, checkpoint.load(path, ENV))

@@ -1,0 +1,325 @@
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch_batchsim.train import Config, Trainer, evaluate, generalised_advantages
+
+import torch_batchsim  # noqa: F401
+
+SMALL = {"num_envs": 6, "num_steps": 8, "num_minibatches": 2, "total_steps": 480, "hidden_sizes": (16,)}
+
+
+def cartpole(num_envs=16):
+    return gymnasium.make_vec("torch_batchsim/CartPole-v0", num_envs=num_envs)
+
+
+def cartpole_trainer(seed=1, iterations=6):
+    config = Config(
+        seed=seed,
+        num_envs=16,
+        num_steps=32,
+        num_minibatches=4,
+        total_steps=iterations * 512,
+        hidden_sizes=(16, 16),
+    )
+    return Trainer(cartpole(), config)
+
+
+def assert_same(a, b):
+    """Equal to the bit, through dicts and lists; but final observations are of no use once they are read."""
+    assert type(a) is type(b)
+    if isinstance(a, torch.Tensor):
+        torch.testing.assert_close(a, b, rtol=0, atol=0, equal_nan=True)
+    elif isinstance(a, dict):
+        assert a.keys() == b.keys()
+        for key in a:
+            if not str(key).startswith("final."):
+                assert_same(a[key], b[key])
+    elif isinstance(a, list | tuple):
+        assert len(a) == len(b)
+        for x, y in zip(a, b, strict=True):
+            assert_same(x, y)
+    else:
+        assert a == b
+
+
+# ---- advantages ------------------------------------------------------------------------------------------
+
+
+def advantages_of_one_row(rewards, values, next_values, terminations, truncations, gamma, gae_lambda):
+    """The definition, in plain Python and float64: a sum over what is left of the episode."""
+    steps = len(rewards)
+    deltas = [
+        rewards[t] - values[t] + (0.0 if terminations[t] else gamma * next_values[t]) for t in range(steps)
+    ]
+    advantages = []
+    for t in range(steps):
+        advantage, weight = 0.0, 1.0
+        for later in range(t, steps):
+            advantage += weight * deltas[later]
+            if terminations[later] or truncations[later]:
+                break
+            weight *= gamma * gae_lambda
+        advantages.append(advantage)
+    return advantages
+
+
+@st.composite
+def rollouts(draw):
+    steps, rows = draw(st.integers(1, 8)), draw(st.integers(1, 3))
+    numbers = st.lists(st.floats(-10, 10, width=32), min_size=steps * rows, max_size=steps * rows)
+    flags = st.lists(st.booleans(), min_size=steps * rows, max_size=steps * rows)
+    floats = [torch.tensor(draw(numbers)).view(steps, rows) for _ in range(3)]
+    bools = [torch.tensor(draw(flags)).view(steps, rows) for _ in range(2)]
+    return (*floats, *bools, draw(st.floats(0, 1)), draw(st.floats(0, 1)))
+
+
+@given(rollouts())
+@settings(max_examples=200, deadline=None)
+def test_advantages_are_those_of_the_definition(rollout):
+    *tensors, gamma, gae_lambda = rollout
+    advantages = generalised_advantages(*tensors, gamma, gae_lambda)
+    for row in range(advantages.shape[1]):
+        expected = advantages_of_one_row(*(t[:, row].tolist() for t in tensors), gamma, gae_lambda)
+        torch.testing.assert_close(advantages[:, row], torch.tensor(expected), rtol=1e-4, atol=1e-4)
+
+
+def test_a_termination_that_is_also_a_truncation_has_no_future():
+    one, yes = torch.ones(1, 1), torch.ones(1, 1, dtype=torch.bool)
+    assert generalised_advantages(one, 0 * one, 100 * one, yes, yes, 0.9, 0.9).item() == 1
+
+
+def test_estimate_bootstraps_from_the_final_observation(toy_env):
+    trainer = Trainer(toy_env(), Config(**SMALL))
+    trainer.agent.value = lambda inputs: inputs.sum(-1)
+    trainer.rollout()
+    batch, storage, config = trainer.estimate(), trainer.storage, trainer.config
+    values = storage.obs.sum(-1)
+    assert storage.truncations.any()
+    assert storage.terminations.any()
+    for row in range(trainer.env.num_envs):
+        ends = (storage.terminations | storage.truncations)[:, row]
+        next_values = [
+            (storage.final_obs[t, row].sum() if ends[t] else values[t + 1, row]).item()
+            for t in range(len(ends))
+        ]
+        expected = advantages_of_one_row(
+            storage.rewards[:, row].tolist(),
+            values[:-1, row].tolist(),
+            next_values,
+            storage.terminations[:, row].tolist(),
+            storage.truncations[:, row].tolist(),
+            config.gamma,
+            config.gae_lambda,
+        )
+        torch.testing.assert_close(
+            batch.advantages.view(-1, 6)[:, row], torch.tensor(expected), rtol=1e-4, atol=1e-4
+        )
+    torch.testing.assert_close(batch.returns, batch.advantages + batch.values)
+
+
+# ---- rollouts --------------------------------------------------------------------------------------------
+
+
+def test_the_simulator_writes_the_rollout_in_place():
+    trainer, twin = cartpole_trainer(), cartpole()
+    twin.reset(seed=1)
+    storage = trainer.storage
+    for _ in range(3):
+        trainer.rollout()
+        for t in range(storage.num_steps):
+            obs, rewards, terminations, truncations, infos = twin.step(storage.actions[t])
+            assert torch.equal(storage.obs[t + 1], obs)
+            assert torch.equal(storage.rewards[t], rewards)
+            assert torch.equal(storage.terminations[t], terminations)
+            assert torch.equal(storage.truncations[t], truncations)
+            ends = infos["_final_obs"]
+            assert torch.equal(storage.final_obs[t][ends], infos["final_obs"][ends])
+    assert storage.terminations.any()
+
+
+def test_episode_statistics_are_the_mean_over_rows_of_the_latest_episodes(toy_env):
+    trainer = Trainer(toy_env(num_envs=2), Config(**SMALL | {"num_envs": 2}))
+    trainer.rollout()  # episodes of 2 steps in row 0 and of 3 in row 1; the reward is the number of the step
+    metrics = trainer.episode_statistics()
+    row_0, row_1 = [1 + 2, 3 + 4, 5 + 6, 7 + 8], [1 + 2 + 3, 4 + 5 + 6]
+    assert metrics["charts/episodic_return"].item() == (sum(row_0) / 4 + sum(row_1) / 2) / 2
+    assert metrics["charts/episodic_length"].item() == 2.5
+    trainer.rollout()
+    metrics = trainer.episode_statistics()
+    row_0, row_1 = [9 + 10, 11 + 12, 13 + 14, 15 + 16], [7 + 8 + 9, 10 + 11 + 12, 13 + 14 + 15]
+    assert metrics["charts/episodic_return"].item() == (sum(row_0) / 4 + sum(row_1) / 3) / 2
+
+
+def test_episode_statistics_are_nan_before_any_episode_ended(toy_env):
+    trainer = Trainer(toy_env(), Config(**SMALL | {"num_steps": 1}))
+    trainer.rollout()
+    assert trainer.episode_statistics()["charts/episodic_return"].isnan()
+
+
+# ---- iterations ------------------------------------------------------------------------------------------
+
+PICTURE = spaces.Box(0, 255, (4, 4, 3), np.uint8)
+VECTOR = spaces.Box(-1, 1, (3,), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("observation_space", "action_space", "masked"),
+    [
+        (VECTOR, spaces.Discrete(4), False),
+        (VECTOR, spaces.Discrete(4), True),
+        (VECTOR, spaces.MultiDiscrete([2, 3]), False),
+        (VECTOR, spaces.Box(-0.1, 0.1, (2,), np.float32), False),
+        (VECTOR, spaces.Box(-0.1, 0.1, (2, 2), np.float32), False),
+        (PICTURE, spaces.Discrete(2), False),
+        (spaces.Box(-1, 1, (), np.float32), spaces.Discrete(2), False),
+        (spaces.Dict(near=VECTOR, far=PICTURE), spaces.Discrete(2), False),
+    ],
+)
+def test_every_kind_of_space_trains_and_resumes(toy_env, observation_space, action_space, masked):
+    def trainer():
+        return Trainer(toy_env(6, observation_space, action_space, masked), Config(**SMALL))
+
+    straight, first, second = trainer(), trainer(), trainer()
+    before = straight.parameters.detach().clone()
+    for _ in range(4):
+        metrics = straight.iterate()
+    assert all(value.isfinite() for value in metrics.values())
+    assert not torch.equal(before, straight.parameters)
+    first.iterate()
+    first.iterate()
+    second.load_state_dict(first.state_dict())
+    second.iterate()
+    second.iterate()
+    assert_same(straight.state_dict(), second.state_dict())
+
+
+def test_metrics_have_the_names_of_cleanrl():
+    metrics = cartpole_trainer().iterate()
+    assert set(metrics) == {
+        "charts/episodic_return",
+        "charts/episodic_length",
+        "charts/learning_rate",
+        "losses/policy_loss",
+        "losses/value_loss",
+        "losses/entropy",
+        "losses/approx_kl",
+        "losses/old_approx_kl",
+        "losses/clipfrac",
+        "losses/explained_variance",
+        "losses/grad_norm",
+    }
+    assert all(value.shape == () for value in metrics.values())
+
+
+def test_the_same_seed_gives_the_same_bits_and_another_one_does_not():
+    trainers = [cartpole_trainer(seed) for seed in (1, 1, 2)]
+    for trainer in trainers:
+        for _ in range(3):
+            trainer.iterate()
+    assert_same(trainers[0].state_dict(), trainers[1].state_dict())
+    assert not torch.equal(trainers[0].parameters, trainers[2].parameters)
+
+
+def test_resuming_continues_to_the_bit(tmp_path):
+    straight, first, second = cartpole_trainer(), cartpole_trainer(), cartpole_trainer()
+    for _ in range(6):
+        straight.iterate()
+    for _ in range(3):
+        first.iterate()
+    torch.save(first.state_dict(), tmp_path / "state.pt")
+    second.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
+    for _ in range(3):
+        second.iterate()
+    assert_same(straight.state_dict(), second.state_dict())
+
+
+def test_the_learning_rate_falls_to_zero_over_the_run():
+    trainer = cartpole_trainer(iterations=4)
+    rates = [trainer.iterate()["charts/learning_rate"].item() for _ in range(4)]
+    assert rates == pytest.approx([2.5e-4 * share for share in (1, 0.75, 0.5, 0.25)])
+
+
+def test_target_kl_ends_the_updates(toy_env):
+    config = Config(**SMALL, update_epochs=50, learning_rate=1e-2, target_kl=0.01)
+    trainer = Trainer(toy_env(), config)
+    trainer.iterate()
+    taken = trainer.optimizer.state_dict()["state"][0]["step"].item()
+    assert taken < 50 * 2
+
+
+def test_clip_vloss_changes_the_value_loss(toy_env):
+    parameters = []
+    for clip_vloss in (False, True):
+        trainer = Trainer(toy_env(), Config(**SMALL, clip_vloss=clip_vloss, learning_rate=1e-2))
+        trainer.iterate()
+        parameters.append(trainer.parameters)
+    assert not torch.equal(*parameters)
+
+
+def test_gradients_are_clipped_to_the_norm(toy_env):
+    trainer = Trainer(toy_env(), Config(**SMALL, max_grad_norm=1e-3))
+    trainer.iterate()
+    assert trainer.parameters.grad.norm().item() == pytest.approx(1e-3, rel=1e-2)
+
+
+def test_cartpole_learns():
+    config = Config(
+        num_envs=64, num_steps=32, num_minibatches=4, total_steps=60_000, learning_rate=7e-3, gamma=0.98,
+        max_grad_norm=5.0, vf_coef=1.0, hidden_sizes=(32, 32),
+    )  # fmt: skip
+    trainer = Trainer(cartpole(64), config)
+    for _ in range(trainer.num_iterations):
+        trainer.iterate()
+    assert evaluate(cartpole(100), trainer.agent, seed=7).returns.mean() > 195
+
+
+# ---- bad input -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"num_steps": 0}, "num_steps is 0, but must be at least 1"),
+        ({"gamma": 1.5}, "gamma is 1.5, but must be between 0 and 1"),
+        ({"learning_rate": 0.0}, "learning_rate is 0.0, but must be greater than 0"),
+        ({"learning_rate": float("nan")}, "learning_rate is nan"),
+        ({"seed": -1}, "seed is -1, but must be 0 or more"),
+        ({"target_kl": 0.0}, "target_kl is 0.0"),
+        ({"hidden_sizes": (32, 0)}, "hidden_sizes"),
+        ({"num_minibatches": 7}, "num_minibatches is 7, but must divide the rollout: 8 steps x 6 rows = 48"),
+        ({"num_minibatches": 48}, "norm_adv needs at least 2"),
+        ({"total_steps": 47}, "total_steps is 47, but one rollout has 48"),
+    ],
+)
+def test_bad_settings_are_refused(toy_env, changes, message):
+    with pytest.raises(ValueError, match=message):
+        Trainer(toy_env(), Config(**SMALL | changes))
+
+
+def test_only_same_step_autoreset_is_taken(toy_env):
+    env = toy_env()
+    env.metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP}
+    with pytest.raises(ValueError, match="autoreset_mode"):
+        Trainer(env, Config(**SMALL))
+
+
+@pytest.mark.parametrize(
+    "unknown",
+    [
+        {"observation_space": spaces.Discrete(3)},
+        {"observation_space": spaces.Dict(a=spaces.Discrete(3))},
+        {"action_space": spaces.MultiBinary(3)},
+        {"action_space": spaces.Discrete(3, start=1)},
+    ],
+)
+def test_other_spaces_are_refused(toy_env, unknown):
+    env = toy_env()
+    for name, space in unknown.items():
+        setattr(env, f"single_{name}", space)
+    with pytest.raises(ValueError, match="but the trainer takes"):
+        Trainer(env, Config(**SMALL))

@@ -1,0 +1,184 @@
+import json
+import os
+import signal
+from contextlib import contextmanager
+
+import pytest
+import torch
+from torch_batchsim.train import checkpoint, cli, runs
+
+ENV = "torch_batchsim/CartPole-v0"
+SMALL = [
+    *("--num-envs", 8),
+    *("--num-steps", 16),
+    *("--num-minibatches", 2),
+    *("--total-steps", 1024),
+    *("--eval-episodes", 10),
+]
+
+
+def run(*arguments):
+    try:
+        return cli.main([str(argument) for argument in arguments])
+    except SystemExit as exit:  # how tyro ends
+        return exit.code
+
+
+@pytest.fixture
+def trained(tmp_path):
+    """The folder of a short training."""
+    assert run("cartpole", *SMALL, "--run-dir", tmp_path / "run", "--summary", tmp_path / "summary.json") == 0
+    return tmp_path / "run"
+
+
+def test_a_training_leaves_its_files_and_a_summary(tmp_path, capsys):
+    assert run("cartpole", *SMALL, "--run-dir", tmp_path, "--summary", tmp_path / "summary.json") == 0
+    names = {path.name.partition(".out.")[0] for path in tmp_path.iterdir()}
+    assert names == {"checkpoint.pt", "learning_curve.png", "summary.json", "events"}
+    assert str(tmp_path / "learning_curve.png") in capsys.readouterr().out
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert summary["env"] == ENV
+    assert summary["seed"] == 1
+    assert summary["steps"] == 1024
+    assert summary["train_seconds"] > 0
+    assert 1 <= summary["eval_return_mean"] <= 500
+    assert summary["eval_episodes"] == 10
+    assert set(summary["versions"]) == {"python", "torch", "torch_batchsim", "gymnasium"}
+
+
+def test_a_run_goes_to_a_folder_of_its_own_by_default(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run("CartPole", *SMALL, "--seed", 3, "--eval-episodes", 0) == 0
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert folder.name.startswith("cartpole-seed3-")
+
+
+def test_evaluating_a_checkpoint_repeats_the_evaluation_after_the_training(trained, tmp_path, capsys):
+    assert run("cartpole", "--eval", trained / "checkpoint.pt", "--eval-episodes", 10) == 0
+    assert "mean return" in capsys.readouterr().out
+    assert json.loads((trained / "eval.json").read_text()) == json.loads(
+        (tmp_path / "summary.json").read_text()
+    )
+
+
+def test_an_evaluation_may_start_elsewhere_and_draw_actions(trained, tmp_path):
+    path = tmp_path / "eval.json"
+    arguments = ("--eval-episodes", 10, "--seed", 9, "--eval-stochastic", "--summary", path)
+    assert run("cartpole", "--eval", trained / "checkpoint.pt", *arguments) == 0
+    assert json.loads(path.read_text())["eval_deterministic"] is False
+    assert not (trained / "eval.json").exists()
+
+
+def test_a_stopped_training_resumes_to_the_bit(trained, tmp_path, monkeypatch, capsys):
+    calls = iter(range(100))
+
+    @contextmanager
+    def stop_after_three_iterations():
+        yield lambda: next(calls) >= 3
+
+    with monkeypatch.context() as patched:
+        patched.setattr(runs, "_stop_on_signal", stop_after_three_iterations)
+        assert run("cartpole", *SMALL, "--run-dir", tmp_path / "stopped") == 130
+    stopped = tmp_path / "stopped" / "checkpoint.pt"
+    assert f"--resume {stopped}" in capsys.readouterr().out
+    assert checkpoint.load(stopped, ENV)["steps"] == 3 * 128
+    assert run("cartpole", "--resume", stopped, "--eval-episodes", 10) == 0
+    a, b = checkpoint.load(trained / "checkpoint.pt", ENV), checkpoint.load(stopped, ENV)
+    assert a["curve"] == b["curve"]
+    for part in (lambda contents: contents["agent"], lambda contents: contents["env"]["tensors"]):
+        ours, theirs = part(a["trainer"]), part(b["trainer"])
+        assert all(torch.equal(ours[name], theirs[name]) for name in ours if not name.startswith("final."))
+
+
+def test_a_signal_stops_after_an_iteration_and_handlers_come_back():
+    before = signal.getsignal(signal.SIGINT)
+    with runs._stop_on_signal() as stopped:
+        assert not stopped()
+        os.kill(os.getpid(), signal.SIGINT)
+        assert stopped()
+        assert signal.getsignal(signal.SIGINT) is before
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_checkpoints_are_written_on_the_way(tmp_path, monkeypatch):
+    written = []
+    monkeypatch.setattr(checkpoint, "save", lambda path, contents: written.append(contents["steps"]))
+    assert run("cartpole", *SMALL, "--checkpoint-every", 3, "--run-dir", tmp_path, "--eval-episodes", 0) == 0
+    assert written == [3 * 128, 6 * 128, 8 * 128]
+
+
+def test_env_options_reach_the_environment_and_the_checkpoint(tmp_path):
+    options = ("--env-option", "max_episode_steps=7", "--env-option", "sutton_barto_reward=true")
+    assert run("cartpole", *SMALL, *options, "--run-dir", tmp_path, "--summary", tmp_path / "s.json") == 0
+    summary = json.loads((tmp_path / "s.json").read_text())
+    assert summary["env_options"] == {"max_episode_steps": 7, "sutton_barto_reward": True}
+    assert summary["eval_length_mean"] == 7
+    assert run("cartpole", "--eval", tmp_path / "checkpoint.pt", "--eval-episodes", 10) == 0
+    assert json.loads((tmp_path / "eval.json").read_text())["eval_length_mean"] == 7
+
+
+def test_an_environment_of_ones_own_is_found_through_its_module(tmp_path, monkeypatch):
+    (tmp_path / "my_project.py").write_text(
+        "import torch_batchsim\n"
+        "torch_batchsim.register('my_project/Pole-v0', 'torch_batchsim.envs.cartpole.env:CartPole')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    assert run("my_project:my_project/Pole-v0", *SMALL, "--run-dir", tmp_path / "run") == 0
+    assert run("my_project/Pole-v0", "--eval", tmp_path / "run" / "checkpoint.pt", "--eval-episodes", 10) == 0
+
+
+def test_help_lists_environments_and_tuned_defaults(capsys):
+    assert run() == 0
+    assert "cartpole" in capsys.readouterr().out
+    assert run("cartpole", "--help") == 0
+    assert "--num-envs" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("pole", "there is no environment 'pole'; known are: cartpole"),
+        ("--seed 1", "the environment comes first"),
+        ("cartpole --num-minibatches 7", "num_minibatches is 7, but must divide the rollout"),
+        ("cartpole --gamma 2", "gamma is 2.0, but must be between 0 and 1"),
+        ("cartpole --num-envs many", "many"),
+        ("cartpole --threads 0", "threads is 0, but must be at least 1"),
+        ("cartpole --no-such-option", "--no-such-option"),
+        ("cartpole --env-option force", "--env-option takes key=value, but 'force' was given"),
+        ("cartpole --env-option a=1 --env-option a=2", "--env-option a was given twice"),
+        ("cartpole --env-option wheels=4", "wheels"),
+        ("cartpole --device toaster", "toaster"),
+        ("cartpole --eval x.pt --resume x.pt", "exclude each other"),
+        ("cartpole --eval nothing.pt", "checkpoint nothing.pt cannot be read"),
+        ("cartpole --resume nothing.pt", "checkpoint nothing.pt cannot be read"),
+        ("cartpole --summary nowhere/s.json", "nowhere/s.json cannot be written"),
+        ("cartpole --summary .", ". cannot be written: it is a folder"),
+        ("cartpole --eval x.pt --eval-episodes 0", "--eval-episodes is 0, but --eval needs at least 1"),
+        ("nobody/Nothing-v0", "nobody"),
+        ("nobody:nobody/Nothing-v0", "module 'nobody' of 'nobody:nobody/Nothing-v0' cannot be imported"),
+    ],
+)
+def test_mistakes_are_told_in_a_sentence(arguments, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert run(*arguments.split()) == 2
+    captured = capsys.readouterr()
+    assert message in " ".join((captured.out + captured.err).replace("│", " ").split())
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_new_training_does_not_overwrite_an_old_one(trained, capsys):
+    assert run("cartpole", *SMALL, "--run-dir", trained) == 2
+    assert "has the checkpoint of another run" in capsys.readouterr().err
+
+
+def test_a_checkpoint_keeps_its_settings(trained, capsys):
+    path = trained / "checkpoint.pt"
+    for arguments, message in (
+        (("--resume", path, "--gamma", 0.5), "was made with gamma 0.98 and keeps it, but 0.5 was given"),
+        (("--eval", path, "--gamma", 0.5), "was made with gamma 0.98 and keeps it, but 0.5 was given"),
+        (("--resume", path, "--seed", 2), "was made with seed 1 and keeps it, but 2 was given"),
+        (("--resume", path, "--env-option", "x=1"), "the options of the environment are in the checkpoint"),
+        (("--resume", path), "is the end of a training; there is nothing to resume"),
+    ):
+        assert run("cartpole", *arguments) == 2
+        assert message in capsys.readouterr().err

@@ -1,0 +1,10 @@
+"""PPO for the environments of torch_batchsim: `python -m torch_batchsim.train --help`.
+
+From code: `Trainer(env, Config(...)).iterate()` is one rollout and its updates.
+"""
+
+from .evaluation import Evaluation, evaluate
+from .networks import ActorCritic
+from .ppo import Config, Trainer, generalised_advantages
+
+__all__ = ["ActorCritic", "Config", "Evaluation", "Trainer", "evaluate", "generalised_advantages"]

@@ -1,0 +1,61 @@
+"""Checkpoint files: what a run can go on from, or be evaluated with."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import torch_batchsim
+
+FORMAT = 1
+"""Raised whenever the contents of a checkpoint change their meaning."""
+
+
+class CheckpointError(ValueError):
+    """A checkpoint cannot be used; says which one and why."""
+
+
+def save(path: Path, contents: dict[str, Any]) -> None:
+    """Writes a checkpoint so that `path` always holds a whole one, the old or the new."""
+    contents = {"format": FORMAT, "torch_batchsim": torch_batchsim.__version__, **contents}
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        with open(temporary, "wb") as file:
+            torch.save(contents, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def load(path: Path, env_id: str) -> dict[str, Any]:
+    """Reads a checkpoint, to the CPU, and runs no code in it. Refuses another environment's than `env_id`."""
+    try:
+        contents = torch.load(path, map_location="cpu", weights_only=True)
+    except OSError as error:
+        raise CheckpointError(f"checkpoint {path} cannot be read: {error.strerror}") from error
+    except Exception as error:  # whatever unpickling of a damaged or foreign file comes to
+        raise CheckpointError(f"{path} is not a checkpoint of torch_batchsim.train, or is damaged") from error
+    if not isinstance(contents, dict) or "format" not in contents:
+        raise CheckpointError(f"{path} is not a checkpoint of torch_batchsim.train")
+    if contents["format"] != FORMAT:
+        raise CheckpointError(
+            f"checkpoint {path} has format {contents['format']}, but this version reads format {FORMAT}"
+        )
+    if contents["env"] != env_id:
+        raise CheckpointError(f"checkpoint {path} is of {contents['env']}, not of {env_id}")
+    return contents
+
+
+def require_same_version(path: Path, contents: dict[str, Any]) -> None:
+    """Going on to the bit needs the simulator that wrote the state; evaluating the policy does not."""
+    written, running = contents["torch_batchsim"], torch_batchsim.__version__
+    if written != running:
+        raise CheckpointError(
+            f"checkpoint {path} was written by torch_batchsim {written} and only that version can go on with "
+            f"it, not {running}; --eval takes it"
+        )

@@ -1,0 +1,83 @@
+"""The command line: `python -m torch_batchsim.train ENVIRONMENT [options]`."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Sequence
+
+import torch
+import tyro
+
+from . import checkpoint, runs
+from .options import Options, UsageError, find_environment, known_environments, tuned
+from .ppo import Config
+
+PROGRAM = "python -m torch_batchsim.train"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit status.
+
+    A mistake of the user's is one line on stderr and status 2; a training stopped by a signal has status 130.
+    """
+    try:
+        return _run(list(sys.argv[1:] if arguments is None else arguments))
+    except (UsageError, checkpoint.CheckpointError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+
+
+def _run(arguments: list[str]) -> int:
+    name, *rest = arguments or ["--help"]
+    if name in ("-h", "--help"):
+        print(f"usage: {PROGRAM} ENVIRONMENT [options]")
+        print(f"\nEnvironments: {', '.join(sorted(known_environments()))}; or the id of one of your own.")
+        print(f"Options with their defaults: {PROGRAM} ENVIRONMENT --help")
+        return 0
+    if name.startswith("-"):
+        raise UsageError(f"the environment comes first, before {name}: {PROGRAM} cartpole {name} ...")
+    env_id = find_environment(name)
+    defaults = tuned(env_id)
+    options = _parse(name, rest, defaults)
+    if options.resume and options.eval:
+        raise UsageError("--resume and --eval exclude each other")
+    if options.eval and not options.eval_episodes:
+        raise UsageError("--eval-episodes is 0, but --eval needs at least 1")
+    path = options.resume or options.eval
+    contents = checkpoint.load(path, env_id) if path else None
+    if path and options.env_option:
+        raise UsageError("--env-option cannot be given: the options of the environment are in the checkpoint")
+    if contents:
+        config = Config(**contents["trainer"]["config"])
+        options = _parse(name, rest, dataclasses.replace(defaults, config=config))
+        # An evaluation may start from other states than the one that followed the training.
+        _refuse_changes(config, options.config, except_for=("seed",) if options.eval else ())
+    if options.resume:
+        checkpoint.require_same_version(path, contents)
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    if options.eval:
+        runs.evaluate_checkpoint(env_id, options, contents)
+        return 0
+    return 0 if runs.train(env_id, options, contents) else 130
+
+
+def _parse(name: str, arguments: list[str], defaults: Options) -> Options:
+    try:
+        return tyro.cli(
+            Options,
+            prog=f"{PROGRAM} {name}",
+            args=arguments,
+            default=defaults,
+            config=(tyro.conf.OmitArgPrefixes,),
+        )
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+
+def _refuse_changes(config: Config, asked: Config, except_for: Sequence[str]) -> None:
+    for name in (setting.name for setting in dataclasses.fields(Config)):
+        has, wants = getattr(config, name), getattr(asked, name)
+        if has != wants and name not in except_for:
+            raise UsageError(f"the checkpoint was made with {name} {has} and keeps it, but {wants} was given")

@@ -1,0 +1,219 @@
+"""Actor and critic, and how observations enter them and actions leave them.
+
+Everything here takes any leading shape, written `...`: `[N]` in a rollout, `[T, N]` over a whole one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import gymnasium
+import torch
+from gymnasium import spaces
+from torch import Tensor, nn
+from torch.nn import functional
+
+Observation = Tensor | dict[str, Tensor]
+
+
+# ---- observations ----------------------------------------------------------------------------------------
+
+
+class Encoder:
+    """Turns an observation into one float32 vector for each row.
+
+    A Box is flattened; a Dict of Boxes is flattened and concatenated in the order of the space. Bytes that
+    use their whole range, as pictures do, are scaled to 0..1; everything else is taken as it is.
+    """
+
+    def __init__(self, space: gymnasium.Space) -> None:
+        self.boxes = dict(space.spaces) if isinstance(space, spaces.Dict) else {"": space}
+        if not all(isinstance(box, spaces.Box) for box in self.boxes.values()):
+            raise ValueError(f"observation space is {space}, but the trainer takes Box or a Dict of Box")
+        self.size = sum(math.prod(box.shape) for box in self.boxes.values())
+
+    def __call__(self, observation: Observation) -> Tensor:
+        """Tensor `[..., *shape]`, or a dict of them, to float32 `[..., size]`; a view if nothing changes."""
+        leaves = observation if isinstance(observation, dict) else {"": observation}
+        vectors = [_vector(leaves[name], box) for name, box in self.boxes.items()]
+        return vectors[0] if len(vectors) == 1 else torch.cat(vectors, dim=-1)
+
+
+def _vector(leaf: Tensor, box: spaces.Box) -> Tensor:
+    if len(box.shape) == 0:
+        leaf = leaf.unsqueeze(-1)
+    elif len(box.shape) > 1:
+        leaf = leaf.flatten(-len(box.shape))
+    if leaf.dtype == torch.uint8 and (box.high == 255).all():
+        return leaf.float() / 255
+    return leaf.float()
+
+
+# ---- actions ---------------------------------------------------------------------------------------------
+
+
+class CategoricalPolicy:
+    """Categorical choices, one for Discrete, several independent ones for MultiDiscrete.
+
+    The network's outputs are the logits of all choices side by side, and an action mask (bool, same shape)
+    says which are allowed. Actions are int64: `[...]` for Discrete, `[..., choices]` for MultiDiscrete.
+    """
+
+    def __init__(self, space: spaces.Discrete | spaces.MultiDiscrete, device: torch.device) -> None:
+        if torch.as_tensor(space.start).any():
+            raise ValueError(f"action space is {space}, but the trainer takes only choices that start at 0")
+        self.device = device
+        self.single = isinstance(space, spaces.Discrete)
+        self.sizes = [int(space.n)] if self.single else [int(n) for n in space.nvec.reshape(-1)]
+        self.num_means = sum(self.sizes)
+        self.num_log_stds = 0
+
+    def empty_actions(self, rows: int) -> Tensor:
+        shape = (rows,) if self.single else (rows, len(self.sizes))
+        return torch.zeros(shape, dtype=torch.int64, device=self.device)
+
+    def noise(self, shape: Sequence[int], generator: torch.Generator) -> Tensor:
+        """Gumbel noise float32 `[*shape, logits]`: logits plus this noise are largest at a sample."""
+        noise = torch.empty(*shape, self.num_means, device=self.device).exponential_(generator=generator)
+        return noise.log_().neg_()
+
+    def sample(self, outputs: Tensor, noise: Tensor, out: Tensor, mask: Tensor | None) -> None:
+        """Writes actions drawn with `noise` into `out`."""
+        self.mode(outputs + noise, out, mask)
+
+    def mode(self, outputs: Tensor, out: Tensor, mask: Tensor | None) -> None:
+        """Writes the likeliest actions into `out`."""
+        if mask is not None:
+            outputs = outputs.masked_fill(~mask, -math.inf)
+        if self.single:
+            torch.argmax(outputs, dim=-1, out=out)
+            return
+        for i, logits in enumerate(outputs.split(self.sizes, dim=-1)):
+            out[..., i] = logits.argmax(-1)
+
+    def log_prob_and_entropy(
+        self, outputs: Tensor, actions: Tensor, mask: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Log-probability of `actions` and entropy of the policy, float32 `[...]` each."""
+        if mask is not None:  # finite, because 0 · -inf would make the entropy NaN
+            outputs = outputs.masked_fill(~mask, torch.finfo(outputs.dtype).min)
+        if self.single:
+            return _categorical(outputs, actions)
+        choices = zip(outputs.split(self.sizes, dim=-1), actions.unbind(-1), strict=True)
+        log_probs, entropies = zip(*(_categorical(logits, chosen) for logits, chosen in choices), strict=True)
+        return torch.stack(log_probs).sum(0), torch.stack(entropies).sum(0)
+
+    def to_env(self, actions: Tensor) -> Tensor:
+        """The actions as the environment takes them."""
+        return actions
+
+
+def _categorical(logits: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
+    log_probs = functional.log_softmax(logits, dim=-1)
+    log_prob = log_probs.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
+    return log_prob, -(log_probs.exp() * log_probs).sum(-1)
+
+
+class GaussianPolicy:
+    """A diagonal Gaussian for Box actions, whose standard deviation is learned but the same in all states.
+
+    The network's outputs are means and log standard deviations side by side. Actions are float32
+    `[..., *shape]`; they are stored as drawn, so that their density is exact, and clipped to the Box on their
+    way to the environment. It has the methods of `CategoricalPolicy`, and no use for masks.
+    """
+
+    def __init__(self, space: spaces.Box, device: torch.device) -> None:
+        self.shape = space.shape
+        self.num_means = self.num_log_stds = math.prod(space.shape)
+        self.low = torch.as_tensor(space.low, dtype=torch.float32, device=device)
+        self.high = torch.as_tensor(space.high, dtype=torch.float32, device=device)
+
+    def empty_actions(self, rows: int) -> Tensor:
+        return torch.zeros(rows, *self.shape, device=self.low.device)
+
+    def noise(self, shape: Sequence[int], generator: torch.Generator) -> Tensor:
+        return torch.randn(*shape, self.num_means, device=self.low.device, generator=generator)
+
+    def sample(self, outputs: Tensor, noise: Tensor, out: Tensor, mask: Tensor | None) -> None:
+        mean, log_std = outputs.chunk(2, dim=-1)
+        out.copy_((mean + log_std.exp() * noise).view(out.shape))
+
+    def mode(self, outputs: Tensor, out: Tensor, mask: Tensor | None) -> None:
+        out.copy_(outputs.chunk(2, dim=-1)[0].reshape(out.shape))
+
+    def log_prob_and_entropy(
+        self, outputs: Tensor, actions: Tensor, mask: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        mean, log_std = outputs.chunk(2, dim=-1)
+        z = (actions.reshape(mean.shape) - mean) * (-log_std).exp()
+        half_log_two_pi = 0.5 * math.log(2 * math.pi)
+        log_prob = (-0.5 * z.square() - log_std - half_log_two_pi).sum(-1)
+        return log_prob, (log_std + half_log_two_pi + 0.5).sum(-1)
+
+    def to_env(self, actions: Tensor) -> Tensor:
+        return actions.clamp(self.low, self.high)
+
+
+Policy = CategoricalPolicy | GaussianPolicy
+
+
+def make_policy(space: gymnasium.Space, device: torch.device) -> Policy:
+    """The policy for an action space, working on `device`."""
+    if isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)):
+        return CategoricalPolicy(space, device)
+    if isinstance(space, spaces.Box):
+        return GaussianPolicy(space, device)
+    raise ValueError(f"action space is {space}, but the trainer takes Discrete, MultiDiscrete or Box")
+
+
+# ---- networks --------------------------------------------------------------------------------------------
+
+
+class ActorCritic(nn.Module):
+    """Two tanh networks that share nothing, the encoder in front of them and the policy behind the actor.
+
+    For encoded observations float32 `[..., size]`, `outputs` are what the policy needs, `value` is the value
+    of the state `[...]`. Layers are orthogonal at first, drawn on the CPU, so that a seed means the same
+    networks on every device.
+    """
+
+    def __init__(
+        self,
+        observation_space: gymnasium.Space,
+        action_space: gymnasium.Space,
+        hidden_sizes: Sequence[int],
+        seed: int,
+        device: torch.device,
+    ) -> None:
+        super().__init__()
+        self.encoder = Encoder(observation_space)
+        self.policy = make_policy(action_space, device)
+        generator = torch.Generator().manual_seed(seed)
+        sizes = [self.encoder.size, *hidden_sizes]
+        # A last gain of 0.01 makes the first policy nearly uniform, so that it explores.
+        self.actor = _mlp([*sizes, self.policy.num_means], 0.01, generator)
+        self.critic = _mlp([*sizes, 1], 1.0, generator)
+        log_stds = self.policy.num_log_stds
+        self.log_std = nn.Parameter(torch.zeros(log_stds)) if log_stds else None
+        self.to(device)
+
+    def outputs(self, inputs: Tensor) -> Tensor:
+        outputs = self.actor(inputs)
+        if self.log_std is None:
+            return outputs
+        return torch.cat([outputs, self.log_std.expand_as(outputs)], dim=-1)
+
+    def value(self, inputs: Tensor) -> Tensor:
+        return self.critic(inputs).squeeze(-1)
+
+
+def _mlp(sizes: Sequence[int], last_gain: float, generator: torch.Generator) -> nn.Sequential:
+    layers: list[nn.Module] = []
+    gains = [math.sqrt(2)] * (len(sizes) - 2) + [last_gain]
+    for fan_in, fan_out, gain in zip(sizes[:-1], sizes[1:], gains, strict=True):
+        linear = nn.utils.skip_init(nn.Linear, fan_in, fan_out)  # leaves the global generator alone
+        nn.init.orthogonal_(linear.weight, gain, generator=generator)
+        nn.init.zeros_(linear.bias)
+        layers += [linear, nn.Tanh()]
+    return nn.Sequential(*layers[:-1])

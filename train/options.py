@@ -1,0 +1,117 @@
+"""What a user can ask for: environments by name, settings tuned for them, options of the command line."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import tyro
+
+import torch_batchsim  # noqa: F401  (registers the environments)
+
+from .ppo import Config
+
+
+class UsageError(Exception):
+    """What the user asked for cannot be done; says why in one sentence."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """Train an environment with PPO, go on with a training, or evaluate what was learned."""
+
+    config: Config = field(default_factory=Config)
+    """Settings of PPO, with the defaults for this environment."""
+    device: str = "cpu"
+    """Where simulator and networks run: cpu, cuda, cuda:1."""
+    threads: int | None = None
+    """CPU threads of simulator and networks; they choose for themselves if not given."""
+    env_option: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """An option of the environment as key=value, such as force=12.5; may be given several times."""
+    run_dir: Path | None = None
+    """Folder for the files of this run; runs/<environment>-seed<seed>-<time> if not given."""
+    checkpoint_every: int = 100
+    """Iterations from one checkpoint to the next; there is always one at the end."""
+    resume: Path | None = None
+    """Go on from this checkpoint, with its settings and in its folder."""
+    eval: Path | None = None
+    """Evaluate this checkpoint instead of training."""
+    eval_episodes: int = 1000
+    """Worlds of the evaluation, one episode each, which also follows a training; 0 does without."""
+    eval_stochastic: bool = False
+    """Draw the actions of the evaluation from the policy, rather than take the likeliest."""
+    summary: Path | None = None
+    """Write the outcome to this JSON file."""
+    show: bool = False
+    """Open a window with the learning curve at the end, if there is a display."""
+
+    def __post_init__(self) -> None:
+        for name, least in (("threads", 1), ("checkpoint_every", 1), ("eval_episodes", 0)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise ValueError(f"{name} is {value}, but must be at least {least}")
+
+
+TUNED = {
+    "torch_batchsim/CartPole": Options(
+        Config(
+            total_steps=131_072,
+            num_envs=128,
+            num_steps=32,
+            num_minibatches=8,
+            learning_rate=5e-3,
+            gamma=0.98,
+            vf_coef=1.0,
+            hidden_sizes=(32, 32),
+        ),
+        threads=1,  # as fast as more with networks so small, and the same bits on every number of cores
+    ),
+}
+"""Settings found by search, by environment id without its version; docs/training.md says how well they do."""
+
+
+def known_environments() -> dict[str, str]:
+    """The environments of torch_batchsim: short lower-case name to id, of the newest version."""
+    specs = [spec for spec in gymnasium.registry.values() if spec.namespace == "torch_batchsim"]
+    return {spec.name.lower(): spec.id for spec in sorted(specs, key=lambda spec: spec.version or 0)}
+
+
+def find_environment(name: str) -> str:
+    """The id of an environment: ours by short name, any by id; `module:id` imports the module first."""
+    module, _, env_id = name.rpartition(":")
+    if module:
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            raise UsageError(f"module {module!r} of {name!r} cannot be imported: {error}") from error
+    if module or "/" in env_id:
+        return env_id
+    known = known_environments()
+    if name.lower() not in known:
+        raise UsageError(f"there is no environment {name!r}; known are: {', '.join(sorted(known))}")
+    return known[name.lower()]
+
+
+def tuned(env_id: str) -> Options:
+    """What is done unless the user says otherwise."""
+    return TUNED.get(env_id.rpartition("-v")[0], Options())
+
+
+def parse_env_options(pairs: tuple[str, ...]) -> dict[str, Any]:
+    """`("force=10", "name=x")` to `{"force": 10, "name": "x"}`; values are Python literals, else strings."""
+    parsed = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals or not key.isidentifier():
+            raise UsageError(f"--env-option takes key=value, but {pair!r} was given")
+        if key in parsed:
+            raise UsageError(f"--env-option {key} was given twice")
+        try:
+            parsed[key] = ast.literal_eval({"true": "True", "false": "False"}.get(text, text))
+        except (ValueError, SyntaxError):
+            parsed[key] = text
+    return parsed

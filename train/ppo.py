@@ -1,0 +1,397 @@
+"""Proximal policy optimisation (Schulman et al. 2017), to be read from top to bottom: settings, the storage
+of a rollout, advantages, and the training iteration.
+
+Two habits differ from most implementations. The simulator writes observations, rewards and ends of episodes
+straight into the rollout storage (`env.bind`), so a rollout copies nothing. And a rollout only acts: values
+and log-probabilities come from one batched forward over the whole rollout afterwards.
+
+T is the number of steps in a rollout, N the number of rows (agents of all worlds together), B = T·N.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+import torch
+from gymnasium.vector import AutoresetMode, VectorEnv
+from torch import Tensor, nn
+
+from .networks import ActorCritic, Observation
+
+
+@dataclass(frozen=True)
+class Config:
+    """The settings of PPO; together with the environment they determine a run on CPU to the bit."""
+
+    seed: int = 1
+    """Seed of networks, exploration and environment."""
+    total_steps: int = 10_000_000
+    """Steps to train for, all rows together; a last rollout that does not fit whole is not begun."""
+    num_envs: int = 1024
+    """Worlds stepped side by side."""
+    num_steps: int = 32
+    """Steps of each row in one rollout."""
+    num_minibatches: int = 4
+    """Minibatches that a rollout is cut into."""
+    update_epochs: int = 4
+    """Passes over a rollout."""
+    learning_rate: float = 2.5e-4
+    """Adam's step size at the start."""
+    anneal_lr: bool = True
+    """Lower the learning rate linearly to zero over the run."""
+    gamma: float = 0.99
+    """Discount."""
+    gae_lambda: float = 0.95
+    """Lambda of the generalised advantage estimate."""
+    norm_adv: bool = True
+    """Normalise the advantages of each minibatch."""
+    clip_coef: float = 0.2
+    """How far the probability ratio may move from 1 before the objective is clipped."""
+    clip_vloss: bool = False
+    """Clip the move of the values by the same coefficient."""
+    ent_coef: float = 0.01
+    """Weight of the entropy bonus."""
+    vf_coef: float = 0.5
+    """Weight of the value loss."""
+    max_grad_norm: float = 0.5
+    """A longer gradient is scaled down to this length."""
+    target_kl: float | None = None
+    """End the updates of a rollout after an epoch with a larger approximate KL divergence than this."""
+    hidden_sizes: tuple[int, ...] = (64, 64)
+    """Widths of the hidden layers of the actor, and of the critic."""
+
+    def __post_init__(self) -> None:
+        for name in ("total_steps", "num_envs", "num_steps", "num_minibatches", "update_epochs"):
+            _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
+        for name in ("learning_rate", "clip_coef", "max_grad_norm"):
+            _require(getattr(self, name) > 0, name, getattr(self, name), "greater than 0")
+        for name in ("gamma", "gae_lambda"):
+            _require(0 <= getattr(self, name) <= 1, name, getattr(self, name), "between 0 and 1")
+        for name in ("seed", "ent_coef", "vf_coef"):
+            _require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")
+        _require(self.target_kl is None or self.target_kl > 0, "target_kl", self.target_kl, "greater than 0")
+        _require(all(n >= 1 for n in self.hidden_sizes), "hidden_sizes", self.hidden_sizes, "at least 1 each")
+
+
+def _require(condition: bool, name: str, given: object, allowed: str) -> None:
+    if not condition:
+        raise ValueError(f"{name} is {given}, but must be {allowed}")
+
+
+# ---- where a rollout lives -------------------------------------------------------------------------------
+
+
+def map_leaves(function: Callable[[Tensor], Tensor], observation: Observation) -> Observation:
+    """Applies a function to an observation tensor, or to every tensor of a dict observation."""
+    if isinstance(observation, dict):
+        return {name: function(leaf) for name, leaf in observation.items()}
+    return function(observation)
+
+
+class Storage:
+    """One rollout, time first, on the environment's device.
+
+    obs `[T+1, N, ...]` (slot T is where the next rollout begins), final_obs `[T, N, ...]` (valid where an
+    episode ended), actions `[T, N, ...]`, rewards float32 and ends of episodes bool `[T, N]`, and, if the
+    environment restricts actions, action_masks bool `[T+1, N, n]`.
+    """
+
+    def __init__(self, num_steps: int, obs: Observation, actions: Tensor, action_mask: Tensor | None) -> None:
+        def slots(count: int, like: Tensor) -> Tensor:
+            return like.new_zeros(count, *like.shape)
+
+        rows = actions.shape[0]
+        self.num_steps = num_steps
+        self.obs = map_leaves(lambda leaf: slots(num_steps + 1, leaf), obs)
+        self.final_obs = map_leaves(lambda leaf: slots(num_steps, leaf), obs)
+        self.actions = slots(num_steps, actions)
+        self.rewards = torch.zeros(num_steps, rows, device=actions.device)
+        self.terminations = torch.zeros(num_steps, rows, dtype=torch.bool, device=actions.device)
+        self.truncations = torch.zeros_like(self.terminations)
+        self.action_masks = None if action_mask is None else slots(num_steps + 1, action_mask)
+        # What the environment is bound to, sliced once: slicing takes longer than a small environment's step.
+        self.inputs = [self._inputs(t) for t in range(num_steps + 1)]
+        self.outputs = [self.inputs[t + 1] | self._outcome(t) for t in range(num_steps)]
+
+    def _inputs(self, t: int) -> dict[str, Any]:
+        """What the policy sees before step t, under the names of `env.bind`."""
+        inputs: dict[str, Any] = {"observations": map_leaves(lambda leaf: leaf[t], self.obs)}
+        if self.action_masks is not None:
+            inputs["action_mask"] = self.action_masks[t]
+        return inputs
+
+    def _outcome(self, t: int) -> dict[str, Any]:
+        """What step t writes besides."""
+        return {
+            "rewards": self.rewards[t],
+            "terminations": self.terminations[t],
+            "truncations": self.truncations[t],
+            "final_obs": map_leaves(lambda leaf: leaf[t], self.final_obs),
+        }
+
+
+class Batch(NamedTuple):
+    """What the updates learn from: inputs are encoded observations float32 `[B, size]`, actions `[B, ...]`,
+    action_masks bool `[B, n]`, and the rest float32 `[B]`."""
+
+    inputs: Tensor
+    actions: Tensor
+    log_probs: Tensor
+    values: Tensor
+    advantages: Tensor
+    returns: Tensor
+    action_masks: Tensor | None
+
+    def minibatches(self, count: int, generator: torch.Generator) -> Iterator[Batch]:
+        """Cuts the batch into `count` random parts, shuffled at once because one large gather is cheaper."""
+        order = torch.randperm(len(self.inputs), generator=generator, device=self.inputs.device)
+        size = len(order) // count
+        parts = [[None] * count if field is None else field[order].split(size) for field in self]
+        return (Batch(*fields) for fields in zip(*parts, strict=True))
+
+
+# ---- advantages ------------------------------------------------------------------------------------------
+
+
+def generalised_advantages(
+    rewards: Tensor,
+    values: Tensor,
+    next_values: Tensor,
+    terminations: Tensor,
+    truncations: Tensor,
+    gamma: float,
+    gae_lambda: float,
+) -> Tensor:
+    """Generalised advantage estimates (Schulman et al. 2016), float32 `[T, N]`, as are the tensors given.
+
+    `next_values[t]` is the value of the observation that step t led to: where an episode ended, of its final
+    observation and not of the first one of the next episode. A termination has no future, so its next value
+    does not count. A truncation has one that nobody saw, so its next value stands for it. Both end the sum.
+    """
+    deltas = rewards + gamma * torch.where(terminations, 0.0, next_values) - values
+    decays = gamma * gae_lambda * ~(terminations | truncations)
+    advantages = torch.empty_like(deltas)
+    advantage = torch.zeros_like(deltas[0])
+    for t in reversed(range(len(deltas))):
+        advantage = torch.addcmul(deltas[t], decays[t], advantage, out=advantages[t])
+    return advantages
+
+
+# ---- training --------------------------------------------------------------------------------------------
+
+
+def flatten_parameters(module: nn.Module) -> nn.Parameter:
+    """Moves all parameters, and their gradients, into one vector each; the module keeps views of them.
+
+    Clipping, zeroing and Adam then take a handful of operations instead of a handful for each layer, a good
+    part of the time of an update where networks are small.
+    """
+    parameters = list(module.parameters())
+    flat = nn.Parameter(torch.cat([parameter.detach().flatten() for parameter in parameters]))
+    flat.grad = torch.zeros_like(flat)
+    sizes = [parameter.numel() for parameter in parameters]
+    pieces = zip(parameters, flat.detach().split(sizes), flat.grad.split(sizes), strict=True)
+    for parameter, values, gradient in pieces:
+        parameter.data = values.view_as(parameter)
+        parameter.grad = gradient.view_as(parameter)
+    return flat
+
+
+class Trainer:
+    """PPO on one vector environment; `iterate()` is one rollout and its updates.
+
+    Nothing in an iteration waits for the device (except, if set, for `target_kl`): metrics are tensors that
+    the caller reads when it likes.
+    """
+
+    def __init__(self, env: VectorEnv, config: Config) -> None:
+        mode = env.metadata.get("autoreset_mode")
+        if mode != AutoresetMode.SAME_STEP:
+            raise ValueError(f"autoreset_mode is {mode}, but PPO needs {AutoresetMode.SAME_STEP}")
+        self.batch_size = config.num_steps * env.num_envs
+        if self.batch_size % config.num_minibatches:
+            raise ValueError(
+                f"num_minibatches is {config.num_minibatches}, but must divide the rollout: "
+                f"{config.num_steps} steps x {env.num_envs} rows = {self.batch_size}"
+            )
+        if config.norm_adv and self.batch_size == config.num_minibatches:
+            raise ValueError("minibatches have one sample, but norm_adv needs at least 2")
+        if config.total_steps < self.batch_size:
+            raise ValueError(f"total_steps is {config.total_steps}, but one rollout has {self.batch_size}")
+        self.env, self.config, self.device = env, config, env.device
+        self.num_iterations = config.total_steps // self.batch_size
+        self.iteration = 0
+
+        self.generator = torch.Generator(self.device).manual_seed(config.seed)
+        spaces = env.single_observation_space, env.single_action_space
+        self.agent = ActorCritic(*spaces, config.hidden_sizes, config.seed, self.device)
+        self.parameters = flatten_parameters(self.agent)
+        self.optimizer = torch.optim.Adam([self.parameters], lr=config.learning_rate, eps=1e-5, fused=True)
+
+        obs, infos = env.reset(seed=config.seed)
+        actions = self.agent.policy.empty_actions(env.num_envs)
+        self.storage = Storage(config.num_steps, obs, actions, infos.get("action_mask"))
+        env.bind(**self.storage.inputs[-1])
+        # Return and length, of the episode that is running and of the latest that ended (NaN: none has).
+        self.running = torch.zeros(2, env.num_envs, device=self.device)
+        self.latest = torch.full_like(self.running, torch.nan)
+
+    @property
+    def global_step(self) -> int:
+        """Steps taken so far, all rows together."""
+        return self.iteration * self.batch_size
+
+    def iterate(self) -> dict[str, Tensor]:
+        """One training iteration; returns metrics under CleanRL's names, each a float32 tensor `[]`."""
+        if self.config.anneal_lr:
+            remaining = 1 - self.iteration / self.num_iterations
+            self.optimizer.param_groups[0]["lr"] = remaining * self.config.learning_rate
+        self.rollout()
+        metrics = self.episode_statistics()
+        metrics |= self.update(self.estimate())
+        metrics["charts/learning_rate"] = torch.tensor(self.optimizer.param_groups[0]["lr"])
+        self.iteration += 1
+        return metrics
+
+    @torch.no_grad()
+    def rollout(self) -> None:
+        """Acts for T steps; the environment fills the storage."""
+        storage, agent = self.storage, self.agent
+        self.env.bind(**storage.inputs[0])  # carries over what the last step of the rollout before wrote
+        noise = agent.policy.noise((storage.num_steps, self.env.num_envs), self.generator).unbind()
+        for t, actions in enumerate(storage.actions.unbind()):
+            outputs = agent.outputs(agent.encoder(storage.inputs[t]["observations"]))
+            agent.policy.sample(outputs, noise[t], actions, storage.inputs[t].get("action_mask"))
+            self.env.bind(**storage.outputs[t])
+            self.env.step(agent.policy.to_env(actions))
+
+    @torch.no_grad()
+    def episode_statistics(self) -> dict[str, Tensor]:
+        """Return and length of the latest episodes, as a mean over rows: short episodes do not count more.
+
+        What a row got up to its last end belongs to finished episodes, the rest to the one still running.
+        """
+        ends = self.storage.terminations | self.storage.truncations
+        finished = ends.flip(0).cummax(0).values.flip(0)
+        counts, ended = ends.sum(0), finished[0]
+
+        def mean_of_latest(latest: Tensor, running: Tensor, amounts: Tensor) -> Tensor:
+            done = (amounts * finished).sum(0)
+            latest.copy_(torch.where(ended, (running + done) / counts, latest))
+            running.mul_(~ended).add_(amounts.sum(0) - done)
+            return latest.nanmean()
+
+        rewards, ones = self.storage.rewards, torch.ones_like(self.storage.rewards)
+        return {
+            "charts/episodic_return": mean_of_latest(self.latest[0], self.running[0], rewards),
+            "charts/episodic_length": mean_of_latest(self.latest[1], self.running[1], ones),
+        }
+
+    @torch.no_grad()
+    def estimate(self) -> Batch:
+        """Values, log-probabilities, advantages and returns of the rollout, T and N made one dimension."""
+        storage, config, agent = self.storage, self.config, self.agent
+        inputs = agent.encoder(storage.obs)
+        values = agent.value(inputs)
+        ends = storage.terminations | storage.truncations
+        next_values = torch.where(ends, agent.value(agent.encoder(storage.final_obs)), values[1:])
+        inputs, values = inputs[:-1], values[:-1]
+        advantages = generalised_advantages(
+            storage.rewards,
+            values,
+            next_values,
+            storage.terminations,
+            storage.truncations,
+            config.gamma,
+            config.gae_lambda,
+        )
+        masks = None if storage.action_masks is None else storage.action_masks[:-1]
+        log_probs, _ = agent.policy.log_prob_and_entropy(agent.outputs(inputs), storage.actions, masks)
+        fields = (inputs, storage.actions, log_probs, values, advantages, advantages + values, masks)
+        return Batch(*(None if field is None else field.flatten(0, 1) for field in fields))
+
+    def update(self, batch: Batch) -> dict[str, Tensor]:
+        """Epochs of minibatch updates. KL and clip fraction are those of each epoch's last minibatch."""
+        config = self.config
+        clip_fractions = []
+        for _ in range(config.update_epochs):
+            for minibatch in batch.minibatches(config.num_minibatches, self.generator):
+                loss, metrics, log_ratio = self.losses(minibatch)
+                self.parameters.grad.zero_()
+                loss.backward()
+                norm = self.parameters.grad.norm()
+                self.parameters.grad.mul_((config.max_grad_norm / (norm + 1e-6)).clamp(max=1))
+                self.optimizer.step()
+            # The KL estimators of Schulman, "Approximating KL divergence": k1 (old) and k3.
+            log_ratio = log_ratio.detach()
+            ratio = log_ratio.exp()
+            approx_kl = (ratio - 1 - log_ratio).mean()
+            clip_fractions.append(((ratio - 1).abs() > config.clip_coef).float().mean())
+            if config.target_kl is not None and approx_kl > config.target_kl:
+                break
+        residual = (batch.returns - batch.values).var() / batch.returns.var()
+        return metrics | {
+            "losses/approx_kl": approx_kl,
+            "losses/old_approx_kl": -log_ratio.mean(),
+            "losses/clipfrac": torch.stack(clip_fractions).mean(),
+            "losses/explained_variance": 1 - residual,
+            "losses/grad_norm": norm,
+        }
+
+    def losses(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor], Tensor]:
+        """The loss of a minibatch, its parts as metrics, and the log of the probability ratio `[b]`."""
+        config, agent = self.config, self.agent
+        outputs = agent.outputs(batch.inputs)
+        log_probs, entropy = agent.policy.log_prob_and_entropy(outputs, batch.actions, batch.action_masks)
+        log_ratio = log_probs - batch.log_probs
+        ratio = log_ratio.exp()
+
+        advantages = batch.advantages
+        if config.norm_adv:
+            std, mean = torch.std_mean(advantages)
+            advantages = (advantages - mean) / (std + 1e-8)
+        clipped_ratio = ratio.clamp(1 - config.clip_coef, 1 + config.clip_coef)
+        policy_loss = -torch.min(advantages * ratio, advantages * clipped_ratio).mean()
+
+        values = agent.value(batch.inputs)
+        value_error = (values - batch.returns).square()
+        if config.clip_vloss:
+            clipped = batch.values + (values - batch.values).clamp(-config.clip_coef, config.clip_coef)
+            value_error = torch.max(value_error, (clipped - batch.returns).square())
+        value_loss = 0.5 * value_error.mean()
+
+        entropy = entropy.mean()
+        loss = policy_loss - config.ent_coef * entropy + config.vf_coef * value_loss
+        metrics = {
+            "losses/policy_loss": policy_loss.detach(),
+            "losses/value_loss": value_loss.detach(),
+            "losses/entropy": entropy.detach(),
+        }
+        return loss, metrics, log_ratio
+
+    # ---- stopping and going on ----
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that the next iteration depends on: tensors, numbers and strings, nothing else."""
+        return {
+            "config": asdict(self.config),
+            "iteration": self.iteration,
+            "agent": self.agent.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "generator": self.generator.get_state(),
+            "running": self.running,
+            "latest": self.latest,
+            "env": self.env.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Goes on where `state` was taken, to the bit on CPU; environment and config must be the same."""
+        self.env.load_state_dict(state["env"])
+        self.iteration = state["iteration"]
+        self.agent.load_state_dict(state["agent"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.generator.set_state(state["generator"].cpu())
+        self.running.copy_(state["running"])
+        self.latest.copy_(state["latest"])

@@ -1,0 +1,119 @@
+"""What a run tells: progress bar, TensorBoard scalars, learning curve as a picture and as text."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import torch
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from torch import Tensor
+from torch.utils.tensorboard import SummaryWriter
+from tqdm import tqdm
+
+Curve = list[tuple[int, float]]
+"""Points of a learning curve: steps taken, and the mean over rows of the return of their latest episodes."""
+
+SECONDS_BETWEEN_READS = 0.25
+
+
+class Report:
+    """Collects metrics as tensors and reads them a few times a second, so that the device is not held up."""
+
+    def __init__(self, folder: Path, total_steps: int, start_step: int, curve: Curve) -> None:
+        self.curve = curve
+        self.writer = SummaryWriter(str(folder), purge_step=start_step if start_step else None)
+        self.bar = tqdm(
+            total=total_steps,
+            initial=start_step,
+            unit=" steps",
+            unit_scale=True,
+            dynamic_ncols=True,
+            disable=None,  # off where the output is no terminal
+        )
+        self.start_step, self.start_time = start_step, time.perf_counter()
+        self.last_read = self.start_time
+        self.pending: list[tuple[int, float, dict[str, Tensor]]] = []
+
+    def log(self, step: int, metrics: dict[str, Tensor]) -> None:
+        """Takes the metrics of one iteration, tensors `[]`, after `step` steps of all rows."""
+        now = time.perf_counter()
+        self.pending.append((step, now, metrics))
+        if now - self.last_read > SECONDS_BETWEEN_READS:
+            self.read()
+            self.last_read = time.perf_counter()
+
+    def read(self) -> None:
+        """Writes out what is pending, with one transfer from the device."""
+        if not self.pending:
+            return
+        device = self.pending[-1][2]["charts/episodic_return"].device
+        table = torch.stack(
+            [torch.stack([value.to(device) for value in metrics.values()]) for _, _, metrics in self.pending]
+        ).tolist()
+        for (step, at, metrics), values in zip(self.pending, table, strict=True):
+            scalars = dict(zip(metrics, values, strict=True))
+            scalars["charts/SPS"] = (step - self.start_step) / (at - self.start_time)
+            for name, value in scalars.items():
+                if not math.isnan(value):  # no episode has ended yet
+                    self.writer.add_scalar(name, value, step)
+            if not math.isnan(scalars["charts/episodic_return"]):
+                self.curve.append((step, scalars["charts/episodic_return"]))
+        self.pending.clear()
+        if self.curve:
+            self.bar.set_postfix_str(f"return {self.curve[-1][1]:.1f}", refresh=False)
+        self.bar.update(step - self.bar.n)
+
+    def close(self) -> None:
+        self.read()
+        self.bar.close()
+        self.writer.close()
+
+
+def draw_curve(curve: Curve, evaluation: float | None, title: str, path: Path) -> None:
+    """Writes the learning curve as a PNG, the mean return of the evaluation at its end; needs no display."""
+    figure = Figure(figsize=(7, 4), dpi=120, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot(title=title, xlabel="steps", ylabel="mean return of the latest episodes")
+    axes.plot([step for step, _ in curve], [value for _, value in curve])
+    if curve and evaluation is not None:
+        axes.plot(curve[-1][0], evaluation, "o", color="C1", label=f"evaluation: {evaluation:.1f}")
+        axes.legend(loc="lower right")
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.grid(alpha=0.3)
+    figure.savefig(path)
+
+
+def text_curve(curve: Curve, width: int = 60, height: int = 8) -> str:
+    """The learning curve for a terminal, `height` lines of at most `width` columns, each column a mean."""
+    if not curve:
+        return "no episode ended"
+    columns = min(width, len(curve))
+    cuts = [i * len(curve) // columns for i in range(columns + 1)]
+    means = [sum(value for _, value in curve[a:b]) / (b - a) for a, b in pairwise(cuts)]
+    low, high = min(means), max(means)
+    levels = [round((mean - low) / (high - low or 1) * (height - 1)) for mean in means]
+    lines = []
+    for level in reversed(range(height)):
+        label = f"{high:10.1f}" if level == height - 1 else f"{low:10.1f}" if level == 0 else " " * 10
+        lines.append(f"{label} |" + "".join("*" if at == level else " " for at in levels).rstrip())
+    return "\n".join([*lines, " " * 11 + "+" + "-" * columns, f"{'steps':>10}  0 .. {curve[-1][0]:,}"])
+
+
+def show_picture(path: Path) -> str | None:
+    """Opens a window with the picture until it is closed; says why, where there is no display."""
+    has_display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    if sys.platform.startswith("linux") and not has_display:
+        return "--show: there is no display here; open the PNG instead"
+    from matplotlib import pyplot  # only here: it looks for a display
+
+    pyplot.figure(figsize=(7, 4), layout="constrained")
+    pyplot.imshow(pyplot.imread(path))
+    pyplot.axis("off")
+    pyplot.show()
+    return None

@@ -1,0 +1,224 @@
+"""The commands: a training from its first step to its summary, and an evaluation."""
+
+from __future__ import annotations
+
+import json
+import platform
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import torch
+from gymnasium.vector import VectorEnv
+
+import torch_batchsim
+
+from . import checkpoint
+from .evaluation import evaluate
+from .networks import ActorCritic
+from .options import Options, UsageError, parse_env_options
+from .ppo import Config, Trainer
+from .report import Report, draw_curve, show_picture, text_curve
+
+EVALUATION_SEED_OFFSET = 1_000_000
+"""Keeps the episodes of the evaluation apart from those of the training."""
+
+
+def train(env_id: str, options: Options, contents: dict[str, Any] | None) -> bool:
+    """Trains from the start, or from the contents of a checkpoint. False if a signal ended it early."""
+    env_options = contents["env_options"] if contents else parse_env_options(options.env_option)
+    _check_writable(options.summary)
+    env = _make_env(env_id, options, env_options, num_envs=options.config.num_envs)
+    with _user_errors():
+        trainer = Trainer(env, options.config)
+        if contents:
+            trainer.load_state_dict(contents["trainer"])
+    if trainer.iteration == trainer.num_iterations:
+        raise UsageError(f"{options.resume} is the end of a training; there is nothing to resume")
+    folder = _run_folder(env_id, options)
+    run = {"env": env_id, "env_options": env_options, "curve": [], "train_seconds": 0.0}
+    if contents:
+        run |= {name: contents[name] for name in ("curve", "train_seconds")}
+
+    print(f"Training {env_id} for {trainer.num_iterations * trainer.batch_size:,} steps on {env.device}.")
+    _learn(trainer, run, folder, options.checkpoint_every)
+    env.close()
+    finished = trainer.iteration == trainer.num_iterations
+    print(text_curve(run["curve"]))
+    print(f"trained         {trainer.global_step:,} steps in {run['train_seconds']:.2f} s")
+    evaluation = {}
+    if finished:
+        evaluation = _evaluate(env_id, options, env_options, trainer.agent, trainer.config.seed)
+        _write_summary(options.summary, _summary(run, trainer.config, trainer.global_step, evaluation))
+    _leave(run, evaluation.get("eval_return_mean"), trainer.config.seed, folder, options.show)
+    if not finished:
+        print(f"Stopped early. Go on with --resume {folder / 'checkpoint.pt'}")
+    return finished
+
+
+def evaluate_checkpoint(env_id: str, options: Options, contents: dict[str, Any]) -> None:
+    """Evaluates the policy of a checkpoint; writes the outcome beside it, or where the summary should go."""
+    summary = options.summary or options.eval.with_name("eval.json")
+    _check_writable(summary)
+    trained, env_options = contents["trainer"], contents["env_options"]
+    config = Config(**trained["config"])
+    env = _make_env(env_id, options, env_options, num_worlds=1)
+    agent = ActorCritic(
+        env.single_observation_space, env.single_action_space, config.hidden_sizes, config.seed, env.device
+    )
+    env.close()
+    agent.load_state_dict(trained["agent"])
+    evaluation = _evaluate(env_id, options, env_options, agent, options.config.seed)
+    _write_summary(summary, _summary(contents, config, contents["steps"], evaluation))
+    print(f"summary         {summary}")
+
+
+# ---- training --------------------------------------------------------------------------------------------
+
+
+def _learn(trainer: Trainer, run: dict[str, Any], folder: Path, checkpoint_every: int) -> None:
+    """Iterates to the end or until a signal; extends the run's curve and seconds, leaves a checkpoint."""
+    total_steps = trainer.num_iterations * trainer.batch_size
+    report = Report(folder, total_steps, trainer.global_step, run["curve"])
+    seconds_before = run["train_seconds"]
+
+    def save() -> None:
+        report.read()
+        run["train_seconds"] = seconds_before + time.perf_counter() - start
+        contents = run | {"steps": trainer.global_step, "trainer": trainer.state_dict()}
+        checkpoint.save(folder / "checkpoint.pt", contents)
+
+    with closing(report), _stop_on_signal() as stopped:
+        start = time.perf_counter()
+        while trainer.iteration < trainer.num_iterations and not stopped():
+            metrics = trainer.iterate()
+            report.log(trainer.global_step, metrics)
+            if trainer.iteration % checkpoint_every == 0 and trainer.iteration < trainer.num_iterations:
+                save()
+        save()
+
+
+@contextmanager
+def _stop_on_signal() -> Iterator[Callable[[], bool]]:
+    """Lets Ctrl-C and SIGTERM end the training after an iteration; a second one ends it at once."""
+    received = []
+
+    def receive(number: int, frame: object) -> None:
+        received.append(number)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    before = {number: signal.signal(number, receive) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: bool(received)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _leave(run: dict[str, Any], evaluation: float | None, seed: int, folder: Path, show: bool) -> None:
+    """Draws the learning curve and says where things are."""
+    picture = folder / "learning_curve.png"
+    draw_curve(run["curve"], evaluation, f"{run['env']}, seed {seed}", picture)
+    print(f"learning curve  {picture}")
+    print(f"checkpoint      {folder / 'checkpoint.pt'}")
+    if show and (problem := show_picture(picture)):
+        print(problem)
+
+
+# ---- evaluation and summary ------------------------------------------------------------------------------
+
+
+def _evaluate(
+    env_id: str, options: Options, env_options: dict[str, Any], agent: ActorCritic, seed: int
+) -> dict[str, Any]:
+    """Evaluates in worlds of its own; returns what the summary says of it."""
+    if not options.eval_episodes:
+        return {"eval_return_mean": None, "eval_episodes": 0}
+    env = _make_env(env_id, options, env_options, num_worlds=options.eval_episodes)
+    returns, lengths = evaluate(env, agent, seed + EVALUATION_SEED_OFFSET, not options.eval_stochastic)
+    env.close()
+    how = "drawn actions" if options.eval_stochastic else "likeliest actions"
+    print(f"evaluation      mean return {returns.mean():.2f}, {options.eval_episodes} episodes, {how}")
+    return {
+        "eval_return_mean": returns.mean().item(),
+        "eval_return_std": returns.std(correction=0).item(),
+        "eval_return_min": returns.min().item(),
+        "eval_length_mean": lengths.mean().item(),
+        "eval_episodes": options.eval_episodes,
+        "eval_seed": seed,
+        "eval_deterministic": not options.eval_stochastic,
+    }
+
+
+def _summary(run: dict[str, Any], config: Config, steps: int, evaluation: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "env": run["env"],
+        "env_options": run["env_options"],
+        "seed": config.seed,
+        "steps": steps,
+        "train_seconds": run["train_seconds"],
+        **evaluation,
+        "versions": {
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "torch_batchsim": torch_batchsim.__version__,
+            "gymnasium": gymnasium.__version__,
+        },
+    }
+
+
+def _write_summary(path: Path | None, summary: dict[str, Any]) -> None:
+    if path:
+        path.write_text(json.dumps(summary, indent=2) + "\n")
+
+
+# ---- environments, folders, mistakes ---------------------------------------------------------------------
+
+
+def _make_env(env_id: str, options: Options, env_options: dict[str, Any], **count: int) -> VectorEnv:
+    with _user_errors():
+        return gymnasium.make_vec(
+            env_id, **count, device=options.device, num_threads=options.threads, **env_options
+        )
+
+
+def _run_folder(env_id: str, options: Options) -> Path:
+    if options.run_dir:
+        folder = options.run_dir
+        if (folder / "checkpoint.pt").exists() and not options.resume:
+            raise UsageError(
+                f"folder {folder} has the checkpoint of another run; resume it or name another folder"
+            )
+    elif options.resume:
+        folder = options.resume.parent
+    else:
+        name = env_id.rpartition("/")[2].rpartition("-v")[0].lower()
+        folder = Path("runs") / f"{name}-seed{options.config.seed}-{datetime.now():%Y%m%d-%H%M%S}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"folder {folder} cannot be made: {error.strerror}") from error
+    return folder
+
+
+def _check_writable(path: Path | None) -> None:
+    """Better before a training than after it."""
+    if path and path.is_dir():
+        raise UsageError(f"{path} cannot be written: it is a folder")
+    if path and not path.parent.is_dir():
+        raise UsageError(f"{path} cannot be written: there is no folder {path.parent}")
+
+
+@contextmanager
+def _user_errors() -> Iterator[None]:
+    """What an environment or the trainer refuses to be made with is a mistake of the user's."""
+    try:
+        yield
+    except (TypeError, ValueError, RuntimeError, gymnasium.error.Error) as error:
+        raise UsageError(str(error)) from error

@@ -9,9 +9,13 @@ def under(folder: str) -> list[str]:
 
 
 setup(
-    packages=["torch_batchsim", *under("envs"), *under("train"), "torch_batchsim.csrc", *(
-        f"torch_batchsim.csrc.{part}" for part in ("tbs", "runtime")
-    )],
+    packages=[
+        "torch_batchsim",
+        *under("envs"),
+        *under("train"),
+        "torch_batchsim.csrc",
+        *(f"torch_batchsim.csrc.{part}" for part in ("tbs", "runtime")),
+    ],
     package_dir={
         "torch_batchsim": "torch_batchsim",
         "torch_batchsim.envs": "envs",

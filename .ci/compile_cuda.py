@@ -31,7 +31,17 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             unit = Path(folder) / f"{name}.cu"
             unit.write_text(generate(Program(environment()), cuda=True))
-            command = [nvcc, *jit.CUDA_FLAGS, *warnings, *targets, f"-I{jit.CSRC}", "-c", str(unit), "-o", f"{folder}/unit.o"]
+            command = [
+                nvcc,
+                *jit.CUDA_FLAGS,
+                *warnings,
+                *targets,
+                f"-I{jit.CSRC}",
+                "-c",
+                str(unit),
+                "-o",
+                f"{folder}/unit.o",
+            ]
             subprocess.run(command, check=True)
         print(f"nvcc compiled {name} for {', '.join(f'sm_{a}' for a in ARCHITECTURES)}")
 

@@ -45,5 +45,5 @@ class WorldFault(RuntimeError):
         self.faults = faults
         self.mask = mask
         count = int(mask.sum())
-        more = f" (and {count - 1} more worlds)" if count > 1 else ""
+        more = f" (and {count - 1} more world{'s' * (count > 2)})" if count > 1 else ""
         super().__init__(f"{faults[0]}{more}; reset the faulty worlds alone with the mask in this error's .mask")

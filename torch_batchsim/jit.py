@@ -52,11 +52,13 @@ class Library:
     def __init__(self, path: Path, build_seconds: float) -> None:
         self.path = path
         self.build_seconds = build_seconds
-        handle = ctypes.CDLL(str(path))
+        try:
+            handle = ctypes.CDLL(str(path))
+        except OSError as error:
+            raise BuildError(f"cannot load the cached library {path}: {error}; delete it") from None
         self.step = self._function(handle, "tbs_step", ctypes.c_void_p, ctypes.c_void_p)
         self.reset = self._function(handle, "tbs_reset", *[ctypes.c_void_p] * 3)
         arguments = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
-        self.write_actions = self._function(handle, "tbs_write_actions", *arguments)
         self.act_and_step = self._function(handle, "tbs_act_and_step", *arguments)
         if handle.tbs_abi_version() != ABI_VERSION:
             raise BuildError(f"the cached library {path} is of another version of torch_batchsim; delete it")
@@ -131,7 +133,7 @@ def _processor() -> str:
 
 
 def _compiler() -> str:
-    """The C++ compiler's path, as ``torch.utils.cpp_extension`` chooses it."""
+    """The C++ compiler's path: ``$CXX``, else g++ (``torch.utils.cpp_extension`` alone would take ``c++``)."""
     command = os.environ.get("CXX", "g++" if sys.platform != "darwin" else "clang++")
     path = shutil.which(command)
     if path is None:
@@ -202,9 +204,13 @@ def _compile(name: str, sources: list[Path], flags: list[str], cuda: bool, folde
     """Run ``torch.utils.cpp_extension.load``; the compiler's output if it failed, else None."""
     from torch.utils import cpp_extension  # imported late: it takes half a second that a warm start has no use for
 
-    os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", ""), *_ninja_folders()])
-    previous = os.environ.get("MAX_JOBS")
-    os.environ.setdefault("MAX_JOBS", "2")
+    changes = {
+        "PATH": os.pathsep.join([os.environ.get("PATH", ""), *_ninja_folders()]),
+        "MAX_JOBS": os.environ.get("MAX_JOBS", "2"),
+        "CXX": _compiler(),  # the one that the key names
+    }
+    previous = {variable: os.environ.get(variable) for variable in changes}
+    os.environ.update(changes)
     try:
         cpp_extension.load(
             name=name,
@@ -220,10 +226,13 @@ def _compile(name: str, sources: list[Path], flags: list[str], cuda: bool, folde
     except RuntimeError as error:
         return str(error)
     except (OSError, subprocess.CalledProcessError) as error:
-        return f"the compiler could not be run: {error}"
+        return str(error.__cause__ or error)  # torch's "Could not load this library" is caused by what says why
     finally:
-        if previous is None:
-            os.environ.pop("MAX_JOBS", None)
+        for variable, value in previous.items():
+            if value is None:
+                os.environ.pop(variable, None)
+            else:
+                os.environ[variable] = value
     return None
 
 
@@ -243,7 +252,7 @@ def _explain(program: Program, log: str) -> str:
     """The compiler's log with the author's own first error in front."""
     own = {str(path) for path in source_files(program.environment.source)}
     pattern = re.compile(
-        r"^(?P<file>[^\s:()]+)[:(](?P<line>\d+)\)?(?::\d+)?:? *(?:fatal )?error: *(?P<text>.*)$", re.MULTILINE
+        r"^(?P<file>.+?)[:(](?P<line>\d+)\)?(?::\d+)?:? *(?:fatal )?error: *(?P<text>.*)$", re.MULTILINE
     )
     matches = list(pattern.finditer(log))
     rest = f"\n(while compiling the systems of {program.environment.name})\n\n{log}"
@@ -252,5 +261,5 @@ def _explain(program: Program, log: str) -> str:
             return f"{match['file']}:{match['line']}: {match['text']}{rest}"
     mention = next((re.search(rf"^{re.escape(path)}:(\d+)", log, re.MULTILINE) for path in own if path in log), None)
     place = f"{mention[0]}: " if mention else ""
-    text = matches[0]["text"] if matches else "the build failed"
+    text = matches[0]["text"] if matches else log.strip().partition("\n")[0]
     return f"{place}{text}{rest}"

@@ -11,7 +11,16 @@ import numpy as np
 import torch
 
 from .errors import SchemaError
-from .schema import Archetype, Component, Environment, Field, Reward, check_identifier, homogeneous_dtype
+from .schema import (
+    RESERVED_NAMES,
+    Archetype,
+    Component,
+    Environment,
+    Field,
+    Reward,
+    check_identifier,
+    homogeneous_dtype,
+)
 from .systems import System, read_systems
 
 GRAPHS = ("start", "step", "observe")
@@ -90,6 +99,8 @@ class Program:
     def _check_tables(self) -> None:
         names = [a.name for a in self.archetypes] + [c.__name__ for c in self.components]
         for name in names:
+            if name in RESERVED_NAMES:
+                raise SchemaError(f"{self.environment.name}: {name} is a name of the engine's own")
             if names.count(name) > 1:
                 raise SchemaError(
                     f"{self.environment.name}: the name {name} is used twice among archetypes and components"
@@ -228,8 +239,8 @@ class Program:
         self.info = {key: self._agent_column(name, "info") for key, name in environment.info.items()}
         if environment.action_mask is not None:
             mask = self._agent_column(environment.action_mask, "action_mask")
-            if mask.dtype not in (torch.bool, torch.uint8):
-                raise SchemaError(f"action_mask {environment.action_mask!r} must be of type boolean or u8")
+            if mask.dtype != torch.bool:
+                raise SchemaError(f"action_mask {environment.action_mask!r} must be of type boolean")
             self.info["action_mask"] = mask
         if Reward not in self.agents.components:
             raise SchemaError(f"archetype {self.agents.name} has the actions and so must have the component Reward")

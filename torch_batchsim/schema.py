@@ -30,7 +30,7 @@ _CPP_KEYWORDS = frozenset(
 )
 # Type names of the engine that a component or archetype of the same name would hide from the systems.
 RESERVED_NAMES = frozenset(
-    "World Row Rows Episode Random Fault Parameters Constants Context Program tbs std".split()
+    "World Agents final Row Rows Episode Random Fault Parameters Constants Context Program tbs std".split()
 ) | frozenset(FIELD_TYPES)
 
 
@@ -173,7 +173,7 @@ class Option:
             value = float(value)
         if type(value) is not kind:
             raise TypeError(f"option {name} must be {_article(kind)}, got {value!r}")
-        if kind is float and not abs(value) <= np.finfo(np.float32).max:
+        if kind is float and not abs(value) <= float(np.finfo(np.float32).max):
             raise ValueError(f"option {name} must be finite as a 32-bit float, got {value!r}")
         if kind is int and not -(2**31) <= value < 2**31:
             raise ValueError(f"option {name} must fit 32 bits, got {value!r}")
@@ -279,7 +279,7 @@ class Environment:
         return Path(inspect.getfile(type(self))).parent / self.systems
 
     def render(self, world: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Draw a world as ``uint8 [height, width, 3]``; ``world`` maps ``"Cart.CartState.x"`` to arrays ``[rows, ...]``."""
+        """Draw a world as ``uint8 [height, width, 3]``; ``world`` maps ``"Cart.CartState.x"`` to ``[rows, ...]``."""
         raise NotImplementedError(f"{self.name} has no picture: it does not define render()")
 
 

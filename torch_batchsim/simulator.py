@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,14 +16,14 @@ from . import jit
 from .codegen import ActionBounds, context_structure, engine_columns, final_columns
 from .errors import CheckpointError, Fault, WorldFault
 from .program import Column, Program
-from .schema import MAX_ROWS, Environment
+from .schema import MAX_ROWS, Environment, Field
 
 STATE_FORMAT = 1
 _NO_FAULT = -1  # all bits set
 _MAX_REPORTED_FAULTS = 16
 _MAX_THREADS = 1024
-_LEAST_TILE_BYTES = 16 * 1024  # of columns in one tile
-_MOST_TILE_BYTES = 24 * 1024  # what a first-level cache holds beside the code's own data
+_TILE_BYTES = 24 * 1024  # of columns in one tile: what a first-level cache holds beside the code's own data
+_THREAD_BYTES = 48 * 1024  # of columns for one thread at least: below, waking it costs more than it saves
 _MAX_TILE = 4096  # tbs::max_tile
 
 # Codes of tbs::ElementType.
@@ -30,6 +31,9 @@ _ELEMENT_TYPES = {
     torch.uint8: 0, torch.int8: 1, torch.int16: 2, torch.int32: 3, torch.int64: 4, torch.bool: 5, torch.float32: 6,
     torch.float64: 7,
 }  # fmt: skip
+
+_WORLD_TENSORS = ("step", "episode", "terminated", "truncated")
+_AGENT_TENSORS = ("terminated", "truncated", "done")
 
 _AUTORESET_CODES = {AutoresetMode.DISABLED: 0, AutoresetMode.NEXT_STEP: 1, AutoresetMode.SAME_STEP: 2}
 
@@ -42,7 +46,7 @@ class Simulator:
         num_worlds: at least 1.
         device: ``"cpu"``, ``"cuda"`` or ``"cuda:1"``.
         autoreset: what happens to worlds whose episode has ended (see ``step``).
-        keep_final: keep observations and infos at the end of an episode (``SAME_STEP`` only) for ``final``.
+        keep_final: keep observations and infos at the end of an episode (``SAME_STEP`` only) as ``final`` tensors.
         num_threads: on CPU; all cores of the process by default.
 
     Raises:
@@ -91,31 +95,33 @@ class Simulator:
                 )
 
     def _allocate(self, keep_final: bool) -> None:
+        """Make the memory, by the names of the context's fields, and the context that points to it."""
         program, worlds = self.program, self.num_worlds
-        self._engine: dict[str, torch.Tensor] = {}
+        self._memory: dict[str, torch.Tensor] = {}
         for name, _, dtype, per_agent in engine_columns(program, self._cuda):
             rows = worlds * (program.agents.count if per_agent else 1)
-            self._engine[name] = torch.zeros(rows, dtype=dtype, device=self.device)
-        self._engine["fault"].fill_(_NO_FAULT)
-        self._storage = {name: self._new_column(column) for name, column in program.columns.items()}
-        self._final = {name: self._new_column(c) for name, c in final_columns(program).items()} if keep_final else {}
+            self._memory[name] = torch.zeros(rows, dtype=dtype, device=self.device)
+        self._memory["fault"].fill_(_NO_FAULT)
+        columns = {f"column_{column.c_name}": column for column in program.columns.values()}
+        columns |= final_columns(program) if keep_final else {}
+        for name, column in columns.items():
+            size = worlds * column.rows_per_world * column.component.size
+            self._memory[name] = torch.zeros(size, dtype=torch.uint8, device=self.device)
         self._fault_flag = torch.zeros(1, dtype=torch.int32, pin_memory=self.device.type == "cuda")
         self._fault_flag_array = self._fault_flag.numpy()  # cheap to look at
+        self._bindings: dict[str, _Binding] = {}
+        self._watchers: dict[str, Callable[[torch.Tensor], None]] = {}
 
         structure = context_structure(program, self._cuda)
         if ctypes.sizeof(structure) != self.library.context_size:
             raise AssertionError("the context of Python and C++ differ in size")
         context = self._context = structure()
-        context.num_worlds, context.num_threads = worlds, self.num_threads
+        context.num_worlds, context.num_threads = worlds, self._useful_threads()
         context.tile = self._tile()
         context.autoreset = _AUTORESET_CODES[self.autoreset]
         context.keep_final = int(keep_final)
         context.fault_flag = self._fault_flag.data_ptr()
-        for name, tensor in self._engine.items():
-            setattr(context, name, tensor.data_ptr())
-        for name, column in program.columns.items():
-            setattr(context, f"column_{column.c_name}", self._storage[name].data_ptr())
-        for name, tensor in self._final.items():
+        for name, tensor in self._memory.items():
             setattr(context, name, tensor.data_ptr())
         for name, value in self.environment.parameters.items():
             setattr(context.parameters, name, value)
@@ -125,19 +131,20 @@ class Simulator:
             context.action_bounds[i] = ActionBounds(least, most)
         self._context_address = ctypes.addressof(context)
 
-    def _new_column(self, column: Column) -> torch.Tensor:
-        return torch.zeros(
-            self.num_worlds * column.rows_per_world * column.component.size, dtype=torch.uint8, device=self.device
-        )
+    def _hot_bytes(self) -> int:
+        """Bytes of a world that a step goes through: a measure of its work."""
+        sizes = [c.component.size * c.rows_per_world for c in self.program.columns.values()]
+        return sum(size for size in sizes if size <= 256) + 16
+
+    def _useful_threads(self) -> int:
+        """Threads that have enough to do to be worth waking."""
+        return max(1, min(self.num_threads, self.num_worlds * self._hot_bytes() // _THREAD_BYTES))
 
     def _tile(self) -> int:
-        """Worlds in a tile: several tiles for each thread, but neither more bytes than a first-level cache holds nor so
-        few that waking a thread costs more than its tile."""
-        hot = [c for c in self.program.columns.values() if c.component.size * c.rows_per_world <= 256]
-        per_world = sum(c.component.size * c.rows_per_world for c in hot) + 16
-        least, most = (max(1, size // per_world) for size in (_LEAST_TILE_BYTES, _MOST_TILE_BYTES))
-        shared_out = -(-self.num_worlds // (4 * self.num_threads))
-        tile = min(max(shared_out, least), most, _MAX_TILE)
+        """Worlds in a tile: several tiles for each thread, but no more bytes than a first-level cache holds."""
+        most = max(1, _TILE_BYTES // self._hot_bytes())
+        shared_out = -(-self.num_worlds // (4 * self._useful_threads()))
+        tile = min(shared_out, most, _MAX_TILE)
         return -(-tile // 64) * 64 if tile > 64 else tile  # so that threads share no cache line of flags
 
     # ---- tensors ---------------------------------------------------------------------------------------------------
@@ -145,30 +152,44 @@ class Simulator:
     def tensor(self, name: str) -> torch.Tensor:
         """A view of a column or field, without a copy.
 
-        ``"Cart.CartState.x"`` is ``[worlds, rows, ...]``; ``"Cart.CartState"`` (all fields of one type) is
-        ``[worlds, rows, fields]``; a singleton's ``"Clock.time"`` is ``[worlds, ...]``; the engine's own are
-        ``"World.step"``, ``"World.episode"``, ``"World.terminated"``, ``"World.truncated"`` of shape ``[worlds]``.
+        - ``"Cart.CartState.x"``: ``[worlds, rows, ...]``; ``"Cart.CartState"`` (all fields of one type):
+          ``[worlds, rows, fields]``; a singleton's ``"Clock.time"``: ``[worlds, ...]``.
+        - ``"final.Cart.CartState"``: an observation or info as it was when the row's last episode ended (with SAME_STEP
+          and ``keep_final``).
+        - ``"World.step"``, ``"World.episode"``, ``"World.terminated"``, ``"World.truncated"``: ``[worlds]``.
+        - ``"Agents.terminated"``, ``"Agents.truncated"``, ``"Agents.done"`` (either): ``[worlds, agents]``.
 
         Raises KeyError for an unknown name and TypeError for a component whose fields have different types.
         After ``bind`` ask again: a view made before stays with the old memory.
         """
+        field, column, selected = self._find(name)
+        if column is not None:
+            return self._view(self._memory[field], column, selected)
+        memory = self._memory[field]
+        return memory.view(self.num_worlds, -1) if name.startswith("Agents.") else memory
+
+    def _find(self, name: str) -> tuple[str, Column | None, Field | None]:
+        """The context's field that ``name`` means, with column and field of a component if it is of one."""
         table, _, rest = name.partition(".")
         if table == "World":
-            if rest not in ("step", "episode", "terminated", "truncated"):
-                raise KeyError(f"tensor {name!r} does not exist; World has step, episode, terminated, truncated")
-            return self._engine[rest]
+            if rest not in _WORLD_TENSORS:
+                raise KeyError(f"tensor {name!r} does not exist; World has {', '.join(_WORLD_TENSORS)}")
+            return rest, None, None
+        if table == "Agents":
+            if rest not in _AGENT_TENSORS:
+                raise KeyError(f"tensor {name!r} does not exist; Agents has {', '.join(_AGENT_TENSORS)}")
+            own = rest == "done" or self.program.agents.count > 1
+            return f"agent_{rest}" if own else rest, None, None
+        if table == "final":
+            column, selected = self.program.find(rest)
+            field = f"final_{column.c_name}"
+            if field not in self._memory:
+                raise KeyError(f"tensor {name!r} is not kept; kept with SAME_STEP: observations and infos")
+            return field, column, selected
         column, selected = self.program.find(name)
-        return self._view(self._storage[column.name], column, selected)
+        return f"column_{column.c_name}", column, selected
 
-    def final(self, name: str) -> torch.Tensor:
-        """The column of an observation or info as it was when the row's last episode ended, ``[worlds, rows, ...]``."""
-        column, selected = self.program.find(name, "final")
-        storage = self._final.get(f"final_{column.c_name}")
-        if storage is None:
-            raise KeyError(f"final {name!r} is not kept; kept with SAME_STEP and keep_final: observations and infos")
-        return self._view(storage, column, selected)
-
-    def _view(self, storage: torch.Tensor, column: Column, selected: Any) -> torch.Tensor:
+    def _view(self, memory: torch.Tensor, column: Column, selected: Field | None) -> torch.Tensor:
         lead = [self.num_worlds] if column.singleton else [self.num_worlds, column.rows_per_world]
         if selected is None and len(column.component.fields) == 1:
             selected = column.component.fields[0]
@@ -178,9 +199,9 @@ class Simulator:
                 raise TypeError(
                     f"{column.name} has fields of different types and is no single tensor; ask for {fields}"
                 )
-            return storage.view(column.dtype).view(*lead, *column.value_shape)
+            return memory.view(-1).view(column.dtype).view(*lead, *column.value_shape)
         itemsize = selected.type.dtype.itemsize
-        elements = storage.view(selected.type.dtype)
+        elements = memory.view(-1).view(selected.type.dtype)
         row = column.component.size // itemsize
         strides = [row] if column.singleton else [row * column.rows_per_world, row]
         shape = selected.type.tensor_shape
@@ -188,66 +209,63 @@ class Simulator:
         offset = elements.storage_offset() + selected.offset // itemsize
         return elements.as_strided([*lead, *shape], [*strides, *inner], offset)
 
-    def bind(self, name: str, tensor: torch.Tensor, *, carry: bool = True) -> None:
+    def bind(self, name: str, tensor: torch.Tensor) -> None:
         """Let a whole column live in ``tensor`` from now on: the simulator then reads and writes it in place.
 
         Args:
-            name: a column as in ``tensor`` (a component with fields of one type, or its only field), or one of
-                ``"World.terminated"``, ``"World.truncated"``.
+            name: as in ``tensor``: a component whose fields have one type (or its only field), ``"final...."``,
+                ``"World.terminated"``, ``"World.truncated"``, or ``"Agents...."``.
             tensor: contiguous, on the simulator's device, of the column's dtype and its shape or ``[rows, ...]``.
-            carry: copy the column's contents into it. Without, the contents of ``tensor`` become the column's.
 
-        The simulator keeps a reference to ``tensor``. Raises TypeError or ValueError before anything has changed.
+        Present contents are copied into ``tensor``, but for what the next step writes wholly: rewards, flags and final
+        values. The simulator keeps a reference. Raises KeyError, TypeError or ValueError before anything has changed.
         """
-        current = self.tensor(name)
-        self._check_bindable(name, tensor, current)
-        if carry and tensor.data_ptr() != current.data_ptr():
-            tensor.view(current.shape).copy_(current)
-        table, _, rest = name.partition(".")
-        if table == "World":
-            if rest not in ("terminated", "truncated"):
-                raise ValueError(f"World.{rest} cannot be bound; World.terminated and World.truncated can")
-            self._engine[rest] = tensor.view(-1)
-            setattr(self._context, rest, tensor.data_ptr())
-        else:
-            column, _ = self.program.find(name)
-            self._storage[column.name] = tensor.detach().view(-1).view(torch.uint8)
-            setattr(self._context, f"column_{column.c_name}", tensor.data_ptr())
+        binding = self.check_bindable(name, tensor)
+        if binding.carries:
+            tensor.view(binding.shape).copy_(self.tensor(name))
+        self._memory[binding.field] = tensor
+        setattr(self._context, binding.field, tensor.data_ptr())
+        watcher = self._watchers.get(binding.field)
+        if watcher is not None:
+            watcher(tensor)
 
-    def bind_final(self, name: str, tensor: torch.Tensor) -> None:
-        """As ``bind``, for the column that ``final(name)`` shows. Its contents are not carried."""
-        self._check_bindable(f"final {name}", tensor, self.final(name))
-        column, _ = self.program.find(name)
-        key = f"final_{column.c_name}"
-        self._final[key] = tensor.detach().view(-1).view(torch.uint8)
-        setattr(self._context, key, tensor.data_ptr())
+    def watch(self, name: str, watcher: Callable[[torch.Tensor], None]) -> None:
+        """Call ``watcher(tensor)`` whenever ``name`` is bound (one watcher a name)."""
+        self._watchers[self._find(name)[0]] = watcher
 
-    def bind_agent_flag(self, name: str, tensor: torch.Tensor) -> None:
-        """As ``bind`` without carry, for the bool ``[agents]`` of ``agent_flag(name)``."""
-        key = name if name != "done" and self.program.agents.count == 1 else f"agent_{name}"
-        self._check_bindable(name, tensor, self._engine[key])
-        self._engine[key] = tensor.view(-1)
-        setattr(self._context, key, tensor.data_ptr())
-
-    def agent_flag(self, name: str) -> torch.Tensor:
-        """``terminated``, ``truncated`` or ``done`` (either) of every agent after the last step, bool ``[agents]``."""
-        return self._engine[name if name != "done" and self.program.agents.count == 1 else f"agent_{name}"]
-
-    def _check_bindable(self, name: str, tensor: Any, current: torch.Tensor) -> None:
+    def check_bindable(self, name: str, tensor: Any) -> _Binding:
+        """Raise what ``bind`` would raise."""
+        binding = self._bindings.get(name)
+        if binding is None:
+            binding = self._bindings[name] = self._new_binding(name)
         if not isinstance(tensor, torch.Tensor):
             raise TypeError(f"bind of {name} needs a torch tensor, got {type(tensor).__name__}")
-        flat = (current.shape[0] * current.shape[1], *current.shape[2:]) if current.dim() > 1 else current.shape
-        if tensor.shape != current.shape and tensor.shape != flat:
-            allowed = dict.fromkeys((str(list(current.shape)), str(list(flat))))
-            raise ValueError(f"bind of {name} needs shape {' or '.join(allowed)}, got {list(tensor.shape)}")
-        if tensor.dtype != current.dtype:
-            raise TypeError(f"bind of {name} needs dtype {current.dtype}, got {tensor.dtype}")
-        if tensor.device != current.device:
-            raise ValueError(f"bind of {name} needs a tensor on {current.device}, got one on {tensor.device}")
-        if not tensor.is_contiguous() or not current.is_contiguous():
-            raise ValueError(f"bind of {name} needs a contiguous tensor and a whole column")
+        if tensor.shape != binding.rows and tensor.shape != binding.shape:
+            shapes = " or ".join(str(list(shape)) for shape in dict.fromkeys((binding.shape, binding.rows)))
+            raise ValueError(f"bind of {name} needs shape {shapes}, got {list(tensor.shape)}")
+        if tensor.dtype != binding.dtype:
+            raise TypeError(f"bind of {name} needs dtype {binding.dtype}, got {tensor.dtype}")
+        if tensor.device != self.device:
+            raise ValueError(f"bind of {name} needs a tensor on {self.device}, got one on {tensor.device}")
+        if not tensor.is_contiguous():
+            raise ValueError(f"bind of {name} needs a contiguous tensor, got strides {tensor.stride()}")
         if tensor.requires_grad:
             raise ValueError(f"bind of {name} needs a tensor without gradient")
+        return binding
+
+    def _new_binding(self, name: str) -> _Binding:
+        field, column, selected = self._find(name)
+        whole = column is None or selected is None or len(column.component.fields) == 1
+        if not whole or field in ("step", "episode"):
+            raise ValueError(f"{name} cannot be bound; whole columns, final values and flags of worlds and agents can")
+        current = self.tensor(name)
+        rows = current.shape
+        if column is None:
+            rows = torch.Size([current.numel()])
+        elif not column.singleton:
+            rows = torch.Size([current.shape[0] * current.shape[1], *current.shape[2:]])
+        state = field.startswith("column_") and column is not self.program.reward
+        return _Binding(field, current.shape, rows, current.dtype, state)
 
     def __getattr__(self, name: str) -> TableView:
         program = self.__dict__.get("program")
@@ -266,7 +284,7 @@ class Simulator:
         if seed is None:
             seed = int.from_bytes(os.urandom(8), "little")
         bits = seed - 2**64 if seed >= 2**63 else seed
-        engine = self._engine
+        engine = self._memory
         if mask is None:
             engine["seed"].fill_(bits)
             torch.arange(self.num_worlds, dtype=torch.int32, out=engine["stream"])
@@ -298,7 +316,7 @@ class Simulator:
         """Advance every world by one step with the actions that its action column holds.
 
         Worlds that end are treated as ``autoreset`` says: SAME_STEP begins the next episode within this step (state and
-        observations are then the new episode's, flags and rewards the old one's, ``final`` holds the last observation);
+        observations are then the new one's, flags and rewards the old one's, ``final`` tensors the last observation);
         NEXT_STEP does so in the next step, which ignores the world's action; with DISABLED the world stands still, its
         flags set and its reward 0, until it is reset.
 
@@ -342,7 +360,7 @@ class Simulator:
             torch.cuda.synchronize(self.device)
         if not self._fault_flag_array[0]:
             return
-        words = self._engine["fault"]
+        words = self._memory["fault"]
         mask = words != _NO_FAULT
         self._fault_flag_array[0] = 0
         worlds = mask.nonzero().flatten()[:_MAX_REPORTED_FAULTS]
@@ -360,12 +378,7 @@ class Simulator:
 
     def checked_mask(self, mask: Any, what: str = "mask") -> torch.Tensor:
         """``mask`` as a contiguous bool tensor ``[worlds]`` on the device; TypeError or ValueError if it is none."""
-        if isinstance(mask, np.ndarray):
-            mask = torch.from_numpy(mask)
-        if not isinstance(mask, torch.Tensor):
-            raise TypeError(f"{what} must be a torch tensor or a numpy array of bools, got {type(mask).__name__}")
-        if mask.dtype != torch.bool:
-            raise TypeError(f"{what} must have dtype bool, got {str(mask.dtype).removeprefix('torch.')}")
+        mask = bool_tensor(mask, what)
         if tuple(mask.shape) != (self.num_worlds,):
             raise ValueError(f"{what} must have shape [{self.num_worlds}], got {list(mask.shape)}")
         return mask.to(self.device).contiguous()
@@ -375,13 +388,11 @@ class Simulator:
     @property
     def bytes_per_world(self) -> float:
         """Memory of all columns and bookkeeping, per world."""
-        tensors = [*self._engine.values(), *self._storage.values(), *self._final.values()]
-        return sum(t.numel() * t.element_size() for t in tensors) / self.num_worlds
+        return sum(t.numel() * t.element_size() for t in self._memory.values()) / self.num_worlds
 
     def _state_tensors(self) -> dict[str, torch.Tensor]:
-        tensors = {f"engine.{name}": t for name, t in self._engine.items() if name != "phase"}
-        tensors |= {f"column.{name}": t for name, t in self._storage.items()}
-        return tensors | {f"final.{name}": t for name, t in self._final.items()}
+        """All memory but the executor's scratch and final values, of which only rows that have just ended mean anything."""
+        return {name: t for name, t in self._memory.items() if name != "phase" and not name.startswith("final_")}
 
     def _signature(self) -> dict[str, Any]:
         columns = {
@@ -397,8 +408,8 @@ class Simulator:
         }
 
     def state_dict(self) -> dict[str, Any]:
-        """A copy of all there is: ``load_state_dict`` restores it to the bit, random streams included."""
-        tensors = {name: tensor.clone() for name, tensor in self._state_tensors().items()}
+        """A copy of all but final values: ``load_state_dict`` restores it to the bit, random streams included."""
+        tensors = {name: _bytes(tensor).clone() for name, tensor in self._state_tensors().items()}
         return {
             "format": STATE_FORMAT,
             "num_worlds": self.num_worlds,
@@ -423,18 +434,15 @@ class Simulator:
                 raise CheckpointError(f"the state is of another environment: {difference}")
         if state["num_worlds"] != self.num_worlds:
             raise CheckpointError(f"the state has {state['num_worlds']} worlds, this simulator {self.num_worlds}")
-        own = self._state_tensors()
+        own = {name: _bytes(tensor) for name, tensor in self._state_tensors().items()}
         for name, tensor in own.items():
             given = state["tensors"].get(name)
-            if given is None and name.startswith("final."):
-                continue
             if not isinstance(given, torch.Tensor) or given.shape != tensor.shape or given.dtype != tensor.dtype:
-                raise CheckpointError(f"the state lacks {name} of shape {list(tensor.shape)} and dtype {tensor.dtype}")
-        if self.autoreset is AutoresetMode.SAME_STEP and bool(state["tensors"]["engine.ended"].any()):
+                raise CheckpointError(f"the state is damaged: it lacks {name} of {tensor.numel()} bytes")
+        if self.autoreset is AutoresetMode.SAME_STEP and bool(state["tensors"]["ended"].any()):
             raise CheckpointError("the state holds ended worlds that await a reset, which with SAME_STEP never happens")
         for name, tensor in own.items():
-            if name in state["tensors"]:
-                tensor.copy_(state["tensors"][name])
+            tensor.copy_(state["tensors"][name])
         self._started = state["started"]
 
     def copy_worlds(self, source: torch.Tensor | list[int], target: torch.Tensor | list[int]) -> None:
@@ -467,6 +475,21 @@ class Simulator:
                 f"{what} must be worlds from 0 to {self.num_worlds - 1}, got {int(worlds.min())} to {int(worlds.max())}"
             )
         return worlds.long()
+
+
+@dataclass(frozen=True)
+class _Binding:
+    """What a tensor must be to be bound, and where it then goes."""
+
+    field: str  # of the context
+    shape: torch.Size  # [worlds, rows, ...]
+    rows: torch.Size  # [worlds * rows, ...]
+    dtype: torch.dtype
+    carries: bool
+
+
+def _bytes(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.view(-1).view(torch.uint8)
 
 
 class TableView:
@@ -529,6 +552,15 @@ def checked_device(device: str | torch.device) -> torch.device:
     if index >= torch.cuda.device_count():
         raise ValueError(f"device {device!r} does not exist; there are {torch.cuda.device_count()} CUDA devices")
     return torch.device("cuda", index)
+
+
+def bool_tensor(mask: Any, what: str) -> torch.Tensor:
+    """A torch or numpy array of bools as a tensor, without a copy where torch can view it."""
+    if not isinstance(mask, (torch.Tensor, np.ndarray)):
+        raise TypeError(f"{what} must be a torch tensor or a numpy array of bools, got {type(mask).__name__}")
+    if mask.dtype not in (torch.bool, np.bool_):
+        raise TypeError(f"{what} must have dtype bool, got {str(mask.dtype).removeprefix('torch.')}")
+    return mask if isinstance(mask, torch.Tensor) else torch.from_numpy(np.require(mask, requirements="CW"))
 
 
 def checked_seed(seed: Any) -> int | None:

@@ -9,6 +9,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from .schema import Environment
+from .simulator import checked_seed
 from .vector_env import TorchVectorEnv
 
 
@@ -40,9 +41,10 @@ class SingleEnv(gymnasium.Env):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin a new episode."""
-        super().reset(seed=seed)
         if options:
-            raise ValueError(f"reset has no options here, got {sorted(options)}")
+            raise ValueError(f"reset has no options here, got {options!r}")
+        seed = checked_seed(seed)
+        super().reset(seed=seed)
         observation, infos = self._vector.reset(seed=seed)
         return _first(observation), _first(infos)
 

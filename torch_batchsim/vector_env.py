@@ -11,9 +11,8 @@ import torch
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from .program import Column
 from .schema import Environment
-from .simulator import Simulator, checked_count, checked_device, checked_seed
+from .simulator import Simulator, bool_tensor, checked_count, checked_device, checked_seed
 
 Observation = Any  # torch.Tensor, or dict of them
 
@@ -39,7 +38,7 @@ class TorchVectorEnv(VectorEnv):
         num_threads: on CPU; all cores by default.
 
     Attributes: ``sim`` (the ``Simulator``; its tensors may be written between steps), ``device``, ``num_worlds``,
-    ``num_agents`` (per world), ``autoreset_mode``, ``action_mask`` (bool ``[rows, n]`` or None).
+    ``num_agents`` (per world), ``autoreset_mode``, ``output``, ``action_mask`` (bool ``[rows, n]`` or None).
 
     ``step`` returns observations ``[rows, ...]`` (or a dict of them), rewards float32 ``[rows]``, terminations and
     truncations bool ``[rows]``, and infos: the environment's own, ``action_mask`` where there is one, and with
@@ -96,12 +95,14 @@ class TorchVectorEnv(VectorEnv):
         self.single_observation_space = self.sim.program.observation_space
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
-        self._output, self._copy = output, copy
+        self.output, self._copy = output, copy
         self._needs_conversion = copy or output == "numpy"
         self._ready = False
         self._action_shape = torch.Size((self.num_envs, *self.sim.program.action.value_shape))
         self._action_floating = self.sim.program.action.dtype.is_floating_point
-        self._refresh()
+        self._plain_action_dtypes = _FLOAT_DTYPES if self._action_floating else _INTEGER_DTYPES
+        self._delivers_final = final_obs and self.autoreset_mode is AutoresetMode.SAME_STEP
+        self._watch_outputs()
         self.closed = False
 
     # ---- the contract ----------------------------------------------------------------------------------------------
@@ -124,6 +125,8 @@ class TorchVectorEnv(VectorEnv):
         super().reset(seed=seed)  # numpy's own generator
         self.sim.reset(mask, seed=seed)
         self._ready = True
+        if self._stale:
+            self._collect_outputs()
         observations, infos = self._observations, dict(self._reset_infos)
         if self._needs_conversion:
             return self._converted(observations), self._converted(infos)
@@ -153,6 +156,8 @@ class TorchVectorEnv(VectorEnv):
         illegal = self.sim.act_and_step(actions)
         if illegal >= 0:
             self._refuse(actions, illegal)
+        if self._stale:
+            self._collect_outputs()
         if self._needs_conversion:
             return tuple(self._converted(part) for part in (*self._step_outputs, dict(self._step_infos)))
         return (*self._step_outputs, dict(self._step_infos))
@@ -204,30 +209,25 @@ class TorchVectorEnv(VectorEnv):
         masks and actions carry their present contents along; the others are written wholly by the next step.
         """
         self._check_open()
+        if action_mask is not None and self.action_mask is None:
+            raise ValueError("action_mask cannot be bound: this environment has none")
         program = self.sim.program
-        named = [
-            (columns, _keyed(given)) for columns, given in ((program.observations, observations),) if given is not None
-        ]
+        names = {key: column.name for key, column in program.observations.items()}
+        given = _named(observations, names)
+        given |= _named(final_obs, {key: f"final.{name}" for key, name in names.items()})
+        single = {
+            program.reward.name: rewards,
+            "Agents.terminated": terminations,
+            "Agents.truncated": truncations,
+            program.action.name: actions,
+        }
         if action_mask is not None:
-            if self.action_mask is None:
-                raise ValueError("action_mask cannot be bound: this environment has none")
-            named.append(({"": program.info["action_mask"]}, {"": action_mask}))
-        if actions is not None:
-            named.append(({"": program.action}, {"": actions}))
-        finals = _keyed(final_obs) if final_obs is not None else {}
-        self._check_bind(named, finals, rewards, terminations, truncations)
-        for columns, given in named:
-            for key, tensor in given.items():
-                self.sim.bind(columns[key].name, tensor)
-        for key, tensor in finals.items():
-            self.sim.bind_final(program.observations[key].name, tensor)
-        if rewards is not None:
-            self.sim.bind(program.reward.name, rewards, carry=False)
-        if terminations is not None:
-            self.sim.bind_agent_flag("terminated", terminations)
-        if truncations is not None:
-            self.sim.bind_agent_flag("truncated", truncations)
-        self._refresh()
+            single[program.info["action_mask"].name] = action_mask
+        given |= {name: tensor for name, tensor in single.items() if tensor is not None}
+        for name, tensor in given.items():
+            self.sim.check_bindable(name, tensor)
+        for name, tensor in given.items():
+            self.sim.bind(name, tensor)
 
     def by_world(self, tensor: torch.Tensor) -> torch.Tensor:
         """``[rows, ...]`` as a view ``[worlds, agents, ...]``."""
@@ -257,40 +257,54 @@ class TorchVectorEnv(VectorEnv):
         if self.closed:
             raise gymnasium.error.ClosedEnvironmentError("this environment is closed; make a new one")
 
-    def _refresh(self) -> None:
-        """Make the views that ``reset`` and ``step`` return; they stay the same until something is bound."""
-        program, sim = self.sim.program, self.sim
-        self._plain_action_dtypes = (
-            (torch.float32, torch.float64)
-            if self._action_floating
-            else (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool)
-        )
-        observations = {key: self._rows(sim.tensor(c.name)) for key, c in program.observations.items()}
-        infos = {key: self._rows(sim.tensor(c.name)) for key, c in program.info.items()}
-        if "action_mask" in infos:
-            infos["action_mask"] = infos["action_mask"].view(torch.bool)
-        self.action_mask = infos.get("action_mask")
-        self._observations = _unkeyed(observations)
-        self._reset_infos = infos
-        self._step_infos = dict(infos)
-        if sim._final:
-            done = sim.agent_flag("done")
-            finals = {key: self._rows(sim.final(c.name)) for key, c in program.observations.items()}
+    def _watch_outputs(self) -> None:
+        """Keep the tensors ``[rows, ...]`` of all outputs by name, also when they are bound elsewhere."""
+        program = self.sim.program
+        kept = [*program.observations.values(), *program.info.values()]
+        names = [column.name for column in (*kept, program.reward)]
+        names += ["Agents.terminated", "Agents.truncated", "Agents.done"]
+        if self._delivers_final:
+            names += [f"final.{column.name}" for column in kept]
+        self._outputs: dict[str, torch.Tensor] = {}
+        for name in names:
+            tensor = self.sim.tensor(name)
+            rows = torch.Size((self.num_envs, *tensor.shape[2:]))
+
+            def note(tensor: torch.Tensor, name: str = name, rows: torch.Size = rows) -> None:
+                self._outputs[name] = tensor if tensor.shape == rows else tensor.view(rows)
+                self._stale = True
+
+            note(tensor)
+            self.sim.watch(name, note)
+        self._collect_outputs()
+
+    def _collect_outputs(self) -> None:
+        """Put together what ``reset`` and ``step`` return; it stays the same until something is bound."""
+        program, outputs = self.sim.program, self._outputs
+        self._observations = _unkeyed({key: outputs[c.name] for key, c in program.observations.items()})
+        self._reset_infos = {key: outputs[c.name] for key, c in program.info.items()}
+        self._step_infos = dict(self._reset_infos)
+        if self._delivers_final:
+            done = outputs["Agents.done"]
+            finals = {key: outputs[f"final.{c.name}"] for key, c in program.observations.items()}
             self._step_infos["final_obs"], self._step_infos["_final_obs"] = _unkeyed(finals), done
-            kept = {key: self._rows(sim.final(c.name)) for key, c in program.info.items()}
+            kept = {key: outputs[f"final.{c.name}"] for key, c in program.info.items()}
             self._step_infos["final_info"] = {**kept, **{f"_{key}": done for key in kept}}
             self._step_infos["_final_info"] = done
-        rewards = self._rows(sim.tensor(program.reward.name))
-        flags = sim.agent_flag("terminated"), sim.agent_flag("truncated")
-        self._step_outputs = (self._observations, rewards, *flags)
+        flags = outputs["Agents.terminated"], outputs["Agents.truncated"]
+        self._step_outputs = (self._observations, outputs[program.reward.name], *flags)
+        self._stale = False
 
-    def _rows(self, tensor: torch.Tensor) -> torch.Tensor:
-        return tensor.view(self.num_envs, *tensor.shape[2:])
+    @property
+    def action_mask(self) -> torch.Tensor | None:
+        """Legal actions, bool ``[rows, n]``, or None if the environment has no masks."""
+        mask = self.sim.program.info.get("action_mask")
+        return None if mask is None else self._outputs[mask.name]
 
     def _converted(self, value: Any) -> Any:
         if isinstance(value, dict):
             return {key: self._converted(part) for key, part in value.items()}
-        if self._output == "numpy":
+        if self.output == "numpy":
             array = value.numpy()
             return array.copy() if self._copy else array
         return value.clone()
@@ -309,8 +323,8 @@ class TorchVectorEnv(VectorEnv):
         agents = self.num_agents
         shape = tuple(getattr(mask, "shape", ()))
         if agents > 1 and shape == (self.num_envs,) and shape != (self.num_worlds,):
-            rows = torch.as_tensor(mask).view(self.num_worlds, agents)
-            if rows.dtype == torch.bool and not torch.equal(rows.any(1), rows.all(1)):
+            rows = bool_tensor(mask, "reset_mask").reshape(self.num_worlds, agents)
+            if not torch.equal(rows.any(1), rows.all(1)):
                 raise ValueError("reset_mask must be the same for all agents of a world, for they share it")
             mask = rows[:, 0]
         elif shape and shape != (self.num_worlds,):
@@ -343,7 +357,7 @@ class TorchVectorEnv(VectorEnv):
             raise TypeError(f"actions must be a dense tensor, got layout {actions.layout}")
         if self._action_floating and actions.dtype in (torch.float16, torch.bfloat16):
             actions = actions.float()
-        if self._action_floating and not actions.dtype.is_floating_point and actions.dtype in _CAST_TO_FLOAT:
+        if self._action_floating and not actions.dtype.is_floating_point and actions.dtype in _INTEGER_DTYPES[:-1]:
             actions = actions.double()
         if actions.dtype not in self._plain_action_dtypes:
             *others, last = (str(dtype).removeprefix("torch.") for dtype in self._plain_action_dtypes)
@@ -361,25 +375,9 @@ class TorchVectorEnv(VectorEnv):
             "no world has stepped"
         )
 
-    def _check_bind(self, named: list, finals: Mapping, rewards: Any, terminations: Any, truncations: Any) -> None:
-        sim = self.sim
-        for columns, given in named:
-            _check_keys(given, columns)
-            for key, tensor in given.items():
-                sim._check_bindable(columns[key].name, tensor, sim.tensor(columns[key].name))
-        if finals:
-            _check_keys(finals, sim.program.observations)
-            for key, tensor in finals.items():
-                name = sim.program.observations[key].name
-                sim._check_bindable(f"final {name}", tensor, sim.final(name))
-        if rewards is not None:
-            sim._check_bindable("rewards", rewards, sim.tensor(sim.program.reward.name))
-        for name, tensor in (("terminated", terminations), ("truncated", truncations)):
-            if tensor is not None:
-                sim._check_bindable(name, tensor, sim.agent_flag(name))
 
-
-_CAST_TO_FLOAT = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+_FLOAT_DTYPES = (torch.float32, torch.float64)
+_INTEGER_DTYPES = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool)
 
 
 def _widened(actions: np.ndarray) -> np.ndarray:
@@ -391,22 +389,21 @@ def _widened(actions: np.ndarray) -> np.ndarray:
     return actions.astype(np.int64)
 
 
-def _keyed(value: Any) -> dict[str, Any]:
-    return dict(value) if isinstance(value, Mapping) else {"": value}
+def _named(given: Any, names: Mapping[str, str]) -> dict[str, Any]:
+    """Tensors by name of their column, from one tensor (or None) or a dict of them by key of the observation space."""
+    if given is None:
+        return {}
+    keyed = dict(given) if isinstance(given, Mapping) else {"": given}
+    for key in keyed:
+        if key not in names:
+            keys = ", ".join(repr(name) for name in names if name)
+            expected = f"a dict with keys of {keys}" if keys else "one tensor"
+            raise ValueError(f"bind of observations needs {expected}, got {repr(key) if key else 'one tensor'}")
+    return {names[key]: tensor for key, tensor in keyed.items()}
 
 
 def _unkeyed(values: dict[str, torch.Tensor]) -> Observation:
     return values.get("", values)
-
-
-def _check_keys(given: Mapping[str, Any], columns: Mapping[str, Column]) -> None:
-    unknown = [key for key in given if key not in columns]
-    if unknown and "" in columns:
-        raise TypeError("observations must be one tensor here, got a dict of them")
-    if "" in unknown:
-        raise TypeError(f"observations must be a dict of tensors here (keys: {', '.join(columns)}), got one tensor")
-    if unknown:
-        raise ValueError(f"observation {unknown[0]!r} does not exist; there are: {', '.join(columns)}")
 
 
 def _agents_per_world(environment: Environment) -> int:

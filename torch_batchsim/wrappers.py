@@ -19,6 +19,11 @@ class EpisodeStatistics(VectorWrapper):
 
     def __init__(self, env: VectorEnv) -> None:
         super().__init__(env)
+        if getattr(env.unwrapped, "output", "torch") != "torch":
+            raise TypeError(
+                "EpisodeStatistics needs output='torch', got an environment with output='numpy'; "
+                "gymnasium.wrappers.vector.RecordEpisodeStatistics does the same for numpy arrays"
+            )
         device = getattr(env.unwrapped, "device", torch.device("cpu"))
         self._autoreset_mode = env.metadata["autoreset_mode"]
         self.episode_returns = torch.zeros(self.num_envs, device=device)

@@ -1,4 +1,4 @@
-// Checks a batch of actions against the action space and writes it into the action column, in one pass.
+// Actions as they come from outside: their element types, and what the action space allows.
 #pragma once
 #include "platform.h"
 

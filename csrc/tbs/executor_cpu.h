@@ -195,51 +195,58 @@ struct CpuExecutor {
         return illegal == 0;
     }
 
-    // Checks all actions, writing each block to the column while it is in cache. Returns the index of the first element
-    // that is not allowed, -1 if all are. Parts of the column may have been written then; no world has seen them.
-    template <class Source, class Column>
-    static i64 write_elements(const Context &context, const Source *source, Column *column) {
+    // Checks all actions. Returns the index of the first element that is not allowed, -1 if all are.
+    template <class Source>
+    static i64 find_illegal(const Context &context, const Source *source) {
         constexpr i64 block = 4096;
         const i64 count = i64(context.num_worlds) * Program::agents_per_world * context.action_width;
-        const bool in_place = static_cast<const void *>(source) == static_cast<const void *>(column);
         std::atomic<i64> refused{count};  // start of the first block with an illegal element
-        auto check_and_write = [&](i32 index) {
-            const i64 first = index * block, last = std::min(first + block, count);
-            if (!all_legal(context, source, first, last)) {
-                i64 seen = refused.load();
-                while (first < seen && !refused.compare_exchange_weak(seen, first)) {}
-                return;
-            }
-            if (in_place) return;
-#pragma GCC ivdep
-            for (i64 i = first; i < last; ++i) column[i] = static_cast<Column>(source[i]);
+        auto check = [&](i32 index) {
+            const i64 first = index * block;
+            if (all_legal(context, source, first, std::min(first + block, count))) return;
+            i64 seen = refused.load();
+            while (first < seen && !refused.compare_exchange_weak(seen, first)) {}
         };
         // Below this many blocks waking a thread costs more than it saves.
         const i32 blocks = i32((count + block - 1) / block);
-        for_each(check_and_write, blocks, blocks < 4 ? 1 : context.num_threads);
+        for_each(check, blocks, blocks < 4 ? 1 : context.num_threads);
         i64 element = refused.load();
         if (element == count) return -1;
         while (action_is_legal(source[element], context.action_bounds[element % context.action_width])) ++element;
         return element;
     }
 
-    struct WriteActions {
+    // Checks all actions and, only if all are legal, steps: each tile first writes its actions into the column.
+    struct ActAndStep {
         const Context &context;
-        const void *source;
+        const void *source_pointer;
 
         template <class Source>
         i64 visit() const {
             using Column = typename Program::ActionElement;
             if constexpr (action_types_fit<Source, Column>) {
-                return write_elements(context, static_cast<const Source *>(source),
-                                      reinterpret_cast<Column *>(Program::action_column(context)));
+                const Source *const source = static_cast<const Source *>(source_pointer);
+                Column *const column = reinterpret_cast<Column *>(Program::action_column(context));
+                const i64 illegal = find_illegal(context, source);
+                if (illegal >= 0) return illegal;
+                const bool in_place = source_pointer == static_cast<const void *>(column);
+                const i64 per_world = i64(Program::agents_per_world) * context.action_width;
+                auto tile = [&](i32 first, i32 last) {
+                    if (!in_place) {
+#pragma GCC ivdep
+                        for (i64 i = first * per_world; i < last * per_world; ++i) column[i] = Column(source[i]);
+                    }
+                    step_tile(context, first, last);
+                };
+                for_tiles(context, tile);
+                return *context.fault_flag ? -2 : -1;
             }
-            return -2;  // refused by the host before
+            return -3;  // refused by the host before
         }
     };
 
-    static i64 write_actions(const Context &context, const void *source, i32 type) {
-        return with_element_type(ElementType(type), WriteActions{context, source});
+    static i64 act_and_step(const Context &context, const void *source, i32 type) {
+        return with_element_type(ElementType(type), ActAndStep{context, source});
     }
 };
 

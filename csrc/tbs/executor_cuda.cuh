@@ -125,20 +125,19 @@ struct CudaExecutor {
         Stream stream;
 
         template <class Source>
-        i64 visit() const {
+        void visit() const {
             if constexpr (action_types_fit<Source, typename Program::ActionElement>) {
                 const i64 rows = i64(context.num_worlds) * Program::agents_per_world;
                 launch(action_kernel<Program, Source, Context>, blocks(rows), block, stream, context,
                        static_cast<const Source *>(source));
-                const i64 error = last_error();
-                return error != 0 ? error : -1;
-            }
-            return -2;  // refused by the host before
+            }  // other types are refused by the host before
         }
     };
 
-    static i64 write_actions(const Context &context, const void *source, i32 type, Stream stream) {
-        return with_element_type(ElementType(type), WriteActions{context, source, stream});
+    static i64 act_and_step(const Context &context, const void *source, i32 type, Stream stream) {
+        with_element_type(ElementType(type), WriteActions{context, source, stream});
+        const i64 error = step(context, stream);
+        return error != 0 ? error : -1;
     }
 };
 

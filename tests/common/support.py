@@ -40,8 +40,8 @@ def random_actions(env: TorchVectorEnv, generator: np.random.Generator) -> torch
 
 
 def snapshot(sim: Simulator) -> dict[str, torch.Tensor]:
-    """All tensors of a simulator, to be compared bit for bit."""
-    return sim.state_dict()["tensors"]
+    """All memory of a simulator, final values included, to be compared bit for bit."""
+    return {name: tensor.clone() for name, tensor in sim._memory.items() if name != "phase"}
 
 
 def assert_same_bits(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> None:

@@ -1,7 +1,7 @@
 """CartPole of other public libraries beside ours, measured in one run on one machine.
 
-Those that are not installed are left out with a note; ``pip install gymnax envpool`` brings them. All step with autoreset and
-deliver observations, rewards and flags.
+Those that are not installed are left out with a note; ``pip install gymnax envpool`` brings them. All step with
+autoreset and deliver observations, rewards and flags.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ if (_checkout / "setup.py").is_file() and (_checkout / "csrc" / "tbs").is_dir():
     __path__.append(str(_checkout))
 
 from .errors import BuildError, CheckpointError, Fault, SchemaError, WorldFault  # noqa: E402
-from .registration import make, make_vec, register  # noqa: E402
+from .registration import environment_ids, make, make_vec, register  # noqa: E402
 from .schema import Archetype, Component, Constants, Environment, Option, Parameters, Reward, TaskGraph  # noqa: E402
 from .simulator import Simulator  # noqa: E402
 from .types import (  # noqa: E402
@@ -58,6 +58,7 @@ __all__ = [
     "WorldFault",
     "__version__",
     "boolean",
+    "environment_ids",
     "f32",
     "f64",
     "i8",

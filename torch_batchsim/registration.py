@@ -48,9 +48,9 @@ def register(
 
 
 def environment_ids() -> dict[str, str]:
-    """The environments that come with torch_batchsim: short name (``"cartpole"``) to gymnasium id."""
-    ids = sorted(id for id, spec in gymnasium.registry.items() if spec.namespace == "torch_batchsim")
-    return {gymnasium.spec(id).name.lower(): id for id in ids}
+    """The environments that come with torch_batchsim: short name (``"cartpole"``) to the id of its newest version."""
+    specs = [spec for spec in gymnasium.registry.values() if spec.namespace == "torch_batchsim"]
+    return {spec.name.lower(): spec.id for spec in sorted(specs, key=lambda spec: (spec.name, spec.version or 0))}
 
 
 def make_vec(environment: str | type[Environment], num_envs: int | None = None, **kwargs: Any) -> TorchVectorEnv:

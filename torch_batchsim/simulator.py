@@ -391,7 +391,7 @@ class Simulator:
         return sum(t.numel() * t.element_size() for t in self._memory.values()) / self.num_worlds
 
     def _state_tensors(self) -> dict[str, torch.Tensor]:
-        """All memory but the executor's scratch and final values, of which only rows that have just ended mean anything."""
+        """All memory but scratch and final values; of those only rows that have just ended mean anything."""
         return {name: t for name, t in self._memory.items() if name != "phase" and not name.startswith("final_")}
 
     def _signature(self) -> dict[str, Any]:

@@ -9,13 +9,10 @@ from typing import Any
 import torch
 
 import torch_batchsim
+from torch_batchsim import CheckpointError
 
 FORMAT = 1
 """Raised whenever the contents of a checkpoint change their meaning."""
-
-
-class CheckpointError(ValueError):
-    """A checkpoint cannot be used; says which one and why."""
 
 
 def save(path: Path, contents: dict[str, Any]) -> None:

@@ -9,8 +9,10 @@ from collections.abc import Sequence
 import torch
 import tyro
 
+import torch_batchsim
+
 from . import checkpoint, runs
-from .options import Options, UsageError, find_environment, known_environments, tuned
+from .options import Options, UsageError, find_environment, tuned
 from .ppo import Config
 
 PROGRAM = "python -m torch_batchsim.train"
@@ -32,7 +34,7 @@ def _run(arguments: list[str]) -> int:
     name, *rest = arguments or ["--help"]
     if name in ("-h", "--help"):
         print(f"usage: {PROGRAM} ENVIRONMENT [options]")
-        print(f"\nEnvironments: {', '.join(sorted(known_environments()))}; or the id of one of your own.")
+        print(f"\nEnvironments: {', '.join(torch_batchsim.environment_ids())}; or the id of one of your own.")
         print(f"Options with their defaults: {PROGRAM} ENVIRONMENT --help")
         return 0
     if name.startswith("-"):

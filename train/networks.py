@@ -92,9 +92,7 @@ class CategoricalPolicy:
         for i, logits in enumerate(outputs.split(self.sizes, dim=-1)):
             out[..., i] = logits.argmax(-1)
 
-    def log_prob_and_entropy(
-        self, outputs: Tensor, actions: Tensor, mask: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
+    def log_prob_and_entropy(self, outputs: Tensor, actions: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """Log-probability of `actions` and entropy of the policy, float32 `[...]` each."""
         if mask is not None:  # finite, because 0 · -inf would make the entropy NaN
             outputs = outputs.masked_fill(~mask, torch.finfo(outputs.dtype).min)
@@ -142,9 +140,7 @@ class GaussianPolicy:
     def mode(self, outputs: Tensor, out: Tensor, mask: Tensor | None) -> None:
         out.copy_(outputs.chunk(2, dim=-1)[0].reshape(out.shape))
 
-    def log_prob_and_entropy(
-        self, outputs: Tensor, actions: Tensor, mask: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
+    def log_prob_and_entropy(self, outputs: Tensor, actions: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         mean, log_std = outputs.chunk(2, dim=-1)
         z = (actions.reshape(mean.shape) - mean) * (-log_std).exp()
         half_log_two_pi = 0.5 * math.log(2 * math.pi)

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 import tyro
 
-import torch_batchsim  # noqa: F401  (registers the environments)
+import torch_batchsim
 
 from .ppo import Config
 
@@ -74,12 +73,6 @@ TUNED = {
 """Settings found by search, by environment id without its version; docs/training.md says how well they do."""
 
 
-def known_environments() -> dict[str, str]:
-    """The environments of torch_batchsim: short lower-case name to id, of the newest version."""
-    specs = [spec for spec in gymnasium.registry.values() if spec.namespace == "torch_batchsim"]
-    return {spec.name.lower(): spec.id for spec in sorted(specs, key=lambda spec: spec.version or 0)}
-
-
 def find_environment(name: str) -> str:
     """The id of an environment: ours by short name, any by id; `module:id` imports the module first."""
     module, _, env_id = name.rpartition(":")
@@ -90,7 +83,7 @@ def find_environment(name: str) -> str:
             raise UsageError(f"module {module!r} of {name!r} cannot be imported: {error}") from error
     if module or "/" in env_id:
         return env_id
-    known = known_environments()
+    known = torch_batchsim.environment_ids()
     if name.lower() not in known:
         raise UsageError(f"there is no environment {name!r}; known are: {', '.join(sorted(known))}")
     return known[name.lower()]

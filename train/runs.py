@@ -183,18 +183,14 @@ def _write_summary(path: Path | None, summary: dict[str, Any]) -> None:
 
 def _make_env(env_id: str, options: Options, env_options: dict[str, Any], **count: int) -> VectorEnv:
     with _user_errors():
-        return gymnasium.make_vec(
-            env_id, **count, device=options.device, num_threads=options.threads, **env_options
-        )
+        return gymnasium.make_vec(env_id, **count, device=options.device, num_threads=options.threads, **env_options)
 
 
 def _run_folder(env_id: str, options: Options) -> Path:
     if options.run_dir:
         folder = options.run_dir
         if (folder / "checkpoint.pt").exists() and not options.resume:
-            raise UsageError(
-                f"folder {folder} has the checkpoint of another run; resume it or name another folder"
-            )
+            raise UsageError(f"folder {folder} has the checkpoint of another run; resume it or name another folder")
     elif options.resume:
         folder = options.resume.parent
     else:

@@ -11,6 +11,7 @@ def under(folder: str) -> list[str]:
 setup(
     packages=[
         "torch_batchsim",
+        "torch_batchsim.bench",
         *under("envs"),
         *under("train"),
         "torch_batchsim.csrc",

@@ -1,0 +1,38 @@
+"""What pip installs is whole: every Python module and every C++ file, and nothing at the top but torch_batchsim."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def test_a_wheel_holds_everything(tmp_path: Path) -> None:
+    pytest.importorskip("setuptools", minversion="70")
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "-q",
+        "--no-deps",
+        "--no-build-isolation",
+        "-w",
+        str(tmp_path),
+        str(ROOT),
+    ]
+    subprocess.run(command, check=True)
+    with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
+        packed = set(wheel.namelist())
+    expected = {"torch_batchsim/py.typed"}
+    for folder, prefix in (("torch_batchsim", ""), ("envs", "envs/"), ("train", "train/"), ("csrc", "csrc/")):
+        for path in (ROOT / folder).rglob("*"):
+            if path.suffix in (".py", ".h", ".cuh", ".cpp", ".cu"):
+                expected.add(f"torch_batchsim/{prefix}{path.relative_to(ROOT / folder)}")
+    assert expected <= packed
+    assert {name.split("/")[0].split("-")[0] for name in packed} == {"torch_batchsim"}

@@ -23,7 +23,7 @@ import torch
 from .codegen import ABI_VERSION, generate
 from .errors import BuildError
 from .program import Program
-from .systems import source_files
+from .systems import source_files, unpaired_brace
 
 CSRC = Path(next(p for p in (Path(d) / "csrc" for d in __import__("torch_batchsim").__path__) if p.is_dir()))
 
@@ -261,6 +261,11 @@ def _explain(program: Program, log: str) -> str:
             return f"{match['file']}:{match['line']}: {match['text']}{rest}"
     names = "|".join(map(re.escape, own))  # an error in the engine's headers, instantiated from the author's line
     mention = re.search(rf"^(?:{names}):\d+(?=(?::\d+)?:(?! warning:))", log, re.MULTILINE)
+    if mention is None:  # a brace too few or too many shows far behind the place
+        for path, text in source_files(program.environment.source).items():
+            line = unpaired_brace(text)
+            if line is not None:
+                return f"{path}:{line}: this brace has no partner{rest}"
     place = f"{mention[0]}: " if mention else ""
     text = matches[0]["text"] if matches else log.strip().partition("\n")[0]
     return f"{place}{text}{rest}"

@@ -306,7 +306,7 @@ def numpy_dtype(dtype: torch.dtype) -> np.dtype:
 def _default_space(column: Column) -> gymnasium.spaces.Box:
     dtype = numpy_dtype(column.dtype)
     if dtype == np.bool_:
-        low, high = False, True
+        low, high = 0, 1
     elif np.issubdtype(dtype, np.floating):
         low, high = -np.inf, np.inf
     else:

@@ -55,7 +55,7 @@ def read_systems(source: Path) -> dict[str, System]:
     """Every ``TBS_SYSTEM`` in ``source`` and the files it includes, by name."""
     systems: dict[str, System] = {}
     for path, text in source_files(source).items():
-        code = _blank_comments(text)
+        code = _blank_comments_and_strings(text)
         for match in _SYSTEM.finditer(code):
             place = f"{path.name}:{code.count(chr(10), 0, match.start()) + 1}"
             system = _read_signature(match, place)
@@ -90,6 +90,26 @@ def _read_parameter(text: str, system: str, place: str) -> Parameter:
             "write 'Component &name', 'const Component &name' or 'Row row'"
         )
     return Parameter(match["type"], writes=bool(match["reference"]) and not (match["front"] or match["back"]))
+
+
+def unpaired_brace(text: str) -> int | None:
+    """Line of the first brace that has no partner, None if all have one."""
+    code = _blank_comments_and_strings(text)
+    opened: list[int] = []
+    for match in re.finditer(r"[{}]", code):
+        line = code.count("\n", 0, match.start()) + 1
+        if match[0] == "{":
+            opened.append(line)
+        elif opened:
+            opened.pop()
+        else:
+            return line
+    return opened[0] if opened else None
+
+
+def _blank_comments_and_strings(text: str) -> str:
+    """What is left to the compiler's grammar; a string becomes an empty one."""
+    return re.sub(r'"(?:\\.|[^"\\\n])*"', '""', _blank_comments(text))
 
 
 def _blank_comments(text: str) -> str:

@@ -1,0 +1,742 @@
+"""Bad input: one clear sentence at the call, that says what was given and what is allowed, and nothing changed."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from environments.drift import Drift
+from environments.duel import Duel
+from gymnasium.error import ClosedEnvironmentError, ResetNeeded
+from gymnasium.spaces import Box, Discrete, MultiBinary
+from gymnasium.vector import AutoresetMode
+from support import assert_same_bits, declare, snapshot
+from torch_batchsim.envs.cartpole import CartPole
+from torch_batchsim.envs.cartpole.env import CartState, Push
+
+import torch_batchsim
+from torch_batchsim import (
+    Archetype,
+    BuildError,
+    CheckpointError,
+    Component,
+    Constants,
+    Environment,
+    Option,
+    Parameters,
+    Reward,
+    SchemaError,
+    Simulator,
+    TaskGraph,
+    TorchVectorEnv,
+    WorldFault,
+    f32,
+    i32,
+    jit,
+)
+from torch_batchsim.program import Program
+
+ID = "torch_batchsim/CartPole-v0"
+DTYPES = "int64, int32, int16, int8, uint8 or bool"
+
+
+def one_sentence(error: BaseException) -> str:
+    """The message, after a look at its form: one line, no stack of causes, no raw Python object in it."""
+    text = error.args[0] if isinstance(error, KeyError) else str(error)
+    assert "\n" not in text.strip(), text
+    assert len(text) < 420, text
+    assert "0x" not in text, text
+    assert error.__suppress_context__ or error.__context__ is None, "a cause that says it again"
+    return text
+
+
+def refused(error: type[Exception], says: str, call: Callable[[], Any], sim: Simulator | None = None) -> None:
+    """``call`` raises exactly ``error``, its message contains ``says`` in order, and ``sim`` has not changed."""
+    before = snapshot(sim) if sim else None
+    with pytest.raises(error) as raised:
+        call()
+    assert raised.type is error, f"{raised.type}: {raised.value}"
+    assert says in one_sentence(raised.value), raised.value
+    if sim:
+        assert_same_bits(before, snapshot(sim))
+
+
+@pytest.fixture
+def env() -> TorchVectorEnv:
+    """CartPole in the middle of things."""
+    env = TorchVectorEnv(CartPole(), 4, render_mode="rgb_array")
+    env.reset(seed=0)
+    for _ in range(3):
+        env.step(torch.tensor([0, 1, 1, 0]))
+    return env
+
+
+# ---- making --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("output", ["torch", "numpy"])
+@pytest.mark.parametrize("device", ["tpu", "meta", "mps", "", "cuda:x", None, 1.5], ids=repr)
+def test_unknown_device(device: Any, output: str) -> None:
+    says = f"device must be 'cpu', 'cuda' or 'cuda:<index>', got {device!r}"
+    refused(ValueError, says, lambda: gymnasium.make_vec(ID, device=device, output=output))
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+@pytest.mark.parametrize("device", ["cuda", "cuda:0", torch.device("cuda")], ids=str)
+def test_cuda_without_a_gpu_says_what_is_missing(device: Any) -> None:
+    missing = "a build of torch with CUDA" if torch.version.cuda is None else "an NVIDIA GPU with its driver"
+    refused(RuntimeError, f"device {device!r} needs {missing}; torch", lambda: gymnasium.make_vec(ID, device=device))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+def test_a_gpu_too_many() -> None:
+    count = torch.cuda.device_count()
+    says = f"device 'cuda:{count}' does not exist; there are {count} CUDA devices"
+    refused(ValueError, says, lambda: gymnasium.make_vec(ID, device=f"cuda:{count}"))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+def test_numpy_outputs_of_a_gpu() -> None:
+    says = "output='numpy' needs device='cpu', got device='cuda'"
+    refused(ValueError, says, lambda: gymnasium.make_vec(ID, device="cuda", output="numpy"))
+
+
+@pytest.mark.parametrize("count", [0, -1, 2.0, 2.5, "4", True, float("nan"), [3]], ids=repr)
+def test_number_of_worlds_that_is_no_positive_integer(count: Any) -> None:
+    says = f"must be a positive integer, got {count!r}"
+    for name in ("num_envs", "num_worlds"):
+        refused(ValueError, f"{name} {says}", lambda n=name: gymnasium.make_vec(ID, **{n: count}))
+    refused(ValueError, f"num_worlds {says}", lambda: Simulator(CartPole(), count))
+
+
+def test_more_worlds_than_there_are_row_numbers() -> None:
+    says = "num_worlds=1000000000000 with 1 rows of Cart each is more than"
+    refused(ValueError, says, lambda: gymnasium.make_vec(ID, num_envs=10**12))
+
+
+def test_rows_that_make_no_whole_worlds() -> None:
+    says = "num_envs must be a multiple of the 2 agents of a world, such as"
+    refused(ValueError, f"{says} 4 or 6, got 5", lambda: TorchVectorEnv(Duel(), 5))
+    refused(ValueError, f"{says} 2, got 1", lambda: TorchVectorEnv(Duel(), 1))
+    refused(
+        ValueError,
+        "num_envs=3 and num_worlds=3 contradict each other; give one of them",
+        lambda: TorchVectorEnv(Duel(), 3, num_worlds=3),
+    )
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "error", "says"),
+    [
+        ("autoreset_mode", "sometimes", ValueError, "one of 'NextStep', 'SameStep', 'Disabled', got 'sometimes'"),
+        ("autoreset_mode", None, ValueError, "got None"),
+        ("output", "jax", ValueError, "output must be 'torch' or 'numpy', got 'jax'"),
+        ("render_mode", "human", ValueError, "render_mode must be 'rgb_array' or None, got 'human'"),
+        ("copy", 1, TypeError, "copy must be True or False, got 1"),
+        ("final_obs", None, TypeError, "final_obs must be True or False, got None"),
+        ("num_threads", 0, ValueError, "num_threads must be a positive integer, got 0"),
+        ("num_threads", 2.5, ValueError, "num_threads must be a positive integer, got 2.5"),
+        ("num_threads", 2**40, ValueError, f"num_threads must be at most 1024, got {2**40}"),
+        ("num_environments", 3, TypeError, "CartPole has no option 'num_environments'; it has: gravity, masscart"),
+        ("gravty", 3.0, TypeError, "CartPole has no option 'gravty'; it has: gravity, masscart"),
+        ("gravity", "9.8", TypeError, "option gravity must be a number, got '9.8'"),
+        ("gravity", None, TypeError, "option gravity must be a number, got None"),
+        ("gravity", True, TypeError, "option gravity must be a number, got True"),
+        ("gravity", float("nan"), ValueError, "option gravity must be finite as a 32-bit float, got nan"),
+        ("gravity", 1e39, ValueError, "option gravity must be finite as a 32-bit float, got 1e+39"),
+        ("masspole", -0.1, ValueError, "option masspole must be greater than 0.0, got -0.1"),
+        ("masspole", 0, ValueError, "option masspole must be greater than 0.0, got 0.0"),
+        ("masspole", 1e-50, ValueError, "option masspole must be greater than 0.0, got 1e-50"),
+        ("tau", float("inf"), ValueError, "option tau must be finite as a 32-bit float, got inf"),
+        ("max_episode_steps", 0, ValueError, "option max_episode_steps must be at least 1, got 0"),
+        ("max_episode_steps", 2.5, TypeError, "option max_episode_steps must be an integer, got 2.5"),
+        ("max_episode_steps", 2**31, ValueError, f"option max_episode_steps must fit 32 bits, got {2**31}"),
+        ("sutton_barto_reward", 1, TypeError, "option sutton_barto_reward must be True or False, got 1"),
+    ],
+)
+def test_options(argument: str, value: Any, error: type[Exception], says: str) -> None:
+    refused(error, says, lambda: gymnasium.make_vec(ID, **{argument: value}))
+
+
+def test_unknown_ids_are_gymnasiums_errors() -> None:
+    with pytest.raises(gymnasium.error.NameNotFound, match="Did you mean: `CartPole`"):
+        gymnasium.make_vec("torch_batchsim/CartPol-v0")
+    with pytest.raises(gymnasium.error.VersionNotFound, match="v9"):
+        gymnasium.make_vec("torch_batchsim/CartPole-v9")
+    with pytest.raises(gymnasium.error.NamespaceNotFound):
+        gymnasium.make_vec("torch_batchsimm/CartPole-v0")
+
+
+@pytest.mark.parametrize("environment", [CartPole, "CartPole", None], ids=str)
+def test_an_environment_that_is_none(environment: Any) -> None:
+    with pytest.raises(TypeError, match="environment must be an instance of Environment, got"):
+        TorchVectorEnv(environment, 2)
+    with pytest.raises(TypeError, match="environment must be an instance of Environment, got"):
+        Simulator(environment, 2)
+
+
+# ---- reset ---------------------------------------------------------------------------------------------------------
+
+
+def test_step_and_others_before_reset() -> None:
+    env = TorchVectorEnv(CartPole(), 3, render_mode="rgb_array")
+    actions = torch.zeros(3, dtype=torch.int64)
+    mask = torch.ones(3, dtype=torch.bool)
+    refused(ResetNeeded, "call reset() before step()", lambda: env.step(actions), env.sim)
+    refused(ResetNeeded, "call reset() before render()", env.render, env.sim)
+    refused(ResetNeeded, "call reset() before render_world()", lambda: env.render_world(0), env.sim)
+    says = "the first reset must be of all worlds; call reset() without"
+    refused(ResetNeeded, says, lambda: env.reset(options={"reset_mask": mask}), env.sim)
+    refused(RuntimeError, says, lambda: env.sim.reset(mask), env.sim)
+    refused(RuntimeError, "call reset() before step()", env.sim.step, env.sim)
+    refused(RuntimeError, "call reset() before act_and_step()", lambda: env.sim.act_and_step(actions), env.sim)
+    env.reset(seed=0)
+    env.step(actions)
+
+
+@pytest.mark.parametrize("seed", [-1, 2**64, 2.5, "a", True, [1, 2, 3, 4], torch.tensor(3)], ids=repr)
+def test_seeds(env: TorchVectorEnv, seed: Any) -> None:
+    says = f"seed must be an integer from 0 to 2**64 - 1 or None, got {seed!r}"
+    numpys_own = env.np_random.bit_generator.state
+    refused(ValueError, says, lambda: env.reset(seed=seed), env.sim)
+    refused(ValueError, says, lambda: env.sim.reset(seed=seed), env.sim)
+    refused(ValueError, says, lambda: env.sim.reseed(seed), env.sim)
+    assert env.np_random.bit_generator.state == numpys_own
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "says"),
+    [
+        (5, TypeError, "options must be a dict or None, got int"),
+        ({"low": -0.1}, ValueError, "reset has no option 'low'; it has: reset_mask"),
+        ({"reset_mask": np.ones(3, bool)}, ValueError, "reset_mask must have shape [4], got [3]"),
+        ({"reset_mask": torch.ones(5, dtype=torch.bool)}, ValueError, "reset_mask must have shape [4], got [5]"),
+        ({"reset_mask": torch.ones(4, 1, dtype=torch.bool)}, ValueError, "reset_mask must have shape [4], got [4, 1]"),
+        ({"reset_mask": torch.tensor(True)}, ValueError, "reset_mask must have shape [4], got []"),
+        ({"reset_mask": np.ones(4)}, TypeError, "reset_mask must have dtype bool, got float64"),
+        ({"reset_mask": torch.ones(4, dtype=torch.uint8)}, TypeError, "reset_mask must have dtype bool, got uint8"),
+        ({"reset_mask": [True] * 4}, TypeError, "must be a torch tensor or a numpy array of bools, got list"),
+        ({"reset_mask": True}, TypeError, "must be a torch tensor or a numpy array of bools, got bool"),
+        ({"reset_mask": np.array(["a"] * 4)}, TypeError, "reset_mask must have dtype bool, got"),
+        ({"reset_mask": np.array([None] * 4)}, TypeError, "reset_mask must have dtype bool, got object"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("seed", [None, 3])
+def test_reset_options(env: TorchVectorEnv, seed: int | None, options: Any, error: type[Exception], says: str) -> None:
+    refused(error, says, lambda: env.reset(seed=seed, options=options), env.sim)
+
+
+def test_masks_of_rows_that_split_a_world() -> None:
+    env = TorchVectorEnv(Duel(), num_worlds=3)
+    env.reset(seed=0)
+    for mask in (torch.tensor([1, 0, 0, 0, 1, 1]).bool(), np.array([1, 1, 0, 1, 1, 1], bool)):
+        says = "reset_mask must be the same for all agents of a world, for they share it"
+        refused(ValueError, says, lambda m=mask: env.reset(options={"reset_mask": m}), env.sim)
+    says = "reset_mask must have shape [6] or [3] (worlds), got [5]"
+    refused(ValueError, says, lambda: env.reset(options={"reset_mask": np.ones(5, bool)}), env.sim)
+    refused(ValueError, "mask must have shape [3], got [6]", lambda: env.sim.reset(np.ones(6, bool)), env.sim)
+
+
+def test_the_single_environments_options() -> None:
+    env = gymnasium.make(ID).unwrapped
+    env.reset(seed=0)
+    refused(ValueError, "reset has no options here, got {'low': 1}", lambda: env.reset(options={"low": 1}), env.sim)
+    refused(ValueError, "seed must be an integer from 0", lambda: env.reset(seed=-1), env.sim)
+
+
+# ---- actions -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("actions", "error", "says"),
+    [
+        (torch.zeros(3, dtype=torch.int64), ValueError, "actions must have shape [4], got [3]"),
+        (torch.zeros(4, 1, dtype=torch.int64), ValueError, "actions must have shape [4], got [4, 1]"),
+        (0, ValueError, "actions must have shape [4], got []"),
+        (np.zeros((), np.int64), ValueError, "actions must have shape [4], got []"),
+        ([[0, 1], [1]], ValueError, "actions must have shape [4], got ragged lists"),
+        (torch.zeros(4), TypeError, f"actions must have dtype {'int64'}"),
+        (torch.zeros(4), TypeError, f"{DTYPES}, got float32"),
+        (torch.full((4,), float("nan")), TypeError, f"{DTYPES}, got float32"),
+        (np.zeros(4), TypeError, f"{DTYPES}, got float64"),
+        (torch.zeros(4, dtype=torch.complex64), TypeError, f"{DTYPES}, got complex64"),
+        (torch.zeros(4, dtype=torch.float16), TypeError, f"{DTYPES}, got float16"),
+        (torch.zeros(4, dtype=torch.uint16), TypeError, f"{DTYPES}, got uint16"),
+        (np.array(["left"] * 4), TypeError, "actions must be numbers, got a numpy array of dtype <U4"),
+        (np.array([None] * 4), TypeError, "actions must be numbers, got a numpy array of dtype object"),
+        (None, TypeError, "actions must be a torch tensor or a numpy array, got NoneType"),
+        ("left", TypeError, "actions must be a torch tensor or a numpy array, got str"),
+        (torch.zeros(4, dtype=torch.int64, device="meta"), ValueError, "actions must be on cpu, got a tensor on meta"),
+        (torch.zeros(4, dtype=torch.int64).to_sparse(), TypeError, "actions must be a dense tensor, got layout"),
+        (torch.tensor([0, 1, 2, 0]), ValueError, "action 2 of world 2 is not in Discrete(2); no world has stepped"),
+        (torch.tensor([0, -1, 2, 0]), ValueError, "action -1 of world 1 is not in Discrete(2)"),
+        (np.array([1, 0, 0, 255], np.uint8), ValueError, "action 255 of world 3 is not in Discrete(2)"),
+        (np.array([2**40, 0, 0, 0]), ValueError, f"action {2**40} of world 0 is not in Discrete(2)"),
+        (np.array([-(2**63), 0, 0, 0]), ValueError, f"action {-(2**63)} of world 0 is not in Discrete(2)"),
+        (np.array([0, 2**63, 0, 0], np.uint64), ValueError, f"action {2**63} is too large for any action space"),
+        ([0, 0, 0, 9], ValueError, "action 9 of world 3 is not in Discrete(2)"),
+    ],
+    ids=lambda value: re.sub(r"\W+", " ", str(value))[:40],
+)
+def test_discrete_actions(env: TorchVectorEnv, actions: Any, error: type[Exception], says: str) -> None:
+    refused(error, says, lambda: env.step(actions), env.sim)
+    env.step(torch.zeros(4, dtype=torch.int64))
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype"),
+    [(float("nan"), torch.float32), (float("inf"), torch.float64), (1.5, torch.float32), (-1.0000002, torch.float32)],
+)
+def test_box_actions(value: float, dtype: torch.dtype) -> None:
+    env = TorchVectorEnv(Drift(), 4)
+    env.reset(seed=0)
+    env.step(torch.zeros(4, 3))
+    actions = torch.zeros(4, 3, dtype=dtype)
+    actions[2, 0] = value
+    says = f"action {actions[2, 0].item()} of world 2, element 0 is not in Box(-1.0, [1. 2. 3.], (3,), float32)"
+    refused(ValueError, says, lambda: env.step(actions), env.sim)
+    refused(TypeError, "dtype float32 or float64, got bool", lambda: env.step(actions.bool()), env.sim)
+    refused(ValueError, "actions must have shape [4, 3], got [4]", lambda: env.step(actions[:, 0]), env.sim)
+    actions[2, 0] = 1.0  # the bounds themselves are allowed
+    actions[3, 0] = -1.0
+    env.step(actions)
+
+
+def test_multidiscrete_actions_name_world_agent_and_element() -> None:
+    env = TorchVectorEnv(Duel(), num_worlds=3)
+    env.reset(seed=0)
+    actions = torch.zeros(6, 2, dtype=torch.int64)
+    actions[5, 1] = 2
+    says = "action 2 of world 2, agent 1, element 1 is not in MultiDiscrete([3 2]); no world has stepped"
+    refused(ValueError, says, lambda: env.step(actions), env.sim)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_one_bad_action_among_many(threads: int) -> None:
+    """The first of them is named, whichever thread finds one."""
+    env = TorchVectorEnv(CartPole(), 40_000, num_threads=threads)
+    env.reset(seed=0)
+    env.step(torch.ones(40_000, dtype=torch.int64))
+    actions = torch.zeros(40_000, dtype=torch.int64)
+    actions[[39_999, 31_234]] = torch.tensor([4, 5])
+    refused(ValueError, "action 5 of world 31234 is not in Discrete(2)", lambda: env.step(actions), env.sim)
+
+
+def test_an_action_that_a_space_with_a_start_does_not_have(tmp_path: Path) -> None:
+    environment = _walk(tmp_path, action_space=Discrete(3, start=-1))()
+    env = TorchVectorEnv(environment, 2)
+    env.reset(seed=0)
+    env.step(torch.tensor([-1, 1]))
+    says = "action 2 of world 1 is not in Discrete(3, start=-1)"
+    refused(ValueError, says, lambda: env.step(torch.tensor([0, 2])), env.sim)
+
+
+# ---- memory --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("bound", "error", "says"),
+    [
+        ({"observations": torch.zeros(4, 5)}, ValueError, "needs shape [4, 1, 4] or [4, 4], got [4, 5]"),
+        ({"observations": np.zeros((4, 4), np.float32)}, TypeError, "needs a torch tensor, got ndarray"),
+        ({"observations": torch.zeros(4, 4).double()}, TypeError, "needs dtype torch.float32, got torch.float64"),
+        ({"observations": torch.zeros(4, 4).T}, ValueError, "needs a contiguous tensor"),
+        ({"observations": {"x": torch.zeros(4, 4)}}, ValueError, "bind of observations needs one tensor, got 'x'"),
+        ({"rewards": torch.zeros(4, requires_grad=True)}, ValueError, "needs a tensor without gradient"),
+        ({"rewards": torch.zeros(4, device="meta")}, ValueError, "needs a tensor on cpu, got one on meta"),
+        ({"rewards": torch.zeros(1).expand(4)}, ValueError, "needs a contiguous tensor"),
+        ({"terminations": torch.zeros(4)}, TypeError, "Agents.terminated needs dtype torch.bool, got torch.float32"),
+        ({"truncations": torch.zeros(4, 1)}, TypeError, "Agents.truncated needs dtype torch.bool, got"),
+        ({"final_obs": torch.zeros(4)}, ValueError, "needs shape [4, 1, 4] or [4, 4], got [4]"),
+        ({"actions": torch.zeros(4)}, TypeError, "needs dtype torch.int32, got torch.float32"),
+        ({"action_mask": torch.zeros(4)}, ValueError, "action_mask cannot be bound: this environment has none"),
+    ],
+    ids=lambda value: re.sub(r"\W+", " ", str(value))[:40],
+)
+def test_bind(env: TorchVectorEnv, bound: dict[str, Any], error: type[Exception], says: str) -> None:
+    zeros = torch.zeros(4, dtype=torch.int64)
+    before = [tensor.data_ptr() for tensor in env.step(zeros)[:4]]
+    good = {"terminations": torch.zeros(4, dtype=torch.bool), "final_obs": torch.zeros(4, 4)}
+    refused(error, says, lambda: env.bind(**(good | bound)), env.sim)
+    assert [tensor.data_ptr() for tensor in env.step(zeros)[:4]] == before
+
+
+def test_bind_of_final_obs_where_there_is_none() -> None:
+    env = TorchVectorEnv(CartPole(), 4, autoreset_mode=AutoresetMode.NEXT_STEP)
+    says = "tensor 'final.Cart.CartState' is not kept; kept with SAME_STEP: observations and infos"
+    refused(KeyError, says, lambda: env.bind(final_obs=torch.zeros(4, 4)), env.sim)
+
+
+def test_names_of_tensors(env: TorchVectorEnv) -> None:
+    sim = env.sim
+    says = "tensor 'Crt.CartState' does not exist (did you mean 'Cart.CartState'?); columns: Cart.CartState, "
+    refused(KeyError, says, lambda: sim.tensor("Crt.CartState"))
+    says = "component CartState has no field 'y'; it has x, x_dot, theta, theta_dot"
+    refused(KeyError, says, lambda: sim.tensor("Cart.CartState.y"))
+    refused(AttributeError, says, lambda: sim.Cart.CartState.y)
+    refused(AttributeError, "Simulator has no attribute 'Crat'", lambda: sim.Crat)
+    refused(KeyError, "World has step, episode, terminated, truncated", lambda: sim.tensor("World.time"))
+    for name, dtype in (("Cart.CartState.x", torch.float32), ("World.step", torch.int32)):
+        says = f"{name} cannot be bound; whole columns, final values and flags of worlds and agents can"
+        refused(ValueError, says, lambda n=name, d=dtype: sim.bind(n, torch.zeros(4, dtype=d)))
+    drift = Simulator(Drift(), 2)
+    says = "Particle.Trail has fields of different types and is no single tensor; ask for Particle.Trail.flips, "
+    refused(TypeError, says, lambda: drift.tensor("Particle.Trail"))
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "error", "says"),
+    [
+        ([0], [4], ValueError, "target must be worlds from 0 to 3, got 4 to 4"),
+        ([-1], [2], ValueError, "source must be worlds from 0 to 3, got -1 to -1"),
+        ([0], [1, 2], ValueError, "source and target must be of one length, got 1 and 2"),
+        ([0, 1], [2, 2], ValueError, "target worlds must be distinct"),
+        ([0.0], [2], TypeError, "source must be world indices of shape [k], got torch.float32 of shape [1]"),
+        ("a", [2], TypeError, "source must be world indices of shape [k], got 'a'"),
+        ([True, False, False, False], [1], TypeError, "source must be world indices of shape [k], got torch.bool"),
+        (0, 1, TypeError, "source must be world indices of shape [k], got torch.int64 of shape []"),
+    ],
+    ids=str,
+)
+def test_copy_worlds(env: TorchVectorEnv, source: Any, target: Any, error: type[Exception], says: str) -> None:
+    refused(error, says, lambda: env.sim.copy_worlds(source, target), env.sim)
+
+
+def test_worlds_to_draw(env: TorchVectorEnv) -> None:
+    for world in (4, -1, 1.0, "a"):
+        refused(ValueError, f"world must be an integer from 0 to 3, got {world!r}", lambda w=world: env.render_world(w))
+
+
+# ---- checkpoints ---------------------------------------------------------------------------------------------------
+
+
+def _states() -> dict[str, tuple[Any, str]]:
+    good = TorchVectorEnv(CartPole(), 4).state_dict()
+    (state,) = (name for name in good["tensors"] if "CartState" in name)
+    lacking = {**good, "tensors": {k: v for k, v in good["tensors"].items() if k != state}}
+    short = {**good, "tensors": {**good["tensors"], "seed": torch.zeros(24, dtype=torch.uint8)}}
+    wrong = {**good, "tensors": {**good["tensors"], "seed": [1, 2, 3, 4]}}
+    return {
+        "none": (None, "this is no state of a simulator: NoneType without 'format'"),
+        "a model's": ({"weight": torch.zeros(3)}, "this is no state of a simulator: dict without 'format'"),
+        "later": ({**good, "format": 2}, "the state has format 2, this version reads format 1"),
+        "another environment's": (
+            TorchVectorEnv(Drift(), 4).state_dict(),
+            "the state is of another environment: its environment is Drift, here CartPole",
+        ),
+        "another gravity's": (
+            TorchVectorEnv(CartPole(gravity=1.6), 4).state_dict(),
+            "the state is of another environment: its gravity is 1.6, here 9.8",
+        ),
+        "5 worlds": (TorchVectorEnv(CartPole(), 5).state_dict(), "the state has 5 worlds, this simulator 4"),
+        "no signature": ({"format": 1}, "the state is damaged: it has no 'signature'"),
+        "no tensors": ({**good, "tensors": None}, "the state is damaged: it has no 'tensors'"),
+        "no started": ({k: v for k, v in good.items() if k != "started"}, "the state is damaged: it has no 'started'"),
+        "lacking": (lacking, f"the state is damaged: it lacks {state} of 64 bytes"),
+        "short": (short, "the state is damaged: it lacks seed of 32 bytes"),
+        "wrong": (wrong, "the state is damaged: it lacks seed of 32 bytes"),
+    }
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        "none",
+        "a model's",
+        "later",
+        "another environment's",
+        "another gravity's",
+        "5 worlds",
+        "no signature",
+        "no tensors",
+        "no started",
+        "lacking",
+        "short",
+        "wrong",
+    ],
+)
+def test_checkpoints(env: TorchVectorEnv, case: str) -> None:
+    state, says = _states()[case]
+    refused(CheckpointError, says, lambda: env.load_state_dict(state), env.sim)
+    refused(CheckpointError, says, lambda: env.sim.load_state_dict(state), env.sim)
+    env.step(torch.zeros(4, dtype=torch.int64))
+
+
+def test_a_component_that_has_changed() -> None:
+    class Other(CartPole):
+        parameters = Parameters(**{**CartPole.parameters.options, "wind": 0.0})
+
+        @property
+        def source(self) -> Path:
+            return CartPole().source
+
+    Other.__name__ = "CartPole"
+    state = Simulator(Other(), 2).state_dict()
+    refused(
+        CheckpointError,
+        "the state is of another environment: its wind is 0.0, here None",
+        lambda: Simulator(CartPole(), 2).load_state_dict(state),
+    )
+
+
+def test_ended_worlds_have_no_place_in_same_step() -> None:
+    """They await a reset, which SAME_STEP has done already: they would go on beyond their end."""
+    waiting = TorchVectorEnv(CartPole(max_episode_steps=1), 2, autoreset_mode=AutoresetMode.NEXT_STEP)
+    waiting.reset(seed=0)
+    waiting.step(torch.zeros(2, dtype=torch.int64))
+    env = TorchVectorEnv(CartPole(max_episode_steps=1), 2)
+    env.reset(seed=0)
+    says = "the state holds ended worlds that await a reset, which with SAME_STEP never happens"
+    refused(CheckpointError, says, lambda: env.load_state_dict(waiting.state_dict()), env.sim)
+    waiting.step(torch.zeros(2, dtype=torch.int64))
+    env.load_state_dict(waiting.state_dict())
+
+
+# ---- a closed environment ------------------------------------------------------------------------------------------
+
+
+def test_a_closed_environment_refuses_everything(env: TorchVectorEnv) -> None:
+    state = env.state_dict()
+    env.close()
+    actions = torch.zeros(4, dtype=torch.int64)
+    calls: list[Callable[[], Any]] = [
+        lambda: env.step(actions),
+        env.reset,
+        lambda: env.reset(seed=1),
+        env.render,
+        lambda: env.render_world(0),
+        lambda: env.bind(rewards=torch.zeros(4)),
+        env.state_dict,
+        lambda: env.load_state_dict(state),
+        env.check_faults,
+    ]
+    for call in calls:
+        refused(ClosedEnvironmentError, "closed", call, env.sim)
+    single = gymnasium.make(ID, render_mode="rgb_array").unwrapped
+    single.reset()
+    single.close()
+    for call in (lambda: single.step(0), single.reset, single.render):
+        refused(ClosedEnvironmentError, "closed", call)
+
+
+# ---- faults --------------------------------------------------------------------------------------------------------
+
+
+def test_faults_of_unnamed_kinds_stay_within_their_world() -> None:
+    env = TorchVectorEnv(Drift(), 3)
+    env.reset(seed=0)
+    env.sim.Particle.Body.position[1] = float("nan")
+    with pytest.raises(WorldFault) as raised:
+        env.step(torch.zeros(3, 3))
+    one_sentence(raised.value)
+    env.reset(options={"reset_mask": raised.value.mask})
+    env.step(torch.zeros(3, 3))
+
+
+# ---- declarations --------------------------------------------------------------------------------------------------
+
+
+class Spot(Component):
+    x: f32
+
+
+class Step(Component):
+    towards: i32
+
+
+class Time(Component):
+    now: i32
+
+
+WALK = """
+TBS_SYSTEM void walk(World &world, Spot &spot, const Step &step, Reward &reward) {
+    spot.x += f32(step.towards);
+    reward.value = spot.x;
+}
+"""
+
+
+def _walk(folder: Path, text: str = WALK, **changes: Any) -> type[Environment]:
+    attributes = {
+        "archetypes": (Archetype("Walker", Spot, Step, Reward, count=1),),
+        "step": TaskGraph("walk"),
+        "observation": "Walker.Spot",
+        "action": "Walker.Step.towards",
+        "action_space": Discrete(2),
+    }
+    return declare(text, folder, **(attributes | changes))
+
+
+def test_the_walk_itself_is_sound(tmp_path: Path) -> None:
+    Program(_walk(tmp_path)())
+
+
+@pytest.mark.parametrize("annotation", [float, int, list, np.float32, torch.float32, "float", "f33", 3, None], ids=str)
+def test_a_field_of_unknown_type(annotation: Any) -> None:
+    with pytest.raises(SchemaError) as raised:
+        type("Wrong", (Component,), {"__annotations__": {"right": f32, "wrong": annotation}})
+    text = one_sentence(raised.value)
+    assert text.startswith(("field Wrong.wrong has unknown type ", "component Wrong: name 'f33' is not defined"))
+    assert "known types: f32, f64, i8, i16, i32, i64, u8, u16, u32, u64, boolean, vec2, vec3, vec4, quat" in text
+
+
+@pytest.mark.parametrize("extent", [0, -1, 2.5, True, "3", (2, 0)], ids=repr)
+def test_extents_of_arrays(extent: Any) -> None:
+    with pytest.raises(TypeError, match=r"extents of f32\[...\] must be positive integers, got"):
+        f32[extent]
+    with pytest.raises(TypeError, match=r"f32\[2\] is an array already; give all its extents at once, as in f32\[2, "):
+        f32[2][3]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            WALK.replace("const Step &step", "const Stp &step").replace("step.towards", "0"),
+            "systems.h:2: system 'walk' names component 'Stp', which does not exist (did you mean 'Step'?); "
+            "components: Reward, Spot, Step",
+        ),
+        (WALK.replace("void walk", "int walk"), "systems.h:2: system 'walk' must return void"),
+        (WALK.replace("World &world, ", ""), "systems.h:2: the first parameter of system 'walk' must be World &"),
+        (WALK.replace("Spot &spot", "Spot spot"), "systems.h:2: parameter 'Spot spot' of system 'walk' is not underst"),
+        (WALK.replace("Spot &spot", "Spot *spot"), "systems.h:2: parameter 'Spot *spot' of system 'walk' is not"),
+        (WALK.replace("walk", "wolk"), "task graph 'step' of Declared names system 'walk', which systems.h does not"),
+        (WALK + WALK, "systems.h:7: system 'walk' is defined twice, first at systems.h:2"),
+        (WALK.replace("const Step &step", "const Spot &step"), "systems.h:2: system 'walk' takes Spot twice"),
+        ("", "which systems.h does not define; it defines: none"),
+    ],
+)
+def test_systems_that_name_what_is_not(tmp_path: Path, text: str, says: str) -> None:
+    refused(SchemaError, says, lambda: Simulator(_walk(tmp_path, text)(), 1))
+
+
+def test_a_system_that_matches_no_archetype(tmp_path: Path) -> None:
+    stones = Archetype("Stone", Time, count=2)
+    walkers = Archetype("Walker", Spot, Step, Reward, count=1)
+    text = WALK.replace("Reward &reward)", "Reward &reward, const Time &time)")
+    environment = _walk(tmp_path, text, archetypes=(walkers, stones))
+    says = "systems.h:2: system 'walk' matches no archetype: none has all of Spot, Step, Reward, Time"
+    refused(SchemaError, says, lambda: Simulator(environment(), 1))
+
+
+def test_a_missing_systems_file(tmp_path: Path) -> None:
+    environment = _walk(tmp_path)
+    (tmp_path / "systems.h").unlink()
+    says = f"the systems' file {tmp_path / 'systems.h'} does not exist"
+    refused(SchemaError, says, lambda: Simulator(environment(), 1))
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"action": ""}, "Declared must name its 'action' and 'observation' columns"),
+        ({"action": "Walker.Stp"}, "action 'Walker.Stp' does not exist (did you mean 'Walker.Step'?)"),
+        ({"observation": "Walker.Spot.y"}, "component Spot has no field 'y'; it has x"),
+        ({"action_space": None}, "action_space must be Discrete, MultiDiscrete or Box, got None"),
+        ({"action_space": MultiBinary(3)}, "action_space must be Discrete, MultiDiscrete or Box, got MultiBinary(3)"),
+        ({"action_space": Box(-1, 1, (2,))}, "does not fit column Walker.Step"),
+        ({"action_space": Box(-1, 1, ())}, "does not fit column Walker.Step, which holds torch.int32"),
+        ({"observation_space": Box(-1, 1, (2,))}, "does not fit column Walker.Spot"),
+        ({"observation_space": Box(-1, 1, (), np.float64)}, "does not fit column Walker.Spot, which holds float32"),
+        ({"archetypes": (Archetype("Walker", Spot, Step, count=1),)}, "component 'Reward', which does not exist"),
+        ({"archetypes": (Archetype("Walker", Spot, Step, Reward, count=1),) * 2}, "the name Walker is used twice"),
+        ({"singletons": (Spot,)}, "component Spot is a singleton and in an archetype; make them two"),
+        ({"faults": ("nan",)}, "faults must be distinct, not bad_action, nan, and fewer than 256"),
+        ({"faults": ("no good",)}, "a fault cannot be named 'no good'"),
+        ({"action_mask": "Walker.Spot"}, "action_mask 'Walker.Spot' must be of type boolean"),
+        ({"info": {"spot": "Walker.Spt"}}, "info 'Walker.Spt' does not exist (did you mean 'Walker.Spot'?)"),
+        ({"start": TaskGraph("begin")}, "task graph 'start' of Declared names system 'begin', which systems.h does"),
+    ],
+    ids=lambda value: re.sub(r"\W+", " ", str(value))[:40],
+)
+def test_declarations(tmp_path: Path, changes: dict[str, Any], says: str) -> None:
+    refused(SchemaError, says, lambda: Simulator(_walk(tmp_path, **changes)(), 1))
+
+
+def _component(name: str, *fields: str) -> type[Component]:
+    return type(name, (Component,), {"__annotations__": dict.fromkeys(fields, f32)})
+
+
+@pytest.mark.parametrize(
+    ("declaration", "says"),
+    [
+        (lambda: Archetype("Cart", CartState, count=0), "archetype Cart: count must be an integer of 1 or more, got 0"),
+        (lambda: Archetype("Cart", CartState, count=True), "count must be an integer of 1 or more, got True"),
+        (lambda: Archetype("Cart", CartState, count=2.0), "count must be an integer of 1 or more, got 2.0"),
+        (lambda: Archetype("Cart", CartState, count=2**31), "count must be an integer"),
+        (lambda: Archetype("Cart", count=1), "archetype Cart has no components"),
+        (lambda: Archetype("Cart", CartState, CartState, count=1), "archetype Cart names a component twice"),
+        (lambda: Archetype("Cart", "CartState", count=1), "archetype Cart: 'CartState' is no component class"),
+        (lambda: Archetype("Cart", Component, count=1), "is no component class"),
+        (lambda: Archetype("class", CartState, Push, count=1), "an archetype cannot be named 'class'"),
+        (lambda: Archetype("my cart", CartState, count=1), "an archetype cannot be named 'my cart': a name is letters"),
+        (lambda: Archetype("a__b", CartState, count=1), "an archetype cannot be named 'a__b'"),
+        (lambda: TaskGraph("a", 3), "a task graph lists systems by name, got 3"),
+        (lambda: Archetype("A", _component("World", "x"), count=1), "cannot be named World, which is a name of the"),
+        (lambda: _component("Empty"), "component Empty has no fields"),
+        (lambda: _component("Bad", "int"), "a field of component Bad cannot be named 'int'"),
+        (lambda: _component("lambda", "x"), "a component cannot be named 'lambda'"),
+        (lambda: Parameters(wind=[1]), "option wind has default [1]; its type must be one of bool, int, float"),
+        (lambda: Parameters(name="a"), "option name has default 'a'; its type must be one of bool, int, float"),
+        (lambda: Constants(wind=None), "its type must be one of bool, int, float, str"),
+        (lambda: Parameters(**{"for": 1}), "an option cannot be named 'for'"),
+    ],
+)
+def test_parts_of_declarations(declaration: Callable[[], Any], says: str) -> None:
+    refused(SchemaError, says, declaration)
+
+
+def test_defaults_obey_their_own_limits() -> None:
+    refused(ValueError, "option wind must be at least 2, got 1", lambda: Parameters(wind=Option(1, minimum=2)))
+
+
+# ---- the build -----------------------------------------------------------------------------------------------------
+
+
+def test_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCH_BATCHSIM_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    says = "no C++ compiler: 'no-such-compiler' is not on PATH; install g++ 11 or later, or set CXX"
+    refused(BuildError, says, lambda: Simulator(CartPole(), 1))
+    monkeypatch.delenv("CXX")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    refused(BuildError, "no C++ compiler: 'g++' is not on PATH", lambda: Simulator(CartPole(), 1))
+
+
+def test_a_cache_that_cannot_be_a_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As root may write everywhere, a file in the directory's place stands for a read-only cache."""
+    (tmp_path / "file").write_text("")
+    for place in (tmp_path / "file", tmp_path / "file" / "below"):
+        monkeypatch.setenv("TORCH_BATCHSIM_CACHE", str(place))
+        for says in (f"cannot write to the build cache {place}: ", "or set TORCH_BATCHSIM_CACHE to a directory that"):
+            refused(BuildError, says, lambda: Simulator(CartPole(), 1))
+    assert (tmp_path / "file").read_text() == ""
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everywhere")
+def test_a_read_only_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path.chmod(0o500)
+    monkeypatch.setenv("TORCH_BATCHSIM_CACHE", str(tmp_path / "cache"))
+    refused(BuildError, f"cannot write to the build cache {tmp_path / 'cache'}: ", lambda: Simulator(CartPole(), 1))
+    monkeypatch.setenv("TORCH_BATCHSIM_CACHE", str(tmp_path))
+    refused(BuildError, f"cannot write to the build cache {tmp_path}: ", lambda: Simulator(CartPole(), 1))
+
+
+def test_a_read_only_cache_that_holds_the_library_serves(build_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache filled by an administrator: nothing is written where nothing is to be built."""
+    Simulator(CartPole(), 1)
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(jit, "_build_lock", refuse)
+    assert Simulator(CartPole(), 1).library.build_seconds == 0.0
+    assert torch_batchsim.make_vec(CartPole, 2).sim.library.build_seconds == 0.0

@@ -1,0 +1,896 @@
+"""The contract of gymnasium's ``VectorEnv``, and what ``TorchVectorEnv`` adds to it."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from environments.drift import Drift
+from environments.duel import Duel
+from gymnasium.utils.env_checker import check_env
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support import ENVIRONMENTS, assert_same_bits, random_actions, snapshot
+from torch_batchsim.envs.cartpole import CartPole
+
+import torch_batchsim
+from torch_batchsim import TorchVectorEnv, WorldFault
+
+ID = "torch_batchsim/CartPole-v0"
+MODES = list(AutoresetMode)
+SHORT = {"cartpole": {"max_episode_steps": 6}, "duel": {"max_episode_steps": 6}, "drift": {"max_episode_steps": 6}}
+quick = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def make(name: str, worlds: int, mode: AutoresetMode = AutoresetMode.SAME_STEP, **kwargs: Any) -> TorchVectorEnv:
+    """A test environment with short episodes."""
+    return TorchVectorEnv(ENVIRONMENTS[name](**SHORT[name]), num_worlds=worlds, autoreset_mode=mode, **kwargs)
+
+
+def leaves(value: Any) -> Iterator[torch.Tensor]:
+    """Every tensor or array within dicts and tuples."""
+    if isinstance(value, dict):
+        value = tuple(value.values())
+    if isinstance(value, tuple):
+        for part in value:
+            yield from leaves(part)
+    else:
+        yield value
+
+
+def copied(value: Any) -> Any:
+    return copy.deepcopy(value)
+
+
+def equal(first: Any, second: Any) -> bool:
+    """Bit for bit."""
+    pairs = list(zip(leaves(first), leaves(second), strict=True))
+    return all(torch.equal(torch.as_tensor(a), torch.as_tensor(b)) for a, b in pairs)
+
+
+def rows(value: Any, selected: torch.Tensor) -> list[torch.Tensor]:
+    return [part[selected] for part in leaves(value)]
+
+
+# ---- how it is made ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("id", [ID, f"torch_batchsim:{ID}"])
+def test_make_vec_by_id(id: str) -> None:
+    env = gymnasium.make_vec(id, num_envs=3, device="cpu")
+    assert isinstance(env, TorchVectorEnv)
+    assert isinstance(env, VectorEnv)
+    assert env.spec is not None
+    assert env.spec.id == ID
+    assert env.spec.kwargs["num_envs"] == 3
+    assert env.num_envs == env.num_worlds == 3
+    assert env.unwrapped is env
+    assert env.device == torch.device("cpu")
+    again = gymnasium.make_vec(env.spec)
+    assert again.num_envs == 3
+    assert again.environment.parameters == env.environment.parameters
+
+
+def test_spec_survives_json() -> None:
+    """A run's configuration is stored and made again from its spec."""
+    env = gymnasium.make_vec(ID, num_envs=2, gravity=5.0)
+    text = gymnasium.make(ID, gravity=5.0).spec
+    assert text.kwargs["gravity"] == 5.0
+    assert gymnasium.make_vec(env.spec).environment.parameters.gravity == 5.0
+
+
+@pytest.mark.parametrize("wanted", [{"num_worlds": 5}, {"num_envs": 5}, {"num_envs": 5, "num_worlds": 5}])
+def test_rows_or_worlds_give_the_number(wanted: dict[str, int]) -> None:
+    assert gymnasium.make_vec(ID, **wanted).num_worlds == 5
+
+
+def test_num_worlds_counts_worlds_and_num_envs_rows() -> None:
+    by_worlds, by_rows = TorchVectorEnv(Duel(fighters=3), num_worlds=4), TorchVectorEnv(Duel(fighters=3), 12)
+    for env in (by_worlds, by_rows):
+        assert (env.num_worlds, env.num_agents, env.num_envs) == (4, 3, 12)
+    assert TorchVectorEnv(Duel(fighters=3)).num_worlds == 1
+
+
+def test_options_reach_the_environment() -> None:
+    env = gymnasium.make_vec(ID, num_envs=2, length=0.7, max_episode_steps=3)
+    assert env.environment.parameters.length == 0.7
+    assert env.environment.parameters.max_episode_steps == 3
+    assert gymnasium.make_vec(ID).environment.parameters.max_episode_steps == 500
+
+
+def test_register_an_environment_of_ones_own() -> None:
+    id = "torch_batchsim_tests/Duel-v0"
+    torch_batchsim.register(id, Duel, max_episode_steps=4)
+    try:
+        env = gymnasium.make_vec(id, num_worlds=3, fighters=3)
+        assert env.num_envs == 9
+        assert env.environment.parameters.max_episode_steps == 4
+        with pytest.raises(ValueError, match=r"Duel has 2 agents in a world; use gymnasium.make_vec"):
+            gymnasium.make(id)
+    finally:
+        del gymnasium.registry[id]
+
+
+@pytest.mark.parametrize("mode", [None, *MODES, *(m.value for m in MODES)], ids=str)
+def test_autoreset_mode_is_the_enum_in_both_places(mode: AutoresetMode | str | None) -> None:
+    env = gymnasium.make_vec(ID, **({} if mode is None else {"autoreset_mode": mode}))
+    expected = AutoresetMode.SAME_STEP if mode is None else AutoresetMode(mode)
+    assert env.metadata["autoreset_mode"] is expected
+    assert env.autoreset_mode is expected
+    assert env.metadata["render_modes"] == ["rgb_array"]
+    assert env.metadata["render_fps"] == 50
+
+
+def test_making_one_leaves_no_trace_in_the_class() -> None:
+    before = copy.deepcopy((CartPole.metadata, VectorEnv.metadata, TorchVectorEnv.metadata))
+    gymnasium.make_vec(ID, autoreset_mode="Disabled")
+    assert before == (CartPole.metadata, VectorEnv.metadata, TorchVectorEnv.metadata)
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_spaces_are_batches_of_the_single_ones_and_contain_what_comes(name: str) -> None:
+    env = make(name, 4)
+    assert env.action_space == batch_space(env.single_action_space, env.num_envs)
+    assert env.observation_space == batch_space(env.single_observation_space, env.num_envs)
+    generator = np.random.default_rng(0)
+    observations, _ = env.reset(seed=0)
+    for _ in range(12):
+        as_numpy = {k: v.numpy() for k, v in observations.items()} if name == "duel" else observations.numpy()
+        assert env.observation_space.contains(as_numpy)
+        observations, rewards, terminations, truncations, infos = env.step(random_actions(env, generator))
+        assert (rewards.dtype, terminations.dtype, truncations.dtype) == (torch.float32, torch.bool, torch.bool)
+        assert rewards.shape == terminations.shape == truncations.shape == (env.num_envs,)
+        assert isinstance(infos, dict)
+        assert all(isinstance(part, torch.Tensor) and part.shape[0] == env.num_envs for part in leaves(infos))
+
+
+# ---- one world as a plain environment ------------------------------------------------------------------------------
+
+
+def test_gymnasiums_checker_has_nothing_to_say() -> None:
+    env = gymnasium.make(ID, render_mode="rgb_array")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", ".*Box observation space m..imum value is -?infinity")  # as CartPole-v1's
+        check_env(env.unwrapped)
+    env.close()
+
+
+def test_a_single_environment_plays_the_vector_environments_first_world() -> None:
+    single, vector = gymnasium.make(ID), gymnasium.make_vec(ID, num_envs=2, output="numpy")
+    observation, info = single.reset(seed=9)
+    observations, _ = vector.reset(seed=9)
+    assert isinstance(observation, np.ndarray)
+    assert np.array_equal(observation, observations[0])
+    assert info == {}
+    for step in range(60):
+        observation, reward, terminated, truncated, _ = single.step(step // 3 % 2)
+        observations, rewards, terminations, _, infos = vector.step(np.full(2, step // 3 % 2))
+        assert (type(reward), type(terminated), type(truncated)) == (float, bool, bool)
+        assert (reward, terminated) == (rewards[0], terminations[0])
+        if terminated:
+            assert np.array_equal(observation, infos["final_obs"][0])
+            break
+        assert np.array_equal(observation, observations[0])
+    assert terminated
+
+
+def test_single_environments_in_gymnasiums_own_vectorisers() -> None:
+    env = gymnasium.make_vec(ID, num_envs=2, vectorization_mode="sync")
+    observations, _ = env.reset(seed=0)
+    assert observations.shape == (2, 4)
+    assert not np.array_equal(observations[0], observations[1])
+    env.step(env.action_space.sample())
+    env.close()
+
+
+# ---- autoreset -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_same_step(name: str) -> None:
+    """``final_obs`` is what a world that is not reset shows at its end; observations are those of the next start."""
+    env, still = make(name, 50), make(name, 50, AutoresetMode.DISABLED)
+    generator = np.random.default_rng(0)
+    env.reset(seed=1)
+    still.reset(seed=1)
+    ends = 0
+    for _ in range(20):
+        actions = random_actions(env, generator)
+        observations, rewards, terminations, truncations, infos = env.step(actions)
+        last, still_rewards, still_terminations, still_truncations, still_infos = still.step(actions)
+        ended = terminations | truncations
+        assert equal((rewards, terminations, truncations), (still_rewards, still_terminations, still_truncations))
+        assert infos["_final_obs"] is not None
+        assert torch.equal(infos["_final_obs"], ended)
+        assert torch.equal(infos["_final_info"], ended)
+        assert equal(tuple(rows(infos["final_obs"], ended)), tuple(rows(last, ended)))
+        assert equal(tuple(rows(observations, ~ended)), tuple(rows(last, ~ended)))
+        for key in set(infos) - {"final_obs", "_final_obs", "final_info", "_final_info"}:
+            assert torch.equal(infos["final_info"][key][ended], still_infos[key][ended])
+            assert torch.equal(infos["final_info"][f"_{key}"], ended)
+        if ended.any():
+            started, _ = still.reset(options={"reset_mask": ended.clone()})
+            assert equal(observations, started)
+        ends += int(ended.sum())
+    assert ends > 100
+    assert_same_bits(*({k: t for k, t in snapshot(e.sim).items() if k.startswith("column")} for e in (env, still)))
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_next_step(name: str) -> None:
+    """The step after an end ignores the action, rewards 0, sets no flag, and shows the next start."""
+    env, other = make(name, 50, AutoresetMode.NEXT_STEP), make(name, 50, AutoresetMode.NEXT_STEP)
+    generator = np.random.default_rng(0)
+    env.reset(seed=1)
+    other.reset(seed=1)
+    ended = torch.zeros(env.num_envs, dtype=torch.bool)
+    ends = 0
+    for _ in range(20):
+        actions, others = random_actions(env, generator), random_actions(env, generator)
+        mixed = torch.where(ended.view(-1, *[1] * (actions.dim() - 1)), others, actions)
+        result = env.step(actions)
+        assert equal(result, other.step(mixed))
+        _, rewards, terminations, truncations, infos = result
+        assert not (terminations | truncations)[ended].any()
+        assert torch.all(rewards[ended] == 0)
+        assert "final_obs" not in infos
+        assert "final_info" not in infos
+        episodes = env.sim.tensor("World.step").repeat_interleave(env.num_agents)
+        assert torch.all(episodes[ended] == 0)
+        ends += int(ended.sum())
+        ended = (terminations | truncations).clone()
+    assert ends >= 100
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_disabled_worlds_stand_still(name: str) -> None:
+    env = make(name, 50, AutoresetMode.DISABLED)
+    generator = np.random.default_rng(0)
+    env.reset(seed=1)
+    for _ in range(6):
+        env.step(random_actions(env, generator))
+    observations, _, terminations, truncations, _ = copied(env.step(random_actions(env, generator)))
+    assert torch.all(terminations | truncations)  # the time limit at the latest
+    steps = env.sim.tensor("World.step").clone()
+    for _ in range(2):
+        again, rewards, *flags, infos = env.step(random_actions(env, generator))
+        assert equal(again, observations)
+        assert equal(tuple(flags), (terminations, truncations))
+        assert not rewards.any()
+        assert "final_obs" not in infos
+    assert torch.equal(env.sim.tensor("World.step"), steps)
+
+
+def test_final_obs_only_on_request() -> None:
+    env = make("duel", 3, final_obs=False)
+    env.reset(seed=0)
+    infos = env.step(torch.zeros(6, 2, dtype=torch.int64))[4]
+    assert set(infos) == {"hits", "action_mask"}
+
+
+def test_infos_are_a_dict_of_ones_own_each_time() -> None:
+    env = make("duel", 3)
+    _, first = env.reset(seed=0)
+    first["mine"] = 1
+    first.pop("hits")
+    infos = env.step(torch.zeros(6, 2, dtype=torch.int64))[4]
+    assert "mine" not in infos
+    assert "hits" in infos
+    infos["mine"] = 1
+    assert "mine" not in env.step(torch.zeros(6, 2, dtype=torch.int64))[4]
+
+
+# ---- reset ---------------------------------------------------------------------------------------------------------
+
+
+def test_seeds() -> None:
+    env = make("cartpole", 6)
+    first = copied(env.reset(seed=4)[0])
+    second = copied(env.reset()[0])
+    assert not equal(first, second)
+    assert equal(copied(env.reset(seed=4)[0]), first)
+    assert equal(copied(env.reset(seed=None)[0]), second)  # goes on with the present seed
+    assert equal(copied(env.reset(seed=np.int64(4))[0]), first)
+    assert not equal(copied(env.reset(seed=5)[0]), first)
+    assert len(torch.unique(first)) == first.numel()
+
+
+def test_large_seeds_are_seeds() -> None:
+    env = make("cartpole", 2)
+    seen = [copied(env.reset(seed=seed)[0]) for seed in (0, 2**32, 2**63, 2**64 - 1)]
+    assert not any(equal(a, b) for i, a in enumerate(seen) for b in seen[:i])
+
+
+def test_without_a_seed_every_run_is_another() -> None:
+    assert not equal(make("cartpole", 3).reset()[0], make("cartpole", 3).reset()[0])
+
+
+@pytest.mark.parametrize("kind", ["torch", "numpy"])
+@pytest.mark.parametrize("per", ["row", "world"])
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_reset_mask_resets_those_worlds_alone(name: str, per: str, kind: str) -> None:
+    env = make(name, 9, AutoresetMode.DISABLED)
+    generator = np.random.default_rng(0)
+    env.reset(seed=2)
+    for _ in range(3):
+        env.step(random_actions(env, generator))
+    worlds = torch.tensor([True, False, False, True, False, False, False, False, True])
+    mask = worlds if per == "world" else worlds.repeat_interleave(env.num_agents)
+    before = snapshot(env.sim)
+    observations, _ = env.reset(options={"reset_mask": mask if kind == "torch" else mask.numpy()})
+    after = snapshot(env.sim)
+    for key, tensor in before.items():
+        assert torch.equal(after[key].view(9, -1)[~worlds], tensor.view(9, -1)[~worlds]), key
+    assert torch.equal(env.sim.tensor("World.step") == 0, worlds)
+    assert torch.equal(env.sim.tensor("World.episode"), worlds.int())
+    fresh = make(name, 9, AutoresetMode.DISABLED)
+    fresh.reset(seed=2)
+    second, _ = fresh.reset()
+    selected = worlds.repeat_interleave(env.num_agents)
+    assert equal(tuple(rows(observations, selected)), tuple(rows(second, selected)))
+
+
+def test_reset_mask_with_a_seed_seeds_those_worlds() -> None:
+    env = make("cartpole", 4)
+    first = copied(env.reset(seed=1)[0])
+    other = copied(env.reset(seed=2)[0])
+    mixed, _ = env.reset(seed=1, options={"reset_mask": np.array([True, False, True, False])})
+    assert torch.equal(mixed[[0, 2]], first[[0, 2]])
+    assert torch.equal(mixed[[1, 3]], other[[1, 3]])
+
+
+def test_reset_clears_flags_and_rewards() -> None:
+    env = make("cartpole", 3, AutoresetMode.DISABLED)
+    env.reset(seed=0)
+    for _ in range(6):
+        _, rewards, _, truncations, _ = env.step(torch.zeros(3, dtype=torch.int64))
+    assert truncations.all()
+    assert rewards.all()
+    env.reset(options={"reset_mask": torch.tensor([True, False, False])})
+    assert truncations.tolist() == [False, True, True]
+    assert rewards.tolist() == [0, 1, 1]
+
+
+def test_an_empty_mask_resets_nothing() -> None:
+    env = make("duel", 3)
+    env.reset(seed=0)
+    env.step(torch.zeros(6, 2, dtype=torch.int64))
+    before = snapshot(env.sim)
+    env.reset(options={"reset_mask": torch.zeros(3, dtype=torch.bool)})
+    assert_same_bits(before, snapshot(env.sim))
+
+
+# ---- memory --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("output", ["torch", "numpy"])
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_outputs_are_the_simulators_memory(name: str, output: str) -> None:
+    env = make(name, 3, output=output)
+    generator = np.random.default_rng(0)
+    first, _ = env.reset(seed=0)
+    result = env.step(random_actions(env, generator))
+    held = copied(result)
+    again = env.step(random_actions(env, generator))
+    assert equal(result, again)  # what was returned has become what is returned
+    assert equal(first, again[0])
+    assert not equal(held, result)
+    kind = torch.Tensor if output == "torch" else np.ndarray
+    assert all(isinstance(part, kind) for part in leaves(result))
+    column = env.sim.tensor(env.sim.program.reward.name)
+    column.fill_(7)
+    assert (again[1] == 7).all()
+
+
+@pytest.mark.parametrize("output", ["torch", "numpy"])
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_copies_are_the_users(name: str, output: str) -> None:
+    env, plain = make(name, 3, output=output, copy=True), make(name, 3)
+    generator, same = np.random.default_rng(0), np.random.default_rng(0)
+    results, expected = [env.reset(seed=0)], [copied(plain.reset(seed=0))]
+    for _ in range(8):
+        results.append(env.step(random_actions(env, generator)))
+        expected.append(copied(plain.step(random_actions(plain, same))))
+    for mine, theirs in zip(results, expected, strict=True):
+        assert equal(mine, theirs)
+    for part in leaves(results[-1]):
+        part[...] = 0  # writing there harms nobody
+    after = copied(plain.step(random_actions(plain, same)))
+    assert equal(env.step(random_actions(env, generator)), after)
+
+
+def test_numpy_dtypes() -> None:
+    env = make("duel", 2, output="numpy")
+    env.reset(seed=0)
+    observations, rewards, terminations, truncations, infos = env.step(np.zeros((4, 2), np.int64))
+    assert observations["cells"].dtype == np.uint8
+    assert observations["self"].dtype == rewards.dtype == np.float32
+    assert terminations.dtype == truncations.dtype == infos["action_mask"].dtype == np.bool_
+    assert infos["hits"].dtype == np.int32
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_actions_in_every_type_that_holds_them_mean_the_same(name: str) -> None:
+    plain = random_actions(make(name, 5), np.random.default_rng(3))
+    if name == "drift":
+        plain = plain.round()
+        variants: list[Any] = [plain.double(), plain.half(), plain.bfloat16(), plain.long()]
+        variants += [plain.numpy().astype(np.float16), plain.clone().requires_grad_()]
+    else:
+        variants = [plain.to(t) for t in (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)]
+        variants += [plain.numpy().astype(t) for t in (np.uint16, np.uint32, np.uint64, ">i8", "<i2")]
+    variants += [plain.numpy(), plain.tolist(), plain.flip(0).numpy()[::-1], plain.repeat_interleave(2, 0)[::2]]
+    read_only = plain.numpy().copy()
+    read_only.flags.writeable = False
+    variants.append(read_only)
+    env = make(name, 5)
+    outcomes = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for actions in [plain, *variants]:
+            env.reset(seed=0)
+            outcomes.append(copied(env.step(actions)))
+    assert all(equal(outcomes[0], outcome) for outcome in outcomes[1:])
+    env.reset(seed=0)
+    assert not equal(outcomes[0], env.step(torch.zeros_like(plain)))
+
+
+def test_actions_are_not_written_to() -> None:
+    env = make("cartpole", 4)
+    env.reset(seed=0)
+    actions = torch.tensor([0, 1, 1, 0])
+    for _ in range(10):
+        env.step(actions)
+    assert actions.tolist() == [0, 1, 1, 0]
+
+
+def test_state_injection() -> None:
+    env = make("cartpole", 3)
+    observations, _ = env.reset(seed=0)
+    state = torch.tensor([[0.1, 0.2, 0.03, 0.4]] * 3)
+    env.unwrapped.sim.tensor("Cart.CartState").copy_(state[:, None])
+    assert torch.equal(observations, state)
+    env.sim.tensor("Cart.CartState.x")[1] = 5.0
+    assert observations[1].tolist() == pytest.approx([5.0, 0.2, 0.03, 0.4])
+    _, _, terminations, _, infos = env.step(torch.zeros(3, dtype=torch.int64))
+    assert terminations.tolist() == [False, True, False]
+    assert infos["final_obs"][1, 0] == pytest.approx(5.004)
+
+
+def test_writing_the_step_counter_ends_an_episode_early() -> None:
+    env = make("cartpole", 3)
+    env.reset(seed=0)
+    env.sim.tensor("World.step")[2] = 5
+    truncations = env.step(torch.zeros(3, dtype=torch.int64))[3]
+    assert truncations.tolist() == [False, False, True]
+
+
+# ---- bind ----------------------------------------------------------------------------------------------------------
+
+
+def like(value: Any) -> Any:
+    """New tensors full of rubbish, in the shape of ``value``."""
+    if isinstance(value, dict):
+        return {key: like(part) for key, part in value.items()}
+    return torch.full_like(value, 1 if value.dtype == torch.bool else 77)
+
+
+@pytest.mark.parametrize("mode", MODES, ids=lambda m: m.name)
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_a_rollout_is_written_in_place(name: str, mode: AutoresetMode) -> None:
+    """Outputs bound to slot t of a storage: every slot holds what an environment without it returns as copies."""
+    env, plain = make(name, 7, mode), make(name, 7, mode, copy=True)
+    generator, same = np.random.default_rng(0), np.random.default_rng(0)
+    env.reset(seed=3)
+    shown, _ = plain.reset(seed=3)
+    stored, expected = [], []
+    for _ in range(15):
+        slot = {
+            "observations": like(shown),
+            "rewards": torch.full((env.num_envs,), 77.0),
+            "terminations": torch.ones(env.num_envs, dtype=torch.bool),
+            "truncations": torch.ones(env.num_envs, dtype=torch.bool),
+        }
+        if mode is AutoresetMode.SAME_STEP:
+            slot["final_obs"] = like(shown)
+        if name == "duel":
+            slot["action_mask"] = like(env.action_mask)
+        env.bind(**slot)
+        assert equal(slot["observations"], shown)  # contents are carried
+        result = env.step(random_actions(env, generator))
+        for key, part in zip(("observations", "rewards", "terminations", "truncations"), result[:4], strict=True):
+            for mine, theirs in zip(leaves(slot[key]), leaves(part), strict=True):
+                assert mine.data_ptr() == theirs.data_ptr()
+        if name == "duel":
+            assert env.action_mask.data_ptr() == slot["action_mask"].data_ptr()
+        if mode is AutoresetMode.SAME_STEP:
+            ended = result[4]["_final_obs"]
+            slot["final_obs"] = tuple(rows(slot["final_obs"], ended))
+        stored.append(slot)
+        shown, rewards, terminations, truncations, infos = plain.step(random_actions(plain, same))
+        kept = {
+            "observations": shown, "rewards": rewards, "terminations": terminations, "truncations": truncations,
+        }  # fmt: skip
+        if mode is AutoresetMode.SAME_STEP:
+            kept["final_obs"] = tuple(rows(infos["final_obs"], infos["_final_obs"]))
+        if name == "duel":
+            kept["action_mask"] = infos["action_mask"]
+        expected.append(kept)
+    for slot, kept in zip(stored, expected, strict=True):
+        for key, value in kept.items():
+            assert equal(slot[key], value), key
+
+
+def test_slots_of_one_storage() -> None:
+    """As a rollout storage is: slot t is ``storage[t]``, and observations of step t are where step t + 1 begins."""
+    env, plain = make("cartpole", 5), make("cartpole", 5, copy=True)
+    env.reset(seed=0)
+    observations = torch.zeros(9, 5, 4)
+    rewards, terminations = torch.zeros(9, 5), torch.zeros(9, 5, dtype=torch.bool)
+    actions = torch.randint(0, 2, (9, 5), generator=torch.Generator().manual_seed(0))
+    plain_observations, _ = plain.reset(seed=0)
+    for t in range(9):
+        env.bind(observations=observations[t], rewards=rewards[t], terminations=terminations[t])
+        assert torch.equal(observations[t], plain_observations)
+        env.step(actions[t])
+        plain_observations, plain_rewards, plain_terminations, _, _ = plain.step(actions[t])
+        assert torch.equal(observations[t], plain_observations)
+        assert torch.equal(rewards[t], plain_rewards)
+        assert torch.equal(terminations[t], plain_terminations)
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+def test_bound_actions_are_used_in_place(dtype: torch.dtype) -> None:
+    env, plain = make("cartpole", 4), make("cartpole", 4)
+    env.reset(seed=0)
+    plain.reset(seed=0)
+    policy_output = torch.tensor([1, 0, 1, 1], dtype=torch.int32)
+    env.bind(actions=policy_output)
+    assert policy_output.tolist() == [0, 0, 0, 0]  # carried
+    assert env.sim.tensor("Cart.Push.direction").data_ptr() == policy_output.data_ptr()
+    policy_output.copy_(torch.tensor([1, 0, 1, 1]))
+    given = policy_output if dtype is torch.int32 else policy_output.long()
+    assert equal(env.step(given), plain.step(torch.tensor([1, 0, 1, 1])))
+    policy_output.copy_(torch.tensor([0, 0, 1, 0]))
+    env.sim.step()  # the column is read directly
+    plain.step(torch.tensor([0, 0, 1, 0]))
+    assert torch.equal(env.sim.tensor("Cart.CartState"), plain.sim.tensor("Cart.CartState"))
+
+
+def test_a_partial_bind_leaves_the_rest() -> None:
+    env = make("duel", 3)
+    observations, _ = env.reset(seed=0)
+    cells = torch.zeros(6, 7, dtype=torch.uint8)
+    env.bind(observations={"cells": cells})
+    after = env.step(torch.zeros(6, 2, dtype=torch.int64))[0]
+    assert after["cells"].data_ptr() == cells.data_ptr()
+    assert after["self"].data_ptr() == observations["self"].data_ptr()
+
+
+def test_bind_leaves_the_old_memory_alone() -> None:
+    env = make("cartpole", 3)
+    old, _ = env.reset(seed=0)
+    held = old.clone()
+    env.bind(observations=torch.zeros(3, 4))
+    env.step(torch.zeros(3, dtype=torch.int64))
+    env.reset()
+    assert torch.equal(old, held)
+
+
+def test_bound_memory_lives_as_long_as_the_simulator() -> None:
+    env = make("cartpole", 1000)
+    env.reset(seed=0)
+    env.bind(observations=torch.zeros(1000, 4), rewards=torch.zeros(1000))
+    rubbish = [torch.full((1000, 4), 9.0) for _ in range(20)]
+    result = env.step(torch.zeros(1000, dtype=torch.int64))
+    assert all(torch.all(part == 9) for part in rubbish)
+    assert result[0].abs().max() < 1
+
+
+def test_a_refused_bind_binds_nothing() -> None:
+    env = make("duel", 3)
+    observations, _ = env.reset(seed=0)
+    zeros = torch.zeros(6, 2, dtype=torch.int64)
+    before = [part.data_ptr() for part in leaves(env.step(zeros))]
+    held = copied(observations)
+    good = {"self": torch.zeros(6, 2), "cells": torch.zeros(6, 7, dtype=torch.uint8)}
+    with pytest.raises(ValueError, match=r"bind of Fighter.Reward needs shape \[3, 2\] or \[6\], got \[5\]"):
+        env.bind(observations=good, rewards=torch.zeros(5))
+    with pytest.raises(TypeError, match=r"bind of Agents.truncated needs dtype torch.bool, got torch.uint8"):
+        env.bind(observations=good, truncations=torch.zeros(6, dtype=torch.uint8))
+    with pytest.raises(ValueError, match=r"bind of observations needs a dict with keys of .*, got 'other'"):
+        env.bind(observations={**good, "other": torch.zeros(6)})
+    assert equal(observations, held)
+    assert [part.data_ptr() for part in leaves(env.step(zeros))] == before
+    assert not any(part.any() for part in good.values())
+
+
+def with_valid_rows_alone(result: tuple) -> Any:
+    """A copy of what a step returned, with rows of final values only where they are valid."""
+    *outputs, infos = result
+    infos = dict(infos)
+    for key in ("final_obs", "final_info"):
+        if key in infos:
+            infos[key] = tuple(rows(infos[key], infos[f"_{key}"]))
+    return copied((*outputs, infos))
+
+
+# ---- state ---------------------------------------------------------------------------------------------------------
+
+
+@quick
+@given(
+    name=st.sampled_from(list(ENVIRONMENTS)),
+    mode=st.sampled_from(MODES),
+    before=st.integers(0, 15),
+    after=st.integers(0, 15),
+    seed=st.integers(0, 2**64 - 1),
+)
+def test_a_state_restores_everything(name: str, mode: AutoresetMode, before: int, after: int, seed: int) -> None:
+    """Whatever runs in between, and in a new simulator too, what follows a state is the same to the bit."""
+    env = make(name, 6, mode)
+    generator = np.random.default_rng(0)
+    env.reset(seed=seed)
+    for _ in range(before):
+        env.step(random_actions(env, generator))
+    state = env.state_dict()
+    actions = [random_actions(env, generator) for _ in range(after)]
+    first = [with_valid_rows_alone(env.step(a)) for a in actions]
+    end = env.state_dict()["tensors"]
+    fresh = make(name, 6, mode)
+    for other in (env, fresh):
+        other.load_state_dict(state)
+        second = [with_valid_rows_alone(other.step(a)) for a in actions]
+        assert all(equal(a, b) for a, b in zip(first, second, strict=True))
+        assert_same_bits(end, other.state_dict()["tensors"])
+
+
+def test_a_state_goes_through_a_file(tmp_path: Any) -> None:
+    env = make("duel", 3)
+    env.reset(seed=0)
+    env.step(torch.zeros(6, 2, dtype=torch.int64))
+    torch.save(env.state_dict(), tmp_path / "state.pt")
+    fresh = make("duel", 3)
+    fresh.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
+    assert_same_bits(env.state_dict()["tensors"], fresh.state_dict()["tensors"])
+    assert equal(env.step(torch.ones(6, 2, dtype=torch.int64)), fresh.step(torch.ones(6, 2, dtype=torch.int64)))
+
+
+def test_a_state_is_a_copy_and_loads_into_bound_memory() -> None:
+    env = make("cartpole", 3)
+    observations, _ = env.reset(seed=0)
+    state = env.state_dict()
+    held = observations.clone()
+    env.step(torch.zeros(3, dtype=torch.int64))
+    bound = torch.zeros(3, 4)
+    env.bind(observations=bound)
+    env.load_state_dict(state)
+    assert torch.equal(bound, held)
+    assert env.sim.tensor("Cart.CartState").data_ptr() == bound.data_ptr()
+
+
+def test_a_state_before_the_first_reset() -> None:
+    env = make("cartpole", 3)
+    fresh = env.state_dict()
+    env.reset(seed=0)
+    env.load_state_dict(fresh)
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        env.step(torch.zeros(3, dtype=torch.int64))
+
+
+@quick
+@given(
+    name=st.sampled_from(["cartpole", "duel"]),  # Drift's starts depend on world.id, which is not copied
+    pairs=st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), unique_by=lambda pair: pair[1]),
+    before=st.integers(0, 9),
+)
+def test_copied_worlds_live_on_alike(name: str, pairs: list[tuple[int, int]], before: int) -> None:
+    """A copy has all of its source, the random numbers to come included; the other worlds do not notice."""
+    env, untouched = make(name, 8), make(name, 8)
+    generator = np.random.default_rng(0)
+    for one in (env, untouched):
+        one.reset(seed=5)
+    for _ in range(before):
+        actions = random_actions(env, generator)
+        env.step(actions)
+        untouched.step(actions)
+    sources, targets = [s for s, _ in pairs], [t for _, t in pairs]
+    env.sim.copy_worlds(sources, torch.tensor(targets, dtype=torch.int64))
+    origin = list(range(8))
+    for source, target in pairs:
+        origin[target] = source
+    agents = env.num_agents
+    for _ in range(14):
+        actions = random_actions(env, generator)
+        by_world = actions.view(8, agents, *actions.shape[1:])
+        mirrored = by_world[origin].reshape(actions.shape)
+        env.step(mirrored)
+        untouched.step(actions)
+    left, right = snapshot(env.sim), snapshot(untouched.sim)
+    for key, tensor in left.items():
+        assert torch.equal(tensor.view(8, -1), right[key].view(8, -1)[origin]), key
+
+
+def test_a_reseeded_copy_goes_its_own_way() -> None:
+    env = make("drift", 2)
+    env.reset(seed=0)
+    env.sim.copy_worlds([0], [1])
+    env.sim.reseed(99, torch.tensor([False, True]))
+    observations = env.step(torch.zeros(2, 3))[0]
+    assert not torch.equal(observations[0], observations[1])
+
+
+# ---- render and close ----------------------------------------------------------------------------------------------
+
+
+def test_render() -> None:
+    env = make("cartpole", 20, render_mode="rgb_array")
+    env.reset(seed=0)
+    frames = env.render()
+    assert isinstance(frames, tuple)
+    assert len(frames) == 16
+    assert all(frame.shape == (400, 600, 3) and frame.dtype == np.uint8 for frame in frames)
+    assert np.array_equal(frames[3], env.render_world(3))
+    assert not np.array_equal(env.render_world(19), env.render_world(18))
+    before = snapshot(env.sim)
+    env.render()
+    assert_same_bits(before, snapshot(env.sim))
+
+
+def test_render_without_a_mode_warns_as_gymnasium_does() -> None:
+    env = make("cartpole", 2)
+    env.reset(seed=0)
+    with pytest.warns(UserWarning, match="render_mode='rgb_array'"):
+        assert env.render() is None
+
+
+def test_render_of_an_environment_without_a_picture() -> None:
+    env = make("drift", 2, render_mode="rgb_array")
+    env.reset(seed=0)
+    with pytest.raises(NotImplementedError, match=r"Drift has no picture: it does not define render\(\)"):
+        env.render()
+
+
+def test_close_twice_is_no_error_and_leaves_tensors_readable() -> None:
+    env = make("cartpole", 2)
+    observations, _ = env.reset(seed=0)
+    held = observations.clone()
+    env.close()
+    env.close()
+    assert env.closed
+    del env
+    assert torch.equal(observations, held)
+
+
+# ---- many agents ---------------------------------------------------------------------------------------------------
+
+
+def test_rows_are_the_agents_of_all_worlds() -> None:
+    env = make("duel", 4)
+    observations, infos = env.reset(seed=0)
+    assert set(observations) == {"self", "cells"}
+    assert infos["action_mask"].shape == (8, 3)
+    place = env.sim.tensor("Fighter.Place.cell")
+    assert torch.equal(env.by_world(observations["self"])[..., 0], place.float())
+    assert torch.equal(env.by_world(infos["action_mask"])[..., 0], place > 0)
+    assert torch.equal(env.action_mask, infos["action_mask"])
+    env.sim.tensor("Fighter.Place.cell")[:] = torch.tensor([[0, 6], [3, 3], [1, 2], [5, 5]])
+    actions = torch.tensor([[1, 1]] * 8)  # stay and strike
+    env.sim.tensor("Weather.total").zero_()
+    _, rewards, terminations, truncations, infos = env.step(actions)
+    cells = env.sim.tensor("Fighter.Place.cell")
+    together = cells[:, 0] == cells[:, 1]
+    assert torch.equal(env.by_world(rewards), together[:, None].expand(4, 2) * 1.5)
+    assert torch.equal(env.by_world(infos["hits"]), together[:, None].expand(4, 2).int())
+    for flags in (terminations, truncations):
+        by_world = env.by_world(flags)
+        assert torch.equal(by_world[:, 0], by_world[:, 1])
+
+
+def test_by_world_is_a_view() -> None:
+    env = make("duel", 3)
+    observations, _ = env.reset(seed=0)
+    view = env.by_world(observations["cells"])
+    assert view.shape == (3, 2, 7)
+    assert view.data_ptr() == observations["cells"].data_ptr()
+    assert torch.equal(view[1, 0], observations["cells"][2])
+    with pytest.raises(ValueError, match=r"by_world needs a tensor of 6 rows, got shape \[5\]"):
+        env.by_world(torch.zeros(5))
+
+
+def test_constants_shape_the_data() -> None:
+    env = TorchVectorEnv(Duel(fighters=3), num_worlds=2)
+    observations, infos = env.reset(seed=0)
+    assert observations["cells"].shape == (6, 7)
+    assert observations["cells"].sum(1).tolist() == [3 + 3 * 16] * 6
+    assert infos["hits"].shape == (6,)
+
+
+def test_box_actions_move_the_particles() -> None:
+    env = TorchVectorEnv(Drift(), 3)
+    env.reset(seed=0)
+    before = env.sim.Particle.Body.position.clone()
+    force = torch.tensor([[0.5, -1.0, 0.25], [1.0, 2.0, 3.0], [-1.0, -1.0, -1.0]])
+    env.step(force)
+    moved = (env.sim.Particle.Body.position - before)[:, 0]
+    assert torch.allclose(moved[:, :2], force[:, :2], atol=1e-6)
+    assert torch.allclose(moved[:, 2], force[:, 2], atol=0.1)  # noise of 0.01
+    trail = env.sim.Particle.Trail
+    assert (trail.flips.dtype, trail.length.dtype, trail.last.dtype) == (torch.uint64, torch.float64, torch.float32)
+    assert torch.equal(trail.last, env.sim.Particle.Body.position[..., 0])
+    assert torch.allclose(trail.length[:, 0].float(), moved.norm(dim=-1))
+
+
+# ---- faults --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", MODES, ids=lambda m: m.name)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_fault_names_world_system_cause_and_value_and_the_others_go_on(threads: int, mode: AutoresetMode) -> None:
+    env = make("duel", 900, mode, num_threads=threads)
+    sound = make("duel", 900, mode, num_threads=threads)
+    generator = np.random.default_rng(0)
+    for one in (env, sound):
+        one.reset(seed=1)
+    env.sim.Fighter.Place.strength[[7, 700], 1] = torch.tensor([140.5, 222.5])
+    actions = random_actions(env, generator)
+    with pytest.raises(WorldFault) as raised:
+        env.step(actions)
+    sound.step(actions)
+    fault, second = raised.value.faults
+    assert (fault.world, fault.system, fault.row, fault.cause, fault.value) == (7, "move", 1, "too_strong", 140)
+    assert (second.world, second.value) == (700, 222)
+    assert raised.value.mask.nonzero().flatten().tolist() == [7, 700]
+    message = str(raised.value)
+    assert message.startswith("world 7: system 'move' failed at row 1: too_strong (value 140) (and 1 more world);")
+
+    others = ~raised.value.mask
+    for key, tensor in snapshot(env.sim).items():  # the others have stepped as always
+        assert torch.equal(tensor.view(900, -1)[others], snapshot(sound.sim)[key].view(900, -1)[others]), key
+    held = snapshot(env.sim)
+    env.reset(options={"reset_mask": raised.value.mask})
+    for key, tensor in snapshot(env.sim).items():
+        assert torch.equal(tensor.view(900, -1)[others], held[key].view(900, -1)[others]), key
+    assert env.sim.tensor("World.step")[[7, 700]].tolist() == [0, 0]
+    actions = random_actions(env, generator)
+    mine_and_theirs = env.step(actions)[:4], sound.step(actions)[:4]  # all go on
+    for mine, theirs in zip(*map(leaves, mine_and_theirs), strict=True):
+        assert torch.equal(env.by_world(mine)[others], sound.by_world(theirs)[others])
+    env.check_faults()
+
+
+def test_a_fault_that_stays_is_raised_in_every_step() -> None:
+    env = make("duel", 4, AutoresetMode.DISABLED)
+    env.reset(seed=0)
+    env.sim.Fighter.Place.strength[2, 0] = 500.0
+    actions = torch.zeros(8, 2, dtype=torch.int64)
+    for _ in range(3):
+        with pytest.raises(WorldFault, match=r"^world 2: .*'move' failed at row 0: too_strong \(value (499|500)\);"):
+            env.step(actions)
+
+
+def test_nan_is_a_fault_where_the_author_asks() -> None:
+    env = make("drift", 5)
+    env.reset(seed=0)
+    env.sim.Particle.Body.position[3, 0, 0] = float("nan")
+    with pytest.raises(WorldFault, match=r"world 3: system 'drift' failed at row 0: nan \(value 0\); reset the faulty"):
+        env.step(torch.zeros(5, 3))
+
+
+def test_many_faults_are_reported_in_short() -> None:
+    env = make("drift", 100)
+    env.reset(seed=0)
+    env.sim.Particle.Body.position[..., 0] = float("nan")
+    with pytest.raises(WorldFault, match=r"\(and 99 more worlds\)") as raised:
+        env.step(torch.zeros(100, 3))
+    assert len(raised.value.faults) == 16
+    assert raised.value.mask.all()

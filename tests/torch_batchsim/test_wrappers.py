@@ -1,0 +1,284 @@
+"""``EpisodeStatistics`` against gymnasium's own statistics, and gymnasium's vector wrappers over ``output="numpy"``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium.wrappers
+import gymnasium.wrappers.vector as vector_wrappers
+import numpy as np
+import pytest
+import torch
+from environments.drift import Drift
+from environments.duel import Duel
+from gymnasium.vector import AutoresetMode, VectorEnv
+from support import ENVIRONMENTS, assert_same_bits, random_actions, snapshot
+from torch_batchsim.envs.cartpole import CartPole
+
+from torch_batchsim import EpisodeStatistics, TorchVectorEnv
+
+MODES = list(AutoresetMode)
+SHORT = {"cartpole": {"max_episode_steps": 15}, "duel": {"max_episode_steps": 7}, "drift": {"max_episode_steps": 5}}
+
+
+def make(name: str, worlds: int, mode: AutoresetMode, **kwargs: Any) -> TorchVectorEnv:
+    return TorchVectorEnv(ENVIRONMENTS[name](**SHORT[name]), num_worlds=worlds, autoreset_mode=mode, **kwargs)
+
+
+# ---- episode statistics --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", MODES, ids=lambda m: m.name)
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_statistics_agree_with_gymnasiums_after_array_conversion(name: str, mode: AutoresetMode) -> None:
+    """gymnasium.wrappers.vector.ArrayConversion needs array-api-compat, which is in the test extra."""
+    ours = EpisodeStatistics(make(name, 20, mode))
+    converted = vector_wrappers.ArrayConversion(make(name, 20, mode), env_xp=torch, target_xp=np)
+    theirs = vector_wrappers.RecordEpisodeStatistics(converted)
+    generator = np.random.default_rng(0)
+    ours.reset(seed=3)
+    theirs.reset(seed=3)
+    episodes = 0
+    for _ in range(60):
+        actions = random_actions(ours.unwrapped, generator)
+        *_, terminations, truncations, infos = ours.step(actions)
+        expected = theirs.step(actions.numpy())[4]
+        ended = infos["_episode"]
+        assert (infos["episode"]["r"].dtype, infos["episode"]["l"].dtype) == (torch.float32, torch.int32)
+        assert torch.equal(ended, terminations | truncations)
+        if ended.any():
+            assert np.array_equal(ended, expected["_episode"])
+            assert infos["episode"]["r"].numpy() == pytest.approx(expected["episode"]["r"], rel=1e-5)
+            assert np.array_equal(infos["episode"]["l"], expected["episode"]["l"])
+        else:
+            assert "episode" not in expected
+            assert not infos["episode"]["r"].any()
+            assert not infos["episode"]["l"].any()
+        episodes += int(ended.sum())
+        if mode is AutoresetMode.DISABLED and ended.any():
+            ours.reset(options={"reset_mask": ended.clone()})
+            theirs.reset(options={"reset_mask": ended.numpy().copy()})
+        assert ours.episode_returns.numpy() == pytest.approx(theirs.episode_returns, rel=1e-5, abs=1e-5)
+        assert np.array_equal(ours.episode_lengths, theirs.episode_lengths)
+    assert episodes > 50
+    assert theirs.episode_count == ours.totals()[2] == episodes
+
+
+@pytest.mark.parametrize("mode", MODES, ids=lambda m: m.name)
+def test_totals_are_means_over_the_episodes_since_the_last_call(mode: AutoresetMode) -> None:
+    env = EpisodeStatistics(make("cartpole", 10, mode))
+    env.reset(seed=0)
+    generator = np.random.default_rng(0)
+    assert np.isnan(env.totals()[:2]).all()
+    for _ in range(2):
+        returns, lengths = [], []
+        for _ in range(25):
+            *_, infos = env.step(random_actions(env.unwrapped, generator))
+            returns += infos["episode"]["r"][infos["_episode"]].tolist()
+            lengths += infos["episode"]["l"][infos["_episode"]].tolist()
+        if mode is AutoresetMode.DISABLED:
+            assert len(lengths) in (10, 0)  # once, though the worlds stand ended
+            env.reset()
+        if lengths:
+            assert env.totals() == (pytest.approx(np.mean(returns)), pytest.approx(np.mean(lengths)), len(lengths))
+            assert returns == lengths  # of CartPole
+        assert env.totals()[2] == 0
+
+
+def test_a_reset_in_the_midst_begins_the_statistics_anew() -> None:
+    env = EpisodeStatistics(make("duel", 4, AutoresetMode.SAME_STEP))
+    env.reset(seed=0)
+    actions = torch.ones(8, 2, dtype=torch.int64)
+    env.step(actions)
+    env.step(actions)
+    assert env.episode_lengths.tolist() == [2] * 8
+    env.reset(options={"reset_mask": torch.tensor([True, False, False, True])})  # of worlds
+    assert env.episode_lengths.tolist() == [0, 0, 2, 2, 2, 2, 0, 0]
+    env.reset(options={"reset_mask": np.array([False, False, True, True, False, False, False, False])})  # of rows
+    assert env.episode_lengths.tolist() == [0, 0, 0, 0, 2, 2, 0, 0]
+    env.reset()
+    assert not env.episode_lengths.any()
+    assert not env.episode_returns.any()
+
+
+def test_statistics_of_a_refused_call_stay() -> None:
+    env = EpisodeStatistics(make("cartpole", 3, AutoresetMode.SAME_STEP))
+    env.reset(seed=0)
+    env.step(torch.zeros(3, dtype=torch.int64))
+    with pytest.raises(ValueError, match="reset_mask"):
+        env.reset(options={"reset_mask": np.ones(5, bool)})
+    with pytest.raises(ValueError, match="action 7"):
+        env.step(torch.tensor([0, 7, 0]))
+    assert env.episode_lengths.tolist() == [1, 1, 1]
+    assert env.episode_returns.tolist() == [1, 1, 1]
+
+
+def test_infos_stay_when_the_next_step_comes() -> None:
+    """Statistics are the user's: unlike the simulator's memory they do not change with the next step."""
+    env = EpisodeStatistics(make("cartpole", 3, AutoresetMode.SAME_STEP))
+    env.reset(seed=0)
+    for _ in range(15):
+        infos = env.step(torch.zeros(3, dtype=torch.int64))[4]
+        if infos["_episode"].any():
+            break
+    held = infos["episode"]["l"].clone(), infos["_episode"].clone()
+    env.step(torch.zeros(3, dtype=torch.int64))
+    assert torch.equal(infos["episode"]["l"], held[0])
+    assert torch.equal(infos["_episode"], held[1])
+
+
+def test_twice_is_refused() -> None:
+    env = EpisodeStatistics(EpisodeStatistics(make("cartpole", 3, AutoresetMode.SAME_STEP)))
+    env.reset(seed=0)
+    with pytest.raises(ValueError, match=r"infos has an 'episode' already; is the environment wrapped twice\?"):
+        env.step(torch.zeros(3, dtype=torch.int64))
+
+
+def test_numpy_is_refused_with_the_way_out() -> None:
+    with pytest.raises(TypeError, match=r"needs output='torch', .*RecordEpisodeStatistics"):
+        EpisodeStatistics(make("cartpole", 3, AutoresetMode.SAME_STEP, output="numpy"))
+
+
+def test_the_wrapper_shows_the_environment() -> None:
+    env = EpisodeStatistics(make("duel", 3, AutoresetMode.NEXT_STEP))
+    assert isinstance(env, VectorEnv)
+    assert env.num_envs == 6
+    assert env.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
+    assert env.unwrapped.num_agents == 2
+    assert env.single_action_space == env.unwrapped.single_action_space
+    env.close()
+    assert env.unwrapped.closed
+
+
+# ---- gymnasium's wrappers ------------------------------------------------------------------------------------------
+
+# Those of observations refuse SAME_STEP, whichever environment they wrap; so they are tried with NEXT_STEP.
+OBSERVATION_WRAPPERS: dict[str, Callable[[VectorEnv], VectorEnv]] = {
+    "TransformObservation": lambda env: vector_wrappers.TransformObservation(env, lambda x: 2 * x),
+    "RescaleObservation": lambda env: vector_wrappers.RescaleObservation(
+        env, np.array([-1, -np.inf, -1, -np.inf], np.float32), np.array([1, np.inf, 1, np.inf], np.float32)
+    ),
+    "DtypeObservation": lambda env: vector_wrappers.DtypeObservation(env, np.float64),
+    "ReshapeObservation": lambda env: vector_wrappers.ReshapeObservation(env, (2, 2)),
+    "NormalizeObservation": lambda env: vector_wrappers.NormalizeObservation(env),
+    "FlattenObservation": lambda env: vector_wrappers.FlattenObservation(env),
+    "NumpyToTorch": lambda env: vector_wrappers.NumpyToTorch(env),
+    "VectorizeTransformObservation": lambda env: vector_wrappers.VectorizeTransformObservation(
+        env, gymnasium.wrappers.FlattenObservation
+    ),
+    "DictInfoToList": lambda env: vector_wrappers.DictInfoToList(env),
+    "RecordEpisodeStatistics": lambda env: vector_wrappers.RecordEpisodeStatistics(env),
+}
+
+
+@pytest.mark.parametrize("wrapper", OBSERVATION_WRAPPERS)
+def test_observation_wrappers_leave_the_simulation_alone(wrapper: str) -> None:
+    """They run, deliver what they promise, and write nothing into the simulator's memory."""
+    mode = AutoresetMode.NEXT_STEP
+    env = OBSERVATION_WRAPPERS[wrapper](make("cartpole", 6, mode, output="numpy"))
+    plain = make("cartpole", 6, mode, output="numpy")
+    generator = np.random.default_rng(0)
+    env.reset(seed=1)
+    plain.reset(seed=1)
+    for _ in range(40):
+        actions = generator.integers(0, 2, 6)
+        given = torch.from_numpy(actions) if wrapper == "NumpyToTorch" else actions
+        observations, rewards, _, _, _ = env.step(given)
+        expected, expected_rewards, _, _, _ = plain.step(actions)
+        if wrapper == "TransformObservation":
+            assert np.array_equal(observations, 2 * expected)
+        if wrapper != "NumpyToTorch":
+            assert observations.shape == env.observation_space.shape
+        assert np.array_equal(rewards, expected_rewards)
+    assert_same_bits(snapshot(env.unwrapped.sim), snapshot(plain.sim))
+
+
+@pytest.mark.parametrize("mode", MODES, ids=lambda m: m.name)
+def test_gymnasiums_statistics_over_numpy_outputs(mode: AutoresetMode) -> None:
+    ours, theirs = EpisodeStatistics(make("cartpole", 8, mode)), vector_wrappers.RecordEpisodeStatistics(
+        make("cartpole", 8, mode, output="numpy")
+    )
+    ours.reset(seed=1)
+    theirs.reset(seed=1)
+    generator = np.random.default_rng(0)
+    for _ in range(15):
+        actions = generator.integers(0, 2, 8)
+        ended = ours.step(actions)[4]
+        expected = theirs.step(actions)[4]
+        if "_episode" in expected and mode is not AutoresetMode.DISABLED:
+            assert np.array_equal(ended["_episode"], expected["_episode"])
+            assert np.array_equal(ended["episode"]["l"], expected["episode"]["l"])
+    assert ours.totals()[2] >= 8
+
+
+def test_filter_and_flatten_dict_observations() -> None:
+    env = make("duel", 3, AutoresetMode.NEXT_STEP, output="numpy")
+    filtered = vector_wrappers.FilterObservation(env, ["cells"])
+    observations, _ = filtered.reset(seed=0)
+    assert set(observations) == {"cells"}
+    flat = vector_wrappers.FlattenObservation(make("duel", 3, AutoresetMode.NEXT_STEP, output="numpy"))
+    observations, _ = flat.reset(seed=0)
+    assert observations.shape == (6, 9)
+
+
+def test_reward_wrappers() -> None:
+    def play(wrap: Callable[[VectorEnv], VectorEnv]) -> np.ndarray:
+        env = wrap(TorchVectorEnv(Drift(), 4, output="numpy"))
+        env.reset(seed=0)
+        generator = np.random.default_rng(0)
+        return np.stack([env.step(generator.uniform(-1, 1, (4, 3)).astype(np.float32))[1].copy() for _ in range(20)])
+
+    plain = play(lambda env: env)
+    assert np.array_equal(play(lambda env: vector_wrappers.TransformReward(env, lambda r: 3 * r)), 3 * plain)
+    assert np.array_equal(play(lambda env: vector_wrappers.ClipReward(env, -1, 1)), plain.clip(-1, 1))
+    normal = play(lambda env: vector_wrappers.NormalizeReward(env))
+    assert np.isfinite(normal).all()
+    assert not np.array_equal(normal, plain)
+
+
+def test_action_wrappers() -> None:
+    def moved(wrap: Callable[[VectorEnv], VectorEnv], actions: np.ndarray) -> np.ndarray:
+        env = wrap(TorchVectorEnv(Drift(), 3, output="numpy"))
+        before = env.reset(seed=0)[0].copy()
+        return env.step(actions)[0] - before
+
+    huge = np.full((3, 3), 9.0, np.float32)
+    top = moved(lambda env: env, np.tile(np.array([1, 2, 3], np.float32), (3, 1)))
+    assert np.array_equal(moved(lambda env: vector_wrappers.ClipAction(env), huge), top)
+    rescale = moved(
+        lambda env: vector_wrappers.RescaleAction(env, np.float32(0), np.float32(1)), np.ones((3, 3), np.float32)
+    )
+    assert np.allclose(rescale, top)
+    assert np.array_equal(moved(lambda env: vector_wrappers.TransformAction(env, lambda a: a / 9), huge), moved(
+        lambda env: env, np.ones((3, 3), np.float32)
+    ))
+
+
+@pytest.mark.parametrize("environment", [CartPole(max_episode_steps=4), Duel(max_episode_steps=4)], ids=str)
+def test_infos_as_a_list(environment: Any) -> None:
+    """``DictInfoToList`` knows gymnasium's masks: ``final_obs`` is there for the rows that ended alone."""
+    env = vector_wrappers.DictInfoToList(TorchVectorEnv(environment, num_worlds=3, output="numpy"))
+    env.reset(seed=0)
+    zeros = np.zeros(env.action_space.shape, np.int64)
+    for step in range(1, 5):
+        infos = env.step(zeros)[4]
+        assert len(infos) == env.num_envs
+        assert all(("final_obs" in info) == (step == 4) for info in infos)
+        assert all(("final_info" in info) == (step == 4) for info in infos)
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_array_conversion_gives_the_same_numbers(name: str) -> None:
+    converted = vector_wrappers.ArrayConversion(make(name, 5, AutoresetMode.SAME_STEP), env_xp=torch, target_xp=np)
+    plain = make(name, 5, AutoresetMode.SAME_STEP, output="numpy")
+    converted.reset(seed=0)
+    plain.reset(seed=0)
+    generator = np.random.default_rng(0)
+    for _ in range(8):
+        actions = random_actions(plain, generator).numpy()
+        first, second = converted.step(actions), plain.step(actions)
+        for mine, theirs in zip(first[1:4], second[1:4], strict=True):
+            assert isinstance(mine, np.ndarray)
+            assert np.array_equal(mine, theirs)
+        assert set(first[4]) == set(second[4])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -39,11 +40,17 @@ class WorldFault(RuntimeError):
     Attributes:
         faults: the least fault (by order of systems, then row) of each faulty world, at most 16 of them.
         mask: bool tensor ``[worlds]``, true for every faulty world; ready for ``reset`` (mask rows are worlds).
+        stepped: whether the call that raises this has stepped the worlds.
+        outputs: what ``step`` of a vector environment would have returned, for the sake of the other worlds; None where
+            the fault is of an earlier step (CUDA) or where no vector environment was stepped.
     """
 
-    def __init__(self, faults: list[Fault], mask: torch.Tensor) -> None:
+    outputs: tuple[Any, ...] | None = None
+
+    def __init__(self, faults: list[Fault], mask: torch.Tensor, stepped: bool = False) -> None:
         self.faults = faults
         self.mask = mask
+        self.stepped = stepped
         count = int(mask.sum())
         more = f" (and {count - 1} more world{'s' * (count > 2)})" if count > 1 else ""
         super().__init__(f"{faults[0]}{more}; reset the faulty worlds alone with the mask in this error's .mask")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import fcntl
 import hashlib
@@ -14,7 +15,6 @@ import sysconfig
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -43,6 +43,7 @@ CUDA_FLAGS = [
     "-ftz=false",
     "--extra-device-vectorization",
 ]
+_KEEP_DAYS = 30
 _FAST_MATH = {"cpu": ["-ffast-math"], "cuda": ["--use_fast_math", "-fmad=true"]}
 
 
@@ -92,13 +93,29 @@ def load(program: Program, device_type: str) -> Library:
     directory = cache_directory()
     library = directory / f"{name}.so"
     if library.is_file():
+        _note_use(library)
         return Library(library, 0.0)
     with _build_lock(directory, name):
         if library.is_file():  # another process was faster
             return Library(library, 0.0)
         started = time.perf_counter()
+        _remove_unused(directory)
         _build(program, source, flags, cuda, directory, name)
         return Library(library, time.perf_counter() - started)
+
+
+def _note_use(library: Path) -> None:
+    with contextlib.suppress(OSError):  # a cache that is read-only is as good
+        os.utime(library)
+
+
+def _remove_unused(directory: Path) -> None:
+    """Remove what has not been used for long: libraries and locks of edited systems, folders of killed builds."""
+    oldest = time.time() - _KEEP_DAYS * 86400
+    for path in directory.iterdir():
+        with contextlib.suppress(OSError):
+            if path.stat().st_mtime < oldest:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def _key(program: Program, source: str, flags: list[str], cuda: bool) -> str:
@@ -163,7 +180,7 @@ def _cuda_capabilities() -> list[tuple[int, int]]:
     return sorted({torch.cuda.get_device_capability(i) for i in range(torch.cuda.device_count())})
 
 
-@contextmanager
+@contextlib.contextmanager
 def _build_lock(directory: Path, name: str) -> Iterator[None]:
     """One builder at a time for one library. The kernel drops the lock of a process that dies."""
     try:

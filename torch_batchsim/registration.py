@@ -56,7 +56,7 @@ def environment_ids() -> dict[str, str]:
 def make_vec(environment: str | type[Environment], num_envs: int | None = None, **kwargs: Any) -> TorchVectorEnv:
     """A ``TorchVectorEnv`` of an environment class; other keyword arguments are its options or the environment's."""
     vector = {name: kwargs.pop(name) for name in _VECTOR_ARGUMENTS if name in kwargs}
-    return TorchVectorEnv(_declared(environment, kwargs), num_envs, **vector)
+    return TorchVectorEnv(_declared(environment, kwargs, _VECTOR_ARGUMENTS), num_envs, **vector)
 
 
 def make(
@@ -66,18 +66,17 @@ def make(
     cls = _imported(environment)
     if "max_episode_steps" in cls.parameters.options:
         options.setdefault("max_episode_steps", _NO_LIMIT)  # gymnasium wraps its TimeLimit around this
-    return SingleEnv(_declared(cls, options), render_mode=render_mode, device=device)
+    return SingleEnv(_declared(cls, options, ("render_mode", "device")), render_mode=render_mode, device=device)
 
 
-def _declared(environment: str | type[Environment], options: dict[str, Any]) -> Environment:
+def _declared(
+    environment: str | type[Environment], options: dict[str, Any], others: tuple[str, ...] = ()
+) -> Environment:
     cls = _imported(environment)
     known = {**cls.constants.options, **cls.parameters.options}
     for name in options:
         if name not in known:
-            raise TypeError(
-                f"{cls.__name__} has no option {name!r}; it has: {', '.join(known)}; "
-                f"and the vector environment: {', '.join(_VECTOR_ARGUMENTS)}"
-            )
+            raise TypeError(f"{cls.__name__} has no option {name!r}; it has: {', '.join((*known, *others))}")
     return cls(**options)
 
 

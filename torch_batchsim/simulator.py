@@ -170,6 +170,8 @@ class Simulator:
 
     def _find(self, name: str) -> tuple[str, Column | None, Field | None]:
         """The context's field that ``name`` means, with column and field of a component if it is of one."""
+        if not isinstance(name, str):
+            raise TypeError(f"tensors have names such as 'Cart.CartState.x', got {name!r}")
         table, _, rest = name.partition(".")
         if table == "World":
             if rest not in _WORLD_TENSORS:
@@ -352,10 +354,13 @@ class Simulator:
         if result <= -1000:
             raise torch.cuda.CudaError(-1000 - result)
         if result == 1:
-            self.check_faults()
+            self._raise_faults(stepped=True)
 
     def check_faults(self) -> None:
         """Raise ``WorldFault`` if systems have reported faults since the last look. On CUDA waits for the device."""
+        self._raise_faults(stepped=False)
+
+    def _raise_faults(self, stepped: bool) -> None:
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
         if not self._fault_flag_array[0]:
@@ -367,7 +372,7 @@ class Simulator:
         faults = [self._decode_fault(int(w), int(words[w])) for w in worlds]
         words.fill_(_NO_FAULT)
         if faults:
-            raise WorldFault(faults, mask)
+            raise WorldFault(faults, mask, stepped)
 
     def _decode_fault(self, world: int, word: int) -> Fault:
         word &= 2**64 - 1
@@ -449,6 +454,7 @@ class Simulator:
         """Make worlds ``target[i]`` equal to ``source[i]`` in everything, the random numbers to come included.
 
         Both are world indices ``[k]``; the targets must be distinct. To let a copy draw other numbers, ``reseed`` it.
+        Only ``world.id`` stays what it was: systems that use it may part the two.
         """
         source, target = self._checked_worlds(source, "source"), self._checked_worlds(target, "target")
         if source.shape != target.shape:

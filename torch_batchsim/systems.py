@@ -12,6 +12,7 @@ _SYSTEM = re.compile(r"\bTBS_SYSTEM\b\s*(?P<result>[\w:<>\s]*?)\s*\b(?P<name>\w+
 _PARAMETER = re.compile(
     r"(?P<front>const\s+)?(?:tbs::)?(?P<type>\w+)(?P<back>\s+const)?\s*(?P<reference>&?)\s*(?P<name>\w*)"
 )
+_STANDARD_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*<([^>]+)>", re.MULTILINE)
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
 
 
@@ -42,7 +43,15 @@ def source_files(source: Path) -> dict[Path, str]:
         if path in files:
             return
         files[path] = path.read_text()
-        for include in _INCLUDE.findall(_blank_comments(files[path])):
+        code = _blank_comments(files[path])
+        standard = _STANDARD_INCLUDE.search(code)
+        if standard:
+            line = code.count("\n", 0, standard.start()) + 1
+            raise SchemaError(
+                f"{path.name}:{line}: systems cannot include <{standard[1]}>: standard headers are not for every device; "
+                "docs/authoring.md lists what there is instead"
+            )
+        for include in _INCLUDE.findall(code):
             included = (path.parent / include).resolve()
             if included.is_file():
                 visit(included)

@@ -11,6 +11,7 @@ import torch
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
+from .errors import WorldFault
 from .schema import Environment
 from .simulator import Simulator, bool_tensor, checked_count, checked_device, checked_seed
 
@@ -153,14 +154,21 @@ class TorchVectorEnv(VectorEnv):
             or (actions.shape != self._action_shape or actions.device != self.device or not actions.is_contiguous())
         ):
             actions = self._checked_actions(actions)
-        illegal = self.sim.act_and_step(actions)
-        if illegal >= 0:
-            self._refuse(actions, illegal)
         if self._stale:
             self._collect_outputs()
-        if self._needs_conversion:
-            return tuple(self._converted(part) for part in (*self._step_outputs, dict(self._step_infos)))
-        return (*self._step_outputs, dict(self._step_infos))
+        try:
+            illegal = self.sim.act_and_step(actions)
+        except WorldFault as fault:
+            if fault.stepped:
+                fault.outputs = self._step_results()
+            raise
+        if illegal >= 0:
+            self._refuse(actions, illegal)
+        return self._step_results()
+
+    def _step_results(self) -> tuple[Observation, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:
+        results = (*self._step_outputs, dict(self._step_infos))
+        return tuple(self._converted(part) for part in results) if self._needs_conversion else results
 
     def render(self) -> tuple[np.ndarray, ...] | None:
         """Pictures ``uint8 [height, width, 3]`` of the first worlds, 16 at most."""
@@ -226,6 +234,8 @@ class TorchVectorEnv(VectorEnv):
         given |= {name: tensor for name, tensor in single.items() if tensor is not None}
         for name, tensor in given.items():
             self.sim.check_bindable(name, tensor)
+        if len({tensor.data_ptr() for tensor in given.values()}) < len(given):
+            raise ValueError("bind needs different tensors for different outputs, got one twice")
         for name, tensor in given.items():
             self.sim.bind(name, tensor)
 

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 
+from .errors import WorldFault
+
 
 class EpisodeStatistics(VectorWrapper):
     """Adds ``infos["episode"] = {"r", "l"}`` (return and length of the episode) and the mask ``infos["_episode"]``.
@@ -14,7 +16,7 @@ class EpisodeStatistics(VectorWrapper):
     As ``gymnasium.wrappers.vector.RecordEpisodeStatistics``, without its clock, but for torch tensors and without ever
     waiting for the device: ``infos`` has the keys in every step, and their rows are valid where the mask is true (zero
     elsewhere). ``episode_returns`` (float32) and ``episode_lengths`` (int32) of shape ``[rows]`` are of the episodes
-    under way; ``totals()`` sums the finished ones.
+    under way; ``totals()`` sums the finished ones. With DISABLED a world that stands still after its end counts once.
     """
 
     def __init__(self, env: VectorEnv) -> None:
@@ -46,7 +48,21 @@ class EpisodeStatistics(VectorWrapper):
 
     def step(self, actions: Any) -> tuple[Any, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:
         """Step the environment and add the statistics of the episodes that end with this step."""
-        observations, rewards, terminations, truncations, infos = self.env.step(actions)
+        try:
+            return self._count(*self.env.step(actions))
+        except WorldFault as fault:
+            if fault.outputs is not None:  # the worlds have stepped all the same
+                fault.outputs = self._count(*fault.outputs)
+            raise
+
+    def _count(
+        self,
+        observations: Any,
+        rewards: torch.Tensor,
+        terminations: torch.Tensor,
+        truncations: torch.Tensor,
+        infos: dict[str, Any],
+    ) -> tuple[Any, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:
         if "episode" in infos:
             raise ValueError("infos has an 'episode' already; is the environment wrapped twice?")
         ended = terminations | truncations

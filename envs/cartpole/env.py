@@ -78,6 +78,8 @@ class CartPole(Environment):
         canvas.line((0, cart_y), (600, cart_y), 1, (0, 0, 0))
         canvas.rectangle((cart_x - 25, cart_y - 15), (cart_x + 25, cart_y + 15), (0, 0, 0))
         axle = (cart_x, cart_y - 7.5)
+        if not math.isfinite(theta):  # a state that somebody has written: a cart without a pole
+            return canvas.pixels
         reach = 2 * self.parameters.length * scale
         tip = (axle[0] + reach * math.sin(theta), axle[1] - reach * math.cos(theta))
         canvas.line(axle, tip, 10, (202, 152, 101))

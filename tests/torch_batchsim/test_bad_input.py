@@ -42,6 +42,7 @@ from torch_batchsim import (
     jit,
 )
 from torch_batchsim.program import Program
+from torch_batchsim.systems import read_systems
 
 ID = "torch_batchsim/CartPole-v0"
 DTYPES = "int64, int32, int16, int8, uint8 or bool"
@@ -740,3 +741,18 @@ def test_a_read_only_cache_that_holds_the_library_serves(build_cache: Path, monk
     monkeypatch.setattr(jit, "_build_lock", refuse)
     assert Simulator(CartPole(), 1).library.build_seconds == 0.0
     assert torch_batchsim.make_vec(CartPole, 2).sim.library.build_seconds == 0.0
+
+
+def test_standard_headers_in_systems(tmp_path: Path) -> None:
+    source = tmp_path / "systems.h"
+    source.write_text("\n// #include <map>\n#include <vector>\nTBS_SYSTEM void nothing(World &world) {}\n")
+    with pytest.raises(SchemaError, match=r"systems\.h:3: systems cannot include <vector>"):
+        read_systems(source)
+
+
+def test_one_tensor_for_two_outputs() -> None:
+    env = TorchVectorEnv(CartPole(), 4)
+    env.reset(seed=0)
+    tensor = torch.zeros(4, 4)
+    with pytest.raises(ValueError, match="different tensors for different outputs"):
+        env.bind(observations=tensor, final_obs=tensor)

@@ -336,9 +336,7 @@ def test_ninja_is_found_where_pip_puts_it(path_without_ninja: Path, cache: Path,
     assert os.environ["PATH"] == str(path_without_ninja)
 
 
-def test_no_ninja_at_all(
-    path_without_ninja: Path, cache: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_ninja_at_all(path_without_ninja: Path, cache: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jit, "_ninja_folders", list)
     with pytest.raises(BuildError, match=r"(?i)^ninja is required"):
         Simulator(walk(folder), 1)

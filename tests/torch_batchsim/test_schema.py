@@ -162,7 +162,7 @@ def test_signatures_of_any_length(tmp_path_factory: pytest.TempPathFactory, quer
         ("{\n{}\n}", None),
         ("{\n{\n}", 1),
         ("\n}", 2),
-        ("{}\n{ // }\n/* } */\n\"}\"\n", 2),
+        ('{}\n{ // }\n/* } */\n"}"\n', 2),
         ("", None),
     ],
 )

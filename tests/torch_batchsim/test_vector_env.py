@@ -22,7 +22,7 @@ from support import ENVIRONMENTS, assert_same_bits, random_actions, snapshot
 from torch_batchsim.envs.cartpole import CartPole
 
 import torch_batchsim
-from torch_batchsim import TorchVectorEnv, WorldFault
+from torch_batchsim import EpisodeStatistics, TorchVectorEnv, WorldFault
 
 ID = "torch_batchsim/CartPole-v0"
 MODES = list(AutoresetMode)
@@ -894,3 +894,15 @@ def test_many_faults_are_reported_in_short() -> None:
         env.step(torch.zeros(100, 3))
     assert len(raised.value.faults) == 16
     assert raised.value.mask.all()
+
+
+def test_a_fault_carries_what_the_step_gave_and_statistics_count_it() -> None:
+    env = EpisodeStatistics(make("drift", 5))
+    env.reset(seed=0)
+    env.unwrapped.sim.Particle.Body.position[3, 0, 0] = float("nan")
+    with pytest.raises(WorldFault) as raised:
+        env.step(torch.zeros(5, 3))
+    observations, rewards, terminations, truncations, infos = raised.value.outputs
+    assert observations.shape == (5, 3) and rewards[:3].isfinite().all() and rewards[3].isnan()
+    assert not (terminations | truncations).any() and "episode" in infos
+    assert env.episode_lengths.tolist() == [1] * 5

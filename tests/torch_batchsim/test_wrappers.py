@@ -196,8 +196,9 @@ def test_observation_wrappers_leave_the_simulation_alone(wrapper: str) -> None:
 
 @pytest.mark.parametrize("mode", MODES, ids=lambda m: m.name)
 def test_gymnasiums_statistics_over_numpy_outputs(mode: AutoresetMode) -> None:
-    ours, theirs = EpisodeStatistics(make("cartpole", 8, mode)), vector_wrappers.RecordEpisodeStatistics(
-        make("cartpole", 8, mode, output="numpy")
+    ours, theirs = (
+        EpisodeStatistics(make("cartpole", 8, mode)),
+        vector_wrappers.RecordEpisodeStatistics(make("cartpole", 8, mode, output="numpy")),
     )
     ours.reset(seed=1)
     theirs.reset(seed=1)
@@ -250,9 +251,10 @@ def test_action_wrappers() -> None:
         lambda env: vector_wrappers.RescaleAction(env, np.float32(0), np.float32(1)), np.ones((3, 3), np.float32)
     )
     assert np.allclose(rescale, top)
-    assert np.array_equal(moved(lambda env: vector_wrappers.TransformAction(env, lambda a: a / 9), huge), moved(
-        lambda env: env, np.ones((3, 3), np.float32)
-    ))
+    assert np.array_equal(
+        moved(lambda env: vector_wrappers.TransformAction(env, lambda a: a / 9), huge),
+        moved(lambda env: env, np.ones((3, 3), np.float32)),
+    )
 
 
 @pytest.mark.parametrize("environment", [CartPole(max_episode_steps=4), Duel(max_episode_steps=4)], ids=str)

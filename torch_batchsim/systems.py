@@ -48,7 +48,7 @@ def source_files(source: Path) -> dict[Path, str]:
         if standard:
             line = code.count("\n", 0, standard.start()) + 1
             raise SchemaError(
-                f"{path.name}:{line}: systems cannot include <{standard[1]}>: standard headers are not for every device; "
+                f"{path.name}:{line}: systems cannot include <{standard[1]}>, since not every device has it; "
                 "docs/authoring.md lists what there is instead"
             )
         for include in _INCLUDE.findall(code):

@@ -13,7 +13,9 @@ import numpy as np
 
 from .throughput import measure, random_action_batches
 
-Peer = Callable[[int], tuple[Callable[[Any], Any], list[Any]]]
+# From a batch size: a function of one batch of actions, such batches, and how many steps one call takes.
+Peer = Callable[[int], tuple[Callable[[Any], Any], list[Any], int]]
+_SCAN_STEPS = 64
 
 
 def measure_peers(batch_sizes: Sequence[int], seconds: float, runs: int) -> list[dict[str, Any]]:
@@ -30,21 +32,21 @@ def measure_peers(batch_sizes: Sequence[int], seconds: float, runs: int) -> list
             if name == "envpool" and num_envs > 16384:
                 continue
             try:
-                step, actions = prepare(num_envs)
+                step, actions, steps = prepare(num_envs)
             except ImportError as error:
                 print(f"{name}: left out ({error})")
                 break
-            rate = measure(step, actions, num_envs, seconds, runs)
+            rate = measure(step, actions, num_envs * steps, seconds, runs)
             rows.append({"library": name, "num_envs": num_envs, "steps_per_second": rate.median})
     return rows
 
 
-def _ours(num_envs: int) -> tuple[Callable[[Any], Any], list[Any]]:
+def _ours(num_envs: int) -> tuple[Callable[[Any], Any], list[Any], int]:
     import gymnasium
 
     env = gymnasium.make_vec("torch_batchsim/CartPole-v0", num_envs=num_envs)
     env.reset(seed=0)
-    return env.step, random_action_batches(env)
+    return env.step, random_action_batches(env), 1
 
 
 def _numpy_actions(num_envs: int, dtype: type = np.int64) -> list[np.ndarray]:
@@ -52,23 +54,24 @@ def _numpy_actions(num_envs: int, dtype: type = np.int64) -> list[np.ndarray]:
     return [generator.integers(0, 2, num_envs).astype(dtype) for _ in range(16)]
 
 
-def _gymnasium(num_envs: int) -> tuple[Callable[[Any], Any], list[Any]]:
+def _gymnasium(num_envs: int) -> tuple[Callable[[Any], Any], list[Any], int]:
     import gymnasium
 
     env = gymnasium.make_vec("CartPole-v1", num_envs=num_envs, vectorization_mode="vector_entry_point")
     env.reset(seed=0)
-    return env.step, _numpy_actions(num_envs)
+    return env.step, _numpy_actions(num_envs), 1
 
 
-def _envpool(num_envs: int) -> tuple[Callable[[Any], Any], list[Any]]:
+def _envpool(num_envs: int) -> tuple[Callable[[Any], Any], list[Any], int]:
     import envpool
 
     env = envpool.make("CartPole-v1", env_type="gymnasium", num_envs=num_envs)
     env.reset()
-    return env.step, _numpy_actions(num_envs, np.int32)
+    return env.step, _numpy_actions(num_envs, np.int32), 1
 
 
-def _gymnax(num_envs: int) -> tuple[Callable[[Any], Any], list[Any]]:
+def _gymnax(num_envs: int) -> tuple[Callable[[Any], Any], list[Any], int]:
+    """Many steps in one compiled call, as its users run it; a call for each step is slower at most sizes."""
     import gymnax
     import jax
 
@@ -76,18 +79,21 @@ def _gymnax(num_envs: int) -> tuple[Callable[[Any], Any], list[Any]]:
     reset = jax.jit(jax.vmap(env.reset, in_axes=(0, None)))
     step_all = jax.vmap(env.step, in_axes=(0, 0, 0, None))
 
-    @jax.jit
-    def advance(key: Any, state: Any, actions: Any) -> Any:
-        key, sub = jax.random.split(key)
-        return key, *step_all(jax.random.split(sub, num_envs), state, actions, parameters)
+    def advance(carry: Any, actions: Any) -> Any:
+        key, sub = jax.random.split(carry[0])
+        # Versions differ in what follows the state: reward and end, as one flag or two, and infos.
+        observations, state, *rest = step_all(jax.random.split(sub, num_envs), carry[1], actions, parameters)
+        return (key, state), (observations, rest[:-1])
 
+    rollout = jax.jit(lambda carry, actions: jax.lax.scan(advance, carry, actions))
     key = jax.random.PRNGKey(0)
-    _, state = reset(jax.random.split(key, num_envs), parameters)
-    held = {"key": key, "state": state}
+    held = (key, reset(jax.random.split(key, num_envs), parameters)[1])
 
     def step(actions: Any) -> Any:
-        # Versions differ in what follows the state: reward and end, as one flag or two, and infos.
-        held["key"], observations, held["state"], *rest = advance(held["key"], held["state"], actions)
-        return jax.block_until_ready((observations, rest))
+        nonlocal held
+        held, outputs = jax.block_until_ready(rollout(held, actions))
+        return outputs
 
-    return step, [jax.numpy.asarray(a) for a in _numpy_actions(num_envs, np.int32)]
+    draw = np.random.default_rng(0).integers
+    batches = [jax.numpy.asarray(draw(0, 2, (_SCAN_STEPS, num_envs)).astype(np.int32)) for _ in range(4)]
+    return step, batches, _SCAN_STEPS

@@ -48,10 +48,14 @@ _FAST_MATH = {"cpu": ["-ffast-math"], "cuda": ["--use_fast_math", "-fmad=true"]}
 
 
 class Library:
-    """A loaded library. ``build_seconds`` is the time that compiling took, 0.0 if it came from the cache."""
+    """A loaded library, of the CUDA executor or of the CPU's.
 
-    def __init__(self, path: Path, build_seconds: float) -> None:
+    ``build_seconds`` is the time that compiling took, 0.0 if it came from the cache.
+    """
+
+    def __init__(self, path: Path, cuda: bool, build_seconds: float = 0.0) -> None:
         self.path = path
+        self.cuda = cuda
         self.build_seconds = build_seconds
         try:
             handle = ctypes.CDLL(str(path))
@@ -94,14 +98,14 @@ def load(program: Program, device_type: str) -> Library:
     library = directory / f"{name}.so"
     if library.is_file():
         _note_use(library)
-        return Library(library, 0.0)
+        return Library(library, cuda)
     with _build_lock(directory, name):
         if library.is_file():  # another process was faster
-            return Library(library, 0.0)
+            return Library(library, cuda)
         started = time.perf_counter()
         _remove_unused(directory)
         _build(program, source, flags, cuda, directory, name)
-        return Library(library, time.perf_counter() - started)
+        return Library(library, cuda, time.perf_counter() - started)
 
 
 def _note_use(library: Path) -> None:

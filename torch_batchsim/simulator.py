@@ -76,8 +76,6 @@ class Simulator:
         self.environment = environment
         self.program = Program(environment)
         self._check_rows()
-        self._emulated = _library is not None
-        self._cuda = self.device.type == "cuda" or self._emulated
         with torch.cuda.device(self.device) if self.device.type == "cuda" else _nothing():
             self.library = _library or jit.load(self.program, self.device.type)
         self._allocate(keep_final and self.autoreset is AutoresetMode.SAME_STEP)
@@ -98,7 +96,7 @@ class Simulator:
         """Make the memory, by the names of the context's fields, and the context that points to it."""
         program, worlds = self.program, self.num_worlds
         self._memory: dict[str, torch.Tensor] = {}
-        for name, _, dtype, per_agent in engine_columns(program, self._cuda):
+        for name, _, dtype, per_agent in engine_columns(program, self.library.cuda):
             rows = worlds * (program.agents.count if per_agent else 1)
             self._memory[name] = torch.zeros(rows, dtype=dtype, device=self.device)
         self._memory["fault"].fill_(_NO_FAULT)
@@ -112,7 +110,7 @@ class Simulator:
         self._bindings: dict[str, _Binding] = {}
         self._watchers: dict[str, Callable[[torch.Tensor], None]] = {}
 
-        structure = context_structure(program, self._cuda)
+        structure = context_structure(program, self.library.cuda)
         if ctypes.sizeof(structure) != self.library.context_size:
             raise AssertionError("the context of Python and C++ differ in size")
         context = self._context = structure()

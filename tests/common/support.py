@@ -23,13 +23,23 @@ _EMULATION = Path(__file__).parent.parent / "emulation" / "cuda_words.h"
 @cache
 def emulated_cuda(name: str, folder: Path) -> jit.Library:
     """The CUDA unit of an environment, compiled by g++ with the CUDA words of tests/emulation."""
-    source = folder / f"{name}.cu"
-    source.write_text(generate(Program(ENVIRONMENTS[name]()), cuda=True))
-    library = folder / f"{name}_emulated.so"
+    return _compiled(name, folder, True, "-include", str(_EMULATION))
+
+
+def sanitized(name: str, folder: Path) -> jit.Library:
+    """The CPU unit of an environment that ends the process at a bad access or undefined behaviour."""
+    flags = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+    return _compiled(name, folder, False, *flags, str(jit.CSRC / "runtime" / "pool.cpp"))
+
+
+def _compiled(name: str, folder: Path, cuda: bool, *arguments: str) -> jit.Library:
+    source = folder / f"{name}_{cuda}.cpp"
+    source.write_text(generate(Program(ENVIRONMENTS[name]()), cuda))
+    library = source.with_suffix(".so")
     flags = [f for f in jit.CPU_FLAGS if f not in ("-O3", "-march=native")]
-    command = ["g++", *flags, "-O1", "-fPIC", "-shared", "-include", str(_EMULATION), f"-I{jit.CSRC}"]
-    subprocess.run([*command, "-x", "c++", str(source), "-o", str(library)], check=True)
-    return jit.Library(library, 0.0)
+    command = ["g++", *flags, "-O1", "-fPIC", "-shared", f"-I{jit.CSRC}", str(source), *arguments, "-o", str(library)]
+    subprocess.run(command, check=True)
+    return jit.Library(library, cuda)
 
 
 def random_actions(env: TorchVectorEnv, generator: np.random.Generator) -> torch.Tensor:

@@ -1,4 +1,5 @@
 """Compiles the small C++ sources beside this file; they include the engine's headers as "tbs/...h"."""
+
 import ctypes
 import shutil
 import struct
@@ -55,9 +56,11 @@ class Compiler:
         data = cubin.read_bytes()
         table, count, names = *struct.unpack_from("<Q", data, 0x28), *struct.unpack_from("<HH", data, 0x3C)
         sections = [struct.unpack_from("<IIQQQQ", data, table + 64 * i) for i in range(count)]
-        strings = data[sections[names][4]:]
-        named = {strings[name:strings.index(b"\0", name)].decode(): data[start:start + size]
-                 for name, _, _, _, start, size in sections}
+        strings = data[sections[names][4] :]
+        named = {
+            strings[name : strings.index(b"\0", name)].decode(): data[start : start + size]
+            for name, _, _, _, start, size in sections
+        }
         return {name: code for name, code in named.items() if name.startswith(".text.")}
 
 

@@ -1,4 +1,5 @@
 """csrc/tbs/math.h: accuracy in ulp, special values, and the same bits from every build."""
+
 import re
 import sys
 from pathlib import Path
@@ -15,13 +16,56 @@ BINARY = ["atan2", "pow", "hypot"]
 UNARY = ["sin", "cos", "tan", "asin", "acos", "atan", "exp", "exp2", "log", "log2", "tanh"]
 BOUND = {name: 0.95 if name in ("sin", "cos") else 0.51 for name in UNARY + BINARY}
 REFERENCE = {name: getattr(np, name) for name in BOUND if hasattr(np, name)}
-REFERENCE |= {"asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2, "pow": np.power,
-              "fmod": np.fmod, "copysign": np.copysign}
+REFERENCE |= {
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "atan2": np.arctan2,
+    "pow": np.power,
+    "fmod": np.fmod,
+    "copysign": np.copysign,
+}
 EXACT = ["sqrt", "floor", "ceil", "trunc", "rint", "round", "abs", "isnan", "isinf", "isfinite", "signbit"]
 EXACT_BINARY = ["fmod", "min", "max", "copysign", "divide"]
-SPECIAL = np.array([0, 1e-45, 1e-40, 2.0**-126, 1e-9, 0.25, 0.5, 0.75, 1, np.nextafter(f32(1), f32(2)), 1.5,
-                    2, 2.5, 3, 3.5, 4, 88, 89, 103, 104, 127, 128, 149, 150, 151, 2**22 + 1, 2**23 + 1,
-                    2**24 - 1, 2**24, 1e9, 1e30, np.finfo(f32).max, np.inf, np.nan], f32)
+SPECIAL = np.array(
+    [
+        0,
+        1e-45,
+        1e-40,
+        2.0**-126,
+        1e-9,
+        0.25,
+        0.5,
+        0.75,
+        1,
+        np.nextafter(f32(1), f32(2)),
+        1.5,
+        2,
+        2.5,
+        3,
+        3.5,
+        4,
+        88,
+        89,
+        103,
+        104,
+        127,
+        128,
+        149,
+        150,
+        151,
+        2**22 + 1,
+        2**23 + 1,
+        2**24 - 1,
+        2**24,
+        1e9,
+        1e30,
+        np.finfo(f32).max,
+        np.inf,
+        np.nan,
+    ],
+    f32,
+)
 SPECIAL = np.concatenate([SPECIAL, -SPECIAL])
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -90,16 +134,19 @@ def test_accuracy_near_odd_multiples_of_quarter_pi(library, name):
     assert_accurate(library, name, around(multiples, 2))
 
 
-@pytest.mark.parametrize("name, points", [
-    ("exp", [-104, -103.97, -103.28, -87.34, 0.3466, 88.72, 89]),
-    ("exp2", [-151, -150, -149, -126, -0.5, 0.5, 1, 127, 128]),
-    ("log", [2.0**-149, 2.0**-126, 0.70710678, 1, 1.41421356, 2]),
-    ("log2", [2.0**-149, 2.0**-126, 0.70710678, 1, 1.41421356, 2]),
-    ("asin", [0.70710678, 1, -1]),
-    ("acos", [0.70710678, 1, -1]),
-    ("atan", [1, -1]),
-    ("tanh", [0.1733, 0.3466, 9.01, 10]),
-])
+@pytest.mark.parametrize(
+    "name, points",
+    [
+        ("exp", [-104, -103.97, -103.28, -87.34, 0.3466, 88.72, 89]),
+        ("exp2", [-151, -150, -149, -126, -0.5, 0.5, 1, 127, 128]),
+        ("log", [2.0**-149, 2.0**-126, 0.70710678, 1, 1.41421356, 2]),
+        ("log2", [2.0**-149, 2.0**-126, 0.70710678, 1, 1.41421356, 2]),
+        ("asin", [0.70710678, 1, -1]),
+        ("acos", [0.70710678, 1, -1]),
+        ("atan", [1, -1]),
+        ("tanh", [0.1733, 0.3466, 9.01, 10]),
+    ],
+)
 def test_accuracy_around_hard_points(library, name, points):
     assert_accurate(library, name, around(points, 30000))
 
@@ -134,11 +181,22 @@ def half_away(x):
     return np.trunc(x.astype(f64) + np.copysign(0.5, x)).astype(f32)
 
 
-@pytest.mark.parametrize("name, exact", [
-    ("sqrt", np.sqrt), ("floor", np.floor), ("ceil", np.ceil), ("trunc", np.trunc), ("rint", np.rint),
-    ("round", half_away), ("abs", np.abs), ("isnan", np.isnan), ("isinf", np.isinf),
-    ("isfinite", np.isfinite), ("signbit", np.signbit),
-])
+@pytest.mark.parametrize(
+    "name, exact",
+    [
+        ("sqrt", np.sqrt),
+        ("floor", np.floor),
+        ("ceil", np.ceil),
+        ("trunc", np.trunc),
+        ("rint", np.rint),
+        ("round", half_away),
+        ("abs", np.abs),
+        ("isnan", np.isnan),
+        ("isinf", np.isinf),
+        ("isfinite", np.isfinite),
+        ("signbit", np.signbit),
+    ],
+)
 def test_exact_functions(library, name, exact):
     x = np.concatenate([every(1999), SPECIAL, around(np.arange(-1000, 1000) / 2, 3)])
     assert same(call(library[f"loop_{name}"], x), exact(x).astype(f32)).all()
@@ -158,7 +216,7 @@ def test_special_values(library, name):
 def test_special_values_of_two_arguments(library, name):
     x, y = (grid.ravel() for grid in np.meshgrid(SPECIAL, SPECIAL))
     got, exact = call(library[f"loop_{name}"], x, y), reference(name, x, y)
-    if name == "fmod":      # documented: NaN where the quotient is large
+    if name == "fmod":  # documented: NaN where the quotient is large
         exact = np.where((np.abs(x.astype(f64) / y) >= 2**28) & np.isfinite(x), np.nan, exact)
     special = ~np.isfinite(exact) | (exact == 0)
     wrong = ~same(got, exact.astype(f32)) & special
@@ -166,26 +224,62 @@ def test_special_values_of_two_arguments(library, name):
     assert (ulp_error(got, exact) <= BOUND.get(name, 0)).all()
 
 
-@pytest.mark.parametrize("name, arguments, value", [
-    ("pow", (0.0, -1.0), "inf"), ("pow", (-0.0, -1.0), "-inf"), ("pow", (-0.0, -2.0), "inf"),
-    ("pow", (-0.0, 3.0), "-0"), ("pow", (-0.0, 2.5), "0"), ("pow", (-1.0, np.inf), "1"),
-    ("pow", (1.0, np.nan), "1"), ("pow", (np.nan, 0.0), "1"), ("pow", (-2.0, 0.5), "nan"),
-    ("pow", (0.5, -np.inf), "inf"), ("pow", (-np.inf, -3.0), "-0"), ("pow", (-np.inf, 3.0), "-inf"),
-    ("pow", (-2.0, 3.0), "-8"), ("pow", (-2.0, 2.0), "4"),
-    ("atan2", (0.0, -0.0), "3.1415927"), ("atan2", (-0.0, -0.0), "-3.1415927"), ("atan2", (-0.0, 0.0), "-0"),
-    ("atan2", (0.0, -1.0), "3.1415927"), ("atan2", (1.0, 0.0), "1.5707964"),
-    ("atan2", (np.inf, -np.inf), "2.3561945"), ("hypot", (np.inf, np.nan), "inf"),
-    ("hypot", (2.0**126, -0.75 * 2.0**126), str(1.25 * 2.0**126)),
-    ("fmod", (5.5, 2.0), "1.5"), ("fmod", (-5.5, 2.0), "-1.5"), ("fmod", (-4.0, 2.0), "-0"),
-    ("fmod", (5.0, np.inf), "5"), ("fmod", (5.0, 0.0), "nan"), ("fmod", (np.inf, 2.0), "nan"),
-    ("min", (1.0, 2.0), "1"), ("min", (np.nan, 2.0), "nan"), ("min", (2.0, np.nan), "2"),
-    ("max", (1.0, 2.0), "2"), ("max", (np.nan, 2.0), "nan"), ("max", (2.0, np.nan), "2"),
-    ("min", (-0.0, 0.0), "-0"), ("max", (0.0, -0.0), "0"),
-    ("log", (0.0,), "-inf"), ("log", (-0.0,), "-inf"), ("log", (-1.0,), "nan"), ("log", (1.0,), "0"),
-    ("exp", (-np.inf,), "0"), ("exp", (np.inf,), "inf"), ("sin", (-0.0,), "-0"), ("tan", (-0.0,), "-0"),
-    ("tanh", (-0.0,), "-0"), ("tanh", (-np.inf,), "-1"), ("acos", (1.0,), "0"), ("sqrt", (-0.0,), "-0"),
-    ("sin", (2.0**20 + 0.125,), "nan"), ("cos", (np.inf,), "nan"), ("asin", (1.0000001,), "nan"),
-])
+@pytest.mark.parametrize(
+    "name, arguments, value",
+    [
+        ("pow", (0.0, -1.0), "inf"),
+        ("pow", (-0.0, -1.0), "-inf"),
+        ("pow", (-0.0, -2.0), "inf"),
+        ("pow", (-0.0, 3.0), "-0"),
+        ("pow", (-0.0, 2.5), "0"),
+        ("pow", (-1.0, np.inf), "1"),
+        ("pow", (1.0, np.nan), "1"),
+        ("pow", (np.nan, 0.0), "1"),
+        ("pow", (-2.0, 0.5), "nan"),
+        ("pow", (0.5, -np.inf), "inf"),
+        ("pow", (-np.inf, -3.0), "-0"),
+        ("pow", (-np.inf, 3.0), "-inf"),
+        ("pow", (-2.0, 3.0), "-8"),
+        ("pow", (-2.0, 2.0), "4"),
+        ("atan2", (0.0, -0.0), "3.1415927"),
+        ("atan2", (-0.0, -0.0), "-3.1415927"),
+        ("atan2", (-0.0, 0.0), "-0"),
+        ("atan2", (0.0, -1.0), "3.1415927"),
+        ("atan2", (1.0, 0.0), "1.5707964"),
+        ("atan2", (np.inf, -np.inf), "2.3561945"),
+        ("hypot", (np.inf, np.nan), "inf"),
+        ("hypot", (2.0**126, -0.75 * 2.0**126), str(1.25 * 2.0**126)),
+        ("fmod", (5.5, 2.0), "1.5"),
+        ("fmod", (-5.5, 2.0), "-1.5"),
+        ("fmod", (-4.0, 2.0), "-0"),
+        ("fmod", (5.0, np.inf), "5"),
+        ("fmod", (5.0, 0.0), "nan"),
+        ("fmod", (np.inf, 2.0), "nan"),
+        ("min", (1.0, 2.0), "1"),
+        ("min", (np.nan, 2.0), "nan"),
+        ("min", (2.0, np.nan), "2"),
+        ("max", (1.0, 2.0), "2"),
+        ("max", (np.nan, 2.0), "nan"),
+        ("max", (2.0, np.nan), "2"),
+        ("min", (-0.0, 0.0), "-0"),
+        ("max", (0.0, -0.0), "0"),
+        ("log", (0.0,), "-inf"),
+        ("log", (-0.0,), "-inf"),
+        ("log", (-1.0,), "nan"),
+        ("log", (1.0,), "0"),
+        ("exp", (-np.inf,), "0"),
+        ("exp", (np.inf,), "inf"),
+        ("sin", (-0.0,), "-0"),
+        ("tan", (-0.0,), "-0"),
+        ("tanh", (-0.0,), "-0"),
+        ("tanh", (-np.inf,), "-1"),
+        ("acos", (1.0,), "0"),
+        ("sqrt", (-0.0,), "-0"),
+        ("sin", (2.0**20 + 0.125,), "nan"),
+        ("cos", (np.inf,), "nan"),
+        ("asin", (1.0000001,), "nan"),
+    ],
+)
 def test_named_special_values(library, name, arguments, value):
     got = call(library[f"loop_{name}"], *(np.array([argument], f32) for argument in arguments))
     assert same(got, np.array([value], f32)).all(), got
@@ -252,7 +346,8 @@ def test_loops_vectorise(compiler, machine):
 def test_nvcc_flags_change_nothing(compiler):
     """nvcc makes the same instructions, whatever -fmad and the precision of division and root are."""
     calls = [f"y[i] += tbs::{name}(x[i]);" for name in UNARY + EXACT] + [
-        f"y[i] += tbs::{name}(x[i], x[i + 1]);" for name in BINARY + EXACT_BINARY]
+        f"y[i] += tbs::{name}(x[i], x[i + 1]);" for name in BINARY + EXACT_BINARY
+    ]
     text = """
         #include "tbs/math.h"
         __global__ void functions(const float *x, float *y) { int i = threadIdx.x; CALLS }

@@ -1,4 +1,5 @@
 """csrc/tbs/poison.h: what a system may call, what not, and that the compiler says what to use instead."""
+
 import pytest
 
 PROGRAM = """

@@ -1,4 +1,5 @@
 """csrc/tbs/random.h: Philox against its published vectors, the draw order against a model, and statistics."""
+
 import ctypes
 import itertools
 import re
@@ -12,8 +13,10 @@ MASK = 2**32 - 1
 
 
 class Name(ctypes.Structure):
-    _fields_ = [("seed", ctypes.c_uint64), *((part, ctypes.c_uint32)
-                                             for part in ("node", "row", "stream", "episode", "step"))]
+    _fields_ = [
+        ("seed", ctypes.c_uint64),
+        *((part, ctypes.c_uint32) for part in ("node", "row", "stream", "episode", "step")),
+    ]
 
 
 NAME = (0x0123456789ABCDEF, 5, 77, 2, 9, 31)
@@ -32,6 +35,7 @@ def draw(library, kind, n, *parameters, dtype=f32, name=NAME):
 
 
 # ---- a model in plain Python ----
+
 
 def philox(counter, key):
     a, b, c, d = counter
@@ -55,12 +59,18 @@ def words(name):
         yield from philox((stream, episode, step, block), key)
 
 
-@pytest.mark.parametrize("counter, key, result", [          # Random123, kat_vectors: philox4x32 10
-    ([0] * 4, [0] * 2, "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
-    ([MASK] * 4, [MASK] * 2, "408f276d 41c83b0e a20bc7c6 6d5451fd"),
-    ([0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344], [0xA4093822, 0x299F31D0],
-     "d16cfe09 94fdcceb 5001e420 24126ea1"),
-])
+@pytest.mark.parametrize(
+    "counter, key, result",
+    [  # Random123, kat_vectors: philox4x32 10
+        ([0] * 4, [0] * 2, "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
+        ([MASK] * 4, [MASK] * 2, "408f276d 41c83b0e a20bc7c6 6d5451fd"),
+        (
+            [0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344],
+            [0xA4093822, 0x299F31D0],
+            "d16cfe09 94fdcceb 5001e420 24126ea1",
+        ),
+    ],
+)
 def test_published_vectors(library, counter, key, result):
     out = np.empty(4, np.uint32)
     library.block(pointer(np.array(counter, np.uint32)), pointer(np.array(key, np.uint32)), pointer(out))
@@ -100,8 +110,9 @@ def test_rows_differ_by_their_key_only(library):
     columns = np.empty((4, n), f32)
     library.rows_uniform(ctypes.c_uint64(8), *(pointer(column) for column in columns), ctypes.c_int64(n))
     for row in (0, 1, 99):
-        assert (columns[:, row] == draw(library, "uniform_between", 4, f32(-0.05), f32(0.05),
-                                        name=(8, 1, row, 2, 3, 4))).all()
+        assert (
+            columns[:, row] == draw(library, "uniform_between", 4, f32(-0.05), f32(0.05), name=(8, 1, row, 2, 3, 4))
+        ).all()
 
 
 def test_streams_are_distinct(library):
@@ -116,8 +127,9 @@ def test_streams_are_distinct(library):
 
 
 def test_neighbouring_streams_are_uncorrelated(library):
-    first = np.array([[draw(library, "uniform", 1, name=(1, 0, row, 0, 0, step))[0] for row in range(100)]
-                      for step in range(100)])
+    first = np.array(
+        [[draw(library, "uniform", 1, name=(1, 0, row, 0, 0, step))[0] for row in range(100)] for step in range(100)]
+    )
     for a, b in ((first[1:], first[:-1]), (first[:, 1:], first[:, :-1])):
         assert abs(np.corrcoef(a.ravel(), b.ravel())[0, 1]) < 4 / np.sqrt(a.size)
 
@@ -139,10 +151,24 @@ def chi_square(counts):
     return (((counts - expected) ** 2 / expected).sum() - freedom) / np.sqrt(2 * freedom)
 
 
-@pytest.mark.parametrize("low, high", [
-    (-0.05, 0.05), (-1, 1), (0, 1e-45), (1, np.nextafter(f32(1), f32(2))), (1, 1 + 2**-22),
-    (16777215, 16777216), (-16777216, 16777213), (-1e-40, 1e-40), (-1.5e38, 1.5e38), (3, 3),
-    (-0.1, 1e8), (-1e8, 0.1), (0.1, 0.3)])
+@pytest.mark.parametrize(
+    "low, high",
+    [
+        (-0.05, 0.05),
+        (-1, 1),
+        (0, 1e-45),
+        (1, np.nextafter(f32(1), f32(2))),
+        (1, 1 + 2**-22),
+        (16777215, 16777216),
+        (-16777216, 16777213),
+        (-1e-40, 1e-40),
+        (-1.5e38, 1.5e38),
+        (3, 3),
+        (-0.1, 1e8),
+        (-1e8, 0.1),
+        (0.1, 0.3),
+    ],
+)
 def test_uniform_stays_in_its_interval(library, low, high):
     low, high = f32(low), f32(high)
     x = draw(library, "uniform_between", 300_000, low, high)
@@ -180,8 +206,7 @@ def test_below_follows_the_model_and_its_edges(library):
     assert not draw(library, "below", 10, 0, dtype=np.uint32).any()
 
 
-@pytest.mark.parametrize("low, high", [
-    (-3, 3), (0, 0), (5, 6), (-(2**31), 2**31 - 1), (2**31 - 2, 2**31 - 1)])
+@pytest.mark.parametrize("low, high", [(-3, 3), (0, 0), (5, 6), (-(2**31), 2**31 - 1), (2**31 - 2, 2**31 - 1)])
 def test_integer_includes_both_ends(library, low, high):
     x = draw(library, "integer", 100_000, low, high, dtype=np.int32).astype(np.int64)
     assert x.min() >= low and x.max() <= high

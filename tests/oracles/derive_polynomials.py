@@ -4,6 +4,7 @@ Weighted minimax fits by the Remez exchange algorithm (Remez 1934). Where a poly
 float32, its coefficients are rounded one by one, lowest power first, and the rest is fitted again, so that a
 later coefficient absorbs an earlier one's rounding error. Every fit is of relative error.
 """
+
 import struct
 
 import mpmath
@@ -22,9 +23,11 @@ def remez(target, weight, powers, low, high, rounds=12, grid=1500):
     for _ in range(rounds):
         rows = [[t**p for p in powers] + [(-1) ** i / weight(t)] for i, t in enumerate(nodes)]
         coefficients = list(mpmath.lu_solve(mp.matrix(rows), mp.matrix([target(t) for t in nodes])))[:-1]
-        errors = [w * (y - sum(c * t**p for c, p in zip(coefficients, powers, strict=True)))
-                  for t, y, w in zip(points, targets, weights, strict=True)]
-        peaks = []                                     # the largest error of each run of one sign
+        errors = [
+            w * (y - sum(c * t**p for c, p in zip(coefficients, powers, strict=True)))
+            for t, y, w in zip(points, targets, weights, strict=True)
+        ]
+        peaks = []  # the largest error of each run of one sign
         for i, error in enumerate(errors):
             if peaks and (errors[peaks[-1]] > 0) == (error > 0):
                 peaks[-1] = max(peaks[-1], i, key=lambda j: abs(errors[j]))
@@ -51,7 +54,7 @@ def fit(name, target, weight, powers, low, high, f32=False):
     coefficients, error = remez(target, weight, powers, low, high)
     while f32 and len(fixed) < len(powers):
         fixed[powers[len(fixed)]] = to_f32(coefficients[0])
-        rest = powers[len(fixed):]
+        rest = powers[len(fixed) :]
         if not rest:
             coefficients = list(fixed.values())
             break
@@ -60,8 +63,7 @@ def fit(name, target, weight, powers, low, high, f32=False):
             return target(t) - sum(c * t**p for p, c in fixed.items())
 
         coefficients, error = remez(remainder, weight, rest, low, high)
-    print(f"{name} on [{float(low):.6g}, {float(high):.6g}], "
-          f"relative error 2^{float(mpmath.log(error, 2)):.1f}")
+    print(f"{name} on [{float(low):.6g}, {float(high):.6g}], relative error 2^{float(mpmath.log(error, 2)):.1f}")
     for power, c in zip(powers, coefficients, strict=True):
         print(f"    t^{power:<2} {float(c).hex()}{'f' if f32 else ''}")
 
@@ -96,18 +98,30 @@ def inverse(function):
 
 def main():
     sine, cosine = over_argument(mpmath.sin), lambda t: mpmath.cos(mpmath.sqrt(t))
-    reach = mpf("0.82") ** 2          # beyond pi/4: the rounding of x 2/pi matters when x is large
+    reach = mpf("0.82") ** 2  # beyond pi/4: the rounding of x 2/pi matters when x is large
     fit("sin, f32: sin(r)/r - 1, t = r^2", minus_one(sine), inverse(sine), [1, 2, 3], 0, reach, f32=True)
-    fit("cos, f32: cos(r) - 1 + t/2, t = r^2", lambda t: cosine(t) - 1 + t / 2, inverse(cosine),
-        [2, 3, 4], 0, reach, f32=True)
+    fit(
+        "cos, f32: cos(r) - 1 + t/2, t = r^2",
+        lambda t: cosine(t) - 1 + t / 2,
+        inverse(cosine),
+        [2, 3, 4],
+        0,
+        reach,
+        f32=True,
+    )
     fit("sin, f64: sin(r)/r - 1, t = r^2", minus_one(sine), inverse(sine), [1, 2, 3, 4], 0, reach)
     fit("cos, f64: cos(r) - 1, t = r^2", minus_one(cosine), inverse(cosine), [1, 2, 3, 4, 5], 0, reach)
     exponential = ratio(mpmath.expm1)
-    fit("expm1: expm1(t)/t - 1", minus_one(exponential), inverse(exponential), list(range(1, 8)),
-        "-0.3466", "0.3466")
+    fit("expm1: expm1(t)/t - 1", minus_one(exponential), inverse(exponential), list(range(1, 8)), "-0.3466", "0.3466")
     logarithm = ratio(mpmath.log1p)
-    fit("log: log1p(t)/t - 1", minus_one(logarithm), inverse(logarithm), list(range(1, 15)),
-        mpmath.sqrt(mpf(1) / 2) - 1, mpmath.sqrt(2) - 1)
+    fit(
+        "log: log1p(t)/t - 1",
+        minus_one(logarithm),
+        inverse(logarithm),
+        list(range(1, 15)),
+        mpmath.sqrt(mpf(1) / 2) - 1,
+        mpmath.sqrt(2) - 1,
+    )
     arc = over_argument(mpmath.atan)
     fit("atan: atan(r)/r - 1, t = r^2", minus_one(arc), inverse(arc), list(range(1, 13)), 0, 1)
     parts("pi/2, f32:", mpmath.pi / 2, 3, f32=True)

@@ -51,11 +51,7 @@ class ToyEnv:
             return values.to(torch.uint8) if box.dtype == np.uint8 else values / 128 - 1
 
         space = self.single_observation_space
-        return (
-            {name: draw(box) for name, box in space.items()}
-            if isinstance(space, spaces.Dict)
-            else draw(space)
-        )
+        return {name: draw(box) for name, box in space.items()} if isinstance(space, spaces.Dict) else draw(space)
 
     def mask(self) -> torch.Tensor:
         choices = self.single_action_space.n

@@ -52,9 +52,7 @@ def assert_same(a, b):
 def advantages_of_one_row(rewards, values, next_values, terminations, truncations, gamma, gae_lambda):
     """The definition, in plain Python and float64: a sum over what is left of the episode."""
     steps = len(rewards)
-    deltas = [
-        rewards[t] - values[t] + (0.0 if terminations[t] else gamma * next_values[t]) for t in range(steps)
-    ]
+    deltas = [rewards[t] - values[t] + (0.0 if terminations[t] else gamma * next_values[t]) for t in range(steps)]
     advantages = []
     for t in range(steps):
         advantage, weight = 0.0, 1.0
@@ -103,8 +101,7 @@ def test_estimate_bootstraps_from_the_final_observation(toy_env):
     for row in range(trainer.env.num_envs):
         ends = (storage.terminations | storage.truncations)[:, row]
         next_values = [
-            (storage.final_obs[t, row].sum() if ends[t] else values[t + 1, row]).item()
-            for t in range(len(ends))
+            (storage.final_obs[t, row].sum() if ends[t] else values[t + 1, row]).item() for t in range(len(ends))
         ]
         expected = advantages_of_one_row(
             storage.rewards[:, row].tolist(),
@@ -115,9 +112,7 @@ def test_estimate_bootstraps_from_the_final_observation(toy_env):
             config.gamma,
             config.gae_lambda,
         )
-        torch.testing.assert_close(
-            batch.advantages.view(-1, 6)[:, row], torch.tensor(expected), rtol=1e-4, atol=1e-4
-        )
+        torch.testing.assert_close(batch.advantages.view(-1, 6)[:, row], torch.tensor(expected), rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(batch.returns, batch.advantages + batch.values)
 
 

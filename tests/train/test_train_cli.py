@@ -56,9 +56,7 @@ def test_a_run_goes_to_a_folder_of_its_own_by_default(tmp_path, monkeypatch):
 def test_evaluating_a_checkpoint_repeats_the_evaluation_after_the_training(trained, tmp_path, capsys):
     assert run("cartpole", "--eval", trained / "checkpoint.pt", "--eval-episodes", 10) == 0
     assert "mean return" in capsys.readouterr().out
-    assert json.loads((trained / "eval.json").read_text()) == json.loads(
-        (tmp_path / "summary.json").read_text()
-    )
+    assert json.loads((trained / "eval.json").read_text()) == json.loads((tmp_path / "summary.json").read_text())
 
 
 def test_an_evaluation_may_start_elsewhere_and_draw_actions(trained, tmp_path):

@@ -66,6 +66,7 @@ class Node:
     table: Archetype | None
     occurrence: int  # how often the system has run before in its graph; separates random streams
     columns: tuple[Column | str, ...] = ()  # per parameter; "Row" and "Episode" are the engine's own
+    reached: tuple[Column, ...] = ()  # per reach of the system
 
     def accesses(self) -> tuple[set[str], set[str]]:
         """Names of the columns that the system reads only, and of those that it writes."""
@@ -73,7 +74,9 @@ class Node:
         for parameter, column in zip(self.system.parameters, self.columns, strict=True):
             if column != "Row":
                 (writes if parameter.writes else reads).add(column if isinstance(column, str) else column.name)
-        return reads, writes
+        for reach, column in zip(self.system.reaches, self.reached, strict=True):
+            (writes if reach.writes else reads).add(column.name)
+        return reads - writes, writes
 
 
 @dataclass
@@ -163,7 +166,9 @@ class Program:
                         f"{self.environment.source.name} does not define; it defines: {known}"
                     )
                 for table, columns in self._matches(self.systems[name]):
-                    nodes.append(Node(graph, index, self.systems[name], table, names[:position].count(name), columns))
+                    system = self.systems[name]
+                    reached = self._reached(system, table, columns)
+                    nodes.append(Node(graph, index, system, table, names[:position].count(name), columns, reached))
                     index += 1
             graphs[graph] = nodes
         if index >= MAX_NODES:
@@ -209,6 +214,35 @@ class Program:
                 )
             columns.append("Episode" if parameter.type == "Episode" else own or self.columns[parameter.type])
         return tuple(columns)
+
+    def _reached(
+        self, system: System, table: Archetype | None, columns: tuple[Column | str, ...]
+    ) -> tuple[Column, ...]:
+        """The columns of ``system.reaches``, after a check that rows that run at once do not meet in them."""
+        written = {c for p, c in zip(system.parameters, columns, strict=True) if p.writes and isinstance(c, Column)}
+        reached = []
+        for reach in system.reaches:
+            name = f"{reach.archetype}.{reach.component}" if reach.archetype else reach.component
+            column = self.columns.get(name)
+            if column is None or column.singleton != (reach.archetype is None):
+                raise SchemaError(
+                    f"{system.place}: system '{system.name}' asks for {reach}, which does not exist"
+                    f"{_suggestion(name, self.columns)}; columns: {', '.join(self.columns)}"
+                )
+            if table is not None and table.count > 1:
+                if reach.writes:
+                    raise SchemaError(
+                        f"{system.place}: system '{system.name}' could write by {reach} from {table.count} rows of "
+                        f"{table.name} at a time; put const in front of {reach.component}, or write it in a system "
+                        "that runs once per world"
+                    )
+                if column in written:
+                    raise SchemaError(
+                        f"{system.place}: system '{system.name}' reads {name} of other rows while each row writes its "
+                        "own; split it into a system that reads and one that writes"
+                    )
+            reached.append(column)
+        return tuple(reached)
 
     @cached_property
     def observe_only(self) -> set[str]:

@@ -15,6 +15,7 @@ from gymnasium.vector import AutoresetMode
 from . import jit
 from .codegen import ActionBounds, context_structure, engine_columns, final_columns
 from .errors import CheckpointError, Fault, WorldFault
+from .graph import Graph
 from .program import Column, Program
 from .schema import MAX_ROWS, Environment, Field
 
@@ -266,6 +267,11 @@ class Simulator:
             rows = torch.Size([current.shape[0] * current.shape[1], *current.shape[2:]])
         state = field.startswith("column_") and column is not self.program.reward
         return _Binding(field, current.shape, rows, current.dtype, state)
+
+    @property
+    def graph(self) -> Graph:
+        """The task graphs and what systems read and write: ``print(sim.graph)``, ``sim.graph.draw("graph.svg")``."""
+        return Graph(self.program)
 
     def __getattr__(self, name: str) -> TableView:
         program = self.__dict__.get("program")

@@ -1,9 +1,9 @@
-"""Reads the signatures of systems: a system's signature is its query."""
+"""Reads the signatures of systems, which are their queries, and what their bodies reach by ``rows`` and ``get``."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from .errors import SchemaError
@@ -12,6 +12,7 @@ _SYSTEM = re.compile(r"\bTBS_SYSTEM\b\s*(?P<result>[\w:<>\s]*?)\s*\b(?P<name>\w+
 _PARAMETER = re.compile(
     r"(?P<front>const\s+)?(?:tbs::)?(?P<type>\w+)(?P<back>\s+const)?\s*(?P<reference>&?)\s*(?P<name>\w*)"
 )
+_REACH = re.compile(r"\b(?P<kind>rows|get)\s*<(?P<types>[^<>;]*)>\s*\(")
 _STANDARD_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*<([^>]+)>", re.MULTILINE)
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
 
@@ -25,12 +26,29 @@ class Parameter:
 
 
 @dataclass(frozen=True)
+class Reach:
+    """``world.rows<archetype, component>()``, or ``world.get<component>()`` (no archetype), in a system's body."""
+
+    archetype: str | None
+    component: str
+    writes: bool  # no const in front of the component
+
+    def __str__(self) -> str:
+        component = self.component if self.writes else f"const {self.component}"
+        return f"rows<{self.archetype}, {component}>" if self.archetype else f"get<{component}>"
+
+
+@dataclass(frozen=True)
 class System:
-    """A system as declared: ``parameters`` without the leading ``World &``; ``place`` is file and line."""
+    """A system as declared: ``parameters`` without the leading ``World &``; ``place`` is file and line.
+
+    ``reaches`` are those of its own body; what a helper function reaches is not seen.
+    """
 
     name: str
     parameters: tuple[Parameter, ...]
     place: str
+    reaches: tuple[Reach, ...] = ()
 
 
 def source_files(source: Path) -> dict[Path, str]:
@@ -67,7 +85,7 @@ def read_systems(source: Path) -> dict[str, System]:
         code = _blank_comments_and_strings(text)
         for match in _SYSTEM.finditer(code):
             place = f"{path.name}:{code.count(chr(10), 0, match.start()) + 1}"
-            system = _read_signature(match, place)
+            system = replace(_read_signature(match, place), reaches=_read_reaches(code, match.end()))
             if system.name in systems:
                 raise SchemaError(
                     f"{place}: system '{system.name}' is defined twice, first at {systems[system.name].place}"
@@ -99,6 +117,24 @@ def _read_parameter(text: str, system: str, place: str) -> Parameter:
             "write 'Component &name', 'const Component &name' or 'Row row'"
         )
     return Parameter(match["type"], writes=bool(match["reference"]) and not (match["front"] or match["back"]))
+
+
+def _read_reaches(code: str, start: int) -> tuple[Reach, ...]:
+    """What the body that begins behind ``start`` reaches, each once."""
+    depth, end = 0, len(code)
+    for match in re.finditer(r"[{};]", code[start:]):
+        depth += {"{": 1, "}": -1, ";": 0}[match[0]]
+        if depth <= 0:  # the body's end, or a declaration without a body
+            end = start + match.end()
+            break
+    reaches = []
+    for match in _REACH.finditer(code, start, end):
+        *archetype, component = (part.strip() for part in match["types"].split(","))
+        words = component.split()
+        if len(archetype) == (match["kind"] == "rows") and words:
+            name = next((word for word in words if word != "const"), "")
+            reaches.append(Reach(archetype[0] if archetype else None, name, "const" not in words))
+    return tuple(dict.fromkeys(reaches))
 
 
 def unpaired_brace(text: str) -> int | None:

@@ -4,6 +4,8 @@
 #include "platform.h"
 #include "random.h"
 
+#include <type_traits>
+
 namespace tbs {
 
 // The row that a system runs for: its index among the rows that its world has in this table, 0 .. count - 1.
@@ -19,7 +21,7 @@ struct Episode {
     bool truncated;   // time is up: what would follow has a value
 };
 
-// All rows that a world has in one column, as world.rows<Archetype, Component>() gives them.
+// All rows that a world has in one column, as world.rows<Archetype, const Component>() gives them.
 template <class Component>
 struct Rows {
     Component *first;
@@ -64,18 +66,18 @@ class BasicWorld {
     // Steps taken in this episode, the present one included.
     TBS_METHOD u32 step() const { return context_.step[id]; }
 
-    // The world's only row of a singleton: world.get<Clock>().
+    // The world's only row of a singleton: world.get<const Clock>() to read it, world.get<Clock>() to write it too.
     template <class Singleton>
     TBS_METHOD Singleton &get() const {
-        return *(column_of(context_, static_cast<Singleton *>(nullptr)) + id);
+        return *(column_of(context_, static_cast<std::remove_const_t<Singleton> *>(nullptr)) + id);
     }
 
-    // The rows of this world in a column of an archetype: world.rows<Agent, Position>().
+    // The rows of this world in a column of an archetype: world.rows<Agent, const Position>() to read them.
     template <class Archetype, class Component>
     TBS_METHOD Rows<Component> rows() const {
         constexpr u32 count = Archetype::rows_per_world;
-        Component *const column =
-            column_of(context_, static_cast<Archetype *>(nullptr), static_cast<Component *>(nullptr));
+        Component *const column = column_of(context_, static_cast<Archetype *>(nullptr),
+                                            static_cast<std::remove_const_t<Component> *>(nullptr));
         return {column + u64{id} * count, count};
     }
 

@@ -194,7 +194,7 @@ MISTAKES = {
     "std": (PLACE, "reward.value = std::exp(spot.x);", 4, "libm_is_not_reproducible_use_tbs_exp"),
     "writes what it reads": (PLACE, "step.towards = 3;", 4, "in read-only object"),
     "unknown fault": (PLACE, "world.fail(Fault::lost);", 4, "'lost' is not a member of 'tbs::Fault'"),
-    "within the engine": (PLACE, "world.get<Spot>();", 4, "no matching function for call to 'column_of("),
+    "within the engine": (PLACE, "reward.value = f32(max(1u, -1));", 4, "one argument is signed, the other is not"),
     "copied stream": (PLACE, "Random random = world.random();", 4, "use of deleted function"),
     "missing include": ("// the first line", '#include "none.h"', 1, "none.h: No such file"),
     "brace too few": (PLACE + "\n}", PLACE + "\n", 2, "this brace has no partner"),

@@ -19,7 +19,7 @@ TBS_SYSTEM void move(World &world, Place &place, const Choice &choice, const Wea
 
 TBS_SYSTEM void strike(World &world, const Place &place, const Choice &choice, Reward &reward, Sums &sums, Row row) {
     if (choice.strike == 0) return;
-    Rows<Place> all = world.rows<Fighter, Place>();
+    Rows<const Place> all = world.rows<Fighter, const Place>();
     for (u32 other = 0; other < row.count; ++other) {
         if (other != row.index && all[other].cell == place.cell) {
             reward.value += 1.0f + world.parameters.bonus;
@@ -35,7 +35,7 @@ TBS_SYSTEM void finish(World &world, const Weather &weather, Episode &episode) {
 
 TBS_SYSTEM void look(World &world, const Place &place, SeenSelf &seen, Legal &legal) {
     seen.cell = f32(place.cell);
-    seen.strength = place.strength + f32(world.get<Weather>().total);
+    seen.strength = place.strength + f32(world.get<const Weather>().total);
     legal.moves[0] = place.cell > 0;
     legal.moves[1] = true;
     legal.moves[2] = place.cell < 6;
@@ -43,6 +43,6 @@ TBS_SYSTEM void look(World &world, const Place &place, SeenSelf &seen, Legal &le
 
 TBS_SYSTEM void look_around(World &world, SeenCells &seen) {
     for (u32 cell = 0; cell < 7; ++cell) seen.cells[cell] = 0;
-    for (const Place &place : world.rows<Fighter, Place>()) seen.cells[place.cell] += 1;
-    for (const Place &place : world.rows<Stone, Place>()) seen.cells[place.cell] += 16;
+    for (const Place &place : world.rows<Fighter, const Place>()) seen.cells[place.cell] += 1;
+    for (const Place &place : world.rows<Stone, const Place>()) seen.cells[place.cell] += 16;
 }

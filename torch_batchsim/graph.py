@@ -1,0 +1,129 @@
+"""The task graphs of an environment as a thing to look at: who reads and writes what, in which order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+
+from .program import GRAPHS, Node, Program
+
+_BOX_WIDTH, _LINE, _GAP, _LANE = 250, 16, 26, 330  # pixels
+_COLOURS = {"start": "#e8f1e4", "step": "#e3ecf7", "observe": "#f7efdf"}
+
+
+@dataclass(frozen=True)
+class Access:
+    """One node: its system, the table that it runs over (None: once per world), and names of columns."""
+
+    graph: str
+    system: str
+    table: str | None
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+
+
+class Graph:
+    """The nodes of all task graphs in the order in which they run. ``str`` gives a table, ``draw`` a picture."""
+
+    def __init__(self, program: Program) -> None:
+        self.name = program.environment.name
+        self.nodes = [_access(node) for graph in GRAPHS for node in program.graphs[graph]]
+
+    def __str__(self) -> str:
+        lines = []
+        for node in self.nodes:
+            over = node.table or "each world"
+            lines.append(f"{node.graph:8} {node.system} over {over}")
+            lines += [f"         {text}" for text in _details(node)]
+        return "\n".join(lines)
+
+    def dependencies(self) -> list[tuple[int, int]]:
+        """Pairs ``(earlier, later)`` of nodes of one graph of which the later must wait for the earlier.
+
+        It reads or writes what the earlier has written last, or writes what the earlier has read since.
+        """
+        pairs = set()
+        for graph in GRAPHS:
+            last_writer: dict[str, int] = {}
+            readers: dict[str, list[int]] = {}
+            for index, node in enumerate(self.nodes):
+                if node.graph != graph:
+                    continue
+                for column in (*node.reads, *node.writes):
+                    if column in last_writer:
+                        pairs.add((last_writer[column], index))
+                for column in node.writes:
+                    pairs.update((reader, index) for reader in readers.pop(column, ()))
+                    last_writer[column] = index
+                for column in node.reads:
+                    readers.setdefault(column, []).append(index)
+        return sorted(pairs)
+
+    def draw(self, path: str | Path) -> None:
+        """Write a picture as SVG: a lane for each task graph, a box for each node, an arrow for each dependency."""
+        path = Path(path)
+        if path.suffix != ".svg":
+            raise ValueError(f"the picture is SVG and its name must end in .svg, got {str(path)!r}")
+        path.write_text(self._svg())
+
+    def _svg(self) -> str:
+        parts, boxes, height = [], {}, 0
+        lanes = [graph for graph in GRAPHS if any(node.graph == graph for node in self.nodes)]
+        for lane, graph in enumerate(lanes):
+            x, y = 20 + lane * _LANE, 60
+            parts.append(_text(x, 44, graph, "bold"))
+            for index, node in enumerate(self.nodes):
+                if node.graph != graph:
+                    continue
+                details = _details(node)
+                box_height = _LINE * (2 + len(details)) + 12
+                boxes[index] = (x, y, box_height)
+                parts.append(
+                    f'<rect x="{x}" y="{y}" width="{_BOX_WIDTH}" height="{box_height}" rx="6" '
+                    f'fill="{_COLOURS[graph]}" stroke="#667"/>'
+                )
+                lines = [(node.system, "bold"), (f"over {node.table or 'each world'}", "italic")]
+                lines += [(text, "") for text in details]
+                parts += [_text(x + 10, y + _LINE * (i + 1) + 2, *line) for i, line in enumerate(lines)]
+                y += box_height + _GAP
+            height = max(height, y)
+        for earlier, later in self.dependencies():
+            parts.append(_arrow(boxes[earlier], boxes[later]))
+        head = (
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{40 + len(lanes) * _LANE}" height="{height + 10}" '
+            'font-family="sans-serif" font-size="12">'
+            '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+            '<path d="M0 0L8 4L0 8z" fill="#445"/></marker></defs><rect width="100%" height="100%" fill="white"/>'
+        )
+        return "\n".join([head, _text(20, 22, f"{self.name}: task graphs", "bold"), *parts, "</svg>"]) + "\n"
+
+
+def _access(node: Node) -> Access:
+    reads, writes = node.accesses()
+    return Access(node.graph, node.system.name, node.table.name if node.table else None, *map(_sorted, (reads, writes)))
+
+
+def _sorted(names: set[str]) -> tuple[str, ...]:
+    return tuple(sorted(names))
+
+
+def _details(node: Access) -> list[str]:
+    return [f"reads {name}" for name in node.reads] + [f"writes {name}" for name in node.writes]
+
+
+def _text(x: int, y: int, text: str, style: str = "") -> str:
+    attribute = {"bold": ' font-weight="bold"', "italic": ' font-style="italic"', "": ""}[style]
+    return f'<text x="{x}" y="{y}"{attribute}>{escape(text)}</text>'
+
+
+def _arrow(earlier: tuple[int, int, int], later: tuple[int, int, int]) -> str:
+    """Straight down to the next box; to one further down in a bow beside those between."""
+    x, bottom = earlier[0] + _BOX_WIDTH // 2, earlier[1] + earlier[2]
+    line = 'fill="none" stroke="#445" marker-end="url(#tip)"/>'
+    if later[1] - bottom <= _GAP:
+        return f'<path d="M{x} {bottom}L{x} {later[1]}" {line}'
+    edge = earlier[0] + _BOX_WIDTH
+    start, end = bottom - 10, later[1] + 10
+    bow = edge + min(50, 16 + (end - start) // 12)
+    return f'<path d="M{edge} {start}C{bow} {start} {bow} {end} {edge} {end}" {line}'

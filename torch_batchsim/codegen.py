@@ -58,6 +58,7 @@ def context_structure(program: Program, cuda: bool) -> type[ctypes.Structure]:
     """The ``ctypes`` twin of the generated ``Context``."""
     width = program.action.component.size // program.action.dtype.itemsize
     fields: list[tuple[str, type]] = [
+        ("device", ctypes.c_int32),
         ("num_worlds", ctypes.c_int32),
         ("tile", ctypes.c_int32),
         ("num_threads", ctypes.c_int32),
@@ -156,7 +157,7 @@ def _declaration(field_type: FieldType, name: str) -> str:
 def _context(program: Program, cuda: bool) -> Iterator[str]:
     width = program.action.component.size // program.action.dtype.itemsize
     yield "struct Context {"
-    yield "    i32 num_worlds, tile, num_threads;"
+    yield "    i32 device, num_worlds, tile, num_threads;"
     yield "    Autoreset autoreset;"
     yield "    i32 keep_final, action_width;"
     yield f"    ActionBounds action_bounds[{width}];"
@@ -283,19 +284,19 @@ def _c_interface(cuda: bool) -> Iterator[str]:
     executor = "tbs::CudaExecutor<tbs::Program>" if cuda else "tbs::CpuExecutor<tbs::Program>"
     context = "const tbs::Context *context"
     stream = ", tbs::Stream(stream)" if cuda else ""
-    ignored = "" if cuda else "(void)stream; "
+    preparation = "const tbs::DeviceGuard guard(context->device); " if cuda else "(void)stream; "
     yield f"using Executor = {executor};"
     yield '#define TBS_EXPORT extern "C" __attribute__((visibility("default")))'
     yield f"TBS_EXPORT int tbs_abi_version() {{ return {ABI_VERSION}; }}"
     yield "TBS_EXPORT size_t tbs_context_size() { return sizeof(tbs::Context); }"
     yield f"TBS_EXPORT tbs::i64 tbs_step({context}, void *stream) {{"
-    yield f"    {ignored}return Executor::step(*context{stream});"
+    yield f"    {preparation}return Executor::step(*context{stream});"
     yield "}"
     yield f"TBS_EXPORT tbs::i64 tbs_reset({context}, const tbs::u8 *mask, void *stream) {{"
-    yield f"    {ignored}return Executor::reset(*context, mask{stream});"
+    yield f"    {preparation}return Executor::reset(*context, mask{stream});"
     yield "}"
     yield "// Step with actions: >= 0 the first illegal element (nothing has changed), -1 done, -2 done with faults,"
     yield "// <= -1000 a CUDA error."
     yield f"TBS_EXPORT tbs::i64 tbs_act_and_step({context}, const void *source, int type, void *stream) {{"
-    yield f"    {ignored}return Executor::act_and_step(*context, source, type{stream});"
+    yield f"    {preparation}return Executor::act_and_step(*context, source, type{stream});"
     yield "}"

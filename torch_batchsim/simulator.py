@@ -117,6 +117,7 @@ class Simulator:
         context = self._context = structure()
         context.num_worlds, context.num_threads = worlds, self._useful_threads()
         context.tile = self._tile()
+        context.device = self.device.index or 0
         context.autoreset = _AUTORESET_CODES[self.autoreset]
         context.keep_final = int(keep_final)
         context.fault_flag = self._fault_flag.data_ptr()

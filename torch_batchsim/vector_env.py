@@ -334,7 +334,8 @@ class TorchVectorEnv(VectorEnv):
         shape = tuple(getattr(mask, "shape", ()))
         if agents > 1 and shape == (self.num_envs,) and shape != (self.num_worlds,):
             rows = bool_tensor(mask, "reset_mask").reshape(self.num_worlds, agents)
-            if not torch.equal(rows.any(1), rows.all(1)):
+            # On CUDA a look at it would wait for the device; there the first agents speak for their worlds.
+            if rows.device.type == "cpu" and not torch.equal(rows.any(1), rows.all(1)):
                 raise ValueError("reset_mask must be the same for all agents of a world, for they share it")
             mask = rows[:, 0]
         elif shape and shape != (self.num_worlds,):

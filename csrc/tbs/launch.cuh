@@ -14,6 +14,10 @@ void launch(void (*kernel)(Parameter...), u32 blocks, u32 threads, Stream, const
 }
 
 inline i64 last_error() { return 0; }
+
+struct DeviceGuard {
+    explicit DeviceGuard(i32) {}
+};
 #else
 using Stream = cudaStream_t;
 
@@ -27,6 +31,24 @@ inline i64 last_error() {
     const cudaError_t error = cudaGetLastError();
     return error == cudaSuccess ? 0 : -1000 - i64(error);
 }
+
+// Makes a device the current one while it lives: kernels must be launched on the device of their stream.
+class DeviceGuard {
+  public:
+    explicit DeviceGuard(i32 device) {
+        cudaGetDevice(&previous_);
+        changed_ = previous_ != device;
+        if (changed_) cudaSetDevice(device);
+    }
+    ~DeviceGuard() {
+        if (changed_) cudaSetDevice(previous_);
+    }
+    DeviceGuard(const DeviceGuard &) = delete;
+
+  private:
+    int previous_ = 0;
+    bool changed_ = false;
+};
 #endif
 
 }  // namespace tbs

@@ -32,7 +32,7 @@ class Options:
     build: bool = True
     """Also measure a cold build and a warm start."""
     json: Path | None = None
-    """Write the figures to this file."""
+    """File for the figures; runs/bench-<environment>.json if not given."""
 
 
 def main() -> None:
@@ -55,9 +55,10 @@ def main() -> None:
         if name in result:
             print(f"{name.replace('_', ' ')}: {result[name]:.2f}")
     print("  ".join(f"{key} {value}" for key, value in result["machine"].items()))
-    if options.json is not None:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(result, indent=2) + "\n")
+    path = options.json or Path("runs") / f"bench-{options.environment}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(result, indent=2) + "\n")
+    print(f"written to {path}")
 
 
 def _measure_environment(env_id: str, options: Options) -> dict[str, object]:

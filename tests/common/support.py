@@ -26,6 +26,12 @@ def emulated_cuda(name: str, folder: Path) -> jit.Library:
     return _compiled(name, folder, True, "-include", str(_EMULATION))
 
 
+@cache
+def baseline(name: str, folder: Path) -> jit.Library:
+    """The CPU unit of an environment for the least processor of its kind, hardly optimised."""
+    return _compiled(name, folder, False, str(jit.CSRC / "runtime" / "pool.cpp"))
+
+
 def sanitized(name: str, folder: Path) -> jit.Library:
     """The CPU unit of an environment that ends the process at a bad access or undefined behaviour."""
     flags = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium.vector import AutoresetMode
-from support import ENVIRONMENTS, assert_same_bits, emulated_cuda, random_actions, snapshot
+from support import ENVIRONMENTS, assert_same_bits, baseline, emulated_cuda, random_actions, snapshot
 
 from torch_batchsim import TorchVectorEnv
 
@@ -47,6 +47,13 @@ def test_threads_and_emulated_cuda_agree(name: str, mode: AutoresetMode, emulati
     assert_same_bits(snapshot(one.sim), snapshot(two.sim))
     assert_same_bits(snapshot(one.sim), snapshot(cuda.sim))
     assert one.sim.tensor("World.episode").float().mean() > 0.5  # or nothing has been shown about resets
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_another_processor_gives_the_same_bits(name: str, emulation: Path) -> None:
+    native = run(name, 500, 40, AutoresetMode.SAME_STEP)
+    least = run(name, 500, 40, AutoresetMode.SAME_STEP, _library=baseline(name, emulation))
+    assert_same_bits(snapshot(native.sim), snapshot(least.sim))
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)

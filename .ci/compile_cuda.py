@@ -26,22 +26,14 @@ def main() -> None:
         print("no nvcc on this machine: CUDA units not compiled")
         return
     targets = [f"-gencode=arch=compute_{a},code=sm_{a}" for a in ARCHITECTURES]
+    added_by_torch = ["--expt-relaxed-constexpr", "-D__CUDA_NO_HALF_OPERATORS__", "--compiler-options", "-fPIC"]
     warnings = ["-Werror", "all-warnings", "-Xcompiler", "-Wall,-Wextra,-Wno-unknown-pragmas"]
     for name, environment in ENVIRONMENTS.items():
         with tempfile.TemporaryDirectory() as folder:
             unit = Path(folder) / f"{name}.cu"
             unit.write_text(generate(Program(environment()), cuda=True))
-            command = [
-                nvcc,
-                *jit.CUDA_FLAGS,
-                *warnings,
-                *targets,
-                f"-I{jit.CSRC}",
-                "-c",
-                str(unit),
-                "-o",
-                f"{folder}/unit.o",
-            ]
+            command = [nvcc, *added_by_torch, *jit.compiler_flags("cuda"), *warnings, *targets, f"-I{jit.CSRC}"]
+            command += ["-c", str(unit), "-o", f"{folder}/unit.o"]
             subprocess.run(command, check=True)
         print(f"nvcc compiled {name} for {', '.join(f'sm_{a}' for a in ARCHITECTURES)}")
 

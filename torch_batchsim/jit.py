@@ -13,6 +13,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from functools import cache
@@ -27,24 +28,22 @@ from .systems import source_files, unpaired_brace
 
 CSRC = Path(next(p for p in (Path(d) / "csrc" for d in __import__("torch_batchsim").__path__) if p.is_dir()))
 
-# Value-safe only: results do not depend on these, vectorisation does (no errno, no traps, no contraction).
+# Value-safe only: results do not depend on these, vectorisation does (no errno, no traps).
 CPU_FLAGS = (
-    "-O3 -march=native -std=c++20 -ffp-contract=off -fno-math-errno -fno-trapping-math -fvisibility=hidden "
+    "-O3 -march=native -std=c++20 -fno-math-errno -fno-trapping-math -fvisibility=hidden "
     "-Wall -Wextra -Wno-unused-parameter -Wno-unknown-pragmas -pthread"
 ).split()
 if os.uname().machine == "x86_64":
     CPU_FLAGS.append("-mprefer-vector-width=512")  # g++ takes half of it unasked; whole, CartPole gains 15 %
-CUDA_FLAGS = [
-    "-O3",
-    "-std=c++20",
-    "-fmad=false",
-    "-prec-div=true",
-    "-prec-sqrt=true",
-    "-ftz=false",
-    "--extra-device-vectorization",
-]
+# A call of a host function from a kernel is a warning to nvcc, which then leaves the whole system out: an error here.
+CUDA_FLAGS = (
+    "-O3 -std=c++20 --extra-device-vectorization -Werror cross-execution-space-call -Xcompiler -fvisibility=hidden"
+).split()
+_STRICT_MATH = {"cpu": ["-ffp-contract=off"], "cuda": "-fmad=false -prec-div=true -prec-sqrt=true -ftz=false".split()}
+_FAST_MATH = {"cpu": ["-ffast-math"], "cuda": ["--use_fast_math"]}
 _KEEP_DAYS = 30
-_FAST_MATH = {"cpu": ["-ffast-math"], "cuda": ["--use_fast_math", "-fmad=true"]}
+_OWN_NAME = re.compile(r"\w+_(cpu|cuda)_[0-9a-f]{20}(\.so|\.lock|\.build\.\w+)")
+_one_build = threading.Lock()  # of this process: torch's builder changes the environment of the whole process
 
 
 class Library:
@@ -84,6 +83,12 @@ def cache_directory() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "torch_batchsim"
 
 
+def compiler_flags(device_type: str, fast_math: bool = False) -> list[str]:
+    """What g++ or nvcc is called with, beside what ``torch.utils.cpp_extension`` adds."""
+    mathematics = _FAST_MATH if fast_math else _STRICT_MATH
+    return [*(CUDA_FLAGS if device_type == "cuda" else CPU_FLAGS), *mathematics[device_type]]
+
+
 def load(program: Program, device_type: str) -> Library:
     """The library of ``program`` for ``"cpu"`` or ``"cuda"``, compiled if the cache does not hold it.
 
@@ -92,14 +97,14 @@ def load(program: Program, device_type: str) -> Library:
     """
     cuda = device_type == "cuda"
     source = generate(program, cuda)
-    flags = [*(CUDA_FLAGS if cuda else CPU_FLAGS), *(_FAST_MATH[device_type] if program.environment.fast_math else ())]
+    flags = compiler_flags(device_type, program.environment.fast_math)
     name = f"{program.environment.name}_{device_type}_{_key(program, source, flags, cuda)}"
     directory = cache_directory()
     library = directory / f"{name}.so"
     if library.is_file():
         _note_use(library)
         return Library(library, cuda)
-    with _build_lock(directory, name):
+    with _one_build, _build_lock(directory, name):
         if library.is_file():  # another process was faster
             return Library(library, cuda)
         started = time.perf_counter()
@@ -114,11 +119,14 @@ def _note_use(library: Path) -> None:
 
 
 def _remove_unused(directory: Path) -> None:
-    """Remove what has not been used for long: libraries and locks of edited systems, folders of killed builds."""
+    """Remove what has not been used for long: libraries and locks of edited systems, folders of killed builds.
+
+    Only what is named as ours: the directory is the user's choice and may hold anything.
+    """
     oldest = time.time() - _KEEP_DAYS * 86400
     for path in directory.iterdir():
         with contextlib.suppress(OSError):
-            if path.stat().st_mtime < oldest:
+            if _OWN_NAME.fullmatch(path.name) and path.stat().st_mtime < oldest:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
@@ -127,7 +135,9 @@ def _key(program: Program, source: str, flags: list[str], cuda: bool) -> str:
     digest = hashlib.sha256()
     parts = [source, *flags, torch.__version__, _compiler_identity(_compiler()), _processor()]
     if cuda:
-        parts += [_compiler_identity(_nvcc()), os.environ.get("TORCH_CUDA_ARCH_LIST", ""), str(_cuda_capabilities())]
+        variables = ("TORCH_CUDA_ARCH_LIST", "CC", "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
+        parts += [_compiler_identity(_nvcc()), str(_cuda_capabilities())]
+        parts += [os.environ.get(variable, "") for variable in variables]
     parts += _engine_sources()
     parts += [text for _, text in sorted(source_files(program.environment.source).items())]
     for part in parts:
@@ -158,7 +168,9 @@ def _compiler() -> str:
     command = os.environ.get("CXX", "g++" if sys.platform != "darwin" else "clang++")
     path = shutil.which(command)
     if path is None:
-        raise BuildError(f"no C++ compiler: {command!r} is not on PATH; install g++ 11 or later, or set CXX")
+        raise BuildError(
+            f"no C++ compiler: {command!r} is not on PATH; install g++ 11 or later, or set CXX to one program"
+        )
     return path
 
 
@@ -277,16 +289,15 @@ def _explain(program: Program, log: str) -> str:
     )
     matches = list(pattern.finditer(log))
     rest = f"\n(while compiling the systems of {program.environment.name})\n\n{log}"
+    for path, text in source_files(program.environment.source).items():
+        line = unpaired_brace(text)
+        if line is not None:  # its errors show far behind the place
+            return f"{path}:{line}: this brace has no partner{rest}"
     for match in matches:
         if str(Path(match["file"]).resolve()) in own:
             return f"{match['file']}:{match['line']}: {match['text']}{rest}"
     names = "|".join(map(re.escape, own))  # an error in the engine's headers, instantiated from the author's line
     mention = re.search(rf"^(?:{names}):\d+(?=(?::\d+)?:(?! warning:))", log, re.MULTILINE)
-    if mention is None:  # a brace too few or too many shows far behind the place
-        for path, text in source_files(program.environment.source).items():
-            line = unpaired_brace(text)
-            if line is not None:
-                return f"{path}:{line}: this brace has no partner{rest}"
     place = f"{mention[0]}: " if mention else ""
     text = matches[0]["text"] if matches else log.strip().partition("\n")[0]
     return f"{place}{text}{rest}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -18,12 +19,15 @@ from .schema import (
     Environment,
     Field,
     Reward,
+    TaskGraph,
+    check_component,
     check_identifier,
     homogeneous_dtype,
 )
 from .systems import System, read_systems
 
 GRAPHS = ("start", "step", "observe")
+_INFO_KEYS = ("action_mask", "episode", "final_info", "final_obs")
 BUILTIN_FAULTS = ("bad_action", "nan")  # Fault::bad_action is the engine's own; nan is for authors' checks
 MAX_NODES = 1 << 10  # bits of a fault word, see csrc/tbs/fault.h
 MAX_FAULTS = 1 << 8
@@ -88,6 +92,7 @@ class Program:
     graphs: dict[str, list[Node]] = field(init=False)
 
     def __post_init__(self) -> None:
+        self._check_kinds()
         self.archetypes: list[Archetype] = list(self.environment.archetypes)
         self.singletons: list[type[Component]] = list(self.environment.singletons)
         self.faults = (*BUILTIN_FAULTS, *self.environment.faults)
@@ -96,6 +101,33 @@ class Program:
         self.systems = read_systems(self.environment.source)
         self.graphs = self._graphs()
         self._check_roles()
+
+    def _check_kinds(self) -> None:
+        """Refuse attributes of a wrong type, which would fail somewhere further on."""
+        environment = self.environment
+        sequences = ("archetypes", "singletons", "faults")
+        for name in sequences:
+            if not isinstance(getattr(environment, name), (list, tuple)):
+                raise SchemaError(
+                    f"{environment.name}: {name} must be a list or tuple, got {getattr(environment, name)!r}"
+                )
+        for archetype in environment.archetypes:
+            if not isinstance(archetype, Archetype):
+                raise SchemaError(f"{environment.name}: archetypes must be Archetype(...) each, got {archetype!r}")
+        for singleton in environment.singletons:
+            check_component(singleton, f"{environment.name}: singletons")
+        for name in GRAPHS:
+            if not isinstance(getattr(environment, name), TaskGraph):
+                raise SchemaError(f"{environment.name}: {name} must be a TaskGraph, got {getattr(environment, name)!r}")
+        if not isinstance(environment.observation, (str, Mapping)):
+            raise SchemaError(
+                f"{environment.name}: observation must be a name or a dict, got {environment.observation!r}"
+            )
+        if not isinstance(environment.info, Mapping):
+            raise SchemaError(f"{environment.name}: info must be a dict, got {environment.info!r}")
+        for key in environment.info:
+            if key in _INFO_KEYS or key.startswith("_"):
+                raise SchemaError(f"{environment.name}: info {key!r} is a name of gymnasium's or the engine's own")
 
     # ---- tables ----------------------------------------------------------------------------------------------------
 
@@ -184,6 +216,11 @@ class Program:
                 query.append(parameter.type)
             elif parameter.type not in singletons and parameter.type not in ("Row", "Episode"):
                 known = sorted(in_tables | singletons)
+                if parameter.type == "Reward":
+                    raise SchemaError(
+                        f"{system.place}: system '{system.name}' names component 'Reward', which does not exist "
+                        "in any archetype; the agents' archetype must have it"
+                    )
                 raise SchemaError(
                     f"{system.place}: system '{system.name}' names component '{parameter.type}', which does not exist"
                     f"{_suggestion(parameter.type, known)}; components: {', '.join(known)}"
@@ -275,6 +312,14 @@ class Program:
             mask = self._agent_column(environment.action_mask, "action_mask")
             if mask.dtype != torch.bool:
                 raise SchemaError(f"action_mask {environment.action_mask!r} must be of type boolean")
+            choices = _number_of_choices(environment.action_space)
+            if choices is None:
+                raise SchemaError(f"{environment.name}: action_mask needs a Discrete or MultiDiscrete action_space")
+            if mask.value_shape != (choices,):
+                raise SchemaError(
+                    f"action_mask {environment.action_mask!r} must have one boolean for each choice of action_space "
+                    f"{environment.action_space}, that is {choices}, got shape {list(mask.value_shape)}"
+                )
             self.info["action_mask"] = mask
         if Reward not in self.agents.components:
             raise SchemaError(f"archetype {self.agents.name} has the actions and so must have the component Reward")
@@ -314,6 +359,13 @@ class Program:
                 f"{environment.name}: action_space {space} does not fit column {self.action.name}, "
                 f"which holds {self.action.dtype} of shape {list(self.action.value_shape)} per agent"
             )
+        if not isinstance(space, spaces.Box):
+            limits = np.iinfo(numpy_dtype(self.action.dtype))
+            if int(np.min(space.start)) < limits.min or int(np.max(space.start + _choices(space))) - 1 > limits.max:
+                raise SchemaError(
+                    f"{environment.name}: action_space {space} has values that column {self.action.name} of "
+                    f"{self.action.dtype} cannot hold"
+                )
         self.action_space = space
         given = environment.observation_space
         if given is None:
@@ -331,6 +383,16 @@ class Program:
                     f"which holds {dtype} of shape {list(column.value_shape)} per agent"
                 )
         self.observation_space = given
+
+
+def _choices(space: gymnasium.spaces.Discrete | gymnasium.spaces.MultiDiscrete) -> np.ndarray:
+    """Number of choices in each part of an action."""
+    return np.asarray(space.nvec if isinstance(space, gymnasium.spaces.MultiDiscrete) else space.n)
+
+
+def _number_of_choices(space: object) -> int | None:
+    discrete = (gymnasium.spaces.Discrete, gymnasium.spaces.MultiDiscrete)
+    return int(_choices(space).sum()) if isinstance(space, discrete) else None
 
 
 def numpy_dtype(dtype: torch.dtype) -> np.dtype:

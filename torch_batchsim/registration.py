@@ -8,14 +8,10 @@ from typing import Any
 
 import gymnasium
 
-from .schema import Environment
+from .schema import VECTOR_ARGUMENTS, Environment, Option
 from .single_env import SingleEnv
 from .vector_env import TorchVectorEnv
 
-# Keyword arguments of the vector environment; all others are options of the environment itself.
-_VECTOR_ARGUMENTS = (
-    "num_worlds", "device", "autoreset_mode", "final_obs", "output", "copy", "render_mode", "num_threads",
-)  # fmt: skip
 _NO_LIMIT = 2**31 - 1
 
 
@@ -31,10 +27,12 @@ def register(
     Args:
         id: such as ``"my_project/Maze-v0"``.
         environment: the class, or ``"module:Class"``, which is imported at the first use.
-        max_episode_steps: the default of the environment's option of that name, if it has one. ``gymnasium.make`` then
-            leaves the limit to gymnasium's own ``TimeLimit``.
+        max_episode_steps: the default of the environment's option of that name, which it must have. ``gymnasium.make``
+            then leaves the limit to gymnasium's own ``TimeLimit``. Without, the environment's own limit holds in both.
         reward_threshold: mean return at which the task counts as solved.
     """
+    if not isinstance(environment, str) and max_episode_steps is not None:
+        _limit_option(environment)
     if not isinstance(environment, str) and "<locals>" not in environment.__qualname__:
         environment = f"{environment.__module__}:{environment.__qualname__}"  # text, so that the spec can be saved
     gymnasium.register(
@@ -43,7 +41,7 @@ def register(
         vector_entry_point="torch_batchsim.registration:make_vec",
         max_episode_steps=max_episode_steps,
         reward_threshold=reward_threshold,
-        kwargs={"environment": environment},
+        kwargs={"environment": environment, "time_limit": max_episode_steps is not None},
     )
 
 
@@ -53,20 +51,36 @@ def environment_ids() -> dict[str, str]:
     return {spec.name.lower(): spec.id for spec in sorted(specs, key=lambda spec: (spec.name, spec.version or 0))}
 
 
-def make_vec(environment: str | type[Environment], num_envs: int | None = None, **kwargs: Any) -> TorchVectorEnv:
+def make_vec(
+    environment: str | type[Environment], num_envs: int | None = None, time_limit: bool = False, **kwargs: Any
+) -> TorchVectorEnv:
     """A ``TorchVectorEnv`` of an environment class; other keyword arguments are its options or the environment's."""
-    vector = {name: kwargs.pop(name) for name in _VECTOR_ARGUMENTS if name in kwargs}
-    return TorchVectorEnv(_declared(environment, kwargs, _VECTOR_ARGUMENTS), num_envs, **vector)
+    if time_limit:  # gymnasium has put the registered limit among the arguments
+        _limit_option(_imported(environment))
+    vector = {name: kwargs.pop(name) for name in VECTOR_ARGUMENTS if name in kwargs}
+    return TorchVectorEnv(_declared(environment, kwargs, VECTOR_ARGUMENTS), num_envs, **vector)
 
 
 def make(
-    environment: str | type[Environment], render_mode: str | None = None, device: str = "cpu", **options: Any
+    environment: str | type[Environment],
+    render_mode: str | None = None,
+    device: str = "cpu",
+    time_limit: bool = False,
+    **options: Any,
 ) -> SingleEnv:
     """One world as a plain ``gymnasium.Env`` with numpy in and out."""
     cls = _imported(environment)
-    if "max_episode_steps" in cls.parameters.options:
-        options.setdefault("max_episode_steps", _NO_LIMIT)  # gymnasium wraps its TimeLimit around this
+    if time_limit:  # gymnasium wraps its TimeLimit around this
+        greatest = _limit_option(cls).maximum
+        options.setdefault("max_episode_steps", _NO_LIMIT if greatest is None else int(greatest))
     return SingleEnv(_declared(cls, options, ("render_mode", "device")), render_mode=render_mode, device=device)
+
+
+def _limit_option(cls: type[Environment]) -> Option:
+    option = cls.parameters.options.get("max_episode_steps")
+    if option is None:
+        raise TypeError(f"{cls.__name__} is registered with max_episode_steps, but has no option of that name")
+    return option
 
 
 def _declared(

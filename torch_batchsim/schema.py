@@ -30,7 +30,10 @@ _CPP_KEYWORDS = frozenset(
 )
 # Type names of the engine that a component or archetype of the same name would hide from the systems.
 RESERVED_NAMES = frozenset(
-    "World Agents final Row Rows Episode Random Fault Parameters Constants Context Program tbs std".split()
+    "World Agents final Row Rows Episode Random Fault Parameters Constants Context Program tbs std BasicWorld NodeKey "
+    "PhiloxBlock Nodes Autoreset CountStep NoteEnd RepeatFlags ClearFlags DeliverFlags BeginEpisode ZeroReward "
+    "KeepFinalRows ElementType ActionBounds CpuExecutor CudaExecutor Executor Phase Stream DeviceGuard ChoosePhase "
+    "ChooseBeginAfterStep WriteActions ActAndStep TileFunction fence systems".split()
 ) | frozenset(FIELD_TYPES)
 
 
@@ -69,6 +72,10 @@ class Component:
 
     def __init_subclass__(cls) -> None:
         check_identifier(cls.__name__, "a component")
+        if cls.__bases__ != (Component,):
+            raise SchemaError(
+                f"component {cls.__name__} must inherit from Component alone; list all of its fields in it"
+            )
         try:
             annotations = inspect.get_annotations(cls, eval_str=True)
         except NameError as error:
@@ -119,7 +126,7 @@ class Archetype:
         if not components:
             raise SchemaError(f"archetype {name} has no components")
         for component in components:
-            _check_component(component, f"archetype {name}")
+            check_component(component, f"archetype {name}")
         if len(set(components)) != len(components):
             raise SchemaError(f"archetype {name} names a component twice")
         if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MAX_ROWS:
@@ -128,7 +135,7 @@ class Archetype:
         self.count = count
 
 
-def _check_component(component: Any, where: str) -> None:
+def check_component(component: Any, where: str) -> None:
     if not (isinstance(component, type) and issubclass(component, Component) and component is not Component):
         raise SchemaError(f"{where}: {component!r} is no component class")
     if component.__name__ in RESERVED_NAMES:
@@ -192,11 +199,25 @@ def _article(kind: type) -> str:
     return {bool: "True or False", int: "an integer", float: "a number", str: "a string"}[kind]
 
 
+# Keyword arguments of gymnasium.make_vec and gymnasium.make, and of the vector environment.
+VECTOR_ARGUMENTS = (
+    "num_worlds", "device", "autoreset_mode", "final_obs", "output", "copy", "render_mode", "num_threads",
+)  # fmt: skip
+RESERVED_OPTIONS = (
+    *VECTOR_ARGUMENTS, "id", "num_envs", "vectorization_mode", "vector_kwargs", "wrappers", "disable_env_checker",
+    "environment", "time_limit",
+)  # fmt: skip
+
+
 class _Options:
     def __init__(self, **options: bool | int | float | str | Option) -> None:
         self.options = {}
         for name, value in options.items():
             check_identifier(name, "an option")
+            if name in RESERVED_OPTIONS:
+                raise SchemaError(
+                    f"an option cannot be named {name!r}, which gymnasium or the vector environment takes"
+                )
             option = value if isinstance(value, Option) else Option(value)
             if type(option.default) not in self.kinds:
                 kinds = ", ".join(kind.__name__ for kind in self.kinds)
@@ -276,7 +297,14 @@ class Environment:
     @property
     def source(self) -> Path:
         """The header with the systems."""
-        return Path(inspect.getfile(type(self))).parent / self.systems
+        if Path(self.systems).is_absolute():
+            return Path(self.systems)
+        try:
+            return Path(inspect.getfile(type(self))).parent / self.systems
+        except (OSError, TypeError):
+            raise SchemaError(
+                f"{self.name} is not in a file, so give 'systems' as an absolute path, got {self.systems!r}"
+            ) from None
 
     def render(self, world: Mapping[str, np.ndarray]) -> np.ndarray:
         """Draw a world as ``uint8 [height, width, 3]``; ``world`` maps ``"Cart.CartState.x"`` to ``[rows, ...]``."""
@@ -284,7 +312,12 @@ class Environment:
 
 
 class Values(dict):
-    """The checked values of options, as attributes too."""
+    """The checked values of options, as attributes too. They do not change: compiled systems have their own copy."""
+
+    def _refuse(self, *_: Any, **__: Any) -> None:
+        raise TypeError("options are given when the environment is made and do not change")
+
+    __setitem__ = __setattr__ = __delitem__ = update = clear = pop = popitem = setdefault = _refuse
 
     def __getattr__(self, name: str) -> Any:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +33,9 @@ _ELEMENT_TYPES = {
     torch.uint8: 0, torch.int8: 1, torch.int16: 2, torch.int32: 3, torch.int64: 4, torch.bool: 5, torch.float32: 6,
     torch.float64: 7,
 }  # fmt: skip
+
+# Kept for ever: kernels under way when a simulator goes may still write to its flag, which is host memory.
+_pinned_flags: list[torch.Tensor] = []
 
 _WORLD_TENSORS = ("step", "episode", "terminated", "truncated")
 _AGENT_TENSORS = ("terminated", "truncated", "done")
@@ -77,7 +81,7 @@ class Simulator:
         self.environment = environment
         self.program = Program(environment)
         self._check_rows()
-        with torch.cuda.device(self.device) if self.device.type == "cuda" else _nothing():
+        with torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext():
             self.library = _library or jit.load(self.program, self.device.type)
         self._allocate(keep_final and self.autoreset is AutoresetMode.SAME_STEP)
         self._started = False
@@ -108,6 +112,8 @@ class Simulator:
             self._memory[name] = torch.zeros(size, dtype=torch.uint8, device=self.device)
         self._fault_flag = torch.zeros(1, dtype=torch.int32, pin_memory=self.device.type == "cuda")
         self._fault_flag_array = self._fault_flag.numpy()  # cheap to look at
+        if self.device.type == "cuda":
+            _pinned_flags.append(self._fault_flag)
         self._bindings: dict[str, _Binding] = {}
         self._watchers: dict[str, Callable[[torch.Tensor], None]] = {}
 
@@ -316,8 +322,9 @@ class Simulator:
             self.reseed(seed, mask)
         if mask is None:
             mask = torch.ones(self.num_worlds, dtype=torch.bool, device=self.device)
-        self._check_result(self.library.reset(self._context_address, mask.data_ptr(), self._stream()))
-        self._started = True
+        result = self.library.reset(self._context_address, mask.data_ptr(), self._stream())
+        self._started = True  # also where systems report faults, so that the faulty worlds can be reset alone
+        self._check_result(result, stepped=False)
 
     def step(self) -> None:
         """Advance every world by one step with the actions that its action column holds.
@@ -355,11 +362,11 @@ class Simulator:
     def _stream(self) -> int | None:
         return torch.cuda.current_stream(self.device).cuda_stream if self.device.type == "cuda" else None
 
-    def _check_result(self, result: int) -> None:
+    def _check_result(self, result: int, stepped: bool = True) -> None:
         if result <= -1000:
             raise torch.cuda.CudaError(-1000 - result)
         if result == 1:
-            self._raise_faults(stepped=True)
+            self._raise_faults(stepped)
 
     def check_faults(self) -> None:
         """Raise ``WorldFault`` if systems have reported faults since the last look. On CUDA waits for the device."""
@@ -401,8 +408,9 @@ class Simulator:
         return sum(t.numel() * t.element_size() for t in self._memory.values()) / self.num_worlds
 
     def _state_tensors(self) -> dict[str, torch.Tensor]:
-        """All memory but scratch and final values; of those only rows that have just ended mean anything."""
-        return {name: t for name, t in self._memory.items() if name != "phase" and not name.startswith("final_")}
+        """All memory but scratch, faults to be reported, and final values, which mean something in ended rows only."""
+        left_out = ("phase", "fault")
+        return {n: t for n, t in self._memory.items() if n not in left_out and not n.startswith("final_")}
 
     def _signature(self) -> dict[str, Any]:
         columns = {
@@ -467,7 +475,7 @@ class Simulator:
         if len(torch.unique(target)) != len(target):
             raise ValueError("target worlds must be distinct")
         for tensor in self._state_tensors().values():
-            worlds = tensor.view(self.num_worlds, -1)
+            worlds = _bytes(tensor).view(self.num_worlds, -1)
             worlds[target] = worlds[source]
 
     def _checked_worlds(self, worlds: Any, what: str) -> torch.Tensor:
@@ -504,10 +512,13 @@ def _bytes(tensor: torch.Tensor) -> torch.Tensor:
 
 
 class TableView:
-    """``sim.Cart`` or ``sim.Cart.CartState``: attributes are components, then fields; ``tensor`` is the column."""
+    """``sim.Cart`` or ``sim.Cart.CartState``: attributes are components, then fields; ``tensor`` is the column.
+
+    Assignment fills the field in place, as ``sim.tensor(name)[...] = value`` does.
+    """
 
     def __init__(self, simulator: Simulator, name: str) -> None:
-        self._simulator, self._name = simulator, name
+        self.__dict__.update(_simulator=simulator, _name=name)
 
     @property
     def tensor(self) -> torch.Tensor:
@@ -523,6 +534,10 @@ class TableView:
             return self._simulator.tensor(name)
         except KeyError as error:
             raise AttributeError(error.args[0]) from None
+
+    def __setattr__(self, attribute: str, value: Any) -> None:
+        found = getattr(self, attribute)
+        (found.tensor if isinstance(found, TableView) else found)[...] = value
 
 
 def _first_difference(name: str, theirs: Any, ours: Any) -> str:
@@ -602,9 +617,3 @@ def checked_autoreset(mode: Any) -> AutoresetMode:
 
 def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-class _nothing:
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, *_: object) -> None: ...

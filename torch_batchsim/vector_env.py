@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import gymnasium
@@ -70,6 +71,11 @@ class TorchVectorEnv(VectorEnv):
             if not isinstance(flag, bool):
                 raise TypeError(f"{name} must be True or False, got {flag!r}")
         agents = _agents_per_world(environment)
+        draws = type(environment).render is not Environment.render
+        if render_mode is not None and not draws:
+            raise ValueError(
+                f"render_mode must be None, got {render_mode!r}: {environment.name} does not define render()"
+            )
         worlds = _worlds(num_envs, num_worlds, agents)
         if output == "numpy" and checked_device(device).type != "cpu":
             raise ValueError(f"output='numpy' needs device='cpu', got device={str(device)!r}")
@@ -87,7 +93,7 @@ class TorchVectorEnv(VectorEnv):
         self.autoreset_mode = self.sim.autoreset
         self.render_mode = render_mode
         self.metadata = {
-            "render_modes": list(_RENDER_MODES),
+            "render_modes": list(_RENDER_MODES) if draws else [],
             "render_fps": 30,
             **environment.metadata,
             "autoreset_mode": self.autoreset_mode,
@@ -124,7 +130,11 @@ class TorchVectorEnv(VectorEnv):
             raise gymnasium.error.ResetNeeded("the first reset must be of all worlds; call reset() without reset_mask")
         seed = checked_seed(seed)
         super().reset(seed=seed)  # numpy's own generator
-        self.sim.reset(mask, seed=seed)
+        try:
+            self.sim.reset(mask, seed=seed)
+        except WorldFault:
+            self._ready = True  # the other worlds have begun, and the faulty ones can be reset alone
+            raise
         self._ready = True
         if self._stale:
             self._collect_outputs()
@@ -234,8 +244,9 @@ class TorchVectorEnv(VectorEnv):
         given |= {name: tensor for name, tensor in single.items() if tensor is not None}
         for name, tensor in given.items():
             self.sim.check_bindable(name, tensor)
-        if len({tensor.data_ptr() for tensor in given.values()}) < len(given):
-            raise ValueError("bind needs different tensors for different outputs, got one twice")
+        ranges = sorted((t.data_ptr(), t.data_ptr() + t.numel() * t.element_size()) for t in given.values())
+        if any(end > start for (_, end), (start, _) in pairwise(ranges)):
+            raise ValueError("bind needs different tensors for different outputs, got some that share memory")
         for name, tensor in given.items():
             self.sim.bind(name, tensor)
 

@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <new>
+#include <system_error>
 #include <thread>
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -47,6 +48,7 @@ class Pool {
         }
         std::lock_guard<std::mutex> lock(busy_, std::adopt_lock);
         start_workers(threads - 1);
+        threads = std::min(threads, workers_ + 1);
         // Close the last run before its fields change: a thread that has read an old ticket and a new field must fail
         // its exchange. Exchanges, since they keep the stores below from moving up.
         const std::uint64_t last_run = run_.load(std::memory_order_relaxed);
@@ -79,13 +81,21 @@ class Pool {
         new (&wake_) std::condition_variable;
         workers_ = 0;
         sleepers_.store(0);
+        // A run of another thread may have been under way: nobody must take up its tiles.
+        const std::uint64_t last_run = run_.load();
+        for (Share &share : shares_) share.ticket.store(last_run << 32 | Share::closed);
+        threads_.store(0);
     }
 
   private:
     static constexpr std::int32_t max_threads = 256;
 
+    // Where the system gives no more threads the step does with those that it has.
     void start_workers(std::int32_t wanted) {
-        for (; workers_ < wanted; ++workers_) std::thread(&Pool::work, this, workers_ + 1).detach();
+        try {
+            for (; workers_ < wanted; ++workers_) std::thread(&Pool::work, this, workers_ + 1).detach();
+        } catch (const std::system_error &) {
+        }
     }
 
     // Runs tiles of the present run until none is left to claim: those of one's own share, then those of the others.

@@ -1,4 +1,4 @@
-// A process-wide pool of worker threads that share out the tiles of one step.
+// A pool of worker threads that share out the tiles of one step. Each library has one, whose threads sleep when idle.
 #pragma once
 #include <cstdint>
 

@@ -42,7 +42,7 @@ def _compiled(name: str, folder: Path, cuda: bool, *arguments: str) -> jit.Libra
     source = folder / f"{name}_{cuda}.cpp"
     source.write_text(generate(Program(ENVIRONMENTS[name]()), cuda))
     library = source.with_suffix(".so")
-    flags = [f for f in jit.CPU_FLAGS if f not in ("-O3", "-march=native")]
+    flags = [f for f in jit.compiler_flags("cpu") if f not in ("-O3", "-march=native")]
     command = ["g++", *flags, "-O1", "-fPIC", "-shared", f"-I{jit.CSRC}", str(source), *arguments, "-o", str(library)]
     subprocess.run(command, check=True)
     return jit.Library(library, cuda)

@@ -37,11 +37,14 @@ from torch_batchsim import (
     TaskGraph,
     TorchVectorEnv,
     WorldFault,
+    boolean,
     f32,
     i32,
     jit,
+    u8,
 )
 from torch_batchsim.program import Program
+from torch_batchsim.schema import RESERVED_NAMES
 from torch_batchsim.systems import read_systems
 
 ID = "torch_batchsim/CartPole-v0"
@@ -756,3 +759,78 @@ def test_one_tensor_for_two_outputs() -> None:
     tensor = torch.zeros(4, 4)
     with pytest.raises(ValueError, match="different tensors for different outputs"):
         env.bind(observations=tensor, final_obs=tensor)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"archetypes": [Spot]}, "archetypes must be Archetype(...) each, got"),
+        ({"step": ["walk"]}, "step must be a TaskGraph, got ['walk']"),
+        ({"observation": ["Walker.Spot"]}, "observation must be a name or a dict, got ['Walker.Spot']"),
+        ({"faults": "lost"}, "faults must be a list or tuple, got 'lost'"),
+        ({"info": {"final_obs": "Walker.Spot"}}, "info 'final_obs' is a name of gymnasium's or the engine's own"),
+        ({"info": {"_mine": "Walker.Spot"}}, "info '_mine' is a name of gymnasium's or the engine's own"),
+    ],
+)
+def test_attributes_of_a_wrong_kind(tmp_path: Path, changes: dict[str, Any], says: str) -> None:
+    refused(SchemaError, f"Declared: {says}", lambda: Program(_walk(tmp_path, **changes)()))
+
+
+class SmallStep(Component):
+    towards: u8
+
+
+class LongMask(Component):
+    legal: boolean[7]
+
+
+def test_actions_that_their_column_cannot_hold(tmp_path: Path) -> None:
+    text = WALK.replace("const Step", "const SmallStep")
+    archetypes = (Archetype("Walker", Spot, SmallStep, Reward, count=1),)
+    for space in (Discrete(257), Discrete(3, start=-1)):
+        environment = _walk(
+            tmp_path, text, archetypes=archetypes, action="Walker.SmallStep.towards", action_space=space
+        )
+        says = f"action_space {space} has values that column Walker.SmallStep of torch.uint8 cannot hold"
+        refused(SchemaError, says, lambda environment=environment: Program(environment()))
+
+
+def test_a_mask_of_another_length_than_the_choices(tmp_path: Path) -> None:
+    archetypes = (Archetype("Walker", Spot, Step, LongMask, Reward, count=1),)
+    environment = _walk(tmp_path, archetypes=archetypes, action_mask="Walker.LongMask")
+    says = "must have one boolean for each choice of action_space Discrete(2), that is 2, got shape [7]"
+    refused(SchemaError, says, lambda: Program(environment()))
+
+
+def test_components_inherit_from_component_alone() -> None:
+    with pytest.raises(SchemaError, match="component Wider must inherit from Component alone"):
+        type("Wider", (Spot,), {"__annotations__": {"width": f32}})
+
+
+def test_names_of_options_that_others_take() -> None:
+    for name in ("copy", "device", "num_envs", "render_mode"):
+        refused(SchemaError, f"an option cannot be named '{name}'", lambda name=name: Parameters(**{name: 1}))
+
+
+def test_options_do_not_change_afterwards() -> None:
+    environment = CartPole()
+    with pytest.raises(TypeError, match="do not change"):
+        environment.parameters["gravity"] = 0.0
+    with pytest.raises(TypeError, match="do not change"):
+        environment.parameters.gravity = 0.0
+    assert environment.parameters.gravity == 9.8
+
+
+def test_names_of_the_engines_own_types_are_reserved() -> None:
+    """A component of such a name would compile for one device and not for another."""
+    folder = Path(torch_batchsim.__file__).parents[1] / "csrc"
+    named = re.compile(r"^(?:struct|class|enum class|using)\s+(\w+)\b(?!;)", re.MULTILINE)
+    in_detail = {"Logarithm", "ReducedAngle", "Exponential"}  # in namespaces of their own
+    found = {n for path in folder.rglob("*.*h") for n in named.findall(path.read_text())} - in_detail
+    assert {"Phase", "Stream", "Random"} <= found
+    assert {name for name in found if name[0].isupper()} <= RESERVED_NAMES
+
+
+def test_registering_a_limit_that_the_environment_does_not_have() -> None:
+    with pytest.raises(TypeError, match="Endless is registered with max_episode_steps, but has no option of that name"):
+        torch_batchsim.register("test/Endless-v0", type("Endless", (Environment,), {}), max_episode_steps=5)

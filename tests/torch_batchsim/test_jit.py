@@ -5,11 +5,13 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -440,3 +442,51 @@ def test_every_type_of_field_is_read_and_written_by_systems_and_tensors(cache: P
         assert not one[:, 0].numpy().any()
         assert np.count_nonzero(many.numpy()) == 3 * max(1, expected.size), name
     assert not sim.tensor("Thing.Everything.pad").any()
+
+
+def test_old_builds_leave_the_cache_and_nothing_else_does(cache: Path, folder: Path) -> None:
+    """The directory is the user's choice: it may be a home directory."""
+    own = "Walk_cpu_0123456789abcdef0123"
+    (cache / "thesis").mkdir(parents=True)
+    (cache / f"{own}.build.x1_y").mkdir()
+    for name in (
+        "thesis/chapter.tex",
+        "old.so",
+        f"{own}.so",
+        f"{own}.lock",
+        f"{own}.build.x1_y/generated.cpp",
+        "keep_cpu_1.so",
+    ):
+        (cache / name).write_text("x")
+    for path in (cache, *cache.rglob("*")):
+        os.utime(path, (0, 0))
+    Simulator(walk(folder), 1)
+    left = {str(path.relative_to(cache)) for path in cache.rglob("*") if path.stat().st_mtime < 1000}
+    assert left == {"thesis", "thesis/chapter.tex", "old.so", "keep_cpu_1.so"}
+
+
+def test_threads_of_one_process_build_at_once(cache: Path, folder: Path) -> None:
+    before = dict(os.environ)
+    environments = [walk(folder)]
+    for i in range(3):
+        (folder / str(i)).mkdir()
+        environments.append(walk(folder / str(i), SYSTEMS.replace(PLACE, f"reward.value = spot.x + {i}.0f;")))
+    with ThreadPoolExecutor(4) as pool:
+        rewards = list(pool.map(reward_of_a_step, environments))
+    assert len({reward for reward, _ in rewards}) == 3  # one of the four is as the first
+    assert dict(os.environ) == before
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc's own rule")
+def test_nvcc_refuses_helpers_that_are_for_the_host_only(folder: Path) -> None:
+    """With a warning alone it would leave the whole system out of the kernel."""
+    text = "static float helper(float x) { return x + 1.0f; }\n" + SYSTEMS.replace(
+        PLACE, "reward.value = helper(spot.x);"
+    )
+    environment = walk(folder, text)
+    unit = folder / "unit.cu"
+    unit.write_text(generate(Program(environment), cuda=True))
+    command = ["nvcc", *jit.compiler_flags("cuda"), f"-I{jit.CSRC}", "-c", str(unit), "-o", str(folder / "unit.o")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert "systems.h(" in done.stderr and "helper" in done.stderr

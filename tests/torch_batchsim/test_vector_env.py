@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -754,10 +755,11 @@ def test_render_without_a_mode_warns_as_gymnasium_does() -> None:
 
 
 def test_render_of_an_environment_without_a_picture() -> None:
-    env = make("drift", 2, render_mode="rgb_array")
-    env.reset(seed=0)
-    with pytest.raises(NotImplementedError, match=r"Drift has no picture: it does not define render\(\)"):
-        env.render()
+    assert make("drift", 2).metadata["render_modes"] == []
+    with pytest.raises(
+        ValueError, match=r"render_mode must be None, got 'rgb_array': Drift does not define render\(\)"
+    ):
+        make("drift", 2, render_mode="rgb_array")
 
 
 def test_close_twice_is_no_error_and_leaves_tensors_readable() -> None:
@@ -778,7 +780,7 @@ def test_rows_are_the_agents_of_all_worlds() -> None:
     env = make("duel", 4)
     observations, infos = env.reset(seed=0)
     assert set(observations) == {"self", "cells"}
-    assert infos["action_mask"].shape == (8, 3)
+    assert infos["action_mask"].shape == (8, 5)
     place = env.sim.tensor("Fighter.Place.cell")
     assert torch.equal(env.by_world(observations["self"])[..., 0], place.float())
     assert torch.equal(env.by_world(infos["action_mask"])[..., 0], place > 0)
@@ -906,3 +908,45 @@ def test_a_fault_carries_what_the_step_gave_and_statistics_count_it() -> None:
     assert observations.shape == (5, 3) and rewards[:3].isfinite().all() and rewards[3].isnan()
     assert not (terminations | truncations).any() and "episode" in infos
     assert env.episode_lengths.tolist() == [1] * 5
+
+
+def test_a_fault_in_the_first_reset_leaves_the_other_worlds_usable(tmp_path: Path) -> None:
+    text = CartPole().source.read_text()
+    source = tmp_path / "sick.h"
+    source.write_text(
+        text.replace(
+            "    cart.x = random",
+            "    if (world.id == 3 && world.episode() == 0) world.fail(Fault::nan);\n    cart.x = random",
+        )
+    )
+    env = TorchVectorEnv(type("Sick", (CartPole,), {"systems": str(source)})(), 6)
+    with pytest.raises(WorldFault, match="world 3: system 'start_episode' failed") as raised:
+        env.reset(seed=0)
+    assert raised.value.outputs is None and not raised.value.stepped
+    env.reset(options={"reset_mask": raised.value.mask})
+    assert env.step(torch.zeros(6, dtype=torch.int64))[1].tolist() == [1.0] * 6
+
+
+def test_assignment_to_a_field_fills_it() -> None:
+    env = make("duel", 3)
+    env.reset(seed=0)
+    env.sim.Fighter.Place.strength = 2.5
+    assert (env.sim.tensor("Fighter.Place.strength") == 2.5).all()
+    env.sim.Fighter.Place.strength += 1.0
+    assert (env.sim.tensor("Fighter.Place.strength") == 3.5).all()
+    env.sim.Weather.wind = torch.tensor([1, 2, 3], dtype=torch.int32)
+    assert env.sim.tensor("Weather.wind").tolist() == [1, 2, 3]
+    with pytest.raises(AttributeError, match="has no field 'stregth'"):
+        env.sim.Fighter.Place.stregth = 1.0
+
+
+def test_an_environment_without_a_registered_limit_keeps_its_own() -> None:
+    torch_batchsim.register("test/OwnLimit-v0", CartPole)
+    env = gymnasium.make("test/OwnLimit-v0", max_episode_steps=None, force_mag=0.0)
+    env.reset(seed=0)
+    env.unwrapped.sim.Cart.CartState.x_dot = 0.0
+    for step in range(1, 501):
+        env.unwrapped.sim.Cart.CartState.theta = 0.0
+        env.unwrapped.sim.Cart.CartState.theta_dot = 0.0
+        _, _, terminated, truncated, _ = env.step(0)
+        assert (terminated, truncated) == (False, step == 500)

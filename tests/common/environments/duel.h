@@ -36,9 +36,10 @@ TBS_SYSTEM void finish(World &world, const Weather &weather, Episode &episode) {
 TBS_SYSTEM void look(World &world, const Place &place, SeenSelf &seen, Legal &legal) {
     seen.cell = f32(place.cell);
     seen.strength = place.strength + f32(world.get<const Weather>().total);
-    legal.moves[0] = place.cell > 0;
-    legal.moves[1] = true;
-    legal.moves[2] = place.cell < 6;
+    legal.choices[0] = place.cell > 0;
+    legal.choices[1] = true;
+    legal.choices[2] = place.cell < 6;
+    legal.choices[3] = legal.choices[4] = true;
 }
 
 TBS_SYSTEM void look_around(World &world, SeenCells &seen) {

@@ -43,7 +43,7 @@ class SeenCells(Component):
 
 
 class Legal(Component):
-    moves: boolean[3]
+    choices: boolean[5]  # three moves, then two ways to strike
 
 
 class Sums(Component):

@@ -16,8 +16,8 @@ if (_checkout / "setup.py").is_file() and (_checkout / "csrc" / "tbs").is_dir():
     __path__.append(str(_checkout))
 
 from .errors import BuildError, CheckpointError, Fault, SchemaError, WorldFault  # noqa: E402
-from .registration import environment_ids, make, make_vec, register  # noqa: E402
-from .schema import Archetype, Component, Constants, Environment, Option, Parameters, Reward, TaskGraph  # noqa: E402
+from .registration import environment_ids, find_id, make, make_vec, register  # noqa: E402
+from .schema import Archetype, Component, Constants, Environment, Option, Parameters, Reward, TaskGraph, component  # noqa: E402
 from .simulator import Simulator  # noqa: E402
 from .types import (  # noqa: E402
     boolean,
@@ -58,9 +58,11 @@ __all__ = [
     "WorldFault",
     "__version__",
     "boolean",
+    "component",
     "environment_ids",
     "f32",
     "f64",
+    "find_id",
     "i8",
     "i16",
     "i32",

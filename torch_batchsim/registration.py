@@ -51,6 +51,25 @@ def environment_ids() -> dict[str, str]:
     return {spec.name.lower(): spec.id for spec in sorted(specs, key=lambda spec: (spec.name, spec.version or 0))}
 
 
+def find_id(name: str) -> str:
+    """The id that a user means: one of ours by its short name, any by its id; ``module:id`` imports the module first.
+
+    Raises ValueError with what is known.
+    """
+    module, _, env_id = name.rpartition(":")
+    if module:
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            raise ValueError(f"module {module!r} of {name!r} cannot be imported: {error}") from error
+    if module or "/" in env_id:
+        return env_id
+    known = environment_ids()
+    if name.lower() not in known:
+        raise ValueError(f"there is no environment {name!r}; known are: {', '.join(known)}")
+    return known[name.lower()]
+
+
 def make_vec(
     environment: str | type[Environment], num_envs: int | None = None, time_limit: bool = False, **kwargs: Any
 ) -> TorchVectorEnv:

@@ -135,6 +135,11 @@ class Archetype:
         self.count = count
 
 
+def component(name: str, **fields: FieldType) -> type[Component]:
+    """A component class made by call, for fields that depend on options: ``component("Cells", content=u8[rows])``."""
+    return type(name, (Component,), {"__annotations__": fields, "__module__": __name__})
+
+
 def check_component(component: Any, where: str) -> None:
     if not (isinstance(component, type) and issubclass(component, Component) and component is not Component):
         raise SchemaError(f"{where}: {component!r} is no component class")

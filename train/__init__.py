@@ -3,8 +3,8 @@
 From code: `Trainer(env, Config(...)).iterate()` is one rollout and its updates.
 """
 
-from .evaluation import Evaluation, evaluate
+from .evaluation import EndlessEpisode, Evaluation, evaluate
 from .networks import ActorCritic
 from .ppo import Config, Trainer, generalised_advantages
 
-__all__ = ["ActorCritic", "Config", "Evaluation", "Trainer", "evaluate", "generalised_advantages"]
+__all__ = ["ActorCritic", "Config", "EndlessEpisode", "Evaluation", "Trainer", "evaluate", "generalised_advantages"]

@@ -21,13 +21,17 @@ PROGRAM = "python -m torch_batchsim.train"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit status.
 
-    A mistake of the user's is one line on stderr and status 2; a training stopped by a signal has status 130.
+    A mistake of the user's is one line on stderr and status 2, a run that fails one line and status 1; a training
+    stopped by a signal has status 130.
     """
     try:
         return _run(list(sys.argv[1:] if arguments is None else arguments))
     except (UsageError, checkpoint.CheckpointError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except runs.RunError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
 
 
 def _run(arguments: list[str]) -> int:

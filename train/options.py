@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -75,23 +74,29 @@ TUNED = {
 
 def find_environment(name: str) -> str:
     """The id of an environment: ours by short name, any by id; `module:id` imports the module first."""
-    module, _, env_id = name.rpartition(":")
-    if module:
-        try:
-            importlib.import_module(module)
-        except ImportError as error:
-            raise UsageError(f"module {module!r} of {name!r} cannot be imported: {error}") from error
-    if module or "/" in env_id:
-        return env_id
-    known = torch_batchsim.environment_ids()
-    if name.lower() not in known:
-        raise UsageError(f"there is no environment {name!r}; known are: {', '.join(sorted(known))}")
-    return known[name.lower()]
+    try:
+        return torch_batchsim.find_id(name)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
 
 
 def tuned(env_id: str) -> Options:
     """What is done unless the user says otherwise."""
     return TUNED.get(env_id.rpartition("-v")[0], Options())
+
+
+SAID_OTHERWISE = {
+    "id": "the first argument",
+    "num_envs": "--num-envs",
+    "num_worlds": "--num-envs",
+    "device": "--device",
+    "num_threads": "--threads",
+}
+"""What says here what `gymnasium.make_vec` takes under these names."""
+
+TRAINERS_OWN = ("autoreset_mode", "copy", "environment", "final_obs", "output", "render_mode", "time_limit")
+TRAINERS_OWN += ("vector_kwargs", "vectorization_mode", "wrappers")
+"""What `gymnasium.make_vec` takes besides, and nobody can choose here."""
 
 
 def parse_env_options(pairs: tuple[str, ...]) -> dict[str, Any]:
@@ -101,6 +106,10 @@ def parse_env_options(pairs: tuple[str, ...]) -> dict[str, Any]:
         key, equals, text = pair.partition("=")
         if not equals or not key.isidentifier():
             raise UsageError(f"--env-option takes key=value, but {pair!r} was given")
+        if key in SAID_OTHERWISE:
+            raise UsageError(f"{key} is not an option of the environment; use {SAID_OTHERWISE[key]}")
+        if key in TRAINERS_OWN:
+            raise UsageError(f"{key} is not an option of the environment, and cannot be chosen here")
         if key in parsed:
             raise UsageError(f"--env-option {key} was given twice")
         try:

@@ -30,7 +30,7 @@ class Config:
     total_steps: int = 10_000_000
     """Steps to train for, all rows together; a last rollout that does not fit whole is not begun."""
     num_envs: int = 1024
-    """Worlds stepped side by side."""
+    """Rows stepped side by side: worlds, times the agents in each."""
     num_steps: int = 32
     """Steps of each row in one rollout."""
     num_minibatches: int = 4
@@ -69,8 +69,10 @@ class Config:
             _require(getattr(self, name) > 0, name, getattr(self, name), "greater than 0")
         for name in ("gamma", "gae_lambda"):
             _require(0 <= getattr(self, name) <= 1, name, getattr(self, name), "between 0 and 1")
-        for name in ("seed", "ent_coef", "vf_coef"):
+        for name in ("ent_coef", "vf_coef"):
             _require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")
+        # Simulator and torch take 64 bits, and the evaluation adds to the seed.
+        _require(0 <= self.seed < 2**63, "seed", self.seed, "from 0 to 2**63 - 1")
         _require(self.target_kl is None or self.target_kl > 0, "target_kl", self.target_kl, "greater than 0")
         _require(all(n >= 1 for n in self.hidden_sizes), "hidden_sizes", self.hidden_sizes, "at least 1 each")
 
@@ -199,6 +201,11 @@ def flatten_parameters(module: nn.Module) -> nn.Parameter:
     return flat
 
 
+def num_agents(env: VectorEnv) -> int:
+    """Agents in each world; row r is agent r % num_agents."""
+    return getattr(env, "num_agents", 1)
+
+
 class Trainer:
     """PPO on one vector environment; `iterate()` is one rollout and its updates.
 
@@ -272,6 +279,7 @@ class Trainer:
         """Return and length of the latest episodes, as a mean over rows: short episodes do not count more.
 
         What a row got up to its last end belongs to finished episodes, the rest to the one still running.
+        Where worlds have several agents, each has its own mean as well: in a zero-sum game that of all rows is 0.
         """
         ends = self.storage.terminations | self.storage.truncations
         finished = ends.flip(0).cummax(0).values.flip(0)
@@ -284,10 +292,15 @@ class Trainer:
             return latest.nanmean()
 
         rewards, ones = self.storage.rewards, torch.ones_like(self.storage.rewards)
-        return {
+        metrics = {
             "charts/episodic_return": mean_of_latest(self.latest[0], self.running[0], rewards),
             "charts/episodic_length": mean_of_latest(self.latest[1], self.running[1], ones),
         }
+        agents = num_agents(self.env)
+        if agents > 1:
+            means = self.latest[0].view(-1, agents).nanmean(0).unbind()
+            metrics |= {f"charts/episodic_return/agent_{i}": mean for i, mean in enumerate(means)}
+        return metrics
 
     @torch.no_grad()
     def estimate(self) -> Batch:
@@ -372,6 +385,11 @@ class Trainer:
         return loss, metrics, log_ratio
 
     # ---- stopping and going on ----
+
+    def begin_new_episodes(self) -> None:
+        """After a rollout that a fault cut short: gives up the running episodes, so that the next one can begin."""
+        self.env.reset()
+        self.running.zero_()
 
     def state_dict(self) -> dict[str, Any]:
         """All that the next iteration depends on: tensors, numbers and strings, nothing else."""

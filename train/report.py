@@ -62,7 +62,7 @@ class Report:
             for name, value in scalars.items():
                 if not math.isnan(value):  # no episode has ended yet
                     self.writer.add_scalar(name, value, step)
-            if not math.isnan(scalars["charts/episodic_return"]):
+            if math.isfinite(scalars["charts/episodic_return"]):
                 self.curve.append((step, scalars["charts/episodic_return"]))
         self.pending.clear()
         if self.curve:
@@ -97,12 +97,22 @@ def text_curve(curve: Curve, width: int = 60, height: int = 8) -> str:
     cuts = [i * len(curve) // columns for i in range(columns + 1)]
     means = [sum(value for _, value in curve[a:b]) / (b - a) for a, b in pairwise(cuts)]
     low, high = min(means), max(means)
-    levels = [round((mean - low) / (high - low or 1) * (height - 1)) for mean in means]
+    spread = high - low
+    if spread > 1e-6 * max(abs(low), abs(high)):
+        levels = [round((mean - low) / spread * (height - 1)) for mean in means]
+        decimals = max(1, 1 - math.floor(math.log10(spread)))  # so that the two labels differ
+        labels = {0: f"{low:.{decimals}f}", height - 1: f"{high:.{decimals}f}"}
+    else:
+        levels = [height // 2] * columns
+        labels = {height // 2: f"{high:.1f}"}
+    margin = max(10, *map(len, labels.values()))
     lines = []
     for level in reversed(range(height)):
-        label = f"{high:10.1f}" if level == height - 1 else f"{low:10.1f}" if level == 0 else " " * 10
-        lines.append(f"{label} |" + "".join("*" if at == level else " " for at in levels).rstrip())
-    return "\n".join([*lines, " " * 11 + "+" + "-" * columns, f"{'steps':>10}  0 .. {curve[-1][0]:,}"])
+        marks = "".join("*" if at == level else " " for at in levels)
+        lines.append(f"{labels.get(level, ''):>{margin}} |{marks}".rstrip())
+    first, last = f"{curve[0][0]:,}", f"{curve[-1][0]:,}"
+    ends = first + last.rjust(max(columns - len(first), len(last) + 1)) if len(curve) > 1 else last
+    return "\n".join([*lines, f"{' ' * margin} +{'-' * columns}", f"{'steps':>{margin}}  {ends}"])
 
 
 def show_picture(path: Path) -> str | None:

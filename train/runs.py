@@ -7,7 +7,7 @@ import platform
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -17,20 +17,28 @@ import torch
 from gymnasium.vector import VectorEnv
 
 import torch_batchsim
+from torch_batchsim import WorldFault
 
 from . import checkpoint
-from .evaluation import evaluate
+from .evaluation import EndlessEpisode, check_faults, evaluate
 from .networks import ActorCritic
 from .options import Options, UsageError, parse_env_options
-from .ppo import Config, Trainer
+from .ppo import Config, Trainer, num_agents
 from .report import Report, draw_curve, show_picture, text_curve
 
 EVALUATION_SEED_OFFSET = 1_000_000
 """Keeps the episodes of the evaluation apart from those of the training."""
 
 
+class RunError(Exception):
+    """A training or an evaluation has failed; says why in one sentence."""
+
+
 def train(env_id: str, options: Options, contents: dict[str, Any] | None) -> bool:
-    """Trains from the start, or from the contents of a checkpoint. False if a signal ended it early."""
+    """Trains from the start, or from the contents of a checkpoint. False if a signal ended it early.
+
+    Whatever happens in the evaluation, the outcome of the training has been written before it.
+    """
     env_options = contents["env_options"] if contents else parse_env_options(options.env_option)
     _check_writable(options.summary)
     env = _make_env(env_id, options, env_options, num_envs=options.config.num_envs)
@@ -46,18 +54,27 @@ def train(env_id: str, options: Options, contents: dict[str, Any] | None) -> boo
         run |= {name: contents[name] for name in ("curve", "train_seconds")}
 
     print(f"Training {env_id} for {trainer.num_iterations * trainer.batch_size:,} steps on {env.device}.")
-    _learn(trainer, run, folder, options.checkpoint_every)
+    fault = _learn(trainer, run, folder, options.checkpoint_every)
     env.close()
     finished = trainer.iteration == trainer.num_iterations
+    picture, title = folder / "learning_curve.png", f"{env_id}, seed {trainer.config.seed}"
+    draw_curve(run["curve"], None, title, picture)
     print(text_curve(run["curve"]))
     print(f"trained         {trainer.global_step:,} steps in {run['train_seconds']:.2f} s")
+    print(f"learning curve  {picture}")
+    print(f"checkpoint      {folder / 'checkpoint.pt'}")
     evaluation = {}
-    if finished:
+    if finished and not fault:
         evaluation = _evaluate(env_id, options, env_options, trainer.agent, trainer.config.seed)
+        draw_curve(run["curve"], evaluation["eval_return_mean"], title, picture)
         _write_summary(options.summary, _summary(run, trainer.config, trainer.global_step, evaluation))
-    _leave(run, evaluation.get("eval_return_mean"), trainer.config.seed, folder, options.show)
+    if options.show and (problem := show_picture(picture)):
+        print(problem)
     if not finished:
         print(f"Stopped early. Go on with --resume {folder / 'checkpoint.pt'}")
+    if fault:
+        raise RunError(f"training failed after {trainer.global_step:,} steps: {fault.faults[0]}") from fault
+    _raise_if_failed(evaluation)
     return finished
 
 
@@ -76,13 +93,17 @@ def evaluate_checkpoint(env_id: str, options: Options, contents: dict[str, Any])
     evaluation = _evaluate(env_id, options, env_options, agent, options.config.seed)
     _write_summary(summary, _summary(contents, config, contents["steps"], evaluation))
     print(f"summary         {summary}")
+    _raise_if_failed(evaluation)
 
 
 # ---- training --------------------------------------------------------------------------------------------
 
 
-def _learn(trainer: Trainer, run: dict[str, Any], folder: Path, checkpoint_every: int) -> None:
-    """Iterates to the end or until a signal; extends the run's curve and seconds, leaves a checkpoint."""
+def _learn(trainer: Trainer, run: dict[str, Any], folder: Path, checkpoint_every: int) -> WorldFault | None:
+    """Iterates to the end or until a signal or a fault; extends the run's curve and seconds, leaves a checkpoint.
+
+    After a fault, which is returned, the checkpoint has the networks of the last whole iteration and new episodes.
+    """
     total_steps = trainer.num_iterations * trainer.batch_size
     report = Report(folder, total_steps, trainer.global_step, run["curve"])
     seconds_before = run["train_seconds"]
@@ -95,12 +116,20 @@ def _learn(trainer: Trainer, run: dict[str, Any], folder: Path, checkpoint_every
 
     with closing(report), _stop_on_signal() as stopped:
         start = time.perf_counter()
-        while trainer.iteration < trainer.num_iterations and not stopped():
-            metrics = trainer.iterate()
-            report.log(trainer.global_step, metrics)
-            if trainer.iteration % checkpoint_every == 0 and trainer.iteration < trainer.num_iterations:
-                save()
+        failure = None
+        try:
+            while trainer.iteration < trainer.num_iterations and not stopped():
+                metrics = trainer.iterate()
+                report.log(trainer.global_step, metrics)
+                if trainer.iteration % checkpoint_every == 0 and trainer.iteration < trainer.num_iterations:
+                    save()
+            check_faults(trainer.env)
+        except WorldFault as fault:
+            failure = fault
+            with suppress(WorldFault):
+                trainer.begin_new_episodes()
         save()
+    return failure
 
 
 @contextmanager
@@ -121,32 +150,33 @@ def _stop_on_signal() -> Iterator[Callable[[], bool]]:
             signal.signal(number, handler)
 
 
-def _leave(run: dict[str, Any], evaluation: float | None, seed: int, folder: Path, show: bool) -> None:
-    """Draws the learning curve and says where things are."""
-    picture = folder / "learning_curve.png"
-    draw_curve(run["curve"], evaluation, f"{run['env']}, seed {seed}", picture)
-    print(f"learning curve  {picture}")
-    print(f"checkpoint      {folder / 'checkpoint.pt'}")
-    if show and (problem := show_picture(picture)):
-        print(problem)
-
-
 # ---- evaluation and summary ------------------------------------------------------------------------------
 
 
 def _evaluate(
     env_id: str, options: Options, env_options: dict[str, Any], agent: ActorCritic, seed: int
 ) -> dict[str, Any]:
-    """Evaluates in worlds of its own; returns what the summary says of it."""
+    """Evaluates in worlds of its own; returns what the summary says of it, also of a failure."""
     if not options.eval_episodes:
         return {"eval_return_mean": None, "eval_episodes": 0}
     env = _make_env(env_id, options, env_options, num_worlds=options.eval_episodes)
-    returns, lengths = evaluate(env, agent, seed + EVALUATION_SEED_OFFSET, not options.eval_stochastic)
-    env.close()
+    try:
+        returns, lengths = evaluate(env, agent, seed + EVALUATION_SEED_OFFSET, not options.eval_stochastic)
+    except (EndlessEpisode, WorldFault) as error:
+        reason = error.faults[0] if isinstance(error, WorldFault) else error
+        return {"eval_return_mean": None, "eval_episodes": options.eval_episodes, "eval_error": str(reason)}
+    finally:
+        env.close()
     how = "drawn actions" if options.eval_stochastic else "likeliest actions"
     print(f"evaluation      mean return {returns.mean():.2f}, {options.eval_episodes} episodes, {how}")
+    by_agent = {}
+    if num_agents(env) > 1:
+        means = returns.view(-1, num_agents(env)).mean(0).tolist()
+        print(f"  by agent      {', '.join(f'{mean:.2f}' for mean in means)}")
+        by_agent = {"eval_return_mean_by_agent": means}
     return {
         "eval_return_mean": returns.mean().item(),
+        **by_agent,
         "eval_return_std": returns.std(correction=0).item(),
         "eval_return_min": returns.min().item(),
         "eval_length_mean": lengths.mean().item(),
@@ -154,6 +184,11 @@ def _evaluate(
         "eval_seed": seed,
         "eval_deterministic": not options.eval_stochastic,
     }
+
+
+def _raise_if_failed(evaluation: dict[str, Any]) -> None:
+    if "eval_error" in evaluation:
+        raise RunError(f"evaluation failed: {evaluation['eval_error']}")
 
 
 def _summary(run: dict[str, Any], config: Config, steps: int, evaluation: dict[str, Any]) -> dict[str, Any]:
@@ -216,5 +251,7 @@ def _user_errors() -> Iterator[None]:
     """What an environment or the trainer refuses to be made with is a mistake of the user's."""
     try:
         yield
+    except WorldFault as fault:
+        raise RunError(str(fault.faults[0])) from fault
     except (TypeError, ValueError, RuntimeError, gymnasium.error.Error) as error:
         raise UsageError(str(error)) from error

@@ -20,12 +20,15 @@ from torch_batchsim import (
     Archetype,
     Component,
     Constants,
+    Environment,
     Option,
     Parameters,
     Reward,
     SchemaError,
     TaskGraph,
+    TorchVectorEnv,
     boolean,
+    component,
     f32,
     f64,
     i32,
@@ -352,3 +355,26 @@ def test_fields_and_their_places() -> None:
     assert {field.name: field.offset for field in mixed.fields} == {"a": 0, "b": 8, "c": 16, "d": 20, "e": 44}
     assert (mixed.size, mixed.alignment) == (48, 8)
     assert mixed.fields[2].type is boolean
+
+
+def test_a_component_that_depends_on_an_option(tmp_path: Path) -> None:
+    class Grid(Environment):
+        systems = str(tmp_path / "grid.h")
+        constants = Constants(rows=2, columns=3)
+        step = TaskGraph("mark")
+        observation, action, action_space = "Board.Cells", "Board.Mark.cell", Discrete(2)
+
+        @property
+        def archetypes(self) -> list[Archetype]:
+            cells = component("Cells", content=u8[self.constants.rows, self.constants.columns])
+            return [Archetype("Board", cells, component("Mark", cell=i32), Reward, count=1)]
+
+    (tmp_path / "grid.h").write_text(
+        "TBS_SYSTEM void mark(World &world, Cells &cells, const Mark &mark) {\n"
+        "    cells.content[Constants::rows - 1][mark.cell] += 1;\n}\n"
+    )
+    env = TorchVectorEnv(Grid(rows=4), 2)
+    observations, _ = env.reset(seed=0)
+    env.step(torch.tensor([0, 1]))
+    assert observations.shape == (2, 4, 3)
+    assert observations.nonzero().tolist() == [[0, 3, 0], [1, 3, 1]]

@@ -1,6 +1,7 @@
+import gymnasium
 import pytest
 import torch
-from torch_batchsim.train import ActorCritic, evaluate
+from torch_batchsim.train import ActorCritic, EndlessEpisode, evaluate, evaluation
 
 
 @pytest.fixture
@@ -15,6 +16,28 @@ def test_every_row_counts_with_its_first_episode(toy_env, agent, deterministic):
     lengths = torch.tensor([2.0, 3, 4, 5, 2, 3])  # as ToyEnv says
     assert torch.equal(evaluation.lengths, lengths)
     assert torch.equal(evaluation.returns, lengths * (lengths + 1) / 2)
+
+
+def test_an_episode_without_end_is_given_up(toy_env, agent, monkeypatch):
+    monkeypatch.setattr(evaluation, "MAX_EPISODE_STEPS", 5)
+    evaluate(toy_env(), agent, seed=1)  # the longest has 5 steps
+    monkeypatch.setattr(evaluation, "MAX_EPISODE_STEPS", 4)
+    with pytest.raises(EndlessEpisode, match="1 of 6 episodes did not end within 4 steps"):
+        evaluate(toy_env(), agent, seed=1)
+
+
+def test_faults_are_looked_for_at_the_end(toy_env, agent):
+    env, looks = toy_env(), []
+    env.check_faults = lambda: looks.append(env.now)
+    evaluate(env, agent, seed=1)
+    assert looks == [5]
+
+
+def test_a_seed_out_of_range_is_refused_in_a_sentence():
+    env = gymnasium.make_vec("torch_batchsim/CartPole-v0", num_envs=2)
+    agent = ActorCritic(env.single_observation_space, env.single_action_space, (8,), 1, env.device)
+    with pytest.raises(ValueError, match="seed must be an integer from 0"):
+        evaluate(env, agent, seed=2**64)
 
 
 def test_masks_are_honoured(toy_env, agent):

@@ -149,6 +149,18 @@ def test_episode_statistics_are_the_mean_over_rows_of_the_latest_episodes(toy_en
     assert metrics["charts/episodic_return"].item() == (sum(row_0) / 4 + sum(row_1) / 3) / 2
 
 
+def test_returns_are_told_by_agent_where_worlds_have_several(toy_env):
+    env = toy_env(num_envs=4)
+    env.num_agents = 2
+    trainer = Trainer(env, Config(**SMALL | {"num_envs": 4}))
+    trainer.rollout()
+    metrics = trainer.episode_statistics()
+    agents = [metrics[f"charts/episodic_return/agent_{i}"].item() for i in range(2)]
+    assert agents == trainer.latest[0].view(2, 2).mean(0).tolist()
+    assert metrics["charts/episodic_return"].item() == sum(agents) / 2
+    assert agents[0] != agents[1]
+
+
 def test_episode_statistics_are_nan_before_any_episode_ended(toy_env):
     trainer = Trainer(toy_env(), Config(**SMALL | {"num_steps": 1}))
     trainer.rollout()
@@ -282,7 +294,8 @@ def test_cartpole_learns():
         ({"gamma": 1.5}, "gamma is 1.5, but must be between 0 and 1"),
         ({"learning_rate": 0.0}, "learning_rate is 0.0, but must be greater than 0"),
         ({"learning_rate": float("nan")}, "learning_rate is nan"),
-        ({"seed": -1}, "seed is -1, but must be 0 or more"),
+        ({"seed": -1}, r"seed is -1, but must be from 0 to 2\*\*63 - 1"),
+        ({"seed": 2**63}, "seed is 9223372036854775808, but must be from 0"),
         ({"target_kl": 0.0}, "target_kl is 0.0"),
         ({"hidden_sizes": (32, 0)}, "hidden_sizes"),
         ({"num_minibatches": 7}, "num_minibatches is 7, but must divide the rollout: 8 steps x 6 rows = 48"),

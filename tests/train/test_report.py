@@ -29,6 +29,8 @@ def test_the_picture_is_a_png(tmp_path):
 def test_the_text_curve_rises_with_its_values():
     lines = text_curve([(step, float(step)) for step in range(1, 301)], width=30, height=5).splitlines()
     assert len(lines) == 7
+    assert len({len(lines[0]), len(lines[-2]), len(lines[-1])}) == 1  # the last step is under the right end
+    assert lines[-1].split() == ["steps", "1", "300"]
     assert lines[0].startswith("     295.5 |")
     assert lines[0].endswith("*")
     assert lines[4].startswith("       5.5 |*")
@@ -40,6 +42,15 @@ def test_the_text_curve_takes_any_number_of_points():
     assert text_curve([]) == "no episode ended"
     assert "*" in text_curve([(10, 3.0)])
     assert text_curve([(10, 3.0), (20, 3.0)]).count("*") == 2
+
+
+def test_the_labels_of_the_text_curve_tell_its_ends_apart():
+    flat = text_curve([(step, 500.0) for step in range(1, 31)], height=5).splitlines()
+    assert [line.partition("|")[0].strip() for line in flat[:5]] == ["", "", "500.0", "", ""]
+    low = text_curve([(1, 0.012), (2, 0.034)], height=5).splitlines()
+    assert [line.partition("|")[0].strip() for line in low[:5]] == ["0.034", "", "", "", "0.012"]
+    large = text_curve([(1, 0.0), (2, 1e12)]).splitlines()
+    assert {line.index("|") for line in large[:-2]} == {large[-2].index("+")}
 
 
 def test_without_a_display_show_says_so(monkeypatch, tmp_path):

@@ -3,9 +3,13 @@ import os
 import signal
 from contextlib import contextmanager
 
+import gymnasium
 import pytest
 import torch
-from torch_batchsim.train import checkpoint, cli, runs
+from torch_batchsim.train import Trainer, checkpoint, cli, evaluation, options, runs
+
+import torch_batchsim
+from torch_batchsim import Fault, WorldFault
 
 ENV = "torch_batchsim/CartPole-v0"
 SMALL = [
@@ -98,6 +102,106 @@ def test_a_signal_stops_after_an_iteration_and_handlers_come_back():
     assert signal.getsignal(signal.SIGINT) is before
 
 
+@pytest.fixture
+def duel():
+    """An environment with two agents in each world, and a fault where one is too strong."""
+    torch_batchsim.register("train_tests/Duel-v0", "environments.duel:Duel")
+    yield "train_tests/Duel-v0"
+    del gymnasium.registry["train_tests/Duel-v0"]
+
+
+def test_a_fault_keeps_the_training_up_to_it(duel, tmp_path, monkeypatch, capsys):
+    rollout = Trainer.rollout
+
+    def with_a_fault(self):
+        if self.iteration == 3:
+            self.env.sim.Fighter.Place.strength[2, 1] = 140.5
+        rollout(self)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Trainer, "rollout", with_a_fault)
+        assert run(duel, *SMALL, "--run-dir", tmp_path) == 1
+    captured = capsys.readouterr()
+    assert captured.err == (
+        "error: training failed after 384 steps: world 2: system 'move' failed at row 1: too_strong (value 140)\n"
+    )
+    assert f"--resume {tmp_path / 'checkpoint.pt'}" in captured.out
+    assert (tmp_path / "learning_curve.png").exists()
+    contents = checkpoint.load(tmp_path / "checkpoint.pt", duel)
+    assert contents["steps"] == contents["curve"][-1][0] == 384
+    assert not contents["trainer"]["running"].any()
+    assert run(duel, "--resume", tmp_path / "checkpoint.pt", "--eval-episodes", 10) == 0
+
+
+def test_a_fault_before_the_training_is_no_mistake_of_the_command(tmp_path, monkeypatch, capsys):
+    def fail(env, config):
+        raise WorldFault([Fault(2, "enter", 1, "too_strong", 140)], torch.ones(1, dtype=torch.bool))
+
+    monkeypatch.setattr(runs, "Trainer", fail)
+    assert run("cartpole", *SMALL, "--run-dir", tmp_path) == 1
+    assert capsys.readouterr().err.startswith("error: world 2: system 'enter' failed at row 1")
+
+
+def test_a_fault_that_shows_only_at_the_end_is_told(tmp_path, monkeypatch, capsys):
+    def check_faults(env):
+        raise WorldFault([Fault(2, "move", 1, "too_strong", 140)], torch.ones(1, dtype=torch.bool))
+
+    monkeypatch.setattr(runs, "check_faults", check_faults)
+    assert run("cartpole", *SMALL, "--run-dir", tmp_path) == 1
+    captured = capsys.readouterr()
+    assert "error: training failed after 1,024 steps: world 2: system 'move'" in captured.err
+    assert "--resume" not in captured.out
+
+
+@pytest.mark.parametrize(
+    ("failure", "message"),
+    [
+        (None, "10 of 10 episodes did not end within 3 steps"),
+        (WorldFault([Fault(2, "move", 1, "too_strong", 140)], torch.ones(1, dtype=torch.bool)), "world 2: system"),
+    ],
+)
+def test_a_failed_evaluation_keeps_the_training(failure, message, tmp_path, monkeypatch, capsys):
+    def fail(env):
+        raise failure
+
+    monkeypatch.setattr(evaluation, "MAX_EPISODE_STEPS", 3)
+    if failure:
+        monkeypatch.setattr(evaluation, "check_faults", fail)
+    assert run("cartpole", *SMALL, "--run-dir", tmp_path, "--summary", tmp_path / "summary.json") == 1
+    captured = capsys.readouterr()
+    assert captured.err.startswith(f"error: evaluation failed: {message}")
+    assert str(tmp_path / "learning_curve.png") in captured.out
+    assert (tmp_path / "checkpoint.pt").exists()
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert summary["eval_return_mean"] is None
+    assert summary["eval_error"].startswith(message)
+    assert run("cartpole", "--eval", tmp_path / "checkpoint.pt", "--eval-episodes", 10) == 1
+    assert json.loads((tmp_path / "eval.json").read_text())["eval_error"].startswith(message)
+
+
+def test_curve_and_checkpoint_are_there_before_the_evaluation(tmp_path, monkeypatch):
+    def evaluate(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runs, "evaluate", evaluate)
+    with pytest.raises(KeyboardInterrupt):
+        run("cartpole", *SMALL, "--run-dir", tmp_path)
+    assert (tmp_path / "learning_curve.png").exists()
+    assert (tmp_path / "checkpoint.pt").exists()
+
+
+def test_the_evaluation_tells_the_return_of_each_agent(duel, tmp_path, capsys):
+    assert run(duel, *SMALL, "--run-dir", tmp_path, "--summary", tmp_path / "summary.json") == 0
+    assert "by agent  " in capsys.readouterr().out
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    first, second = summary["eval_return_mean_by_agent"]
+    assert (first + second) / 2 == pytest.approx(summary["eval_return_mean"])
+
+
+def test_the_largest_seed_trains_and_evaluates(tmp_path):
+    assert run("cartpole", *SMALL, "--seed", 2**63 - 1, "--run-dir", tmp_path) == 0
+
+
 def test_checkpoints_are_written_on_the_way(tmp_path, monkeypatch):
     written = []
     monkeypatch.setattr(checkpoint, "save", lambda path, contents: written.append(contents["steps"]))
@@ -145,6 +249,17 @@ def test_help_lists_environments_and_tuned_defaults(capsys):
         ("cartpole --env-option force", "--env-option takes key=value, but 'force' was given"),
         ("cartpole --env-option a=1 --env-option a=2", "--env-option a was given twice"),
         ("cartpole --env-option wheels=4", "wheels"),
+        ("cartpole --env-option num_envs=5", "num_envs is not an option of the environment; use --num-envs"),
+        ("cartpole --env-option num_worlds=5", "num_worlds is not an option of the environment; use --num-envs"),
+        ("cartpole --env-option device=cuda", "device is not an option of the environment; use --device"),
+        ("cartpole --env-option num_threads=2", "num_threads is not an option of the environment; use --threads"),
+        ("cartpole --env-option id=pole", "id is not an option of the environment; use the first argument"),
+        *(
+            (f"cartpole --env-option {name}=x", f"{name} is not an option of the environment, and cannot be chosen")
+            for name in options.TRAINERS_OWN
+        ),
+        (f"cartpole --seed {2**63}", "seed is 9223372036854775808, but must be from 0 to 2**63 - 1"),
+        (f"cartpole --seed {2**80}", "seed is 1208925819614629174706176, but must be from 0 to 2**63 - 1"),
         ("cartpole --device toaster", "toaster"),
         ("cartpole --eval x.pt --resume x.pt", "exclude each other"),
         ("cartpole --eval nothing.pt", "checkpoint nothing.pt cannot be read"),

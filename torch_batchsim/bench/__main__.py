@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
+import gymnasium
 import tyro
 
-from ..registration import environment_ids
+from ..registration import find_id
 from .peers import measure_peers
 from .report import machine_facts, table
 from .throughput import build_seconds, measure, random_action_batches
@@ -20,7 +21,7 @@ class Options:
     """Steps per second through the public ``env.step(actions)`` with observations, rewards and autoreset."""
 
     environment: tyro.conf.Positional[str]
-    """One of the environments, by its short name (cartpole), or 'peers': CartPole of other libraries beside ours."""
+    """An environment by its short name (cartpole), its id, or module:id; or 'peers': CartPole of others beside ours."""
     num_envs: list[int] = field(default_factory=lambda: [1, 1024, 16384, 131072, 1048576])
     """Batch sizes (rows)."""
     device: str = "cpu"
@@ -38,16 +39,17 @@ class Options:
 def main() -> None:
     """Measure, print a table, write JSON."""
     options = tyro.cli(Options, prog="python -m torch_batchsim.bench")
-    known = environment_ids()
-    if options.environment not in (*known, "peers"):
-        raise SystemExit(f"unknown environment {options.environment!r}; known: {', '.join((*known, 'peers'))}")
     if any(n < 1 for n in options.num_envs) or options.seconds <= 0 or options.runs < 1:
         raise SystemExit("--num-envs, --seconds and --runs must be positive")
     if options.environment == "peers":
         rows = measure_peers(options.num_envs, options.seconds, options.runs)
         result: dict[str, object] = {"benchmark": "peers", "rows": rows}
     else:
-        result = {"benchmark": options.environment, **_measure_environment(known[options.environment], options)}
+        try:
+            figures = _measure_environment(find_id(options.environment), options)
+        except (ValueError, TypeError, RuntimeError, gymnasium.error.Error) as error:
+            raise SystemExit(f"error: {error}") from None
+        result = {"benchmark": options.environment, **figures}
         rows = result["rows"]
     result["machine"] = machine_facts(options.device)
     print(table(rows))
@@ -55,15 +57,14 @@ def main() -> None:
         if name in result:
             print(f"{name.replace('_', ' ')}: {result[name]:.2f}")
     print("  ".join(f"{key} {value}" for key, value in result["machine"].items()))
-    path = options.json or Path("runs") / f"bench-{options.environment}.json"
+    name = options.environment.rpartition("/")[2].lower()
+    path = options.json or Path("runs") / f"bench-{name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(result, indent=2) + "\n")
     print(f"written to {path}")
 
 
 def _measure_environment(env_id: str, options: Options) -> dict[str, object]:
-    import gymnasium
-
     rows = []
     for num_envs in options.num_envs:
         env = gymnasium.make_vec(env_id, num_envs=num_envs, device=options.device, num_threads=options.num_threads)
@@ -82,7 +83,8 @@ def _measure_environment(env_id: str, options: Options) -> dict[str, object]:
         env.close()
     result: dict[str, object] = {"device": options.device, "num_threads": options.num_threads, "rows": rows}
     if options.build:
-        cold, warm = build_seconds(env_id, options.device)
+        module = options.environment.rpartition(":")[0] or "torch_batchsim"
+        cold, warm = build_seconds(env_id, options.device, module)
         result |= {"cold_build_seconds": cold, "warm_start_seconds": warm}
     return result
 

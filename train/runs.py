@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,7 @@ def train(env_id: str, options: Options, contents: dict[str, Any] | None) -> boo
     """
     env_options = contents["env_options"] if contents else parse_env_options(options.env_option)
     _check_writable(options.summary)
+    options = _with_whole_worlds(env_id, options, env_options)
     env = _make_env(env_id, options, env_options, num_envs=options.config.num_envs)
     with _user_errors():
         trainer = Trainer(env, options.config)
@@ -219,6 +221,17 @@ def _write_summary(path: Path | None, summary: dict[str, Any]) -> None:
 def _make_env(env_id: str, options: Options, env_options: dict[str, Any], **count: int) -> VectorEnv:
     with _user_errors():
         return gymnasium.make_vec(env_id, **count, device=options.device, num_threads=options.threads, **env_options)
+
+
+def _with_whole_worlds(env_id: str, options: Options, env_options: dict[str, Any]) -> Options:
+    """The default number of rows, if the agents of a world do not divide it, is lowered until they do."""
+    if options.config.num_envs != Config.num_envs:
+        return options
+    env = _make_env(env_id, options, env_options, num_worlds=1)
+    agents = num_agents(env)
+    env.close()
+    rows = max(agents, Config.num_envs // agents * agents)
+    return replace(options, config=replace(options.config, num_envs=rows))
 
 
 def _run_folder(env_id: str, options: Options) -> Path:

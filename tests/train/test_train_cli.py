@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import gymnasium
 import pytest
 import torch
-from torch_batchsim.train import Trainer, checkpoint, cli, evaluation, options, runs
+from torch_batchsim.train import Config, Trainer, checkpoint, cli, evaluation, options, runs
 
 import torch_batchsim
 from torch_batchsim import Fault, WorldFault
@@ -295,3 +295,10 @@ def test_a_checkpoint_keeps_its_settings(trained, capsys):
     ):
         assert run("cartpole", *arguments) == 2
         assert message in capsys.readouterr().err
+
+
+def test_the_default_number_of_rows_makes_whole_worlds(duel):
+    whole = runs._with_whole_worlds(duel, options.Options(), {"fighters": 3})
+    assert whole.config.num_envs == 1023
+    asked = options.Options(Config(num_envs=64))
+    assert runs._with_whole_worlds(duel, asked, {"fighters": 3}) is asked  # and refused later

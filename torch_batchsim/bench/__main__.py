@@ -66,8 +66,11 @@ def main() -> None:
 
 def _measure_environment(env_id: str, options: Options) -> dict[str, object]:
     rows = []
-    for num_envs in options.num_envs:
-        env = gymnasium.make_vec(env_id, num_envs=num_envs, device=options.device, num_threads=options.num_threads)
+    for wanted in options.num_envs:
+        env = gymnasium.make_vec(env_id, num_worlds=1, device=options.device)
+        worlds = max(1, wanted // env.unwrapped.num_agents)  # whole worlds, where a world has several rows
+        env = gymnasium.make_vec(env_id, num_worlds=worlds, device=options.device, num_threads=options.num_threads)
+        num_envs = env.num_envs
         env.reset(seed=0)
         rate = measure(env.step, random_action_batches(env), num_envs, options.seconds, options.runs, options.device)
         rows.append(

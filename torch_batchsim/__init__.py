@@ -20,6 +20,7 @@ from .registration import environment_ids, find_id, make, make_vec, register  # 
 from .schema import Archetype, Component, Constants, Environment, Option, Parameters, Reward, TaskGraph, component  # noqa: E402
 from .simulator import Simulator  # noqa: E402
 from .types import (  # noqa: E402
+    Entity,
     boolean,
     f32,
     f64,
@@ -45,6 +46,7 @@ __all__ = [
     "CheckpointError",
     "Component",
     "Constants",
+    "Entity",
     "Environment",
     "EpisodeStatistics",
     "Fault",

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 import torch
 
 from .program import BUILTIN_FAULTS, Column, Node, Program
-from .schema import Component
+from .schema import Archetype, Component
+from .systems import LANES
 from .types import FieldType
 
-ABI_VERSION = 1
+ABI_VERSION = 2
 
 _OPTION_C_TYPES = {bool: ("bool", ctypes.c_bool), int: ("i32", ctypes.c_int32), float: ("f32", ctypes.c_float)}
 _ACTION_ELEMENTS = {torch.float32: "f32", torch.int32: "i32", torch.int64: "i64", torch.uint8: "u8"}
@@ -39,13 +40,42 @@ AGENT_FLAGS = (  # only where a world has several agents; with one agent the wor
     ("agent_terminated", "u8", torch.bool, True),
     ("agent_truncated", "u8", torch.bool, True),
 )
+ENTITY_COLUMNS = (
+    ("tag", "u32", torch.int32, False),
+    ("tick", "u32", torch.int32, False),
+)  # only where there are handles
 PHASE = ("phase", "u8", torch.uint8, False)  # scratch of the CUDA executor
+
+
+class DynamicTable(ctypes.Structure):
+    """``tbs::DynamicTable``."""
+
+    _fields_ = [
+        ("slots", ctypes.c_int32),
+        ("limit", ctypes.c_int32),
+        *((name, ctypes.c_void_p) for name in ("first", "count", "added", "marked", "crowded")),
+        *((name, ctypes.c_void_p) for name in ("world", "birth", "doomed")),
+    ]
+
+
+# Memory of a dynamic table beside its columns, by field of tbs::DynamicTable: dtype, values a world, values a slot.
+TABLE_COLUMNS: dict[str, tuple[torch.dtype, int, int]] = {
+    "first": (torch.int32, 1, 0),  # and one more for the end
+    "count": (torch.int32, 1, 0),
+    "added": (torch.int32, 1, 0),
+    "marked": (torch.uint8, 1, 0),
+    "crowded": (torch.uint8, 1, 0),
+    "world": (torch.int32, 0, 1),
+    "birth": (torch.int32, 0, 2),
+    "doomed": (torch.uint8, 0, 1),
+}
 
 
 def engine_columns(program: Program, cuda: bool) -> tuple[tuple[str, str, torch.dtype, bool], ...]:
     """``(name, C type, dtype, per agent)`` of the engine's columns in the order of the context."""
     flags = AGENT_FLAGS if program.agents.count > 1 else ()
-    return (*ENGINE_COLUMNS, *flags, *((PHASE,) if cuda else ()))
+    entities = ENTITY_COLUMNS if program.has_entities else ()
+    return (*ENGINE_COLUMNS, *flags, *entities, *((PHASE,) if cuda else ()))
 
 
 def final_columns(program: Program) -> dict[str, Column]:
@@ -68,6 +98,8 @@ def context_structure(program: Program, cuda: bool) -> type[ctypes.Structure]:
         ("action_bounds", ActionBounds * width),
         ("fault_flag", ctypes.c_void_p),
     ]
+    if program.dynamic:
+        fields += [("crowded_flag", ctypes.c_void_p), ("tables", DynamicTable * len(program.dynamic))]
     fields += [(name, ctypes.c_void_p) for name, *_ in engine_columns(program, cuda)]
     fields += [(f"column_{column.c_name}", ctypes.c_void_p) for column in program.columns.values()]
     fields += [(name, ctypes.c_void_p) for name in final_columns(program)]
@@ -94,10 +126,12 @@ def _lines(program: Program, cuda: bool) -> Iterator[str]:
     for component in program.components:
         yield from _component(component)
     for archetype in program.archetypes:
-        yield f"struct {archetype.name} {{ static constexpr u32 rows_per_world = {archetype.count}; }};"
+        yield from _archetype(program, archetype)
     yield from _context(program, cuda)
     yield "using World = BasicWorld<Context>;"
     yield from _column_accessors(program)
+    for archetype in program.dynamic:
+        yield from _row_accessors(program, archetype)
     yield "}  // namespace tbs"
     yield '#include "tbs/poison.h"'
     yield "TBS_BEGIN_SYSTEMS"
@@ -106,7 +140,7 @@ def _lines(program: Program, cuda: bool) -> Iterator[str]:
     yield "namespace tbs {"
     for nodes in program.graphs.values():
         for node in nodes:
-            yield from _node(node)
+            yield from _node(program, node)
     yield from _engine_nodes(program)
     yield from _program(program)
     yield "}  // namespace tbs"
@@ -154,6 +188,25 @@ def _declaration(field_type: FieldType, name: str) -> str:
     return f"{field_type.c_type} {name}" + "".join(f"[{extent}]" for extent in field_type.shape)
 
 
+def _archetype(program: Program, archetype: Archetype) -> Iterator[str]:
+    is_its = " || ".join(f"std::is_same_v<TBS_given, {component.__name__}>" for component in archetype.components)
+    yield f"struct {archetype.name} {{"
+    yield f"    static constexpr bool dynamic = {str(archetype.dynamic).lower()};"
+    if archetype.dynamic:
+        yield f"    static constexpr u32 table = {program.dynamic.index(archetype)};"
+    else:
+        yield f"    static constexpr u32 rows_per_world = {archetype.count};"
+    yield f"    static constexpr u32 entity_table = {entity_tables(program)[archetype.name]};"
+    yield f"    template <class TBS_given> static constexpr bool has = {is_its};"
+    yield "};"
+
+
+def entity_tables(program: Program) -> dict[str, int]:
+    """Numbers of the archetypes in handles, from 1: the dynamic ones first, see ``World::index_of``."""
+    fixed = [archetype for archetype in program.archetypes if not archetype.dynamic]
+    return {archetype.name: i for i, archetype in enumerate([*program.dynamic, *fixed], start=1)}
+
+
 def _context(program: Program, cuda: bool) -> Iterator[str]:
     width = program.action.component.size // program.action.dtype.itemsize
     yield "struct Context {"
@@ -162,6 +215,9 @@ def _context(program: Program, cuda: bool) -> Iterator[str]:
     yield "    i32 keep_final, action_width;"
     yield f"    ActionBounds action_bounds[{width}];"
     yield "    i32 *fault_flag;"
+    if program.dynamic:
+        yield f"    i32 *crowded_flag;\n    DynamicTable tables[{len(program.dynamic)}];"
+    yield f"    static constexpr u32 dynamic_tables = {len(program.dynamic)};"
     for name, c_type, *_ in engine_columns(program, cuda):
         yield f"    {c_type} *{name};"
     for column in program.columns.values():
@@ -173,6 +229,13 @@ def _context(program: Program, cuda: bool) -> Iterator[str]:
 
 
 def _column_accessors(program: Program) -> Iterator[str]:
+    counts = "".join(
+        f" entity_table == {number} ? {archetype.count}u :"
+        for archetype, number in ((a, entity_tables(program)[a.name]) for a in program.archetypes)
+        if not archetype.dynamic
+    )
+    yield "// Rows per world of a fixed archetype by its number in handles."
+    yield f"TBS_FUNCTION u32 fixed_rows(const Context &, u32 entity_table) {{ return{counts} 0u; }}"
     for column in program.columns.values():
         component = column.component.__name__
         tag = "" if column.singleton else f"{column.table} *, "
@@ -181,36 +244,92 @@ def _column_accessors(program: Program) -> Iterator[str]:
         yield "}"
 
 
-def _node(node: Node) -> Iterator[str]:
-    rows = node.table.count if node.table else 1
-    where = f"the rows of {node.table.name}" if node.table else "each world"
+def _row_accessors(program: Program, archetype: Archetype) -> Iterator[str]:
+    """What World::create and settling do with each component of a dynamic table."""
+    name = archetype.name
+    columns = [
+        (c.__name__, f"context.column_{program.columns[f'{name}.{c.__name__}'].c_name}") for c in archetype.components
+    ]
+    yield "template <class Visitor>"
+    yield f"TBS_FUNCTION void for_each_column(const Context &context, {name} *, Visitor &&visitor) {{"
+    for _, column in columns:
+        yield f"    visitor({column});"
+    yield "}"
+    yield "template <class... Given>"
+    yield f"TBS_FUNCTION void write_row(const Context &context, {name} *, i32 slot, const Given &...given) {{"
+    for component, column in columns:
+        yield f"    {column}[slot] = given_or_zero<{component}>(given...);"
+    yield "}"
+
+
+def _node(program: Program, node: Node) -> Iterator[str]:
+    table = node.table
+    where = f"the rows of {table.name}" if table else "each world"
+    flat = is_flat(node)
+    fixed_rows = 1 if table is None else table.count or 0
     yield f"struct {_node_name(node)} {{  // {node.graph}: {node.system.name} over {where}"
-    yield f"    static constexpr i32 rows_per_world = {rows};"
-    yield "    static TBS_METHOD void run(const Context &context, i32 row) {"
-    yield f"        const i32 world_index = row / {rows};"
-    row_in_world = f"u32(row - world_index * {rows})" if rows > 1 else "0u"
-    key = f"NodeKey{{{node.index + 1}u, {_random_key(node)}u}}"
-    yield f"        World world(context, u32(world_index), {key}, {row_in_world});"
-    arguments, after = ["world"], []
+    yield f"    static constexpr i32 rows_per_world = {fixed_rows};"
+    mask = sum(1 << i for i, archetype in enumerate(program.dynamic) if archetype.name in node.changes)
+    key = f"NodeKey{{{node.index + 1}u, {_random_key(node)}u, {mask}u}}"
+    if flat:
+        yield "    static TBS_METHOD void run(const Context &context, i32 row) {"
+        yield f"        const i32 world_index = row / {fixed_rows};"
+        index = f"u32(row - world_index * {fixed_rows})" if fixed_rows > 1 else "0u"
+        yield f"        const Row its_row{{{index}, {fixed_rows}u}};"
+    else:
+        dynamic = table is not None and table.dynamic
+        yield f"    static constexpr i32 table = {program.dynamic.index(table) if dynamic else -1};"
+        yield f"    static constexpr u32 lanes = {node.lanes};"
+        yield f"    static constexpr u64 changes = {mask}u;"
+        group = f", Lanes<{node.lanes}> &group" if node.lanes > 1 else ""
+        yield f"    static TBS_METHOD void run(const Context &context, i32 world_index, i32 index{group}) {{"
+        if dynamic:
+            yield "        const i32 row = context.tables[table].first[world_index] + index;"
+            yield "        const Row its_row{u32(index), u32(context.tables[table].count[world_index])};"
+        else:
+            yield f"        [[maybe_unused]] const i32 row = world_index * {fixed_rows} + index;"
+            yield f"        const Row its_row{{u32(index), {fixed_rows}u}};"
+    yield f"        World world(context, u32(world_index), {key}, its_row);"
+    arguments, before, after = ["world"], [], []
     for parameter, column in zip(node.system.parameters, node.columns, strict=True):
         if column == "Row":
-            arguments.append(f"Row{{{row_in_world}, {rows}u}}")
+            arguments.append("its_row")
+        elif column == "Entity":
+            arguments.append(f"world.entity<{table.name}>(its_row.index)")
+        elif column in LANES:
+            arguments.append("group")
         elif column == "Episode":
-            yield "        Episode episode{context.step[world_index], context.terminated[world_index] != 0,"
-            yield "                        context.truncated[world_index] != 0};"
+            before += [
+                "        Episode episode{context.step[world_index], context.terminated[world_index] != 0,",
+                "                        context.truncated[world_index] != 0};",
+            ]
             arguments.append("episode")
             if parameter.writes:
-                after = [
-                    "        context.terminated[world_index] = episode.terminated;",
-                    "        context.truncated[world_index] = episode.truncated;",
+                after += [
+                    "context.terminated[world_index] = episode.terminated;",
+                    "context.truncated[world_index] = episode.truncated;",
                 ]
         else:
-            index = "world_index" if column.singleton else "row"
-            arguments.append(f"context.column_{column.c_name}[{index}]")
+            value = f"context.column_{column.c_name}[{'world_index' if column.singleton else 'row'}]"
+            if node.lanes > 1 and parameter.writes:  # each lane has a copy, all of them the same
+                own = f"own_{column.c_name}"
+                before.append(f"        {column.component.__name__} {own} = {value};")
+                after.append(f"{value} = {own};")
+                value = own
+            arguments.append(value)
+    yield from before
     yield f"        fence::systems::{node.system.name}({', '.join(arguments)});"
-    yield from after
+    if node.lanes > 1 and after:
+        yield f"        group.once([&] {{ {' '.join(after)} }});"
+    else:
+        yield from (f"        {statement}" for statement in after)
     yield "    }"
     yield "};"
+
+
+def is_flat(node: Node) -> bool:
+    """Whether the rows of the node may be run as one loop over all worlds, see csrc/tbs/engine.h."""
+    return not node.changes and node.lanes == 1 and (node.table is None or not node.table.dynamic)
 
 
 def _node_name(node: Node) -> str:
@@ -251,33 +370,47 @@ def _state_tables(program: Program) -> dict[str, list[Column]]:
     kept = {program.action.name, program.reward.name} | program.observe_only
     tables: dict[str, list[Column]] = {}
     for column in program.columns.values():
-        if column.name not in kept:
+        if column.name not in kept and not column.dynamic:
             tables.setdefault(column.table, []).append(column)
     return tables
 
 
 def _program(program: Program) -> Iterator[str]:
-    names = {graph: ", ".join(map(_node_name, nodes)) for graph, nodes in program.graphs.items()}
+    names = {graph: ", ".join(_nodes_and_settling(program, nodes)) for graph, nodes in program.graphs.items()}
     zero = "".join(f", ZeroState_{table}" for table in _state_tables(program))
+    if program.has_entities:
+        zero += ", BeginEntities"
+    if program.dynamic:
+        zero += f", EmptyTables<{', '.join(archetype.name for archetype in program.dynamic)}>"
+    ephemeral = ", ".join(archetype.name for archetype in program.dynamic if archetype.ephemeral)
+    empty = f", EmptyTables<{ephemeral}>" if ephemeral else ""
     yield "struct Program {"
     yield "    using Context = tbs::Context;"
     yield f"    using ActionElement = {_ACTION_ELEMENTS[program.action.dtype]};"
     yield f"    static constexpr i32 agents_per_world = {program.agents.count};"
     yield "    static constexpr u32 action_node = 0;"
-    yield "    using BeforeStep = Nodes<CountStep, ZeroReward>;"
+    yield "    using BeforeStep = Nodes<CountStep, ZeroReward" + empty + ">;"
     yield f"    using Step = Nodes<{names['step']}>;"
     yield "    using AfterStep = Nodes<NoteEnd>;"
     yield f"    using Begin = Nodes<BeginEpisode{zero}>;"
     yield f"    using Start = Nodes<{names['start']}>;"
     yield f"    using Observe = Nodes<{names['observe']}>;"
     yield "    using KeepFinal = Nodes<KeepFinalRows>;"
-    yield "    using Hold = Nodes<RepeatFlags, ZeroReward>;"
+    yield "    using Hold = Nodes<RepeatFlags, ZeroReward" + empty + ">;"
     yield "    using ClearOutputs = Nodes<ClearFlags, ZeroReward>;"
     yield "    using Deliver = Nodes<DeliverFlags<agents_per_world>>;"
     yield "    static TBS_METHOD auto *action_column(const Context &context) {"
     yield f"        return context.column_{program.action.c_name};"
     yield "    }"
     yield "};"
+
+
+def _nodes_and_settling(program: Program, nodes: list[Node]) -> Iterator[str]:
+    for node in nodes:
+        yield _node_name(node)
+        for name in node.changes:
+            code = len(program.faults) + [archetype.name for archetype in program.dynamic].index(name)
+            yield f"Settle<{name}, {node.index + 1}, {code}, {str(node.lanes == 1).lower()}>"
 
 
 def _c_interface(cuda: bool) -> Iterator[str]:

@@ -29,8 +29,14 @@ class Fault:
     row: int
     cause: str
     value: int
+    table: str | None = None  # that is full, where the cause is "table_full"; the value is then its capacity
 
     def __str__(self) -> str:
+        if self.table is not None:
+            return (
+                f"world {self.world}: table {self.table} is full: system '{self.system}' created more rows than its "
+                f"capacity of {self.value} leaves room for, and none of them was kept"
+            )
         return f"world {self.world}: system '{self.system}' failed at row {self.row}: {self.cause} (value {self.value})"
 
 

@@ -100,11 +100,11 @@ class Graph:
 
 
 def _access(node: Node) -> Access:
-    reads, writes = node.accesses()
-    return Access(node.graph, node.system.name, node.table.name if node.table else None, *map(_sorted, (reads, writes)))
+    table = node.table.name if node.table else None
+    return Access(node.graph, node.system.name, table, _sorted(node.reads), _sorted(node.writes))
 
 
-def _sorted(names: set[str]) -> tuple[str, ...]:
+def _sorted(names: frozenset[str]) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 

@@ -24,13 +24,16 @@ from .schema import (
     check_identifier,
     homogeneous_dtype,
 )
-from .systems import System, read_systems
+from .systems import BY_VALUE, LANES, Reach, System, read_systems
 
 GRAPHS = ("start", "step", "observe")
 _INFO_KEYS = ("action_mask", "episode", "final_info", "final_obs")
-BUILTIN_FAULTS = ("bad_action", "nan")  # Fault::bad_action is the engine's own; nan is for authors' checks
+# The engine's own, in the order of csrc/tbs/fault.h, but for nan, which is for authors' checks.
+BUILTIN_FAULTS = ("bad_action", "nan", "stale_entity", "too_many_created", "hidden_change")
 MAX_NODES = 1 << 10  # bits of a fault word, see csrc/tbs/fault.h
 MAX_FAULTS = 1 << 8
+ENGINE_PARAMETERS = (*BY_VALUE, *LANES, "Episode")
+MAX_DYNAMIC = 64  # bits of tbs::NodeKey::changes
 
 
 @dataclass(frozen=True)
@@ -40,8 +43,9 @@ class Column:
     name: str
     table: str
     component: type[Component]
-    rows_per_world: int
+    rows_per_world: int  # of a dynamic table: for which there is room at first
     singleton: bool
+    dynamic: bool = False
 
     @property
     def c_name(self) -> str:
@@ -69,18 +73,14 @@ class Node:
     system: System
     table: Archetype | None
     occurrence: int  # how often the system has run before in its graph; separates random streams
-    columns: tuple[Column | str, ...] = ()  # per parameter; "Row" and "Episode" are the engine's own
-    reached: tuple[Column, ...] = ()  # per reach of the system
+    columns: tuple[Column | str, ...] = ()  # per parameter; Row, Entity, Episode, Warp, Block are the engine's own
+    reads: frozenset[str] = frozenset()  # names of columns, and of dynamic tables for the set of their rows
+    writes: frozenset[str] = frozenset()
+    changes: tuple[str, ...] = ()  # dynamic tables in which it may create or destroy rows
 
-    def accesses(self) -> tuple[set[str], set[str]]:
-        """Names of the columns that the system reads only, and of those that it writes."""
-        reads, writes = set(), set()
-        for parameter, column in zip(self.system.parameters, self.columns, strict=True):
-            if column != "Row":
-                (writes if parameter.writes else reads).add(column if isinstance(column, str) else column.name)
-        for reach, column in zip(self.system.reaches, self.reached, strict=True):
-            (writes if reach.writes else reads).add(column.name)
-        return reads - writes, writes
+    @property
+    def lanes(self) -> int:
+        return self.system.lanes
 
 
 @dataclass
@@ -98,6 +98,7 @@ class Program:
         self.faults = (*BUILTIN_FAULTS, *self.environment.faults)
         self._check_tables()
         self.columns = self._columns()
+        self.dynamic: list[Archetype] = [archetype for archetype in self.archetypes if archetype.dynamic]
         self.systems = read_systems(self.environment.source)
         self.graphs = self._graphs()
         self._check_roles()
@@ -146,8 +147,22 @@ class Program:
                 raise SchemaError(f"component {singleton.__name__} is a singleton and in an archetype; make them two")
         for name in self.faults:
             check_identifier(name, "a fault")
-        if len(self.faults) != len(set(self.faults)) or len(self.faults) >= MAX_FAULTS:
+        dynamic = sum(archetype.dynamic for archetype in self.archetypes)
+        if dynamic > MAX_DYNAMIC:
+            raise SchemaError(
+                f"{self.environment.name} has {dynamic} archetypes with capacity; {MAX_DYNAMIC} are allowed"
+            )
+        if len(self.faults) != len(set(self.faults)) or len(self.faults) + dynamic >= MAX_FAULTS:
             raise SchemaError(f"faults must be distinct, not {', '.join(BUILTIN_FAULTS)}, and fewer than {MAX_FAULTS}")
+
+    @cached_property
+    def has_entities(self) -> bool:
+        """Whether worlds need what handles of rows are made from."""
+        fields = (f.type.name for c in self.components for f in c.fields)
+        parameters = (p.type for nodes in self.graphs.values() for n in nodes for p in n.system.parameters)
+        kinds = (r.kind for nodes in self.graphs.values() for n in nodes for r in n.system.reaches)
+        asked = set(kinds) & {"find", "index_of", "entity", "alive", "destroy"}
+        return bool(self.dynamic or asked or "Entity" in fields or "Entity" in parameters)
 
     @cached_property
     def components(self) -> list[type[Component]]:
@@ -158,7 +173,7 @@ class Program:
 
     def _columns(self) -> dict[str, Column]:
         columns = [
-            Column(f"{a.name}.{c.__name__}", a.name, c, a.count, singleton=False)
+            Column(f"{a.name}.{c.__name__}", a.name, c, a.capacity or a.count, singleton=False, dynamic=a.dynamic)
             for a in self.archetypes
             for c in a.components
         ] + [Column(c.__name__, c.__name__, c, 1, singleton=True) for c in self.singletons]
@@ -199,8 +214,15 @@ class Program:
                     )
                 for table, columns in self._matches(self.systems[name]):
                     system = self.systems[name]
-                    reached = self._reached(system, table, columns)
-                    nodes.append(Node(graph, index, system, table, names[:position].count(name), columns, reached))
+                    occurrence = names[:position].count(name)
+                    nodes.append(
+                        Node(graph, index, system, table, occurrence, columns, *self._accesses(system, table, columns))
+                    )
+                    if graph == "observe" and nodes[-1].changes:
+                        raise SchemaError(
+                            f"{system.place}: system '{name}' creates or destroys rows, which 'observe' may not: it "
+                            "only looks at the state"
+                        )
                     index += 1
             graphs[graph] = nodes
         if index >= MAX_NODES:
@@ -214,7 +236,7 @@ class Program:
         for parameter in system.parameters:
             if parameter.type in in_tables:
                 query.append(parameter.type)
-            elif parameter.type not in singletons and parameter.type not in ("Row", "Episode"):
+            elif parameter.type not in singletons and parameter.type not in ENGINE_PARAMETERS:
                 known = sorted(in_tables | singletons)
                 if parameter.type == "Reward":
                     raise SchemaError(
@@ -237,49 +259,110 @@ class Program:
     def _arguments(self, system: System, table: Archetype | None) -> tuple[Column | str, ...]:
         columns: list[Column | str] = []
         for parameter in system.parameters:
-            if parameter.type == "Row":
-                if table is None:
-                    raise SchemaError(f"{system.place}: system '{system.name}' runs once per world and so has no Row")
-                columns.append("Row")
+            if parameter.type in BY_VALUE and table is None:
+                raise SchemaError(
+                    f"{system.place}: system '{system.name}' runs once per world and so has no {parameter.type}"
+                )
+            if parameter.type in (*BY_VALUE, *LANES):
+                columns.append(parameter.type)
                 continue
             own = self.columns.get(f"{table.name}.{parameter.type}") if table else None
-            if own is None and parameter.writes and table is not None and table.count > 1:
+            if own is None and parameter.writes and table is not None and not table.alone:
                 raise SchemaError(
                     f"{system.place}: system '{system.name}' would write {parameter.type}, which a world has once, "
-                    f"from {table.count} rows of {table.name} at a time; take it as const, or write it in a system "
+                    f"from {_rows(table)} of {table.name} at a time; take it as const, or write it in a system "
                     "that runs once per world"
                 )
             columns.append("Episode" if parameter.type == "Episode" else own or self.columns[parameter.type])
         return tuple(columns)
 
-    def _reached(
+    def _accesses(
         self, system: System, table: Archetype | None, columns: tuple[Column | str, ...]
-    ) -> tuple[Column, ...]:
-        """The columns of ``system.reaches``, after a check that rows that run at once do not meet in them."""
-        written = {c for p, c in zip(system.parameters, columns, strict=True) if p.writes and isinstance(c, Column)}
-        reached = []
+    ) -> tuple[frozenset[str], frozenset[str], tuple[str, ...]]:
+        """What the system reads only, writes, and where it creates or destroys, over ``table``.
+
+        Checks that rows that run at once do not meet in what they write, and what systems on several lanes may do.
+        """
+        self._check_lanes(system)
+        reads, writes, changes = set(), set(), set()
+        for parameter, column in zip(system.parameters, columns, strict=True):
+            if isinstance(column, Column) or column == "Episode":
+                (writes if parameter.writes else reads).add(column if isinstance(column, str) else column.name)
+        written = set(writes)
+        if table is not None and table.dynamic:
+            reads.add(table.name)
         for reach in system.reaches:
-            name = f"{reach.archetype}.{reach.component}" if reach.archetype else reach.component
-            column = self.columns.get(name)
-            if column is None or column.singleton != (reach.archetype is None):
+            if reach.kind in ("rows", "find", "get"):
+                column = self._reached(system, table, reach)
+                if not reach.writes and column.name in written and table is not None and not table.alone:
+                    raise SchemaError(
+                        f"{system.place}: system '{system.name}' reads {column.name} of other rows while each row "
+                        "writes its own; split it into a system that reads and one that writes"
+                    )
+                (writes if reach.writes else reads).add(column.name)
+                if column.dynamic:
+                    reads.add(column.table)
+            elif reach.kind in ("count", "index_of", "entity", "create", "create_at"):
+                archetype = self._archetype(system, reach)
+                if archetype.dynamic:
+                    (changes if reach.kind in ("create", "create_at") else reads).add(archetype.name)
+            elif reach.kind in ("destroy", "alive"):
+                names = {archetype.name for archetype in self.dynamic}
+                if not names and reach.kind == "destroy":
+                    raise SchemaError(
+                        f"{system.place}: system '{system.name}' destroys, but no archetype is declared with capacity="
+                    )
+                (changes if reach.kind == "destroy" else reads).update(names)
+        order = tuple(archetype.name for archetype in self.dynamic if archetype.name in changes)
+        return frozenset(reads - writes - changes), frozenset(writes | changes), order
+
+    def _check_lanes(self, system: System) -> None:
+        if system.lanes == 1:
+            if system.kinds("create_at"):
                 raise SchemaError(
-                    f"{system.place}: system '{system.name}' asks for {reach}, which does not exist"
-                    f"{_suggestion(name, self.columns)}; columns: {', '.join(self.columns)}"
+                    f"{system.place}: system '{system.name}' uses create_at, which is for systems that take Warp & or "
+                    "Block &; write create"
                 )
-            if table is not None and table.count > 1:
-                if reach.writes:
-                    raise SchemaError(
-                        f"{system.place}: system '{system.name}' could write by {reach} from {table.count} rows of "
-                        f"{table.name} at a time; put const in front of {reach.component}, or write it in a system "
-                        "that runs once per world"
-                    )
-                if column in written:
-                    raise SchemaError(
-                        f"{system.place}: system '{system.name}' reads {name} of other rows while each row writes its "
-                        "own; split it into a system that reads and one that writes"
-                    )
-            reached.append(column)
-        return tuple(reached)
+            return
+        if sum(parameter.type in LANES for parameter in system.parameters) > 1:
+            raise SchemaError(f"{system.place}: system '{system.name}' takes both Warp & and Block &; take one")
+        for kind, instead in (("create", "create_at<...>(i, ...)"), ("random", "random(i)")):
+            if system.kinds(kind):
+                raise SchemaError(
+                    f"{system.place}: system '{system.name}' runs on several lanes, each of which would do {kind}(): "
+                    f"write {instead}, where i is the item"
+                )
+
+    def _archetype(self, system: System, reach: Reach) -> Archetype:
+        names = {archetype.name: archetype for archetype in self.archetypes}
+        archetype = names.get(reach.archetype)
+        if archetype is None:
+            raise SchemaError(
+                f"{system.place}: system '{system.name}' asks for {reach}, but there is no archetype of that name"
+                f"{_suggestion(reach.archetype or '', names)}; archetypes: {', '.join(names)}"
+            )
+        if reach.kind in ("create", "create_at") and not archetype.dynamic:
+            raise SchemaError(
+                f"{system.place}: system '{system.name}' asks for {reach}, but {archetype.name} has count="
+                f"{archetype.count} rows in every world; rows come and go in archetypes with capacity="
+            )
+        return archetype
+
+    def _reached(self, system: System, table: Archetype | None, reach: Reach) -> Column:
+        name = f"{reach.archetype}.{reach.component}" if reach.archetype else str(reach.component)
+        column = self.columns.get(name)
+        if column is None or column.singleton != (reach.archetype is None):
+            raise SchemaError(
+                f"{system.place}: system '{system.name}' asks for {reach}, which does not exist"
+                f"{_suggestion(name, self.columns)}; columns: {', '.join(self.columns)}"
+            )
+        if reach.writes and table is not None and not table.alone:
+            raise SchemaError(
+                f"{system.place}: system '{system.name}' could write by {reach} from {_rows(table)} of "
+                f"{table.name} at a time; put const in front of {reach.component}, or write it in a system "
+                "that runs once per world"
+            )
+        return column
 
     @cached_property
     def observe_only(self) -> set[str]:
@@ -287,7 +370,7 @@ class Program:
         written: dict[str, set[str]] = {graph: set() for graph in GRAPHS}
         for graph in GRAPHS:
             for node in self.graphs[graph]:
-                written[graph] |= node.accesses()[1]
+                written[graph] |= node.writes
         return written["observe"] - written["step"] - written["start"]
 
     # ---- roles in the vector environment ---------------------------------------------------------------------------
@@ -302,6 +385,11 @@ class Program:
                 f"action {environment.action!r} must be a column of the agents' archetype, not a singleton"
             )
         self.agents = next(a for a in self.archetypes if a.name == self.action.table)
+        if self.agents.dynamic:
+            raise SchemaError(
+                f"action {environment.action!r} is of {self.agents.name}, whose rows come and go; agents are rows of "
+                "the vector environment and need an archetype with count="
+            )
         names = environment.observation
         self.observations = {
             key: self._agent_column(name, "observation")
@@ -383,6 +471,10 @@ class Program:
                     f"which holds {dtype} of shape {list(column.value_shape)} per agent"
                 )
         self.observation_space = given
+
+
+def _rows(table: Archetype) -> str:
+    return "many rows" if table.dynamic else f"{table.count} rows"
 
 
 def _choices(space: gymnasium.spaces.Discrete | gymnasium.spaces.MultiDiscrete) -> np.ndarray:

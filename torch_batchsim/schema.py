@@ -33,7 +33,8 @@ RESERVED_NAMES = frozenset(
     "World Agents final Row Rows Episode Random Fault Parameters Constants Context Program tbs std BasicWorld NodeKey "
     "PhiloxBlock Nodes Autoreset CountStep NoteEnd RepeatFlags ClearFlags DeliverFlags BeginEpisode ZeroReward "
     "KeepFinalRows ElementType ActionBounds CpuExecutor CudaExecutor Executor Phase Stream DeviceGuard ChoosePhase "
-    "ChooseBeginAfterStep WriteActions ActAndStep TileFunction fence systems".split()
+    "ChooseBeginAfterStep WriteActions ActAndStep TileFunction fence systems Birth DynamicTable Lanes Warp Block "
+    "Settle NodeRow EmptyTables BeginEntities no_row first_tick".split()
 ) | frozenset(FIELD_TYPES)
 
 
@@ -113,15 +114,32 @@ class Reward(Component):
 
 
 class Archetype:
-    """A set of components and the table of all entities that have them: ``count`` rows in every world.
+    """A set of components and the table of all entities that have them.
+
+    A fixed archetype has ``count`` rows in every world: row ``world * count + i`` belongs to ``world``. Of a dynamic
+    one (``capacity``) systems create and destroy rows; every world has its own number of them.
 
     Args:
         name: of the table, e.g. ``"Cart"``; tensors are named ``"Cart.CartState.x"``.
         components: component classes; each becomes a column.
-        count: rows per world; row ``world * count + i`` belongs to ``world``.
+        count: rows per world.
+        capacity: rows for which every world has room at first.
+        limit: rows in one world up to which its room grows, between steps, by doubling when three quarters are used;
+            ``capacity`` by default, so that nothing grows.
+        ephemeral: rows last until the next step begins (events, candidate pairs).
+
+    Raises SchemaError unless one of ``count`` and ``capacity`` is given, from 1 to ``MAX_ROWS``, and limit >= capacity.
     """
 
-    def __init__(self, name: str, *components: type[Component], count: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        *components: type[Component],
+        count: int | None = None,
+        capacity: int | None = None,
+        limit: int | None = None,
+        ephemeral: bool = False,
+    ) -> None:
         self.name = check_identifier(name, "an archetype")
         if not components:
             raise SchemaError(f"archetype {name} has no components")
@@ -129,10 +147,40 @@ class Archetype:
             check_component(component, f"archetype {name}")
         if len(set(components)) != len(components):
             raise SchemaError(f"archetype {name} names a component twice")
-        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MAX_ROWS:
-            raise SchemaError(f"archetype {name}: count must be an integer of 1 or more, got {count!r}")
+        if (count is None) == (capacity is None):
+            raise SchemaError(
+                f"archetype {name} needs either count (rows that every world always has) or capacity (rows come and go)"
+            )
+        if count is not None:
+            self._check_rows("count", count)
+            if limit is not None or ephemeral:
+                raise SchemaError(f"archetype {name}: limit and ephemeral go with capacity, not with count")
+        else:
+            self._check_rows("capacity", capacity)
+            limit = capacity if limit is None else limit
+            self._check_rows("limit", limit)
+            if limit < capacity:
+                raise SchemaError(f"archetype {name}: limit must be at least capacity, got {limit} and {capacity}")
+        if not isinstance(ephemeral, bool):
+            raise SchemaError(f"archetype {name}: ephemeral must be True or False, got {ephemeral!r}")
         self.components = components
-        self.count = count
+        self.count, self.capacity, self.limit, self.ephemeral = count, capacity, limit, ephemeral
+
+    def _check_rows(self, what: str, rows: Any) -> None:
+        if isinstance(rows, bool) or not isinstance(rows, int) or not 1 <= rows <= MAX_ROWS:
+            raise SchemaError(
+                f"archetype {self.name}: {what} must be an integer from 1 to {MAX_ROWS} (rows have 32-bit numbers), "
+                f"got {rows!r}"
+            )
+
+    @property
+    def dynamic(self) -> bool:
+        return self.capacity is not None
+
+    @property
+    def alone(self) -> bool:
+        """Whether a world has at most one row, so that no two rows of a world run at once."""
+        return (self.limit if self.dynamic else self.count) == 1
 
 
 def component(name: str, **fields: FieldType) -> type[Component]:

@@ -14,13 +14,14 @@ import torch
 from gymnasium.vector import AutoresetMode
 
 from . import jit
-from .codegen import ActionBounds, context_structure, engine_columns, final_columns
+from .codegen import ActionBounds, context_structure, engine_columns, entity_tables, final_columns
 from .errors import CheckpointError, Fault, WorldFault
 from .graph import Graph
 from .program import Column, Program
 from .schema import MAX_ROWS, Environment, Field
+from .tables import Ragged, TableMemory
 
-STATE_FORMAT = 1
+STATE_FORMAT = 2
 _NO_FAULT = -1  # all bits set
 _MAX_REPORTED_FAULTS = 16
 _MAX_THREADS = 1024
@@ -33,6 +34,8 @@ _ELEMENT_TYPES = {
     torch.uint8: 0, torch.int8: 1, torch.int16: 2, torch.int32: 3, torch.int64: 4, torch.bool: 5, torch.float32: 6,
     torch.float64: 7,
 }  # fmt: skip
+
+_BOOKKEEPING_BYTES = 13  # of a slot of a dynamic table
 
 # Kept for ever: kernels under way when a simulator goes may still write to its flag, which is host memory.
 _pinned_flags: list[torch.Tensor] = []
@@ -59,6 +62,10 @@ class Simulator:
         ValueError, TypeError: a wrong argument. RuntimeError: the device is not there.
 
     Tensors from ``tensor`` alias the simulator's memory: read and write them between steps.
+
+    Attributes:
+        layout: goes up whenever ``step``, ``reset``, ``create``, ``load_state_dict`` or ``copy_worlds`` has moved
+            dynamic tables to other memory: their tensors must then be asked for again. (Old ones stay as they were.)
     """
 
     def __init__(
@@ -91,10 +98,11 @@ class Simulator:
 
     def _check_rows(self) -> None:
         for archetype in self.program.archetypes:
-            if archetype.count * self.num_worlds > MAX_ROWS:
+            rows = archetype.capacity or archetype.count
+            if rows * self.num_worlds > MAX_ROWS:
                 raise ValueError(
-                    f"num_worlds={self.num_worlds} with {archetype.count} rows of {archetype.name} each is more than "
-                    f"{MAX_ROWS} rows; at most {MAX_ROWS // archetype.count} worlds are allowed"
+                    f"num_worlds={self.num_worlds} with {rows} rows of {archetype.name} each is more than "
+                    f"{MAX_ROWS} rows; at most {MAX_ROWS // rows} worlds are allowed"
                 )
 
     def _allocate(self, keep_final: bool) -> None:
@@ -105,15 +113,15 @@ class Simulator:
             rows = worlds * (program.agents.count if per_agent else 1)
             self._memory[name] = torch.zeros(rows, dtype=dtype, device=self.device)
         self._memory["fault"].fill_(_NO_FAULT)
-        columns = {f"column_{column.c_name}": column for column in program.columns.values()}
+        columns = {f"column_{column.c_name}": column for column in program.columns.values() if not column.dynamic}
         columns |= final_columns(program) if keep_final else {}
         for name, column in columns.items():
             size = worlds * column.rows_per_world * column.component.size
             self._memory[name] = torch.zeros(size, dtype=torch.uint8, device=self.device)
-        self._fault_flag = torch.zeros(1, dtype=torch.int32, pin_memory=self.device.type == "cuda")
-        self._fault_flag_array = self._fault_flag.numpy()  # cheap to look at
+        self._flags = torch.zeros(2, dtype=torch.int32, pin_memory=self.device.type == "cuda")
+        self._fault_flag, self._crowded_flag = self._flags.numpy()[:1], self._flags.numpy()[1:]  # cheap to look at
         if self.device.type == "cuda":
-            _pinned_flags.append(self._fault_flag)
+            _pinned_flags.append(self._flags)
         self._bindings: dict[str, _Binding] = {}
         self._watchers: dict[str, Callable[[torch.Tensor], None]] = {}
 
@@ -126,9 +134,19 @@ class Simulator:
         context.device = self.device.index or 0
         context.autoreset = _AUTORESET_CODES[self.autoreset]
         context.keep_final = int(keep_final)
-        context.fault_flag = self._fault_flag.data_ptr()
-        for name, tensor in self._memory.items():
-            setattr(context, name, tensor.data_ptr())
+        context.fault_flag = self._flags.data_ptr()
+        for name in self._memory:
+            self._point(name)
+        self._tables: dict[str, TableMemory] = {}
+        self.layout = 0
+        if program.dynamic:
+            context.crowded_flag = self._flags[1:].data_ptr()
+        for structure, archetype in zip(context.tables if program.dynamic else (), program.dynamic, strict=True):
+            own = [column for column in program.columns.values() if column.table == archetype.name]
+            number = entity_tables(program)[archetype.name]
+            self._tables[archetype.name] = TableMemory(
+                archetype, own, number, worlds, self.device, self._memory, structure, self._point
+            )
         for name, value in self.environment.parameters.items():
             setattr(context.parameters, name, value)
         low, high = action_bounds(program)
@@ -137,10 +155,17 @@ class Simulator:
             context.action_bounds[i] = ActionBounds(least, most)
         self._context_address = ctypes.addressof(context)
 
+    def _point(self, name: str) -> None:
+        """Let the context know where a column's memory is."""
+        setattr(self._context, name, self._memory[name].data_ptr())
+
     def _hot_bytes(self) -> int:
         """Bytes of a world that a step goes through: a measure of its work."""
-        sizes = [c.component.size * c.rows_per_world for c in self.program.columns.values()]
-        return sum(size for size in sizes if size <= 256) + 16
+        columns = self.program.columns.values()
+        sizes = [c.component.size * c.rows_per_world for c in columns if not c.dynamic]
+        dynamic = [c.component.size * c.rows_per_world for c in columns if c.dynamic]
+        dynamic += [_BOOKKEEPING_BYTES * archetype.capacity for archetype in self.program.dynamic]
+        return sum(size for size in sizes if size <= 256) + sum(dynamic) + 16
 
     def _useful_threads(self) -> int:
         """Threads that have enough to do to be worth waking."""
@@ -159,14 +184,16 @@ class Simulator:
         """A view of a column or field, without a copy.
 
         - ``"Cart.CartState.x"``: ``[worlds, rows, ...]``; ``"Cart.CartState"`` (all fields of one type):
-          ``[worlds, rows, fields]``; a singleton's ``"Clock.time"``: ``[worlds, ...]``.
+          ``[worlds, rows, fields]``; a singleton's ``"Clock.time"``: ``[worlds, ...]``; of a dynamic table:
+          ``[slots, ...]``, rows of all worlds and free slots, see ``ragged``.
         - ``"final.Cart.CartState"``: an observation or info as it was when the row's last episode ended (with SAME_STEP
           and ``keep_final``).
         - ``"World.step"``, ``"World.episode"``, ``"World.terminated"``, ``"World.truncated"``: ``[worlds]``.
         - ``"Agents.terminated"``, ``"Agents.truncated"``, ``"Agents.done"`` (either): ``[worlds, agents]``.
 
         Raises KeyError for an unknown name and TypeError for a component whose fields have different types.
-        After ``bind`` ask again: a view made before stays with the old memory.
+        After ``bind`` ask again: a view made before stays with the old memory. So it is with a dynamic table when it
+        grows, which ``layout`` counts.
         """
         field, column, selected = self._find(name)
         if column is not None:
@@ -199,6 +226,8 @@ class Simulator:
 
     def _view(self, memory: torch.Tensor, column: Column, selected: Field | None) -> torch.Tensor:
         lead = [self.num_worlds] if column.singleton else [self.num_worlds, column.rows_per_world]
+        if column.dynamic:
+            lead = [memory.numel() // column.component.size]
         if selected is None and len(column.component.fields) == 1:
             selected = column.component.fields[0]
         if selected is None:
@@ -211,7 +240,7 @@ class Simulator:
         itemsize = selected.type.dtype.itemsize
         elements = memory.view(-1).view(selected.type.dtype)
         row = column.component.size // itemsize
-        strides = [row] if column.singleton else [row * column.rows_per_world, row]
+        strides = [row] if len(lead) == 1 else [row * column.rows_per_world, row]
         shape = selected.type.tensor_shape
         inner = [int(np.prod(shape[i + 1 :])) for i in range(len(shape))]
         offset = elements.storage_offset() + selected.offset // itemsize
@@ -263,6 +292,8 @@ class Simulator:
 
     def _new_binding(self, name: str) -> _Binding:
         field, column, selected = self._find(name)
+        if column is not None and column.dynamic:
+            raise ValueError(f"{name} cannot be bound: {column.table} is a dynamic table, whose memory may grow")
         whole = column is None or selected is None or len(column.component.fields) == 1
         if not whole or field in ("step", "episode"):
             raise ValueError(f"{name} cannot be bound; whole columns, final values and flags of worlds and agents can")
@@ -285,6 +316,138 @@ class Simulator:
         if program is not None and any(column.table == name for column in program.columns.values()):
             return TableView(self, name)
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+
+    # ---- dynamic tables --------------------------------------------------------------------------------------------
+
+    def ragged(self, name: str) -> Ragged:
+        """The rows of every world in a column or field of a dynamic table, such as ``"Bullet.Place.x"``.
+
+        Raises KeyError for an unknown name, TypeError as ``tensor`` does, ValueError if the table is not dynamic.
+        """
+        column, _ = self.program.find(name)
+        return self._table(column.table).ragged(self.tensor(name))
+
+    def entities(self, table: str) -> Ragged:
+        """The handles of all rows of a dynamic table, int32 ``[slots, 4]`` (a copy): what systems see as ``Entity``."""
+        memory = self._table(table)
+        return memory.ragged(memory.entities(self._memory["tag"]))
+
+    def find(self, worlds: Any, entities: torch.Tensor) -> torch.Tensor:
+        """Where the rows that ``entities [k, 4]`` mean are among the rows of ``worlds [k]``: int64 ``[k]``.
+
+        -1 for handles of rows that are no more, or of another world, episode or simulator of another seed. (Simulators
+        of one seed that have taken the same actions have the same entities.)
+        """
+        worlds, entities = self._checked_entities(worlds, entities)
+        found = torch.full_like(worlds, -1)
+        own = entities[:, 0] == self._memory["tag"][worlds] if self.program.has_entities else worlds < 0
+        numbers = entity_tables(self.program)
+        for archetype in self.program.archetypes:
+            mine = own & (entities[:, 1] == numbers[archetype.name])
+            if archetype.dynamic:
+                rows = self._tables[archetype.name].find(worlds, entities[:, 2:])
+            else:
+                order = entities[:, 3].long() & 0xFFFFFFFF
+                rows = torch.where((entities[:, 2] == 0) & (order < archetype.count), order, -1)
+            found = torch.where(mine, rows, found)
+        return found
+
+    def create(self, table: str, worlds: Any, values: Mapping[str, Any] | None = None) -> torch.Tensor:
+        """Create a row of a dynamic table in each of ``worlds [k]`` (one may come several times), between steps.
+
+        Args:
+            values: what to write, by name: ``{"Place.x": tensor [k], "Motion": tensor [k, fields]}`` or numbers; the
+                rest is zero.
+
+        Returns the handles, int32 ``[k, 4]``. The table grows if it must. Raises before anything has changed:
+        RuntimeError before the first reset, KeyError, TypeError, ValueError (a world that has ended and awaits its
+        reset, which would drop the row; more rows than the table's limit).
+        """
+        memory = self._table(table)
+        worlds = self._checked_worlds(worlds, "worlds")
+        if not self._started:
+            raise RuntimeError("call reset() before create()")
+        ended = self._memory["ended"].bool()[worlds]
+        if bool(ended.any()):
+            raise ValueError(f"world {int(worlds[ended][0])} has ended and awaits its reset, which would drop new rows")
+        limit = memory.archetype.limit
+        needed = memory["count"].long() + torch.bincount(worlds, minlength=self.num_worlds)
+        if bool((needed > limit).any()):
+            world = int((needed > limit).nonzero()[0])
+            raise ValueError(
+                f"world {world} would have {int(needed[world])} rows of {table}, whose limit is {limit}; "
+                "nothing was created"
+            )
+        columns = {column.name: column for column in memory.columns}
+        rows = {
+            name: worlds.new_zeros(len(worlds) * c.component.size, dtype=torch.uint8) for name, c in columns.items()
+        }
+        for name, value in (values or {}).items():
+            column, selected = self.program.find(f"{table}.{name}")
+            target = self._view(rows[column.name], column, selected)
+            try:
+                target.copy_(torch.as_tensor(value, device=self.device).expand_as(target))
+            except (RuntimeError, TypeError, ValueError):
+                raise ValueError(
+                    f"{table}.{name} of new rows needs shape {list(target.shape)}, got {value!r}"
+                ) from None
+        if len(worlds) == 0:
+            return torch.empty(0, 4, dtype=torch.int32, device=self.device)
+        layout = memory.rooms
+        shaped = {name: bytes_.view(len(worlds), -1) for name, bytes_ in rows.items()}
+        births = memory.append(worlds, shaped, self._memory["tick"])
+        self._memory["tick"][worlds.unique()] += 1
+        self.layout += not torch.equal(layout, memory.rooms)
+        head = torch.stack([self._memory["tag"][worlds], torch.full_like(births[:, 0], memory.number)], dim=1)
+        return torch.cat([head, births], dim=1)
+
+    def destroy(self, worlds: Any, entities: torch.Tensor) -> None:
+        """Destroy the rows of dynamic tables that ``entities [k, 4]`` mean in ``worlds [k]``, between steps.
+
+        Raises ValueError, with nothing changed, if a handle means no row (see ``find``) or a row is named twice.
+        """
+        worlds, entities = self._checked_entities(worlds, entities)
+        rows = self.find(worlds, entities)
+        numbers = torch.tensor([memory.number for memory in self._tables.values()], device=self.device)
+        wrong = (rows < 0) | ~torch.isin(entities[:, 1], numbers.int())
+        if bool(wrong.any()):
+            i = int(wrong.nonzero()[0])
+            raise ValueError(
+                f"entity {entities[i].tolist()} is no row of a dynamic table in world {int(worlds[i])}: it was "
+                "destroyed, or is of another world, episode or simulator; nothing was destroyed"
+            )
+        named = torch.stack([worlds, entities[:, 1].long(), rows], dim=1)
+        if len(torch.unique(named, dim=0)) != len(named):
+            raise ValueError("an entity is named twice; nothing was destroyed")
+        for memory in self._tables.values():
+            mine = entities[:, 1] == memory.number
+            if bool(mine.any()):
+                memory.remove(worlds[mine], rows[mine])
+
+    def _table(self, name: str) -> TableMemory:
+        if name not in self._tables:
+            known = ", ".join(self._tables) or "none"
+            raise ValueError(f"{name!r} is no dynamic table; those of {self.environment.name}: {known}")
+        return self._tables[name]
+
+    def _checked_entities(self, worlds: Any, entities: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        worlds = self._checked_worlds(worlds, "worlds")
+        if (
+            not isinstance(entities, torch.Tensor)
+            or entities.dtype != torch.int32
+            or entities.shape != (len(worlds), 4)
+        ):
+            given = f"{entities.dtype} {list(entities.shape)}" if isinstance(entities, torch.Tensor) else repr(entities)
+            raise TypeError(f"entities must be an int32 tensor [{len(worlds)}, 4], got {given}")
+        return worlds, entities.to(self.device)
+
+    def _grow(self) -> None:
+        """Make room where worlds have passed the high-water mark. Only here, and in ``create``, is memory moved."""
+        self._crowded_flag[0] = 0
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        grown = [memory.grow() for memory in self._tables.values()]
+        self.layout += any(grown)
 
     # ---- running ---------------------------------------------------------------------------------------------------
 
@@ -320,6 +483,8 @@ class Simulator:
                 raise RuntimeError("the first reset must be of all worlds; call reset() without a mask")
         if seed is not None:
             self.reseed(seed, mask)
+        if self._crowded_flag[0]:
+            self._grow()
         if mask is None:
             mask = torch.ones(self.num_worlds, dtype=torch.bool, device=self.device)
         result = self.library.reset(self._context_address, mask.data_ptr(), self._stream())
@@ -339,8 +504,10 @@ class Simulator:
         """
         if not self._started:
             raise RuntimeError("call reset() before step()")
-        if self._fault_flag_array[0]:
+        if self._fault_flag[0]:
             self.check_faults()
+        if self._crowded_flag[0]:
+            self._grow()
         self._check_result(self.library.step(self._context_address, self._stream()))
 
     def act_and_step(self, actions: torch.Tensor) -> int:
@@ -350,8 +517,10 @@ class Simulator:
         """
         if not self._started:
             raise RuntimeError("call reset() before act_and_step()")
-        if self._fault_flag_array[0]:
+        if self._fault_flag[0]:
             self.check_faults()
+        if self._crowded_flag[0]:
+            self._grow()
         result = self.library.act_and_step(
             self._context_address, actions.data_ptr(), _ELEMENT_TYPES[actions.dtype], self._stream()
         )
@@ -375,11 +544,11 @@ class Simulator:
     def _raise_faults(self, stepped: bool) -> None:
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
-        if not self._fault_flag_array[0]:
+        if not self._fault_flag[0]:
             return
         words = self._memory["fault"]
         mask = words != _NO_FAULT
-        self._fault_flag_array[0] = 0
+        self._fault_flag[0] = 0
         worlds = mask.nonzero().flatten()[:_MAX_REPORTED_FAULTS]
         faults = [self._decode_fault(int(w), int(words[w])) for w in worlds]
         words.fill_(_NO_FAULT)
@@ -391,6 +560,9 @@ class Simulator:
         node, row, code, value = word >> 54, word >> 40 & 0x3FFF, word >> 32 & 0xFF, word & 0xFFFFFFFF
         nodes = [n for graph in self.program.graphs.values() for n in graph]
         system = nodes[node - 1].system.name if node else "check_actions"
+        if code >= len(self.program.faults):
+            table = self.program.dynamic[code - len(self.program.faults)].name
+            return Fault(world, system, row, "table_full", value, table)
         return Fault(world, system, row, self.program.faults[code], value - 2**32 if value >= 2**31 else value)
 
     def checked_mask(self, mask: Any, what: str = "mask") -> torch.Tensor:
@@ -409,14 +581,16 @@ class Simulator:
 
     def _state_tensors(self) -> dict[str, torch.Tensor]:
         """All memory but scratch, faults to be reported, and final values, which mean something in ended rows only."""
-        left_out = ("phase", "fault")
-        return {n: t for n, t in self._memory.items() if n not in left_out and not n.startswith("final_")}
+        dynamic = tuple(f"column_{c.c_name}" for c in self.program.columns.values() if c.dynamic)
+        left_out = ("phase", "fault", *dynamic)
+        apart = ("final_", "table_")  # dynamic tables have a state of their own
+        return {n: t for n, t in self._memory.items() if n not in left_out and not n.startswith(apart)}
 
     def _signature(self) -> dict[str, Any]:
         columns = {
             name: [(f.name, str(f.type)) for f in c.component.fields] for name, c in self.program.columns.items()
         }
-        counts = {a.name: a.count for a in self.program.archetypes}
+        counts = {a.name: a.count or f"at most {a.limit}" for a in self.program.archetypes}
         return {
             "environment": self.environment.name,
             "columns": columns,
@@ -434,6 +608,7 @@ class Simulator:
             "started": self._started,
             "signature": self._signature(),
             "tensors": tensors,
+            "tables": {name: memory.state() for name, memory in self._tables.items()},
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -442,7 +617,9 @@ class Simulator:
             raise CheckpointError(f"this is no state of a simulator: {type(state).__name__} without 'format'")
         if state["format"] != STATE_FORMAT:
             raise CheckpointError(f"the state has format {state['format']}, this version reads format {STATE_FORMAT}")
-        for key, kind in (("signature", Mapping), ("tensors", Mapping), ("num_worlds", int), ("started", bool)):
+        for key, kind in (
+            ("signature", Mapping), ("tensors", Mapping), ("tables", Mapping), ("num_worlds", int), ("started", bool)
+        ):  # fmt: skip
             if not isinstance(state.get(key), kind):
                 raise CheckpointError(f"the state is damaged: it has no {key!r}")
         ours, theirs = self._signature(), state["signature"]
@@ -457,10 +634,17 @@ class Simulator:
             given = state["tensors"].get(name)
             if not isinstance(given, torch.Tensor) or given.shape != tensor.shape or given.dtype != tensor.dtype:
                 raise CheckpointError(f"the state is damaged: it lacks {name} of {tensor.numel()} bytes")
+        for name, memory in self._tables.items():
+            if not memory.fits(state["tables"].get(name)):
+                raise CheckpointError(f"the state is damaged: it lacks the rows of {name}")
         if self.autoreset is AutoresetMode.SAME_STEP and bool(state["tensors"]["ended"].any()):
             raise CheckpointError("the state holds ended worlds that await a reset, which with SAME_STEP never happens")
         for name, tensor in own.items():
             tensor.copy_(state["tensors"][name])
+        for name, memory in self._tables.items():
+            memory.load(state["tables"][name])
+        self._crowded_flag[0] = any(bool(memory["crowded"].any()) for memory in self._tables.values())
+        self.layout += bool(self._tables)
         self._started = state["started"]
 
     def copy_worlds(self, source: torch.Tensor | list[int], target: torch.Tensor | list[int]) -> None:
@@ -477,6 +661,11 @@ class Simulator:
         for tensor in self._state_tensors().values():
             worlds = _bytes(tensor).view(self.num_worlds, -1)
             worlds[target] = worlds[source]
+        sources = torch.arange(self.num_worlds, device=self.device)
+        sources[target] = source
+        for memory in self._tables.values():
+            memory.lay_out(memory.rooms[sources], sources)
+        self.layout += bool(self._tables) and len(target) > 0
 
     def _checked_worlds(self, worlds: Any, what: str) -> torch.Tensor:
         try:

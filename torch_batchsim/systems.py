@@ -1,4 +1,4 @@
-"""Reads the signatures of systems, which are their queries, and what their bodies reach by ``rows`` and ``get``."""
+"""Reads the signatures of systems, which are their queries, and what their bodies reach, create and destroy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,12 @@ _SYSTEM = re.compile(r"\bTBS_SYSTEM\b\s*(?P<result>[\w:<>\s]*?)\s*\b(?P<name>\w+
 _PARAMETER = re.compile(
     r"(?P<front>const\s+)?(?:tbs::)?(?P<type>\w+)(?P<back>\s+const)?\s*(?P<reference>&?)\s*(?P<name>\w*)"
 )
-_REACH = re.compile(r"\b(?P<kind>rows|get)\s*<(?P<types>[^<>;]*)>\s*\(")
+_REACH = re.compile(
+    r"\b(?P<kind>rows|get|find|count|index_of|entity|create|create_at)\s*<(?P<types>[^<>;]*)>\s*\("
+    r"|\.\s*(?P<plain>destroy|alive|random)\s*\(\s*(?P<empty>\))?"
+)
+_FUNCTION = re.compile(r"\b(?P<name>\w+)\s*\((?P<parameters>[^(){};]*)\)\s*(?:const\s*)?(?:->\s*[\w:<>\s*&]+)?\{")
+_CALL = re.compile(r"\b(?P<name>\w+)\s*(?:<[^<>;(){}]*>\s*)?\(")
 _STANDARD_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*<([^>]+)>", re.MULTILINE)
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
 
@@ -27,28 +32,47 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Reach:
-    """``world.rows<archetype, component>()``, or ``world.get<component>()`` (no archetype), in a system's body."""
+    """What a system does beyond its own row, such as ``world.rows<Stone, const Place>()``.
 
-    archetype: str | None
-    component: str
-    writes: bool  # no const in front of the component
+    ``kind`` is the method. Of ``rows`` and ``find`` there are archetype and component, of ``get`` the component (a
+    singleton), of ``count``, ``index_of``, ``entity``, ``create`` and ``create_at`` the archetype; of ``destroy``,
+    ``alive`` and ``random`` (without an argument) neither.
+    """
+
+    kind: str
+    archetype: str | None = None
+    component: str | None = None
+    writes: bool = False  # no const in front of the component
 
     def __str__(self) -> str:
-        component = self.component if self.writes else f"const {self.component}"
-        return f"rows<{self.archetype}, {component}>" if self.archetype else f"get<{component}>"
+        component = self.component if self.writes or not self.component else f"const {self.component}"
+        types = ", ".join(filter(None, (self.archetype, component)))
+        return f"{self.kind}<{types}>" if types else f"{self.kind}()"
 
 
 @dataclass(frozen=True)
 class System:
     """A system as declared: ``parameters`` without the leading ``World &``; ``place`` is file and line.
 
-    ``reaches`` are those of its own body; what a helper function reaches is not seen.
+    ``reaches`` are those of its body and of the functions of the same files that it calls.
     """
 
     name: str
     parameters: tuple[Parameter, ...]
     place: str
     reaches: tuple[Reach, ...] = ()
+
+    @property
+    def lanes(self) -> int:
+        """Number of lanes for each row: 32 with ``Warp &``, 256 with ``Block &``, else 1."""
+        return max(LANES.get(parameter.type, 1) for parameter in (*self.parameters, Parameter("World", True)))
+
+    def kinds(self, *kinds: str) -> list[Reach]:
+        return [reach for reach in self.reaches if reach.kind in kinds]
+
+
+LANES = {"Warp": 32, "Block": 256}
+BY_VALUE = ("Row", "Entity")
 
 
 def source_files(source: Path) -> dict[Path, str]:
@@ -80,12 +104,17 @@ def source_files(source: Path) -> dict[Path, str]:
 
 def read_systems(source: Path) -> dict[str, System]:
     """Every ``TBS_SYSTEM`` in ``source`` and the files it includes, by name."""
+    codes = {path: _blank_comments_and_strings(text) for path, text in source_files(source).items()}
+    helpers: dict[str, list[str]] = {}
+    for code in codes.values():
+        for match in _FUNCTION.finditer(code):
+            if match["name"] not in ("if", "while", "switch", "for"):
+                helpers.setdefault(match["name"], []).append(_body(code, match.end() - 1))
     systems: dict[str, System] = {}
-    for path, text in source_files(source).items():
-        code = _blank_comments_and_strings(text)
+    for path, code in codes.items():
         for match in _SYSTEM.finditer(code):
             place = f"{path.name}:{code.count(chr(10), 0, match.start()) + 1}"
-            system = replace(_read_signature(match, place), reaches=_read_reaches(code, match.end()))
+            system = replace(_read_signature(match, place), reaches=_reaches(_body(code, match.end()), helpers))
             if system.name in systems:
                 raise SchemaError(
                     f"{place}: system '{system.name}' is defined twice, first at {systems[system.name].place}"
@@ -111,30 +140,55 @@ def _read_signature(match: re.Match, place: str) -> System:
 
 def _read_parameter(text: str, system: str, place: str) -> Parameter:
     match = _PARAMETER.fullmatch(text)
-    if not match or not (match["reference"] or match["type"] == "Row"):
+    if not match or bool(match["reference"]) == (match["type"] in BY_VALUE):
         raise SchemaError(
             f"{place}: parameter '{text}' of system '{system}' is not understood; "
-            "write 'Component &name', 'const Component &name' or 'Row row'"
+            "write 'Component &name', 'const Component &name', 'Row row' or 'Entity self'"
         )
     return Parameter(match["type"], writes=bool(match["reference"]) and not (match["front"] or match["back"]))
 
 
-def _read_reaches(code: str, start: int) -> tuple[Reach, ...]:
-    """What the body that begins behind ``start`` reaches, each once."""
-    depth, end = 0, len(code)
+def _body(code: str, start: int) -> str:
+    """The text from ``start`` to the end of the block that begins there, or to a semicolon where none does."""
+    depth = 0
     for match in re.finditer(r"[{};]", code[start:]):
         depth += {"{": 1, "}": -1, ";": 0}[match[0]]
-        if depth <= 0:  # the body's end, or a declaration without a body
-            end = start + match.end()
-            break
-    reaches = []
-    for match in _REACH.finditer(code, start, end):
-        *archetype, component = (part.strip() for part in match["types"].split(","))
-        words = component.split()
-        if len(archetype) == (match["kind"] == "rows") and words:
-            name = next((word for word in words if word != "const"), "")
-            reaches.append(Reach(archetype[0] if archetype else None, name, "const" not in words))
+        if depth <= 0:
+            return code[start : start + match.end()]
+    return code[start:]
+
+
+def _reaches(body: str, helpers: dict[str, list[str]]) -> tuple[Reach, ...]:
+    """What a body reaches, each once: itself and by the functions that it calls, and they call."""
+    reaches: list[Reach] = []
+    seen: set[str] = set()
+    bodies = [body]
+    while bodies:
+        text = bodies.pop()
+        reaches += _own_reaches(text)
+        called = {match["name"] for match in _CALL.finditer(text)} & helpers.keys() - seen
+        seen |= called
+        bodies += [helper for name in sorted(called) for helper in helpers[name]]
     return tuple(dict.fromkeys(reaches))
+
+
+def _own_reaches(body: str) -> list[Reach]:
+    reaches = []
+    for match in _REACH.finditer(body):
+        kind = match["kind"] or match["plain"]
+        if match["plain"]:
+            if kind != "random" or match["empty"]:
+                reaches.append(Reach(kind))
+            continue
+        *archetype, last = (part.strip() for part in match["types"].split(","))
+        words = last.split()
+        component = next((word for word in words if word != "const"), "")
+        if kind in ("rows", "find", "get"):
+            if len(archetype) == (kind != "get") and words:
+                reaches.append(Reach(kind, archetype[0] if archetype else None, component, "const" not in words))
+        else:
+            reaches.append(Reach(kind, archetype[0] if archetype else component))
+    return reaches
 
 
 def unpaired_brace(text: str) -> int | None:

@@ -65,7 +65,10 @@ vec2 = FieldType("vec2", "vec2", torch.float32, (2,))
 vec3 = FieldType("vec3", "vec3", torch.float32, (3,))
 vec4 = FieldType("vec4", "vec4", torch.float32, (4,))
 quat = FieldType("quat", "quat", torch.float32, (4,))
+# The handle of a row, see csrc/tbs/table.h: tag of world and episode, table (0: no entity), tick and order of birth.
+Entity = FieldType("Entity", "Entity", torch.int32, (4,))
 
-FIELD_TYPES = {t.name: t for t in (f32, f64, i8, i16, i32, i64, u8, u16, u32, u64, boolean, vec2, vec3, vec4, quat)}
+_ALL = (f32, f64, i8, i16, i32, i64, u8, u16, u32, u64, boolean, vec2, vec3, vec4, quat, Entity)
+FIELD_TYPES = {t.name: t for t in _ALL}
 
 __all__ = ["FIELD_TYPES", "FieldType", *FIELD_TYPES]

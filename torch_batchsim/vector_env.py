@@ -201,7 +201,8 @@ class TorchVectorEnv(VectorEnv):
         for column in self.sim.program.columns.values():
             for field in column.component.fields:
                 name = f"{column.name}.{field.name}"
-                state[name] = self.sim.tensor(name)[world].cpu().numpy()
+                rows = self.sim.ragged(name).world(world) if column.dynamic else self.sim.tensor(name)[world]
+                state[name] = rows.cpu().numpy()
         return self.environment.render(state)
 
     def close_extras(self, **kwargs: Any) -> None:
@@ -432,7 +433,7 @@ def _agents_per_world(environment: Environment) -> int:
     if not isinstance(environment, Environment):
         raise TypeError(f"environment must be an instance of Environment, got {environment!r}")
     table = environment.action.partition(".")[0]
-    return next((a.count for a in environment.archetypes if a.name == table), 1)
+    return next((a.count or 1 for a in environment.archetypes if a.name == table), 1)
 
 
 def _worlds(num_envs: Any, num_worlds: Any, agents: int) -> int:

@@ -1,12 +1,39 @@
 // What the executors share: the words of the engine and the nodes that it adds around an author's systems.
 #pragma once
-#include "platform.h"
+#include <type_traits>
+
 #include "fault.h"
+#include "platform.h"
 
 namespace tbs {
 
+// A node is one of two kinds. A flat one has `rows_per_world` and run(context, row), row = world * rows_per_world + k:
+// its rows may be run in any order, several at once. The other kind is over a dynamic table, or on several lanes, or
+// creates and destroys. It has run(context, world, k[, group of lanes]), `table` (the dynamic table's index, or -1),
+// `rows_per_world` (of a fixed table), `lanes`, and `changes` (the tables in which it creates and destroys).
 template <class... Node>
 struct Nodes {};
+
+template <class Node, class = void>
+constexpr bool is_flat = true;
+template <class Node>
+constexpr bool is_flat<Node, std::void_t<decltype(Node::lanes)>> = false;
+
+// Whether a node settles a dynamic table (settle.h).
+template <class Node, class = void>
+constexpr bool settles = false;
+template <class Node>
+constexpr bool settles<Node, std::void_t<typename Node::Settled>> = true;
+
+// Rows of a node that is not flat, in one world.
+template <class Node, class Context>
+TBS_FUNCTION i32 rows_of(const Context &context, i32 world) {
+    if constexpr (Node::table >= 0) {
+        return context.tables[Node::table].count[world];
+    } else {
+        return Node::rows_per_world;
+    }
+}
 
 enum class Autoreset : i32 { disabled = 0, next_step = 1, same_step = 2 };
 

@@ -10,6 +10,7 @@
 #include "../runtime/pool.h"
 #include "actions.h"
 #include "engine.h"
+#include "settle.h"
 
 namespace tbs {
 
@@ -18,23 +19,48 @@ constexpr i32 max_tile = 4096;
 
 // Nodes ----------------------------------------------------------------------------------------------------------
 
+// Runs a node for all rows of one world.
+template <class Node, class Context>
+inline void run_world(const Context &context, i32 world) {
+    const i32 rows = rows_of<Node>(context, world);
+    if constexpr (Node::lanes > 1) {
+        for (i32 k = 0; k < rows; ++k) {
+            Lanes<Node::lanes> group;
+            Node::run(context, world, k, group);
+        }
+    } else if constexpr (Node::changes != 0) {
+        for (i32 k = 0; k < rows; ++k) Node::run(context, world, k);  // one after the other: the order of creation
+    } else {
+#pragma GCC ivdep
+        for (i32 k = 0; k < rows; ++k) Node::run(context, world, k);
+    }
+}
+
 // Runs a node for all rows of the worlds [first, last). The context is copied so that the compiler knows that
 // no store into a column changes a pointer or a parameter; rows are independent by the contract of systems.
 template <class Node, class Context>
 [[gnu::noinline]] void run_range(const Context &shared, i32 first, i32 last) {
     const Context context = shared;
-    const i32 end = last * Node::rows_per_world;
+    if constexpr (is_flat<Node>) {
+        const i32 end = last * Node::rows_per_world;
 #pragma GCC ivdep
-    for (i32 row = first * Node::rows_per_world; row < end; ++row) Node::run(context, row);
+        for (i32 row = first * Node::rows_per_world; row < end; ++row) Node::run(context, row);
+    } else {
+        for (i32 world = first; world < last; ++world) run_world<Node>(context, world);
+    }
 }
 
 // The same for a list of worlds.
 template <class Node, class Context>
 [[gnu::noinline]] void run_list(const Context &shared, const i32 *worlds, i32 count) {
     const Context context = shared;
+    if constexpr (is_flat<Node>) {
 #pragma GCC ivdep
-    for (i32 i = 0; i < count; ++i) {
-        for (i32 k = 0; k < Node::rows_per_world; ++k) Node::run(context, worlds[i] * Node::rows_per_world + k);
+        for (i32 i = 0; i < count; ++i) {
+            for (i32 k = 0; k < Node::rows_per_world; ++k) Node::run(context, worlds[i] * Node::rows_per_world + k);
+        }
+    } else {
+        for (i32 i = 0; i < count; ++i) run_world<Node>(context, worlds[i]);
     }
 }
 
@@ -150,8 +176,8 @@ struct CpuExecutor {
     // Calls function(index) for every index below count, on several threads.
     template <class Function>
     static void for_each(Function &function, i32 count, i32 threads) {
-        run_tiles([](void *argument, std::int32_t index) { (*static_cast<Function *>(argument))(index); }, &function, count,
-                  threads);
+        run_tiles([](void *argument, std::int32_t index) { (*static_cast<Function *>(argument))(index); }, &function,
+                  count, threads);
     }
 
     // Calls function(first, last) for every tile of all worlds.

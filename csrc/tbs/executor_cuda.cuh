@@ -4,19 +4,74 @@
 #include "actions.h"
 #include "engine.h"
 #include "launch.cuh"
+#include "settle.h"
 
 namespace tbs {
 
 // Which worlds a kernel runs for, by the world's entry in context.phase.
 enum class Phase : u8 { rest = 0, live = 1, begin = 2, all = 255 };
 
+template <class Context>
+TBS_METHOD bool runs(const Context &context, i32 world, Phase phase) {
+    return phase == Phase::all || context.phase[world] == u8(phase);
+}
+
+// Thread `row` of a flat node.
 template <class Node, class Context>
 __global__ void node_kernel(const Context context, const Phase phase) {
-    const i32 row = i32(blockIdx.x * blockDim.x + threadIdx.x);
-    const i32 world = row / Node::rows_per_world;
+    const i64 row = i64(blockIdx.x) * blockDim.x + threadIdx.x;
+    const i64 world = row / Node::rows_per_world;
+    if (world < context.num_worlds && runs(context, i32(world), phase)) Node::run(context, i32(row));
+}
+
+// World and row within it of item `item` of a node that is not flat; world -1 if there is none. Of a dynamic table the
+// items are its slots: how many rows each world has is known on the device alone.
+struct NodeRow {
+    i32 world;
+    i32 row;
+};
+
+template <class Node, class Context>
+TBS_METHOD NodeRow place_of(const Context &context, i64 item, Phase phase) {
+    NodeRow place{-1, 0};
+    if constexpr (Node::table >= 0) {
+        const DynamicTable &table = context.tables[Node::table];
+        if (item >= table.slots) return place;
+        const i32 world = table.world[item];
+        place = {world, i32(item) - table.first[world]};
+        if (place.row >= table.count[world]) place.world = -1;
+    } else {
+        const i64 world = item / Node::rows_per_world;
+        if (world >= context.num_worlds) return place;
+        place = {i32(world), i32(item % Node::rows_per_world)};
+    }
+    if (place.world >= 0 && !runs(context, place.world, phase)) place.world = -1;
+    return place;
+}
+
+template <class Node, class Context>
+__global__ void row_kernel(const Context context, const Phase phase) {
+    const NodeRow place = place_of<Node>(context, i64(blockIdx.x) * blockDim.x + threadIdx.x, phase);
+    if (place.world >= 0) Node::run(context, place.world, place.row);
+}
+
+// The lanes of a group agree on the row, and so leave together.
+template <class Node, class Context>
+__global__ void lanes_kernel(const Context context, const Phase phase) {
+    using Group = Lanes<Node::lanes>;
+    const i64 thread = i64(blockIdx.x) * Group::threads_per_block + threadIdx.x;
+    const NodeRow place = place_of<Node>(context, thread / Group::lanes, phase);
+    if (place.world < 0) return;
+    Group group;
+    Node::run(context, place.world, place.row, group);
+}
+
+template <class Node, class Group, class Context>
+__global__ void settle_kernel(const Context context) {
+    const i64 world = (i64(blockIdx.x) * Group::threads_per_block + threadIdx.x) / Group::lanes;
     if (world >= context.num_worlds) return;
-    if (phase != Phase::all && context.phase[world] != u8(phase)) return;
-    Node::run(context, row);
+    Group group;
+    Node::run(context, i32(world), group);
 }
 
 // Chooses what each world does in this step, before it.
@@ -75,12 +130,41 @@ struct CudaExecutor {
 
     static u32 blocks(i64 rows) { return u32((rows + block - 1) / block); }
 
+    template <class Node>
+    static void run(const Context &context, Phase phase, Stream stream) {
+        if constexpr (settles<Node>) {
+            // A warp is enough for worlds of few rows.
+            const i64 slots = context.tables[Node::Settled::table].slots;
+            if (slots <= i64{512} * context.num_worlds) {
+                settle<Node, Warp>(context, stream);
+            } else {
+                settle<Node, Block>(context, stream);
+            }
+        } else if constexpr (is_flat<Node>) {
+            const i64 rows = i64(context.num_worlds) * Node::rows_per_world;
+            launch(node_kernel<Node, Context>, blocks(rows), block, stream, context, phase);
+        } else {
+            i64 items = i64(context.num_worlds) * Node::rows_per_world;
+            if constexpr (Node::table >= 0) items = context.tables[Node::table].slots;
+            if constexpr (Node::lanes > 1) {
+                launch_together(lanes_kernel<Node, Context>, blocks(items * Node::lanes), block, stream, context,
+                                phase);
+            } else {
+                launch(row_kernel<Node, Context>, blocks(items), block, stream, context, phase);
+            }
+        }
+    }
+
+    template <class Node, class Group>
+    static void settle(const Context &context, Stream stream) {
+        launch_together(settle_kernel<Node, Group, Context>, blocks(i64(context.num_worlds) * Group::lanes), block,
+                        stream, context);
+    }
+
     template <class... Node>
     static void run_all(Nodes<Node...>, const Context &context, [[maybe_unused]] Phase phase,
                         [[maybe_unused]] Stream stream) {
-        (launch(node_kernel<Node, Context>, blocks(i64(context.num_worlds) * Node::rows_per_world), block, stream,
-                context, phase),
-         ...);
+        (run<Node>(context, phase, stream), ...);
     }
 
     static void begin(const Context &context, Stream stream) {

@@ -13,6 +13,12 @@ void launch(void (*kernel)(Parameter...), u32 blocks, u32 threads, Stream, const
     emulated_cuda::run_grid(blocks, threads, [&] { kernel(Parameter(arguments)...); });
 }
 
+// For kernels with barriers: the threads of a block are fibers.
+template <class... Parameter, class... Argument>
+void launch_together(void (*kernel)(Parameter...), u32 blocks, u32 threads, Stream, const Argument &...arguments) {
+    emulated_cuda::run_blocks(blocks, threads, [&] { kernel(Parameter(arguments)...); });
+}
+
 inline i64 last_error() { return 0; }
 
 struct DeviceGuard {
@@ -24,6 +30,12 @@ using Stream = cudaStream_t;
 template <class... Parameter, class... Argument>
 void launch(void (*kernel)(Parameter...), u32 blocks, u32 threads, Stream stream, const Argument &...arguments) {
     if (blocks > 0) kernel<<<blocks, threads, 0, stream>>>(Parameter(arguments)...);
+}
+
+template <class... Parameter, class... Argument>
+void launch_together(void (*kernel)(Parameter...), u32 blocks, u32 threads, Stream stream,
+                     const Argument &...arguments) {
+    launch(kernel, blocks, threads, stream, arguments...);
 }
 
 // 0, or -1000 minus the CUDA error of the launches so far.

@@ -9,6 +9,11 @@
 #define TBS_HD
 #endif
 
+// Code that runs on a device, or under g++ as if it did: threads of one world run at once.
+#if defined(__CUDA_ARCH__) || defined(TBS_EMULATED_CUDA)
+#define TBS_ON_DEVICE
+#endif
+
 // Everything is forced inline: a loop over rows is vectorised only when no call is left in it, and a system's
 // registers are counted in the kernel that runs it.
 #define TBS_INLINE TBS_HD inline __attribute__((always_inline))

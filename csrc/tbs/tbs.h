@@ -1,8 +1,10 @@
 // Everything that a systems.h may use. The generated unit includes it; authors need no include of their own.
 #pragma once
 #include "fault.h"
+#include "lanes.h"
 #include "math.h"
 #include "platform.h"
 #include "random.h"
+#include "table.h"
 #include "vector.h"
 #include "world.h"

@@ -3,6 +3,7 @@
 #include "fault.h"
 #include "platform.h"
 #include "random.h"
+#include "table.h"
 
 #include <type_traits>
 
@@ -33,11 +34,25 @@ struct Rows {
     TBS_METHOD Component *end() const { return first + count; }
 };
 
-// The number of a node and what makes its random draws its own.
+// What a node is to the engine.
 struct NodeKey {
-    u32 index;   // in fault words
-    u32 random;  // in random streams; from the system's name, so that other systems may come and go
+    u32 index;    // in fault words
+    u32 random;   // in random streams; from the system's name, so that other systems may come and go
+    u64 changes;  // a bit for each dynamic table in which it may create or destroy: those are settled after it
 };
+
+// What of `given` is a Component; zero if nothing is.
+template <class Component>
+TBS_FUNCTION Component given_or_zero() { return Component{}; }
+template <class Component, class First, class... Rest>
+TBS_FUNCTION Component given_or_zero(const First &first, const Rest &...rest) {
+    if constexpr (std::is_same_v<Component, First>) {
+        static_assert((!std::is_same_v<Component, Rest> && ...), "create<Archetype>: a component is given twice");
+        return first;
+    } else {
+        return given_or_zero<Component>(rest...);
+    }
+}
 
 template <class Context>
 class BasicWorld {
@@ -45,7 +60,7 @@ class BasicWorld {
     const u32 id;  // 0 .. worlds - 1
     const decltype(Context::parameters) &parameters;
 
-    TBS_METHOD BasicWorld(const Context &context, u32 world, NodeKey node, u32 row)
+    TBS_METHOD BasicWorld(const Context &context, u32 world, NodeKey node, Row row)
         : id(world), parameters(context.parameters), context_(context), node_(node), row_(row) {}
     BasicWorld(const BasicWorld &) = delete;
 
@@ -53,11 +68,15 @@ class BasicWorld {
     // (`Random &random = world.random();`): a copy would draw the same numbers again, and so does not compile.
     TBS_METHOD Random &random() {
         if (!random_started_) {
-            random_ = Random(context_.seed[id], node_.random, row_, context_.stream[id], context_.episode[id],
-                             context_.step[id]);
+            random_ = stream(context_.seed[id]);
             random_started_ = true;
         }
         return random_;
+    }
+
+    // For systems on several lanes: the stream of item `item` of this row.
+    TBS_METHOD Random random(u32 item) const {
+        return stream(context_.seed[id] + (u64{item} + 1) * 0xD1B54A32D192ED03u);
     }
 
     // Number of episodes that this world has begun before this one since it was seeded.
@@ -75,22 +94,141 @@ class BasicWorld {
     // The rows of this world in a column of an archetype: world.rows<Agent, const Position>() to read them.
     template <class Archetype, class Component>
     TBS_METHOD Rows<Component> rows() const {
-        constexpr u32 count = Archetype::rows_per_world;
         Component *const column = column_of(context_, static_cast<Archetype *>(nullptr),
                                             static_cast<std::remove_const_t<Component> *>(nullptr));
-        return {column + u64{id} * count, count};
+        return {column + first_row<Archetype>(), count<Archetype>()};
+    }
+
+    // Number of rows that this world has in an archetype.
+    template <class Archetype>
+    TBS_METHOD u32 count() const {
+        if constexpr (Archetype::dynamic) {
+            return u32(context_.tables[Archetype::table].count[id]);
+        } else {
+            return Archetype::rows_per_world;
+        }
+    }
+
+    // Entities ---------------------------------------------------------------------------------------------------
+
+    // Creates a row of a dynamic archetype with the given components; those not given are zero. The row is there from
+    // the next system on. If the table has no room for all rows that this node creates in this world, none of them
+    // comes to be, and the world has a fault.
+    template <class Archetype, class... Component>
+    TBS_METHOD Entity create(const Component &...components) {
+        return create_at<Archetype>(created_++, components...);
+    }
+
+    // The same for systems on several lanes: `order`, distinct for each row that this row creates in this node, takes
+    // the place of the order of calls.
+    template <class Archetype, class... Component>
+    TBS_METHOD Entity create_at(u32 order, const Component &...components) {
+        static_assert(Archetype::dynamic, "create<Archetype> needs an archetype that is declared with capacity=");
+        static_assert((Archetype::template has<Component> && ...), "create<Archetype>: it lacks a component of these");
+        if (!settled_after(Archetype::table)) return Entity{};
+        const u32 bits = order_bits(row_.count);
+        if (u64{order} >> bits != 0) {
+            report(fault_too_many_created, i32(order));
+            return Entity{};
+        }
+        const DynamicTable &table = context_.tables[Archetype::table];
+        const Birth birth{context_.tick[id], u32(u64{row_.index} << bits) + order};
+        const u32 index = u32(table.count[id]) + take_next(&table.added[id]);
+        if (index < table.room(id)) {
+            const i32 slot = table.first[id] + i32(index);
+            table.birth[slot] = birth;
+            write_row(context_, static_cast<Archetype *>(nullptr), slot, components...);
+        }
+        return {context_.tag[id], Archetype::entity_table, birth};
+    }
+
+    // Destroys a row of a dynamic archetype: it is gone when the next system runs. Several rows may destroy it at once.
+    // A handle of no row that there is (destroyed before, of another world or episode, or none) is a fault: ask
+    // `alive` first where that may be.
+    TBS_METHOD void destroy(Entity entity) const {
+        const u32 row = index_of(entity);
+        if (row == no_row || entity.table > Context::dynamic_tables) {
+            report(fault_stale_entity, i32(entity.table));
+            return;
+        }
+        const u32 index = entity.table - 1;
+        if (!settled_after(index)) return;
+        const DynamicTable &table = context_.tables[index];
+        table.doomed[table.first[id] + i32(row)] = 1;
+        table.marked[id] = 1;
+    }
+
+    // Whether the entity was there when this system began.
+    TBS_METHOD bool alive(Entity entity) const { return index_of(entity) != no_row; }
+
+    // A component of an entity, or nullptr if it has no row in this archetype of this world.
+    template <class Archetype, class Component>
+    TBS_METHOD Component *find(Entity entity) const {
+        const u32 row = index_of<Archetype>(entity);
+        return row == no_row ? nullptr : rows<Archetype, Component>().first + row;
+    }
+
+    // The entity's index among the rows of this world, or no_row. It holds until the next system.
+    template <class Archetype>
+    TBS_METHOD u32 index_of(Entity entity) const {
+        return entity.table == Archetype::entity_table ? index_of(entity) : no_row;
+    }
+
+    // The handle of a row of this world.
+    template <class Archetype>
+    TBS_METHOD Entity entity(u32 row) const {
+        if constexpr (Archetype::dynamic) {
+            const DynamicTable &table = context_.tables[Archetype::table];
+            return {context_.tag[id], Archetype::entity_table, table.birth[table.first[id] + i32(row)]};
+        } else {
+            return {context_.tag[id], Archetype::entity_table, Birth{0, row}};
+        }
     }
 
     // Reports a fault of this world. The step goes on; the host raises it, naming world, system, cause and value.
     template <class FaultName>
     TBS_METHOD void fail(FaultName cause, i32 value = 0) const {
-        report_fault(&context_.fault[id], context_.fault_flag, fault_word(node_.index, row_, u32(cause), value));
+        report(u32(cause), value);
     }
 
   private:
+    TBS_METHOD Random stream(u64 seed) const {
+        return Random(seed, node_.random, row_.index, context_.stream[id], context_.episode[id], context_.step[id]);
+    }
+
+    template <class Archetype>
+    TBS_METHOD i64 first_row() const {
+        if constexpr (Archetype::dynamic) {
+            return context_.tables[Archetype::table].first[id];
+        } else {
+            return i64{id} * Archetype::rows_per_world;
+        }
+    }
+
+    TBS_METHOD u32 index_of(Entity entity) const {
+        if (entity.tag != context_.tag[id] || entity.table == 0) return no_row;
+        if (entity.table <= Context::dynamic_tables) {
+            return find_birth(context_.tables[entity.table - 1], id, entity.birth);
+        }
+        const bool is_row = entity.birth.tick == 0 && entity.birth.order < fixed_rows(context_, entity.table);
+        return is_row ? entity.birth.order : no_row;
+    }
+
+    // The engine reads from a system's text what it changes. What it has not seen (a macro) would never be settled.
+    TBS_METHOD bool settled_after(u32 table) const {
+        const bool settled = node_.changes >> table & 1;
+        if (!settled) report(fault_hidden_change, i32(table));
+        return settled;
+    }
+
+    TBS_METHOD void report(u32 code, i32 value) const {
+        report_fault(&context_.fault[id], context_.fault_flag, fault_word(node_.index, row_.index, code, value));
+    }
+
     const Context &context_;
     const NodeKey node_;
-    const u32 row_;
+    const Row row_;
+    u32 created_ = 0;
     bool random_started_ = false;
     Random random_;
 };

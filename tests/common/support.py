@@ -10,13 +10,14 @@ import numpy as np
 import torch
 from environments.drift import Drift
 from environments.duel import Duel
+from environments.zoo import Zoo
 from torch_batchsim.envs.cartpole import CartPole
 
 from torch_batchsim import Environment, Simulator, TorchVectorEnv, jit
 from torch_batchsim.codegen import generate
 from torch_batchsim.program import Program
 
-ENVIRONMENTS = {"cartpole": CartPole, "duel": Duel, "drift": Drift}
+ENVIRONMENTS = {"cartpole": CartPole, "duel": Duel, "drift": Drift, "zoo": Zoo}
 _EMULATION = Path(__file__).parent.parent / "emulation" / "cuda_words.h"
 
 
@@ -56,8 +57,30 @@ def random_actions(env: TorchVectorEnv, generator: np.random.Generator) -> torch
 
 
 def snapshot(sim: Simulator) -> dict[str, torch.Tensor]:
-    """All memory of a simulator, final values included, to be compared bit for bit."""
-    return {name: tensor.clone() for name, tensor in sim._memory.items() if name != "phase"}
+    """All that a simulator holds, final values included and free slots left out, to be compared bit for bit."""
+    dynamic = [f"column_{column.c_name}" for column in sim.program.columns.values() if column.dynamic]
+    left_out = ("phase", *dynamic)
+    held = {n: t.clone() for n, t in sim._memory.items() if n not in left_out and not n.startswith("table_")}
+    for name, table in sim.state_dict()["tables"].items():
+        held |= {f"{name} {part}": tensor for part, tensor in table.items()}
+    return held
+
+
+def of_worlds(state: dict[str, torch.Tensor], worlds: torch.Tensor) -> dict[str, torch.Tensor]:
+    """The part of a snapshot that belongs to some worlds, given as a bool mask ``[worlds]``."""
+    part = {}
+    for key, tensor in state.items():
+        table, _, what = key.partition(" ")
+        if what and what not in ("rooms", "counts", "crowded"):
+            part[key] = tensor[worlds.repeat_interleave(state[f"{table} counts"])]
+        else:
+            part[key] = tensor.reshape(len(worlds), -1)[worlds].reshape(-1)
+    return part
+
+
+def first_worlds(sim: Simulator, count: int) -> dict[str, torch.Tensor]:
+    """The part of a snapshot that belongs to the first ``count`` worlds."""
+    return of_worlds(snapshot(sim), torch.arange(sim.num_worlds) < count)
 
 
 def assert_same_bits(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> None:

@@ -431,7 +431,7 @@ def _states() -> dict[str, tuple[Any, str]]:
     return {
         "none": (None, "this is no state of a simulator: NoneType without 'format'"),
         "a model's": ({"weight": torch.zeros(3)}, "this is no state of a simulator: dict without 'format'"),
-        "later": ({**good, "format": 2}, "the state has format 2, this version reads format 1"),
+        "later": ({**good, "format": 3}, "the state has format 3, this version reads format 2"),
         "another environment's": (
             TorchVectorEnv(Drift(), 4).state_dict(),
             "the state is of another environment: its environment is Drift, here CartPole",
@@ -441,7 +441,7 @@ def _states() -> dict[str, tuple[Any, str]]:
             "the state is of another environment: its gravity is 1.6, here 9.8",
         ),
         "5 worlds": (TorchVectorEnv(CartPole(), 5).state_dict(), "the state has 5 worlds, this simulator 4"),
-        "no signature": ({"format": 1}, "the state is damaged: it has no 'signature'"),
+        "no signature": ({"format": 2}, "the state is damaged: it has no 'signature'"),
         "no tensors": ({**good, "tensors": None}, "the state is damaged: it has no 'tensors'"),
         "no started": ({k: v for k, v in good.items() if k != "started"}, "the state is damaged: it has no 'started'"),
         "lacking": (lacking, f"the state is damaged: it lacks {state} of 64 bytes"),
@@ -653,7 +653,7 @@ def test_a_missing_systems_file(tmp_path: Path) -> None:
         ({"archetypes": (Archetype("Walker", Spot, Step, count=1),)}, "component 'Reward', which does not exist"),
         ({"archetypes": (Archetype("Walker", Spot, Step, Reward, count=1),) * 2}, "the name Walker is used twice"),
         ({"singletons": (Spot,)}, "component Spot is a singleton and in an archetype; make them two"),
-        ({"faults": ("nan",)}, "faults must be distinct, not bad_action, nan, and fewer than 256"),
+        ({"faults": ("nan",)}, "faults must be distinct, not bad_action, nan, stale_entity, too_many_created"),
         ({"faults": ("no good",)}, "a fault cannot be named 'no good'"),
         ({"action_mask": "Walker.Spot"}, "action_mask 'Walker.Spot' must be of type boolean"),
         ({"info": {"spot": "Walker.Spt"}}, "info 'Walker.Spt' does not exist (did you mean 'Walker.Spot'?)"),
@@ -672,9 +672,18 @@ def _component(name: str, *fields: str) -> type[Component]:
 @pytest.mark.parametrize(
     ("declaration", "says"),
     [
-        (lambda: Archetype("Cart", CartState, count=0), "archetype Cart: count must be an integer of 1 or more, got 0"),
-        (lambda: Archetype("Cart", CartState, count=True), "count must be an integer of 1 or more, got True"),
-        (lambda: Archetype("Cart", CartState, count=2.0), "count must be an integer of 1 or more, got 2.0"),
+        (
+            lambda: Archetype("Cart", CartState, count=0),
+            "archetype Cart: count must be an integer from 1 to 2147475456 (rows have 32-bit numbers), got 0",
+        ),
+        (
+            lambda: Archetype("Cart", CartState, count=True),
+            "count must be an integer from 1 to 2147475456 (rows have 32-bit numbers), got True",
+        ),
+        (
+            lambda: Archetype("Cart", CartState, count=2.0),
+            "count must be an integer from 1 to 2147475456 (rows have 32-bit numbers), got 2.0",
+        ),
         (lambda: Archetype("Cart", CartState, count=2**31), "count must be an integer"),
         (lambda: Archetype("Cart", count=1), "archetype Cart has no components"),
         (lambda: Archetype("Cart", CartState, CartState, count=1), "archetype Cart names a component twice"),

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -410,12 +410,11 @@ def test_every_type_of_field_is_read_and_written_by_systems_and_tensors(cache: P
     lines = []
     for index, (name, kind) in enumerate(FIELD_TYPES.items()):
         c_type, value = kind.c_type, "true" if name == "boolean" else f"{index + 1}"
-        parts = {2: "xy", 3: "xyz", 4: "xyzw"}.get(len(kind.element_shape) and kind.element_shape[0], "")
+        parts: Sequence[str] = {2: "xy", 3: "xyz", 4: "xyzw"}.get(len(kind.element_shape) and kind.element_shape[0], "")
+        parts = {"quat": "wxyz", "Entity": ("tag", "table", "birth.tick", "birth.order")}.get(name, parts)
         if parts:
-            if name == "quat":
-                parts = "wxyz"
             for place in (f"all.one_{name}", f"all.many_{name}[1][2]"):
-                lines += [f"{place}.{part} = {value}.0f + {k}.0f;" for k, part in enumerate(parts)]
+                lines += [f"{place}.{part} = {value} + {k};" for k, part in enumerate(parts)]
         else:
             lines += [f"all.one_{name} = {c_type}({value});", f"all.many_{name}[1][2] = {c_type}({value});"]
     system = "TBS_SYSTEM void fill(World &world, Everything &all, Row row) {\n    if (row.index == 0) return;\n"

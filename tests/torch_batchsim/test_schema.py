@@ -215,7 +215,7 @@ def test_nodes_are_numbered_through_all_graphs(tmp_path: Path) -> None:
 def test_what_a_node_reads_and_writes(tmp_path: Path) -> None:
     text = "TBS_SYSTEM void run(World &world, Spot &spot, const Step &s, const Clock &c, Row row, const Episode &e) {}"
     (node,) = program(tmp_path, text).graphs["step"]
-    assert node.accesses() == ({"Walker.Step", "Clock", "Episode"}, {"Walker.Spot"})
+    assert (node.reads, node.writes) == ({"Walker.Step", "Clock", "Episode"}, {"Walker.Spot"})
 
 
 def test_an_unknown_component_is_named_with_what_is_near(tmp_path: Path) -> None:

@@ -19,7 +19,12 @@ from torch_batchsim.envs.cartpole import CartPole
 from torch_batchsim import EpisodeStatistics, TorchVectorEnv
 
 MODES = list(AutoresetMode)
-SHORT = {"cartpole": {"max_episode_steps": 15}, "duel": {"max_episode_steps": 7}, "drift": {"max_episode_steps": 5}}
+SHORT = {
+    "cartpole": {"max_episode_steps": 15},
+    "duel": {"max_episode_steps": 7},
+    "drift": {"max_episode_steps": 5},
+    "zoo": {"max_episode_steps": 9},
+}
 
 
 def make(name: str, worlds: int, mode: AutoresetMode, **kwargs: Any) -> TorchVectorEnv:

@@ -1,0 +1,233 @@
+// Groups of lanes: a system that takes `Warp &` or `Block &` runs on 32 or 256 lanes for each of its rows.
+//
+// The system's text is run by every lane; work is shared out by the operations below, each over items 0 .. n - 1. What
+// a system does between them, all lanes do alike. On CPU one thread is all lanes. Results are the same to the bit,
+// sums of floats included, for each operation fixes which item belongs to which lane and in what order lanes are
+// combined, and the CPU does the same: item i belongs to lane i mod `lanes`, and lane l is combined with lane
+// l + lanes/2, then l + lanes/4, and so on.
+//
+// Every operation must be reached by all lanes (not inside of another one, nor under a condition that items differ in),
+// and is a barrier: what items have written before it, all lanes see after it.
+#pragma once
+#include "platform.h"
+
+#include <type_traits>
+
+namespace tbs {
+
+template <u32 number_of_lanes>
+class Lanes {
+  public:
+    static constexpr u32 lanes = number_of_lanes;
+    static_assert(lanes == 32 || lanes == 256);
+
+    Lanes() = default;
+    Lanes(const Lanes &) = delete;
+
+    // Calls body(i) for every item, in any order and at once. The body writes only what belongs to its item.
+    template <class Body>
+    TBS_METHOD void for_each(u32 n, Body &&body) {
+        sync();  // a lane may still be reading what the items will write
+        for (u32 i = first_lane(); i < n; i += stride()) body(i);
+        sync();
+    }
+
+    // Calls body() once, on one lane.
+    template <class Body>
+    TBS_METHOD void once(Body &&body) {
+        sync();
+        if (first_lane() == 0) body();
+        sync();
+    }
+
+    // The sum of term(i) over all items; 0 if there are none.
+    template <class Term>
+    TBS_METHOD auto sum(u32 n, Term &&term) {
+        using T = std::decay_t<decltype(term(0u))>;
+        return combine(n, T{}, term, [](T a, T b) { return T(a + b); });
+    }
+
+    // The least of `start` and all term(i).
+    template <class T, class Term>
+    TBS_METHOD T min(u32 n, T start, Term &&term) {
+        return combine(n, start, term, [](T a, T b) { return b < a ? b : a; });
+    }
+
+    // The greatest of `start` and all term(i).
+    template <class T, class Term>
+    TBS_METHOD T max(u32 n, T start, Term &&term) {
+        return combine(n, start, term, [](T a, T b) { return a < b ? b : a; });
+    }
+
+    // The number of items for which condition(i) is true; whether it is for any, for all.
+    template <class Condition>
+    TBS_METHOD u32 count(u32 n, Condition &&condition) {
+        return sum(n, [&](u32 i) { return condition(i) ? 1u : 0u; });
+    }
+    template <class Condition>
+    TBS_METHOD bool any(u32 n, Condition &&condition) { return count(n, condition) != 0; }
+    template <class Condition>
+    TBS_METHOD bool all(u32 n, Condition &&condition) { return count(n, condition) == n; }
+
+    // Calls take(i, before) for every item, `before` being the sum of term(0) .. term(i - 1); returns the sum of all.
+    // Terms are integers, whose sums do not depend on the order of additions.
+    template <class Term, class Take>
+    TBS_METHOD auto scan(u32 n, Term &&term, Take &&take) {
+        using T = std::decay_t<decltype(term(0u))>;
+        static_assert(std::is_integral_v<T>, "scan takes integer terms");
+        T total{};
+#ifdef TBS_ON_DEVICE
+        sync();
+        for (u32 begin = 0; begin < n; begin += lanes) {
+            const u32 i = begin + first_lane();
+            const T own = i < n ? term(i) : T{};
+            T chunk;
+            const T before = total + exclusive(own, chunk);
+            if (i < n) take(i, before);
+            total += chunk;
+        }
+        sync();
+#else
+        for (u32 i = 0; i < n; ++i) {
+            const T own = term(i);
+            take(i, total);
+            total += own;
+        }
+#endif
+        return total;
+    }
+
+    // Bit i is condition(i), for at most 32 items.
+    template <class Condition>
+    TBS_METHOD u32 ballot(u32 n, Condition &&condition) {
+        return sum(n < 32 ? n : 32, [&](u32 i) { return condition(i) ? 1u << i : 0u; });
+    }
+
+    // value(item), computed by the lane to which the item belongs, for all lanes.
+    template <class Value>
+    TBS_METHOD auto broadcast(u32 item, Value &&value) {
+        using T = std::decay_t<decltype(value(0u))>;
+        T result{};
+        if (first_lane() == item % lanes || stride() == 1) result = value(item);
+        return from_lane(result, item % lanes);
+    }
+
+    // Scratch memory of the group, the same for all of its lanes. What is in it at first is not defined, and each
+    // type has one: asking twice for a T gives the same T.
+    template <class T>
+    TBS_METHOD T &shared() {
+        static_assert(std::is_trivially_destructible_v<T> && std::is_trivially_copyable_v<T>);
+#ifdef TBS_ON_DEVICE
+        alignas(16) __shared__ unsigned char memory[groups_per_block][(sizeof(T) + 15) / 16 * 16];
+        return *reinterpret_cast<T *>(memory[lanes == 32 ? threadIdx.x / 32 : 0]);
+#else
+        alignas(16) static thread_local unsigned char memory[sizeof(T)];
+        return *reinterpret_cast<T *>(memory);
+#endif
+    }
+
+#ifdef TBS_ON_DEVICE
+    static constexpr u32 threads_per_block = 256;
+    static constexpr u32 groups_per_block = threads_per_block / lanes;
+
+    TBS_METHOD u32 first_lane() const { return threadIdx.x % lanes; }
+    TBS_METHOD u32 stride() const { return lanes; }
+
+    TBS_METHOD void sync() const {
+        if constexpr (lanes == 32) {
+            __syncwarp();
+        } else {
+            __syncthreads();
+        }
+    }
+
+  private:
+    // `value` of one lane for all.
+    template <class T>
+    TBS_METHOD T from_lane(T value, u32 lane) {
+        T &slot = shared<Slot<T>>().value;
+        if (first_lane() == lane) slot = value;
+        sync();
+        const T result = slot;
+        sync();  // before the slot is used again
+        return result;
+    }
+
+    template <class T>
+    struct Slot {
+        T value;
+    };
+
+    template <class T>
+    struct Partials {
+        T of_lane[lanes];
+    };
+
+    template <class T, class Term, class Operation>
+    TBS_METHOD T combine(u32 n, T start, Term &&term, Operation operation) {
+        T own = start;
+        for (u32 i = first_lane(); i < n; i += lanes) own = operation(own, T(term(i)));
+        Partials<T> &partial = shared<Partials<T>>();
+        const u32 lane = first_lane();
+        partial.of_lane[lane] = own;
+        sync();
+        for (u32 distance = lanes / 2; distance > 0; distance /= 2) {
+            if (lane < distance) {
+                partial.of_lane[lane] = operation(partial.of_lane[lane], partial.of_lane[lane + distance]);
+            }
+            sync();
+        }
+        const T result = partial.of_lane[0];
+        sync();
+        return result;
+    }
+
+    // The sum of the lanes' values below this one; `total` is that of all.
+    template <class T>
+    TBS_METHOD T exclusive(T own, T &total) {
+        Partials<T> &partial = shared<Partials<T>>();
+        const u32 lane = first_lane();
+        partial.of_lane[lane] = own;
+        sync();
+        for (u32 distance = 1; distance < lanes; distance *= 2) {
+            const T below = lane >= distance ? partial.of_lane[lane - distance] : T{};
+            sync();
+            partial.of_lane[lane] += below;
+            sync();
+        }
+        total = partial.of_lane[lanes - 1];
+        const T before = partial.of_lane[lane] - own;
+        sync();
+        return before;
+    }
+#else
+    static constexpr u32 first_lane() { return 0; }
+    static constexpr u32 stride() { return 1; }
+    static void sync() {}
+
+  private:
+    template <class T>
+    static T from_lane(T value, u32) { return value; }
+
+    template <class T, class Term, class Operation>
+    static T combine(u32 n, T start, Term &&term, Operation operation) {
+        T partial[lanes];
+        for (u32 lane = 0; lane < lanes; ++lane) partial[lane] = start;
+        for (u32 begin = 0; begin < n; begin += lanes) {
+            const u32 width = n - begin < lanes ? n - begin : lanes;
+            for (u32 lane = 0; lane < width; ++lane) partial[lane] = operation(partial[lane], T(term(begin + lane)));
+        }
+        for (u32 distance = lanes / 2; distance > 0; distance /= 2) {
+            for (u32 lane = 0; lane < distance; ++lane) {
+                partial[lane] = operation(partial[lane], partial[lane + distance]);
+            }
+        }
+        return partial[0];
+    }
+#endif
+};
+
+using Warp = Lanes<32>;
+using Block = Lanes<256>;
+
+}  // namespace tbs

@@ -12,6 +12,7 @@
 //
 // What it does not show: weak memory order, and what a block finds in its __shared__ memory at first (it is left from
 // the block before). A loop that waits for another thread must contain an atomic, a fence or __nanosleep.
+// A thread has 64 KiB of stack; beyond it lies a page that faults.
 #pragma once
 
 #include <sys/mman.h>
@@ -148,6 +149,7 @@ class Machine {
     Machine() = default;
     Machine(const Machine &) = delete;
     ~Machine() {
+        if (running == this) return;  // a kernel called exit: this runs on one of the stacks
         for (char *stack : stacks_) munmap(stack, guard_ + stack_bytes);
     }
 

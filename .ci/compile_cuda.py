@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "common"))
 
-from support import ENVIRONMENTS  # noqa: E402
+from support import COMPILED  # noqa: E402
 
 from torch_batchsim import jit  # noqa: E402
 from torch_batchsim.codegen import generate  # noqa: E402
@@ -28,7 +28,7 @@ def main() -> None:
     targets = [f"-gencode=arch=compute_{a},code=sm_{a}" for a in ARCHITECTURES]
     added_by_torch = ["--expt-relaxed-constexpr", "-D__CUDA_NO_HALF_OPERATORS__", "--compiler-options", "-fPIC"]
     warnings = ["-Werror", "all-warnings", "-Xcompiler", "-Wall,-Wextra,-Wno-unknown-pragmas"]
-    for name, environment in ENVIRONMENTS.items():
+    for name, environment in COMPILED.items():
         with tempfile.TemporaryDirectory() as folder:
             unit = Path(folder) / f"{name}.cu"
             unit.write_text(generate(Program(environment()), cuda=True))

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from environments.drift import Drift
 from environments.duel import Duel
+from environments.herd import Herd
 from environments.zoo import Zoo
 from torch_batchsim.envs.cartpole import CartPole
 
@@ -18,6 +19,7 @@ from torch_batchsim.codegen import generate
 from torch_batchsim.program import Program
 
 ENVIRONMENTS = {"cartpole": CartPole, "duel": Duel, "drift": Drift, "zoo": Zoo}
+COMPILED = {**ENVIRONMENTS, "herd": Herd}  # also those that random play is not for
 _EMULATION = Path(__file__).parent.parent / "emulation" / "cuda_words.h"
 
 
@@ -41,7 +43,7 @@ def sanitized(name: str, folder: Path) -> jit.Library:
 
 def _compiled(name: str, folder: Path, cuda: bool, *arguments: str) -> jit.Library:
     source = folder / f"{name}_{cuda}.cpp"
-    source.write_text(generate(Program(ENVIRONMENTS[name]()), cuda))
+    source.write_text(generate(Program(COMPILED[name]()), cuda))
     library = source.with_suffix(".so")
     flags = [f for f in jit.compiler_flags("cpu") if f not in ("-O3", "-march=native")]
     command = ["g++", *flags, "-O1", "-fPIC", "-shared", f"-I{jit.CSRC}", str(source), *arguments, "-o", str(library)]

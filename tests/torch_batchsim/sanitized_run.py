@@ -12,20 +12,20 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "common"))
 import torch_batchsim
 
 # isort: split
-from support import ENVIRONMENTS, random_actions, sanitized
+from support import COMPILED, random_actions, sanitized
 
 
 def main(name: str, folder: str) -> None:
     if name == "control":  # a system that writes behind the last row: the sanitizer must see it
         source = Path(folder) / "control.h"
-        text = ENVIRONMENTS["drift"]().source.read_text()
+        text = COMPILED["drift"]().source.read_text()
         source.write_text(text.replace("trail.last =", "(&trail)[world.id == 0 ? 300 : 0].last ="))
-        ENVIRONMENTS[name] = type("Control", (ENVIRONMENTS["drift"],), {"systems": str(source)})
+        COMPILED[name] = type("Control", (COMPILED["drift"],), {"systems": str(source)})
     library = sanitized(name, Path(folder))
     for mode in AutoresetMode:
         for worlds in (1, 65, 300):
             env = torch_batchsim.TorchVectorEnv(
-                ENVIRONMENTS[name](), num_worlds=worlds, autoreset_mode=mode, num_threads=2, _library=library
+                COMPILED[name](), num_worlds=worlds, autoreset_mode=mode, num_threads=2, _library=library
             )
             env.reset(seed=1)
             generator = np.random.default_rng(0)

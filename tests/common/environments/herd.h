@@ -1,0 +1,42 @@
+// Each creates its row in an order that has nothing to do with its place among the lanes.
+TBS_SYSTEM void lamb(World &world, const Choice &choice, Block &block) {
+    const u32 born = u32(choice.born);
+    block.for_each(born, [&](u32 i) {
+        Random random = world.random(i);
+        world.create_at<Sheep>((i * 7919u) % 8191u, Wool{random.uniform(-1.0f, 1.0f), i32(i), 0});
+    });
+}
+
+template <class Group, class Sums>
+TBS_FUNCTION void weigh(World &world, Group &group, Sums &sums) {
+    const Rows<const Wool> wool = world.rows<Sheep, const Wool>();
+    sums.sum = group.sum(wool.count, [&](u32 i) { return wool[i].weight; });
+    sums.least = group.min(wool.count, 2.0f, [&](u32 i) { return wool[i].weight; });
+    sums.most = group.max(wool.count, -2.0f, [&](u32 i) { return wool[i].weight; });
+    sums.odd = group.count(wool.count, [&](u32 i) { return wool[i].number % 2 == 1; });
+    sums.any = group.any(wool.count, [&](u32 i) { return wool[i].weight > 0.99f; });
+    sums.all = group.all(wool.count, [&](u32 i) { return wool[i].weight > -0.99f; });
+    sums.ballot = group.ballot(wool.count, [&](u32 i) { return wool[i].weight > 0.0f; });
+    if (wool.count > 0) sums.told = group.broadcast(wool.count * 2 / 3, [&](u32 i) { return wool[i].weight; });
+}
+
+TBS_SYSTEM void weigh_by_warp(World &world, Warp &warp, WarpSums &sums) { weigh(world, warp, sums); }
+
+TBS_SYSTEM void weigh_by_block(World &world, Block &block, BlockSums &sums) { weigh(world, block, sums); }
+
+TBS_SYSTEM void cull(World &world, const Wool &wool, Entity self) {
+    if ((u32(wool.number) + world.step()) % 3 == 0) world.destroy(self);
+}
+
+TBS_SYSTEM void number_off(World &world, Warp &warp, WarpSums &sums) {
+    const Rows<Wool> wool = world.rows<Sheep, Wool>();
+    sums.total = warp.scan(
+        wool.count, [&](u32 i) { return wool[i].number; }, [&](u32 i, i32 before) { wool[i].before = before; });
+}
+
+TBS_SYSTEM void judge(World &world, Reward &reward, Episode &episode) {
+    reward.value = f32(world.count<Sheep>());
+    episode.truncated = episode.step >= u32(world.parameters.max_episode_steps);
+}
+
+TBS_SYSTEM void look(World &world, View &view) { view.sheep = i32(world.count<Sheep>()); }

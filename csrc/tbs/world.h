@@ -207,8 +207,10 @@ class BasicWorld {
 
     TBS_METHOD u32 index_of(Entity entity) const {
         if (entity.tag != context_.tag[id] || entity.table == 0) return no_row;
-        if (entity.table <= Context::dynamic_tables) {
-            return find_birth(context_.tables[entity.table - 1], id, entity.birth);
+        if constexpr (Context::dynamic_tables > 0) {
+            if (entity.table <= Context::dynamic_tables) {
+                return find_birth(context_.tables[entity.table - 1], id, entity.birth);
+            }
         }
         const bool is_row = entity.birth.tick == 0 && entity.birth.order < fixed_rows(context_, entity.table);
         return is_row ? entity.birth.order : no_row;

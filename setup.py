@@ -25,6 +25,7 @@ setup(
     },
     package_data={
         "torch_batchsim": ["py.typed"],
+        "torch_batchsim.bench": ["*.h", "*.cpp"],
         **{package: ["*.h"] for package in under("envs")},
         **{f"torch_batchsim.csrc{part}": ["*.h", "*.cuh", "*.cpp", "*.cu"] for part in ("", ".tbs", ".runtime")},
     },

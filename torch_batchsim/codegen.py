@@ -53,7 +53,7 @@ class DynamicTable(ctypes.Structure):
     _fields_ = [
         ("slots", ctypes.c_int32),
         ("limit", ctypes.c_int32),
-        *((name, ctypes.c_void_p) for name in ("first", "count", "added", "marked", "crowded")),
+        *((name, ctypes.c_void_p) for name in ("first", "count", "added", "crowded")),
         *((name, ctypes.c_void_p) for name in ("world", "birth", "doomed")),
     ]
 
@@ -63,11 +63,10 @@ TABLE_COLUMNS: dict[str, tuple[torch.dtype, int, int]] = {
     "first": (torch.int32, 1, 0),  # and one more for the end
     "count": (torch.int32, 1, 0),
     "added": (torch.int32, 1, 0),
-    "marked": (torch.uint8, 1, 0),
     "crowded": (torch.uint8, 1, 0),
     "world": (torch.int32, 0, 1),
     "birth": (torch.int32, 0, 2),
-    "doomed": (torch.uint8, 0, 1),
+    "doomed": (torch.int32, 0, 1),
 }
 
 
@@ -270,7 +269,8 @@ def _node(program: Program, node: Node) -> Iterator[str]:
     yield f"struct {_node_name(node)} {{  // {node.graph}: {node.system.name} over {where}"
     yield f"    static constexpr i32 rows_per_world = {fixed_rows};"
     mask = sum(1 << i for i, archetype in enumerate(program.dynamic) if archetype.name in node.changes)
-    key = f"NodeKey{{{node.index + 1}u, {_random_key(node)}u, {mask}u}}"
+    own = entity_tables(program)[table.name] if table else 0
+    key = f"NodeKey{{{node.index + 1}u, {_random_key(node)}u, {own}u, {mask}u}}"
     if flat:
         yield "    static TBS_METHOD void run(const Context &context, i32 row) {"
         yield f"        const i32 world_index = row / {fixed_rows};"
@@ -280,22 +280,20 @@ def _node(program: Program, node: Node) -> Iterator[str]:
         dynamic = table is not None and table.dynamic
         yield f"    static constexpr i32 table = {program.dynamic.index(table) if dynamic else -1};"
         yield f"    static constexpr u32 lanes = {node.lanes};"
-        yield f"    static constexpr u64 changes = {mask}u;"
+        yield f"    static constexpr bool creates = {str(bool(node.creates)).lower()};"
         group = f", Lanes<{node.lanes}> &group" if node.lanes > 1 else ""
-        yield f"    static TBS_METHOD void run(const Context &context, i32 world_index, i32 index{group}) {{"
-        if dynamic:
-            yield "        const i32 row = context.tables[table].first[world_index] + index;"
-            yield "        const Row its_row{u32(index), u32(context.tables[table].count[world_index])};"
-        else:
-            yield f"        [[maybe_unused]] const i32 row = world_index * {fixed_rows} + index;"
-            yield f"        const Row its_row{{u32(index), {fixed_rows}u}};"
-    yield f"        World world(context, u32(world_index), {key}, its_row);"
+        yield f"    static TBS_METHOD void run(const Context &context, NodeRows rows, i32 index{group}) {{"
+        yield "        const i32 world_index = rows.world;"
+        yield "        [[maybe_unused]] const i32 row = rows.first + index;"
+        yield "        const Row its_row{u32(index), u32(rows.count)};"
+    slot = ", row" if table is not None and table.dynamic else ""
+    yield f"        World world(context, u32(world_index), {key}, its_row{slot});"
     arguments, before, after = ["world"], [], []
     for parameter, column in zip(node.system.parameters, node.columns, strict=True):
         if column == "Row":
             arguments.append("its_row")
         elif column == "Entity":
-            arguments.append(f"world.entity<{table.name}>(its_row.index)")
+            arguments.append("world.self()" if table.dynamic else f"world.entity<{table.name}>(its_row.index)")
         elif column in LANES:
             arguments.append("group")
         elif column == "Episode":
@@ -410,7 +408,8 @@ def _nodes_and_settling(program: Program, nodes: list[Node]) -> Iterator[str]:
         yield _node_name(node)
         for name in node.changes:
             code = len(program.faults) + [archetype.name for archetype in program.dynamic].index(name)
-            yield f"Settle<{name}, {node.index + 1}, {code}, {str(node.lanes == 1).lower()}>"
+            flags = [name in node.creates, name in node.destroys, node.lanes == 1]
+            yield f"Settle<{name}, {node.index + 1}, {code}, {', '.join(str(flag).lower() for flag in flags)}>"
 
 
 def _c_interface(cuda: bool) -> Iterator[str]:

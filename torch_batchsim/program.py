@@ -76,7 +76,13 @@ class Node:
     columns: tuple[Column | str, ...] = ()  # per parameter; Row, Entity, Episode, Warp, Block are the engine's own
     reads: frozenset[str] = frozenset()  # names of columns, and of dynamic tables for the set of their rows
     writes: frozenset[str] = frozenset()
-    changes: tuple[str, ...] = ()  # dynamic tables in which it may create or destroy rows
+    creates: tuple[str, ...] = ()  # dynamic tables in which it may create rows
+    destroys: tuple[str, ...] = ()
+
+    @property
+    def changes(self) -> list[str]:
+        """Dynamic tables that have to be settled after it."""
+        return sorted({*self.creates, *self.destroys})
 
     @property
     def lanes(self) -> int:
@@ -278,13 +284,13 @@ class Program:
 
     def _accesses(
         self, system: System, table: Archetype | None, columns: tuple[Column | str, ...]
-    ) -> tuple[frozenset[str], frozenset[str], tuple[str, ...]]:
-        """What the system reads only, writes, and where it creates or destroys, over ``table``.
+    ) -> tuple[frozenset[str], frozenset[str], tuple[str, ...], tuple[str, ...]]:
+        """What the system reads only, what it writes, where it creates and where it destroys, over ``table``.
 
         Checks that rows that run at once do not meet in what they write, and what systems on several lanes may do.
         """
         self._check_lanes(system)
-        reads, writes, changes = set(), set(), set()
+        reads, writes, creates, destroys = set(), set(), set(), set()
         for parameter, column in zip(system.parameters, columns, strict=True):
             if isinstance(column, Column) or column == "Episode":
                 (writes if parameter.writes else reads).add(column if isinstance(column, str) else column.name)
@@ -305,16 +311,17 @@ class Program:
             elif reach.kind in ("count", "index_of", "entity", "create", "create_at"):
                 archetype = self._archetype(system, reach)
                 if archetype.dynamic:
-                    (changes if reach.kind in ("create", "create_at") else reads).add(archetype.name)
+                    (creates if reach.kind in ("create", "create_at") else reads).add(archetype.name)
             elif reach.kind in ("destroy", "alive"):
                 names = {archetype.name for archetype in self.dynamic}
                 if not names and reach.kind == "destroy":
                     raise SchemaError(
                         f"{system.place}: system '{system.name}' destroys, but no archetype is declared with capacity="
                     )
-                (changes if reach.kind == "destroy" else reads).update(names)
-        order = tuple(archetype.name for archetype in self.dynamic if archetype.name in changes)
-        return frozenset(reads - writes - changes), frozenset(writes | changes), order
+                (destroys if reach.kind == "destroy" else reads).update(names)
+        writes |= creates | destroys
+        in_order = [tuple(a.name for a in self.dynamic if a.name in names) for names in (creates, destroys)]
+        return frozenset(reads - writes), frozenset(writes), *in_order
 
     def _check_lanes(self, system: System) -> None:
         if system.lanes == 1:

@@ -34,7 +34,7 @@ RESERVED_NAMES = frozenset(
     "PhiloxBlock Nodes Autoreset CountStep NoteEnd RepeatFlags ClearFlags DeliverFlags BeginEpisode ZeroReward "
     "KeepFinalRows ElementType ActionBounds CpuExecutor CudaExecutor Executor Phase Stream DeviceGuard ChoosePhase "
     "ChooseBeginAfterStep WriteActions ActAndStep TileFunction fence systems Birth DynamicTable Lanes Warp Block "
-    "Settle NodeRow EmptyTables BeginEntities no_row first_tick".split()
+    "Settle NodeRows NodeItem EmptyTables BeginEntities no_row first_tick".split()
 ) | frozenset(FIELD_TYPES)
 
 

@@ -35,7 +35,7 @@ _ELEMENT_TYPES = {
     torch.float64: 7,
 }  # fmt: skip
 
-_BOOKKEEPING_BYTES = 13  # of a slot of a dynamic table
+_BOOKKEEPING_BYTES = 16  # of a slot of a dynamic table
 
 # Kept for ever: kernels under way when a simulator goes may still write to its flag, which is host memory.
 _pinned_flags: list[torch.Tensor] = []

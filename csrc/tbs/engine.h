@@ -9,8 +9,8 @@ namespace tbs {
 
 // A node is one of two kinds. A flat one has `rows_per_world` and run(context, row), row = world * rows_per_world + k:
 // its rows may be run in any order, several at once. The other kind is over a dynamic table, or on several lanes, or
-// creates and destroys. It has run(context, world, k[, group of lanes]), `table` (the dynamic table's index, or -1),
-// `rows_per_world` (of a fixed table), `lanes`, and `changes` (the tables in which it creates and destroys).
+// creates and destroys. It has run(context, rows of a world, k[, group of lanes]), `table` (the dynamic table's index, or
+// -1), `rows_per_world` (of a fixed table), `lanes`, and `changes` (the tables in which it creates and destroys).
 template <class... Node>
 struct Nodes {};
 
@@ -25,13 +25,20 @@ constexpr bool settles = false;
 template <class Node>
 constexpr bool settles<Node, std::void_t<typename Node::Settled>> = true;
 
-// Rows of a node that is not flat, in one world.
+// The rows of a world for which a node runs. Looked up before the loop over them: a compiler cannot know that what the
+// system writes is not their number.
+struct NodeRows {
+    i32 world;
+    i32 first;  // in the columns
+    i32 count;
+};
+
 template <class Node, class Context>
-TBS_FUNCTION i32 rows_of(const Context &context, i32 world) {
+TBS_FUNCTION NodeRows rows_of(const Context &context, i32 world) {
     if constexpr (Node::table >= 0) {
-        return context.tables[Node::table].count[world];
+        return {world, context.tables[Node::table].first[world], context.tables[Node::table].count[world]};
     } else {
-        return Node::rows_per_world;
+        return {world, world * Node::rows_per_world, Node::rows_per_world};
     }
 }
 

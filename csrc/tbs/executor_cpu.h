@@ -22,17 +22,17 @@ constexpr i32 max_tile = 4096;
 // Runs a node for all rows of one world.
 template <class Node, class Context>
 inline void run_world(const Context &context, i32 world) {
-    const i32 rows = rows_of<Node>(context, world);
+    const NodeRows rows = rows_of<Node>(context, world);
     if constexpr (Node::lanes > 1) {
-        for (i32 k = 0; k < rows; ++k) {
+        for (i32 k = 0; k < rows.count; ++k) {
             Lanes<Node::lanes> group;
-            Node::run(context, world, k, group);
+            Node::run(context, rows, k, group);
         }
-    } else if constexpr (Node::changes != 0) {
-        for (i32 k = 0; k < rows; ++k) Node::run(context, world, k);  // one after the other: the order of creation
+    } else if constexpr (Node::creates) {
+        for (i32 k = 0; k < rows.count; ++k) Node::run(context, rows, k);  // one after the other: the order of creation
     } else {
 #pragma GCC ivdep
-        for (i32 k = 0; k < rows; ++k) Node::run(context, world, k);
+        for (i32 k = 0; k < rows.count; ++k) Node::run(context, rows, k);
     }
 }
 

@@ -24,35 +24,34 @@ __global__ void node_kernel(const Context context, const Phase phase) {
     if (world < context.num_worlds && runs(context, i32(world), phase)) Node::run(context, i32(row));
 }
 
-// World and row within it of item `item` of a node that is not flat; world -1 if there is none. Of a dynamic table the
+// What item `item` of a node that is not flat stands for: row `index` of `rows`, if it `runs`. Of a dynamic table the
 // items are its slots: how many rows each world has is known on the device alone.
-struct NodeRow {
-    i32 world;
-    i32 row;
+struct NodeItem {
+    NodeRows rows;
+    i32 index;
+    bool runs;
 };
 
 template <class Node, class Context>
-TBS_METHOD NodeRow place_of(const Context &context, i64 item, Phase phase) {
-    NodeRow place{-1, 0};
+TBS_METHOD NodeItem item_of(const Context &context, i64 item, Phase phase) {
+    i64 world;
     if constexpr (Node::table >= 0) {
         const DynamicTable &table = context.tables[Node::table];
-        if (item >= table.slots) return place;
-        const i32 world = table.world[item];
-        place = {world, i32(item) - table.first[world]};
-        if (place.row >= table.count[world]) place.world = -1;
+        if (item >= table.slots) return {};
+        world = table.world[item];
     } else {
-        const i64 world = item / Node::rows_per_world;
-        if (world >= context.num_worlds) return place;
-        place = {i32(world), i32(item % Node::rows_per_world)};
+        world = item / Node::rows_per_world;
+        if (world >= context.num_worlds) return {};
     }
-    if (place.world >= 0 && !runs(context, place.world, phase)) place.world = -1;
-    return place;
+    const NodeRows rows = rows_of<Node>(context, i32(world));
+    const i32 index = i32(item - rows.first);
+    return {rows, index, index < rows.count && runs(context, rows.world, phase)};
 }
 
 template <class Node, class Context>
 __global__ void row_kernel(const Context context, const Phase phase) {
-    const NodeRow place = place_of<Node>(context, i64(blockIdx.x) * blockDim.x + threadIdx.x, phase);
-    if (place.world >= 0) Node::run(context, place.world, place.row);
+    const NodeItem item = item_of<Node>(context, i64(blockIdx.x) * blockDim.x + threadIdx.x, phase);
+    if (item.runs) Node::run(context, item.rows, item.index);
 }
 
 // The lanes of a group agree on the row, and so leave together.
@@ -60,10 +59,10 @@ template <class Node, class Context>
 __global__ void lanes_kernel(const Context context, const Phase phase) {
     using Group = Lanes<Node::lanes>;
     const i64 thread = i64(blockIdx.x) * Group::threads_per_block + threadIdx.x;
-    const NodeRow place = place_of<Node>(context, thread / Group::lanes, phase);
-    if (place.world < 0) return;
+    const NodeItem item = item_of<Node>(context, thread / Group::lanes, phase);
+    if (!item.runs) return;
     Group group;
-    Node::run(context, place.world, place.row, group);
+    Node::run(context, item.rows, item.index, group);
 }
 
 template <class Node, class Group, class Context>

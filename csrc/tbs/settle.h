@@ -1,6 +1,9 @@
 // Settling: what brings a dynamic table back in order after a node that creates or destroys rows. See table.h.
 #pragma once
 #include <algorithm>
+#if defined(__AVX512F__) || defined(__BMI2__)
+#include <immintrin.h>
+#endif
 
 #include "lanes.h"
 #include "table.h"
@@ -23,28 +26,81 @@ TBS_FUNCTION void swap_rows(const Context &context, i32 a, i32 b) {
 
 // One thread ---------------------------------------------------------------------------------------------------------
 
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__BMI2__) && !defined(TBS_ON_DEVICE)
+// Moves the rows of a column that stay (bit i of `staying`, of the 16 from `from`) up to `to`, as 32-bit words. Each
+// vector is read before its place is written, which is not behind it.
+template <u32 words>
+inline void compress_words(u32 *to, const u32 *from, u32 staying) {
+    static_assert(words <= 4);
+    constexpr u64 first_of_row = words == 1 ? 0xffff : words == 2 ? 0x55555555 : words == 3 ? 0x249249249249 : 0x1111111111111111;
+    const u64 staying_words = _pdep_u64(staying, first_of_row) * ((1u << words) - 1);
+    for (u32 vector = 0; vector < words; ++vector) {
+        const __mmask16 mask = __mmask16(staying_words >> 16 * vector);
+        const u32 count = u32(__builtin_popcount(mask));
+        const __m512i row_words = _mm512_maskz_loadu_epi32(mask, from + 16 * vector);
+        _mm512_mask_storeu_epi32(to, __mmask16((1u << count) - 1), _mm512_maskz_compress_epi32(mask, row_words));
+        to += count;
+    }
+}
+
+template <class Row>
+constexpr bool compressible = sizeof(Row) % 4 == 0 && alignof(Row) >= 4 && sizeof(Row) <= 16;
+
+constexpr u32 settle_chunk = 16;
+
+// Bits of the rows that are not doomed, of `width` rows from `doomed`; clears their marks.
+inline u32 take_marks(u32 *doomed, u32 width) {
+    const __mmask16 valid = __mmask16((1u << width) - 1);
+    const __m512i marks = _mm512_maskz_loadu_epi32(valid, doomed);
+    _mm512_mask_storeu_epi32(doomed, valid, _mm512_setzero_si512());
+    return u32(valid & ~_mm512_test_epi32_mask(marks, marks));
+}
+#else
+template <class Row>
+constexpr bool compressible = false;
+
+constexpr u32 settle_chunk = 32;
+
+inline u32 take_marks(u32 *doomed, u32 width) {
+    u32 staying = 0;
+    for (u32 i = 0; i < width; ++i) {
+        staying |= u32(doomed[i] == 0) << i;
+        doomed[i] = 0;
+    }
+    return staying;
+}
+
+template <u32 words>
+inline void compress_words(u32 *, const u32 *, u32) {}
+#endif
+
+constexpr u32 all_of(u32 width) { return width < 32 ? (1u << width) - 1 : ~0u; }
+
+template <class Row>
+inline void compress_rows(Row *to, const Row *from, u32 staying) {
+    if constexpr (compressible<Row>) {
+        compress_words<sizeof(Row) / 4>(reinterpret_cast<u32 *>(to), reinterpret_cast<const u32 *>(from), staying);
+    } else {
+        for (; staying != 0; staying &= staying - 1) *to++ = from[__builtin_ctz(staying)];
+    }
+}
+
 // Takes the marked rows out of the first `count` rows of a world; returns how many stay.
 template <class Archetype, class Context>
 inline u32 take_out_marked(const Context &context, const DynamicTable &table, i32 first, u32 count) {
-    constexpr u32 chunk = 256;
-    u8 *const doomed = table.doomed + first;
+    u32 *const doomed = table.doomed + first;
     u32 kept = 0;
-    while (kept < count && !doomed[kept]) ++kept;
-    for (u32 begin = kept; begin < count; begin += chunk) {
-        u32 staying[chunk], stay = 0;
-        const u32 end = begin + chunk < count ? begin + chunk : count;
-        for (u32 row = begin; row < end; ++row) {
-            staying[stay] = row;
-            stay += doomed[row] == 0;
-            doomed[row] = 0;
+    for (u32 begin = 0; begin < count; begin += settle_chunk) {
+        const u32 width = count - begin < settle_chunk ? count - begin : settle_chunk;
+        const u32 staying = take_marks(doomed + begin, width);
+        if (staying != all_of(width) || kept != begin) {
+            const auto move_up = [&](auto *column) {
+                compress_rows(column + first + kept, column + first + begin, staying);
+            };
+            move_up(table.birth);
+            for_each_column(context, static_cast<Archetype *>(nullptr), move_up);
         }
-        const auto move_up = [&](auto *column) {
-            auto *const rows = column + first;
-            for (u32 i = 0; i < stay; ++i) rows[kept + i] = rows[staying[i]];
-        };
-        move_up(table.birth);
-        for_each_column(context, static_cast<Archetype *>(nullptr), move_up);
-        kept += stay;
+        kept += u32(__builtin_popcount(staying));
     }
     return kept;
 }
@@ -73,7 +129,7 @@ TBS_FUNCTION void sort_added(const Context &context, const DynamicTable &table, 
 template <class Archetype, class Context, class Group>
 TBS_FUNCTION u32 take_out_marked(const Context &context, const DynamicTable &table, i32 first, u32 count,
                                  Group &group) {
-    u8 *const doomed = table.doomed + first;
+    u32 *const doomed = table.doomed + first;
     u32 kept = 0;
     for (u32 begin = 0; begin < count; begin += Group::lanes) {
         const u32 width = count - begin < Group::lanes ? count - begin : Group::lanes;
@@ -100,8 +156,9 @@ TBS_FUNCTION u32 take_out_marked(const Context &context, const DynamicTable &tab
 
 // Node ---------------------------------------------------------------------------------------------------------------
 
-// Follows node `node`, once per world. `sorted`: one thread has created the new rows in order.
-template <class Archetype, u32 node, u32 fault_code, bool sorted>
+// Follows node `node`, once per world. `creates`, `destroys`: what that node may do; `sorted`: one thread has created its
+// rows in order.
+template <class Archetype, u32 node, u32 fault_code, bool creates, bool destroys, bool sorted>
 struct Settle {
     static constexpr i32 rows_per_world = 1;
     using Settled = Archetype;  // tells the CUDA executor to run it on several lanes
@@ -109,38 +166,34 @@ struct Settle {
     template <class Context>
     static inline void run(const Context &context, i32 world) {
         const DynamicTable &table = context.tables[Archetype::table];
-        if (table.added[world] == 0 && table.marked[world] == 0) return;
         const i32 first = table.first[world];
         u32 count = u32(table.count[world]);
-        const u32 added = accept_added(context, table, u32(world), node, fault_code);
-        if (!sorted && !std::is_sorted(table.birth + first + count, table.birth + first + count + added)) {
-            Warp warp;
-            sort_added<Archetype>(context, table, first + i32(count), added, warp);
+        if (creates && table.added[world] != 0) {
+            const u32 added = accept_added(context, table, u32(world), node, fault_code);
+            const Birth *const births = table.birth + first + count;
+            if (!sorted && !std::is_sorted(births, births + added)) {
+                Warp warp;
+                sort_added<Archetype>(context, table, first + i32(count), added, warp);
+            }
+            count += added;
         }
-        count += added;
-        if (table.marked[world]) {
-            table.marked[world] = 0;
-            count = take_out_marked<Archetype>(context, table, first, count);
-        }
+        if (destroys) count = take_out_marked<Archetype>(context, table, first, count);
         table.count[world] = i32(count);
     }
 
     template <class Context, class Group>
     static TBS_METHOD void run(const Context &context, i32 world, Group &group) {
         const DynamicTable &table = context.tables[Archetype::table];
-        const bool marked = table.marked[world] != 0;
-        if (table.added[world] == 0 && !marked) return;
         const i32 first = table.first[world];
         u32 count = u32(table.count[world]);
-        Accepted &accepted = group.template shared<Accepted>();
-        group.once([&] {
-            accepted.rows = accept_added(context, table, u32(world), node, fault_code);
-            table.marked[world] = 0;
-        });
-        const u32 added = accepted.rows;
-        sort_added<Archetype>(context, table, first + i32(count), added, group);
-        count += added;
-        if (marked) count = take_out_marked<Archetype>(context, table, first, count, group);
+        if (creates && table.added[world] != 0) {
+            Accepted &accepted = group.template shared<Accepted>();
+            group.once([&] { accepted.rows = accept_added(context, table, u32(world), node, fault_code); });
+            const u32 added = accepted.rows;
+            sort_added<Archetype>(context, table, first + i32(count), added, group);
+            count += added;
+        }
+        if (destroys) count = take_out_marked<Archetype>(context, table, first, count, group);
         group.once([&] { table.count[world] = i32(count); });
     }
 

@@ -47,11 +47,10 @@ struct DynamicTable {
     i32 *first;    // [worlds + 1] the slice of a world: from its first slot to the next world's
     i32 *count;    // [worlds] rows
     u32 *added;    // [worlds] rows that systems have tried to create since the world was settled
-    u8 *marked;    // [worlds] whether some of its rows are marked
     u8 *crowded;   // [worlds] whether it has passed the high-water mark, for the host
     i32 *world;    // [slots] whose slot it is
     Birth *birth;  // [slots]
-    u8 *doomed;    // [slots] the mark of rows to be taken out
+    u32 *doomed;   // [slots] the mark of rows to be taken out; as wide as most fields, for the sake of vectors
 
     TBS_METHOD u32 room(u32 of_world) const { return u32(first[of_world + 1] - first[of_world]); }
 };

@@ -38,6 +38,7 @@ struct Rows {
 struct NodeKey {
     u32 index;    // in fault words
     u32 random;   // in random streams; from the system's name, so that other systems may come and go
+    u32 table;    // over whose rows it runs, as in handles; 0: it runs once per world
     u64 changes;  // a bit for each dynamic table in which it may create or destroy: those are settled after it
 };
 
@@ -60,8 +61,9 @@ class BasicWorld {
     const u32 id;  // 0 .. worlds - 1
     const decltype(Context::parameters) &parameters;
 
-    TBS_METHOD BasicWorld(const Context &context, u32 world, NodeKey node, Row row)
-        : id(world), parameters(context.parameters), context_(context), node_(node), row_(row) {}
+    // `slot` is the row's place in the columns of its table, where that is a dynamic one.
+    TBS_METHOD BasicWorld(const Context &context, u32 world, NodeKey node, Row row, i32 slot = 0)
+        : id(world), parameters(context.parameters), context_(context), node_(node), row_(row), slot_(slot) {}
     BasicWorld(const BasicWorld &) = delete;
 
     // This row's random stream in this system and step: the same whatever else runs. Take it by reference
@@ -146,16 +148,18 @@ class BasicWorld {
     // A handle of no row that there is (destroyed before, of another world or episode, or none) is a fault: ask
     // `alive` first where that may be.
     TBS_METHOD void destroy(Entity entity) const {
-        const u32 row = index_of(entity);
-        if (row == no_row || entity.table > Context::dynamic_tables) {
-            report(fault_stale_entity, i32(entity.table));
-            return;
+        i32 slot = slot_;
+        if (!is_own(entity)) {
+            const u32 row = index_of(entity);
+            if (row == no_row || entity.table > Context::dynamic_tables) {
+                report(fault_stale_entity, i32(entity.table));
+                return;
+            }
+            slot = context_.tables[entity.table - 1].first[id] + i32(row);
         }
         const u32 index = entity.table - 1;
         if (!settled_after(index)) return;
-        const DynamicTable &table = context_.tables[index];
-        table.doomed[table.first[id] + i32(row)] = 1;
-        table.marked[id] = 1;
+        context_.tables[index].doomed[slot] = 1;
     }
 
     // Whether the entity was there when this system began.
@@ -185,6 +189,11 @@ class BasicWorld {
         }
     }
 
+    // What the engine passes as `Entity self` in a system over a dynamic table.
+    TBS_METHOD Entity self() const {
+        return {context_.tag[id], node_.table, context_.tables[node_.table - 1].birth[slot_]};
+    }
+
     // Reports a fault of this world. The step goes on; the host raises it, naming world, system, cause and value.
     template <class FaultName>
     TBS_METHOD void fail(FaultName cause, i32 value = 0) const {
@@ -203,6 +212,13 @@ class BasicWorld {
         } else {
             return i64{id} * Archetype::rows_per_world;
         }
+    }
+
+    // Whether it is the row for which the system runs: most are destroyed by themselves, and need no search. A compiler
+    // sees that a system's `self` is.
+    TBS_METHOD bool is_own(Entity entity) const {
+        if (node_.table == 0 || node_.table > Context::dynamic_tables) return false;
+        return entity == self();
     }
 
     TBS_METHOD u32 index_of(Entity entity) const {
@@ -230,6 +246,7 @@ class BasicWorld {
     const Context &context_;
     const NodeKey node_;
     const Row row_;
+    const i32 slot_;
     u32 created_ = 0;
     bool random_started_ = false;
     Random random_;

@@ -175,7 +175,7 @@ def test_what_helper_functions_do_is_seen(tmp_path: Path) -> None:
     """
     )
     environment = box(tmp_path, text, step=TaskGraph("by_helper", "count"))
-    assert Program(environment).graphs["step"][0].changes == ("Item",)
+    assert Program(environment).graphs["step"][0].changes == ["Item"]
     sim = Simulator(environment, 2)
     sim.reset(seed=0)
     sim.step()
@@ -509,7 +509,7 @@ def test_bookkeeping_is_at_most_24_bytes_a_row() -> None:
     sim.reset(seed=0)
     per_slot = [sim._tables["Animal"][name] for name in ("world", "birth", "doomed")]
     slots = sim.tensor("Animal.Body").shape[0]
-    assert sum(t.numel() * t.element_size() for t in per_slot) == 13 * slots
+    assert sum(t.numel() * t.element_size() for t in per_slot) == 16 * slots
     assert sim._tables["Animal"].columns[0].component is Body and sim._tables["Animal"].columns[1].component is Kin
 
 

@@ -11,9 +11,12 @@ import gymnasium
 import tyro
 
 from ..registration import find_id
+from .ecs import ROWS, WORLDS, measure_ecs, printable
 from .peers import measure_peers
 from .report import machine_facts, table
 from .throughput import build_seconds, measure, random_action_batches
+
+_BATCH_SIZES = (1, 1024, 16384, 131072, 1048576)
 
 
 @dataclass
@@ -21,12 +24,15 @@ class Options:
     """Steps per second through the public ``env.step(actions)`` with observations, rewards and autoreset."""
 
     environment: tyro.conf.Positional[str]
-    """An environment by its short name (cartpole), its id, or module:id; or 'peers': CartPole of others beside ours."""
-    num_envs: list[int] = field(default_factory=lambda: [1, 1024, 16384, 131072, 1048576])
-    """Batch sizes (rows)."""
+    """An environment by its short name (cartpole), its id, or module:id; or 'peers': CartPole of others beside ours;
+    or 'ecs': rows that come and go, beside C++ by hand."""
+    num_envs: list[int] | None = None
+    """Batch sizes (rows); of 'ecs' worlds. By default from 1 to 1048576, of 'ecs' from 64 to 65536."""
+    rows: list[int] = field(default_factory=lambda: list(ROWS))
+    """Of 'ecs': rows in a world."""
     device: str = "cpu"
     num_threads: int | None = None
-    """On CPU; all cores by default."""
+    """On CPU; all cores by default, of 'ecs' 1 and all cores."""
     seconds: float = 1.0
     """Length of one run; a figure is the median of the runs."""
     runs: Annotated[int, tyro.conf.arg(name="runs")] = 5
@@ -39,11 +45,19 @@ class Options:
 def main() -> None:
     """Measure, print a table, write JSON."""
     options = tyro.cli(Options, prog="python -m torch_batchsim.bench")
-    if any(n < 1 for n in options.num_envs) or options.seconds <= 0 or options.runs < 1:
-        raise SystemExit("--num-envs, --seconds and --runs must be positive")
+    if options.num_envs is None:
+        options.num_envs = list(WORLDS if options.environment == "ecs" else _BATCH_SIZES)
+    if any(n < 1 for n in (*options.num_envs, *options.rows)) or options.seconds <= 0 or options.runs < 1:
+        raise SystemExit("--num-envs, --rows, --seconds and --runs must be positive")
     if options.environment == "peers":
         rows = measure_peers(options.num_envs, options.seconds, options.runs)
         result: dict[str, object] = {"benchmark": "peers", "rows": rows}
+    elif options.environment == "ecs":
+        try:
+            rows = _measure_ecs(options)
+        except (ValueError, RuntimeError) as error:
+            raise SystemExit(f"error: {error}") from None
+        result = {"benchmark": "ecs", "rows": rows}
     else:
         try:
             figures = _measure_environment(find_id(options.environment), options)
@@ -52,7 +66,7 @@ def main() -> None:
         result = {"benchmark": options.environment, **figures}
         rows = result["rows"]
     result["machine"] = machine_facts(options.device)
-    print(table(rows))
+    print(table(printable(rows) if options.environment == "ecs" else rows))
     for name in ("cold_build_seconds", "warm_start_seconds"):
         if name in result:
             print(f"{name.replace('_', ' ')}: {result[name]:.2f}")
@@ -62,6 +76,12 @@ def main() -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(result, indent=2) + "\n")
     print(f"written to {path}")
+
+
+def _measure_ecs(options: Options) -> list[dict[str, object]]:
+    if options.device != "cpu":
+        raise ValueError("'ecs' has a baseline for CPU only")
+    return measure_ecs(options.num_envs, options.rows, options.num_threads, options.seconds, options.runs)
 
 
 def _measure_environment(env_id: str, options: Options) -> dict[str, object]:

@@ -34,6 +34,14 @@ TBS_SYSTEM void number_off(World &world, Warp &warp, WarpSums &sums) {
         wool.count, [&](u32 i) { return wool[i].number; }, [&](u32 i, i32 before) { wool[i].before = before; });
 }
 
+// All lanes read the last sheep before any of them writes it.
+TBS_SYSTEM void shift(World &world, Warp &warp) {
+    const Rows<Wool> wool = world.rows<Sheep, Wool>();
+    if (wool.count == 0) return;
+    const i32 last = wool[wool.count - 1].before;
+    warp.for_each(wool.count, [&](u32 i) { wool[i].before += last; });
+}
+
 TBS_SYSTEM void judge(World &world, Reward &reward, Episode &episode) {
     reward.value = f32(world.count<Sheep>());
     episode.truncated = episode.step >= u32(world.parameters.max_episode_steps);

@@ -45,7 +45,7 @@ class Herd(Environment):
     ]
     singletons = [_sums("WarpSums"), _sums("BlockSums")]
     parameters = Parameters(max_episode_steps=1000)
-    step = TaskGraph("lamb", "weigh_by_warp", "weigh_by_block", "cull", "number_off", "judge")
+    step = TaskGraph("lamb", "weigh_by_warp", "weigh_by_block", "cull", "number_off", "shift", "judge")
     observe = TaskGraph("look")
     observation, action = "Keeper.View", "Keeper.Choice.born"
     action_space = Discrete(1000)

@@ -35,7 +35,8 @@ class Fault:
         if self.table is not None:
             return (
                 f"world {self.world}: table {self.table} is full: system '{self.system}' created more rows than its "
-                f"capacity of {self.value} leaves room for, and none of them was kept"
+                f"capacity of {self.value} leaves room for, and none of them was kept (between steps a world gets more "
+                "room, up to the archetype's limit)"
             )
         return f"world {self.world}: system '{self.system}' failed at row {self.row}: {self.cause} (value {self.value})"
 

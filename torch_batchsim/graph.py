@@ -14,13 +14,19 @@ _COLOURS = {"start": "#e8f1e4", "step": "#e3ecf7", "observe": "#f7efdf"}
 
 @dataclass(frozen=True)
 class Access:
-    """One node: its system, the table that it runs over (None: once per world), and names of columns."""
+    """One node: its system, the table that it runs over (None: once per world), and names of columns.
+
+    The name of a dynamic table among them stands for which rows there are.
+    """
 
     graph: str
     system: str
     table: str | None
     reads: tuple[str, ...]
     writes: tuple[str, ...]
+    creates: tuple[str, ...] = ()  # dynamic tables in which it may create rows
+    destroys: tuple[str, ...] = ()
+    lanes: int = 1  # that work on each row
 
 
 class Graph:
@@ -33,8 +39,7 @@ class Graph:
     def __str__(self) -> str:
         lines = []
         for node in self.nodes:
-            over = node.table or "each world"
-            lines.append(f"{node.graph:8} {node.system} over {over}")
+            lines.append(f"{node.graph:8} {node.system} {_over(node)}")
             lines += [f"         {text}" for text in _details(node)]
         return "\n".join(lines)
 
@@ -83,7 +88,7 @@ class Graph:
                     f'<rect x="{x}" y="{y}" width="{_BOX_WIDTH}" height="{box_height}" rx="6" '
                     f'fill="{_COLOURS[graph]}" stroke="#667"/>'
                 )
-                lines = [(node.system, "bold"), (f"over {node.table or 'each world'}", "italic")]
+                lines = [(node.system, "bold"), (_over(node), "italic")]
                 lines += [(text, "") for text in details]
                 parts += [_text(x + 10, y + _LINE * (i + 1) + 2, *line) for i, line in enumerate(lines)]
                 y += box_height + _GAP
@@ -101,15 +106,24 @@ class Graph:
 
 def _access(node: Node) -> Access:
     table = node.table.name if node.table else None
-    return Access(node.graph, node.system.name, table, _sorted(node.reads), _sorted(node.writes))
+    reads, writes = _sorted(node.reads), _sorted(node.writes)
+    return Access(node.graph, node.system.name, table, reads, writes, node.creates, node.destroys, node.lanes)
 
 
 def _sorted(names: frozenset[str]) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
+def _over(node: Access) -> str:
+    return f"over {node.table or 'each world'}" + (f", {node.lanes} lanes each" if node.lanes > 1 else "")
+
+
 def _details(node: Access) -> list[str]:
-    return [f"reads {name}" for name in node.reads] + [f"writes {name}" for name in node.writes]
+    changes = {*node.creates, *node.destroys}
+    lines = [f"reads {name}" for name in node.reads if name != node.table]
+    lines += [f"writes {name}" for name in node.writes if name not in changes]
+    lines += [f"creates {name}" for name in node.creates]
+    return lines + [f"destroys {name}" for name in node.destroys]
 
 
 def _text(x: int, y: int, text: str, style: str = "") -> str:

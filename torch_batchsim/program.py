@@ -312,6 +312,14 @@ class Program:
                 archetype = self._archetype(system, reach)
                 if archetype.dynamic:
                     (creates if reach.kind in ("create", "create_at") else reads).add(archetype.name)
+            elif reach.kind == "destroy_self" or (reach.kind == "destroy" and reach.archetype):
+                archetype = table if reach.kind == "destroy_self" else self._archetype(system, reach)
+                if not archetype.dynamic:
+                    raise SchemaError(
+                        f"{system.place}: system '{system.name}' destroys rows of {archetype.name}, which has count="
+                        f"{archetype.count} rows in every world; rows come and go in archetypes with capacity="
+                    )
+                destroys.add(archetype.name)
             elif reach.kind in ("destroy", "alive"):
                 names = {archetype.name for archetype in self.dynamic}
                 if not names and reach.kind == "destroy":

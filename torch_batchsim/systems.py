@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from .errors import SchemaError
@@ -13,8 +13,8 @@ _PARAMETER = re.compile(
     r"(?P<front>const\s+)?(?:tbs::)?(?P<type>\w+)(?P<back>\s+const)?\s*(?P<reference>&?)\s*(?P<name>\w*)"
 )
 _REACH = re.compile(
-    r"\b(?P<kind>rows|get|find|count|index_of|entity|create|create_at)\s*<(?P<types>[^<>;]*)>\s*\("
-    r"|\.\s*(?P<plain>destroy|alive|random)\s*\(\s*(?P<empty>\))?"
+    r"\b(?P<kind>rows|get|find|count|index_of|entity|create|create_at|destroy)\s*<(?P<types>[^<>;]*)>\s*\("
+    r"|\.\s*(?P<plain>destroy|alive|random)\s*\(\s*(?P<argument>\w+\s*)?(?P<end>\))?"
 )
 _FUNCTION = re.compile(r"\b(?P<name>\w+)\s*\((?P<parameters>[^(){};]*)\)\s*(?:const\s*)?(?:->\s*[\w:<>\s*&]+)?\{")
 _CALL = re.compile(r"\b(?P<name>\w+)\s*(?:<[^<>;(){}]*>\s*)?\(")
@@ -24,10 +24,11 @@ _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter of a system: the type's name, and whether the system writes it (a non-const reference)."""
+    """One parameter of a system: its type, whether the system writes it (a non-const reference), and its name."""
 
     type: str
     writes: bool
+    name: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,8 @@ class Reach:
     """What a system does beyond its own row, such as ``world.rows<Stone, const Place>()``.
 
     ``kind`` is the method. Of ``rows`` and ``find`` there are archetype and component, of ``get`` the component (a
-    singleton), of ``count``, ``index_of``, ``entity``, ``create`` and ``create_at`` the archetype; of ``destroy``,
-    ``alive`` and ``random`` (without an argument) neither.
+    singleton), of ``count``, ``index_of``, ``entity``, ``create``, ``create_at`` and ``destroy`` the archetype; of
+    ``destroy``, ``alive`` and ``random`` (without an argument) neither. ``destroy_self`` is ``world.destroy(self)``.
     """
 
     kind: str
@@ -114,7 +115,9 @@ def read_systems(source: Path) -> dict[str, System]:
     for path, code in codes.items():
         for match in _SYSTEM.finditer(code):
             place = f"{path.name}:{code.count(chr(10), 0, match.start()) + 1}"
-            system = replace(_read_signature(match, place), reaches=_reaches(_body(code, match.end()), helpers))
+            system = _read_signature(match, place)
+            own = next((parameter.name for parameter in system.parameters if parameter.type == "Entity"), "")
+            system = replace(system, reaches=_reaches(_body(code, match.end()), own, helpers))
             if system.name in systems:
                 raise SchemaError(
                     f"{place}: system '{system.name}' is defined twice, first at {systems[system.name].place}"
@@ -145,7 +148,8 @@ def _read_parameter(text: str, system: str, place: str) -> Parameter:
             f"{place}: parameter '{text}' of system '{system}' is not understood; "
             "write 'Component &name', 'const Component &name', 'Row row' or 'Entity self'"
         )
-    return Parameter(match["type"], writes=bool(match["reference"]) and not (match["front"] or match["back"]))
+    writes = bool(match["reference"]) and not (match["front"] or match["back"])
+    return Parameter(match["type"], writes, match["name"])
 
 
 def _body(code: str, start: int) -> str:
@@ -158,26 +162,32 @@ def _body(code: str, start: int) -> str:
     return code[start:]
 
 
-def _reaches(body: str, helpers: dict[str, list[str]]) -> tuple[Reach, ...]:
-    """What a body reaches, each once: itself and by the functions that it calls, and they call."""
+def _reaches(body: str, own: str, helpers: dict[str, list[str]]) -> tuple[Reach, ...]:
+    """What a body reaches, each once: itself and by the functions that it calls, and they call.
+
+    ``own`` is the name of its parameter ``Entity self``.
+    """
     reaches: list[Reach] = []
     seen: set[str] = set()
-    bodies = [body]
+    bodies = [(body, own)]
     while bodies:
-        text = bodies.pop()
-        reaches += _own_reaches(text)
+        text, own = bodies.pop()
+        reaches += _own_reaches(text, own)
         called = {match["name"] for match in _CALL.finditer(text)} & helpers.keys() - seen
         seen |= called
-        bodies += [helper for name in sorted(called) for helper in helpers[name]]
+        bodies += [(helper, "") for name in sorted(called) for helper in helpers[name]]
     return tuple(dict.fromkeys(reaches))
 
 
-def _own_reaches(body: str) -> list[Reach]:
+def _own_reaches(body: str, own: str) -> list[Reach]:
     reaches = []
     for match in _REACH.finditer(body):
         kind = match["kind"] or match["plain"]
         if match["plain"]:
-            if kind != "random" or match["empty"]:
+            argument = (match["argument"] or "").strip()
+            if kind == "destroy" and own and match["end"] and argument == own:
+                kind = "destroy_self"
+            if kind != "random" or (match["end"] and not argument):
                 reaches.append(Reach(kind))
             continue
         *archetype, last = (part.strip() for part in match["types"].split(","))

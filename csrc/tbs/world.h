@@ -162,6 +162,12 @@ class BasicWorld {
         context_.tables[index].doomed[slot] = 1;
     }
 
+    // The same, of a row of this archetype: destroying in one table keeps the engine from looking after the others.
+    template <class Archetype>
+    TBS_METHOD void destroy(Entity entity) const {
+        destroy(entity.table == Archetype::entity_table ? entity : Entity{});
+    }
+
     // Whether the entity was there when this system began.
     TBS_METHOD bool alive(Entity entity) const { return index_of(entity) != no_row; }
 

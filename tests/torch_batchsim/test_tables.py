@@ -122,6 +122,11 @@ def test_archetypes_refuse(arguments: dict[str, Any], says: str) -> None:
         ("(World &w) { w.create_at<Item>(0u); }", "uses create_at, which is for systems that take Warp & or Block &"),
         ("(World &w, Warp &a, Block &b) {}", "takes both Warp & and Block &; take one"),
         ("(World &w, Entity self) {}", "runs once per world and so has no Entity"),
+        ("(World &w, const Order &o, Entity self) { w.destroy(self); }", "destroys rows of Player, which has count=1"),
+        (
+            "(World &w) { w.destroy<Player>(Entity{}); }",
+            "destroys rows of Player, which has count=1 rows in every world",
+        ),
         (
             "(World &w, const Spot &s, Entity &self) {}",
             "write 'Component &name', 'const Component &name', 'Row row' or",

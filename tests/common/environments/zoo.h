@@ -32,7 +32,7 @@ TBS_FUNCTION void die(World &world, Entity self, const Body &body) {
 TBS_SYSTEM void live(World &world, Body &body, Entity self) {
     body.age += 1;
     if (body.value % 2 == 1 && body.age > world.parameters.lifetime) die(world, self, body);
-    if (body.value % 2 == 0 && body.age > 2 * world.parameters.lifetime) world.destroy(self);
+    if (body.value % 2 == 0 && body.age > 2 * world.parameters.lifetime) world.destroy<Animal>(self);
 }
 
 TBS_SYSTEM void breed(World &world, const Body &body, Entity self) {

@@ -63,7 +63,7 @@ TABLE_COLUMNS: dict[str, tuple[torch.dtype, int, int]] = {
     "first": (torch.int32, 1, 0),  # and one more for the end
     "count": (torch.int32, 1, 0),
     "added": (torch.int32, 1, 0),
-    "crowded": (torch.uint8, 1, 0),
+    "crowded": (torch.int32, 1, 0),
     "world": (torch.int32, 0, 1),
     "birth": (torch.int32, 0, 2),
     "doomed": (torch.int32, 0, 1),
@@ -188,7 +188,7 @@ def _declaration(field_type: FieldType, name: str) -> str:
 
 
 def _archetype(program: Program, archetype: Archetype) -> Iterator[str]:
-    is_its = " || ".join(f"std::is_same_v<TBS_given, {component.__name__}>" for component in archetype.components)
+    is_its = " || ".join(f"std::is_same_v<TBS_given, tbs::{component.__name__}>" for component in archetype.components)
     yield f"struct {archetype.name} {{"
     yield f"    static constexpr bool dynamic = {str(archetype.dynamic).lower()};"
     if archetype.dynamic:
@@ -254,8 +254,8 @@ def _row_accessors(program: Program, archetype: Archetype) -> Iterator[str]:
     for _, column in columns:
         yield f"    visitor({column});"
     yield "}"
-    yield "template <class... Given>"
-    yield f"TBS_FUNCTION void write_row(const Context &context, {name} *, i32 slot, const Given &...given) {{"
+    yield "template <class... TBS_given>"
+    yield f"TBS_FUNCTION void write_row(const Context &context, {name} *, i32 slot, const TBS_given &...given) {{"
     for component, column in columns:
         yield f"    {column}[slot] = given_or_zero<{component}>(given...);"
     yield "}"
@@ -297,10 +297,13 @@ def _node(program: Program, node: Node) -> Iterator[str]:
         elif column in LANES:
             arguments.append("group")
         elif column == "Episode":
-            before += [
-                "        Episode episode{context.step[world_index], context.terminated[world_index] != 0,",
-                "                        context.truncated[world_index] != 0};",
-            ]
+            flags = "context.terminated[world_index] != 0, context.truncated[world_index] != 0"
+            value = f"Episode{{context.step[world_index], {flags}}}"
+            if node.lanes > 1:
+                before.append("        Episode &episode = group.shared<Episode>();")
+                before.append(f"        group.once([&] {{ episode = {value}; }});")
+            else:
+                before.append(f"        Episode episode = {value};")
             arguments.append("episode")
             if parameter.writes:
                 after += [
@@ -308,13 +311,7 @@ def _node(program: Program, node: Node) -> Iterator[str]:
                     "context.truncated[world_index] = episode.truncated;",
                 ]
         else:
-            value = f"context.column_{column.c_name}[{'world_index' if column.singleton else 'row'}]"
-            if node.lanes > 1 and parameter.writes:  # each lane has a copy, all of them the same
-                own = f"own_{column.c_name}"
-                before.append(f"        {column.component.__name__} {own} = {value};")
-                after.append(f"{value} = {own};")
-                value = own
-            arguments.append(value)
+            arguments.append(f"context.column_{column.c_name}[{'world_index' if column.singleton else 'row'}]")
     yield from before
     yield f"        fence::systems::{node.system.name}({', '.join(arguments)});"
     if node.lanes > 1 and after:
@@ -394,7 +391,7 @@ def _program(program: Program) -> Iterator[str]:
     yield f"    using Start = Nodes<{names['start']}>;"
     yield f"    using Observe = Nodes<{names['observe']}>;"
     yield "    using KeepFinal = Nodes<KeepFinalRows>;"
-    yield "    using Hold = Nodes<RepeatFlags, ZeroReward" + empty + ">;"
+    yield "    using Hold = Nodes<RepeatFlags, ZeroReward>;"
     yield "    using ClearOutputs = Nodes<ClearFlags, ZeroReward>;"
     yield "    using Deliver = Nodes<DeliverFlags<agents_per_world>>;"
     yield "    static TBS_METHOD auto *action_column(const Context &context) {"

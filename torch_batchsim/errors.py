@@ -20,6 +20,18 @@ class CheckpointError(ValueError):
     """A state belongs to another environment, number of worlds or version; nothing was changed."""
 
 
+# The engine's own faults about entities.
+_EXPLAINED = {
+    "stale_entity": "stale_entity: it destroys what is no row of a dynamic table of this world (destroyed before, of "
+    "another world or episode, or no entity); ask alive() first where that may be",
+    "too_many_created": "too_many_created: one row creates more than its share of the 2**32 rows that all rows of a "
+    "world can create in one system",
+    "hidden_change": "hidden_change: it creates or destroys where the engine has not seen it in the text; write "
+    "world.create<...> or world.destroy in the system or in a function that it calls by name",
+    "order_used_twice": "order_used_twice: create_at was called with one order for several rows; none of them was kept",
+}
+
+
 @dataclass(frozen=True)
 class Fault:
     """What went wrong in one world: the world, the system that reported it and the row within the world."""
@@ -35,9 +47,11 @@ class Fault:
         if self.table is not None:
             return (
                 f"world {self.world}: table {self.table} is full: system '{self.system}' created more rows than its "
-                f"capacity of {self.value} leaves room for, and none of them was kept (between steps a world gets more "
-                "room, up to the archetype's limit)"
+                f"capacity of {self.value} in this world leaves room for, and none of them was kept (between steps a "
+                "world gets more room, up to the archetype's limit)"
             )
+        if self.cause in _EXPLAINED:
+            return f"world {self.world}: system '{self.system}' failed at row {self.row}: {_EXPLAINED[self.cause]}"
         return f"world {self.world}: system '{self.system}' failed at row {self.row}: {self.cause} (value {self.value})"
 
 

@@ -29,7 +29,7 @@ from .systems import BY_VALUE, LANES, Reach, System, read_systems
 GRAPHS = ("start", "step", "observe")
 _INFO_KEYS = ("action_mask", "episode", "final_info", "final_obs")
 # The engine's own, in the order of csrc/tbs/fault.h, but for nan, which is for authors' checks.
-BUILTIN_FAULTS = ("bad_action", "nan", "stale_entity", "too_many_created", "hidden_change")
+BUILTIN_FAULTS = ("bad_action", "nan", "stale_entity", "too_many_created", "hidden_change", "order_used_twice")
 MAX_NODES = 1 << 10  # bits of a fault word, see csrc/tbs/fault.h
 MAX_FAULTS = 1 << 8
 ENGINE_PARAMETERS = (*BY_VALUE, *LANES, "Episode")
@@ -341,6 +341,12 @@ class Program:
             return
         if sum(parameter.type in LANES for parameter in system.parameters) > 1:
             raise SchemaError(f"{system.place}: system '{system.name}' takes both Warp & and Block &; take one")
+        if system.shared_writes:
+            raise SchemaError(
+                f"{system.place}: system '{system.name}' runs on several lanes, all of which would do "
+                f"'{system.shared_writes[0]}': write what lanes share inside of operations, such as "
+                "once([&] { ... }) or for_each(n, [&](u32 i) { ... })"
+            )
         for kind, instead in (("create", "create_at<...>(i, ...)"), ("random", "random(i)")):
             if system.kinds(kind):
                 raise SchemaError(

@@ -335,8 +335,10 @@ class Simulator:
     def find(self, worlds: Any, entities: torch.Tensor) -> torch.Tensor:
         """Where the rows that ``entities [k, 4]`` mean are among the rows of ``worlds [k]``: int64 ``[k]``.
 
-        -1 for handles of rows that are no more, or of another world, episode or simulator of another seed. (Simulators
-        of one seed that have taken the same actions have the same entities.)
+        -1 for handles of rows that are no more, or of another world, episode or simulator of another seed. A handle
+        names seed, world, episode and when in it the row was created: where an episode is run twice (another simulator
+        of the same seed, the same seed again, a state loaded, a world copied), what was created at the same moment is
+        the same entity.
         """
         worlds, entities = self._checked_entities(worlds, entities)
         found = torch.full_like(worlds, -1)
@@ -398,6 +400,7 @@ class Simulator:
         births = memory.append(worlds, shaped, self._memory["tick"])
         self._memory["tick"][worlds.unique()] += 1
         self.layout += not torch.equal(layout, memory.rooms)
+        self._crowded_flag[0] |= bool(memory["crowded"].any())
         head = torch.stack([self._memory["tag"][worlds], torch.full_like(births[:, 0], memory.number)], dim=1)
         return torch.cat([head, births], dim=1)
 
@@ -442,12 +445,17 @@ class Simulator:
         return worlds, entities.to(self.device)
 
     def _grow(self) -> None:
-        """Make room where worlds have passed the high-water mark. Only here, and in ``create``, is memory moved."""
-        self._crowded_flag[0] = 0
+        """Make room where worlds have passed the high-water mark."""
+        if self.device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+            raise RuntimeError(
+                "a dynamic table has to grow, which cannot be captured in a CUDA graph: step once outside of the "
+                "capture, or declare limit = capacity"
+            )
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
-        grown = [memory.grow() for memory in self._tables.values()]
-        self.layout += any(grown)
+        for memory in self._tables.values():
+            self.layout += memory.grow()
+        self._crowded_flag[0] = 0
 
     # ---- running ---------------------------------------------------------------------------------------------------
 
@@ -658,14 +666,16 @@ class Simulator:
             raise ValueError(f"source and target must be of one length, got {len(source)} and {len(target)}")
         if len(torch.unique(target)) != len(target):
             raise ValueError("target worlds must be distinct")
+        if len(target) == 0:
+            return
+        sources = torch.arange(self.num_worlds, device=self.device)
+        sources[target] = source
+        for memory in self._tables.values():  # first: it may lack the memory
+            memory.lay_out(memory.rooms[sources], sources)
         for tensor in self._state_tensors().values():
             worlds = _bytes(tensor).view(self.num_worlds, -1)
             worlds[target] = worlds[source]
-        sources = torch.arange(self.num_worlds, device=self.device)
-        sources[target] = source
-        for memory in self._tables.values():
-            memory.lay_out(memory.rooms[sources], sources)
-        self.layout += bool(self._tables) and len(target) > 0
+        self.layout += bool(self._tables)
 
     def _checked_worlds(self, worlds: Any, what: str) -> torch.Tensor:
         try:

@@ -16,8 +16,14 @@ _REACH = re.compile(
     r"\b(?P<kind>rows|get|find|count|index_of|entity|create|create_at|destroy)\s*<(?P<types>[^<>;]*)>\s*\("
     r"|\.\s*(?P<plain>destroy|alive|random)\s*\(\s*(?P<argument>\w+\s*)?(?P<end>\))?"
 )
-_FUNCTION = re.compile(r"\b(?P<name>\w+)\s*\((?P<parameters>[^(){};]*)\)\s*(?:const\s*)?(?:->\s*[\w:<>\s*&]+)?\{")
-_CALL = re.compile(r"\b(?P<name>\w+)\s*(?:<[^<>;(){}]*>\s*)?\(")
+_FUNCTION = re.compile(
+    r"\b(?P<name>\w+)\s*\((?:[^(){};]|\([^(){};]*\))*\)\s*(?:(?:const|noexcept)\s*)*(?:->\s*[\w:<>\s*&]+)?\{"
+)
+_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(?P<name>\w+)(?P<body>(?:[^\n\\]|\\.|\\\n)*)", re.MULTILINE)
+_WORD = re.compile(r"\b[A-Za-z_]\w*\b")
+_LAMBDA = re.compile(r"\[[&=\w\s,]*\]\s*(?:\([^()]*\)\s*)?(?:->\s*[\w:<>\s*&]+)?\{")
+_PLACE = r"(?:\s*(?:\.|->)\s*\w+|\s*\[[^\[\]]*\])*"  # .field, ->field, [i] behind a name
+_ASSIGNMENT = r"\s*(?:\+\+|--|(?:[-+*/%&|^]|<<|>>)?=(?!=))"
 _STANDARD_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*<([^>]+)>", re.MULTILINE)
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
 
@@ -62,6 +68,7 @@ class System:
     parameters: tuple[Parameter, ...]
     place: str
     reaches: tuple[Reach, ...] = ()
+    shared_writes: tuple[str, ...] = ()  # what a system on several lanes does outside of operations and must not
 
     @property
     def lanes(self) -> int:
@@ -111,13 +118,18 @@ def read_systems(source: Path) -> dict[str, System]:
         for match in _FUNCTION.finditer(code):
             if match["name"] not in ("if", "while", "switch", "for"):
                 helpers.setdefault(match["name"], []).append(_body(code, match.end() - 1))
+        for match in _MACRO.finditer(code):
+            helpers.setdefault(match["name"], []).append(match["body"])
     systems: dict[str, System] = {}
     for path, code in codes.items():
         for match in _SYSTEM.finditer(code):
             place = f"{path.name}:{code.count(chr(10), 0, match.start()) + 1}"
             system = _read_signature(match, place)
             own = next((parameter.name for parameter in system.parameters if parameter.type == "Entity"), "")
-            system = replace(system, reaches=_reaches(_body(code, match.end()), own, helpers))
+            body = _body(code, match.end())
+            system = replace(system, reaches=_reaches(body, own, helpers))
+            if system.lanes > 1:
+                system = replace(system, shared_writes=_writes_outside_of_operations(body, system.parameters))
             if system.name in systems:
                 raise SchemaError(
                     f"{place}: system '{system.name}' is defined twice, first at {systems[system.name].place}"
@@ -173,7 +185,7 @@ def _reaches(body: str, own: str, helpers: dict[str, list[str]]) -> tuple[Reach,
     while bodies:
         text, own = bodies.pop()
         reaches += _own_reaches(text, own)
-        called = {match["name"] for match in _CALL.finditer(text)} & helpers.keys() - seen
+        called = {match[0] for match in _WORD.finditer(text)} & helpers.keys() - seen
         seen |= called
         bodies += [(helper, "") for name in sorted(called) for helper in helpers[name]]
     return tuple(dict.fromkeys(reaches))
@@ -201,6 +213,19 @@ def _own_reaches(body: str, own: str) -> list[Reach]:
     return reaches
 
 
+def _writes_outside_of_operations(body: str, parameters: tuple[Parameter, ...]) -> tuple[str, ...]:
+    """Where every lane would write what all lanes share, or create: as written in the text."""
+    outside = body
+    while (match := _LAMBDA.search(outside)) is not None:
+        operation = _body(outside, match.end() - 1)
+        outside = outside[: match.start()] + " " * len(match[0]) + outside[match.end() - 1 + len(operation) :]
+    names = [p.name for p in parameters if p.writes and p.name and p.type not in LANES]
+    patterns = [rf"\b{name}\b{_PLACE}{_ASSIGNMENT}" for name in names]
+    patterns += [rf"(?:\+\+|--)\s*{name}\b{_PLACE}" for name in names]
+    patterns += [rf"\b(?:rows|get|find)\s*<[^<>;]*>\s*\([^()]*\){_PLACE}{_ASSIGNMENT}", r"\bcreate_at\s*<[^<>;]*>\s*\("]
+    return tuple(" ".join(match[0].split()) for pattern in patterns for match in re.finditer(pattern, outside))
+
+
 def unpaired_brace(text: str) -> int | None:
     """Line of the first brace that has no partner, None if all have one."""
     code = _blank_comments_and_strings(text)
@@ -217,15 +242,16 @@ def unpaired_brace(text: str) -> int | None:
 
 
 def _blank_comments_and_strings(text: str) -> str:
-    """What is left to the compiler's grammar; a string becomes an empty one."""
-    return re.sub(r'"(?:\\.|[^"\\\n])*"', '""', _blank_comments(text))
+    """What is left to the compiler's grammar; a string becomes an empty one, and a character a blank."""
+    without_characters = re.sub(r"'(?:\\.|[^'\\\n])'", "' '", _blank_comments(text))
+    return re.sub(r'"(?:\\.|[^"\\\n])*"', '""', without_characters)
 
 
 def _blank_comments(text: str) -> str:
     """``text`` with comments replaced by spaces, line breaks and string literals kept, so that lines stay true."""
-    pattern = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"", re.DOTALL)
+    pattern = re.compile(r"//[^\n]*|/\*.*?\*/|'(?:\\.|[^'\\\n])'|\"(?:\\.|[^\"\\\n])*\"", re.DOTALL)
 
     def blank(match: re.Match) -> str:
-        return match[0] if match[0].startswith('"') else re.sub(r"[^\n]", " ", match[0])
+        return match[0] if match[0][0] in "\"'" else re.sub(r"[^\n]", " ", match[0])
 
     return pattern.sub(blank, text)

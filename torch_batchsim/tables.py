@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
 from .codegen import TABLE_COLUMNS, DynamicTable
@@ -40,7 +41,10 @@ class Ragged:
         return self.values[first : first + int(self.counts[world])]
 
     def nested(self) -> torch.Tensor:
-        """A jagged ``torch.nested`` tensor ``[worlds, count, ...]`` over ``values``, without a copy."""
+        """A jagged ``torch.nested`` tensor ``[worlds, count, ...]`` over ``values``, without a copy.
+
+        It has holes (the free slots), which some functions of ``torch.nested`` refuse: use ``padded`` there.
+        """
         last = torch.tensor([self.values.shape[0]], dtype=torch.int64, device=self.first.device)
         offsets = torch.cat([self.first.long(), last])
         return torch.nested.nested_tensor_from_jagged(self.values, offsets=offsets, lengths=self.counts.long())
@@ -58,13 +62,14 @@ class Ragged:
         """
         if length is None:
             length = int(self.counts.max())
-        if isinstance(length, bool) or not isinstance(length, int) or length < 0:
-            raise ValueError(f"length must be a whole number, got {length!r}")
+        if isinstance(length, bool) or not isinstance(length, (int, np.integer)) or length < 0:
+            raise ValueError(f"length must be a whole number of 0 or more, got {length!r}")
         column = torch.arange(length, device=self.counts.device)
         mask = column < self.counts[:, None]
         slots = torch.where(mask, self.first[:, None] + column, 0)
         values = self.values[slots]
-        return torch.where(mask.view(*mask.shape, *[1] * (values.dim() - 2)), values, fill), mask
+        filling = torch.as_tensor(fill, dtype=values.dtype, device=values.device)
+        return torch.where(mask.view(*mask.shape, *[1] * (values.dim() - 2)), values, filling), mask
 
     def slots(self) -> torch.Tensor:
         """Slots of all rows, by world and age: int64 ``[rows]``."""
@@ -100,7 +105,7 @@ class TableMemory:
         self.archetype, self.columns, self.number, self.device = archetype, columns, number, device
         self._memory, self._structure, self._point = memory, structure, point
         rooms = torch.full((worlds,), archetype.capacity, dtype=torch.int64, device=device)
-        self._allocate(rooms)
+        self._take(self._allocate(rooms))
         structure.limit = archetype.limit
 
     def __getitem__(self, field: str) -> torch.Tensor:
@@ -119,44 +124,62 @@ class TableMemory:
         """The bytes of each row, ``[slots, size]``."""
         return self._memory[f"column_{column.c_name}"].view(-1, column.component.size)
 
-    def _allocate(self, rooms: torch.Tensor) -> None:
+    def _allocate(self, rooms: torch.Tensor) -> dict[str, torch.Tensor]:
+        """New memory by name for worlds with ``rooms``, empty; nothing has changed yet."""
         worlds, slots = len(rooms), int(rooms.sum())
+        if slots > MAX_ROWS:
+            raise ValueError(
+                f"{self.archetype.name} would have {slots} slots in all worlds; at most {MAX_ROWS} are allowed"
+            )
+        made = {}
         for field, (dtype, per_world, per_slot) in TABLE_COLUMNS.items():
             size = worlds * per_world + slots * per_slot + (field == "first")
-            self[field] = torch.zeros(size, dtype=dtype, device=self.device)
-        self["first"][1:] = rooms.cumsum(0)
-        self["world"].copy_(torch.arange(worlds, device=self.device).repeat_interleave(rooms))
-        self._structure.slots = slots
+            made[field] = torch.zeros(size, dtype=dtype, device=self.device)
+        made["first"][1:] = rooms.cumsum(0)
+        made["world"].copy_(torch.arange(worlds, device=self.device).repeat_interleave(rooms))
+        for column in self.columns:
+            size = slots * column.component.size
+            made[column.name] = torch.zeros(size, dtype=torch.uint8, device=self.device)
+        return made
+
+    def _take(self, made: dict[str, torch.Tensor]) -> None:
+        """Let the table live in this memory from now on."""
+        for field in TABLE_COLUMNS:
+            self[field] = made[field]
+        self._structure.slots = len(made["world"])
         for column in self.columns:
             name = f"column_{column.c_name}"
-            self._memory[name] = torch.zeros(slots * column.component.size, dtype=torch.uint8, device=self.device)
+            self._memory[name] = made[column.name]
             self._point(name)
 
     def lay_out(self, rooms: torch.Tensor, sources: torch.Tensor | None = None) -> None:
         """Give world ``w`` ``rooms[w]`` slots and the rows of world ``sources[w]`` (its own by default)."""
-        old_columns = [self.column(column) for column in self.columns]
-        first, counts, birth, crowded = (self[field] for field in ("first", "count", "birth", "crowded"))
-        first = first[:-1]
+        first, counts, crowded = self["first"][:-1], self["count"], self["crowded"]
         if sources is not None:
             first, counts, crowded = first[sources], counts[sources], crowded[sources]
-        self._allocate(rooms)
-        self["count"].copy_(counts)
-        self["crowded"].copy_(crowded)
-        source, target = _slots(first, counts), _slots(self["first"][:-1], counts)
-        self["birth"].view(-1, 2)[target] = birth.view(-1, 2)[source]
-        for column, old in zip(self.columns, old_columns, strict=True):
-            self.column(column)[target] = old[source]
+        made = self._allocate(rooms)
+        made["count"].copy_(counts)
+        made["crowded"].copy_(crowded)
+        source, target = _slots(first, counts), _slots(made["first"][:-1], counts)
+        made["birth"].view(-1, 2)[target] = self["birth"].view(-1, 2)[source]
+        for column in self.columns:
+            made[column.name].view(-1, column.component.size)[target] = self.column(column)[source]
+        self._take(made)
 
     def grow(self) -> bool:
         """Double the rooms of worlds that have passed the high-water mark, up to the limit; whether any was."""
-        crowded = self["crowded"].bool()
-        rooms = self.rooms
-        grown = torch.where(crowded, (rooms * 2).clamp(max=self.archetype.limit), rooms)
+        wanted, rooms = self["crowded"].long(), self.rooms
+        grown = torch.where(wanted > 0, self._doubled(rooms), rooms)
+        while bool((short := (grown < wanted)).any()):
+            grown = torch.where(short, self._doubled(grown), grown)
+        fits = int(grown.sum()) <= MAX_ROWS and not torch.equal(grown, rooms)
+        if fits:
+            self.lay_out(grown)
         self["crowded"].zero_()
-        if int(grown.sum()) > MAX_ROWS or torch.equal(grown, rooms):
-            return False
-        self.lay_out(grown)
-        return True
+        return fits
+
+    def _doubled(self, rooms: torch.Tensor) -> torch.Tensor:
+        return (rooms * 2).clamp(max=self.archetype.limit)
 
     def ragged(self, values: torch.Tensor) -> Ragged:
         return Ragged(values, self["first"][:-1], self["count"], self["world"])
@@ -191,9 +214,11 @@ class TableMemory:
         needed = self["count"].long() + added
         rooms = self.rooms
         while bool((needed > rooms).any()):
-            rooms = torch.where(needed > rooms, (rooms * 2).clamp(max=self.archetype.limit), rooms)
+            rooms = torch.where(needed > rooms, self._doubled(rooms), rooms)
         if not torch.equal(rooms, self.rooms):
             self.lay_out(rooms)
+        crowded = (added > 0) & (needed >= rooms - rooms // 4) & (rooms < self.archetype.limit)
+        self["crowded"].copy_(torch.where(crowded, needed.int().maximum(self["crowded"]), self["crowded"]))
         order = torch.argsort(worlds, stable=True)
         starts = torch.cumsum(added, 0) - added
         rank = torch.empty_like(worlds)
@@ -236,8 +261,9 @@ class TableMemory:
             rows = int(counts.sum())
             shapes = {"rooms": (worlds,), "counts": (worlds,), "crowded": (worlds,), "birth": (rows, 2)}
             shapes |= {column.name: (rows, column.component.size) for column in self.columns}
-            dtypes = {"rooms": torch.int64, "counts": torch.int32, "birth": torch.int32}
-            same = all(
+            dtypes = {"rooms": torch.int64, "counts": torch.int32, "crowded": torch.int32, "birth": torch.int32}
+            fits = bool((rooms <= self.archetype.limit).all()) and int(rooms.sum()) <= MAX_ROWS
+            same = fits and all(
                 tuple(state[name].shape) == shape and state[name].dtype == dtypes.get(name, torch.uint8)
                 for name, shape in shapes.items()
             )
@@ -246,13 +272,14 @@ class TableMemory:
             return False
 
     def load(self, state: Mapping[str, torch.Tensor]) -> None:
-        self._allocate(state["rooms"].to(self.device))
-        self["count"].copy_(state["counts"])
-        self["crowded"].copy_(state["crowded"])
-        slots = _slots(self["first"][:-1], self["count"])
-        self["birth"].view(-1, 2)[slots] = state["birth"].to(self.device)
+        made = self._allocate(state["rooms"].to(self.device))
+        made["count"].copy_(state["counts"])
+        made["crowded"].copy_(state["crowded"])
+        slots = _slots(made["first"][:-1], made["count"])
+        made["birth"].view(-1, 2)[slots] = state["birth"].to(self.device)
         for column in self.columns:
-            self.column(column)[slots] = state[column.name].to(self.device)
+            made[column.name].view(-1, column.component.size)[slots] = state[column.name].to(self.device)
+        self._take(made)
 
 
 def _keys(births: torch.Tensor) -> torch.Tensor:

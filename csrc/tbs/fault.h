@@ -13,6 +13,7 @@ constexpr u32 max_fault_row = (1u << 14) - 1;
 constexpr u32 fault_stale_entity = 2;
 constexpr u32 fault_too_many_created = 3;
 constexpr u32 fault_hidden_change = 4;
+constexpr u32 fault_order_used_twice = 5;
 
 TBS_FUNCTION u64 fault_word(u32 node, u32 row, u32 code, i32 value) {
     const u32 shown_row = row < max_fault_row ? row : max_fault_row;

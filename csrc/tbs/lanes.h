@@ -1,7 +1,7 @@
 // Groups of lanes: a system that takes `Warp &` or `Block &` runs on 32 or 256 lanes for each of its rows.
 //
 // The system's text is run by every lane; work is shared out by the operations below, each over items 0 .. n - 1. What
-// a system does between them, all lanes do alike. On CPU one thread is all lanes. Results are the same to the bit,
+// a system does between them, all lanes do alike, so there it writes to its own variables only. On CPU one thread is all lanes. Results are the same to the bit,
 // sums of floats included, for each operation fixes which item belongs to which lane and in what order lanes are
 // combined, and the CPU does the same: item i belongs to lane i mod `lanes`, and lane l is combined with lane
 // l + lanes/2, then l + lanes/4, and so on.
@@ -44,6 +44,7 @@ class Lanes {
     template <class Term>
     TBS_METHOD auto sum(u32 n, Term &&term) {
         using T = std::decay_t<decltype(term(0u))>;
+        static_assert(!std::is_same_v<T, bool>, "sum of conditions: write count, or return a number");
         return combine(n, T{}, term, [](T a, T b) { return T(a + b); });
     }
 
@@ -74,7 +75,7 @@ class Lanes {
     template <class Term, class Take>
     TBS_METHOD auto scan(u32 n, Term &&term, Take &&take) {
         using T = std::decay_t<decltype(term(0u))>;
-        static_assert(std::is_integral_v<T>, "scan takes integer terms");
+        static_assert(std::is_integral_v<T> && !std::is_same_v<T, bool>, "scan takes integer terms, such as u32");
         T total{};
 #ifdef TBS_ON_DEVICE
         sync();
@@ -112,11 +113,12 @@ class Lanes {
         return from_lane(result, item % lanes);
     }
 
-    // Scratch memory of the group, the same for all of its lanes. What is in it at first is not defined, and each
-    // type has one: asking twice for a T gives the same T.
+    // Scratch memory of the group, the same for all of its lanes, written inside operations. What is in it at first is
+    // not defined, and each type has one: asking twice for a T gives the same T.
     template <class T>
     TBS_METHOD T &shared() {
-        static_assert(std::is_trivially_destructible_v<T> && std::is_trivially_copyable_v<T>);
+        static_assert(std::is_trivially_copyable_v<T>, "shared<T>: T is a plain struct");
+        static_assert(sizeof(T) <= (lanes == 32 ? 4096 : 32768), "shared<T>: at most 4 KiB for a Warp, 32 for a Block");
 #ifdef TBS_ON_DEVICE
         alignas(16) __shared__ unsigned char memory[groups_per_block][(sizeof(T) + 15) / 16 * 16];
         return *reinterpret_cast<T *>(memory[lanes == 32 ? threadIdx.x / 32 : 0]);

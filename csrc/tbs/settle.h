@@ -1,6 +1,5 @@
 // Settling: what brings a dynamic table back in order after a node that creates or destroys rows. See table.h.
 #pragma once
-#include <algorithm>
 #if defined(__AVX512F__) || defined(__BMI2__)
 #include <immintrin.h>
 #endif
@@ -117,6 +116,7 @@ TBS_FUNCTION void sort_added(const Context &context, const DynamicTable &table, 
             swap_rows<Archetype>(context, first + i32(low), first + i32(high));
         }
     };
+    if (group.all(added < 2 ? 0 : added - 1, [&](u32 i) { return birth[i] < birth[i + 1]; })) return;
     for (u32 width = 2; width / 2 < added; width *= 2) {
         group.for_each(added, [&](u32 i) { exchange(i, i ^ (width - 1)); });
         for (u32 distance = width / 4; distance > 0; distance /= 2) {
@@ -170,12 +170,12 @@ struct Settle {
         u32 count = u32(table.count[world]);
         if (creates && table.added[world] != 0) {
             const u32 added = accept_added(context, table, u32(world), node, fault_code);
-            const Birth *const births = table.birth + first + count;
-            if (!sorted && !std::is_sorted(births, births + added)) {
-                Warp warp;
-                sort_added<Archetype>(context, table, first + i32(count), added, warp);
+            if (!sorted) {
+                Warp lanes;
+                count += keep_distinct(context, table, world, count, added, lanes);
+            } else {
+                count += added;
             }
-            count += added;
         }
         if (destroys) count = take_out_marked<Archetype>(context, table, first, count);
         table.count[world] = i32(count);
@@ -189,9 +189,7 @@ struct Settle {
         if (creates && table.added[world] != 0) {
             Accepted &accepted = group.template shared<Accepted>();
             group.once([&] { accepted.rows = accept_added(context, table, u32(world), node, fault_code); });
-            const u32 added = accepted.rows;
-            sort_added<Archetype>(context, table, first + i32(count), added, group);
-            count += added;
+            count += keep_distinct(context, table, world, count, accepted.rows, group);
         }
         if (destroys) count = take_out_marked<Archetype>(context, table, first, count, group);
         group.once([&] { table.count[world] = i32(count); });
@@ -201,6 +199,23 @@ struct Settle {
     struct Accepted {
         u32 rows;
     };
+
+    // Sorts the new rows; returns how many there are, 0 if two have the same birth: a system on several lanes has used
+    // an order twice, and which of the two is meant would depend on the order of threads.
+    template <class Context, class Group>
+    static TBS_METHOD u32 keep_distinct(const Context &context, const DynamicTable &table, i32 world, u32 count,
+                                        u32 added, Group &group) {
+        sort_added<Archetype>(context, table, table.first[world] + i32(count), added, group);
+        if (sorted || added < 2) return added;
+        const Birth *const births = table.birth + table.first[world] + count;
+        const u32 twice = group.count(added - 1, [&](u32 i) { return births[i] == births[i + 1]; });
+        if (twice == 0) return added;
+        group.once([&] {
+            const u64 word = fault_word(node, 0, fault_order_used_twice, i32(twice));
+            report_fault(&context.fault[world], context.fault_flag, word);
+        });
+        return 0;
+    }
 };
 
 // Empties tables of a world: all when an episode begins, ephemeral ones before each step.

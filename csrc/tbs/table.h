@@ -12,7 +12,7 @@
 namespace tbs {
 
 // When a row was created. Births of a world are ordered as one thread would have created them, which is the order of
-// its rows on every executor: by tick, which goes up with every node that has created something in the world, then by
+// its rows on every executor: by tick, which goes up whenever new rows of a table are settled in the world, then by
 // order, the creating row's share of 2^32 numbers plus what that row had created before.
 struct Birth {
     u32 tick;
@@ -47,7 +47,7 @@ struct DynamicTable {
     i32 *first;    // [worlds + 1] the slice of a world: from its first slot to the next world's
     i32 *count;    // [worlds] rows
     u32 *added;    // [worlds] rows that systems have tried to create since the world was settled
-    u8 *crowded;   // [worlds] whether it has passed the high-water mark, for the host
+    i32 *crowded;  // [worlds] rows wanted where that passes the high-water mark, else 0; for the host
     i32 *world;    // [slots] whose slot it is
     Birth *birth;  // [slots]
     u32 *doomed;   // [slots] the mark of rows to be taken out; as wide as most fields, for the sake of vectors
@@ -101,7 +101,8 @@ TBS_FUNCTION u32 accept_added(const Context &context, const DynamicTable &table,
     }
     context.tick[world] = tick;
     if (count + added >= room - room / 4 && i32(room) < table.limit) {
-        table.crowded[world] = 1;
+        const u32 most = u32(table.limit), wanted = added < most ? count + added : most;
+        if (i32(wanted) > table.crowded[world]) table.crowded[world] = i32(wanted);
         raise_flag(context.crowded_flag);
     }
     return fits ? added : 0;

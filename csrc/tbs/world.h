@@ -114,8 +114,8 @@ class BasicWorld {
     // Entities ---------------------------------------------------------------------------------------------------
 
     // Creates a row of a dynamic archetype with the given components; those not given are zero. The row is there from
-    // the next system on. If the table has no room for all rows that this node creates in this world, none of them
-    // comes to be, and the world has a fault.
+    // the next system on. If the table has no room for all rows that this node creates in it in this world, none of
+    // them comes to be, and the world has a fault.
     template <class Archetype, class... Component>
     TBS_METHOD Entity create(const Component &...components) {
         return create_at<Archetype>(created_++, components...);
@@ -184,9 +184,10 @@ class BasicWorld {
         return entity.table == Archetype::entity_table ? index_of(entity) : no_row;
     }
 
-    // The handle of a row of this world.
+    // The handle of a row of this world; of no entity, if there is no such row.
     template <class Archetype>
     TBS_METHOD Entity entity(u32 row) const {
+        if (row >= count<Archetype>()) return Entity{};
         if constexpr (Archetype::dynamic) {
             const DynamicTable &table = context_.tables[Archetype::table];
             return {context_.tag[id], Archetype::entity_table, table.birth[table.first[id] + i32(row)]};

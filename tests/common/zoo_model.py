@@ -31,7 +31,7 @@ class World:
     ended: bool = False
     rows: dict[str, list[Row]] = field(default_factory=lambda: {name: [] for name in CAPACITY})
     rooms: dict[str, int] = field(default_factory=lambda: {name: c for name, (c, _) in CAPACITY.items()})
-    crowded: set[str] = field(default_factory=set)
+    crowded: dict[str, int] = field(default_factory=dict)  # rows wanted, by table
     answers: list[tuple[int, int, Handle]] = field(default_factory=lambda: [(0, 0, NONE)] * COMMANDS)
 
     # ---- what the engine does ------------------------------------------------------------------------------------
@@ -50,21 +50,27 @@ class World:
         return (self.tag, NUMBER[table], *row.birth)
 
     def grow(self) -> None:
-        for name in self.crowded:
+        for name, wanted in self.crowded.items():
             self.rooms[name] = min(CAPACITY[name][1], 2 * self.rooms[name])
+            while self.rooms[name] < wanted:
+                self.rooms[name] = min(CAPACITY[name][1], 2 * self.rooms[name])
         self.crowded.clear()
+
+    def note_crowding(self, name: str, rows: int) -> None:
+        room, limit = self.rooms[name], CAPACITY[name][1]
+        if rows >= room - room // 4 and room < limit:
+            self.crowded[name] = max(self.crowded.get(name, 0), min(rows, limit))
 
     def settle(self, created: dict[str, list[Row]], destroyed: list[Row]) -> list[str]:
         """Apply what a node has done; returns the tables that were full."""
         full = []
         gone = {id(row) for row in destroyed}
-        for name, (_, limit) in CAPACITY.items():
+        for name in CAPACITY:
             new = sorted(created.get(name, []), key=lambda row: row.birth)
             room, before = self.rooms[name], len(self.rows[name])
             if new:
                 self.tick += 1
-                if before + len(new) >= room - room // 4 and room < limit:
-                    self.crowded.add(name)
+                self.note_crowding(name, before + len(new))
                 if before + len(new) > room:
                     full.append(name)
                     new = []
@@ -167,6 +173,8 @@ class World:
             self.rooms["Animal"] = min(CAPACITY["Animal"][1], 2 * self.rooms["Animal"])
         self.rows["Animal"] += [Row((self.tick, k), value) for k, value in enumerate(values)]
         self.tick += bool(values)
+        if values:
+            self.note_crowding("Animal", needed)
         return True
 
     def copied(self) -> World:

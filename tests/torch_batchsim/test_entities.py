@@ -90,7 +90,7 @@ class ZooMachine(RuleBasedStateMachine):
         least: dict[int, tuple] = {}
         systems = ["settle_in", "obey", "live", "breed", "follow"]
         rank = {name: i for i, name in enumerate(systems)}
-        codes = {"stale_entity": 2, **{table: 5 + i for i, table in enumerate(CAPACITY)}}
+        codes = {"stale_entity": 2, **{table: 6 + i for i, table in enumerate(CAPACITY)}}
         for world, system, row, what in expected:
             key = (rank[system], row, codes[what])
             if world not in least or key < least[world][0]:
@@ -122,9 +122,7 @@ class ZooMachine(RuleBasedStateMachine):
         for w, world in enumerate(self.worlds):
             if world.ended and self.mode is AutoresetMode.NEXT_STEP:
                 begun.append(w)
-            elif world.ended:
-                world.rows["Event"] = []
-            else:
+            elif not world.ended:
                 faults += [(w, *fault) for fault in world.advance(commands[w])]
                 if world.ended and self.mode is AutoresetMode.SAME_STEP:
                     begun.append(w)

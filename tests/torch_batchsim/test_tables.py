@@ -17,6 +17,7 @@ from support import assert_same_bits, declare, of_worlds, snapshot
 
 from torch_batchsim import (
     Archetype,
+    BuildError,
     Component,
     Entity,
     Reward,
@@ -56,7 +57,8 @@ TBS_SYSTEM void walk(World &world, Spot &spot) { spot.x += 1; }
 TBS_SYSTEM void count(World &world, Seen &seen) { seen.rows = i32(world.count<Item>()); }
 TBS_SYSTEM void sum(World &world, Warp &warp, Seen &seen) {
     const Rows<const Spot> spots = world.rows<Item, const Spot>();
-    seen.rows += warp.sum(spots.count, [&](u32 i) { return spots[i].x; });
+    const i32 total = warp.sum(spots.count, [&](u32 i) { return spots[i].x; });
+    warp.once([&] { seen.rows += total; });
 }
 """
 
@@ -121,6 +123,13 @@ def test_archetypes_refuse(arguments: dict[str, Any], says: str) -> None:
         ("(World &w, Block &b) { w.random(); }", "each of which would do random(): write random(i)"),
         ("(World &w) { w.create_at<Item>(0u); }", "uses create_at, which is for systems that take Warp & or Block &"),
         ("(World &w, Warp &a, Block &b) {}", "takes both Warp & and Block &; take one"),
+        (
+            "(World &w, Warp &p, Seen &seen) { seen.rows += 1; }",
+            "all of which would do 'seen.rows +=': write what lanes",
+        ),
+        ("(World &w, Warp &p, Seen &seen) { ++seen.rows; }", "all of which would do '++seen.rows'"),
+        ("(World &w, Warp &p) { w.rows<Player, Seen>()[0].rows = 1; }", "would do 'rows<Player, Seen>()[0].rows ='"),
+        ("(World &w, Warp &p) { w.create_at<Item>(0u); }", "would do 'create_at<Item>('"),
         ("(World &w, Entity self) {}", "runs once per world and so has no Entity"),
         ("(World &w, const Order &o, Entity self) { w.destroy(self); }", "destroys rows of Player, which has count=1"),
         (
@@ -187,6 +196,89 @@ def test_what_helper_functions_do_is_seen(tmp_path: Path) -> None:
     assert sim.tensor("Player.Seen.rows").flatten().tolist() == [2, 2]
     with pytest.raises(SchemaError, match=r"reads Item.Spot of other rows while each row writes its own"):
         Program(box(tmp_path, text, step=TaskGraph("race")))
+
+
+@pytest.mark.parametrize(
+    "helper",
+    [
+        "TBS_FUNCTION i32 look(World &w) noexcept { return w.rows<Item, const Spot>()[0].x; }",
+        "TBS_FUNCTION i32 look(World &w, i32 k = i32(0)) { return w.rows<Item, const Spot>()[k].x; }",
+        "template <class Any> TBS_FUNCTION i32 look(Any &w) { return w.template rows<Item, const Spot>()[0].x; }",
+        "#define look(w) (w).rows<Item, const Spot>()[0].x",
+        "#define look(w) \\\n (w).rows<Item, const Spot>()[0].x",
+    ],
+)
+def test_races_by_way_of_helpers_are_refused(helper: str, tmp_path: Path) -> None:
+    text = helper + "\nTBS_SYSTEM void race(World &world, Spot &spot) { const char q = '}'; spot.x = look(world) + q; }"
+    with pytest.raises(SchemaError, match=r"reads Item.Spot of other rows while each row writes its own"):
+        Program(box(tmp_path, SYSTEMS + text, step=TaskGraph("race")))
+
+
+def test_a_character_is_no_brace(tmp_path: Path) -> None:
+    text = (
+        SYSTEMS
+        + """
+    TBS_SYSTEM void quote(World &world) {
+        const i32 characters = '}' + '"';
+        world.create<Item>(Spot{characters});
+    }
+    """
+    )
+    sim = Simulator(box(tmp_path, text, step=TaskGraph("quote")), 1)
+    sim.reset(seed=0)
+    sim.step()
+    assert sim.ragged("Item.Spot.x").world(0).tolist() == [ord("}") + ord('"')]
+
+
+def test_an_order_that_is_used_twice_is_a_fault(tmp_path: Path) -> None:
+    text = (
+        SYSTEMS
+        + """
+    TBS_SYSTEM void twice(World &world, const Order &order, Warp &warp) {
+        warp.for_each(u32(order.rows), [&](u32 i) { world.create_at<Item>(i == 3 ? 1u : i, Spot{i32(i)}); });
+    }
+    """
+    )
+    sim = Simulator(box(tmp_path, text, step=TaskGraph("twice", "count")), 3)
+    sim.reset(seed=0)
+    with pytest.raises(WorldFault, match="'twice' failed at row 0: order_used_twice: create_at was called") as raised:
+        order(sim, [3, 5, 0])
+    assert raised.value.mask.tolist() == [False, True, False]
+    assert sim.tensor("Player.Seen.rows").flatten().tolist() == [3, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("operation", "says"),
+    [
+        ("warp.scan(4u, [&](u32 i) { return i > 1; }, [&](u32 i, u32 b) {});", "scan takes integer terms, such as u32"),
+        ("warp.sum(4u, [&](u32 i) { return i > 1; });", "sum of conditions: write count"),
+        ("struct Much { f32 x[2000]; }; warp.shared<Much>();", "shared<T>: at most 4 KiB for a Warp, 32 for a Block"),
+    ],
+)
+def test_operations_that_would_differ_do_not_compile(operation: str, says: str, tmp_path: Path) -> None:
+    text = SYSTEMS + f"TBS_SYSTEM void bad(World &world, Warp &warp) {{ {operation} }}"
+    with pytest.raises(BuildError) as raised:
+        Simulator(box(tmp_path, text, step=TaskGraph("bad")), 1)
+    assert says in str(raised.value)
+
+
+def test_operations_write_the_components_of_the_row(tmp_path: Path) -> None:
+    text = (
+        SYSTEMS
+        + """
+    TBS_SYSTEM void end(World &world, Seen &seen, Reward &reward, Episode &episode, Block &block) {
+        block.once([&] { seen.rows = 3; episode.truncated = world.step() == 2; });
+        if (seen.rows == 3 && !episode.truncated) block.once([&] { reward.value = 1.5f; });
+    }
+    """
+    )
+    sim = Simulator(box(tmp_path, text, step=TaskGraph("end")), 2)
+    sim.reset(seed=0)
+    sim.step()
+    assert sim.tensor("Player.Seen.rows").flatten().tolist() == [3, 3]
+    assert sim.tensor("Player.Reward.value").flatten().tolist() == [1.5, 1.5]
+    sim.step()
+    assert sim.tensor("World.truncated").tolist() == [True, True]
 
 
 def test_what_a_macro_hides_is_a_fault_and_not_a_lost_row(tmp_path: Path) -> None:
@@ -271,6 +363,52 @@ def test_no_table_grows_past_its_limit(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="world 1 would have 33 rows of Item, whose limit is 32; nothing was created"):
         sim.create("Item", [1] * 33)
     assert len(sim.create("Item", [1] * 32)) == 32
+
+
+def test_a_burst_gets_the_room_that_it_wanted(tmp_path: Path) -> None:
+    sim = Simulator(box(tmp_path), 2)
+    sim.reset(seed=0)
+    with pytest.raises(WorldFault) as raised:
+        order(sim, [30, 0])
+    sim.reset(raised.value.mask)
+    order(sim, [30, 0])
+    assert sim.ragged("Item.Spot.x").counts.tolist() == [30, 0]
+    other = Simulator(box(tmp_path), 2)
+    other.reset(seed=0)
+    other.create("Item", [0] * 8)  # full: room is made for what systems create next
+    order(other, [1, 0])
+    assert other.ragged("Item.Spot.x").counts.tolist() == [9, 0]
+
+
+def test_a_copy_of_no_world_moves_nothing(tmp_path: Path) -> None:
+    sim = Simulator(box(tmp_path), 2)
+    sim.reset(seed=0)
+    spots, layout = sim.tensor("Item.Spot"), sim.layout
+    sim.copy_worlds([], [])
+    assert sim.tensor("Item.Spot").data_ptr() == spots.data_ptr() and sim.layout == layout
+    sim.copy_worlds([0], [1])
+    assert sim.layout == layout + 1
+
+
+def test_a_table_survives_where_there_is_no_memory_to_grow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sim = Simulator(box(tmp_path), 2)
+    sim.reset(seed=0)
+    order(sim, [7, 0])
+    before, zeros, calls = snapshot(sim), torch.zeros, []
+
+    def failing(*args: Any, **kwargs: Any) -> torch.Tensor:
+        calls.append(args)
+        if len(calls) == 5:
+            raise RuntimeError("out of memory")
+        return zeros(*args, **kwargs)
+
+    monkeypatch.setattr(torch, "zeros", failing)
+    with pytest.raises(RuntimeError, match="out of memory"):
+        sim.step()
+    monkeypatch.undo()
+    assert_same_bits(before, snapshot(sim))
+    order(sim, [5, 0])  # it is tried again
+    assert sim.ragged("Item.Spot.x").counts.tolist() == [12, 0]
 
 
 def test_growth_follows_from_a_world_alone(tmp_path: Path) -> None:
@@ -398,7 +536,11 @@ def test_handles_outlive_growth_and_compaction(tmp_path: Path) -> None:
         (lambda sim: sim.ragged("Animal.Boody"), KeyError, "did you mean 'Animal.Body'?"),
         (lambda sim: sim.entities("Keeper"), ValueError, "'Keeper' is no dynamic table"),
         (lambda sim: sim.bind("Animal.Body", torch.zeros(36, 2).int()), ValueError, "Animal is a dynamic table, whose"),
-        (lambda sim: sim.ragged("Animal.Body").padded(-1), ValueError, "length must be a whole number, got -1"),
+        (
+            lambda sim: sim.ragged("Animal.Body").padded(-1),
+            ValueError,
+            "length must be a whole number of 0 or more, got -1",
+        ),
     ],
 )
 def test_the_host_refuses(call: Callable[[Simulator], Any], error: type[Exception], says: str) -> None:
@@ -532,8 +674,10 @@ def test_a_state_is_of_the_rows_and_not_of_the_slots(tmp_path: Path) -> None:
     order(sim, [1, 1, 1])
     assert_same_bits(after, snapshot(sim))
     damaged = {**state, "tables": {"Item": {**state["tables"]["Item"], "counts": torch.tensor([9, 0, 0]).int()}}}
-    with pytest.raises(ValueError, match="the state is damaged: it lacks the rows of Item"):
-        sim.load_state_dict(damaged)
+    huge = {**state, "tables": {"Item": {**state["tables"]["Item"], "rooms": torch.tensor([8, 2**40, 8])}}}
+    for wrong in (damaged, huge):
+        with pytest.raises(ValueError, match="the state is damaged: it lacks the rows of Item"):
+            sim.load_state_dict(wrong)
     assert_same_bits(after, snapshot(sim))
 
 

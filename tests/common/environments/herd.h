@@ -10,14 +10,16 @@ TBS_SYSTEM void lamb(World &world, const Choice &choice, Block &block) {
 template <class Group, class Sums>
 TBS_FUNCTION void weigh(World &world, Group &group, Sums &sums) {
     const Rows<const Wool> wool = world.rows<Sheep, const Wool>();
-    sums.sum = group.sum(wool.count, [&](u32 i) { return wool[i].weight; });
-    sums.least = group.min(wool.count, 2.0f, [&](u32 i) { return wool[i].weight; });
-    sums.most = group.max(wool.count, -2.0f, [&](u32 i) { return wool[i].weight; });
-    sums.odd = group.count(wool.count, [&](u32 i) { return wool[i].number % 2 == 1; });
-    sums.any = group.any(wool.count, [&](u32 i) { return wool[i].weight > 0.99f; });
-    sums.all = group.all(wool.count, [&](u32 i) { return wool[i].weight > -0.99f; });
-    sums.ballot = group.ballot(wool.count, [&](u32 i) { return wool[i].weight > 0.0f; });
-    if (wool.count > 0) sums.told = group.broadcast(wool.count * 2 / 3, [&](u32 i) { return wool[i].weight; });
+    Sums own{};
+    own.sum = group.sum(wool.count, [&](u32 i) { return wool[i].weight; });
+    own.least = group.min(wool.count, 2.0f, [&](u32 i) { return wool[i].weight; });
+    own.most = group.max(wool.count, -2.0f, [&](u32 i) { return wool[i].weight; });
+    own.odd = group.count(wool.count, [&](u32 i) { return wool[i].number % 2 == 1; });
+    own.any = group.any(wool.count, [&](u32 i) { return wool[i].weight > 0.99f; });
+    own.all = group.all(wool.count, [&](u32 i) { return wool[i].weight > -0.99f; });
+    own.ballot = group.ballot(wool.count, [&](u32 i) { return wool[i].weight > 0.0f; });
+    if (wool.count > 0) own.told = group.broadcast(wool.count * 2 / 3, [&](u32 i) { return wool[i].weight; });
+    group.once([&] { sums = own; });
 }
 
 TBS_SYSTEM void weigh_by_warp(World &world, Warp &warp, WarpSums &sums) { weigh(world, warp, sums); }
@@ -30,8 +32,9 @@ TBS_SYSTEM void cull(World &world, const Wool &wool, Entity self) {
 
 TBS_SYSTEM void number_off(World &world, Warp &warp, WarpSums &sums) {
     const Rows<Wool> wool = world.rows<Sheep, Wool>();
-    sums.total = warp.scan(
+    const i32 total = warp.scan(
         wool.count, [&](u32 i) { return wool[i].number; }, [&](u32 i, i32 before) { wool[i].before = before; });
+    warp.once([&] { sums.total = total; });
 }
 
 // All lanes read the last sheep before any of them writes it.

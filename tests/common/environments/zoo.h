@@ -58,12 +58,14 @@ TBS_SYSTEM void follow(World &world, Warp &warp) {
 
 TBS_SYSTEM void add_by_warp(World &world, Sums &sums, Warp &warp) {
     const Rows<const Body> bodies = world.rows<Animal, const Body>();
-    sums.by_warp = warp.sum(bodies.count, [&](u32 i) { return bodies[i].value; });
-    sums.ballot = i32(warp.ballot(bodies.count, [&](u32 i) { return bodies[i].value % 2 == 1; }));
-    sums.oldest = warp.max(bodies.count, -1, [&](u32 i) { return bodies[i].age; });
+    Sums own{};
+    own.by_warp = warp.sum(bodies.count, [&](u32 i) { return bodies[i].value; });
+    own.ballot = i32(warp.ballot(bodies.count, [&](u32 i) { return bodies[i].value % 2 == 1; }));
+    own.oldest = warp.max(bodies.count, -1, [&](u32 i) { return bodies[i].age; });
     if (bodies.count > 0) {
-        sums.middle = warp.broadcast(bodies.count / 2, [&](u32 i) { return bodies[i].value; });
+        own.middle = warp.broadcast(bodies.count / 2, [&](u32 i) { return bodies[i].value; });
     }
+    warp.once([&] { sums = own; });
 }
 
 // Each animal's age is added to those of the animals before it, which are then summed.
@@ -74,7 +76,8 @@ TBS_SYSTEM void add_by_block(World &world, Sums &sums, Block &block) {
     };
     Before &before = block.shared<Before>();
     block.scan(bodies.count, [&](u32 i) { return bodies[i].age; }, [&](u32 i, i32 sum) { before.age[i % 64] = sum; });
-    sums.by_block = block.sum(bodies.count, [&](u32 i) { return before.age[i % 64]; });
+    const i32 total = block.sum(bodies.count, [&](u32 i) { return before.age[i % 64]; });
+    block.once([&] { sums.by_block = total; });
 }
 
 TBS_SYSTEM void judge(World &world, Reward &reward, Episode &episode) {

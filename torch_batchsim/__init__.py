@@ -85,3 +85,4 @@ __all__ = [
 register(
     "torch_batchsim/CartPole-v0", "torch_batchsim.envs.cartpole:CartPole", max_episode_steps=500, reward_threshold=475
 )
+register("torch_batchsim/Swarm-v0", "torch_batchsim.envs.swarm:Swarm", max_episode_steps=300)

@@ -68,6 +68,18 @@ TUNED = {
         ),
         threads=1,  # as fast as more with networks so small, and the same bits on every number of cores
     ),
+    "torch_batchsim/Swarm": Options(
+        Config(
+            total_steps=6_000_000,
+            num_envs=256,
+            num_steps=64,
+            num_minibatches=8,
+            learning_rate=1e-3,
+            gamma=0.98,
+            ent_coef=0.005,
+            hidden_sizes=(128, 128),
+        ),
+    ),
 }
 """Settings found by search, by environment id without its version; docs/training.md says how well they do."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -13,12 +13,18 @@ from environments.duel import Duel
 from environments.herd import Herd
 from environments.zoo import Zoo
 from torch_batchsim.envs.cartpole import CartPole
+from torch_batchsim.envs.swarm import Swarm
 
 from torch_batchsim import Environment, Simulator, TorchVectorEnv, jit
 from torch_batchsim.codegen import generate
 from torch_batchsim.program import Program
 
-ENVIRONMENTS = {"cartpole": CartPole, "duel": Duel, "drift": Drift, "zoo": Zoo}
+# A swarm that is busy at once, soon over, and small: emulated lanes are slow.
+BUSY = partial(
+    Swarm, ships=2, drones=32, hull=2, reload=3, bullet_life=9, drone_reload=16, drone_speed=0.05, spawn_rate=2.0,
+    max_episode_steps=30,
+)  # fmt: skip
+ENVIRONMENTS = {"cartpole": CartPole, "duel": Duel, "drift": Drift, "zoo": Zoo, "swarm": BUSY}
 COMPILED = {**ENVIRONMENTS, "herd": Herd}  # also those that random play is not for
 _EMULATION = Path(__file__).parent.parent / "emulation" / "cuda_words.h"
 

@@ -24,6 +24,7 @@ SHORT = {
     "duel": {"max_episode_steps": 7},
     "drift": {"max_episode_steps": 5},
     "zoo": {"max_episode_steps": 9},
+    "swarm": {"max_episode_steps": 9},
 }
 
 

@@ -1,0 +1,3 @@
+from .env import Swarm
+
+__all__ = ["Swarm"]

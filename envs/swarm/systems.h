@@ -121,7 +121,7 @@ TBS_SYSTEM void strike(World &world) {
         Shot &shot = *world.find<Bullet, Shot>(pair.bullet);
         Hull *const drone = world.find<Drone, Hull>(pair.target);
         Hull &hull = drone ? *drone : *world.find<Ship, Hull>(pair.target);
-        if (hull.left == 0) continue;
+        if (shot.left == 0 || hull.left == 0) continue;
         if (drone) {
             const u32 owner = world.index_of<Ship>(shot.owner);
             if (world.rows<Ship, const Hull>()[owner].left > 0) world.rows<Ship, Score>()[owner].kills += 1;

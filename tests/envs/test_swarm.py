@@ -5,6 +5,7 @@ What is random, the drones that come, a second simulator tells the model: it run
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,15 @@ S = F(0.70710678)
 MOVES = [(0, 0), (-1, 0), (1, 0), (0, -1), (0, 1)]
 FIRES = [(F(1), F(0)), (S, S), (F(0), F(1)), (-S, S), (F(-1), F(0)), (-S, -S), (F(0), F(-1)), (S, -S)]
 Handle = tuple[int, ...]
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Torch's threads wait for each other busily: beside other work these small tensors would take 30 times as long."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 class UntilSpawn:
@@ -321,6 +331,16 @@ def test_one_bullet_destroys_one_drone() -> None:
     bullet = scene.bullet(-0.06, 0.5, 0.06, 0.0, scene.ships[0])
     assert scene.step() == [1]
     assert scene.lives(first, second, bullet) == [False, True, False]
+
+
+@pytest.mark.parametrize(("beside", "hit"), [(7, True), (8, False)])
+def test_a_bullet_is_compared_with_the_eight_oldest_in_reach(beside: int, hit: bool) -> None:
+    scene = Scene((-0.9, -0.9), drone_speed=1e-6)
+    for _ in range(beside):
+        scene.drone(0.0, 0.6)  # in reach, but not hit
+    scene.drone(0.0, 0.5)
+    scene.bullet(-0.06, 0.5, 0.06, 0.0, scene.ships[0])
+    assert scene.step() == [float(hit)]
 
 
 def test_the_bullet_of_a_wreck_still_destroys_but_earns_nothing() -> None:

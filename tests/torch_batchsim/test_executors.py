@@ -40,7 +40,7 @@ def run(
 @pytest.mark.parametrize("mode", MODES, ids=lambda m: m.name)
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_threads_and_emulated_cuda_agree(name: str, mode: AutoresetMode, emulation: Path) -> None:
-    worlds = {"cartpole": 1500, "zoo": 150}.get(name, 700)  # several tiles, the last one incomplete
+    worlds = {"cartpole": 1500, "zoo": 100, "swarm": 60}.get(name, 700)  # several tiles, the last one incomplete
     one = run(name, worlds, 40, mode, num_threads=1)
     two = run(name, worlds, 40, mode, num_threads=2)
     cuda = run(name, worlds, 40, mode, _library=emulated_cuda(name, emulation))

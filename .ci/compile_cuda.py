@@ -27,7 +27,7 @@ def main() -> None:
         return
     targets = [f"-gencode=arch=compute_{a},code=sm_{a}" for a in ARCHITECTURES]
     added_by_torch = ["--expt-relaxed-constexpr", "-D__CUDA_NO_HALF_OPERATORS__", "--compiler-options", "-fPIC"]
-    warnings = ["-Werror", "all-warnings", "-Xcompiler", "-Wall,-Wextra,-Wno-unknown-pragmas"]
+    warnings = ["-Werror", "all-warnings", "-Xcompiler", "-Wall,-Wextra,-Wno-unused-parameter,-Wno-unknown-pragmas"]
     for name, environment in COMPILED.items():
         with tempfile.TemporaryDirectory() as folder:
             unit = Path(folder) / f"{name}.cu"

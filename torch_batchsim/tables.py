@@ -168,7 +168,7 @@ class TableMemory:
 
     def grow(self) -> bool:
         """Double the rooms of worlds that have passed the high-water mark, up to the limit; whether any was."""
-        wanted, rooms = self["crowded"].long(), self.rooms
+        wanted, rooms = self["crowded"].long().clamp(max=self.archetype.limit), self.rooms
         grown = torch.where(wanted > 0, self._doubled(rooms), rooms)
         while bool((short := (grown < wanted)).any()):
             grown = torch.where(short, self._doubled(grown), grown)

@@ -373,6 +373,11 @@ def test_a_burst_gets_the_room_that_it_wanted(tmp_path: Path) -> None:
     sim.reset(raised.value.mask)
     order(sim, [30, 0])
     assert sim.ragged("Item.Spot.x").counts.tolist() == [30, 0]
+    order(sim, [0, 4])
+    with pytest.raises(WorldFault):
+        order(sim, [0, 30])  # 34 in all, where the limit is 32
+    order(sim, [0, 28])
+    assert sim.ragged("Item.Spot.x").counts.tolist() == [30, 32]
     other = Simulator(box(tmp_path), 2)
     other.reset(seed=0)
     other.create("Item", [0] * 8)  # full: room is made for what systems create next

@@ -25,7 +25,7 @@ struct Birth {
 };
 
 // The handle of a row. It says which row is meant, not where that is: it stays good when rows move, and never means
-// another row, for no two rows of an episode have the same birth (a generation that is never used again).
+// another row of its episode, for no two of them have the same birth (a generation that is never used again).
 struct Entity {
     u32 tag;    // of world and episode: a hash of seed, stream and episode
     u32 table;  // from 1; 0: no entity

@@ -14,8 +14,9 @@ sys.path.insert(0, str(ROOT / "tests" / "common"))
 from support import COMPILED  # noqa: E402
 
 from torch_batchsim import jit  # noqa: E402
-from torch_batchsim.codegen import generate  # noqa: E402
+from torch_batchsim.codegen import Target, generate  # noqa: E402
 from torch_batchsim.program import Program  # noqa: E402
+from torch_batchsim.schedule import EXECUTORS  # noqa: E402
 
 ARCHITECTURES = ("80", "90")
 
@@ -29,13 +30,14 @@ def main() -> None:
     added_by_torch = ["--expt-relaxed-constexpr", "-D__CUDA_NO_HALF_OPERATORS__", "--compiler-options", "-fPIC"]
     warnings = ["-Werror", "all-warnings", "-Xcompiler", "-Wall,-Wextra,-Wno-unused-parameter,-Wno-unknown-pragmas"]
     for name, environment in COMPILED.items():
-        with tempfile.TemporaryDirectory() as folder:
-            unit = Path(folder) / f"{name}.cu"
-            unit.write_text(generate(Program(environment()), cuda=True))
-            command = [nvcc, *added_by_torch, *jit.compiler_flags("cuda"), *warnings, *targets, f"-I{jit.CSRC}"]
-            command += ["-c", str(unit), "-o", f"{folder}/unit.o"]
-            subprocess.run(command, check=True)
-        print(f"nvcc compiled {name} for {', '.join(f'sm_{a}' for a in ARCHITECTURES)}")
+        for executor in EXECUTORS["cuda"]:
+            with tempfile.TemporaryDirectory() as folder:
+                unit = Path(folder) / f"{name}.cu"
+                unit.write_text(generate(Program(environment()), Target("cuda", executor)))
+                command = [nvcc, *added_by_torch, *jit.compiler_flags("cuda"), *warnings, *targets, f"-I{jit.CSRC}"]
+                command += ["-c", str(unit), "-o", f"{folder}/unit.o"]
+                subprocess.run(command, check=True)
+            print(f"nvcc compiled {name} ({executor}) for {', '.join(f'sm_{a}' for a in ARCHITECTURES)}")
 
 
 if __name__ == "__main__":

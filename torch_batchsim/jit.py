@@ -21,7 +21,7 @@ from pathlib import Path
 
 import torch
 
-from .codegen import ABI_VERSION, generate
+from .codegen import ABI_VERSION, Target, generate
 from .errors import BuildError
 from .program import Program
 from .systems import source_files, unpaired_brace
@@ -47,26 +47,28 @@ _one_build = threading.Lock()  # of this process: torch's builder changes the en
 
 
 class Library:
-    """A loaded library, of the CUDA executor or of the CPU's.
+    """A loaded library: one executor. ``build_seconds`` is the time that compiling took, 0.0 from the cache."""
 
-    ``build_seconds`` is the time that compiling took, 0.0 if it came from the cache.
-    """
-
-    def __init__(self, path: Path, cuda: bool, build_seconds: float = 0.0) -> None:
+    def __init__(self, path: Path, target: Target, build_seconds: float = 0.0) -> None:
         self.path = path
-        self.cuda = cuda
+        self.target = target
         self.build_seconds = build_seconds
         try:
             handle = ctypes.CDLL(str(path))
         except OSError as error:
             raise BuildError(f"cannot load the cached library {path}: {error}; delete it") from None
-        self.step = self._function(handle, "tbs_step", ctypes.c_void_p, ctypes.c_void_p)
-        self.reset = self._function(handle, "tbs_reset", *[ctypes.c_void_p] * 3)
-        arguments = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
+        pointer = ctypes.c_void_p
+        self.step = self._function(handle, "tbs_step", pointer, pointer, pointer)
+        self.reset = self._function(handle, "tbs_reset", *[pointer] * 4)
+        arguments = (pointer, pointer, pointer, ctypes.c_int, pointer)
         self.act_and_step = self._function(handle, "tbs_act_and_step", *arguments)
         if handle.tbs_abi_version() != ABI_VERSION:
             raise BuildError(f"the cached library {path} is of another version of torch_batchsim; delete it")
         self.context_size = ctypes.c_size_t(handle.tbs_context_size()).value
+        self.open = handle.tbs_open
+        self.open.argtypes, self.open.restype = [], pointer
+        self.close = handle.tbs_close
+        self.close.argtypes, self.close.restype = [pointer], None
 
     @staticmethod
     def _function(handle: ctypes.CDLL, name: str, *arguments: type) -> ctypes._CFuncPtr:  # type: ignore[name-defined]
@@ -89,28 +91,27 @@ def compiler_flags(device_type: str, fast_math: bool = False) -> list[str]:
     return [*(CUDA_FLAGS if device_type == "cuda" else CPU_FLAGS), *mathematics[device_type]]
 
 
-def load(program: Program, device_type: str) -> Library:
-    """The library of ``program`` for ``"cpu"`` or ``"cuda"``, compiled if the cache does not hold it.
+def load(program: Program, target: Target) -> Library:
+    """The library of ``program`` for ``target``, compiled if the cache does not hold it.
 
     Raises:
         BuildError: no compiler, a cache that cannot be written, or systems that do not compile (their line first).
     """
-    cuda = device_type == "cuda"
-    source = generate(program, cuda)
-    flags = compiler_flags(device_type, program.environment.fast_math)
-    name = f"{program.environment.name}_{device_type}_{_key(program, source, flags, cuda)}"
+    source = generate(program, target)
+    flags = compiler_flags(target.device, program.environment.fast_math)
+    name = f"{program.environment.name}_{target.device}_{_key(program, source, flags, target.cuda)}"
     directory = cache_directory()
     library = directory / f"{name}.so"
     if library.is_file():
         _note_use(library)
-        return Library(library, cuda)
+        return Library(library, target)
     with _one_build, _build_lock(directory, name):
         if library.is_file():  # another process was faster
-            return Library(library, cuda)
+            return Library(library, target)
         started = time.perf_counter()
         _remove_unused(directory)
-        _build(program, source, flags, cuda, directory, name)
-        return Library(library, cuda, time.perf_counter() - started)
+        _build(program, source, flags, target.cuda, directory, name)
+        return Library(library, target, time.perf_counter() - started)
 
 
 def _note_use(library: Path) -> None:

@@ -30,11 +30,10 @@ _CPP_KEYWORDS = frozenset(
 )
 # Type names of the engine that a component or archetype of the same name would hide from the systems.
 RESERVED_NAMES = frozenset(
-    "World Agents final Row Rows Episode Random Fault Parameters Constants Context Program tbs std BasicWorld NodeKey "
+    "World Agents final Row Rows Episode Random Fault Parameters Constants Context tbs std BasicWorld NodeKey "
     "PhiloxBlock Nodes Autoreset CountStep NoteEnd RepeatFlags ClearFlags DeliverFlags BeginEpisode ZeroReward "
-    "KeepFinalRows ElementType ActionBounds CpuExecutor CudaExecutor Executor Phase Stream DeviceGuard ChoosePhase "
-    "ChooseBeginAfterStep WriteActions ActAndStep TileFunction fence systems Birth DynamicTable Lanes Warp Block "
-    "Settle NodeRows NodeItem EmptyTables BeginEntities no_row first_tick".split()
+    "KeepFinalRows ElementType ActionBounds TileFunction fence systems Birth DynamicTable Lanes Warp Block Settle "
+    "NodeRows EmptyTables BeginEntities no_row first_tick executors".split()
 ) | frozenset(FIELD_TYPES)
 
 
@@ -255,6 +254,7 @@ def _article(kind: type) -> str:
 # Keyword arguments of gymnasium.make_vec and gymnasium.make, and of the vector environment.
 VECTOR_ARGUMENTS = (
     "num_worlds", "device", "autoreset_mode", "final_obs", "output", "copy", "render_mode", "num_threads",
+    "executor",
 )  # fmt: skip
 RESERVED_OPTIONS = (
     *VECTOR_ARGUMENTS, "id", "num_envs", "vectorization_mode", "vector_kwargs", "wrappers", "disable_env_checker",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import weakref
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ import torch
 from gymnasium.vector import AutoresetMode
 
 from . import jit
-from .codegen import ActionBounds, context_structure, engine_columns, entity_tables, final_columns
+from .codegen import ActionBounds, Target, context_structure, engine_columns, entity_tables, final_columns
 from .errors import CheckpointError, Fault, WorldFault
 from .graph import Graph
 from .program import Column, Program
@@ -27,7 +28,8 @@ _MAX_REPORTED_FAULTS = 16
 _MAX_THREADS = 1024
 _TILE_BYTES = 24 * 1024  # of columns in one tile: what a first-level cache holds beside the code's own data
 _THREAD_BYTES = 48 * 1024  # of columns for one thread at least: below, waking it costs more than it saves
-_MAX_TILE = 4096  # tbs::max_tile
+_MAX_TILE = 4096  # tbs::executors::max_tile of the CPU
+_BLOCK_THREADS = 256  # tbs::executors::block_threads
 
 # Codes of tbs::ElementType.
 _ELEMENT_TYPES = {
@@ -56,6 +58,9 @@ class Simulator:
         autoreset: what happens to worlds whose episode has ended (see ``step``).
         keep_final: keep observations and infos at the end of an episode (``SAME_STEP`` only) as ``final`` tensors.
         num_threads: on CPU; all cores of the process by default.
+        executor: how the task graph is run; the results are the same to the bit. CPU: ``"batch"`` (default), or
+            ``"per_world"``, world after world. CUDA: ``"graph"`` (default), a kernel for each group of nodes;
+            ``"megakernel"``, one persistent kernel; ``"per_world"``, a thread for each world.
 
     Raises:
         SchemaError: the environment contradicts itself. BuildError: its systems do not compile.
@@ -77,6 +82,7 @@ class Simulator:
         autoreset: AutoresetMode = AutoresetMode.SAME_STEP,
         keep_final: bool = True,
         num_threads: int | None = None,
+        executor: str | None = None,
         _library: jit.Library | None = None,
     ) -> None:
         if not isinstance(environment, Environment):
@@ -88,11 +94,37 @@ class Simulator:
         self.environment = environment
         self.program = Program(environment)
         self._check_rows()
-        with torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext():
-            self.library = _library or jit.load(self.program, self.device.type)
-        self._allocate(keep_final and self.autoreset is AutoresetMode.SAME_STEP)
+        target = Target(self.device.type, executor)
+        library = _library or self._load(Target(self.device.type, target.executor_name))
+        self._close: weakref.finalize | None = None
+        self._allocate(library.target.cuda, keep_final and self.autoreset is AutoresetMode.SAME_STEP)
+        self._use(library)
         self._started = False
         self.reseed(None)
+
+    @property
+    def executor(self) -> str:
+        """The name of the executor."""
+        return self.library.target.executor_name
+
+    def _load(self, target: Target) -> jit.Library:
+        with torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext():
+            return jit.load(self.program, target)
+
+    def _use(self, library: jit.Library) -> None:
+        """Step with ``library`` from now on: all of one kind of device share the layout of memory."""
+        if ctypes.sizeof(self._context) != library.context_size:
+            raise AssertionError("the context of Python and C++ differ in size")
+        if self._close is not None:
+            self._close()
+        self.library = library
+        self._handle = library.open()
+        self._close = weakref.finalize(self, library.close, self._handle)
+        self._context.tile = self._tile()
+        if library.target.cuda:
+            rows = max(archetype.capacity or archetype.count for archetype in self.program.archetypes)
+            few = self.num_worlds < self._multiprocessors() and rows >= 2 * _BLOCK_THREADS
+            self._context.together = int(few and self.executor == "megakernel")
 
     # ---- memory ----------------------------------------------------------------------------------------------------
 
@@ -105,11 +137,11 @@ class Simulator:
                     f"{MAX_ROWS} rows; at most {MAX_ROWS // rows} worlds are allowed"
                 )
 
-    def _allocate(self, keep_final: bool) -> None:
+    def _allocate(self, cuda: bool, keep_final: bool) -> None:
         """Make the memory, by the names of the context's fields, and the context that points to it."""
         program, worlds = self.program, self.num_worlds
         self._memory: dict[str, torch.Tensor] = {}
-        for name, _, dtype, per_agent in engine_columns(program, self.library.cuda):
+        for name, _, dtype, per_agent in engine_columns(program, cuda):
             rows = worlds * (program.agents.count if per_agent else 1)
             self._memory[name] = torch.zeros(rows, dtype=dtype, device=self.device)
         self._memory["fault"].fill_(_NO_FAULT)
@@ -125,16 +157,15 @@ class Simulator:
         self._bindings: dict[str, _Binding] = {}
         self._watchers: dict[str, Callable[[torch.Tensor], None]] = {}
 
-        structure = context_structure(program, self.library.cuda)
-        if ctypes.sizeof(structure) != self.library.context_size:
-            raise AssertionError("the context of Python and C++ differ in size")
-        context = self._context = structure()
+        context = self._context = context_structure(program, cuda)()
         context.num_worlds, context.num_threads = worlds, self._useful_threads()
-        context.tile = self._tile()
         context.device = self.device.index or 0
         context.autoreset = _AUTORESET_CODES[self.autoreset]
         context.keep_final = int(keep_final)
         context.fault_flag = self._flags.data_ptr()
+        if cuda:
+            self._queue = torch.zeros(2, dtype=torch.int32, device=self.device)
+            context.queue = self._queue.data_ptr()
         for name in self._memory:
             self._point(name)
         self._tables: dict[str, TableMemory] = {}
@@ -172,11 +203,24 @@ class Simulator:
         return max(1, min(self.num_threads, self.num_worlds * self._hot_bytes() // _THREAD_BYTES))
 
     def _tile(self) -> int:
-        """Worlds in a tile: several tiles for each thread, but no more bytes than a first-level cache holds."""
+        """Worlds in a tile."""
+        if self.executor == "per_world":
+            return 1
+        if self.library.target.cuda:
+            # Two tiles for each multiprocessor, but at least a warp's worth of rows and at most a row for each thread.
+            rows = max(archetype.capacity or archetype.count for archetype in self.program.archetypes)
+            least, shared_out = -(-32 // rows), -(-self.num_worlds // (2 * self._multiprocessors()))
+            return min(max(shared_out, least), _BLOCK_THREADS)
+        # Several for each thread, but no more bytes than a first-level cache holds.
         most = max(1, _TILE_BYTES // self._hot_bytes())
         shared_out = -(-self.num_worlds // (4 * self._useful_threads()))
         tile = min(shared_out, most, _MAX_TILE)
         return -(-tile // 64) * 64 if tile > 64 else tile  # so that threads share no cache line of flags
+
+    def _multiprocessors(self) -> int:
+        if self.device.type == "cpu":  # an emulated device
+            return 4
+        return torch.cuda.get_device_properties(self.device).multi_processor_count
 
     # ---- tensors ---------------------------------------------------------------------------------------------------
 
@@ -495,7 +539,7 @@ class Simulator:
             self._grow()
         if mask is None:
             mask = torch.ones(self.num_worlds, dtype=torch.bool, device=self.device)
-        result = self.library.reset(self._context_address, mask.data_ptr(), self._stream())
+        result = self.library.reset(self._handle, self._context_address, mask.data_ptr(), self._stream())
         self._started = True  # also where systems report faults, so that the faulty worlds can be reset alone
         self._check_result(result, stepped=False)
 
@@ -516,7 +560,7 @@ class Simulator:
             self.check_faults()
         if self._crowded_flag[0]:
             self._grow()
-        self._check_result(self.library.step(self._context_address, self._stream()))
+        self._check_result(self.library.step(self._handle, self._context_address, self._stream()))
 
     def act_and_step(self, actions: torch.Tensor) -> int:
         """Check ``actions`` (contiguous, right device and shape), write them into the action column, and ``step``.
@@ -530,7 +574,7 @@ class Simulator:
         if self._crowded_flag[0]:
             self._grow()
         result = self.library.act_and_step(
-            self._context_address, actions.data_ptr(), _ELEMENT_TYPES[actions.dtype], self._stream()
+            self._handle, self._context_address, actions.data_ptr(), _ELEMENT_TYPES[actions.dtype], self._stream()
         )
         if result < -1:
             self._check_result(1 if result == -2 else result)

@@ -38,6 +38,7 @@ class TorchVectorEnv(VectorEnv):
             until the next ``step`` or ``reset``.
         render_mode: ``"rgb_array"`` or None.
         num_threads: on CPU; all cores by default.
+        executor: how the task graph is run, see ``Simulator``.
 
     Attributes: ``sim`` (the ``Simulator``; its tensors may be written between steps), ``device``, ``num_worlds``,
     ``num_agents`` (per world), ``autoreset_mode``, ``output``, ``action_mask`` (bool ``[rows, n]`` or None).
@@ -60,6 +61,7 @@ class TorchVectorEnv(VectorEnv):
         copy: bool = False,
         render_mode: str | None = None,
         num_threads: int | None = None,
+        executor: str | None = None,
         _library: Any = None,
     ) -> None:
         self.closed = True  # until it is whole
@@ -86,6 +88,7 @@ class TorchVectorEnv(VectorEnv):
             autoreset=autoreset_mode,
             keep_final=final_obs,
             num_threads=num_threads,
+            executor=executor,
             _library=_library,
         )
         self.environment, self.device = environment, self.sim.device

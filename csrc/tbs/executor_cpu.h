@@ -1,4 +1,5 @@
-// The CPU executor: threads take tiles of worlds through the whole step while a tile is hot in cache.
+// The CPU executors: threads take tiles of worlds through the whole step while a tile is hot in cache (Batch), or world
+// after world (PerWorld).
 #pragma once
 #include <algorithm>
 #include <atomic>
@@ -11,8 +12,9 @@
 #include "actions.h"
 #include "engine.h"
 #include "settle.h"
+#include "trace.h"
 
-namespace tbs {
+namespace tbs::executors {
 
 // Worlds in one tile at most: the length of the lists of worlds that a tile keeps on its stack.
 constexpr i32 max_tile = 4096;
@@ -64,14 +66,30 @@ template <class Node, class Context>
     }
 }
 
-template <class Context, class... Node>
-void run_all(Nodes<Node...>, const Context &context, [[maybe_unused]] i32 first, [[maybe_unused]] i32 last) {
-    (run_range<Node>(context, first, last), ...);
+// Calls run_node.operator()<Node>() for each node, and in traced builds writes down how long it took. `task`: the number of
+// the first of them.
+template <class Context, class Function, class... Node>
+inline void for_each_node(Nodes<Node...>, const Context &context, [[maybe_unused]] u32 task,
+                          [[maybe_unused]] u32 tile, Function &&run_node) {
+    const auto traced = [&]<class N>() {
+        const TraceSpan span(true);
+        run_node.template operator()<N>();
+        span.end(context.trace, task++, tile);
+    };
+    (traced.template operator()<Node>(), ...);
 }
 
-template <class Context, class... Node>
-void run_all(Nodes<Node...>, const Context &context, [[maybe_unused]] const i32 *worlds, [[maybe_unused]] i32 count) {
-    (run_list<Node>(context, worlds, count), ...);
+template <class List, class Context>
+void run_all(List nodes, u32 task, const Context &context, i32 first, i32 last) {
+    const auto run_node = [&]<class Node>() { run_range<Node>(context, first, last); };
+    for_each_node(nodes, context, task, u32(first / context.tile), run_node);
+}
+
+template <class List, class Context>
+void run_all(List nodes, u32 task, const Context &context, const i32 *worlds, i32 count) {
+    if (count == 0) return;
+    const auto run_node = [&]<class Node>() { run_list<Node>(context, worlds, count); };
+    for_each_node(nodes, context, task, u32(worlds[0] / context.tile), run_node);
 }
 
 // Tiles ----------------------------------------------------------------------------------------------------------
@@ -107,21 +125,24 @@ inline i32 list_flagged(const u8 *flags, i32 first, i32 last, i32 *list) {
     return count;
 }
 
+// How worlds are taken through a step and a reset. `Number` has the numbers of tasks in the schedule, for traces.
+
 template <class Program>
-struct CpuExecutor {
+struct Batch {
     using Context = typename Program::Context;
+    using Number = typename Program::Number;
 
     // Lets the listed worlds begin an episode.
     static void begin(const Context &context, const i32 *worlds, i32 count) {
-        run_all(typename Program::Begin{}, context, worlds, count);
-        run_all(typename Program::Start{}, context, worlds, count);
+        run_all(typename Program::Begin{}, Number::begin, context, worlds, count);
+        run_all(typename Program::Start{}, Number::start, context, worlds, count);
     }
 
     // A step of worlds [first, last) whose episodes are under way.
     static void advance(const Context &context, i32 first, i32 last) {
-        run_all(typename Program::BeforeStep{}, context, first, last);
-        run_all(typename Program::Step{}, context, first, last);
-        run_all(typename Program::AfterStep{}, context, first, last);
+        run_all(typename Program::BeforeStep{}, Number::before_step, context, first, last);
+        run_all(typename Program::Step{}, Number::step, context, first, last);
+        run_all(typename Program::AfterStep{}, Number::after_step, context, first, last);
     }
 
     static void step_same_step(const Context &context, i32 first, i32 last) {
@@ -130,8 +151,8 @@ struct CpuExecutor {
         const i32 count = list_flagged(context.ended, first, last, worlds);
         if (count == 0) return;
         if (context.keep_final) {
-            run_all(typename Program::Observe{}, context, worlds, count);
-            run_all(typename Program::KeepFinal{}, context, worlds, count);
+            run_all(typename Program::Observe{}, Number::observe_final, context, worlds, count);
+            run_all(typename Program::KeepFinal{}, Number::keep_final, context, worlds, count);
         }
         begin(context, worlds, count);
     }
@@ -147,31 +168,104 @@ struct CpuExecutor {
             live = ended + 1;
         }
         if (count == 0) return;
-        run_all(typename Program::Hold{}, context, worlds, count);
+        run_all(typename Program::Hold{}, Number::hold, context, worlds, count);
         if (context.autoreset == Autoreset::next_step) {
-            run_all(typename Program::ClearOutputs{}, context, worlds, count);
+            run_all(typename Program::ClearOutputs{}, Number::clear_outputs, context, worlds, count);
             begin(context, worlds, count);
         }
     }
 
-    static void step_tile(const Context &context, i32 first, i32 last) {
+    static void step(const Context &context, i32 first, i32 last) {
         if (context.autoreset == Autoreset::same_step) {
             step_same_step(context, first, last);
         } else {
             step_apart(context, first, last);
         }
-        run_all(typename Program::Observe{}, context, first, last);
-        run_all(typename Program::Deliver{}, context, first, last);
+        run_all(typename Program::Observe{}, Number::observe, context, first, last);
+        run_all(typename Program::Deliver{}, Number::deliver, context, first, last);
     }
 
-    static void reset_tile(const Context &context, const u8 *mask, i32 first, i32 last) {
+    static void reset(const Context &context, const u8 *mask, i32 first, i32 last) {
         i32 worlds[max_tile + 16];
         const i32 count = list_flagged(mask, first, last, worlds);
-        run_all(typename Program::ClearOutputs{}, context, worlds, count);
+        run_all(typename Program::ClearOutputs{}, Number::clear_outputs, context, worlds, count);
         begin(context, worlds, count);
-        run_all(typename Program::Observe{}, context, worlds, count);
-        run_all(typename Program::Deliver{}, context, worlds, count);
+        run_all(typename Program::Observe{}, Number::observe, context, worlds, count);
+        run_all(typename Program::Deliver{}, Number::deliver, context, worlds, count);
     }
+};
+
+// The whole graph for one world, then for the next: the paper's ECS-CPU, a baseline. Here too a world's nodes are one
+// function for the compiler, and columns are those of all worlds; what it lacks is work on many worlds at a time.
+template <class Program>
+struct PerWorld {
+    using Context = typename Program::Context;
+    using Number = typename Program::Number;
+
+    template <class List>
+    static inline void run(List nodes, u32 task, const Context &context, i32 world) {
+        const auto run_node = [&]<class Node>() {
+            if constexpr (is_flat<Node>) {
+                for (i32 k = 0; k < Node::rows_per_world; ++k) Node::run(context, world * Node::rows_per_world + k);
+            } else {
+                run_world<Node>(context, world);
+            }
+        };
+        for_each_node(nodes, context, task, u32(world), run_node);
+    }
+
+    static inline void begin(const Context &context, i32 world) {
+        run(typename Program::Begin{}, Number::begin, context, world);
+        run(typename Program::Start{}, Number::start, context, world);
+    }
+
+    static inline void deliver(const Context &context, i32 world) {
+        run(typename Program::Observe{}, Number::observe, context, world);
+        run(typename Program::Deliver{}, Number::deliver, context, world);
+    }
+
+    static void step_world(const Context &context, i32 world) {
+        const bool same_step = context.autoreset == Autoreset::same_step;
+        if (same_step || context.ended[world] == 0) {
+            run(typename Program::BeforeStep{}, Number::before_step, context, world);
+            run(typename Program::Step{}, Number::step, context, world);
+            run(typename Program::AfterStep{}, Number::after_step, context, world);
+            if (same_step && context.ended[world] != 0) {
+                if (context.keep_final) {
+                    run(typename Program::Observe{}, Number::observe_final, context, world);
+                    run(typename Program::KeepFinal{}, Number::keep_final, context, world);
+                }
+                begin(context, world);
+            }
+        } else {
+            run(typename Program::Hold{}, Number::hold, context, world);
+            if (context.autoreset == Autoreset::next_step) {
+                run(typename Program::ClearOutputs{}, Number::clear_outputs, context, world);
+                begin(context, world);
+            }
+        }
+        deliver(context, world);
+    }
+
+    static void step(const Context &shared, i32 first, i32 last) {
+        const Context context = shared;  // as in run_range
+        for (i32 world = first; world < last; ++world) step_world(context, world);
+    }
+
+    static void reset(const Context &shared, const u8 *mask, i32 first, i32 last) {
+        const Context context = shared;
+        for (i32 world = first; world < last; ++world) {
+            if (!mask[world]) continue;
+            run(typename Program::ClearOutputs{}, Number::clear_outputs, context, world);
+            begin(context, world);
+            deliver(context, world);
+        }
+    }
+};
+
+template <class Program, template <class> class Worlds>
+struct CpuExecutor {
+    using Context = typename Program::Context;
 
     // Calls function(index) for every index below count, on several threads.
     template <class Function>
@@ -192,13 +286,13 @@ struct CpuExecutor {
 
     // Returns 1 if some world has a fault.
     static i64 step(const Context &context) {
-        auto tile = [&](i32 first, i32 last) { step_tile(context, first, last); };
+        auto tile = [&](i32 first, i32 last) { Worlds<Program>::step(context, first, last); };
         for_tiles(context, tile);
         return *context.fault_flag;
     }
 
     static i64 reset(const Context &context, const u8 *mask) {
-        auto tile = [&](i32 first, i32 last) { reset_tile(context, mask, first, last); };
+        auto tile = [&](i32 first, i32 last) { Worlds<Program>::reset(context, mask, first, last); };
         for_tiles(context, tile);
         return *context.fault_flag;
     }
@@ -249,20 +343,22 @@ struct CpuExecutor {
 
         template <class Source>
         i64 visit() const {
-            using Column = typename Program::ActionElement;
+            using Column = typename Context::ActionElement;
             if constexpr (action_types_fit<Source, Column>) {
                 const Source *const source = static_cast<const Source *>(source_pointer);
-                Column *const column = reinterpret_cast<Column *>(Program::action_column(context));
+                Column *const column = Context::action_column(context);
                 const i64 illegal = find_illegal(context, source);
                 if (illegal >= 0) return illegal;
                 const bool in_place = source_pointer == static_cast<const void *>(column);
                 const i64 per_world = i64(Program::agents_per_world) * context.action_width;
                 auto tile = [&](i32 first, i32 last) {
                     if (!in_place) {
+                        const TraceSpan span(true);
 #pragma GCC ivdep
                         for (i64 i = first * per_world; i < last * per_world; ++i) column[i] = Column(source[i]);
+                        span.end(context.trace, Program::Number::write_actions, u32(first / context.tile));
                     }
-                    step_tile(context, first, last);
+                    Worlds<Program>::step(context, first, last);
                 };
                 for_tiles(context, tile);
                 return *context.fault_flag ? -2 : -1;
@@ -276,4 +372,4 @@ struct CpuExecutor {
     }
 };
 
-}  // namespace tbs
+}  // namespace tbs::executors

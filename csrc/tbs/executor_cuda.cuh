@@ -1,227 +1,413 @@
-// The CUDA executor: one kernel per node on the caller's stream. Nothing is read back and nothing is allocated, so a
-// step may be captured into a CUDA graph.
+// The CUDA executors: groups of tasks, a persistent megakernel, or a thread for each world. All walk the schedule of
+// schedule.h on the caller's stream; nothing is read back and nothing is allocated on the device, so a step may be captured
+// into a CUDA graph.
+//
+// Worlds do not depend on each other, so no barrier of the whole grid is needed between tasks: a block takes a tile of
+// worlds through all tasks of a kernel, with barriers of its own between them.
 #pragma once
-#include "actions.h"
-#include "engine.h"
+#include <cstring>
+
 #include "launch.cuh"
+#include "schedule.h"
 #include "settle.h"
+#include "trace.h"
 
-namespace tbs {
+namespace tbs::executors {
 
-// Which worlds a kernel runs for, by the world's entry in context.phase.
-enum class Phase : u8 { rest = 0, live = 1, begin = 2, all = 255 };
+constexpr u32 block_threads = 256;
+
+// Worlds of a tile at most: the length of the list of those that begin.
+constexpr u32 max_tile = 1024;
+
+// Threads that run a task together, and the worlds [first, last) for whose rows they do.
+struct Team {
+    u32 rank, size;
+    i32 first, last;
+    const i32 *beginning;  // the worlds among these that begin an episode, if they are listed
+    u32 beginning_count;
+};
+
+// Here a world may be settled by several threads.
+template <class Node>
+constexpr bool is_elementwise = is_flat<Node> && !settles<Node>;
 
 template <class Context>
-TBS_METHOD bool runs(const Context &context, i32 world, Phase phase) {
+TBS_DEVICE bool runs(const Context &context, i32 world, Phase phase) {
     return phase == Phase::all || context.phase[world] == u8(phase);
 }
 
-// Thread `row` of a flat node.
-template <class Node, class Context>
-__global__ void node_kernel(const Context context, const Phase phase) {
-    const i64 row = i64(blockIdx.x) * blockDim.x + threadIdx.x;
-    const i64 world = row / Node::rows_per_world;
-    if (world < context.num_worlds && runs(context, i32(world), phase)) Node::run(context, i32(row));
+template <class Task, class Context>
+TBS_DEVICE void run_row(const Context &context, u32 row) {
+    using Node = typename Task::Node;
+    if (!is_active(context, Task::when)) return;
+    if (runs(context, i32(row / u32(Node::rows_per_world)), Task::phase)) Node::run(context, i32(row));
 }
 
-// What item `item` of a node that is not flat stands for: row `index` of `rows`, if it `runs`. Of a dynamic table the
-// items are its slots: how many rows each world has is known on the device alone.
-struct NodeItem {
-    NodeRows rows;
-    i32 index;
-    bool runs;
-};
+template <class Task, class Context>
+TBS_DEVICE void run_listed_row(const Context &context, u32 row) {
+    if (is_active(context, Task::when)) Task::Node::run(context, i32(row));
+}
 
-template <class Node, class Context>
-TBS_METHOD NodeItem item_of(const Context &context, i64 item, Phase phase) {
-    i64 world;
+// Runs of flat nodes.
+template <class... Task, class Context>
+TBS_DEVICE void run_flat(Run<Task...>, const Context &context, const Team &team) {
+    using Leader = typename Run<Task...>::Leader;
+    constexpr u32 rows = u32(Leader::Node::rows_per_world);
+    if (Leader::phase == Phase::begin && team.beginning != nullptr) {
+        for (u32 i = team.rank; i < team.beginning_count * rows; i += team.size) {
+            const u32 row = u32(team.beginning[i / rows]) * rows + i % rows;
+            (run_listed_row<Task>(context, row), ...);
+        }
+    } else {
+        for (u32 row = u32(team.first) * rows + team.rank; row < u32(team.last) * rows; row += team.size) {
+            (run_row<Task>(context, row), ...);
+        }
+    }
+}
+
+// A node over a dynamic table, on several lanes, or that creates and destroys. Of a dynamic table the items are the slots
+// of the worlds: how many of them are rows is read here.
+template <class Task, class Context>
+TBS_DEVICE void run_rows(const Context &context, const Team &team) {
+    using Node = typename Task::Node;
+    u32 first, last;
     if constexpr (Node::table >= 0) {
         const DynamicTable &table = context.tables[Node::table];
-        if (item >= table.slots) return {};
-        world = table.world[item];
+        first = u32(table.first[team.first]);
+        last = u32(table.first[team.last]);
     } else {
-        world = item / Node::rows_per_world;
-        if (world >= context.num_worlds) return {};
+        first = u32(team.first) * u32(Node::rows_per_world);
+        last = u32(team.last) * u32(Node::rows_per_world);
     }
-    const NodeRows rows = rows_of<Node>(context, i32(world));
-    const i32 index = i32(item - rows.first);
-    return {rows, index, index < rows.count && runs(context, rows.world, phase)};
-}
-
-template <class Node, class Context>
-__global__ void row_kernel(const Context context, const Phase phase) {
-    const NodeItem item = item_of<Node>(context, i64(blockIdx.x) * blockDim.x + threadIdx.x, phase);
-    if (item.runs) Node::run(context, item.rows, item.index);
-}
-
-// The lanes of a group agree on the row, and so leave together.
-template <class Node, class Context>
-__global__ void lanes_kernel(const Context context, const Phase phase) {
-    using Group = Lanes<Node::lanes>;
-    const i64 thread = i64(blockIdx.x) * Group::threads_per_block + threadIdx.x;
-    const NodeItem item = item_of<Node>(context, thread / Group::lanes, phase);
-    if (!item.runs) return;
-    Group group;
-    Node::run(context, item.rows, item.index, group);
+    // The lanes of a group agree on the item, and so stay together.
+    for (u32 item = first + team.rank / threads_of_lanes<Node::lanes>; item < last; item += team.size / threads_of_lanes<Node::lanes>) {
+        i32 world;
+        if constexpr (Node::table >= 0) {
+            world = context.tables[Node::table].world[item];
+        } else {
+            world = i32(item / u32(Node::rows_per_world));
+        }
+        const NodeRows rows = rows_of<Node>(context, world);
+        const i32 index = i32(item) - rows.first;
+        if (index >= rows.count || !runs(context, world, Task::phase)) continue;
+        if constexpr (Node::lanes > 1) {
+            Lanes<Node::lanes> group;
+            Node::run(context, rows, index, group);
+        } else {
+            Node::run(context, rows, index);
+        }
+    }
 }
 
 template <class Node, class Group, class Context>
-__global__ void settle_kernel(const Context context) {
-    const i64 world = (i64(blockIdx.x) * Group::threads_per_block + threadIdx.x) / Group::lanes;
-    if (world >= context.num_worlds) return;
-    Group group;
-    Node::run(context, i32(world), group);
-}
-
-// Chooses what each world does in this step, before it.
-struct ChoosePhase {
-    static constexpr i32 rows_per_world = 1;
-    template <class Context>
-    static TBS_METHOD void run(const Context &context, i32 world) {
-        const bool apart = context.autoreset != Autoreset::same_step && context.ended[world] != 0;
-        const Phase otherwise = context.autoreset == Autoreset::next_step ? Phase::begin : Phase::rest;
-        context.phase[world] = u8(apart ? otherwise : Phase::live);
-    }
-};
-
-// After it: with SAME_STEP the worlds that have ended begin anew at once.
-struct ChooseBeginAfterStep {
-    static constexpr i32 rows_per_world = 1;
-    template <class Context>
-    static TBS_METHOD void run(const Context &context, i32 world) {
-        if (context.autoreset == Autoreset::same_step) {
-            context.phase[world] = u8(context.ended[world] != 0 ? Phase::begin : Phase::live);
+TBS_DEVICE void settle_worlds(const Context &context, const Team &team) {
+    for (i32 world = team.first + i32(team.rank / Group::group_threads); world < team.last;
+         world += i32(team.size / Group::group_threads)) {
+        if constexpr (Group::group_threads > 1) {
+            Group group;
+            Node::run(context, world, group);
+        } else {
+            Node::run(context, world);
         }
     }
+}
+
+// A warp is enough to settle worlds of few rows.
+template <class Node, class Context>
+TBS_FUNCTION bool settles_by_warp(const Context &context) {
+    return context.tables[Node::Settled::table].slots <= i64{512} * context.num_worlds;
+}
+
+template <class First, class... Rest, class Context>
+TBS_DEVICE void run_tasks(Run<First, Rest...> run, const Context &context, const Team &team) {
+    using Node = typename First::Node;
+    if constexpr (is_elementwise<Node>) {
+        run_flat(run, context, team);
+    } else {
+        static_assert(sizeof...(Rest) == 0, "a run of several tasks is one of flat nodes");
+        if (!is_active(context, First::when)) return;
+        if constexpr (!settles<Node>) {
+            run_rows<First>(context, team);
+        } else if (settles_by_warp<Node>(context)) {
+            settle_worlds<Node, Warp>(context, team);
+        } else {
+            settle_worlds<Node, Block>(context, team);
+        }
+    }
+}
+
+template <class... Task, class Context>
+TBS_FUNCTION bool any_active(Run<Task...>, const Context &context) {
+    return (is_active(context, Task::when) || ...);
+}
+
+#ifndef TBS_ALONE
+// Tiles ----------------------------------------------------------------------------------------------------------
+
+struct TileMemory {
+    u32 claimed;
+    u32 beginning_count;
+    i32 beginning[max_tile];
 };
+
+// Lists the worlds of a tile that begin an episode, so that the few of them fill warps: without, nearly every warp would
+// go through `start` for the one or two of its worlds that do.
+template <class Context>
+TBS_DEVICE void list_beginning(const Context &context, Team &team, TileMemory &memory) {
+    if (team.rank == 0) memory.beginning_count = 0;
+    __syncthreads();
+    for (i32 world = team.first + i32(team.rank); world < team.last; world += i32(team.size)) {
+        if (context.phase[world] == u8(Phase::begin)) {
+            memory.beginning[atomicAdd(&memory.beginning_count, 1u)] = world;  // in any order
+        }
+    }
+    __syncthreads();
+    team.beginning = memory.beginning;
+    team.beginning_count = memory.beginning_count;
+}
+
+// Barrier of the block, or of the grid where all blocks go through the tasks together.
+TBS_DEVICE void sync(bool together) {
+    if (together) {
+        sync_grid();
+    } else {
+        __syncthreads();
+    }
+}
+
+template <class... Task, class Context>
+TBS_DEVICE void walk_run(Run<Task...> run, const Context &context, Team &team, TileMemory &memory, bool together) {
+    if (!any_active(run, context)) return;
+    using Leader = typename Run<Task...>::Leader;
+    if constexpr (Leader::phase == Phase::begin && is_elementwise<typename Leader::Node>) {
+        if (!together && team.beginning == nullptr) list_beginning(context, team, memory);
+    }
+    const TraceSpan span(threadIdx.x == 0);
+    run_tasks(run, context, team);
+    sync(together);
+    span.end(context.trace, Leader::number, together ? blockIdx.x : u32(team.first / context.tile));
+}
+
+template <u32 blocks, Shape shape, class... R, class Context>
+TBS_DEVICE void walk(Group<blocks, shape, R...>, const Context &context, Team team, TileMemory &memory,
+                       bool together) {
+    (walk_run(R{}, context, team, memory, together), ...);
+}
 
 template <class Context>
-__global__ void choose_masked_kernel(const Context context, const u8 *mask) {
-    const i32 world = i32(blockIdx.x * blockDim.x + threadIdx.x);
-    if (world < context.num_worlds) context.phase[world] = u8(mask[world] ? Phase::begin : Phase::rest);
+TBS_DEVICE Team team_of_tile(const Context &context, u32 tile) {
+    const i32 first = i32(tile) * context.tile;
+    const i32 last = first + context.tile < context.num_worlds ? first + context.tile : context.num_worlds;
+    return {threadIdx.x, blockDim.x, first, last, nullptr, 0};
 }
 
-// An illegal action is a fault of its world and counts as the lowest legal one: systems see legal actions only.
-template <class Program, class Source, class Context>
-__global__ void action_kernel(const Context context, const Source *source) {
-    const i32 row = i32(blockIdx.x * blockDim.x + threadIdx.x);
-    const i32 world = row / Program::agents_per_world;
-    if (world >= context.num_worlds) return;
-    using Column = typename Program::ActionElement;
-    Column *const column = reinterpret_cast<Column *>(Program::action_column(context));
-    for (i32 i = 0; i < context.action_width; ++i) {
-        const i64 element = i64(row) * context.action_width + i;
-        const Source value = source[element];
-        const ActionBounds bounds = context.action_bounds[i];
-        const bool legal = action_is_legal(value, bounds);
-        if (!legal) {
-            report_fault(&context.fault[world], context.fault_flag,
-                         fault_word(Program::action_node, u32(row % Program::agents_per_world), 0, i32(value)));
-        }
-        column[element] = legal ? Column(value) : Column(bounds.low);
+template <class Context>
+TBS_DEVICE Team team_of_grid(const Context &context) {
+    return {blockIdx.x * blockDim.x + threadIdx.x, gridDim.x * blockDim.x, 0, context.num_worlds, nullptr, 0};
+}
+
+template <class Group, class Context>
+__global__ void __launch_bounds__(block_threads, Group::blocks_per_multiprocessor)
+tile_kernel(const __grid_constant__ Context context) {
+    TBS_SHARED(TileMemory, memory);
+    walk(Group{}, context, team_of_tile(context, blockIdx.x), memory, false);
+}
+
+// One run, without barriers unless it is on several lanes.
+template <u32 blocks, Shape shape, class R, class Context>
+TBS_DEVICE void run_spread(Group<blocks, shape, R>, const Context &context) {
+    const TraceSpan span(threadIdx.x == 0);
+    run_tasks(R{}, context, team_of_grid(context));
+#ifdef TBS_TRACE
+    __syncthreads();
+#endif
+    span.end(context.trace, R::Leader::number, blockIdx.x);
+}
+
+template <class Group, class Context>
+__global__ void __launch_bounds__(block_threads, Group::blocks_per_multiprocessor)
+spread_kernel(const __grid_constant__ Context context) {
+    run_spread(Group{}, context);
+}
+
+// Persistent blocks that claim tiles from a counter and take each through the whole schedule. Where there are fewer
+// worlds than blocks, all blocks go through the tasks together, each with a share of the rows, as in the paper (5.3).
+template <class Group, class Context>
+__global__ void __launch_bounds__(block_threads, Group::blocks_per_multiprocessor)
+mega_kernel(const __grid_constant__ Context context, const bool together) {
+    TBS_SHARED(TileMemory, memory);
+    if (together) {
+        walk(Group{}, context, team_of_grid(context), memory, true);
+        return;
     }
+    const u32 tiles = u32((context.num_worlds + context.tile - 1) / context.tile);
+    for (;;) {
+        if (threadIdx.x == 0) memory.claimed = atomicAdd(&context.queue[0], 1u);
+        __syncthreads();
+        const u32 tile = memory.claimed;
+        if (tile >= tiles) break;
+        walk(Group{}, context, team_of_tile(context, tile), memory, false);
+        __syncthreads();  // before the next claim overwrites this one
+    }
+    // The last block to leave readies the counters for the next launch.
+    if (threadIdx.x == 0 && atomicAdd(&context.queue[1], 1u) == gridDim.x - 1) {
+        atomicExch(&context.queue[0], 0u);
+        atomicExch(&context.queue[1], 0u);
+    }
+}
+
+inline u32 blocks_for(i64 threads) { return u32((threads + block_threads - 1) / block_threads); }
+
+// Threads that a run can use.
+template <class First, class... Rest, class Context>
+i64 threads_of(Run<First, Rest...>, const Context &context) {
+    using Node = typename First::Node;
+    i64 items = i64(context.num_worlds) * Node::rows_per_world;
+    if constexpr (settles<Node>) {
+        return items * (settles_by_warp<Node>(context) ? 32 : 256);
+    } else if constexpr (is_flat<Node>) {
+        return items;
+    } else {
+        if constexpr (Node::table >= 0) items = context.tables[Node::table].slots;
+        return items * Node::lanes;
+    }
+}
+
+template <u32 blocks, Shape shape, class... R, class Context>
+bool any_active(Group<blocks, shape, R...>, const Context &context) {
+    return (any_active(R{}, context) || ...);
+}
+
+template <u32 blocks, Shape shape, class... R, class Context>
+void launch_group(Group<blocks, shape, R...> group, const Context &context, Stream stream) {
+    using G = Group<blocks, shape, R...>;
+    if (!any_active(group, context)) return;
+    if constexpr (shape == Shape::tile) {
+        const u32 tiles = u32((context.num_worlds + context.tile - 1) / context.tile);
+        launch_together(tile_kernel<G, Context>, tiles, block_threads, stream, context);
+    } else {
+        static_assert(sizeof...(R) == 1, "only one run can be spread: there is no barrier of the grid");
+        const u32 count = blocks_for((threads_of(R{}, context) + ...));
+        launch_together(spread_kernel<G, Context>, count, block_threads, stream, context);
+    }
+}
+
+template <class... G, class Context>
+void launch_groups(Groups<G...>, const Context &context, Stream stream) {
+    (launch_group(G{}, context, stream), ...);
+}
+
+template <class Groups>
+constexpr u32 number_of = 0;
+template <class... G>
+constexpr u32 number_of<Groups<G...>> = sizeof...(G);
+
+// A kernel for each group. Repeated steps are replayed as one CUDA graph.
+template <class Program>
+struct GraphExecutor {
+    using Context = typename Program::Context;
+    GraphCache cache;
+
+    i64 step(const Context &context, Stream stream) {
+        using Groups = typename Program::StepGroups;
+        const auto launches = [&](Stream on) { launch_groups(Groups{}, context, on); };
+        if constexpr (number_of<Groups> > 1) return cache.run(&context, sizeof context, stream, launches);
+        launches(stream);
+        return last_error();
+    }
+
+    i64 reset(const Context &context, Stream stream) {
+        launch_groups(typename Program::ResetGroups{}, context, stream);
+        return last_error();
+    }
+};
+
+template <class Program>
+struct MegakernelExecutor {
+    using Context = typename Program::Context;
+
+    template <class G>
+    i64 run(Groups<G>, Resident &resident, const Context &context, Stream stream) {
+        const auto kernel = mega_kernel<G, Context>;
+        const u32 most = resident.blocks(kernel, block_threads, context.device);
+        const u32 tiles = u32((context.num_worlds + context.tile - 1) / context.tile);
+        const bool together = context.together != 0;
+        launch_resident(kernel, together || most < tiles ? most : tiles, block_threads, together, stream, context,
+                        together);
+        return last_error();
+    }
+
+    i64 step(const Context &context, Stream stream) {
+        return run(typename Program::StepGroups{}, of_step, context, stream);
+    }
+    i64 reset(const Context &context, Stream stream) {
+        return run(typename Program::ResetGroups{}, of_reset, context, stream);
+    }
+
+    Resident of_step, of_reset;
+};
+#else
+// One thread for each world runs everything: the paper's ECS-GPU. Groups of lanes are that thread alone.
+template <u32 blocks, Shape shape, class... R, class Context>
+TBS_DEVICE void walk_alone(Group<blocks, shape, R...>, const Context &context, const Team &team) {
+    const auto run = [&](auto tasks) {
+        const TraceSpan span(threadIdx.x % 32 == 0);
+        run_tasks(tasks, context, team);
+        span.end(context.trace, decltype(tasks)::Leader::number, blockIdx.x);
+    };
+    (run(R{}), ...);
+}
+
+template <class Group, class Context>
+__global__ void __launch_bounds__(block_threads, Group::blocks_per_multiprocessor)
+world_kernel(const __grid_constant__ Context context) {
+    const i32 world = i32(blockIdx.x * blockDim.x + threadIdx.x);
+    if (world < context.num_worlds) walk_alone(Group{}, context, {0, 1, world, world + 1, nullptr, 0});
 }
 
 template <class Program>
-struct CudaExecutor {
+struct PerWorldExecutor {
     using Context = typename Program::Context;
-    static constexpr u32 block = 256;
 
-    static u32 blocks(i64 rows) { return u32((rows + block - 1) / block); }
-
-    template <class Node>
-    static void run(const Context &context, Phase phase, Stream stream) {
-        if constexpr (settles<Node>) {
-            // A warp is enough for worlds of few rows.
-            const i64 slots = context.tables[Node::Settled::table].slots;
-            if (slots <= i64{512} * context.num_worlds) {
-                settle<Node, Warp>(context, stream);
-            } else {
-                settle<Node, Block>(context, stream);
-            }
-        } else if constexpr (is_flat<Node>) {
-            const i64 rows = i64(context.num_worlds) * Node::rows_per_world;
-            launch(node_kernel<Node, Context>, blocks(rows), block, stream, context, phase);
-        } else {
-            i64 items = i64(context.num_worlds) * Node::rows_per_world;
-            if constexpr (Node::table >= 0) items = context.tables[Node::table].slots;
-            if constexpr (Node::lanes > 1) {
-                launch_together(lanes_kernel<Node, Context>, blocks(items * Node::lanes), block, stream, context,
-                                phase);
-            } else {
-                launch(row_kernel<Node, Context>, blocks(items), block, stream, context, phase);
-            }
-        }
-    }
-
-    template <class Node, class Group>
-    static void settle(const Context &context, Stream stream) {
-        launch_together(settle_kernel<Node, Group, Context>, blocks(i64(context.num_worlds) * Group::lanes), block,
-                        stream, context);
-    }
-
-    template <class... Node>
-    static void run_all(Nodes<Node...>, const Context &context, [[maybe_unused]] Phase phase,
-                        [[maybe_unused]] Stream stream) {
-        (run<Node>(context, phase, stream), ...);
-    }
-
-    static void begin(const Context &context, Stream stream) {
-        run_all(typename Program::Begin{}, context, Phase::begin, stream);
-        run_all(typename Program::Start{}, context, Phase::begin, stream);
-    }
-
-    static i64 step(const Context &context, Stream stream) {
-        const bool same_step = context.autoreset == Autoreset::same_step;
-        run_all(Nodes<ChoosePhase>{}, context, Phase::all, stream);
-        run_all(typename Program::BeforeStep{}, context, Phase::live, stream);
-        run_all(typename Program::Step{}, context, Phase::live, stream);
-        run_all(typename Program::AfterStep{}, context, Phase::live, stream);
-        if (same_step) {
-            run_all(Nodes<ChooseBeginAfterStep>{}, context, Phase::all, stream);
-            if (context.keep_final) {
-                run_all(typename Program::Observe{}, context, Phase::begin, stream);
-                run_all(typename Program::KeepFinal{}, context, Phase::begin, stream);
-            }
-        } else {
-            run_all(typename Program::Hold{}, context, Phase::rest, stream);
-            run_all(typename Program::ClearOutputs{}, context, Phase::begin, stream);
-        }
-        if (context.autoreset != Autoreset::disabled) begin(context, stream);
-        run_all(typename Program::Observe{}, context, Phase::all, stream);
-        run_all(typename Program::Deliver{}, context, Phase::all, stream);
+    template <class G>
+    i64 run(Groups<G>, const Context &context, Stream stream) {
+        launch(world_kernel<G, Context>, u32((context.num_worlds + 255) / 256), block_threads, stream, context);
         return last_error();
     }
 
-    static i64 reset(const Context &context, const u8 *mask, Stream stream) {
-        launch(choose_masked_kernel<Context>, blocks(context.num_worlds), block, stream, context, mask);
-        run_all(typename Program::ClearOutputs{}, context, Phase::begin, stream);
-        begin(context, stream);
-        run_all(typename Program::Observe{}, context, Phase::begin, stream);
-        run_all(typename Program::Deliver{}, context, Phase::begin, stream);
-        return last_error();
+    i64 step(const Context &context, Stream stream) { return run(typename Program::StepGroups{}, context, stream); }
+    i64 reset(const Context &context, Stream stream) { return run(typename Program::ResetGroups{}, context, stream); }
+};
+#endif
+
+// What the C interface calls: the calls of the executor with their arguments in the context.
+template <class Executor, class Context>
+struct CudaCalls {
+    Executor executor;
+
+    i64 step(const Context &context, Stream stream) { return executor.step(context, stream); }
+
+    i64 reset(const Context &given, const u8 *mask, Stream stream) {
+        Context context = copy_of(given);
+        context.mask = mask;
+        return executor.reset(context, stream);
     }
 
-    struct WriteActions {
-        const Context &context;
-        const void *source;
-        Stream stream;
-
-        template <class Source>
-        void visit() const {
-            if constexpr (action_types_fit<Source, typename Program::ActionElement>) {
-                const i64 rows = i64(context.num_worlds) * Program::agents_per_world;
-                launch(action_kernel<Program, Source, Context>, blocks(rows), block, stream, context,
-                       static_cast<const Source *>(source));
-            }  // other types are refused by the host before
-        }
-    };
-
-    static i64 act_and_step(const Context &context, const void *source, i32 type, Stream stream) {
-        with_element_type(ElementType(type), WriteActions{context, source, stream});
-        const i64 error = step(context, stream);
+    i64 act_and_step(const Context &given, const void *source, i32 type, Stream stream) {
+        Context context = copy_of(given);
+        context.action_source = source;
+        context.action_type = type;
+        const i64 error = executor.step(context, stream);
         return error != 0 ? error : -1;
+    }
+
+  private:
+    // To the byte, padding included: the graph executor compares contexts as bytes.
+    static Context copy_of(const Context &given) {
+        Context context;
+        std::memcpy(static_cast<void *>(&context), &given, sizeof given);
+        return context;
     }
 };
 
-}  // namespace tbs
+}  // namespace tbs::executors

@@ -9,9 +9,11 @@
 // Every operation must be reached by all lanes (not inside of another one, nor under a condition that items differ in),
 // and is a barrier: what items have written before it, all lanes see after it.
 #pragma once
-#include "platform.h"
-
+#include <cstdio>
+#include <cstdlib>
 #include <type_traits>
+
+#include "platform.h"
 
 namespace tbs {
 
@@ -77,7 +79,7 @@ class Lanes {
         using T = std::decay_t<decltype(term(0u))>;
         static_assert(std::is_integral_v<T> && !std::is_same_v<T, bool>, "scan takes integer terms, such as u32");
         T total{};
-#ifdef TBS_ON_DEVICE
+#ifdef TBS_LANES_ARE_THREADS
         sync();
         for (u32 begin = 0; begin < n; begin += lanes) {
             const u32 i = begin + first_lane();
@@ -119,18 +121,23 @@ class Lanes {
     TBS_METHOD T &shared() {
         static_assert(std::is_trivially_copyable_v<T>, "shared<T>: T is a plain struct");
         static_assert(sizeof(T) <= (lanes == 32 ? 4096 : 32768), "shared<T>: at most 4 KiB for a Warp, 32 for a Block");
-#ifdef TBS_ON_DEVICE
-        alignas(16) __shared__ unsigned char memory[groups_per_block][(sizeof(T) + 15) / 16 * 16];
-        return *reinterpret_cast<T *>(memory[lanes == 32 ? threadIdx.x / 32 : 0]);
+#if defined(TBS_LANES_ARE_THREADS)
+        struct OfBlock {
+            alignas(16) unsigned char of_group[groups_per_block][(sizeof(T) + 15) / 16 * 16];
+        };
+        TBS_SHARED(OfBlock, memory);
+        return *reinterpret_cast<T *>(memory.of_group[lanes == 32 ? threadIdx.x / 32 : 0]);
+#elif defined(TBS_ON_DEVICE)
+        return *reinterpret_cast<T *>(own_memory(type_key<T>(), sizeof(T)));
 #else
         alignas(16) static thread_local unsigned char memory[sizeof(T)];
         return *reinterpret_cast<T *>(memory);
 #endif
     }
 
-#ifdef TBS_ON_DEVICE
-    static constexpr u32 threads_per_block = 256;
-    static constexpr u32 groups_per_block = threads_per_block / lanes;
+#ifdef TBS_LANES_ARE_THREADS
+    static constexpr u32 group_threads = lanes;
+    static constexpr u32 groups_per_block = 256 / lanes;
 
     TBS_METHOD u32 first_lane() const { return threadIdx.x % lanes; }
     TBS_METHOD u32 stride() const { return lanes; }
@@ -203,16 +210,53 @@ class Lanes {
         return before;
     }
 #else
-    static constexpr u32 first_lane() { return 0; }
-    static constexpr u32 stride() { return 1; }
-    static void sync() {}
+    static constexpr u32 group_threads = 1;
+    static TBS_METHOD u32 first_lane() { return 0; }
+    static TBS_METHOD u32 stride() { return 1; }
+    static TBS_METHOD void sync() {}
 
   private:
     template <class T>
-    static T from_lane(T value, u32) { return value; }
+    static TBS_METHOD T from_lane(T value, u32) { return value; }
+
+#ifdef TBS_ON_DEVICE
+    // Scratch memory of one thread on a device, which knows no thread_local: pieces by type, in order of first use.
+    static constexpr u32 most_types = 8, own_bytes = lanes == 32 ? 8192 : 40960;
+    alignas(16) unsigned char memory_[own_bytes];
+    u64 keys_[most_types];
+    u32 ends_[most_types];
+    u32 held_ = 0;
+
+    template <class T>
+    static TBS_METHOD u64 type_key() {
+        u64 key = 0xcbf29ce484222325;  // FNV-1a of the type's name
+        for (const char *c = __PRETTY_FUNCTION__; *c != 0; ++c) key = (key ^ u64(*c)) * 0x100000001b3;
+        return key;
+    }
+
+    TBS_METHOD unsigned char *own_memory(u64 key, u32 size) {
+        u32 begin = 0;
+        for (u32 i = 0; i < held_; begin = ends_[i++]) {
+            if (keys_[i] == key) return memory_ + begin;
+        }
+        const u32 end = begin + (size + 15) / 16 * 16;
+        if (held_ == most_types || end > own_bytes) {
+            printf("torch_batchsim: a system asks for more shared<T> than the executor 'per_world' has on CUDA: %u types, "
+                   "%u bytes\n", most_types, own_bytes);
+#ifdef __CUDA_ARCH__
+            __trap();
+#else
+            std::abort();
+#endif
+        }
+        keys_[held_] = key;
+        ends_[held_++] = end;
+        return memory_ + begin;
+    }
+#endif
 
     template <class T, class Term, class Operation>
-    static T combine(u32 n, T start, Term &&term, Operation operation) {
+    static TBS_METHOD T combine(u32 n, T start, Term &&term, Operation operation) {
         T partial[lanes];
         for (u32 lane = 0; lane < lanes; ++lane) partial[lane] = start;
         for (u32 begin = 0; begin < n; begin += lanes) {
@@ -231,5 +275,11 @@ class Lanes {
 
 using Warp = Lanes<32>;
 using Block = Lanes<256>;
+
+// Threads that run a row of a node on so many lanes.
+template <u32 lanes>
+constexpr u32 threads_of_lanes = Lanes<lanes>::group_threads;
+template <>
+inline constexpr u32 threads_of_lanes<1> = 1;
 
 }  // namespace tbs

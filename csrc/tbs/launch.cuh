@@ -1,9 +1,16 @@
-// Starts kernels through a function, not through <<< >>>, so that g++ can compile the same units for tests
+// Starts kernels through functions, not through <<< >>>, so that g++ can compile the same units for tests
 // (tests/emulation/cuda_words.h then stands in for the CUDA runtime).
 #pragma once
 #include "platform.h"
 
-namespace tbs {
+#ifndef TBS_EMULATED_CUDA
+#include <cooperative_groups.h>
+
+#include <string>
+#include <unordered_map>
+#endif
+
+namespace tbs::executors {
 
 #ifdef TBS_EMULATED_CUDA
 using Stream = void *;
@@ -19,6 +26,30 @@ void launch_together(void (*kernel)(Parameter...), u32 blocks, u32 threads, Stre
     emulated_cuda::run_blocks(blocks, threads, [&] { kernel(Parameter(arguments)...); });
 }
 
+// For kernels whose blocks must all be there at once.
+template <class... Parameter, class... Argument>
+void launch_resident(void (*kernel)(Parameter...), u32 blocks, u32 threads, bool, Stream,
+                     const Argument &...arguments) {
+    emulated_cuda::run_cooperative(blocks, threads, [&] { kernel(Parameter(arguments)...); });
+}
+
+inline void sync_grid() { emulated_cuda::grid_sync(); }
+
+class Resident {
+  public:
+    template <class Kernel>
+    u32 blocks(Kernel, u32, i32) const { return 3; }
+};
+
+class GraphCache {
+  public:
+    template <class Launches>
+    i64 run(const void *, std::size_t, Stream stream, Launches &&launches) {
+        launches(stream);
+        return 0;
+    }
+};
+
 inline i64 last_error() { return 0; }
 
 struct DeviceGuard {
@@ -26,6 +57,12 @@ struct DeviceGuard {
 };
 #else
 using Stream = cudaStream_t;
+
+// 0, or -1000 minus the CUDA error of the launches so far.
+inline i64 last_error() {
+    const cudaError_t error = cudaGetLastError();
+    return error == cudaSuccess ? 0 : -1000 - i64(error);
+}
 
 template <class... Parameter, class... Argument>
 void launch(void (*kernel)(Parameter...), u32 blocks, u32 threads, Stream stream, const Argument &...arguments) {
@@ -38,11 +75,109 @@ void launch_together(void (*kernel)(Parameter...), u32 blocks, u32 threads, Stre
     launch(kernel, blocks, threads, stream, arguments...);
 }
 
-// 0, or -1000 minus the CUDA error of the launches so far.
-inline i64 last_error() {
-    const cudaError_t error = cudaGetLastError();
-    return error == cudaSuccess ? 0 : -1000 - i64(error);
+// `cooperative`: the kernel has barriers of the grid, so all blocks must be on the device at once or the launch fails.
+template <class... Parameter, class... Argument>
+void launch_resident(void (*kernel)(Parameter...), u32 blocks, u32 threads, bool cooperative, Stream stream,
+                     const Argument &...arguments) {
+    cudaLaunchAttribute attribute{};
+    attribute.id = cudaLaunchAttributeCooperative;
+    attribute.val.cooperative = 1;
+    cudaLaunchConfig_t configuration{};
+    configuration.gridDim = blocks;
+    configuration.blockDim = threads;
+    configuration.stream = stream;
+    configuration.attrs = &attribute;
+    configuration.numAttrs = cooperative ? 1 : 0;
+    cudaLaunchKernelEx(&configuration, kernel, Parameter(arguments)...);
 }
+
+__device__ __forceinline__ void sync_grid() { cooperative_groups::this_grid().sync(); }
+
+// How many blocks of a kernel are on a device at once. Asked once: the answer takes longer than a launch.
+class Resident {
+  public:
+    template <class Kernel>
+    u32 blocks(Kernel kernel, u32 threads, i32 device) {
+        if (blocks_ == 0) {
+            int each = 0, multiprocessors = 0;
+            cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, int(threads), 0);
+            cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
+            blocks_ = each > 0 && multiprocessors > 0 ? u32(each) * u32(multiprocessors) : 1;
+        }
+        return blocks_;
+    }
+
+  private:
+    u32 blocks_ = 0;
+};
+
+// Replays launches whose arguments have been seen before as one CUDA graph: then a step costs the host one call. Steps
+// whose arguments change (bind) are launched one by one at first; where the same ones come back, as the slots of a rollout
+// buffer do, there is soon a graph for each. While the caller captures, launches go into the caller's own graph.
+class GraphCache {
+  public:
+    GraphCache() = default;
+    GraphCache(const GraphCache &) = delete;
+    ~GraphCache() {
+        clear();
+        if (capturing_ != nullptr) cudaStreamDestroy(capturing_);
+    }
+
+    template <class Launches>
+    i64 run(const void *arguments, std::size_t size, Stream stream, Launches &&launches) {
+        cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+        cudaStreamIsCapturing(stream, &status);
+        if (status != cudaStreamCaptureStatusNone) {
+            launches(stream);
+            return last_error();
+        }
+        if (entries_.size() >= most) clear();
+        Entry &entry = entries_[std::string(static_cast<const char *>(arguments), size)];
+        if (entry.graph == nullptr) {
+            if (entry.seen++ == 0) {
+                launches(stream);
+                return last_error();
+            }
+            const cudaError_t failed = record(entry.graph, launches);
+            if (failed != cudaSuccess) return -1000 - i64(failed);
+        }
+        cudaGraphLaunch(entry.graph, stream);
+        return last_error();
+    }
+
+  private:
+    static constexpr std::size_t most = 1024;
+    struct Entry {
+        cudaGraphExec_t graph = nullptr;
+        u32 seen = 0;
+    };
+
+    // Captured on a stream of our own: torch's default stream cannot be captured.
+    template <class Launches>
+    cudaError_t record(cudaGraphExec_t &executable, Launches &&launches) {
+        cudaError_t failed = cudaSuccess;
+        if (capturing_ == nullptr) failed = cudaStreamCreateWithFlags(&capturing_, cudaStreamNonBlocking);
+        if (failed == cudaSuccess) failed = cudaStreamBeginCapture(capturing_, cudaStreamCaptureModeThreadLocal);
+        if (failed != cudaSuccess) return failed;
+        launches(capturing_);
+        cudaGraph_t graph = nullptr;
+        failed = cudaStreamEndCapture(capturing_, &graph);
+        if (failed == cudaSuccess) failed = cudaGraphInstantiateWithFlags(&executable, graph, 0);
+        if (graph != nullptr) cudaGraphDestroy(graph);
+        return failed;
+    }
+
+    // A graph under way is freed when it is done.
+    void clear() {
+        for (auto &[arguments, entry] : entries_) {
+            if (entry.graph != nullptr) cudaGraphExecDestroy(entry.graph);
+        }
+        entries_.clear();
+    }
+
+    std::unordered_map<std::string, Entry> entries_;
+    Stream capturing_ = nullptr;
+};
 
 // Makes a device the current one while it lives: kernels must be launched on the device of their stream.
 class DeviceGuard {
@@ -63,4 +198,4 @@ class DeviceGuard {
 };
 #endif
 
-}  // namespace tbs
+}  // namespace tbs::executors

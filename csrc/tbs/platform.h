@@ -14,11 +14,32 @@
 #define TBS_ON_DEVICE
 #endif
 
+// Where the lanes of a group are threads of their own. With TBS_ALONE one thread is all of them, on a device too.
+#if defined(TBS_ON_DEVICE) && !defined(TBS_ALONE)
+#define TBS_LANES_ARE_THREADS
+#endif
+
+// A variable that the threads of a block share; what is in it at first is not defined. (Under emulation several blocks
+// may be alive in one thread.)
+#ifdef TBS_EMULATED_CUDA
+#define TBS_SHARED(Type, name) \
+    static char name##_key; \
+    Type &name = *static_cast<Type *>(emulated_cuda::block_memory(&name##_key, sizeof(Type)))
+#else
+#define TBS_SHARED(Type, name) \
+    alignas(16) __shared__ unsigned char name##_bytes[sizeof(Type)]; \
+    Type &name = *reinterpret_cast<Type *>(name##_bytes)
+#endif
+
 // Everything is forced inline: a loop over rows is vectorised only when no call is left in it, and a system's
 // registers are counted in the kernel that runs it.
 #define TBS_INLINE TBS_HD inline __attribute__((always_inline))
 // In front of a free function or function template of the engine, and of a helper that a system calls.
 #define TBS_FUNCTION TBS_INLINE
+// In front of a function that kernels alone call.
+#if defined(__CUDACC__) || defined(TBS_EMULATED_CUDA)
+#define TBS_DEVICE __device__ inline __attribute__((always_inline))
+#endif
 // In front of a member function.
 #define TBS_METHOD TBS_INLINE
 // What an author writes in front of a system: `TBS_SYSTEM void push_cart(World &world, CartState &cart)`.
@@ -43,6 +64,23 @@ using i32 = std::int32_t;
 using i64 = std::int64_t;
 using f32 = float;
 using f64 = double;
+
+TBS_FUNCTION u32 count_bits(u32 bits) {
+#ifdef __CUDA_ARCH__
+    return u32(__popc(bits));
+#else
+    return u32(__builtin_popcount(bits));
+#endif
+}
+
+// The number of the lowest bit that is set; one is.
+TBS_FUNCTION u32 lowest_bit(u32 bits) {
+#ifdef __CUDA_ARCH__
+    return u32(__ffs(int(bits)) - 1);
+#else
+    return u32(__builtin_ctz(bits));
+#endif
+}
 
 static_assert(sizeof(f32) == 4 && sizeof(f64) == 8, "tbs needs IEEE binary32 and binary64");
 

@@ -60,7 +60,7 @@ constexpr bool compressible = false;
 
 constexpr u32 settle_chunk = 32;
 
-inline u32 take_marks(u32 *doomed, u32 width) {
+TBS_FUNCTION u32 take_marks(u32 *doomed, u32 width) {
     u32 staying = 0;
     for (u32 i = 0; i < width; ++i) {
         staying |= u32(doomed[i] == 0) << i;
@@ -70,23 +70,23 @@ inline u32 take_marks(u32 *doomed, u32 width) {
 }
 
 template <u32 words>
-inline void compress_words(u32 *, const u32 *, u32) {}
+TBS_FUNCTION void compress_words(u32 *, const u32 *, u32) {}
 #endif
 
-constexpr u32 all_of(u32 width) { return width < 32 ? (1u << width) - 1 : ~0u; }
+TBS_FUNCTION constexpr u32 all_of(u32 width) { return width < 32 ? (1u << width) - 1 : ~0u; }
 
 template <class Row>
-inline void compress_rows(Row *to, const Row *from, u32 staying) {
+TBS_FUNCTION void compress_rows(Row *to, const Row *from, u32 staying) {
     if constexpr (compressible<Row>) {
         compress_words<sizeof(Row) / 4>(reinterpret_cast<u32 *>(to), reinterpret_cast<const u32 *>(from), staying);
     } else {
-        for (; staying != 0; staying &= staying - 1) *to++ = from[__builtin_ctz(staying)];
+        for (; staying != 0; staying &= staying - 1) *to++ = from[lowest_bit(staying)];
     }
 }
 
 // Takes the marked rows out of the first `count` rows of a world; returns how many stay.
 template <class Archetype, class Context>
-inline u32 take_out_marked(const Context &context, const DynamicTable &table, i32 first, u32 count) {
+TBS_FUNCTION u32 take_out_marked(const Context &context, const DynamicTable &table, i32 first, u32 count) {
     u32 *const doomed = table.doomed + first;
     u32 kept = 0;
     for (u32 begin = 0; begin < count; begin += settle_chunk) {
@@ -99,7 +99,7 @@ inline u32 take_out_marked(const Context &context, const DynamicTable &table, i3
             move_up(table.birth);
             for_each_column(context, static_cast<Archetype *>(nullptr), move_up);
         }
-        kept += u32(__builtin_popcount(staying));
+        kept += count_bits(staying);
     }
     return kept;
 }
@@ -161,10 +161,10 @@ TBS_FUNCTION u32 take_out_marked(const Context &context, const DynamicTable &tab
 template <class Archetype, u32 node, u32 fault_code, bool creates, bool destroys, bool sorted>
 struct Settle {
     static constexpr i32 rows_per_world = 1;
-    using Settled = Archetype;  // tells the CUDA executor to run it on several lanes
+    using Settled = Archetype;  // tells the CUDA executors that it may be run on several lanes
 
     template <class Context>
-    static inline void run(const Context &context, i32 world) {
+    static TBS_METHOD void run(const Context &context, i32 world) {
         const DynamicTable &table = context.tables[Archetype::table];
         const i32 first = table.first[world];
         u32 count = u32(table.count[world]);

@@ -16,8 +16,9 @@ from torch_batchsim.envs.cartpole import CartPole
 from torch_batchsim.envs.swarm import Swarm
 
 from torch_batchsim import Environment, Simulator, TorchVectorEnv, jit
-from torch_batchsim.codegen import generate
+from torch_batchsim.codegen import Target, generate
 from torch_batchsim.program import Program
+from torch_batchsim.schedule import Plan
 
 # A swarm that is busy at once, soon over, and small: emulated lanes are slow.
 BUSY = partial(
@@ -30,31 +31,31 @@ _EMULATION = Path(__file__).parent.parent / "emulation" / "cuda_words.h"
 
 
 @cache
-def emulated_cuda(name: str, folder: Path) -> jit.Library:
+def emulated_cuda(name: str, folder: Path, executor: str = "graph", plan: Plan | None = None) -> jit.Library:
     """The CUDA unit of an environment, compiled by g++ with the CUDA words of tests/emulation."""
-    return _compiled(name, folder, True, "-include", str(_EMULATION))
+    return _compiled(name, folder, Target("cuda", executor, plan), "-include", str(_EMULATION))
 
 
 @cache
 def baseline(name: str, folder: Path) -> jit.Library:
     """The CPU unit of an environment for the least processor of its kind, hardly optimised."""
-    return _compiled(name, folder, False, str(jit.CSRC / "runtime" / "pool.cpp"))
+    return _compiled(name, folder, Target(), str(jit.CSRC / "runtime" / "pool.cpp"))
 
 
 def sanitized(name: str, folder: Path) -> jit.Library:
     """The CPU unit of an environment that ends the process at a bad access or undefined behaviour."""
     flags = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-    return _compiled(name, folder, False, *flags, str(jit.CSRC / "runtime" / "pool.cpp"))
+    return _compiled(name, folder, Target(), *flags, str(jit.CSRC / "runtime" / "pool.cpp"))
 
 
-def _compiled(name: str, folder: Path, cuda: bool, *arguments: str) -> jit.Library:
-    source = folder / f"{name}_{cuda}.cpp"
-    source.write_text(generate(Program(COMPILED[name]()), cuda))
+def _compiled(name: str, folder: Path, target: Target, *arguments: str) -> jit.Library:
+    source = folder / f"{name}_{target.device}_{target.executor_name}_{abs(hash(target)):x}.cpp"
+    source.write_text(generate(Program(COMPILED[name]()), target))
     library = source.with_suffix(".so")
     flags = [f for f in jit.compiler_flags("cpu") if f not in ("-O3", "-march=native")]
     command = ["g++", *flags, "-O1", "-fPIC", "-shared", f"-I{jit.CSRC}", str(source), *arguments, "-o", str(library)]
     subprocess.run(command, check=True)
-    return jit.Library(library, cuda)
+    return jit.Library(library, target)
 
 
 def random_actions(env: TorchVectorEnv, generator: np.random.Generator) -> torch.Tensor:

@@ -42,10 +42,11 @@
 #define __device__
 #define __host__
 // One for all blocks, which run one after the other. Kernels of cooperative launches take their shared memory from
-// emulated_cuda::block_memory instead. An alignment stands in front (alignas) or behind (__align__).
+// emulated_cuda::block_memory instead, as TBS_SHARED does. An alignment stands in front (alignas) or behind (__align__).
 #define __shared__ static
 #define __forceinline__ __inline__ __attribute__((always_inline))
 #define __launch_bounds__(...)
+#define __grid_constant__
 #define __align__(bytes) __attribute__((aligned(bytes)))
 
 struct uint3 {
@@ -125,7 +126,8 @@ struct Block {
     unsigned index = 0, living = 0;
     unsigned waiting = 0, counted = 0;            // at the block's barrier; of these, with a true predicate
     unsigned present[32] = {}, at_word[32] = {};  // by warp: lanes alive, lanes waiting at a warp word
-    std::vector<std::pair<std::uint64_t, std::uint64_t>> memory;
+    using Memory = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
+    std::map<const void *, Memory> memory;  // by variable
 };
 
 class Machine;
@@ -210,12 +212,12 @@ class Machine {
         go_on(self);
     }
 
-    void *block_memory(std::size_t size) {
-        Block &block = current_block();
+    void *block_memory(const void *variable, std::size_t size) {
         const std::size_t pieces = (size + 15) / 16;
-        if (block.memory.empty()) block.memory.assign(pieces, {bad_value, bad_value});
-        if (block.memory.size() != pieces) fail("the threads of a block ask for block memory of different sizes");
-        return block.memory.data();
+        Block::Memory &memory = current_block().memory[variable];
+        if (memory.empty()) memory.assign(pieces, {bad_value, bad_value});
+        if (memory.size() != pieces) fail("the threads of a block ask for block memory of different sizes");
+        return memory.data();
     }
 
     // Lets others go first, as if this thread were slow.
@@ -444,8 +446,10 @@ void run_cooperative(unsigned blocks, unsigned threads, Body body) {
 
 inline void grid_sync(Place place = Place::here()) { machine("grid_sync").grid_barrier(place); }
 
-// The shared memory of this thread's block, aligned to 16 bytes, with bad values in it when the block starts.
-inline void *block_memory(std::size_t size) { return machine("block_memory").block_memory(size); }
+// A variable in the shared memory of this thread's block, aligned to 16 bytes, with bad values in it when the block starts.
+inline void *block_memory(const void *variable, std::size_t size) {
+    return machine("block_memory").block_memory(variable, size);
+}
 
 // Now and then others run between two steps of a thread.
 inline void perhaps_switch() {

@@ -222,7 +222,8 @@ void test_early_exits() {
 
 // Every thread of the grid hands its number on to a thread of the next block, round after round.
 __global__ void hand_on(unsigned *now, unsigned *then, int rounds) {
-    unsigned *shared = static_cast<unsigned *>(emulated_cuda::block_memory(blockDim.x * sizeof(unsigned)));
+    static char key;
+    unsigned *shared = static_cast<unsigned *>(emulated_cuda::block_memory(&key, blockDim.x * sizeof(unsigned)));
     check(shared[threadIdx.x] - 0xf0000000 < 0x0fffffff, "block memory is not bad at first");
     emulated_cuda::grid_sync();
     const unsigned n = gridDim.x * blockDim.x;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,8 @@ from gymnasium.vector import AutoresetMode
 from support import ENVIRONMENTS, assert_same_bits, baseline, emulated_cuda, first_worlds, random_actions, snapshot
 
 from torch_batchsim import TorchVectorEnv
+from torch_batchsim.program import Program
+from torch_batchsim.schedule import BLOCKS, Group, step_tasks
 
 MODES = list(AutoresetMode)
 
@@ -21,10 +24,21 @@ def emulation(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(
-    name: str, worlds: int, steps: int, mode: AutoresetMode, rows: int | None = None, **kwargs: object
+    name: str,
+    worlds: int,
+    steps: int,
+    mode: AutoresetMode,
+    rows: int | None = None,
+    together: bool | None = None,
+    tile: int | None = None,
+    **kwargs: object,
 ) -> TorchVectorEnv:
     """Step with actions that depend on seed and row alone; ended worlds are reset by mask under DISABLED."""
     env = TorchVectorEnv(ENVIRONMENTS[name](), num_worlds=worlds, autoreset_mode=mode, **kwargs)
+    if together is not None:
+        env.sim._context.together = int(together)
+    if tile is not None:
+        env.sim._context.tile = tile
     full = TorchVectorEnv(ENVIRONMENTS[name](), num_worlds=rows or worlds)
     env.reset(seed=7)
     generator = np.random.default_rng(1)
@@ -47,6 +61,38 @@ def test_threads_and_emulated_cuda_agree(name: str, mode: AutoresetMode, emulati
     assert_same_bits(snapshot(one.sim), snapshot(two.sim))
     assert_same_bits(snapshot(one.sim), snapshot(cuda.sim))
     assert one.sim.tensor("World.episode").float().mean() > 0.5  # or nothing has been shown about resets
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_every_executor_gives_the_same_bits(name: str, emulation: Path) -> None:
+    """The megakernel's blocks claim tiles, or go through the tasks together, in an adversarial order."""
+    worlds = {"cartpole": 300, "zoo": 40, "swarm": 40}.get(name, 150)
+    megakernel, alone = (emulated_cuda(name, emulation, executor) for executor in ("megakernel", "per_world"))
+    for mode in MODES:
+        batch = snapshot(run(name, worlds, 30, mode).sim)
+        others = {
+            "per_world": run(name, worlds, 30, mode, executor="per_world", num_threads=2),
+            "megakernel, tiles": run(name, worlds, 30, mode, together=False, tile=7, _library=megakernel),
+            "megakernel, together": run(name, worlds, 30, mode, together=True, _library=megakernel),
+            "per_world, CUDA": run(name, worlds, 30, mode, _library=alone),
+        }
+        for env in others.values():
+            assert_same_bits(batch, snapshot(env.sim))
+
+
+@pytest.mark.parametrize("name", ["cartpole", "zoo"])
+def test_every_grouping_gives_the_same_bits(name: str, emulation: Path) -> None:
+    """Cut anywhere into kernels, with tiles of any size."""
+    count = len(step_tasks(Program(ENVIRONMENTS[name]())))
+    generator = np.random.default_rng(3)
+    expected = {mode: snapshot(run(name, 50, 25, mode).sim) for mode in MODES}
+    for cuts in (range(1, count), sorted(generator.choice(np.arange(1, count), count // 2, replace=False).tolist())):
+        ends = [0, *cuts, count]
+        plan = tuple(Group(*pair, blocks=int(generator.choice(BLOCKS))) for pair in pairwise(ends))
+        library = emulated_cuda(name, emulation, "graph", plan)
+        for mode in MODES:
+            env = run(name, 50, 25, mode, tile=int(generator.integers(1, 50)), _library=library)
+            assert_same_bits(expected[mode], snapshot(env.sim))
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)

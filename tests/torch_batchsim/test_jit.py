@@ -39,7 +39,7 @@ from torch_batchsim import (
     i32,
     jit,
 )
-from torch_batchsim.codegen import _component, generate
+from torch_batchsim.codegen import Target, _component, generate
 from torch_batchsim.program import Program
 from torch_batchsim.types import FIELD_TYPES
 
@@ -129,7 +129,7 @@ def test_what_is_built_is_kept_until_the_systems_change(cache: Path, folder: Pat
 def test_the_key_holds_all_that_matters_and_nothing_else(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def key(environment: Environment, cuda: bool = False) -> str:
         program = Program(environment)
-        return jit._key(program, generate(program, cuda), jit.CPU_FLAGS, cuda)
+        return jit._key(program, generate(program, Target("cuda" if cuda else "cpu")), jit.CPU_FLAGS, cuda)
 
     def options(gravity: float, cells: int) -> Environment:
         return walk(folder, parameters=Parameters(gravity=gravity), constants=Constants(cells=cells))
@@ -142,7 +142,7 @@ def test_the_key_holds_all_that_matters_and_nothing_else(folder: Path, monkeypat
     assert key(walk(folder, SYSTEMS + " ")) != own
     walk(folder)
     program = Program(walk(folder))
-    source = generate(program, False)
+    source = generate(program, Target())
     seen = {own, jit._key(program, source, [*jit.CPU_FLAGS, "-O1"], False), jit._key(program, source + " ", [], False)}
     changes: list[tuple[Any, str, Any]] = [
         (torch, "__version__", "9.9"),
@@ -484,7 +484,7 @@ def test_nvcc_refuses_helpers_that_are_for_the_host_only(folder: Path) -> None:
     )
     environment = walk(folder, text)
     unit = folder / "unit.cu"
-    unit.write_text(generate(Program(environment), cuda=True))
+    unit.write_text(generate(Program(environment), Target("cuda")))
     command = ["nvcc", *jit.compiler_flags("cuda"), f"-I{jit.CSRC}", "-c", str(unit), "-o", str(folder / "unit.o")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode != 0

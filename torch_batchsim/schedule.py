@@ -1,0 +1,215 @@
+"""The step as a list of tasks, and how they are grouped into kernels. csrc/tbs/schedule.h says what the words mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from .program import Column, Node, Program
+
+EXECUTORS: dict[str, tuple[str, ...]] = {
+    "cpu": ("batch", "per_world"),
+    "cuda": ("graph", "megakernel", "per_world"),
+}
+"""Names of the executors of a kind of device, the default one first."""
+
+BLOCKS = (1, 2, 3, 4, 6, 8)
+"""Blocks of 256 threads that may be asked to fit on a multiprocessor: at most 255, 128, 80, 64, 40, 32 registers each."""
+
+ACTION_NODE = 0  # in fault words, where systems count from 1
+
+# Segments of a step in order: name, list of nodes, for which worlds (tbs::Phase), in which runs (tbs::When).
+_STEP = (
+    ("write_actions", "WriteActions", "all", "acts"),
+    ("choose_phase", "ChoosePhase", "all", "always"),
+    ("before_step", "BeforeStep", "live", "always"),
+    ("step", "Step", "live", "always"),
+    ("after_step", "AfterStep", "live", "always"),
+    ("choose_begin", "ChooseBegin", "all", "same_step"),
+    ("observe_final", "Observe", "begin", "keeps_final"),
+    ("keep_final", "KeepFinal", "begin", "keeps_final"),
+    ("hold", "Hold", "rest", "apart"),
+    ("clear_outputs", "ClearOutputs", "begin", "apart"),
+    ("begin", "Begin", "begin", "begins"),
+    ("start", "Start", "begin", "begins"),
+    ("observe", "Observe", "all", "always"),
+    ("deliver", "Deliver", "all", "always"),
+)
+_RESET = (
+    ("choose_phase", "ChooseMasked", "all", "always"),
+    ("clear_outputs", "ClearOutputs", "begin", "always"),
+    ("begin", "Begin", "begin", "always"),
+    ("start", "Start", "begin", "always"),
+    ("observe", "Observe", "begin", "always"),
+    ("deliver", "Deliver", "begin", "always"),
+)
+
+
+@dataclass(frozen=True)
+class TaskNode:
+    """A node of a list: one of an author's or one of the engine's."""
+
+    name: str  # for people
+    c_type: str
+    engine: bool = True
+    rows: int | None = 1  # per world; None: the node is not flat (csrc/tbs/engine.h)
+    local: bool = True  # reads and writes its own row, and reads what is its world's
+
+
+@dataclass(frozen=True)
+class Task:
+    """A node in the schedule. ``number`` is its place in the step; the tasks of a reset have those of their likes."""
+
+    number: int
+    segment: str
+    phase: str
+    when: str
+    node: TaskNode
+
+
+@dataclass(frozen=True)
+class Group:
+    """Tasks ``[first, last)`` of the step in one kernel, of which ``blocks`` blocks fit on a multiprocessor."""
+
+    first: int
+    last: int
+    blocks: int = 1
+
+
+Plan = tuple[Group, ...]
+"""Groups that hold all tasks of a step, in order."""
+
+
+def node_lists(program: Program) -> dict[str, list[TaskNode]]:
+    """The lists of nodes by the names that they have in the generated ``Program``."""
+    agents = program.agents.count
+    zero = [TaskNode("ZeroState", f"ZeroState_{t}", rows=cs[0].rows_per_world) for t, cs in state_tables(program).items()]
+    if program.has_entities:
+        zero.append(TaskNode("BeginEntities", "BeginEntities"))
+    if program.dynamic:
+        zero.append(_empty(a.name for a in program.dynamic))
+    ephemeral = [a.name for a in program.dynamic if a.ephemeral]
+    reward = TaskNode("ZeroReward", "ZeroReward", rows=agents)
+    return {
+        "WriteActions": [
+            TaskNode("WriteActions", f"WriteActions<Context::ActionElement, {agents}, {ACTION_NODE}>", rows=agents)
+        ],
+        "ChoosePhase": [TaskNode("ChoosePhase", "ChoosePhase")],
+        "ChooseBegin": [TaskNode("ChooseBeginAfterStep", "ChooseBeginAfterStep")],
+        "ChooseMasked": [TaskNode("ChooseMasked", "ChooseMasked")],
+        "BeforeStep": [TaskNode("CountStep", "CountStep"), reward, *([_empty(ephemeral)] if ephemeral else [])],
+        "Step": list(_with_settling(program, program.graphs["step"])),
+        "AfterStep": [TaskNode("NoteEnd", "NoteEnd")],
+        "Begin": [TaskNode("BeginEpisode", "BeginEpisode"), *zero],
+        "Start": list(_with_settling(program, program.graphs["start"])),
+        "Observe": list(_with_settling(program, program.graphs["observe"])),
+        "KeepFinal": [TaskNode("KeepFinal", "KeepFinalRows", rows=agents)],
+        "Hold": [TaskNode("RepeatFlags", "RepeatFlags"), reward],
+        "ClearOutputs": [TaskNode("ClearFlags", "ClearFlags"), reward],
+        "Deliver": [TaskNode("DeliverFlags", f"DeliverFlags<{agents}>", rows=agents)],
+    }
+
+
+def _empty(tables: Iterable[str]) -> TaskNode:
+    return TaskNode("EmptyTables", f"EmptyTables<{', '.join(f'tbs::{table}' for table in tables)}>")
+
+
+def _with_settling(program: Program, nodes: list[Node]) -> Iterator[TaskNode]:
+    for node in nodes:
+        # Reads of singletons and random numbers are no rows of others.
+        local = all(r.kind == "random" or (r.archetype is None and not r.writes) for r in node.system.reaches)
+        rows = (node.table.count if node.table else 1) if is_flat(node) else None
+        yield TaskNode(node.system.name, node_name(node), False, rows, local)
+        for name in node.changes:
+            code = len(program.faults) + [archetype.name for archetype in program.dynamic].index(name)
+            flags = [name in node.creates, name in node.destroys, node.lanes == 1]
+            arguments = [f"tbs::{name}", node.index + 1, code, *(str(flag).lower() for flag in flags)]
+            yield TaskNode(f"settle {name}", f"Settle<{', '.join(map(str, arguments))}>", rows=None)
+
+
+def node_name(node: Node) -> str:
+    """The name of the generated struct."""
+    return f"Node{node.index}_{node.system.name}"
+
+
+def is_flat(node: Node) -> bool:
+    """Whether the rows of the node may be run as one loop over all worlds, see csrc/tbs/engine.h."""
+    return not node.changes and node.lanes == 1 and (node.table is None or not node.table.dynamic)
+
+
+def state_tables(program: Program) -> dict[str, list[Column]]:
+    """Columns that a new episode zeroes, by table: all but the actions, the reward and what only ``observe`` writes."""
+    kept = {program.action.name, program.reward.name} | program.observe_only
+    tables: dict[str, list[Column]] = {}
+    for column in program.columns.values():
+        if column.name not in kept and not column.dynamic:
+            tables.setdefault(column.table, []).append(column)
+    return tables
+
+
+def step_tasks(program: Program) -> list[Task]:
+    """All tasks of a step, those that only some runs need included."""
+    lists = node_lists(program)
+    entries = [(segment, phase, when, node) for segment, name, phase, when in _STEP for node in lists[name]]
+    return [Task(number, *entry) for number, entry in enumerate(entries)]
+
+
+def reset_tasks(program: Program) -> list[Task]:
+    """All tasks of a reset."""
+    lists, first = node_lists(program), first_tasks(program)
+    return [
+        Task(first[segment] + i, segment, phase, when, node)
+        for segment, name, phase, when in _RESET
+        for i, node in enumerate(lists[name])
+    ]
+
+
+def first_tasks(program: Program) -> dict[str, int]:
+    """The number of the first task of each segment of a step."""
+    lists, first, number = node_lists(program), {}, 0
+    for segment, name, *_ in _STEP:
+        first[segment] = number
+        number += len(lists[name])
+    return first
+
+
+def default_plan(program: Program, executor: str) -> Plan:
+    """What is taken before anything has been measured.
+
+    ``graph``: neighbours whose rows may run in any order share a kernel, others have one each. Else one kernel.
+    """
+    tasks = step_tasks(program)
+    if executor != "graph":
+        return (Group(0, len(tasks)),)
+    cuts = [b.number for a, b in pairwise(tasks) if a.node.rows is None or b.node.rows is None]
+    return tuple(Group(first, last) for first, last in pairwise([0, *cuts, len(tasks)]))
+
+
+def check_plan(program: Program, plan: Plan) -> None:
+    """Raise ValueError unless the groups hold every task once and in order."""
+    count = len(step_tasks(program))
+    ends = [0, *(group.last for group in plan)]
+    starts = [*(group.first for group in plan), count]
+    if ends != starts or any(group.first >= group.last for group in plan):
+        raise ValueError(f"a plan's groups must follow each other from task 0 to {count}, got {plan}")
+    for group in plan:
+        if group.blocks not in BLOCKS:
+            raise ValueError(f"blocks of a group must be one of {', '.join(map(str, BLOCKS))}, got {group.blocks}")
+
+
+def fused(tasks: list[Task]) -> list[list[Task]]:
+    """Runs of tasks that one thread can do for a row after another without waiting for other threads.
+
+    They have as many rows each, so that a thread has the same row of the same world in all of them; and they do not
+    touch other rows, or have one row per world, whose others are then of the same thread.
+    """
+    runs = [tasks[:1]]
+    for before, task in pairwise(tasks):
+        rows = task.node.rows
+        alike = rows is not None and rows == before.node.rows and (task.phase == "begin") == (before.phase == "begin")
+        if alike and (rows == 1 or (task.node.local and all(t.node.local for t in runs[-1]))):
+            runs[-1].append(task)
+        else:
+            runs.append([task])
+    return runs

@@ -435,7 +435,8 @@ def _program(program: Program, target: Target) -> Iterator[str]:
     yield f"    static constexpr i32 agents_per_world = {program.agents.count};"
     yield "    // The numbers of the first task of each segment of a step."
     yield "    struct Number {"
-    yield f"        enum : u32 {{ {', '.join(f'{name} = {number}' for name, number in first_tasks(program).items())} }};"
+    numbers = ", ".join(f"{name} = {number}" for name, number in first_tasks(program).items())
+    yield f"        enum : u32 {{ {numbers} }};"
     yield "    };"
     if not target.cuda:
         for name in _CPU_LISTS:
@@ -486,6 +487,9 @@ def _c_interface(target: Target) -> Iterator[str]:
     yield "// An executor belongs to one simulator: it may keep what depends on its memory."
     yield "TBS_EXPORT void *tbs_open() { return new Executor; }"
     yield "TBS_EXPORT void tbs_close(void *executor) { delete static_cast<Executor *>(executor); }"
+    yield "// Registers of a thread in the largest kernel of a step; 0 on CPU."
+    registers = "Executor::registers()" if target.cuda else "0"
+    yield f"TBS_EXPORT tbs::i64 tbs_registers() {{ return {registers}; }}"
     yield f"TBS_EXPORT tbs::i64 tbs_step({parameters}, void *stream) {{"
     yield f"    {call}step(*context{stream});"
     yield "}"

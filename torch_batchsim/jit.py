@@ -67,6 +67,7 @@ class Library:
         self.context_size = ctypes.c_size_t(handle.tbs_context_size()).value
         self.open = handle.tbs_open
         self.open.argtypes, self.open.restype = [], pointer
+        self.registers = self._function(handle, "tbs_registers")
         self.close = handle.tbs_close
         self.close.argtypes, self.close.restype = [pointer], None
 

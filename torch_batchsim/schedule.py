@@ -15,7 +15,7 @@ EXECUTORS: dict[str, tuple[str, ...]] = {
 """Names of the executors of a kind of device, the default one first."""
 
 BLOCKS = (1, 2, 3, 4, 6, 8)
-"""Blocks of 256 threads that may be asked to fit on a multiprocessor: at most 255, 128, 80, 64, 40, 32 registers each."""
+"""How many blocks may be asked to fit on a multiprocessor: at most 255, 128, 80, 64, 40, 32 registers a thread."""
 
 ACTION_NODE = 0  # in fault words, where systems count from 1
 
@@ -84,7 +84,10 @@ Plan = tuple[Group, ...]
 def node_lists(program: Program) -> dict[str, list[TaskNode]]:
     """The lists of nodes by the names that they have in the generated ``Program``."""
     agents = program.agents.count
-    zero = [TaskNode("ZeroState", f"ZeroState_{t}", rows=cs[0].rows_per_world) for t, cs in state_tables(program).items()]
+    zero = [
+        TaskNode("ZeroState", f"ZeroState_{table}", rows=columns[0].rows_per_world)
+        for table, columns in state_tables(program).items()
+    ]
     if program.has_entities:
         zero.append(TaskNode("BeginEntities", "BeginEntities"))
     if program.dynamic:

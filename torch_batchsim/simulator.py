@@ -5,9 +5,9 @@ from __future__ import annotations
 import ctypes
 import os
 import weakref
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,10 @@ from .codegen import ActionBounds, Target, context_structure, engine_columns, en
 from .errors import CheckpointError, Fault, WorldFault
 from .graph import Graph
 from .program import Column, Program
+from .schedule import step_tasks
 from .schema import MAX_ROWS, Environment, Field
 from .tables import Ragged, TableMemory
+from .trace import RECORD, TaskInfo, Trace
 
 STATE_FORMAT = 2
 _NO_FAULT = -1  # all bits set
@@ -623,6 +625,69 @@ class Simulator:
         if tuple(mask.shape) != (self.num_worlds,):
             raise ValueError(f"{what} must have shape [{self.num_worlds}], got {list(mask.shape)}")
         return mask.to(self.device).contiguous()
+
+    # ---- measuring -------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def tracing(self, capacity: int = 1 << 20) -> Iterator[Trace]:
+        """Write down when each task of each step in the with-block ran, and on which thread or multiprocessor.
+
+        A build of its own does it, so that it costs nothing otherwise; in it each task has a barrier of its own, and
+        on CUDA a kernel's tasks are not joined. Results are the same. ``capacity`` is the number of records for which
+        there is room, of 32 bytes each. The trace can be looked at when the block has ended::
+
+            with sim.tracing() as trace:
+                for _ in range(10):
+                    sim.step()
+            print(trace)
+            trace.draw("trace.png")
+            trace.save("trace.json")  # for ui.perfetto.dev
+
+        Raises RuntimeError inside of another tracing of this simulator, or before the first reset.
+        """
+        checked_count(capacity, "capacity", 1 << 28)
+        if not self._started:
+            raise RuntimeError("call reset() before tracing()")
+        untraced = self.library
+        if untraced.target.traced:
+            raise RuntimeError("this simulator is being traced already")
+        traced = self._load(replace(untraced.target, traced=True))
+        steps = 0
+
+        def counting(step: Callable[..., int]) -> Callable[..., int]:
+            def counted(*arguments: Any) -> int:
+                nonlocal steps
+                steps += 1
+                return step(*arguments)
+
+            return counted
+
+        traced.step, traced.act_and_step = counting(traced.step), counting(traced.act_and_step)
+        on_cuda = self.device.type == "cuda"
+        tasks = [TaskInfo(t.node.name, t.phase, t.node.engine) for t in step_tasks(self.program)]
+        trace = Trace(
+            None,
+            tasks,
+            unit="SM" if traced.target.cuda else "thread",
+            title=f"{self.environment.name}, {self.num_worlds} worlds, {self.executor}",
+            num_units=self._multiprocessors() if on_cuda else 0,
+        )
+        records = torch.zeros(capacity * RECORD.itemsize, dtype=torch.uint8, device=self.device)
+        taken = torch.zeros(1, dtype=torch.int32, device=self.device)
+        buffer = self._context.trace
+        self._use(traced)
+        buffer.records, buffer.taken, buffer.capacity = records.data_ptr(), taken.data_ptr(), capacity
+        try:
+            yield trace
+        finally:
+            if on_cuda:
+                torch.cuda.synchronize(self.device)
+            buffer.records = buffer.taken = None
+            buffer.capacity = 0
+            self._use(untraced)
+        count = int(taken) & 0xFFFFFFFF
+        kept = records[: min(count, capacity) * RECORD.itemsize].cpu().numpy().view(RECORD)
+        trace.fill(kept, steps, max(0, count - capacity))
 
     # ---- state -----------------------------------------------------------------------------------------------------
 

@@ -278,18 +278,26 @@ bool any_active(Group<blocks, shape, R...>, const Context &context) {
     return (any_active(R{}, context) || ...);
 }
 
+template <class G, class Context>
+constexpr auto kernel_of_group() {
+    if constexpr (G::shape == Shape::tile) {
+        return tile_kernel<G, Context>;
+    } else {
+        return spread_kernel<G, Context>;
+    }
+}
+
 template <u32 blocks, Shape shape, class... R, class Context>
 void launch_group(Group<blocks, shape, R...> group, const Context &context, Stream stream) {
-    using G = Group<blocks, shape, R...>;
     if (!any_active(group, context)) return;
+    u32 count;
     if constexpr (shape == Shape::tile) {
-        const u32 tiles = u32((context.num_worlds + context.tile - 1) / context.tile);
-        launch_together(tile_kernel<G, Context>, tiles, block_threads, stream, context);
+        count = u32((context.num_worlds + context.tile - 1) / context.tile);
     } else {
         static_assert(sizeof...(R) == 1, "only one run can be spread: there is no barrier of the grid");
-        const u32 count = blocks_for((threads_of(R{}, context) + ...));
-        launch_together(spread_kernel<G, Context>, count, block_threads, stream, context);
+        count = blocks_for((threads_of(R{}, context) + ...));
     }
+    launch_together(kernel_of_group<Group<blocks, shape, R...>, Context>(), count, block_threads, stream, context);
 }
 
 template <class... G, class Context>
@@ -306,12 +314,15 @@ constexpr u32 number_of<Groups<G...>> = sizeof...(G);
 template <class Program>
 struct GraphExecutor {
     using Context = typename Program::Context;
+    using StepGroups = typename Program::StepGroups;
+    template <class G>
+    static constexpr auto kernel_of() { return kernel_of_group<G, Context>(); }
+
     GraphCache cache;
 
     i64 step(const Context &context, Stream stream) {
-        using Groups = typename Program::StepGroups;
-        const auto launches = [&](Stream on) { launch_groups(Groups{}, context, on); };
-        if constexpr (number_of<Groups> > 1) return cache.run(&context, sizeof context, stream, launches);
+        const auto launches = [&](Stream on) { launch_groups(StepGroups{}, context, on); };
+        if constexpr (number_of<StepGroups> > 1) return cache.run(&context, sizeof context, stream, launches);
         launches(stream);
         return last_error();
     }
@@ -325,6 +336,9 @@ struct GraphExecutor {
 template <class Program>
 struct MegakernelExecutor {
     using Context = typename Program::Context;
+    using StepGroups = typename Program::StepGroups;
+    template <class G>
+    static constexpr auto kernel_of() { return mega_kernel<G, Context>; }
 
     template <class G>
     i64 run(Groups<G>, Resident &resident, const Context &context, Stream stream) {
@@ -338,7 +352,7 @@ struct MegakernelExecutor {
     }
 
     i64 step(const Context &context, Stream stream) {
-        return run(typename Program::StepGroups{}, of_step, context, stream);
+        return run(StepGroups{}, of_step, context, stream);
     }
     i64 reset(const Context &context, Stream stream) {
         return run(typename Program::ResetGroups{}, of_reset, context, stream);
@@ -351,6 +365,7 @@ struct MegakernelExecutor {
 template <u32 blocks, Shape shape, class... R, class Context>
 TBS_DEVICE void walk_alone(Group<blocks, shape, R...>, const Context &context, const Team &team) {
     const auto run = [&](auto tasks) {
+        if (!any_active(tasks, context)) return;
         const TraceSpan span(threadIdx.x % 32 == 0);
         run_tasks(tasks, context, team);
         span.end(context.trace, decltype(tasks)::Leader::number, blockIdx.x);
@@ -368,6 +383,9 @@ world_kernel(const __grid_constant__ Context context) {
 template <class Program>
 struct PerWorldExecutor {
     using Context = typename Program::Context;
+    using StepGroups = typename Program::StepGroups;
+    template <class G>
+    static constexpr auto kernel_of() { return world_kernel<G, Context>; }
 
     template <class G>
     i64 run(Groups<G>, const Context &context, Stream stream) {
@@ -375,15 +393,27 @@ struct PerWorldExecutor {
         return last_error();
     }
 
-    i64 step(const Context &context, Stream stream) { return run(typename Program::StepGroups{}, context, stream); }
+    i64 step(const Context &context, Stream stream) { return run(StepGroups{}, context, stream); }
     i64 reset(const Context &context, Stream stream) { return run(typename Program::ResetGroups{}, context, stream); }
 };
 #endif
+
+// Registers of a thread in the largest of the kernels of some groups.
+template <class Executor, class... G>
+u32 registers_of(Groups<G...>) {
+    u32 most = 0;
+    for (const u32 registers : {registers_of_kernel(Executor::template kernel_of<G>())...}) {
+        most = registers > most ? registers : most;
+    }
+    return most;
+}
 
 // What the C interface calls: the calls of the executor with their arguments in the context.
 template <class Executor, class Context>
 struct CudaCalls {
     Executor executor;
+
+    static i64 registers() { return registers_of<Executor>(typename Executor::StepGroups{}); }
 
     i64 step(const Context &context, Stream stream) { return executor.step(context, stream); }
 

@@ -35,6 +35,9 @@ void launch_resident(void (*kernel)(Parameter...), u32 blocks, u32 threads, bool
 
 inline void sync_grid() { emulated_cuda::grid_sync(); }
 
+template <class Kernel>
+u32 registers_of_kernel(Kernel) { return 0; }
+
 class Resident {
   public:
     template <class Kernel>
@@ -92,6 +95,12 @@ void launch_resident(void (*kernel)(Parameter...), u32 blocks, u32 threads, bool
 }
 
 __device__ __forceinline__ void sync_grid() { cooperative_groups::this_grid().sync(); }
+
+template <class Kernel>
+u32 registers_of_kernel(Kernel kernel) {
+    cudaFuncAttributes attributes{};
+    return cudaFuncGetAttributes(&attributes, kernel) == cudaSuccess ? u32(attributes.numRegs) : 0;
+}
 
 // How many blocks of a kernel are on a device at once. Asked once: the answer takes longer than a launch.
 class Resident {

@@ -3,7 +3,7 @@
 #pragma once
 #include "platform.h"
 
-#ifndef TBS_ON_DEVICE
+#ifdef TBS_TRACE
 #include <atomic>
 #include <chrono>
 #endif
@@ -65,7 +65,11 @@ class TraceSpan {
     TBS_METHOD explicit TraceSpan(bool writes) : writes_(writes) {
         if (writes_) {
             global_begin_ = global_clock();
+#ifdef __CUDA_ARCH__
             begin_ = unit_clock();
+#else
+            begin_ = global_begin_;  // the same clock
+#endif
         }
     }
     TBS_METHOD void end(const TraceBuffer &buffer, u32 task, u32 tile) const {

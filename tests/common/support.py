@@ -31,9 +31,22 @@ _EMULATION = Path(__file__).parent.parent / "emulation" / "cuda_words.h"
 
 
 @cache
-def emulated_cuda(name: str, folder: Path, executor: str = "graph", plan: Plan | None = None) -> jit.Library:
+def emulated_cuda(
+    name: str, folder: Path, executor: str = "graph", plan: Plan | None = None, traced: bool = False
+) -> jit.Library:
     """The CUDA unit of an environment, compiled by g++ with the CUDA words of tests/emulation."""
-    return _compiled(name, folder, Target("cuda", executor, plan), "-include", str(_EMULATION))
+    return _compiled(name, folder, Target("cuda", executor, plan, traced), "-include", str(_EMULATION))
+
+
+def emulated_simulator(name: str, folder: Path, worlds: int, executor: str, **kwargs: object) -> Simulator:
+    """A simulator on an emulated device, which finds its other builds there too."""
+
+    class Emulated(Simulator):
+        def _load(self, target: Target) -> jit.Library:
+            return emulated_cuda(name, folder, target.executor_name, target.plan, target.traced)
+
+    library = emulated_cuda(name, folder, executor)
+    return Emulated(COMPILED[name](), worlds, _library=library, **kwargs)
 
 
 @cache

@@ -1,0 +1,118 @@
+"""Simulator.tracing: the records of real steps, on threads and on an emulated device."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from environments.drift import Drift
+from support import assert_same_bits, emulated_simulator, snapshot
+from torch_batchsim.envs.cartpole import CartPole
+
+from torch_batchsim import Simulator
+from torch_batchsim.schedule import step_tasks
+
+STEPS = 4
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("tracing")
+
+
+def make(kind: str, folder: Path, worlds: int = 300) -> Simulator:
+    device, executor = kind.split()
+    if device == "cuda":
+        return emulated_simulator("cartpole", folder, worlds, executor)
+    return Simulator(CartPole(), worlds, executor=executor, num_threads=2)
+
+
+@pytest.mark.parametrize("kind", ["cpu batch", "cpu per_world", "cuda graph", "cuda megakernel", "cuda per_world"])
+def test_every_task_of_every_step_is_written_down(kind: str, folder: Path) -> None:
+    sim, plain = make(kind, folder), make(kind, folder)
+    for one in (sim, plain):
+        one.reset(seed=3)
+        one.tensor("Cart.CartState.x")[::50] = 5.0  # these end at once
+    library = sim.library
+    with sim.tracing() as trace:
+        for _ in range(STEPS):
+            sim.step()
+    for _ in range(STEPS):
+        plain.step()
+    assert sim.library is library and sim.executor == kind.split()[1]
+    assert_same_bits(snapshot(sim), snapshot(plain))
+
+    assert trace.steps == STEPS and trace.dropped == 0
+    tasks = {t.number: t for t in step_tasks(sim.program)}
+    worlds = sim._context.tile if sim._context.tile > 1 else 1
+    tiles = -(-300 // worlds)
+    calls = np.bincount(trace.records["task"], minlength=len(tasks))
+    for number, task in tasks.items():
+        if kind.startswith("cuda"):
+            expected = task.when in ("always", "same_step", "keeps_final", "begins")
+            assert (calls[number] > 0) == expected, task
+            continue
+        if task.when == "always" and task.segment not in ("choose_phase",):
+            assert calls[number] == STEPS * tiles, task
+        if task.segment == "start":
+            assert 0 < calls[number] <= STEPS * tiles
+        assert task.when != "apart" or calls[number] == 0
+    if kind.startswith("cpu"):  # what a thread does, it does one after the other, in the order of the schedule
+        for unit in np.unique(trace.records["unit"]):
+            own = trace.records[trace.records["unit"] == unit]
+            assert (own["end"][:-1] <= own["begin"][1:]).all()
+        first = trace.records[trace.records["tile"] == trace.records["tile"][0]]["task"]
+        assert (np.diff(first.astype(int)) < 0).sum() == STEPS - 1
+    assert "push_cart" in str(trace)
+
+
+def test_what_has_no_room_is_counted(folder: Path) -> None:
+    sim = Simulator(Drift(), 500, num_threads=1)
+    sim.reset(seed=0)
+    with sim.tracing() as whole:
+        sim.step()
+    sim.reset(seed=0)
+    with sim.tracing(capacity=5) as trace:
+        sim.step()
+    assert len(trace.records) == 5 and trace.dropped == len(whole.records) - 5
+
+
+def test_actions_are_traced_too() -> None:
+    sim = Simulator(CartPole(), 64)
+    sim.reset(seed=0)
+    with sim.tracing() as trace:
+        sim.act_and_step(torch.ones(64, 1, dtype=torch.int64))
+    assert trace.steps == 1 and trace.tasks[trace.records["task"][0]].name == "WriteActions"
+
+
+def test_refusals() -> None:
+    sim = Simulator(CartPole(), 4)
+    with pytest.raises(RuntimeError, match="call reset\\(\\) before tracing"), sim.tracing():
+        pass
+    sim.reset(seed=0)
+    with pytest.raises(ValueError, match="capacity must be a positive integer, got 0"), sim.tracing(0):
+        pass
+    with sim.tracing() as trace:
+        with pytest.raises(RuntimeError, match="traced already"), sim.tracing():
+            pass
+        with pytest.raises(RuntimeError, match="not there yet"):
+            str(trace)
+    assert len(trace.records) == 0
+
+
+def test_an_error_in_the_block_ends_the_tracing() -> None:
+    sim = Simulator(CartPole(), 4)
+    sim.reset(seed=0)
+    library = sim.library
+    with pytest.raises(KeyError), sim.tracing():
+        raise KeyError("x")
+    assert sim.library is library
+    sim.step()
+
+
+@pytest.mark.parametrize("executor", ["graph", "megakernel", "all"])
+def test_an_executor_of_another_device_is_refused(executor: str) -> None:
+    with pytest.raises(ValueError, match=f"executor must be one of 'batch', 'per_world' on cpu, got '{executor}'"):
+        Simulator(CartPole(), 4, executor=executor)

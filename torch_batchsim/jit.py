@@ -42,7 +42,7 @@ CUDA_FLAGS = (
 _STRICT_MATH = {"cpu": ["-ffp-contract=off"], "cuda": "-fmad=false -prec-div=true -prec-sqrt=true -ftz=false".split()}
 _FAST_MATH = {"cpu": ["-ffast-math"], "cuda": ["--use_fast_math"]}
 _KEEP_DAYS = 30
-_OWN_NAME = re.compile(r"\w+_(cpu|cuda)_[0-9a-f]{20}(\.so|\.lock|\.build\.\w+)")
+_OWN_NAME = re.compile(r"\w+_(cpu|cuda)_[0-9a-f]{20}(\.so|\.lock|\.json|\.build\.\w+)")
 _one_build = threading.Lock()  # of this process: torch's builder changes the environment of the whole process
 
 
@@ -135,17 +135,20 @@ def _remove_unused(directory: Path) -> None:
 def _key(program: Program, source: str, flags: list[str], cuda: bool) -> str:
     """Hash of all that the library depends on."""
     digest = hashlib.sha256()
-    parts = [source, *flags, torch.__version__, _compiler_identity(_compiler()), _processor()]
+    parts = [source, *flags, torch.__version__, _compiler_identity(_compiler()), processor()]
     if cuda:
         variables = ("TORCH_CUDA_ARCH_LIST", "CC", "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
         parts += [_compiler_identity(_nvcc()), str(_cuda_capabilities())]
         parts += [os.environ.get(variable, "") for variable in variables]
-    parts += _engine_sources()
-    parts += [text for _, text in sorted(source_files(program.environment.source).items())]
-    for part in parts:
+    for part in [*parts, *program_sources(program)]:
         digest.update(part.encode())
         digest.update(b"\0")
     return digest.hexdigest()[:20]
+
+
+def program_sources(program: Program) -> list[str]:
+    """The texts that a library is made from, beside the generated one: the engine's and the author's."""
+    return [*_engine_sources(), *(text for _, text in sorted(source_files(program.environment.source).items()))]
 
 
 @cache
@@ -154,7 +157,7 @@ def _engine_sources() -> tuple[str, ...]:
 
 
 @cache
-def _processor() -> str:
+def processor() -> str:
     """The instruction sets of this machine: ``-march=native`` code must not be shared with a lesser one."""
     try:
         text = Path("/proc/cpuinfo").read_text()

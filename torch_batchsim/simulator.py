@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode
 
-from . import jit
+from . import jit, tuning
 from .codegen import ActionBounds, Target, context_structure, engine_columns, entity_tables, final_columns
 from .errors import CheckpointError, Fault, WorldFault
 from .graph import Graph
@@ -30,6 +30,8 @@ _MAX_REPORTED_FAULTS = 16
 _MAX_THREADS = 1024
 _TILE_BYTES = 24 * 1024  # of columns in one tile: what a first-level cache holds beside the code's own data
 _THREAD_BYTES = 48 * 1024  # of columns for one thread at least: below, waking it costs more than it saves
+_LEAST_TILE = 8
+_CLAIMED = 16  # worlds that a thread takes from the queue at a time, where it runs one after the other
 _MAX_TILE = 4096  # tbs::executors::max_tile of the CPU
 _BLOCK_THREADS = 256  # tbs::executors::block_threads
 
@@ -96,11 +98,14 @@ class Simulator:
         self.environment = environment
         self.program = Program(environment)
         self._check_rows()
-        target = Target(self.device.type, executor)
-        library = _library or self._load(Target(self.device.type, target.executor_name))
+        choice = tuning.stored(self) if executor is None and _library is None else None
+        target = choice.target(self.device.type) if choice else Target(self.device.type, executor)
+        library = _library or self._load(replace(target, executor=target.executor_name))
         self._close: weakref.finalize | None = None
         self._allocate(library.target.cuda, keep_final and self.autoreset is AutoresetMode.SAME_STEP)
         self._use(library)
+        self._libraries = {library.target: library}
+        self._take(choice or self._default_choice())
         self._started = False
         self.reseed(None)
 
@@ -122,11 +127,32 @@ class Simulator:
         self.library = library
         self._handle = library.open()
         self._close = weakref.finalize(self, library.close, self._handle)
-        self._context.tile = self._tile()
-        if library.target.cuda:
-            rows = max(archetype.capacity or archetype.count for archetype in self.program.archetypes)
-            few = self.num_worlds < self._multiprocessors() and rows >= 2 * _BLOCK_THREADS
-            self._context.together = int(few and self.executor == "megakernel")
+
+    def _choice(self) -> tuning.Choice:
+        """How steps are run at present."""
+        context, target = self._context, self.library.target
+        together = target.cuda and bool(context.together)
+        return tuning.Choice(target.executor_name, context.tile, context.num_threads, together, target.plan)
+
+    def _default_choice(self) -> tuning.Choice:
+        """Before anything has been measured."""
+        target = self.library.target
+        rows = max(archetype.capacity or archetype.count for archetype in self.program.archetypes)
+        together = target.executor_name == "megakernel" and rows >= 2 * _BLOCK_THREADS
+        together = together and self.num_worlds < self._multiprocessors()
+        return tuning.Choice(target.executor_name, self._tile(), self._useful_threads(), together, target.plan)
+
+    def _take(self, choice: tuning.Choice) -> None:
+        """Run steps so from now on."""
+        target = choice.target(self.library.target.device)
+        if target != self.library.target:
+            library = self._libraries.get(target)
+            if library is None:
+                library = self._libraries[target] = self._load(target)
+            self._use(library)
+        self._context.tile, self._context.num_threads = choice.tile, choice.threads
+        if target.cuda:
+            self._context.together = int(choice.together)
 
     # ---- memory ----------------------------------------------------------------------------------------------------
 
@@ -160,7 +186,7 @@ class Simulator:
         self._watchers: dict[str, Callable[[torch.Tensor], None]] = {}
 
         context = self._context = context_structure(program, cuda)()
-        context.num_worlds, context.num_threads = worlds, self._useful_threads()
+        context.num_worlds = worlds
         context.device = self.device.index or 0
         context.autoreset = _AUTORESET_CODES[self.autoreset]
         context.keep_final = int(keep_final)
@@ -207,14 +233,15 @@ class Simulator:
     def _tile(self) -> int:
         """Worlds in a tile."""
         if self.executor == "per_world":
-            return 1
+            return 1 if self.library.target.cuda else _CLAIMED
         if self.library.target.cuda:
             # Two tiles for each multiprocessor, but at least a warp's worth of rows and at most a row for each thread.
             rows = max(archetype.capacity or archetype.count for archetype in self.program.archetypes)
             least, shared_out = -(-32 // rows), -(-self.num_worlds // (2 * self._multiprocessors()))
             return min(max(shared_out, least), _BLOCK_THREADS)
-        # Several for each thread, but no more bytes than a first-level cache holds.
-        most = max(1, _TILE_BYTES // self._hot_bytes())
+        # Several for each thread, but no more bytes than a first-level cache holds, or a few worlds where these are
+        # large: fewer would not pay for the loops around them.
+        most = max(_LEAST_TILE, _TILE_BYTES // self._hot_bytes())
         shared_out = -(-self.num_worlds // (4 * self._useful_threads()))
         tile = min(shared_out, most, _MAX_TILE)
         return -(-tile // 64) * 64 if tile > 64 else tile  # so that threads share no cache line of flags
@@ -627,6 +654,24 @@ class Simulator:
         return mask.to(self.device).contiguous()
 
     # ---- measuring -------------------------------------------------------------------------------------------------
+
+    def tune(self, seconds: float = 5.0) -> tuning.TuneReport:
+        """Measure how steps are run best here, run them so from now on, and say what was gained.
+
+        On CUDA each task is timed with several register limits, tasks are grouped into kernels so that the predicted
+        step is shortest, and that is measured beside the megakernel and other groupings, with tiles of several sizes;
+        on CPU the tile and the number of threads are chosen. The choice is kept with the builds: later simulators of
+        this program, device, number of worlds and ``num_threads`` take it up, if ``executor`` is not given. Results
+        are the same to the bit, and all state is as before. Steps with random actions are run for about ``seconds``;
+        on CUDA up to ten builds come on top.
+
+        Raises RuntimeError before the first reset, ValueError for the executor ``"per_world"`` on CUDA.
+        """
+        if not self._started:
+            raise RuntimeError("call reset() before tune()")
+        if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds < float("inf"):
+            raise ValueError(f"seconds must be a positive number, got {seconds!r}")
+        return tuning.tune(self, float(seconds))
 
     @contextmanager
     def tracing(self, capacity: int = 1 << 20) -> Iterator[Trace]:

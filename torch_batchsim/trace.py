@@ -11,6 +11,8 @@ from typing import Any, TextIO
 
 import numpy as np
 
+from .text import table
+
 RECORD = np.dtype(
     [("task", "<u2"), ("unit", "<u2"), ("tile", "<u4"), ("begin", "<u8"), ("end", "<u8"), ("global_begin", "<u8")]
 )
@@ -173,7 +175,6 @@ class Trace:
         ]
 
     def __str__(self) -> str:
-        from .bench.report import table  # only here: what runs steps needs no benchmarks
 
         rows = [{k: f"{v:,.2f}" if isinstance(v, float) else v for k, v in row.items()} for row in self.table()]
         lines = [f"{self.title}: {self._facts()}", table(rows)]

@@ -103,7 +103,9 @@ class Pool {
         const std::int32_t threads = threads_.load(std::memory_order_relaxed);
         if (thread >= threads) return;
         for (std::int32_t i = 0; i < threads; ++i) {
-            while (claim_and_run(shares_[(thread + i) % threads])) {}
+            std::int32_t done = 0;
+            while (claim_and_run(shares_[(thread + i) % threads])) ++done;
+            if (done > 0) finished_.fetch_add(done, std::memory_order_release);  // once: all threads write to it
         }
     }
 
@@ -116,7 +118,6 @@ class Pool {
             if (tile >= share.end.load(std::memory_order_relaxed)) return false;
             if (share.ticket.compare_exchange_weak(ticket, ticket + 1, std::memory_order_acq_rel)) {
                 function(argument, tile);
-                finished_.fetch_add(1, std::memory_order_release);
                 return true;
             }
         }

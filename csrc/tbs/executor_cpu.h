@@ -247,13 +247,11 @@ struct PerWorld {
         deliver(context, world);
     }
 
-    static void step(const Context &shared, i32 first, i32 last) {
-        const Context context = shared;  // as in run_range
+    static void step(const Context &context, i32 first, i32 last) {
         for (i32 world = first; world < last; ++world) step_world(context, world);
     }
 
-    static void reset(const Context &shared, const u8 *mask, i32 first, i32 last) {
-        const Context context = shared;
+    static void reset(const Context &context, const u8 *mask, i32 first, i32 last) {
         for (i32 world = first; world < last; ++world) {
             if (!mask[world]) continue;
             run(typename Program::ClearOutputs{}, Number::clear_outputs, context, world);

@@ -46,8 +46,7 @@ def test_every_task_of_every_step_is_written_down(kind: str, folder: Path) -> No
 
     assert trace.steps == STEPS and trace.dropped == 0
     tasks = {t.number: t for t in step_tasks(sim.program)}
-    worlds = sim._context.tile if sim._context.tile > 1 else 1
-    tiles = -(-300 // worlds)
+    tiles = 300 if sim.executor == "per_world" else -(-300 // sim._context.tile)
     calls = np.bincount(trace.records["task"], minlength=len(tasks))
     for number, task in tasks.items():
         if kind.startswith("cuda"):

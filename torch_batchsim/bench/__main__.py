@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
 import gymnasium
+import torch
 import tyro
 
 from ..registration import find_id
+from ..text import table
 from .ecs import ROWS, WORLDS, measure_ecs, printable
 from .peers import measure_peers
-from .report import machine_facts, table
+from .report import machine_facts
 from .throughput import build_seconds, measure, random_action_batches
 
 _BATCH_SIZES = (1, 1024, 16384, 131072, 1048576)
@@ -25,7 +28,7 @@ class Options:
 
     environment: tyro.conf.Positional[str]
     """An environment by its short name (cartpole), its id, or module:id; or 'peers': CartPole of others beside ours;
-    or 'ecs': rows that come and go, beside C++ by hand."""
+    or 'ecs': rows that come and go, beside C++ by hand; or 'paper': the paper's experiments ('paper --help')."""
     num_envs: list[int] | None = None
     """Batch sizes (rows); of 'ecs' worlds. By default from 1 to 1048576, of 'ecs' from 64 to 65536."""
     rows: list[int] = field(default_factory=lambda: list(ROWS))
@@ -33,6 +36,13 @@ class Options:
     device: str = "cpu"
     num_threads: int | None = None
     """On CPU; all cores by default, of 'ecs' 1 and all cores."""
+    executor: str | None = None
+    """How the task graph is run: batch or per_world on CPU; graph, megakernel or per_world on CUDA. By default what was
+    tuned before, else the first of these."""
+    tune: bool = False
+    """First measure how steps are run best here, and say what was gained; kept for later simulators."""
+    trace: Path | None = None
+    """Folder for a trace of a few steps of each batch size: a file for ui.perfetto.dev, a picture, a table."""
     seconds: float = 1.0
     """Length of one run; a figure is the median of the runs."""
     runs: Annotated[int, tyro.conf.arg(name="runs")] = 5
@@ -44,6 +54,11 @@ class Options:
 
 def main() -> None:
     """Measure, print a table, write JSON."""
+    if sys.argv[1:2] == ["paper"]:  # which has options of its own
+        from . import paper
+
+        paper.main(sys.argv[2:])
+        return
     options = tyro.cli(Options, prog="python -m torch_batchsim.bench")
     if options.num_envs is None:
         options.num_envs = list(WORLDS if options.environment == "ecs" else _BATCH_SIZES)
@@ -89,13 +104,25 @@ def _measure_environment(env_id: str, options: Options) -> dict[str, object]:
     for wanted in options.num_envs:
         env = gymnasium.make_vec(env_id, num_worlds=1, device=options.device)
         worlds = max(1, wanted // env.unwrapped.num_agents)  # whole worlds, where a world has several rows
-        env = gymnasium.make_vec(env_id, num_worlds=worlds, device=options.device, num_threads=options.num_threads)
+        env = gymnasium.make_vec(
+            env_id,
+            num_worlds=worlds,
+            device=options.device,
+            num_threads=options.num_threads,
+            executor=options.executor,
+        )
         num_envs = env.num_envs
         env.reset(seed=0)
-        rate = measure(env.step, random_action_batches(env), num_envs, options.seconds, options.runs, options.device)
+        if options.tune:
+            print(f"{env.unwrapped.sim.tune()}\n")
+        actions = random_action_batches(env)
+        rate = measure(env.step, actions, num_envs, options.seconds, options.runs, options.device)
+        if options.trace is not None:
+            _trace(env, actions, options.trace, f"{options.environment.rpartition('/')[2].lower()}-{num_envs}")
         rows.append(
             {
                 "num_envs": num_envs,
+                "executor": env.unwrapped.sim.executor,
                 "steps_per_second": rate.median,
                 "us_per_step": num_envs / rate.median * 1e6,
                 "slowest_run": rate.slowest,
@@ -110,6 +137,18 @@ def _measure_environment(env_id: str, options: Options) -> dict[str, object]:
         cold, warm = build_seconds(env_id, options.device, module)
         result |= {"cold_build_seconds": cold, "warm_start_seconds": warm}
     return result
+
+
+def _trace(env: gymnasium.vector.VectorEnv, actions: list[torch.Tensor], folder: Path, name: str) -> None:
+    """Trace some steps: as many as give a picture in which one step can still be told from the next."""
+    with env.unwrapped.sim.tracing() as trace:
+        for i in range(5):
+            env.step(actions[i % len(actions)])
+    folder.mkdir(parents=True, exist_ok=True)
+    trace.save(folder / f"{name}.json")
+    trace.draw(folder / f"{name}.png")
+    (folder / f"{name}.txt").write_text(f"{trace}\n")
+    print(f"{trace}\nwritten to {folder / name}.json, .png and .txt\n")
 
 
 if __name__ == "__main__":

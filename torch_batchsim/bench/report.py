@@ -1,11 +1,10 @@
-"""How figures are shown: a plain table, and the facts of the machine that they belong to."""
+"""The facts of the machine that figures belong to."""
 
 from __future__ import annotations
 
 import os
 import platform
 import subprocess
-from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -14,25 +13,6 @@ import gymnasium
 import torch
 
 from .._version import __version__
-
-
-def table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Rows with the same keys as aligned text columns."""
-    if not rows:
-        return "(nothing measured)"
-    cells = [list(rows[0]), *([_text(value) for value in row.values()] for row in rows)]
-    widths = [max(len(line[i]) for line in cells) for i in range(len(cells[0]))]
-    lines = ["  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in cells]
-    return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, float):
-        for unit, factor in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
-            if abs(value) >= factor:
-                return f"{value / factor:.1f} {unit}"
-        return f"{value:.1f}"
-    return str(value)
 
 
 def machine_facts(device: str) -> dict[str, Any]:

@@ -1,0 +1,371 @@
+"""Profile-guided choice of how a step is run: kernels, register limits and tiles on CUDA, tiles and threads on CPU.
+
+After section 5.4 of the paper: a few steps are run with each register limit, each task is timed, and the groups of
+tasks are chosen that minimise the predicted time of a step. What was predicted is then measured beside the
+alternatives, and the fastest is taken.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from . import jit
+from .codegen import Target, generate
+from .schedule import BLOCKS, Group, Plan, default_plan, step_tasks
+from .text import table
+
+if TYPE_CHECKING:
+    from .simulator import Simulator
+
+_FORMAT = 1
+_PROFILED = (1, 2, 4, 8)  # of BLOCKS: 255, 128, 64 and 32 registers
+_REGISTERS = {blocks: min(255, 65536 // (256 * blocks)) for blocks in BLOCKS}
+_ROUNDS = 5
+_NOTICEABLE = 1.02  # a choice that is faster by less is noise
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How a step is run."""
+
+    executor: str
+    tile: int  # worlds
+    threads: int = 1  # on CPU
+    together: bool = False  # megakernel: all blocks go through the tasks together
+    plan: Plan | None = None
+
+    def target(self, device: str) -> Target:
+        return Target(device, self.executor, self.plan)
+
+    def __str__(self) -> str:
+        parts = [self.executor]
+        if self.plan is not None:
+            limits = sorted({_REGISTERS[group.blocks] for group in self.plan})
+            kernels = f"{len(self.plan)} kernel{'s' if len(self.plan) > 1 else ''}"
+            parts.append(f"{kernels} of at most {'/'.join(map(str, limits))} registers")
+        tiles = f"tiles of {self.tile} world{'s' if self.tile > 1 else ''}"
+        parts.append("all blocks together" if self.together else tiles)
+        if self.threads > 1:
+            parts.append(f"{self.threads} threads")
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A choice and what it took. ``predicted`` is None where there was nothing to predict from."""
+
+    choice: Choice
+    us_per_step: float
+    predicted: float | None = None
+
+
+@dataclass(frozen=True)
+class TuneReport:
+    """What ``Simulator.tune`` measured and chose. ``str`` is a text for people.
+
+    Attributes:
+        chosen: how the simulator steps from now on.
+        before, after: microseconds a step with what was in use and with what was chosen, measured in turns.
+        gain: steps per second after, divided by those before; 1.0 where nothing was changed.
+        candidates: what was measured, the fastest first.
+        tasks: microseconds of each task of a step by register limit (CUDA).
+    """
+
+    title: str
+    chosen: Choice
+    before: float
+    after: float
+    candidates: tuple[Candidate, ...]
+    tasks: tuple[tuple[str, dict[int, float]], ...] = field(default=())
+
+    @property
+    def gain(self) -> float:
+        return self.before / self.after
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same as plain lists and dicts."""
+        return {**asdict(self), "gain": self.gain}
+
+    def __str__(self) -> str:
+        lines = [f"{self.title}: {self.chosen}"]
+        lines.append(f"{self.before:.1f} us a step before, {self.after:.1f} after: {self.gain:.2f} times the speed")
+        rows = []
+        for candidate in self.candidates:
+            predicted = "" if candidate.predicted is None else f"{candidate.predicted:.1f}"
+            rows.append({"us/step": candidate.us_per_step, "predicted": predicted, "choice": str(candidate.choice)})
+        lines += ["", table(rows)]
+        if self.tasks:
+            rows = [{"task, us/step": n, **{f"{r} registers": us for r, us in t.items()}} for n, t in self.tasks]
+            lines += ["", table(rows)]
+        return "\n".join(lines)
+
+
+def choose_groups(times: dict[int, Sequence[float]], launch: float) -> tuple[Plan, float]:
+    """The groups that minimise the sum of all tasks' times and of ``launch`` for each kernel, and that sum.
+
+    Args:
+        times: by blocks per multiprocessor, the time of each task with that limit.
+        launch: what a kernel costs beside its tasks, in the same unit.
+    """
+    count = len(next(iter(times.values())))
+    sums = {blocks: np.concatenate([[0.0], np.cumsum(values)]) for blocks, values in times.items()}
+    best = [0.0] + [float("inf")] * count
+    last: list[Group] = [Group(0, 0)] * (count + 1)
+    for end in range(1, count + 1):
+        for begin in range(end):
+            for blocks, total in sums.items():
+                cost = best[begin] + launch + float(total[end] - total[begin])
+                if cost < best[end]:
+                    best[end], last[end] = cost, Group(begin, end, blocks)
+    plan: list[Group] = []
+    while not plan or plan[-1].first > 0:
+        plan.append(last[plan[-1].first if plan else count])
+    return tuple(reversed(plan)), best[count]
+
+
+def tune(sim: Simulator, seconds: float) -> TuneReport:
+    """See ``Simulator.tune``."""
+    with _undisturbed(sim):
+        clock = _Clock(sim, seconds)
+        report = (_tune_cuda if sim.library.target.cuda else _tune_cpu)(sim, clock)
+    sim._take(report.chosen)
+    _store(sim, report.chosen)
+    return report
+
+
+# ---- measuring -----------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _undisturbed(sim: Simulator) -> Any:
+    """Give the simulator back all its memory as it was; faults of the steps between are dropped."""
+    kept = {name: tensor.clone() for name, tensor in sim._memory.items()}
+    flags = sim._flags.clone()
+    try:
+        yield
+    finally:
+        _wait(sim)
+        for name, tensor in kept.items():
+            sim._memory[name].copy_(tensor)
+        sim._flags.copy_(flags)
+
+
+def _wait(sim: Simulator) -> None:
+    if sim.device.type == "cuda":
+        torch.cuda.synchronize(sim.device)
+
+
+class _Clock:
+    """Times steps with random actions that are legal."""
+
+    def __init__(self, sim: Simulator, seconds: float) -> None:
+        self.sim, self.seconds = sim, seconds
+        space, action = sim.program.action_space, sim.program.action
+        rows = sim.num_worlds * sim.program.agents.count
+        generator = torch.Generator().manual_seed(0)
+        draws = torch.rand((8, rows, *action.value_shape), generator=generator)
+        if hasattr(space, "high"):
+            low, high = (torch.as_tensor(np.clip(bound, -1e3, 1e3)) for bound in (space.low, space.high))
+            actions = low + draws * (high - low)
+        else:
+            choices = torch.as_tensor(np.asarray(getattr(space, "nvec", getattr(space, "n", 1))))
+            actions = (draws * choices).long() + torch.as_tensor(np.asarray(space.start))
+        self.actions = [batch.to(sim.device, action.dtype).contiguous() for batch in actions]
+        self.mask = sim.program.info.get("action_mask")
+
+    def _act(self, i: int) -> None:
+        sim = self.sim
+        column = sim.tensor(sim.program.action.name)
+        chosen = self.actions[i % len(self.actions)]
+        if self.mask is not None:
+            space = sim.program.action_space
+            choices = np.atleast_1d(getattr(space, "nvec", getattr(space, "n", None))).reshape(-1).tolist()
+            parts = sim.tensor(self.mask.name).reshape(len(chosen), -1).split(choices, dim=1)
+            parts = [part | ~part.any(1, keepdim=True) for part in parts]  # where nothing is legal, anything
+            drawn = torch.cat([torch.multinomial(part.float(), 1) for part in parts], dim=1).view(chosen.shape)
+            chosen = (drawn + torch.as_tensor(np.asarray(space.start), device=sim.device)).to(chosen.dtype)
+        column.copy_(chosen.view(column.shape))
+
+    def steps(self, count: int) -> float:
+        """Microseconds a step, without what it takes to choose actions."""
+        sim, elapsed = self.sim, 0.0
+        each = 1 if self.mask is not None else 8
+        for i in range(-(-count // each)):
+            self._act(i)
+            _wait(sim)
+            if sim.device.type == "cuda":
+                began, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+                began.record(torch.cuda.current_stream(sim.device))
+                self._step(each)
+                ended.record(torch.cuda.current_stream(sim.device))
+                ended.synchronize()
+                elapsed += began.elapsed_time(ended) * 1e3
+            else:
+                started = time.perf_counter()
+                self._step(each)
+                elapsed += (time.perf_counter() - started) * 1e6
+        return elapsed / (-(-count // each) * each)
+
+    def _step(self, count: int) -> None:
+        sim = self.sim
+        for _ in range(count):
+            result = sim.library.step(sim._handle, sim._context_address, sim._stream())
+            if result <= -1000:
+                sim._check_result(result)
+
+    def compare(self, choices: Sequence[Choice]) -> list[float]:
+        """Microseconds a step of each choice: medians of several rounds, in each of which all have a turn."""
+        counts, times = [], [[] for _ in choices]
+        budget = self.seconds * 1e6 / (_ROUNDS * len(choices))
+        for choice in choices:
+            self.sim._take(choice)
+            self.steps(8)  # warm
+            counts.append(max(8, int(budget / self.steps(8))))
+        for _ in range(_ROUNDS):
+            for i, choice in enumerate(choices):
+                self.sim._take(choice)
+                self.steps(8)
+                times[i].append(self.steps(counts[i]))
+        return [statistics.median(values) for values in times]
+
+
+def _report(
+    sim: Simulator, clock: _Clock, present: Choice, choices: dict[Choice, float | None], tasks: Any = ()
+) -> TuneReport:
+    """Measure all choices, and take the fastest if it is noticeably faster than the present one."""
+    choices = {present: choices.pop(present, None), **choices}
+    measured = dict(zip(choices, clock.compare(list(choices)), strict=True))
+    best = min(measured, key=lambda choice: measured[choice])
+    if measured[present] < _NOTICEABLE * measured[best]:
+        best = present
+    candidates = [Candidate(choice, measured[choice], predicted) for choice, predicted in choices.items()]
+    candidates.sort(key=lambda candidate: candidate.us_per_step)
+    title = f"{sim.environment.name}, {sim.num_worlds} worlds"
+    return TuneReport(title, best, measured[present], measured[best], tuple(candidates), tuple(tasks))
+
+
+# ---- CPU -----------------------------------------------------------------------------------------------------------
+
+
+def _tune_cpu(sim: Simulator, clock: _Clock) -> TuneReport:
+    """Tiles of other sizes, and other numbers of threads."""
+    present = sim._choice()
+    if present.executor == "per_world":
+        tiles = [present.tile]
+    else:
+        tiles = sorted({max(1, min(sim.num_worlds, 4096, round(present.tile * f))) for f in (0.25, 0.5, 1, 2, 4, 8)})
+    threads = sorted({1, present.threads, sim.num_threads})
+    choices = {replace(present, tile=tile, threads=number): None for tile in tiles for number in threads}
+    return _report(sim, clock, present, choices)
+
+
+# ---- CUDA ----------------------------------------------------------------------------------------------------------
+
+
+def _tune_cuda(sim: Simulator, clock: _Clock) -> TuneReport:
+    present = sim._choice()
+    if present.executor == "per_world":
+        raise ValueError("the executor 'per_world' is a baseline and has nothing to tune; choose another one")
+    tasks = step_tasks(sim.program)
+    everything = Group(0, len(tasks))
+    base = replace(present, executor="megakernel", together=False, plan=(everything,))
+
+    # How long each task takes with each register limit. Limits that the largest task does not need change nothing.
+    times: dict[int, list[float]] = {}
+    registers = 0
+    for blocks in _PROFILED:
+        choice = replace(base, plan=(replace(everything, blocks=blocks),))
+        if times and 0 < registers <= _REGISTERS[blocks]:
+            times[blocks] = times[_PROFILED[0]]
+            continue
+        sim._take(choice)
+        whole = clock.steps(32)
+        registers = sim.library.registers()
+        times[blocks] = [share * whole for share in _shares(sim, clock, len(tasks))]
+
+    singles = tuple(Group(i, i + 1) for i in range(len(tasks)))
+    apart = replace(present, executor="graph", together=False, plan=singles)
+    sim._take(apart)
+    clock.steps(8)
+    launch = (clock.steps(32) - sum(times[_PROFILED[0]])) / max(1, len(tasks) - 1)
+    launch = min(max(launch, 0.5), 10.0)  # microseconds
+
+    plan, predicted = choose_groups(times, launch)
+    best = min(times, key=lambda blocks: sum(times[blocks]))
+    choices: dict[Choice, float | None] = {
+        apart: None,
+        replace(base, plan=(replace(everything, blocks=best),)): sum(times[best]) + launch,
+        replace(base, together=True, plan=(replace(everything, blocks=best),)): None,
+        replace(present, executor="graph", together=False, plan=default_plan(sim.program, "graph")): None,
+        replace(present, executor="graph", together=False, plan=plan): predicted,
+    }
+    first = clock.compare(list(choices))
+    fastest = min(zip(first, choices, strict=True), key=lambda pair: pair[0])[1]
+    for tile in (8, 32, 64, 128, 256, 512, 1024):
+        if tile <= sim.num_worlds and not fastest.together:
+            choices.setdefault(replace(fastest, tile=tile), None)
+    profile = [
+        (f"{task.node.name} ({task.phase})", {_REGISTERS[blocks]: times[blocks][i] for blocks in times})
+        for i, task in enumerate(tasks)
+    ]
+    return _report(sim, clock, present, choices, profile)
+
+
+def _shares(sim: Simulator, clock: _Clock, count: int) -> list[float]:
+    """Each task's share of the time that blocks are at work."""
+    started = sim._started
+    sim._started = True
+    with sim.tracing(1 << 22) as trace:
+        clock.steps(8)
+    sim._started = started
+    spent = np.bincount(trace.records["task"], weights=trace.end - trace.begin, minlength=count)
+    return (spent / max(spent.sum(), 1e-9)).tolist()
+
+
+# ---- keeping the choice --------------------------------------------------------------------------------------------
+
+
+def stored(sim: Simulator) -> Choice | None:
+    """The choice that was made before for the same program, device and number of worlds."""
+    if not any(jit.cache_directory().glob(f"{sim.environment.name}_{sim.device.type}_*.json")):
+        return None  # the path takes some milliseconds to find
+    try:
+        entry = json.loads(_path(sim).read_text())
+        if entry["format"] != _FORMAT:
+            return None
+        plan = entry["choice"].pop("plan")
+        groups = None if plan is None else tuple(Group(**group) for group in plan)
+        return Choice(**entry["choice"], plan=groups)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _store(sim: Simulator, choice: Choice) -> None:
+    """Keep it with the builds. A cache that is read-only is no reason to fail."""
+    with contextlib.suppress(OSError):
+        path = _path(sim)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(f".{os.getpid()}")
+        part.write_text(json.dumps({"format": _FORMAT, "choice": asdict(choice)}))
+        part.replace(path)
+
+
+def _path(sim: Simulator) -> Any:
+    """Of the file for this program on this device with this number of worlds."""
+    device = sim.device.type
+    parts = [generate(sim.program, Target(device)), str(sim.num_worlds), str(sim.num_threads), torch.__version__]
+    parts += jit.program_sources(sim.program)
+    parts.append(torch.cuda.get_device_name(sim.device) if device == "cuda" else jit.processor())
+    digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
+    return jit.cache_directory() / f"{sim.environment.name}_{device}_{digest}.json"

@@ -12,6 +12,7 @@ setup(
     packages=[
         "torch_batchsim",
         "torch_batchsim.bench",
+        "torch_batchsim.gpu_check",
         *under("envs"),
         *under("train"),
         "torch_batchsim.csrc",
@@ -26,6 +27,7 @@ setup(
     package_data={
         "torch_batchsim": ["py.typed"],
         "torch_batchsim.bench": ["*.h", "*.cpp"],
+        "torch_batchsim.gpu_check": ["*.h"],
         **{package: ["*.h"] for package in under("envs")},
         **{f"torch_batchsim.csrc{part}": ["*.h", "*.cuh", "*.cpp", "*.cu"] for part in ("", ".tbs", ".runtime")},
     },

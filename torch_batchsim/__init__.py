@@ -19,6 +19,8 @@ from .errors import BuildError, CheckpointError, Fault, SchemaError, WorldFault 
 from .registration import environment_ids, find_id, make, make_vec, register  # noqa: E402
 from .schema import Archetype, Component, Constants, Environment, Option, Parameters, Reward, TaskGraph, component  # noqa: E402
 from .simulator import Simulator  # noqa: E402
+from .trace import Trace  # noqa: E402
+from .tuning import TuneReport  # noqa: E402
 from .types import (  # noqa: E402
     Entity,
     boolean,
@@ -57,6 +59,8 @@ __all__ = [
     "Simulator",
     "TaskGraph",
     "TorchVectorEnv",
+    "Trace",
+    "TuneReport",
     "WorldFault",
     "__version__",
     "boolean",

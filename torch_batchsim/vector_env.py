@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from itertools import pairwise
 from typing import Any
 
@@ -15,6 +16,8 @@ from gymnasium.vector.utils import batch_space
 from .errors import WorldFault
 from .schema import Environment
 from .simulator import Simulator, bool_tensor, checked_count, checked_device, checked_seed
+from .trace import Trace
+from .tuning import TuneReport
 
 Observation = Any  # torch.Tensor, or dict of them
 
@@ -264,6 +267,16 @@ class TorchVectorEnv(VectorEnv):
         """Raise ``WorldFault`` if systems have reported faults. On CUDA waits for the device."""
         self._check_open()
         self.sim.check_faults()
+
+    def tune(self, seconds: float = 5.0) -> TuneReport:
+        """Measure how steps are run best here and run them so, see ``Simulator.tune``. Needs a reset before."""
+        self._check_open()
+        return self.sim.tune(seconds)
+
+    def tracing(self, capacity: int = 1 << 20) -> AbstractContextManager[Trace]:
+        """Write down when each task of each step in the with-block runs, see ``Simulator.tracing``."""
+        self._check_open()
+        return self.sim.tracing(capacity)
 
     def state_dict(self) -> dict[str, Any]:
         """All there is to restore this environment exactly."""

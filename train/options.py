@@ -28,6 +28,11 @@ class Options:
     """Where simulator and networks run: cpu, cuda, cuda:1."""
     threads: int | None = None
     """CPU threads of simulator and networks; they choose for themselves if not given."""
+    executor: str | None = None
+    """How the simulator runs its task graph: batch or per_world on CPU; graph, megakernel or per_world on CUDA. By
+    default what was tuned before, else the first of these."""
+    tune: bool = False
+    """First measure how the simulator's steps are run best here; kept for later runs."""
     env_option: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     """An option of the environment as key=value, such as force=12.5; may be given several times."""
     run_dir: Path | None = None
@@ -103,6 +108,7 @@ SAID_OTHERWISE = {
     "num_worlds": "--num-envs",
     "device": "--device",
     "num_threads": "--threads",
+    "executor": "--executor",
 }
 """What says here what `gymnasium.make_vec` takes under these names."""
 

@@ -44,6 +44,8 @@ def train(env_id: str, options: Options, contents: dict[str, Any] | None) -> boo
     _check_writable(options.summary)
     options = _with_whole_worlds(env_id, options, env_options)
     env = _make_env(env_id, options, env_options, num_envs=options.config.num_envs)
+    if options.tune:
+        _tune(env)
     with _user_errors():
         trainer = Trainer(env, options.config)
         if contents:
@@ -219,8 +221,20 @@ def _write_summary(path: Path | None, summary: dict[str, Any]) -> None:
 
 
 def _make_env(env_id: str, options: Options, env_options: dict[str, Any], **count: int) -> VectorEnv:
+    own = {"device": options.device, "num_threads": options.threads}
+    if options.executor is not None:  # which environments of others need not know
+        own["executor"] = options.executor
     with _user_errors():
-        return gymnasium.make_vec(env_id, **count, device=options.device, num_threads=options.threads, **env_options)
+        return gymnasium.make_vec(env_id, **count, **own, **env_options)
+
+
+def _tune(env: VectorEnv) -> None:
+    """Let the simulator find out how its steps are run best; a reset with a seed then begins afresh."""
+    tune = getattr(env.unwrapped, "tune", None)
+    if tune is None:
+        raise UsageError("--tune is for environments of torch_batchsim; this one has no method tune()")
+    env.reset(seed=0)
+    print(f"{tune()}\n")
 
 
 def _with_whole_worlds(env_id: str, options: Options, env_options: dict[str, Any]) -> Options:

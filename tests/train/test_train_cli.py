@@ -9,7 +9,7 @@ import torch
 from torch_batchsim.train import Config, Trainer, checkpoint, cli, evaluation, options, runs
 
 import torch_batchsim
-from torch_batchsim import Fault, WorldFault
+from torch_batchsim import Fault, WorldFault, tuning
 
 ENV = "torch_batchsim/CartPole-v0"
 SMALL = [
@@ -48,6 +48,19 @@ def test_a_training_leaves_its_files_and_a_summary(tmp_path, capsys):
     assert 1 <= summary["eval_return_mean"] <= 500
     assert summary["eval_episodes"] == 10
     assert set(summary["versions"]) == {"python", "torch", "torch_batchsim", "gymnasium"}
+
+
+@pytest.mark.parametrize("arguments", [["--tune"], ["--executor", "per_world"]])
+def test_how_steps_are_run_changes_nothing_but_speed(arguments, trained, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("TORCH_BATCHSIM_CACHE", str(tmp_path / "cache"))  # where a choice may be left
+    monkeypatch.setattr(tuning, "_ROUNDS", 1)
+    arguments = [*arguments, "--run-dir", tmp_path / "other", "--summary", tmp_path / "other.json"]
+    assert run("cartpole", *SMALL, *arguments) == 0
+    summaries = [json.loads((tmp_path / name).read_text()) for name in ("summary.json", "other.json")]
+    for summary in summaries:
+        summary.pop("train_seconds")
+    assert summaries[0] == summaries[1]
+    assert ("times the speed" in capsys.readouterr().out) == ("--tune" in arguments)
 
 
 def test_a_run_goes_to_a_folder_of_its_own_by_default(tmp_path, monkeypatch):
@@ -253,6 +266,8 @@ def test_help_lists_environments_and_tuned_defaults(capsys):
         ("cartpole --env-option num_worlds=5", "num_worlds is not an option of the environment; use --num-envs"),
         ("cartpole --env-option device=cuda", "device is not an option of the environment; use --device"),
         ("cartpole --env-option num_threads=2", "num_threads is not an option of the environment; use --threads"),
+        ("cartpole --env-option executor=batch", "executor is not an option of the environment; use --executor"),
+        ("cartpole --executor graph", "executor must be one of 'batch', 'per_world' on cpu, got 'graph'"),
         ("cartpole --env-option id=pole", "id is not an option of the environment; use the first argument"),
         *(
             (f"cartpole --env-option {name}=x", f"{name} is not an option of the environment, and cannot be chosen")

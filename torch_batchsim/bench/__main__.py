@@ -114,7 +114,7 @@ def _measure_environment(env_id: str, options: Options) -> dict[str, object]:
         num_envs = env.num_envs
         env.reset(seed=0)
         if options.tune:
-            print(f"{env.unwrapped.sim.tune()}\n")
+            print(f"{env.unwrapped.tune()}\n")
         actions = random_action_batches(env)
         rate = measure(env.step, actions, num_envs, options.seconds, options.runs, options.device)
         if options.trace is not None:
@@ -141,7 +141,7 @@ def _measure_environment(env_id: str, options: Options) -> dict[str, object]:
 
 def _trace(env: gymnasium.vector.VectorEnv, actions: list[torch.Tensor], folder: Path, name: str) -> None:
     """Trace some steps: as many as give a picture in which one step can still be told from the next."""
-    with env.unwrapped.sim.tracing() as trace:
+    with env.unwrapped.tracing() as trace:
         for i in range(5):
             env.step(actions[i % len(actions)])
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,327 @@
+"""Checks of what torch.cuda alone has: streams, events, CUDA graphs. ``make`` is CUDA's, ``reference`` the CPU's."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any
+
+import torch
+from gymnasium.vector import AutoresetMode
+
+from ..vector_env import TorchVectorEnv
+from .checks import (
+    SEED,
+    Make,
+    Tensors,
+    action_batches,
+    copied,
+    expect,
+    expect_same,
+    expect_same_steps,
+    fault_of,
+    filled,
+    flat,
+    maker,
+    play,
+    same_as,
+    snapshot,
+)
+from .findings import Skipped
+
+_WARM_UPS = 3
+_SLEEP = 0.3  # seconds that the device is kept busy: far more than any call takes
+
+
+# ---- waiting ---------------------------------------------------------------------------------------------------------
+
+
+@cache
+def cycles_of(seconds: float) -> int:
+    """What ``torch.cuda._sleep`` needs to be told for so long a sleep, about."""
+    tried = 10_000_000
+    torch.cuda._sleep(1000)
+    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    begin.record()
+    torch.cuda._sleep(tried)
+    end.record()
+    torch.cuda.synchronize()
+    return int(tried * seconds / (begin.elapsed_time(end) / 1e3))
+
+
+def no_waiting(make: Make, name: str, worlds: int) -> str:
+    """Calls return while the device is still asleep, and use nothing of torch that waits."""
+    env = make(name, worlds)
+    observations, _ = env.reset(seed=SEED)
+    actions = action_batches(env, 1)[0]
+    slots = [filled(observations) for _ in range(5)]
+
+    def bind_and_step() -> None:
+        for slot in slots:
+            env.bind(observations=slot)
+            env.step(actions)
+
+    for _ in range(_WARM_UPS):
+        env.sim.step()
+        env.step(actions)
+    env.bind(observations=filled(observations))
+    env.step(actions)
+    env.check_faults()
+    calls: dict[str, Callable[[], Any]] = {
+        "sim.step()": env.sim.step,
+        "env.step()": lambda: env.step(actions),
+        "bind() and step() with new tensors": bind_and_step,
+        "with the same again": bind_and_step,
+        "and again": bind_and_step,
+    }
+    took = []
+    for what, call in calls.items():
+        asleep = torch.cuda.Event()
+        torch.cuda._sleep(cycles_of(_SLEEP))
+        asleep.record()
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            started = time.perf_counter()
+            call()
+            seconds = time.perf_counter() - started
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+        waited = asleep.query()
+        torch.cuda.synchronize()
+        expect(not waited, f"{what} has waited for the device: it took {1e3 * seconds:.0f} ms")
+        took.append(f"{what} {1e6 * seconds:.0f} us")
+    env.check_faults()
+    return ", ".join(took)
+
+
+def no_allocation(make: Make, name: str, worlds: int) -> str:
+    """Steps ask torch for no memory, and the device has as much of it afterwards."""
+    env = make(name, worlds)
+    env.reset(seed=SEED)
+    batches = action_batches(env, 20)
+    for batch in batches:
+        env.step(batch)
+    env.check_faults()
+    count, free = torch.cuda.memory_stats()["allocation.all.allocated"], torch.cuda.mem_get_info()[0]
+    for batch in batches * 10:
+        env.step(batch)
+    torch.cuda.synchronize()
+    allocated = torch.cuda.memory_stats()["allocation.all.allocated"] - count
+    expect(allocated == 0, f"{allocated} allocations in 200 steps")
+    return f"{(free - torch.cuda.mem_get_info()[0]) / 2**20:.1f} MiB of the device's memory taken by 200 steps"
+
+
+# ---- streams and devices ---------------------------------------------------------------------------------------------
+
+
+def side_stream(reference: Make, make: Make, name: str, worlds: int) -> str:
+    """On a stream of the user's, where the actions come late: on any other stream a step would not wait for them."""
+    env, other = make(name, worlds), reference(name, worlds)
+    env.reset(seed=SEED)
+    batches = action_batches(env, 6)
+    actions, returned = torch.zeros_like(batches[0]), []
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for batch in batches:
+            torch.cuda._sleep(cycles_of(_SLEEP) // 10)
+            actions.copy_(batch)
+            returned.append(copied(env.step(actions)))
+    torch.cuda.current_stream().wait_stream(side)
+    env.check_faults()
+    expect_same_steps(play(other, 6), returned)
+    expect_same(snapshot(other.sim), snapshot(env.sim), "at the end: ")
+    return f"{worlds} worlds, 6 steps"
+
+
+def two_streams(make: Make, name: str, worlds: int) -> str:
+    """Two simulators, each on a stream of its own, at the same time."""
+    expected = play(make(name, worlds), 20)
+    envs = [make(name, worlds) for _ in range(2)]
+    for env in envs:
+        env.reset(seed=SEED)
+    batches = action_batches(envs[0], 20)
+    streams: list[torch.cuda.Stream] = [torch.cuda.Stream() for _ in envs]
+    returned: list[list[Tensors]] = [[], []]
+    torch.cuda.synchronize()
+    for batch in batches:
+        for env, stream, results in zip(envs, streams, returned, strict=True):
+            with torch.cuda.stream(stream):
+                results.append(copied(env.step(batch)))
+    torch.cuda.synchronize()
+    for results in returned:
+        expect_same_steps(expected, results)
+    return f"2 x {worlds} worlds, 20 steps"
+
+
+def two_threads(make: Make, name: str, worlds: int) -> str:
+    """Two simulators, each in a Python thread and on a stream of its own."""
+    expected = play(make(name, worlds), 20)
+
+    def run() -> list[Tensors]:
+        with torch.cuda.stream(torch.cuda.Stream()):
+            results = play(make(name, worlds), 20)
+        torch.cuda.synchronize()
+        return results
+
+    with ThreadPoolExecutor(2) as pool:
+        for future in [pool.submit(run) for _ in range(2)]:
+            expect_same_steps(expected, future.result())
+    return f"2 x {worlds} worlds, 20 steps"
+
+
+def second_device(reference: Make, executor: str, name: str, worlds: int) -> str:
+    """On ``cuda:1`` while ``cuda:0`` is the current device, and stays it."""
+    if torch.cuda.device_count() < 2:
+        raise Skipped("there is one GPU")
+    told = same_as(reference, maker("cuda:1", executor), name, worlds, 20, AutoresetMode.SAME_STEP)
+    expect(torch.cuda.current_device() == 0, f"the current device is now {torch.cuda.current_device()}")
+    return told
+
+
+# ---- CUDA graphs -----------------------------------------------------------------------------------------------------
+
+
+def capture(function: Callable[[], Any], warm_ups: int = _WARM_UPS) -> tuple[torch.cuda.CUDAGraph, Any]:
+    """``function`` as a CUDA graph, and what it returned; before, it runs on a side stream, as torch's notes ask."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(warm_ups):
+            function()
+    torch.cuda.current_stream().wait_stream(side)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        returned = function()
+    return graph, returned
+
+
+def captured_step(reference: Make, make: Make, name: str, worlds: int, mode: AutoresetMode) -> str:
+    """One step as a graph, replayed with other actions and among steps that are not captured; a fault in a replay."""
+    env, other = make(name, worlds, autoreset_mode=mode), reference(name, worlds, autoreset_mode=mode)
+    env.reset(seed=SEED)
+    other.reset(seed=SEED)
+    batches, same_batches = action_batches(env, 30), action_batches(other, 30)
+    actions = batches[0].clone()
+    graph, results = capture(lambda: env.step(actions))
+    for _ in range(_WARM_UPS):
+        other.step(same_batches[0])
+    for step in range(1, 30):
+        expected = other.step(same_batches[step])
+        if step % 7 == 0:
+            results_now = env.step(batches[step])
+        else:
+            actions.copy_(batches[step])
+            graph.replay()
+            results_now = results
+        expect_same(copied(expected), copied(results_now), f"step {step}: ")
+        if mode is AutoresetMode.DISABLED and step % 4 == 0:
+            other.reset(options={"reset_mask": expected[2] | expected[3]})
+            env.reset(options={"reset_mask": results_now[2] | results_now[3]})
+    env.check_faults()
+    expect_same(snapshot(other.sim), snapshot(env.sim), "at the end: ")
+    actions.view(worlds, -1)[worlds // 3, 0] = 99
+    graph.replay()
+    told = fault_of(env).faults[0]
+    expect(told.world == worlds // 3 and told.cause == "bad_action", str(told))
+    return f"{worlds} worlds, 29 steps, most of them replayed; {told}"
+
+
+def captured_rollout(reference: Make, make: Make, name: str, worlds: int, steps: int) -> str:
+    """A whole rollout as one graph: policy, sampled actions, and results bound to slot ``t``. Three replays.
+
+    The same actions, taken by the CPU, must lead to the same observations, rewards and flags in all slots.
+    """
+    env, other = make(name, worlds), reference(name, worlds)
+    observations, _ = env.reset(seed=SEED)
+    rollout = Rollout(env, observations, steps)
+    graph, _ = capture(rollout.run, warm_ups=2)
+    other.reset(seed=1)
+    for replay in range(3):
+        other.load_state_dict(env.state_dict())
+        graph.replay()
+        env.check_faults()
+        for step in range(steps):
+            results = other.step(rollout.actions[step].cpu())
+            expected = dict(zip(("observations", "rewards", "terminations", "truncations"), results[:4], strict=True))
+            expect_same(dict(flat(expected)), dict(flat(rollout.slot(step))), f"replay {replay}, step {step}: ")
+        expect_same(snapshot(other.sim), snapshot(env.sim), f"after replay {replay}: ")
+    chosen = rollout.actions.double()
+    expect(float(chosen.std()) > 0.1, "the policy always does the same, so nothing was shown")
+    ended = int(rollout.flags.sum())
+    return f"{worlds} worlds, 3 replays of {steps} steps, {ended} episodes ended in the last"
+
+
+class Rollout:
+    """``steps`` steps of a policy with a network, in buffers as a trainer has them."""
+
+    def __init__(self, env: TorchVectorEnv, observations: Any, steps: int) -> None:
+        self._env, self._steps, rows = env, steps, env.num_envs
+        seen = dict(flat(observations))
+        self._observations = {
+            key: torch.zeros(steps + 1, *tensor.shape, dtype=tensor.dtype, device=env.device)
+            for key, tensor in seen.items()
+        }
+        action = env.sim.program.action
+        self._discrete = not action.dtype.is_floating_point
+        dtype = torch.int64 if self._discrete else action.dtype
+        self.actions = torch.zeros(steps, rows, *action.value_shape, dtype=dtype, device=env.device)
+        self._rewards = torch.zeros(steps, rows, device=env.device)
+        self.flags = torch.zeros(2, steps, rows, dtype=torch.bool, device=env.device)
+        inputs = sum(tensor[0].numel() for tensor in seen.values())
+        torch.manual_seed(0)
+        self._network = torch.nn.Sequential(
+            torch.nn.Linear(inputs, 64), torch.nn.Tanh(), torch.nn.Linear(64, self.actions[0, 0].numel())
+        ).to(env.device)
+
+    def slot(self, step: int) -> dict[str, Any]:
+        """Where the results of ``step`` go, as ``bind`` names them."""
+        return {
+            "observations": self._seen(step + 1),
+            "rewards": self._rewards[step],
+            "terminations": self.flags[0, step],
+            "truncations": self.flags[1, step],
+        }
+
+    def _seen(self, step: int) -> Any:
+        parts = {key: buffer[step] for key, buffer in self._observations.items()}
+        return parts.get("", parts)
+
+    @torch.no_grad()
+    def run(self) -> None:
+        """Play all steps, from the present observations on."""
+        self._env.bind(observations=self._seen(0))  # carries the last ones along
+        for step in range(self._steps):
+            parts = [buffer[step].flatten(1).float() for buffer in self._observations.values()]
+            wanted = self._network(torch.cat(parts, dim=1))
+            noise = torch.rand_like(wanted)
+            chosen = (noise < wanted.sigmoid()).long() if self._discrete else (wanted.tanh() + noise - 0.5).clamp(-1, 1)
+            self.actions[step].copy_(chosen.view(self.actions[step].shape))
+            self._env.bind(**self.slot(step))
+            self._env.step(self.actions[step])
+
+
+def growth_in_capture(make: Make) -> str:
+    """A table that has to grow refuses to be captured, and grows afterwards."""
+    env = make("garden", 20)
+    env.reset(seed=SEED)
+    batches = action_batches(env, 3)
+    env.step(batches[0])
+    env.check_faults()
+    rows = int(env.sim.ragged("Plant.Stem.age").counts[4])
+    env.sim.create("Plant", [4] * (14 - rows))  # of 16 for which there is room
+    try:
+        with torch.cuda.graph(torch.cuda.CUDAGraph()):
+            env.step(batches[1])
+    except RuntimeError as error:
+        expect("captured" in str(error), str(error))
+        torch.cuda.synchronize()
+        before = env.sim.layout
+        env.step(batches[2])
+        env.check_faults()
+        expect(env.sim.layout > before, "the table has not grown afterwards")
+        return str(error)
+    raise AssertionError("a step that has to grow a table was captured")

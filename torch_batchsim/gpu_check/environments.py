@@ -1,0 +1,109 @@
+"""The environments that are checked: the bundled ones, and a garden of what these leave out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+from gymnasium.spaces import Box, Dict
+
+from ..envs.cartpole import CartPole
+from ..envs.swarm import Swarm
+from ..schema import Archetype, Component, Constants, Environment, Option, Parameters, Reward, TaskGraph
+from ..types import Entity, f32, f64, i32, u8, u32, u64
+
+
+class Hand(Component):
+    at: f32[2]
+    skill: f32
+
+
+class Water(Component):
+    pour: f32[2]
+
+
+class Senses(Component):
+    values: f32[4]
+
+
+class Plot(Component):
+    cells: u8[2, 3]
+
+
+class Tally(Component):
+    plants: i32
+    grains: i32
+
+
+class Stem(Component):
+    height: f32
+    age: i32
+    extra: i32  # children in every step beside the usual ones: what a check writes to fill the table
+
+
+class Kin(Component):
+    parent: Entity
+    number: u32
+
+
+class Grain(Component):
+    plant: Entity
+    drift: f32
+    landed: i32
+
+
+class Sky(Component):  # fields of several types, with padding
+    days: u64
+    warmth: f64
+    tallest: f32
+    odd: u32
+
+
+class Garden(Environment):
+    """Plants that sow and wither. Every row sows at once; pollen is found by 256 lanes and lasts for one step."""
+
+    systems = "garden.h"
+    singletons = [Sky]
+    constants = Constants(
+        room=Option(16, minimum=16, help="plants for which a world has room at first; a quarter may be sown in a step"),
+        limit=Option(128, minimum=16, help="plants in a world at most"),
+    )
+    parameters = Parameters(lifetime=9, max_episode_steps=Option(24, minimum=1))
+    start = TaskGraph("settle_in")
+    step = TaskGraph("shine", "tend", "grow", "sow", "pollinate", "land", "tally", "wither", "judge")
+    observe = TaskGraph("look")
+    observation = {"senses": "Gardener.Senses", "plot": "Gardener.Plot"}
+    action = "Gardener.Water"
+    action_space = Box(-1.0, 1.0, (2,), np.float32)
+    info = {"tally": "Gardener.Tally"}
+    faults = ("flood",)
+
+    @property
+    def archetypes(self) -> Sequence[Archetype]:
+        room, limit = self.constants.room, self.constants.limit
+        return [
+            Archetype("Gardener", Hand, Water, Senses, Plot, Tally, Reward, count=2),
+            Archetype("Plant", Stem, Kin, capacity=room, limit=limit),
+            Archetype("Pollen", Grain, capacity=2 * limit, ephemeral=True),
+        ]
+
+    @property
+    def observation_space(self) -> Dict:
+        return Dict({"senses": Box(-np.inf, np.inf, (4,), np.float32), "plot": Box(0, 255, (2, 3), np.uint8)})
+
+
+ENVIRONMENTS: dict[str, Callable[[], Environment]] = {
+    "cartpole": CartPole,
+    "swarm": Swarm,
+    # A swarm that is busy at once and soon over, with tables that grow.
+    "skirmish": partial(
+        Swarm, ships=2, drones=32, hull=2, reload=3, bullet_life=9, drone_reload=16, drone_speed=0.05, spawn_rate=2.0,
+        max_episode_steps=30,
+    ),
+    "garden": Garden,  # a table of it grows
+    # Its tables never grow, so that it can be captured, and are so large that a block of threads settles them.
+    "meadow": partial(Garden, room=640, limit=640),
+}  # fmt: skip
+CHECKED = ("cartpole", "skirmish", "garden", "meadow")
+GROWING = ("skirmish", "garden")  # the host may see late that a table is crowded: checks wait after each step

@@ -1,0 +1,147 @@
+"""What a stage finds, and the process that it runs in: ``python -m torch_batchsim.gpu_check.findings``.
+
+The findings are a JSON file that is written anew before and after every check, so that a process that crashes or hangs
+leaves what it has found, and the name of the check that did it.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import importlib
+import json
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+SPOILED = 86  # exit status: an error has spoiled the process, another one is to go on
+
+
+class Skipped(Exception):
+    """Raised by a check or a stage that cannot be done here; the text says why."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Checks that run in a process of their own.
+
+    Attributes:
+        about: what it shows, in one line.
+        run: finds out, by calls of ``Findings.check``.
+        seconds: of time it has; then its process is ended.
+        least: it is not begun with less than that left.
+    """
+
+    name: str
+    about: str
+    run: Callable[[Findings], None]
+    seconds: float
+    least: float = 15.0
+
+
+class Findings:
+    """The findings of one stage. ``until`` is the time (of ``time.time``) at which its process is ended."""
+
+    check_seconds = 60.0  # after which a check counts as hanging; a stage may set it
+
+    def __init__(self, path: Path, until: float) -> None:
+        self._path, self._until = path, until
+        self.found: dict[str, Any] = {"checks": [], "notes": [], "tables": {}, "running": None, "traceback": ""}
+        if path.is_file():  # a process before this one has not come to the end
+            self.found = json.loads(path.read_text())
+        self._before = {check["name"] for check in self.found["checks"]}
+        self._done: set[str] = set()
+
+    def check(self, name: str, function: Callable[..., str | None], *arguments: Any, **keywords: Any) -> None:
+        """Call ``function``: it fails by an exception, else it has passed.
+
+        What it returns is reported: a remark of one line, and what may follow it. A check that an earlier process of
+        this stage has come to is left out.
+        """
+        if name in self._done:
+            raise ValueError(f"there are two checks {name!r}")
+        self._done.add(name)
+        if name in self._before:
+            return
+        self.found["running"] = name
+        self.save()
+        started = time.monotonic()
+        faulthandler.dump_traceback_later(self.check_seconds, exit=True)
+        result = {"name": name, "status": "passed", "text": "", "traceback": ""}
+        spoiled = False
+        try:
+            result["text"] = function(*arguments, **keywords) or ""
+        except Skipped as reason:
+            result |= {"status": "skipped", "text": str(reason)}
+        except Exception as error:
+            result |= {"status": "failed", "text": _headline(error), "traceback": traceback.format_exc()}
+            spoiled = _spoils(error)
+        faulthandler.cancel_dump_traceback_later()
+        self.found["checks"].append(result | {"seconds": time.monotonic() - started})
+        self.found["running"] = None
+        self.save()
+        if spoiled:
+            os._exit(SPOILED)  # nothing on the way out may touch the device
+
+    def note(self, text: str) -> None:
+        """Add a paragraph to the report, once."""
+        if text not in self.found["notes"]:
+            self.found["notes"].append(text)
+
+    def row(self, table: str, **cells: Any) -> None:
+        """Add a row to a table of figures, once; all rows of a table have the same cells."""
+        rows = self.found["tables"].setdefault(table, [])
+        if cells not in rows:
+            rows.append(cells)
+
+    def time_left(self) -> float:
+        """Seconds until this process is ended."""
+        return self._until - time.time()
+
+    def save(self) -> None:
+        """Write the file, which is never seen half-written."""
+        half = self._path.with_suffix(".half")
+        half.write_text(json.dumps(self.found))
+        os.replace(half, self._path)
+
+
+def _headline(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).strip()}".partition("\n")[0]
+
+
+def _spoils(error: Exception) -> bool:
+    """Whether checks after this one cannot be trusted: an error sticks to the CUDA context, or may have left a capture
+    half-done. A mere difference does not spoil anything."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_initialized():
+        return False
+    try:
+        torch.cuda.synchronize()
+    except Exception:
+        return True
+    return not isinstance(error, AssertionError)
+
+
+def main(module: str, name: str, path: str, until: str) -> None:
+    """Run one stage of ``module.STAGES``."""
+    faulthandler.enable()
+    findings = Findings(Path(path), float(until))
+    try:
+        stage = next(stage for stage in importlib.import_module(module).STAGES if stage.name == name)
+        stage.run(findings)
+    except Skipped as reason:
+        findings.found["skipped"] = str(reason)
+    except Exception:
+        findings.found["traceback"] = traceback.format_exc()
+    findings.found["finished"] = True
+    findings.save()
+
+
+if __name__ == "__main__":
+    from torch_batchsim.gpu_check import findings as this  # whose Skipped stages raise, not that of __main__
+
+    this.main(*sys.argv[1:])

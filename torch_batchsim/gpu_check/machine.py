@@ -1,0 +1,78 @@
+"""What machine this is: ``python -m torch_batchsim.gpu_check.machine`` prints it as JSON."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import torch
+
+from .. import jit
+from ..bench.report import machine_facts
+from ..errors import BuildError
+
+
+def missing() -> list[str]:
+    """What a GPU check needs and this machine has not, in sentences."""
+    lacks = []
+    if torch.version.cuda is None:
+        lacks.append(f"torch {torch.__version__} is a build without CUDA")
+    elif not torch.cuda.is_available():
+        lacks.append("torch finds no NVIDIA GPU with its driver")
+    try:
+        jit._nvcc()
+    except BuildError as error:
+        lacks.append(str(error))
+    return lacks
+
+
+def facts() -> dict[str, object]:
+    """Processor, GPU, versions, commit, date, and which of NVIDIA's tools are there."""
+    found: dict[str, object] = {}
+    on_cuda = torch.version.cuda is not None and torch.cuda.is_available()
+    if on_cuda:
+        properties = torch.cuda.get_device_properties(0)
+        found |= {
+            "GPU": f"{torch.cuda.device_count()} x {properties.name}",
+            "compute capability": f"{properties.major}.{properties.minor}",
+            "multiprocessors": properties.multi_processor_count,
+            "GPU memory, GiB": round(properties.total_memory / 2**30, 1),
+            "driver": _version(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]),
+        }
+    host = machine_facts("cpu")
+    found |= {"processor": host.pop("device"), **host}
+    found["torch's CUDA"] = torch.version.cuda or "none"
+    try:
+        found["nvcc"] = _version([jit._nvcc(), "--version"])
+    except BuildError:
+        found["nvcc"] = "none"
+    for tool in ("compute-sanitizer", "ncu"):
+        path = find_tool(tool)
+        found[tool] = _version([path, "--version"]) if path else "none"
+    return found
+
+
+def find_tool(name: str) -> str | None:
+    """Path of one of the CUDA toolkit's tools."""
+    try:
+        beside = str(Path(jit._nvcc()).parent)
+    except BuildError:
+        beside = None
+    return shutil.which(name) or shutil.which(name, path=beside) or shutil.which(name, path="/usr/local/cuda/bin")
+
+
+def _version(command: list[str]) -> str:
+    """The line that a tool prints its version in."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+    lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
+    telling = [line for line in lines if "ersion" in line or "release" in line]
+    return (telling[-1:] + lines + ["unknown"])[0]
+
+
+if __name__ == "__main__":
+    print(json.dumps({"missing": missing(), "machine": facts()}))

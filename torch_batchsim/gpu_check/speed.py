@@ -1,0 +1,223 @@
+"""What is measured: the speed of steps beside the memory's, and beside CartPole written in torch's operations."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+
+from ..bench.throughput import measure
+from ..codegen import engine_columns
+from ..errors import WorldFault
+from ..simulator import Simulator
+from ..vector_env import TorchVectorEnv
+from .checks import action_batches
+from .cuda_checks import capture, cycles_of
+from .findings import Findings, Skipped
+
+DEVICE = "cuda"
+_SLOT_BYTES = 16  # bookkeeping of a slot of a dynamic table, see docs/design.md
+_SLEEP = 0.05  # seconds in which the host can enqueue what is to be timed
+_ENQUEUED = 8  # steps: fewer kernels than the device's queue holds, which is about a thousand
+_ROLLOUT = 32  # steps
+
+
+def bytes_of_step(sim: Simulator) -> int:
+    """Bytes that a step must move at least, if each is read once and written once: an estimate.
+
+    Counted are the columns that the systems of ``step`` and ``observe`` read, and those that they write (of dynamic
+    tables for the rows that there are now), 16 bytes for each slot of a dynamic table, and of the engine's own columns
+    all that are not seeds, streams or faults, read and written. Not counted: what worlds that end need beside, and
+    actions on their way into their column.
+    """
+    program = sim.program
+    nodes = [node for graph in ("step", "observe") for node in program.graphs[graph]]
+    moved = 0
+    for column in program.columns.values():
+        rows = sim.num_worlds * column.rows_per_world
+        if column.dynamic:
+            rows = int(sim.ragged(f"{column.name}.{column.component.fields[0].name}").counts.sum())
+        uses = any(column.name in node.reads for node in nodes) + any(column.name in node.writes for node in nodes)
+        moved += uses * rows * column.component.size
+    for archetype in program.dynamic:
+        moved += _SLOT_BYTES * sim.entities(archetype.name).values.shape[0]
+    for name, _, dtype, per_agent in engine_columns(program, cuda=True):
+        if name in ("step", "phase", "ended", "terminated", "truncated") or per_agent:
+            moved += 2 * dtype.itemsize * sim.num_worlds * (program.agents.count if per_agent else 1)
+    return moved
+
+
+def copy_bandwidth() -> float:
+    """Bytes per second, read and written, that a copy of 1 GiB in the device's memory reaches."""
+    source = torch.zeros(2**30, dtype=torch.uint8, device=DEVICE)
+    target = torch.empty_like(source)
+    seconds = device_seconds(lambda: target.copy_(source), 10)[0]
+    return 2 * source.numel() / seconds
+
+
+def device_seconds(call: Callable[[], Any], calls: int, repeats: int = 5) -> tuple[float, float]:
+    """Medians of the device's and of the host's time for a call.
+
+    The device sleeps while the host enqueues the calls, so neither waits for the other.
+    """
+    device, host = [], []
+    for _ in range(repeats + 1):
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        torch.cuda.synchronize()
+        torch.cuda._sleep(cycles_of(_SLEEP))
+        begin.record()
+        started = time.perf_counter()
+        for _ in range(calls):
+            call()
+        host.append((time.perf_counter() - started) / calls)
+        end.record()
+        torch.cuda.synchronize()
+        device.append(begin.elapsed_time(end) / 1e3 / calls)
+    return statistics.median(device[1:]), statistics.median(host[1:])  # the first was the warm-up
+
+
+def measure_steps(
+    found: Findings, table: str, env: TorchVectorEnv, executor: str, copied: float, seconds: float = 0.2
+) -> str:
+    """A row of figures for ``env.step``, and for what lies within it. ``copied`` is what ``copy_bandwidth`` gave."""
+    env.reset(seed=0)
+    batches = action_batches(env, 4)
+    for batch in batches * 25:  # tables find their size
+        env.step(batch)
+        env.check_faults()
+    full = 0
+
+    def step(actions: torch.Tensor) -> None:
+        """The host may see too late that a table is crowded: the world then loses rows, and the others go on."""
+        nonlocal full
+        try:
+            env.step(actions)
+        except WorldFault as fault:
+            full += int(fault.mask.sum())
+            env.step(actions)
+
+    rate = measure(step, batches, env.num_envs, seconds, 3, DEVICE)
+    on_device, on_host = device_seconds(lambda: step(batches[0]), _ENQUEUED)
+    moved = bytes_of_step(env.sim)
+    found.row(
+        table,
+        worlds=env.num_worlds,
+        executor=executor,
+        **{
+            "M steps/s": rate.median / 1e6,
+            "us/step": 1e6 * env.num_envs / rate.median,
+            "device us/step": 1e6 * on_device,
+            "host us/call": 1e6 * on_host,
+            "bytes/world": moved / env.num_worlds,
+            "GB/s": moved / on_device / 1e9,
+            "% of a copy": 100 * moved / on_device / copied,
+        },
+    )
+    return f"{rate.median / 1e6:,.0f} M steps/s" + (f", {full} worlds out of room on the way" if full else "")
+
+
+# ---- beside others ---------------------------------------------------------------------------------------------------
+
+
+def torch_cartpole(
+    state: torch.Tensor, steps: torch.Tensor, actions: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """A step of CartPole for all worlds in operations of torch.
+
+    ``state [worlds, 4]``, ``steps [worlds]``, ``actions [worlds]``. Returns the state and steps to go on with (of new
+    episodes where worlds have ended), rewards, terminations, truncations, and the observations before those began.
+    """
+    x, x_dot, theta, theta_dot = state.unbind(1)
+    force = torch.where(actions == 1, 10.0, -10.0)
+    sine, cosine = theta.sin(), theta.cos()
+    swing = (force + 0.05 * theta_dot * theta_dot * sine) / 1.1
+    turn = (9.8 * sine - cosine * swing) / (0.5 * (4.0 / 3.0 - 0.1 * cosine * cosine / 1.1))
+    push = swing - 0.05 * turn * cosine / 1.1
+    moved = torch.stack([x + 0.02 * x_dot, x_dot + 0.02 * push, theta + 0.02 * theta_dot, theta_dot + 0.02 * turn], 1)
+    terminated = (moved[:, 0].abs() > 2.4) | (moved[:, 2].abs() > 0.20943951)
+    steps = steps + 1
+    truncated = steps >= 500
+    ended = terminated | truncated
+    begun = torch.rand_like(moved) * 0.1 - 0.05
+    state = torch.where(ended[:, None], begun, moved)
+    return state, torch.where(ended, 0, steps), torch.ones_like(x), terminated, truncated, moved
+
+
+class _Slots:
+    """What a rollout of CartPole delivers, and the actions that it is given."""
+
+    def __init__(self, worlds: int) -> None:
+        self.observations = torch.zeros(_ROLLOUT, worlds, 4, device=DEVICE)
+        self.rewards = torch.zeros(_ROLLOUT, worlds, device=DEVICE)
+        self.flags = torch.zeros(2, _ROLLOUT, worlds, dtype=torch.bool, device=DEVICE)
+        self.actions = torch.randint(0, 2, (_ROLLOUT, worlds), device=DEVICE)
+
+
+def our_rollout(env: TorchVectorEnv) -> Callable[[], None]:
+    """A rollout of ``env`` with given actions into slots."""
+    slots = _Slots(env.num_worlds)
+    env.reset(seed=0)
+
+    def run() -> None:
+        for t in range(_ROLLOUT):
+            env.bind(
+                observations=slots.observations[t],
+                rewards=slots.rewards[t],
+                terminations=slots.flags[0, t],
+                truncations=slots.flags[1, t],
+            )
+            env.step(slots.actions[t])
+
+    return run
+
+
+def torch_rollout(worlds: int, step: Callable[..., Any]) -> Callable[[], None]:
+    """The same by ``step``, which is ``torch_cartpole`` or made of it."""
+    slots = _Slots(worlds)
+    state, steps = torch.zeros(worlds, 4, device=DEVICE), torch.zeros(worlds, dtype=torch.int32, device=DEVICE)
+    final = torch.zeros(worlds, 4, device=DEVICE)
+
+    def run() -> None:
+        now, count = state, steps
+        for t in range(_ROLLOUT):
+            now, count, reward, terminated, truncated, last = step(now, count, slots.actions[t])
+            slots.observations[t].copy_(now)
+            slots.rewards[t].copy_(reward)
+            slots.flags[0, t].copy_(terminated)
+            slots.flags[1, t].copy_(truncated)
+            final.copy_(last)
+        state.copy_(now)
+        steps.copy_(count)
+
+    return run
+
+
+def measure_rollout(found: Findings, table: str, label: str, worlds: int, run: Callable[[], None]) -> str:
+    """A row for ``run`` as one CUDA graph."""
+    graph, _ = capture(run)
+    seconds = device_seconds(graph.replay, 3)[0] / _ROLLOUT
+    found.row(table, CartPole=label, worlds=worlds, **{"us/step": 1e6 * seconds, "M steps/s": worlds / seconds / 1e6})
+    return f"{worlds / seconds / 1e6:,.0f} M steps/s"
+
+
+def compiled_cartpole() -> Callable[..., Any]:
+    """``torch_cartpole`` by ``torch.compile``; Skipped where that does not work."""
+    step = torch.compile(torch_cartpole, fullgraph=True, dynamic=False)
+    worlds = torch.zeros(64, 4, device=DEVICE), torch.zeros(64, dtype=torch.int32, device=DEVICE)
+    try:
+        step(*worlds, torch.zeros(64, dtype=torch.int64, device=DEVICE))
+    except Exception as error:
+        raise Skipped(f"torch.compile does not work here: {str(error).strip().partition(chr(10))[0]}") from None
+    return step
+
+
+def sizes_that_fit(sizes: Iterable[int], found: Findings, seconds: float) -> Iterable[int]:
+    """``sizes`` as long as ``seconds`` are left for each, and a note of those for which there is no time."""
+    for size in sizes:
+        if found.time_left() < seconds:
+            found.note(f"From {size:,} worlds on: no time left.")
+            return
+        yield size

@@ -1,0 +1,199 @@
+"""Small runs in processes of their own, by themselves and under NVIDIA's tools: compute-sanitizer, Nsight Compute.
+
+``python -m torch_batchsim.gpu_check.tools build NAME DEVICE EXECUTOR KIND``, ``... play EXECUTOR`` and
+``... profile NAME EXECUTOR WORLDS`` are those runs.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+
+from .checks import MODES, SEED, action_batches, maker, play
+from .findings import Findings, Skipped
+
+SANITIZERS = ("memcheck", "racecheck", "initcheck", "synccheck")
+_ERRORS_FOUND = 87
+_PLAYED = "played to the end"
+_OUR_KERNEL = re.compile(r"\btbs(::|_step|_reset|_act)")
+_REFUSED = ("not supported", "Unable to", "Failed to", "ERR_NVGPUCTRPERM", "insufficient driver", "LibraryNotLoaded")
+
+# By name of ncu: the column of the report, and what to multiply with.
+METRICS = {
+    "gpu__time_duration.sum": ("us", 1e-3),
+    "dram__bytes_read.sum": ("MB read", 1e-6),
+    "dram__bytes_write.sum": ("MB written", 1e-6),
+    "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed": ("% of memory's peak", 1.0),
+    "sm__warps_active.avg.pct_of_peak_sustained_active": ("occupancy %", 1.0),
+    "launch__registers_per_thread": ("registers", 1.0),
+}
+
+# Worlds and steps: instrumented kernels are some hundred times slower.
+_PLAYED_SIZES = {"cartpole": (64, 12), "skirmish": (3, 8), "garden": (3, 6), "meadow": (2, 4)}
+
+
+def run_apart(*arguments: str) -> str:
+    """The last line that one of the runs has printed. AssertionError, with all that it has printed, if it fails."""
+    done = subprocess.run(_command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    last = (["nothing printed"] + done.stdout.strip().splitlines())[-1]
+    if done.returncode:
+        raise AssertionError(f"exit status {done.returncode}: {last}\n{done.stdout}")
+    return last
+
+
+def _command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "torch_batchsim.gpu_check.tools", *arguments]
+
+
+def build(name: str, device: str, executor: str, kind: str) -> None:
+    """Build what an environment needs, take a step with it, and print how long that took.
+
+    ``kind``: "plain", "traced", or "tuned", which also builds what tuning tries.
+    """
+    started = time.perf_counter()
+    env = maker(device, executor)(name, 1000)  # not a number that is measured: the choice would be kept for it
+    env.reset(seed=SEED)
+    if kind == "tuned":
+        env.sim.tune(0.1)
+    with env.sim.tracing() if kind == "traced" else nullcontext():
+        env.sim.step()
+    env.check_faults()
+    compiled = env.sim.library.build_seconds
+    told = f"{compiled:.1f} s to compile" if compiled else "from the build cache"
+    print(f"{told}, {time.perf_counter() - started:.1f} s in all")
+
+
+def play_all(executor: str) -> None:
+    """What the sanitizers look at: all environments, CartPole in all modes."""
+    make = maker("cuda", executor)
+    for name, (worlds, steps) in _PLAYED_SIZES.items():
+        for mode in MODES if name == "cartpole" else MODES[:1]:
+            play(make(name, worlds, autoreset_mode=mode), steps, wait=True)
+    print(_PLAYED, flush=True)
+
+
+def sanitize(tool: str, check: str, executor: str, seconds: float) -> str:
+    """Run one tool of compute-sanitizer (at the path ``tool``) over ``play_all``."""
+    command = [tool, "--tool", check, "--error-exitcode", str(_ERRORS_FOUND), "--target-processes", "all"]
+    command += _command("play", executor)
+    # Each tensor in memory of its own, so that what reaches over its end is seen.
+    environment = {**os.environ, "PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
+    try:
+        done = subprocess.run(
+            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=seconds
+        )
+    except subprocess.TimeoutExpired as late:
+        said = (late.stdout or b"").decode(errors="replace")
+        if _OUR_KERNEL.search(said):
+            raise AssertionError(_errors(said)) from None
+        raise Skipped(f"not at the end after {seconds:.0f} s; no error of ours until then") from None
+    return judge_sanitizer(done.returncode, done.stdout)
+
+
+def judge_sanitizer(status: int, said: str) -> str:
+    """What a sanitizer's exit status and output mean: AssertionError for errors, Skipped where it could not work."""
+    summary = "; ".join(line.strip("= ") for line in said.splitlines() if "SUMMARY" in line)
+    if status == 0 and _PLAYED in said:
+        return summary or "no errors"
+    if status == _ERRORS_FOUND and _PLAYED in said and not _OUR_KERNEL.search(said):
+        return f"no error in the engine's kernels; elsewhere: {summary}"
+    own = [line for line in said.splitlines() if line.startswith("=====")]
+    refusals = [line.strip("= ") for line in own if any(text in line for text in _REFUSED)]
+    if refusals and _PLAYED not in said and not _OUR_KERNEL.search(said):
+        raise Skipped(f"it does not work here: {refusals[0]}")
+    raise AssertionError(_errors(said))
+
+
+def _errors(said: str) -> str:
+    """From the first error on, as far as a person reads."""
+    lines = said.splitlines()
+    first = next((i for i, line in enumerate(lines) if _OUR_KERNEL.search(line)), None)
+    start = max(0, len(lines) - 40) if first is None else max(0, first - 2)
+    return "\n".join(lines[start : start + 40])
+
+
+def _last_lines(said: str) -> str:
+    return " ".join(line.strip("= ") for line in said.strip().splitlines()[-3:])
+
+
+def profile_steps(name: str, executor: str, worlds: int) -> None:
+    """What ncu looks at: one ``sim.step()``, after some that it does not see."""
+    env = maker("cuda", executor)(name, worlds)
+    env.reset(seed=SEED)
+    for actions in action_batches(env, 20):
+        env.step(actions)
+        env.check_faults()
+    with torch.cuda.profiler.profile():
+        env.sim.step()
+        torch.cuda.synchronize()
+
+
+def profile(found: Findings, tool: str, name: str, executor: str, worlds: int) -> str:
+    """Run ncu (at the path ``tool``) over ``profile_steps``: a table of the kernels of a step."""
+    command = [tool, "--csv", "--print-units", "base", "--clock-control", "none", "--target-processes", "all"]
+    command += ["--profile-from-start", "off", "--metrics", ",".join(METRICS)]
+    command += _command("profile", name, executor, str(worlds))
+    try:
+        done = subprocess.run(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=min(found.check_seconds, found.time_left()) - 3,
+        )
+    except subprocess.TimeoutExpired:
+        raise Skipped("ncu had no time to come to the end; occupancy and traffic are not available") from None
+    rows = kernels(done.stdout)
+    if not rows:
+        reason = "ERR_NVGPUCTRPERM" if "ERR_NVGPUCTRPERM" in done.stdout else _last_lines(done.stdout)
+        raise Skipped(f"ncu cannot read the counters here, so occupancy and traffic are not available: {reason}")
+    for row in rows:
+        found.row(f"{name}, {worlds:,} worlds, {executor}: kernels of a step", **row)
+    return f"{len(rows)} kernels"
+
+
+def kernels(said: str) -> list[dict[str, Any]]:
+    """The kernels in ncu's CSV, in order of launch, with the figures of ``METRICS`` (None for what is not there)."""
+    lines = said.splitlines()
+    header = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), None)
+    if header is None:
+        return []
+    found: dict[str, dict[str, Any]] = {}
+    columns = [column for column, _ in METRICS.values()]
+    for line in csv.DictReader(line for line in lines[header:] if line.startswith('"')):
+        row = found.setdefault(
+            line["ID"],
+            {"kernel": _short(line["Kernel Name"]), "blocks": line["Grid Size"], **dict.fromkeys(columns)},
+        )
+        key, factor = METRICS.get(line["Metric Name"], (None, 1.0))
+        if key is not None:
+            try:
+                row[key] = float(line["Metric Value"].replace(",", "")) * factor
+            except ValueError:  # "n/a"
+                row[key] = None
+    return list(found.values())
+
+
+def _short(name: str) -> str:
+    """A kernel's name without the engine's namespace and its parameters."""
+    plain = name.removeprefix("void ").replace("tbs::", "").partition("(")[0]
+    return plain if len(plain) <= 80 else plain[:77] + "..."
+
+
+_RUNS: dict[str, Callable[..., None]] = {
+    "build": build,
+    "play": play_all,
+    "profile": lambda name, executor, worlds: profile_steps(name, executor, int(worlds)),
+}
+
+if __name__ == "__main__":
+    _RUNS[sys.argv[1]](*sys.argv[2:])

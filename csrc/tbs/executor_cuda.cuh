@@ -236,19 +236,20 @@ template <class Group, class Context>
 __global__ void __launch_bounds__(block_threads, Group::blocks_per_multiprocessor)
 mega_kernel(const __grid_constant__ Context context, const bool together) {
     TBS_SHARED(TileMemory, memory);
-    if (together) {
-        walk(Group{}, context, team_of_grid(context), memory, true);
-        return;
-    }
     const u32 tiles = u32((context.num_worlds + context.tile - 1) / context.tile);
-    for (;;) {
-        if (threadIdx.x == 0) memory.claimed = atomicAdd(&context.queue[0], 1u);
-        __syncthreads();
-        const u32 tile = memory.claimed;
-        if (tile >= tiles) break;
-        walk(Group{}, context, team_of_tile(context, tile), memory, false);
+    for (bool goes_on = true; goes_on; goes_on = !together) {  // one call of walk: its code is all of the program's
+        Team team = team_of_grid(context);
+        if (!together) {
+            if (threadIdx.x == 0) memory.claimed = atomicAdd(&context.queue[0], 1u);
+            __syncthreads();
+            const u32 tile = memory.claimed;
+            if (tile >= tiles) break;
+            team = team_of_tile(context, tile);
+        }
+        walk(Group{}, context, team, memory, together);
         __syncthreads();  // before the next claim overwrites this one
     }
+    if (together) return;
     // The last block to leave readies the counters for the next launch.
     if (threadIdx.x == 0 && atomicAdd(&context.queue[1], 1u) == gridDim.x - 1) {
         atomicExch(&context.queue[0], 0u);

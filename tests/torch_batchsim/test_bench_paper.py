@@ -223,12 +223,10 @@ def test_default_batch_sizes_reach_those_of_the_paper(options: paper.PaperOption
 
 class _Report:
     gain = 1.5
+    chosen = "tiles of 7 worlds"
 
     def as_dict(self) -> dict[str, float]:
         return {"gain": 1.5}
-
-    def __str__(self) -> str:
-        return "a tile of 7 worlds"
 
 
 def test_tuning_is_compared_with_the_default_executor(
@@ -244,20 +242,28 @@ def test_tuning_is_compared_with_the_default_executor(
         tuned.append((sim.num_worlds, seconds))
         return _Report()
 
-    monkeypatch.setattr("torch_batchsim.Simulator.tune", tune, raising=False)
+    monkeypatch.setattr("torch_batchsim.Simulator.tune", tune)
     options.batch_sizes = [2, 6]
     [record] = paper.measure_tune({"micro": make}, options)
     assert made == ["batch", None] and tuned == [(6, 0.1)]
     ratios = np.divide(record["cells"]["tuned"]["runs"], record["cells"]["default"]["runs"])
     assert (record["gain"], record["gain_least"], record["gain_most"]) == (np.median(ratios), min(ratios), max(ratios))
-    assert record["report"] == {"gain": 1.5} and record["report_text"] == "a tile of 7 worlds"
+    assert record["report"] == {"gain": 1.5} and record["chosen"] == "tiles of 7 worlds"
+
+
+def test_what_tuning_reports_is_kept(options: paper.PaperOptions) -> None:
+    options.batch_sizes = [5]
+    [record] = paper.measure_tune({"micro": micro}, options)
+    assert record["gain_least"] <= record["gain"] <= record["gain_most"]
+    assert record["chosen"].startswith("batch, tiles of ")
+    assert json.loads(json.dumps(record["report"]))["candidates"]
 
 
 def test_without_tuning_there_is_no_gain(options: paper.PaperOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     def tune(sim: Any, seconds: float = 5.0) -> None:
         raise RuntimeError("no counters")
 
-    monkeypatch.setattr("torch_batchsim.Simulator.tune", tune, raising=False)
+    monkeypatch.setattr("torch_batchsim.Simulator.tune", tune)
     options.batch_sizes = [2]
     [record] = paper.measure_tune({"micro": micro}, options)
     assert record["cells"]["tuned"] == {"error": "RuntimeError: no counters"} and "gain" not in record
@@ -323,9 +329,9 @@ def test_figures_3_and_4_as_tables() -> None:
 
 def test_table_2_shows_gains_beside_the_papers() -> None:
     record = {"environment": "maze", "num_worlds": 64, "cells": {"default": cell(1e6), "tuned": cell(2e6)}}
-    rows = lines_of(paper.tables({"tune": [record | {"gain": 1.98, "executor": "per_world"}]}), "Table 2")
+    rows = lines_of(paper.tables({"tune": [record | {"gain": 1.98, "chosen": "tiles of 7 worlds"}]}), "Table 2")
     assert rows[-2:] == [
-        ["maze", "64", "1.0 M", "2.0 M", "1.98", "per_world"],
+        ["maze", "64", "1.0 M", "2.0 M", "1.98", "tiles of 7 worlds"],
         ["paper hideseek", "32K", "1.4 M", "1.9 M", "1.35", "-"],
     ]
 
@@ -358,7 +364,7 @@ def test_charts_are_pictures(tmp_path: Path) -> None:
 def test_all_experiments_end_to_end(
     options: paper.PaperOptions, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("torch_batchsim.Simulator.tune", lambda sim, seconds=5.0: _Report(), raising=False)
+    monkeypatch.setattr("torch_batchsim.Simulator.tune", lambda sim, seconds=5.0: _Report())
     sizes = ["--batch-sizes", "2", "4", "--agents", "1", "3", "2000", "--agents-batch-sizes", "2", "3"]
     paper.main(["--environments", "cartpole", "micro", "--runs", "2", *sizes, "--output", str(options.output)])
     printed = capsys.readouterr().out
@@ -371,7 +377,7 @@ def test_all_experiments_end_to_end(
     result = json.loads((options.output / "paper.json").read_text())
     assert "cores" in result["machine"] and "commit" in result["machine"]
     assert [len(result[name]) for name in ("batch", "tune", "agents")] == [4, 2, 6]
-    assert result["tune"][0]["executor"] == EXECUTORS["cpu"][0] and result["tune"][0]["num_worlds"] == 4
+    assert result["tune"][0]["chosen"] == "tiles of 7 worlds" and result["tune"][0]["num_worlds"] == 4
     assert {r["agents"]: "error" in r["cells"]["batch"] for r in result["agents"]} == {1: False, 3: False, 2000: True}
 
 

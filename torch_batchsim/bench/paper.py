@@ -198,7 +198,7 @@ def measure_tune(makers: Mapping[str, Make], options: PaperOptions) -> list[Reco
             env = made()
             env.reset(seed=0)
             report = env.sim.tune(seconds=options.tune_seconds)
-            record.update(executor=env.sim.executor, report=report.as_dict(), report_text=str(report))
+            record.update(chosen=str(report.chosen), report=report.as_dict())
             return env
 
         # By its name: without one it might be what an earlier sim.tune() has chosen.
@@ -280,11 +280,11 @@ def write(result: Mapping[str, Any], options: PaperOptions) -> str:
     """Write what there is so far; returns the tables."""
     folder = options.output
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "paper.json").writefigure(json.dumps(result, indent=2) + "\n")
+    (folder / "paper.json").write_text(json.dumps(result, indent=2) + "\n")
     machine = result["machine"]
     where = f"{machine['device']}, {machine['cores']} cores, commit {machine['commit']}"
     text = f"{where}\n\n{tables(result)}\n"
-    (folder / "tables.txt").writefigure(text)
+    (folder / "tables.txt").write_text(text)
     how = f"medians of {options.runs} runs, shaded from the slowest to the fastest"
     for name, panels, title in (
         ("figure3.png", batch_panels(result.get("batch", [])), "Throughput over the number of worlds"),
@@ -299,10 +299,10 @@ def tables(result: Mapping[str, Any]) -> str:
     """What has been measured as text; ``failed [1]`` refers to the errors at the end."""
     errors: dict[str, int] = {}
 
-    def text(cell: Cell, figure: str = "world_steps_per_second") -> str:
+    def text(cell: Cell, what: str = "world_steps_per_second") -> str:
         if "error" in cell:
             return f"failed [{errors.setdefault(cell['error'].splitlines()[0], len(errors) + 1)}]"
-        return figure(cell[figure])
+        return figure(cell[what])
 
     parts = []
     if result.get("batch"):
@@ -359,7 +359,7 @@ def _table_2(records: Sequence[Record], text: Callable[..., str]) -> list[dict[s
     rows = [
         _where(record)
         | {name: text(cell) for name, cell in record["cells"].items()}
-        | {"gain": f"{record['gain']:.2f}" if "gain" in record else "-", "chosen": record.get("executor", "-")}
+        | {"gain": f"{record['gain']:.2f}" if "gain" in record else "-", "chosen": record.get("chosen", "-")}
         for record in records
     ]
     for name, figures in PAPER["table_2"].items():

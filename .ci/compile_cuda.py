@@ -1,4 +1,4 @@
-"""Compiles the CUDA unit of every environment with nvcc, for sm_80 and sm_90, warnings as errors."""
+"""Compiles the CUDA units of every environment with nvcc, for sm_80 and sm_90, warnings as errors."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ sys.path.insert(0, str(ROOT / "tests" / "common"))
 from support import COMPILED  # noqa: E402
 
 from torch_batchsim import jit  # noqa: E402
+from torch_batchsim.bench.micro import Micro  # noqa: E402
 from torch_batchsim.codegen import Target, generate  # noqa: E402
+from torch_batchsim.gpu_check.environments import Garden  # noqa: E402
 from torch_batchsim.program import Program  # noqa: E402
 from torch_batchsim.schedule import EXECUTORS  # noqa: E402
 
 ARCHITECTURES = ("80", "90")
+ENVIRONMENTS = {**COMPILED, "garden": Garden, "micro": Micro}
 
 
 def main() -> None:
@@ -29,7 +32,7 @@ def main() -> None:
     targets = [f"-gencode=arch=compute_{a},code=sm_{a}" for a in ARCHITECTURES]
     added_by_torch = ["--expt-relaxed-constexpr", "-D__CUDA_NO_HALF_OPERATORS__", "--compiler-options", "-fPIC"]
     warnings = ["-Werror", "all-warnings", "-Xcompiler", "-Wall,-Wextra,-Wno-unused-parameter,-Wno-unknown-pragmas"]
-    for name, environment in COMPILED.items():
+    for name, environment in ENVIRONMENTS.items():
         for executor in EXECUTORS["cuda"]:
             with tempfile.TemporaryDirectory() as folder:
                 unit = Path(folder) / f"{name}.cu"

@@ -76,10 +76,40 @@ class Ragged:
         return _slots(self.first, self.counts)
 
 
+# On CPU the work is done by numpy, on one thread: torch wakes threads for each of these small operations and waits for
+# them busily, which takes a hundred times as long where something else is running.
+
+
+def _zeros(size: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    made = torch.empty(size, dtype=dtype, device=device)
+    if device.type == "cpu":
+        made.numpy().fill(0)
+        return made
+    return made.zero_()
+
+
+def _worlds(counts: torch.Tensor) -> torch.Tensor:
+    """The world of each row: int64 ``[rows]``."""
+    if counts.device.type == "cpu":
+        return torch.from_numpy(np.repeat(np.arange(len(counts)), counts.numpy()))
+    return torch.arange(len(counts), device=counts.device).repeat_interleave(counts)
+
+
 def _slots(first: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
-    worlds = torch.arange(len(counts), device=counts.device).repeat_interleave(counts)
+    worlds = _worlds(counts)
+    if counts.device.type == "cpu":
+        shift = first.numpy().astype(np.int64) - (np.cumsum(counts.numpy(), dtype=np.int64) - counts.numpy())
+        return torch.from_numpy(np.arange(len(worlds)) + shift[worlds.numpy()])
     starts = torch.cumsum(counts.long(), 0) - counts
     return torch.arange(len(worlds), device=counts.device) - starts[worlds] + first.long()[worlds]
+
+
+def _move(to: torch.Tensor, target: torch.Tensor, rows: torch.Tensor, source: torch.Tensor) -> None:
+    """``to[target] = rows[source]``."""
+    if to.device.type == "cpu":
+        to.numpy()[target.numpy()] = rows.numpy()[source.numpy()]
+    else:
+        to[target] = rows[source]
 
 
 class TableMemory:
@@ -134,12 +164,12 @@ class TableMemory:
         made = {}
         for field, (dtype, per_world, per_slot) in TABLE_COLUMNS.items():
             size = worlds * per_world + slots * per_slot + (field == "first")
-            made[field] = torch.zeros(size, dtype=dtype, device=self.device)
+            made[field] = _zeros(size, dtype, self.device)
         made["first"][1:] = rooms.cumsum(0)
-        made["world"].copy_(torch.arange(worlds, device=self.device).repeat_interleave(rooms))
+        made["world"] = _worlds(rooms).int()
         for column in self.columns:
             size = slots * column.component.size
-            made[column.name] = torch.zeros(size, dtype=torch.uint8, device=self.device)
+            made[column.name] = _zeros(size, torch.uint8, self.device)
         return made
 
     def _take(self, made: dict[str, torch.Tensor]) -> None:
@@ -161,9 +191,9 @@ class TableMemory:
         made["count"].copy_(counts)
         made["crowded"].copy_(crowded)
         source, target = _slots(first, counts), _slots(made["first"][:-1], counts)
-        made["birth"].view(-1, 2)[target] = self["birth"].view(-1, 2)[source]
+        _move(made["birth"].view(-1, 2), target, self["birth"].view(-1, 2), source)
         for column in self.columns:
-            made[column.name].view(-1, column.component.size)[target] = self.column(column)[source]
+            _move(made[column.name].view(-1, column.component.size), target, self.column(column), source)
         self._take(made)
 
     def grow(self) -> bool:

@@ -399,15 +399,15 @@ def test_a_table_survives_where_there_is_no_memory_to_grow(tmp_path: Path, monke
     sim = Simulator(box(tmp_path), 2)
     sim.reset(seed=0)
     order(sim, [7, 0])
-    before, zeros, calls = snapshot(sim), torch.zeros, []
+    before, allocate, calls = snapshot(sim), torch.empty, []
 
     def failing(*args: Any, **kwargs: Any) -> torch.Tensor:
         calls.append(args)
         if len(calls) == 5:
             raise RuntimeError("out of memory")
-        return zeros(*args, **kwargs)
+        return allocate(*args, **kwargs)
 
-    monkeypatch.setattr(torch, "zeros", failing)
+    monkeypatch.setattr(torch, "empty", failing)
     with pytest.raises(RuntimeError, match="out of memory"):
         sim.step()
     monkeypatch.undo()

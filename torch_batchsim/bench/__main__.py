@@ -64,6 +64,8 @@ def main() -> None:
         options.num_envs = list(WORLDS if options.environment == "ecs" else _BATCH_SIZES)
     if any(n < 1 for n in (*options.num_envs, *options.rows)) or options.seconds <= 0 or options.runs < 1:
         raise SystemExit("--num-envs, --rows, --seconds and --runs must be positive")
+    if options.environment in ("peers", "ecs") and (options.executor or options.tune or options.trace):
+        raise SystemExit(f"--executor, --tune and --trace are for environments, not for {options.environment!r}")
     if options.environment == "peers":
         rows = measure_peers(options.num_envs, options.seconds, options.runs)
         result: dict[str, object] = {"benchmark": "peers", "rows": rows}
@@ -76,7 +78,7 @@ def main() -> None:
     else:
         try:
             figures = _measure_environment(find_id(options.environment), options)
-        except (ValueError, TypeError, RuntimeError, gymnasium.error.Error) as error:
+        except (ValueError, TypeError, RuntimeError, OSError, gymnasium.error.Error) as error:
             raise SystemExit(f"error: {error}") from None
         result = {"benchmark": options.environment, **figures}
         rows = result["rows"]
@@ -101,6 +103,8 @@ def _measure_ecs(options: Options) -> list[dict[str, object]]:
 
 def _measure_environment(env_id: str, options: Options) -> dict[str, object]:
     rows = []
+    if options.trace is not None:
+        options.trace.mkdir(parents=True, exist_ok=True)  # before anything is measured
     for wanted in options.num_envs:
         env = gymnasium.make_vec(env_id, num_worlds=1, device=options.device)
         worlds = max(1, wanted // env.unwrapped.num_agents)  # whole worlds, where a world has several rows
@@ -144,7 +148,6 @@ def _trace(env: gymnasium.vector.VectorEnv, actions: list[torch.Tensor], folder:
     with env.unwrapped.tracing() as trace:
         for i in range(5):
             env.step(actions[i % len(actions)])
-    folder.mkdir(parents=True, exist_ok=True)
     trace.save(folder / f"{name}.json")
     trace.draw(folder / f"{name}.png")
     (folder / f"{name}.txt").write_text(f"{trace}\n")

@@ -30,6 +30,7 @@ _MAX_REPORTED_FAULTS = 16
 _MAX_THREADS = 1024
 _TILE_BYTES = 24 * 1024  # of columns in one tile: what a first-level cache holds beside the code's own data
 _THREAD_BYTES = 48 * 1024  # of columns for one thread at least: below, waking it costs more than it saves
+_HOT = 256  # bytes of a world's column that is gone through in each step, mostly; larger ones are tables to look into
 _LEAST_TILE = 8
 _CLAIMED = 16  # worlds that a thread takes from the queue at a time, where it runs one after the other
 _MAX_TILE = 4096  # tbs::executors::max_tile of the CPU
@@ -218,17 +219,17 @@ class Simulator:
         """Let the context know where a column's memory is."""
         setattr(self._context, name, self._memory[name].data_ptr())
 
-    def _hot_bytes(self) -> int:
-        """Bytes of a world that a step goes through: a measure of its work."""
+    def _bytes(self, most: int | None = None) -> int:
+        """Bytes of a world's columns, a measure of a step's work; without columns of more than ``most`` bytes."""
         columns = self.program.columns.values()
         sizes = [c.component.size * c.rows_per_world for c in columns if not c.dynamic]
         dynamic = [c.component.size * c.rows_per_world for c in columns if c.dynamic]
         dynamic += [_BOOKKEEPING_BYTES * archetype.capacity for archetype in self.program.dynamic]
-        return sum(size for size in sizes if size <= 256) + sum(dynamic) + 16
+        return sum(size for size in sizes if most is None or size <= most) + sum(dynamic) + 16
 
     def _useful_threads(self) -> int:
         """Threads that have enough to do to be worth waking."""
-        return max(1, min(self.num_threads, self.num_worlds * self._hot_bytes() // _THREAD_BYTES))
+        return max(1, min(self.num_threads, self.num_worlds * self._bytes() // _THREAD_BYTES))
 
     def _tile(self) -> int:
         """Worlds in a tile."""
@@ -241,7 +242,7 @@ class Simulator:
             return min(max(shared_out, least), _BLOCK_THREADS)
         # Several for each thread, but no more bytes than a first-level cache holds, or a few worlds where these are
         # large: fewer would not pay for the loops around them.
-        most = max(_LEAST_TILE, _TILE_BYTES // self._hot_bytes())
+        most = max(_LEAST_TILE, _TILE_BYTES // self._bytes(_HOT))
         shared_out = -(-self.num_worlds // (4 * self._useful_threads()))
         tile = min(shared_out, most, _MAX_TILE)
         return -(-tile // 64) * 64 if tile > 64 else tile  # so that threads share no cache line of flags

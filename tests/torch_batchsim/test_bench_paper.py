@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
@@ -20,7 +21,7 @@ from support import assert_same_bits, random_actions, snapshot
 from torch_batchsim import TorchVectorEnv, jit
 from torch_batchsim.bench import charts, paper
 from torch_batchsim.bench.micro import Micro
-from torch_batchsim.bench.throughput import Rate
+from torch_batchsim.bench.throughput import Rate, random_action_batches
 from torch_batchsim.schedule import EXECUTORS
 
 f32 = np.float32
@@ -137,7 +138,7 @@ def test_micro_refuses_other_numbers_of_agents(agents: int) -> None:
 
 @pytest.fixture
 def options(tmp_path: Path) -> paper.PaperOptions:
-    return paper.PaperOptions(seconds=0.001, runs=3, tune_seconds=0.1, output=tmp_path / "out")
+    return paper.PaperOptions(seconds=0.001, runs=3, warm_up_seconds=0.1, tune_seconds=0.1, output=tmp_path / "out")
 
 
 @pytest.fixture(autouse=True)
@@ -164,6 +165,20 @@ def test_rates_count_worlds_and_agents(options: paper.PaperOptions) -> None:
     assert cell["slowest_run"] == min(cell["runs"]) <= cell["world_steps_per_second"] == np.median(cell["runs"])
     assert cell["fastest_run"] == max(cell["runs"])
     assert cell["agents"] == 3 and cell["agent_steps_per_second"] == 3 * cell["world_steps_per_second"]
+
+
+def test_tables_have_grown_before_the_first_run() -> None:
+    def swarm(worlds: int) -> TorchVectorEnv:
+        env = gymnasium.make_vec("torch_batchsim/Swarm-v0", num_worlds=worlds).unwrapped
+        env.reset(seed=0)
+        return env
+
+    env = swarm(8)
+    paper.warm_up(env, random_action_batches(env), 60.0)
+    assert env.sim.layout > 0
+    stopped = swarm(500)
+    paper.warm_up(stopped, random_action_batches(stopped), 1e-6)
+    assert int(stopped.sim.tensor("World.step").max()) == 1
 
 
 def test_runs_are_taken_in_turn(options: paper.PaperOptions, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -393,6 +408,7 @@ def test_nothing_measured_is_an_error(options: paper.PaperOptions) -> None:
     [
         (["--agents", "0"], "must be positive"),
         (["--seconds", "0"], "must be positive"),
+        (["--warm-up-seconds", "0"], "must be positive"),
         (["--runs", "0"], "must be positive"),
         (["--environments", "cartpol"], "no environment 'cartpol'; known are: cartpole, .* \\(and 'micro'\\)"),
         (["--environments", "elsewhere/Maze-v0"], "elsewhere"),

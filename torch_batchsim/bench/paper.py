@@ -14,6 +14,7 @@ from __future__ import annotations
 import gc
 import json
 import statistics
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -88,6 +89,8 @@ class PaperOptions:
     seconds: float = 0.5
     """Length of one run; a figure is the median of the runs."""
     runs: Annotated[int, tyro.conf.arg(name="runs")] = 5
+    warm_up_seconds: float = 4.0
+    """Longest time for up to 1000 steps before the first run, in which dynamic tables grow as they need."""
     tune_seconds: float = 5.0
     """What sim.tune() may take for each environment."""
     output: Path = Path("runs/paper")
@@ -109,10 +112,9 @@ def main(arguments: Sequence[str]) -> None:
     """Measure; print tables and write them, all figures, and the pictures."""
     options = tyro.cli(PaperOptions, prog="python -m torch_batchsim.bench paper", args=arguments)
     sizes = (*(options.batch_sizes or ()), *options.agents, *(options.agents_batch_sizes or ()))
-    if any(n < 1 for n in sizes) or min(options.seconds, options.tune_seconds) <= 0 or options.runs < 1:
-        raise SystemExit(
-            "--batch-sizes, --agents, --agents-batch-sizes, --seconds, --tune-seconds, --runs must be positive"
-        )
+    lengths = (options.seconds, options.warm_up_seconds, options.tune_seconds)
+    if any(n < 1 for n in sizes) or min(lengths) <= 0 or options.runs < 1:
+        raise SystemExit("batch sizes, --agents, all seconds and --runs must be positive")
     try:
         checked_device(options.device)
         makers = {name: _maker(name) for name in options.environments}
@@ -122,7 +124,7 @@ def main(arguments: Sequence[str]) -> None:
         "benchmark": "paper",
         "machine": machine_facts(options.device),
         "device_type": options.device_type,
-        **{name: getattr(options, name) for name in ("seconds", "runs", "tune_seconds")},
+        **{name: getattr(options, name) for name in ("seconds", "runs", "warm_up_seconds", "tune_seconds")},
         "paper": PAPER,
     }
     text = ""
@@ -197,6 +199,7 @@ def measure_tune(makers: Mapping[str, Make], options: PaperOptions) -> list[Reco
         def tuned(made: Make = made, record: Record = record) -> TorchVectorEnv:
             env = made()
             env.reset(seed=0)
+            warm_up(env, random_action_batches(env), options.warm_up_seconds)
             report = env.sim.tune(seconds=options.tune_seconds)
             record.update(chosen=str(report.chosen), report=report.as_dict())
             return env
@@ -210,6 +213,15 @@ def measure_tune(makers: Mapping[str, Make], options: PaperOptions) -> list[Reco
         records.append(record)
         _tell(record)
     return records
+
+
+def warm_up(env: TorchVectorEnv, actions: Sequence[torch.Tensor], seconds: float) -> None:
+    """Let dynamic tables grow as they need: while they do, a step costs several times what it does later."""
+    end = time.perf_counter() + seconds
+    for i in range(1000 if env.sim.program.dynamic else 0):
+        env.step(actions[i % len(actions)])
+        if time.perf_counter() > end:
+            break
 
 
 def side_by_side(makers: Mapping[str, Callable[[], TorchVectorEnv]], options: PaperOptions) -> dict[str, Cell]:
@@ -231,6 +243,7 @@ def side_by_side(makers: Mapping[str, Callable[[], TorchVectorEnv]], options: Pa
         env = envs[name] = makers[name]()
         env.reset(seed=0)
         actions = random_action_batches(env) if actions is None else actions
+        warm_up(env, actions, options.warm_up_seconds)
         runs[name] = []
 
     def run(name: str) -> None:

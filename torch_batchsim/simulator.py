@@ -141,7 +141,8 @@ class Simulator:
         rows = max(archetype.capacity or archetype.count for archetype in self.program.archetypes)
         together = target.executor_name == "megakernel" and rows >= 2 * _BLOCK_THREADS
         together = together and self.num_worlds < self._multiprocessors()
-        return tuning.Choice(target.executor_name, self._tile(), self._useful_threads(), together, target.plan)
+        tile = self._tile(target.executor_name)
+        return tuning.Choice(target.executor_name, tile, self._useful_threads(), together, target.plan)
 
     def _take(self, choice: tuning.Choice) -> None:
         """Run steps so from now on."""
@@ -229,11 +230,13 @@ class Simulator:
 
     def _useful_threads(self) -> int:
         """Threads that have enough to do to be worth waking."""
+        if self.library.target.cuda:
+            return 1
         return max(1, min(self.num_threads, self.num_worlds * self._bytes() // _THREAD_BYTES))
 
-    def _tile(self) -> int:
-        """Worlds in a tile."""
-        if self.executor == "per_world":
+    def _tile(self, executor: str) -> int:
+        """Worlds in a tile, before anything has been measured."""
+        if executor == "per_world":
             return 1 if self.library.target.cuda else _CLAIMED
         if self.library.target.cuda:
             # Two tiles for each multiprocessor, but at least a warp's worth of rows and at most a row for each thread.
@@ -660,16 +663,18 @@ class Simulator:
         """Measure how steps are run best here, run them so from now on, and say what was gained.
 
         On CUDA each task is timed with several register limits, tasks are grouped into kernels so that the predicted
-        step is shortest, and that is measured beside the megakernel and other groupings, with tiles of several sizes;
-        on CPU the tile and the number of threads are chosen. The choice is kept with the builds: later simulators of
-        this program, device, number of worlds and ``num_threads`` take it up, if ``executor`` is not given. Results
-        are the same to the bit, and all state is as before. Steps with random actions are run for about ``seconds``;
-        on CUDA up to ten builds come on top.
+        step is shortest, and that is measured beside the other executors and groupings, with tiles of several sizes;
+        on CPU the executor, the tile and the number of threads are chosen. The choice is kept with the builds: later
+        simulators of this program, device, number of worlds and ``num_threads`` take it up, if ``executor`` is not
+        given. Results are the same to the bit, and all state is as before. Steps with random actions are run for
+        about ``seconds``; builds come on top, of which CUDA needs up to a dozen.
 
-        Raises RuntimeError before the first reset, ValueError for the executor ``"per_world"`` on CUDA.
+        Raises RuntimeError before the first reset, or while it is being traced.
         """
         if not self._started:
             raise RuntimeError("call reset() before tune()")
+        if self.library.target.traced:
+            raise RuntimeError("this simulator is being traced; tune it before or after")
         if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds < float("inf"):
             raise ValueError(f"seconds must be a positive number, got {seconds!r}")
         return tuning.tune(self, float(seconds))

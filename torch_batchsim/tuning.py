@@ -41,7 +41,7 @@ class Choice:
 
     executor: str
     tile: int  # worlds
-    threads: int = 1  # on CPU
+    threads: int = 1  # on CPU; 1 on CUDA
     together: bool = False  # megakernel: all blocks go through the tasks together
     plan: Plan | None = None
 
@@ -259,15 +259,14 @@ def _report(
 
 
 def _tune_cpu(sim: Simulator, clock: _Clock) -> TuneReport:
-    """Tiles of other sizes, and other numbers of threads."""
+    """Tiles of other sizes, other numbers of threads, and world after world."""
     present = sim._choice()
-    if present.executor == "per_world":
-        tiles = [present.tile]
-    else:
-        tiles = sorted({max(1, min(sim.num_worlds, 4096, round(present.tile * f))) for f in (0.25, 0.5, 1, 2, 4, 8)})
+    tile = present.tile if present.executor == "batch" else sim._tile("batch")
+    tiles = sorted({max(1, min(sim.num_worlds, 4096, round(tile * factor))) for factor in (0.25, 0.5, 1, 2, 4, 8)})
     threads = sorted({1, present.threads, sim.num_threads})
-    choices = {replace(present, tile=tile, threads=number): None for tile in tiles for number in threads}
-    return _report(sim, clock, present, choices)
+    choices = [Choice("batch", tile, number) for tile in tiles for number in threads]
+    choices += [Choice("per_world", sim._tile("per_world"), number) for number in threads]
+    return _report(sim, clock, present, dict.fromkeys(choices))
 
 
 # ---- CUDA ----------------------------------------------------------------------------------------------------------
@@ -275,11 +274,10 @@ def _tune_cpu(sim: Simulator, clock: _Clock) -> TuneReport:
 
 def _tune_cuda(sim: Simulator, clock: _Clock) -> TuneReport:
     present = sim._choice()
-    if present.executor == "per_world":
-        raise ValueError("the executor 'per_world' is a baseline and has nothing to tune; choose another one")
     tasks = step_tasks(sim.program)
     everything = Group(0, len(tasks))
-    base = replace(present, executor="megakernel", together=False, plan=(everything,))
+    tile = sim._tile("graph")
+    base = Choice("megakernel", tile, plan=(everything,))
 
     # How long each task takes with each register limit. Limits that the largest task does not need change nothing.
     times: dict[int, list[float]] = {}
@@ -295,7 +293,7 @@ def _tune_cuda(sim: Simulator, clock: _Clock) -> TuneReport:
         times[blocks] = [share * whole for share in _shares(sim, clock, len(tasks))]
 
     singles = tuple(Group(i, i + 1) for i in range(len(tasks)))
-    apart = replace(present, executor="graph", together=False, plan=singles)
+    apart = Choice("graph", tile, plan=singles)
     sim._take(apart)
     clock.steps(8)
     launch = (clock.steps(32) - sum(times[_PROFILED[0]])) / max(1, len(tasks) - 1)
@@ -307,13 +305,14 @@ def _tune_cuda(sim: Simulator, clock: _Clock) -> TuneReport:
         apart: None,
         replace(base, plan=(replace(everything, blocks=best),)): sum(times[best]) + launch,
         replace(base, together=True, plan=(replace(everything, blocks=best),)): None,
-        replace(present, executor="graph", together=False, plan=default_plan(sim.program, "graph")): None,
-        replace(present, executor="graph", together=False, plan=plan): predicted,
+        Choice("graph", tile, plan=default_plan(sim.program, "graph")): None,
+        Choice("graph", tile, plan=plan): predicted,
+        Choice("per_world", sim._tile("per_world")): None,
     }
     first = clock.compare(list(choices))
     fastest = min(zip(first, choices, strict=True), key=lambda pair: pair[0])[1]
     for tile in (8, 32, 64, 128, 256, 512, 1024):
-        if tile <= sim.num_worlds and not fastest.together:
+        if tile <= sim.num_worlds and not fastest.together and fastest.executor != "per_world":
             choices.setdefault(replace(fastest, tile=tile), None)
     profile = [
         (f"{task.node.name} ({task.phase})", {_REGISTERS[blocks]: times[blocks][i] for blocks in times})

@@ -70,7 +70,7 @@ def test_tuning_on_an_emulated_device(tmp_path: Path, monkeypatch: pytest.Monkey
         one.reset(seed=1)
     report = sim.tune(0.2)
     names = {candidate.choice.executor for candidate in report.candidates}
-    assert names == {"graph", "megakernel"} and any(c.predicted for c in report.candidates)
+    assert names == {"graph", "megakernel", "per_world"} and any(c.predicted for c in report.candidates)
     assert len(report.tasks) == len(step_tasks(sim.program))
     for one in (sim, plain):
         for _ in range(30):

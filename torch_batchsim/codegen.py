@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 
@@ -14,6 +15,7 @@ from .schedule import (
     Plan,
     Task,
     check_plan,
+    cuts,
     default_plan,
     first_tasks,
     fused,
@@ -447,7 +449,10 @@ def _program(program: Program, target: Target) -> Iterator[str]:
         tasks = step_tasks(program)
         groups = [_group(tasks[group.first : group.last], group.blocks, target.traced) for group in plan]
         yield f"    using StepGroups = Groups<{', '.join(groups)}>;"
-        yield f"    using ResetGroups = Groups<{_group(reset_tasks(program), 1, target.traced)}>;"
+        again = reset_tasks(program)
+        ends = pairwise(cuts(again, target.executor_name))
+        resets = [_group(again[first:last], 1, target.traced) for first, last in ends]
+        yield f"    using ResetGroups = Groups<{', '.join(resets)}>;"
     yield "};"
 
 
@@ -488,8 +493,12 @@ def _c_interface(target: Target) -> Iterator[str]:
     yield "TBS_EXPORT void *tbs_open() { return new Executor; }"
     yield "TBS_EXPORT void tbs_close(void *executor) { delete static_cast<Executor *>(executor); }"
     yield "// Registers of a thread in the largest kernel of a step; 0 on CPU."
-    registers = "Executor::registers()" if target.cuda else "0"
-    yield f"TBS_EXPORT tbs::i64 tbs_registers() {{ return {registers}; }}"
+    yield "TBS_EXPORT tbs::i64 tbs_registers([[maybe_unused]] const tbs::Context *context) {"
+    if target.cuda:
+        yield "    const tbs::executors::DeviceGuard guard(context->device); return Executor::registers();"
+    else:
+        yield "    return 0;"
+    yield "}"
     yield f"TBS_EXPORT tbs::i64 tbs_step({parameters}, void *stream) {{"
     yield f"    {call}step(*context{stream});"
     yield "}"

@@ -67,7 +67,7 @@ class Library:
         self.context_size = ctypes.c_size_t(handle.tbs_context_size()).value
         self.open = handle.tbs_open
         self.open.argtypes, self.open.restype = [], pointer
-        self.registers = self._function(handle, "tbs_registers")
+        self.registers = self._function(handle, "tbs_registers", pointer)
         self.close = handle.tbs_close
         self.close.argtypes, self.close.restype = [pointer], None
 
@@ -104,7 +104,7 @@ def load(program: Program, target: Target) -> Library:
     directory = cache_directory()
     library = directory / f"{name}.so"
     if library.is_file():
-        _note_use(library)
+        note_use(library)
         return Library(library, target)
     with _one_build, _build_lock(directory, name):
         if library.is_file():  # another process was faster
@@ -115,7 +115,8 @@ def load(program: Program, target: Target) -> Library:
         return Library(library, target, time.perf_counter() - started)
 
 
-def _note_use(library: Path) -> None:
+def note_use(library: Path) -> None:
+    """Keep a file of the cache from being removed as unused."""
     with contextlib.suppress(OSError):  # a cache that is read-only is as good
         os.utime(library)
 

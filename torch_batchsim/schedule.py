@@ -121,7 +121,8 @@ def _empty(tables: Iterable[str]) -> TaskNode:
 def _with_settling(program: Program, nodes: list[Node]) -> Iterator[TaskNode]:
     for node in nodes:
         # Reads of singletons and random numbers are no rows of others.
-        local = all(r.kind == "random" or (r.archetype is None and not r.writes) for r in node.system.reaches)
+        known = all(r.kind == "random" or (r.kind == "get" and not r.writes) for r in node.system.reaches)
+        local = known and not node.system.hands_world_on
         rows = (node.table.count if node.table else 1) if is_flat(node) else None
         yield TaskNode(node.system.name, node_name(node), False, rows, local)
         for name in node.changes:
@@ -183,10 +184,15 @@ def default_plan(program: Program, executor: str) -> Plan:
     ``graph``: neighbours whose rows may run in any order share a kernel, others have one each. Else one kernel.
     """
     tasks = step_tasks(program)
+    return tuple(Group(first, last) for first, last in pairwise(cuts(tasks, executor)))
+
+
+def cuts(tasks: list[Task], executor: str) -> list[int]:
+    """Where the tasks are cut into kernels by default, both ends included."""
     if executor != "graph":
-        return (Group(0, len(tasks)),)
-    cuts = [b.number for a, b in pairwise(tasks) if a.node.rows is None or b.node.rows is None]
-    return tuple(Group(first, last) for first, last in pairwise([0, *cuts, len(tasks)]))
+        return [0, len(tasks)]
+    inner = [i for i, (a, b) in enumerate(pairwise(tasks), 1) if a.node.rows is None or b.node.rows is None]
+    return [0, *inner, len(tasks)]
 
 
 def check_plan(program: Program, plan: Plan) -> None:

@@ -33,7 +33,7 @@ RESERVED_NAMES = frozenset(
     "World Agents final Row Rows Episode Random Fault Parameters Constants Context tbs std BasicWorld NodeKey "
     "PhiloxBlock Nodes Autoreset CountStep NoteEnd RepeatFlags ClearFlags DeliverFlags BeginEpisode ZeroReward "
     "KeepFinalRows ElementType ActionBounds TileFunction fence systems Birth DynamicTable Lanes Warp Block Settle "
-    "NodeRows EmptyTables BeginEntities no_row first_tick executors".split()
+    "NodeRows EmptyTables BeginEntities no_row first_tick Number executors".split()
 ) | frozenset(FIELD_TYPES)
 
 

@@ -99,7 +99,8 @@ class Simulator:
         self.environment = environment
         self.program = Program(environment)
         self._check_rows()
-        choice = tuning.stored(self) if executor is None and _library is None else None
+        self._free = executor is None and _library is None  # to take up what was tuned
+        choice = tuning.stored(self) if self._free else None
         target = choice.target(self.device.type) if choice else Target(self.device.type, executor)
         library = _library or self._load(replace(target, executor=target.executor_name))
         self._close: weakref.finalize | None = None
@@ -666,8 +667,9 @@ class Simulator:
         step is shortest, and that is measured beside the other executors and groupings, with tiles of several sizes;
         on CPU the executor, the tile and the number of threads are chosen. The choice is kept with the builds: later
         simulators of this program, device, number of worlds and ``num_threads`` take it up, if ``executor`` is not
-        given. Results are the same to the bit, and all state is as before. Steps with random actions are run for
-        about ``seconds``; builds come on top, of which CUDA needs up to a dozen.
+        given (nor here). Results are the same to the bit, and all state is as before. Steps with random actions are
+        run for about ``seconds``; builds come on top, of which CUDA needs up to a dozen. Dynamic tables do not grow
+        meanwhile: where rows come and go, take some steps first.
 
         Raises RuntimeError before the first reset, or while it is being traced.
         """
@@ -708,11 +710,13 @@ class Simulator:
         def counting(step: Callable[..., int]) -> Callable[..., int]:
             def counted(*arguments: Any) -> int:
                 nonlocal steps
-                steps += 1
-                return step(*arguments)
+                result = step(*arguments)
+                steps += step is plain_step or result < 0  # not where an action was refused
+                return result
 
             return counted
 
+        plain_step = traced.step
         traced.step, traced.act_and_step = counting(traced.step), counting(traced.act_and_step)
         on_cuda = self.device.type == "cuda"
         tasks = [TaskInfo(t.node.name, t.phase, t.node.engine) for t in step_tasks(self.program)]

@@ -69,6 +69,7 @@ class System:
     place: str
     reaches: tuple[Reach, ...] = ()
     shared_writes: tuple[str, ...] = ()  # what a system on several lanes does outside of operations and must not
+    hands_world_on: bool = False  # to other functions, or keeps it: then its text does not show all that it reads
 
     @property
     def lanes(self) -> int:
@@ -127,7 +128,9 @@ def read_systems(source: Path) -> dict[str, System]:
             system = _read_signature(match, place)
             own = next((parameter.name for parameter in system.parameters if parameter.type == "Entity"), "")
             body = _body(code, match.end())
-            system = replace(system, reaches=_reaches(body, own, helpers))
+            world = _PARAMETER.match(match["parameters"].strip())
+            handed_on = bool(world and world["name"] and re.search(rf"\b{world['name']}\b(?!\s*\.)", body))
+            system = replace(system, reaches=_reaches(body, own, helpers), hands_world_on=handed_on)
             if system.lanes > 1:
                 system = replace(system, shared_writes=_writes_outside_of_operations(body, system.parameters))
             if system.name in systems:

@@ -19,10 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from gymnasium.vector import AutoresetMode
 
 from . import jit
 from .codegen import Target, generate
-from .schedule import BLOCKS, Group, Plan, default_plan, step_tasks
+from .errors import BuildError
+from .schedule import BLOCKS, EXECUTORS, Group, Plan, check_plan, default_plan, step_tasks
 from .text import table
 
 if TYPE_CHECKING:
@@ -32,6 +34,8 @@ _FORMAT = 1
 _PROFILED = (1, 2, 4, 8)  # of BLOCKS: 255, 128, 64 and 32 registers
 _REGISTERS = {blocks: min(255, 65536 // (256 * blocks)) for blocks in BLOCKS}
 _ROUNDS = 5
+_MAX_TILES = {"cpu": 4096, "cuda": 1024}  # max_tile of csrc/tbs/executor_cpu.h and executor_cuda.cuh
+_NEXT_STEP = 1  # tbs::Autoreset::next_step
 _NOTICEABLE = 1.02  # a choice that is faster by less is noise
 
 
@@ -140,7 +144,8 @@ def tune(sim: Simulator, seconds: float) -> TuneReport:
         clock = _Clock(sim, seconds)
         report = (_tune_cuda if sim.library.target.cuda else _tune_cpu)(sim, clock)
     sim._take(report.chosen)
-    _store(sim, report.chosen)
+    if sim._free:
+        _store(sim, report.chosen)
     return report
 
 
@@ -149,13 +154,18 @@ def tune(sim: Simulator, seconds: float) -> TuneReport:
 
 @contextlib.contextmanager
 def _undisturbed(sim: Simulator) -> Any:
-    """Give the simulator back all its memory as it was; faults of the steps between are dropped."""
+    """Give the simulator back as it was; faults of the steps between are dropped."""
+    _wait(sim)  # or a fault of the steps before could be among them
     kept = {name: tensor.clone() for name, tensor in sim._memory.items()}
-    flags = sim._flags.clone()
+    flags, present, autoreset = sim._flags.clone(), sim._choice(), sim._context.autoreset
+    if sim.autoreset is AutoresetMode.DISABLED:
+        sim._context.autoreset = _NEXT_STEP  # or soon all worlds would stand still
     try:
         yield
     finally:
         _wait(sim)
+        sim._context.autoreset = autoreset
+        sim._take(present)
         for name, tensor in kept.items():
             sim._memory[name].copy_(tensor)
         sim._flags.copy_(flags)
@@ -176,8 +186,10 @@ class _Clock:
         generator = torch.Generator().manual_seed(0)
         draws = torch.rand((8, rows, *action.value_shape), generator=generator)
         if hasattr(space, "high"):
-            low, high = (torch.as_tensor(np.clip(bound, -1e3, 1e3)) for bound in (space.low, space.high))
-            actions = low + draws * (high - low)
+            low = np.where(np.isfinite(space.low), space.low, np.where(np.isfinite(space.high), space.high - 1e3, -1e3))
+            high = np.where(np.isfinite(space.high), space.high, low + 1e3)
+            low, high = torch.as_tensor(low), torch.as_tensor(high)
+            actions = torch.minimum(torch.maximum(low + draws * (high - low), low), high)
         else:
             choices = torch.as_tensor(np.asarray(getattr(space, "nvec", getattr(space, "n", 1))))
             actions = (draws * choices).long() + torch.as_tensor(np.asarray(space.start))
@@ -200,7 +212,7 @@ class _Clock:
     def steps(self, count: int) -> float:
         """Microseconds a step, without what it takes to choose actions."""
         sim, elapsed = self.sim, 0.0
-        each = 1 if self.mask is not None else 8
+        each = 1 if self.mask is not None else min(8, count)
         for i in range(-(-count // each)):
             self._act(i)
             _wait(sim)
@@ -224,28 +236,36 @@ class _Clock:
             if result <= -1000:
                 sim._check_result(result)
 
-    def compare(self, choices: Sequence[Choice]) -> list[float]:
-        """Microseconds a step of each choice: medians of several rounds, in each of which all have a turn."""
+    def compare(self, choices: Sequence[Choice], share: float = 1.0) -> list[float]:
+        """Microseconds a step of each choice: medians of several rounds, in each of which all have a turn.
+
+        It takes about that share of the time.
+        """
         counts, times = [], [[] for _ in choices]
-        budget = self.seconds * 1e6 / (_ROUNDS * len(choices))
+        budget = share * self.seconds * 1e6 / (_ROUNDS * len(choices))
         for choice in choices:
             self.sim._take(choice)
-            self.steps(8)  # warm
-            counts.append(max(8, int(budget / self.steps(8))))
+            self.steps(2)
+            counts.append(max(1, int(budget / self.steps(4))))
         for _ in range(_ROUNDS):
             for i, choice in enumerate(choices):
                 self.sim._take(choice)
-                self.steps(8)
+                self.steps(min(8, counts[i]))  # warm
                 times[i].append(self.steps(counts[i]))
         return [statistics.median(values) for values in times]
 
 
 def _report(
-    sim: Simulator, clock: _Clock, present: Choice, choices: dict[Choice, float | None], tasks: Any = ()
+    sim: Simulator,
+    clock: _Clock,
+    present: Choice,
+    choices: dict[Choice, float | None],
+    tasks: Any = (),
+    share: float = 1.0,
 ) -> TuneReport:
     """Measure all choices, and take the fastest if it is noticeably faster than the present one."""
     choices = {present: choices.pop(present, None), **choices}
-    measured = dict(zip(choices, clock.compare(list(choices)), strict=True))
+    measured = dict(zip(choices, clock.compare(list(choices), share), strict=True))
     best = min(measured, key=lambda choice: measured[choice])
     if measured[present] < _NOTICEABLE * measured[best]:
         best = present
@@ -286,39 +306,48 @@ def _tune_cuda(sim: Simulator, clock: _Clock) -> TuneReport:
         choice = replace(base, plan=(replace(everything, blocks=blocks),))
         if times and 0 < registers <= _REGISTERS[blocks]:
             times[blocks] = times[_PROFILED[0]]
-            continue
-        sim._take(choice)
-        whole = clock.steps(32)
-        registers = sim.library.registers()
-        times[blocks] = [share * whole for share in _shares(sim, clock, len(tasks))]
+        elif _builds(sim, choice):
+            whole = clock.steps(32)
+            registers = sim.library.registers(sim._context_address)
+            times[blocks] = [part * whole for part in _shares(sim, clock, len(tasks))]
 
     singles = tuple(Group(i, i + 1) for i in range(len(tasks)))
-    apart = Choice("graph", tile, plan=singles)
-    sim._take(apart)
-    clock.steps(8)
-    launch = (clock.steps(32) - sum(times[_PROFILED[0]])) / max(1, len(tasks) - 1)
-    launch = min(max(launch, 0.5), 10.0)  # microseconds
-
-    plan, predicted = choose_groups(times, launch)
-    best = min(times, key=lambda blocks: sum(times[blocks]))
     choices: dict[Choice, float | None] = {
-        apart: None,
-        replace(base, plan=(replace(everything, blocks=best),)): sum(times[best]) + launch,
-        replace(base, together=True, plan=(replace(everything, blocks=best),)): None,
+        Choice("graph", tile, plan=singles): None,
         Choice("graph", tile, plan=default_plan(sim.program, "graph")): None,
-        Choice("graph", tile, plan=plan): predicted,
         Choice("per_world", sim._tile("per_world")): None,
     }
-    first = clock.compare(list(choices))
-    fastest = min(zip(first, choices, strict=True), key=lambda pair: pair[0])[1]
-    for tile in (8, 32, 64, 128, 256, 512, 1024):
-        if tile <= sim.num_worlds and not fastest.together and fastest.executor != "per_world":
-            choices.setdefault(replace(fastest, tile=tile), None)
+    if times:  # else all tasks together are too large for one kernel
+        clock.sim._take(Choice("graph", tile, plan=singles))
+        clock.steps(8)
+        first = next(iter(times))
+        launch = (clock.steps(32) - sum(times[first])) / max(1, len(tasks) - 1)
+        launch = min(max(launch, 0.5), 10.0)  # microseconds
+        plan, predicted = choose_groups(times, launch)
+        best = min(times, key=lambda blocks: sum(times[blocks]))
+        mega = replace(base, plan=(replace(everything, blocks=best),))
+        choices |= {mega: sum(times[best]) + launch, replace(mega, together=True): None}
+        choices[Choice("graph", tile, plan=plan)] = predicted
+    choices = {choice: predicted for choice, predicted in choices.items() if _builds(sim, choice)}
+    spent = clock.compare(list(choices), 0.5)
+    fastest = min(zip(spent, choices, strict=True), key=lambda pair: pair[0])[1]
+    for size in (8, 32, 64, 128, 256, 512, 1024):
+        if size <= sim.num_worlds and not fastest.together and fastest.executor != "per_world":
+            choices.setdefault(replace(fastest, tile=size), None)
     profile = [
         (f"{task.node.name} ({task.phase})", {_REGISTERS[blocks]: times[blocks][i] for blocks in times})
         for i, task in enumerate(tasks)
     ]
-    return _report(sim, clock, present, choices, profile)
+    return _report(sim, clock, present, choices, profile, 0.5)
+
+
+def _builds(sim: Simulator, choice: Choice) -> bool:
+    """Take up a choice; False if it does not compile, as where a kernel needs more shared memory than there is."""
+    try:
+        sim._take(choice)
+    except BuildError:
+        return False
+    return True
 
 
 def _shares(sim: Simulator, clock: _Clock, count: int) -> list[float]:
@@ -336,18 +365,36 @@ def _shares(sim: Simulator, clock: _Clock, count: int) -> list[float]:
 
 
 def stored(sim: Simulator) -> Choice | None:
-    """The choice that was made before for the same program, device and number of worlds."""
+    """The choice that was made before for the same program, device and number of worlds; None if it is not whole."""
     if not any(jit.cache_directory().glob(f"{sim.environment.name}_{sim.device.type}_*.json")):
         return None  # the path takes some milliseconds to find
     try:
-        entry = json.loads(_path(sim).read_text())
+        path = _path(sim)
+        entry = json.loads(path.read_text())
         if entry["format"] != _FORMAT:
             return None
         plan = entry["choice"].pop("plan")
         groups = None if plan is None else tuple(Group(**group) for group in plan)
-        return Choice(**entry["choice"], plan=groups)
-    except (OSError, ValueError, KeyError, TypeError):
+        choice = Choice(**entry["choice"], plan=groups)
+        _check(sim, choice)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
+    jit.note_use(path)
+    return choice
+
+
+def _check(sim: Simulator, choice: Choice) -> None:
+    """Raise ValueError or TypeError unless the choice can be taken up."""
+    device = sim.device.type
+    if choice.executor not in EXECUTORS[device]:
+        raise ValueError(f"{device} has no executor {choice.executor!r}")
+    limits = ((choice.tile, _MAX_TILES[device]), (choice.threads, max(sim.num_threads, 1)))
+    if any(type(value) is not int or not 1 <= value <= most for value, most in limits):
+        raise ValueError(f"tile and threads are {choice.tile} and {choice.threads}")
+    if type(choice.together) is not bool:
+        raise TypeError(f"together is {choice.together!r}")
+    if choice.plan is not None:
+        check_plan(sim.program, choice.plan)
 
 
 def _store(sim: Simulator, choice: Choice) -> None:
@@ -363,8 +410,11 @@ def _store(sim: Simulator, choice: Choice) -> None:
 def _path(sim: Simulator) -> Any:
     """Of the file for this program on this device with this number of worlds."""
     device = sim.device.type
-    parts = [generate(sim.program, Target(device)), str(sim.num_worlds), str(sim.num_threads), torch.__version__]
-    parts += jit.program_sources(sim.program)
-    parts.append(torch.cuda.get_device_name(sim.device) if device == "cuda" else jit.processor())
+    parts = [generate(sim.program, Target(device)), str(sim.num_worlds), torch.__version__]
+    parts += [*jit.compiler_flags(device, sim.environment.fast_math), *jit.program_sources(sim.program)]
+    if device == "cuda":
+        parts.append(torch.cuda.get_device_name(sim.device))
+    else:
+        parts += [jit.processor(), str(sim.num_threads)]
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
     return jit.cache_directory() / f"{sim.environment.name}_{device}_{digest}.json"

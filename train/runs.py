@@ -233,8 +233,9 @@ def _tune(env: VectorEnv) -> None:
     tune = getattr(env.unwrapped, "tune", None)
     if tune is None:
         raise UsageError("--tune is for environments of torch_batchsim; this one has no method tune()")
-    env.reset(seed=0)
-    print(f"{tune()}\n")
+    with _user_errors():
+        env.reset(seed=0)
+        print(f"{tune()}\n")
 
 
 def _with_whole_worlds(env_id: str, options: Options, env_options: dict[str, Any]) -> Options:

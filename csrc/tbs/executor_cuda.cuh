@@ -257,7 +257,11 @@ mega_kernel(const __grid_constant__ Context context, const bool together) {
     }
 }
 
-inline u32 blocks_for(i64 threads) { return u32((threads + block_threads - 1) / block_threads); }
+// Threads loop over what is beyond: numbers of threads are 32 bits, and more than these are on no device at once.
+inline u32 blocks_for(i64 threads) {
+    const i64 most = i64{1} << 30;
+    return u32(((threads < most ? threads : most) + block_threads - 1) / block_threads);
+}
 
 // Threads that a run can use.
 template <class First, class... Rest, class Context>

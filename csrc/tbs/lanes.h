@@ -128,6 +128,7 @@ class Lanes {
         TBS_SHARED(OfBlock, memory);
         return *reinterpret_cast<T *>(memory.of_group[lanes == 32 ? threadIdx.x / 32 : 0]);
 #elif defined(TBS_ON_DEVICE)
+        static_assert(sizeof(T) <= own_bytes, "shared<T>: the executor 'per_world' has 4 KiB for a Warp, 16 for a Block");
         return *reinterpret_cast<T *>(own_memory(type_key<T>(), sizeof(T)));
 #else
         alignas(16) static thread_local unsigned char memory[sizeof(T)];
@@ -221,7 +222,7 @@ class Lanes {
 
 #ifdef TBS_ON_DEVICE
     // Scratch memory of one thread on a device, which knows no thread_local: pieces by type, in order of first use.
-    static constexpr u32 most_types = 8, own_bytes = lanes == 32 ? 8192 : 40960;
+    static constexpr u32 most_types = 8, own_bytes = lanes == 32 ? 4096 : 16384;
     alignas(16) unsigned char memory_[own_bytes];
     u64 keys_[most_types];
     u32 ends_[most_types];

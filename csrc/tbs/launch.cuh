@@ -6,8 +6,10 @@
 #ifndef TBS_EMULATED_CUDA
 #include <cooperative_groups.h>
 
+#include <iterator>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #endif
 
 namespace tbs::executors {
@@ -99,7 +101,9 @@ __device__ __forceinline__ void sync_grid() { cooperative_groups::this_grid().sy
 template <class Kernel>
 u32 registers_of_kernel(Kernel kernel) {
     cudaFuncAttributes attributes{};
-    return cudaFuncGetAttributes(&attributes, kernel) == cudaSuccess ? u32(attributes.numRegs) : 0;
+    if (cudaFuncGetAttributes(&attributes, kernel) == cudaSuccess) return u32(attributes.numRegs);
+    cudaGetLastError();
+    return 0;
 }
 
 // How many blocks of a kernel are on a device at once. Asked once: the answer takes longer than a launch.
@@ -111,6 +115,7 @@ class Resident {
             int each = 0, multiprocessors = 0;
             cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, int(threads), 0);
             cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
+            cudaGetLastError();  // if there was an error, the launch will say so
             blocks_ = each > 0 && multiprocessors > 0 ? u32(each) * u32(multiprocessors) : 1;
         }
         return blocks_;
@@ -140,25 +145,30 @@ class GraphCache {
             launches(stream);
             return last_error();
         }
-        if (entries_.size() >= most) clear();
-        Entry &entry = entries_[std::string(static_cast<const char *>(arguments), size)];
-        if (entry.graph == nullptr) {
-            if (entry.seen++ == 0) {
-                launches(stream);
-                return last_error();
-            }
-            const cudaError_t failed = record(entry.graph, launches);
-            if (failed != cudaSuccess) return -1000 - i64(failed);
+        std::string key(static_cast<const char *>(arguments), size);
+        const auto found = entries_.find(key);
+        if (found == entries_.end()) {
+            if (entries_.size() >= most) make_room();
+            entries_.emplace(std::move(key), Entry{});
+            launches(stream);
+            return last_error();
         }
-        cudaGraphLaunch(entry.graph, stream);
+        Entry &entry = found->second;
+        if (entry.graph == nullptr && !entry.failed) entry.failed = record(entry.graph, launches) != cudaSuccess;
+        if (entry.failed) {  // for want of memory, say: it goes without
+            cudaGetLastError();
+            launches(stream);
+        } else {
+            cudaGraphLaunch(entry.graph, stream);
+        }
         return last_error();
     }
 
   private:
-    static constexpr std::size_t most = 1024;
+    static constexpr std::size_t most = 2048;
     struct Entry {
         cudaGraphExec_t graph = nullptr;
-        u32 seen = 0;
+        bool failed = false;
     };
 
     // Captured on a stream of our own: torch's default stream cannot be captured.
@@ -172,8 +182,17 @@ class GraphCache {
         cudaGraph_t graph = nullptr;
         failed = cudaStreamEndCapture(capturing_, &graph);
         if (failed == cudaSuccess) failed = cudaGraphInstantiateWithFlags(&executable, graph, 0);
+        if (failed != cudaSuccess) executable = nullptr;
         if (graph != nullptr) cudaGraphDestroy(graph);
         return failed;
+    }
+
+    // Forgets arguments that have come once only; if that is not enough, all.
+    void make_room() {
+        for (auto entry = entries_.begin(); entry != entries_.end();) {
+            entry = entry->second.graph == nullptr ? entries_.erase(entry) : std::next(entry);
+        }
+        if (entries_.size() >= most / 2) clear();
     }
 
     // A graph under way is freed when it is done.

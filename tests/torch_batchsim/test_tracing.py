@@ -83,6 +83,7 @@ def test_actions_are_traced_too() -> None:
     sim.reset(seed=0)
     with sim.tracing() as trace:
         sim.act_and_step(torch.ones(64, 1, dtype=torch.int64))
+        assert sim.act_and_step(torch.full((64, 1), 7)) == 0  # refused
     assert trace.steps == 1 and trace.tasks[trace.records["task"][0]].name == "WriteActions"
 
 

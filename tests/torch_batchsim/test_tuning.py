@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from gymnasium.vector import AutoresetMode
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import ENVIRONMENTS, assert_same_bits, emulated_simulator, snapshot
 from torch_batchsim.envs.cartpole import CartPole
 
-from torch_batchsim import Simulator, jit, tuning
+from torch_batchsim import BuildError, Simulator, jit, tuning
+from torch_batchsim.codegen import Target
 from torch_batchsim.program import Program
 from torch_batchsim.schedule import EXECUTORS, Group, check_plan, default_plan, fused, step_tasks
 
@@ -89,13 +91,83 @@ def test_the_choice_is_kept_with_the_builds(tmp_path: Path, monkeypatch: pytest.
     assert Simulator(CartPole(), 4096, num_threads=1).executor == "per_world"
     assert Simulator(CartPole(), 4096, num_threads=1, executor="batch").executor == "batch"
     assert Simulator(CartPole(), 4095, num_threads=1).executor == "batch"
-    planned = tuning.Choice("graph", 64, plan=(Group(0, 3, 2), Group(3, 9)))
-    tuning._store(sim, planned)
-    assert tuning.stored(sim) == planned
-    for damaged in ("", "{", '{"format": 1}', '{"format": 0}', '{"format": 1, "choice": {"plan": 3}}', "[]"):
-        (tmp_path / "4096.json").write_text(damaged)
-        assert tuning.stored(sim) is None
-        assert Simulator(CartPole(), 4096).executor == "batch"
+    whole = (tmp_path / "4096.json").read_text()
+    damaged = ["", "{", '{"format": 1}', '{"format": 0}', '{"format": 1, "choice": {"plan": 3}}', "[]"]
+    damaged += ['{"format": 1, "choice": "x"}', whole.replace("per_world", "graph"), whole.replace("per_world", "none")]
+    damaged += [whole.replace('"tile": 1', f'"tile": {tile}') for tile in ("0", "-4", "5000", '"4"', "1.5", "true")]
+    damaged += [whole.replace('"threads": 1', f'"threads": {threads}') for threads in ("0", "1.5", "4096")]
+    damaged += [whole.replace("null", plan) for plan in ("[]", '[{"first": 0, "last": 2, "blocks": 1}]', '[{"a": 1}]')]
+    assert whole not in damaged
+    for text in damaged:
+        (tmp_path / "4096.json").write_text(text)
+        assert tuning.stored(sim) is None, text
+        assert Simulator(CartPole(), 4096, num_threads=1).executor == "batch"
+
+
+def test_what_was_tuned_with_an_executor_that_was_asked_for_is_not_for_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tuning, "_path", lambda sim: tmp_path / "choice.json")
+    sim = Simulator(CartPole(), 3001, executor="per_world")
+    sim.reset(seed=0)
+    sim.tune(0.05)
+    assert not (tmp_path / "choice.json").exists()
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
+def test_an_interrupted_tuning_leaves_everything_as_it_was(
+    error: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sim = Simulator(CartPole(), 3000, autoreset=AutoresetMode.DISABLED)
+    sim.reset(seed=0)
+    before, choice, autoreset = snapshot(sim), sim._choice(), sim._context.autoreset
+    steps, calls = tuning._Clock.steps, []
+
+    def failing(clock: tuning._Clock, count: int) -> float:
+        calls.append(sim._choice())
+        if len(calls) == 6:
+            raise error
+        return steps(clock, count)
+
+    monkeypatch.setattr(tuning._Clock, "steps", failing)
+    with pytest.raises(error):
+        sim.tune(0.05)
+    assert calls[-1] != choice and sim._choice() == choice and sim._context.autoreset == autoreset
+    assert_same_bits(before, snapshot(sim))
+
+
+def test_worlds_go_on_while_they_are_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tuning, "_path", lambda sim: tmp_path / "choice.json")
+    sim = Simulator(CartPole(), 500, autoreset=AutoresetMode.DISABLED)
+    sim.reset(seed=0)
+    ended, steps = [], tuning._Clock.steps
+
+    def watched(clock: tuning._Clock, count: int) -> float:
+        spent = steps(clock, count)
+        ended.append(sim._memory["ended"].bool().float().mean().item())
+        return spent
+
+    monkeypatch.setattr(tuning._Clock, "steps", watched)
+    before = snapshot(sim)
+    sim.tune(0.05)
+    assert max(ended) < 0.5
+    assert_same_bits(before, snapshot(sim))
+
+
+def test_kernels_that_do_not_compile_are_left_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tuning, "_path", lambda sim: tmp_path / "choice.json")
+    sim = emulated_simulator("cartpole", tmp_path, 60, "graph")
+    sim.reset(seed=1)
+    load = type(sim)._load
+
+    def failing(self: Simulator, target: Target) -> jit.Library:
+        if target.executor == "megakernel":
+            raise BuildError("uses too much shared data")
+        return load(self, target)
+
+    monkeypatch.setattr(type(sim), "_load", failing)
+    report = sim.tune(0.1)
+    assert {candidate.choice.executor for candidate in report.candidates} == {"graph", "per_world"}
 
 
 def test_the_file_of_a_choice_depends_on_what_matters() -> None:
@@ -113,6 +185,8 @@ def test_refusals() -> None:
     with pytest.raises(RuntimeError, match="call reset"):
         sim.tune()
     sim.reset(seed=0)
+    with sim.tracing(), pytest.raises(RuntimeError, match="traced"):
+        sim.tune()
     for seconds in (0, -1.0, float("nan"), float("inf"), "5", True, None):
         with pytest.raises(ValueError, match="seconds must be a positive number"):
             sim.tune(seconds)

@@ -690,7 +690,10 @@ class Simulator:
         there is room, of 32 bytes each. The trace can be looked at when the block has ended::
 
             with sim.tracing() as trace:
-                for _ in range(10):
+                for _ in range(50):
+                    sim.step()
+                trace.restart()  # the first steps of a build are slow: its threads have to be made
+                for _ in range(5):
                     sim.step()
             print(trace)
             trace.draw("trace.png")
@@ -732,9 +735,17 @@ class Simulator:
         buffer = self._context.trace
         self._use(traced)
         buffer.records, buffer.taken, buffer.capacity = records.data_ptr(), taken.data_ptr(), capacity
+
+        def restart() -> None:
+            nonlocal steps
+            steps = 0
+            taken.zero_()
+
+        trace.restart, ended = restart, trace.restart
         try:
             yield trace
         finally:
+            trace.restart = ended
             if on_cuda:
                 torch.cuda.synchronize(self.device)
             buffer.records = buffer.taken = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -41,6 +41,10 @@ class TaskInfo:
     engine: bool  # the engine's own work, and no system
 
 
+def _nothing_to_restart() -> None:
+    raise RuntimeError("restart() is for the with-block of tracing(): this trace is not being written")
+
+
 class Trace:
     """The records of some steps on one time axis. ``str`` gives a table, ``draw`` a picture, ``save`` a file to zoom.
 
@@ -58,6 +62,7 @@ class Trace:
         clock_error: how far, in microseconds (root mean square), the units' clocks on the one axis are from the clock
             that all share; below 1 that is the step of the shared clock. None where the records are too few or too
             close to each other to tell the speed of the SMs' clocks: 1 GHz is then assumed.
+        restart: ``restart()`` forgets the steps so far, within the with-block: the first of a traced build are slow.
     """
 
     records: np.ndarray
@@ -100,6 +105,7 @@ class Trace:
             raise ValueError(f"blocks_per_unit must be positive and num_units not negative, got {given}")
         self.tasks, self.unit, self.title = tuple(tasks), unit, title
         self._blocks_per_unit, self._num_units = blocks_per_unit, num_units
+        self.restart: Callable[[], None] = _nothing_to_restart
         if records is not None:
             self.fill(records, steps, dropped)
 

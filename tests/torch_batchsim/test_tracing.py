@@ -78,6 +78,25 @@ def test_what_has_no_room_is_counted(folder: Path) -> None:
     assert len(trace.records) == 5 and trace.dropped == len(whole.records) - 5
 
 
+@pytest.mark.parametrize("kind", ["cpu batch", "cuda graph"])
+def test_steps_can_be_forgotten(kind: str, folder: Path) -> None:
+    sim = make(kind, folder)
+    sim.reset(seed=0)
+    counts = []
+    for forgotten in (0, 3):
+        with sim.tracing() as trace:
+            for _ in range(forgotten):
+                sim.step()
+            trace.restart()
+            sim.step()
+        assert trace.steps == 1
+        live = [t.phase != "begin" for t in trace.tasks]
+        counts.append(sum(live[task] for task in trace.records["task"]))
+    assert counts[0] == counts[1] > 0
+    with pytest.raises(RuntimeError, match="not being written"):
+        trace.restart()
+
+
 def test_actions_are_traced_too() -> None:
     sim = Simulator(CartPole(), 64)
     sim.reset(seed=0)

@@ -146,7 +146,9 @@ def _measure_environment(env_id: str, options: Options) -> dict[str, object]:
 def _trace(env: gymnasium.vector.VectorEnv, actions: list[torch.Tensor], folder: Path, name: str) -> None:
     """Trace some steps: as many as give a picture in which one step can still be told from the next."""
     with env.unwrapped.tracing() as trace:
-        for i in range(5):
+        for i in range(105):
+            if i == 100:
+                trace.restart()
             env.step(actions[i % len(actions)])
     trace.save(folder / f"{name}.json")
     trace.draw(folder / f"{name}.png")

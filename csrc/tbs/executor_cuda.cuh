@@ -246,8 +246,7 @@ mega_kernel(const __grid_constant__ Context context, const bool together) {
             if (tile >= tiles) break;
             team = team_of_tile(context, tile);
         }
-        walk(Group{}, context, team, memory, together);
-        __syncthreads();  // before the next claim overwrites this one
+        walk(Group{}, context, team, memory, together);  // ends with a barrier, before the next claim overwrites this one
     }
     if (together) return;
     // The last block to leave readies the counters for the next launch.

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -79,6 +82,20 @@ def test_every_executor_gives_the_same_bits(name: str, emulation: Path) -> None:
         }
         for env in others.values():
             assert_same_bits(batch, snapshot(env.sim))
+
+
+def test_the_megakernels_blocks_may_interleave_in_any_order(emulation: Path) -> None:
+    library = emulated_cuda("zoo", emulation, "megakernel").path
+
+    def outcome(*arguments: str, seed: int = 0) -> str:
+        command = [sys.executable, str(Path(__file__).parent / "seeded_run.py"), "zoo", *arguments]
+        environment = {**os.environ, "TBS_EMULATION_SEED": str(seed)}
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+
+    expected = outcome()  # of the CPU
+    assert len(expected.strip()) == 64
+    for seed in range(2, 5):
+        assert outcome(str(library), seed=seed) == expected, seed
 
 
 @pytest.mark.parametrize("name", ["cartpole", "zoo"])

@@ -16,6 +16,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -51,7 +52,7 @@ class Library:
 
     def __init__(self, path: Path, target: Target, build_seconds: float = 0.0) -> None:
         self.path = path
-        self.target = target
+        self.target = replace(target, executor=target.executor_name)
         self.build_seconds = build_seconds
         try:
             handle = ctypes.CDLL(str(path))

@@ -32,6 +32,7 @@ _TILE_BYTES = 24 * 1024  # of columns in one tile: what a first-level cache hold
 _THREAD_BYTES = 48 * 1024  # of columns for one thread at least: below, waking it costs more than it saves
 _HOT = 256  # bytes of a world's column that is gone through in each step, mostly; larger ones are tables to look into
 _LEAST_TILE = 8
+_VECTOR = 16
 _CLAIMED = 16  # worlds that a thread takes from the queue at a time, where it runs one after the other
 _MAX_TILE = 4096  # tbs::executors::max_tile of the CPU
 _BLOCK_THREADS = 256  # tbs::executors::block_threads
@@ -102,7 +103,7 @@ class Simulator:
         self._free = executor is None and _library is None  # to take up what was tuned
         choice = tuning.stored(self) if self._free else None
         target = choice.target(self.device.type) if choice else Target(self.device.type, executor)
-        library = _library or self._load(replace(target, executor=target.executor_name))
+        library = _library or self._load(target)
         self._close: weakref.finalize | None = None
         self._allocate(library.target.cuda, keep_final and self.autoreset is AutoresetMode.SAME_STEP)
         self._use(library)
@@ -248,7 +249,8 @@ class Simulator:
         # large: fewer would not pay for the loops around them.
         most = max(_LEAST_TILE, _TILE_BYTES // self._bytes(_HOT))
         shared_out = -(-self.num_worlds // (4 * self._useful_threads()))
-        tile = min(shared_out, most, _MAX_TILE)
+        whole_vectors = -(-_VECTOR // self.program.agents.count)  # rows of agents that one instruction works on
+        tile = min(max(shared_out, whole_vectors), most, _MAX_TILE, self.num_worlds)
         return -(-tile // 64) * 64 if tile > 64 else tile  # so that threads share no cache line of flags
 
     def _multiprocessors(self) -> int:
@@ -751,9 +753,9 @@ class Simulator:
             buffer.records = buffer.taken = None
             buffer.capacity = 0
             self._use(untraced)
-        count = int(taken) & 0xFFFFFFFF
-        kept = records[: min(count, capacity) * RECORD.itemsize].cpu().numpy().view(RECORD)
-        trace.fill(kept, steps, max(0, count - capacity))
+            count = int(taken) & 0xFFFFFFFF
+            kept = records[: min(count, capacity) * RECORD.itemsize].cpu().numpy().view(RECORD)
+            trace.fill(kept, steps, max(0, count - capacity))  # after an error too: then one wants to look at it
 
     # ---- state -----------------------------------------------------------------------------------------------------
 

@@ -130,7 +130,8 @@ def read_systems(source: Path) -> dict[str, System]:
             body = _body(code, match.end())
             world = _PARAMETER.match(match["parameters"].strip())
             handed_on = bool(world and world["name"] and re.search(rf"\b{world['name']}\b(?!\s*\.)", body))
-            system = replace(system, reaches=_reaches(body, own, helpers), hands_world_on=handed_on)
+            hidden = {parameter.name for parameter in system.parameters}  # these names mean no functions in its body
+            system = replace(system, reaches=_reaches(body, own, helpers, hidden), hands_world_on=handed_on)
             if system.lanes > 1:
                 system = replace(system, shared_writes=_writes_outside_of_operations(body, system.parameters))
             if system.name in systems:
@@ -177,10 +178,10 @@ def _body(code: str, start: int) -> str:
     return code[start:]
 
 
-def _reaches(body: str, own: str, helpers: dict[str, list[str]]) -> tuple[Reach, ...]:
+def _reaches(body: str, own: str, helpers: dict[str, list[str]], hidden: set[str]) -> tuple[Reach, ...]:
     """What a body reaches, each once: itself and by the functions that it calls, and they call.
 
-    ``own`` is the name of its parameter ``Entity self``.
+    ``own`` is the name of its parameter ``Entity self``; ``hidden`` are the names of all its parameters.
     """
     reaches: list[Reach] = []
     seen: set[str] = set()
@@ -188,7 +189,8 @@ def _reaches(body: str, own: str, helpers: dict[str, list[str]]) -> tuple[Reach,
     while bodies:
         text, own = bodies.pop()
         reaches += _own_reaches(text, own)
-        called = {match[0] for match in _WORD.finditer(text)} & helpers.keys() - seen
+        called = {match[0] for match in _WORD.finditer(text)} & helpers.keys() - seen - hidden
+        hidden = set()  # of the system alone
         seen |= called
         bodies += [(helper, "") for name in sorted(called) for helper in helpers[name]]
     return tuple(dict.fromkeys(reaches))

@@ -1,4 +1,4 @@
-"""Profile-guided choice of how a step is run: kernels, register limits and tiles on CUDA, tiles and threads on CPU.
+"""Profile-guided choice of how a step is run: executor and tile, kernels and register limits on CUDA, threads on CPU.
 
 After section 5.4 of the paper: a few steps are run with each register limit, each task is timed, and the groups of
 tasks are chosen that minimise the predicted time of a step. What was predicted is then measured beside the
@@ -35,6 +35,7 @@ _PROFILED = (1, 2, 4, 8)  # of BLOCKS: 255, 128, 64 and 32 registers
 _REGISTERS = {blocks: min(255, 65536 // (256 * blocks)) for blocks in BLOCKS}
 _ROUNDS = 5
 _MAX_TILES = {"cpu": 4096, "cuda": 1024}  # max_tile of csrc/tbs/executor_cpu.h and executor_cuda.cuh
+_NO_FAULT = -1  # all bits set
 _NEXT_STEP = 1  # tbs::Autoreset::next_step
 _NOTICEABLE = 1.02  # a choice that is faster by less is noise
 
@@ -60,8 +61,8 @@ class Choice:
             parts.append(f"{kernels} of at most {'/'.join(map(str, limits))} registers")
         tiles = f"tiles of {self.tile} world{'s' if self.tile > 1 else ''}"
         parts.append("all blocks together" if self.together else tiles)
-        if self.threads > 1:
-            parts.append(f"{self.threads} threads")
+        if self.executor in EXECUTORS["cpu"] and self.plan is None:
+            parts.append(f"{self.threads} thread{'s' if self.threads > 1 else ''}")
         return ", ".join(parts)
 
 
@@ -84,6 +85,7 @@ class TuneReport:
         gain: steps per second after, divided by those before; 1.0 where nothing was changed.
         candidates: what was measured, the fastest first.
         tasks: microseconds of each task of a step by register limit (CUDA).
+        faulty_worlds: worlds that reported a fault while they were measured: if more than half, nothing is kept.
     """
 
     title: str
@@ -92,6 +94,7 @@ class TuneReport:
     after: float
     candidates: tuple[Candidate, ...]
     tasks: tuple[tuple[str, dict[int, float]], ...] = field(default=())
+    faulty_worlds: int = 0
 
     @property
     def gain(self) -> float:
@@ -104,6 +107,8 @@ class TuneReport:
     def __str__(self) -> str:
         lines = [f"{self.title}: {self.chosen}"]
         lines.append(f"{self.before:.1f} us a step before, {self.after:.1f} after: {self.gain:.2f} times the speed")
+        if self.faulty_worlds:
+            lines.append(f"{self.faulty_worlds} worlds had a fault while they were measured: the figures may mislead")
         rows = []
         for candidate in self.candidates:
             predicted = "" if candidate.predicted is None else f"{candidate.predicted:.1f}"
@@ -143,8 +148,11 @@ def tune(sim: Simulator, seconds: float) -> TuneReport:
     with _undisturbed(sim):
         clock = _Clock(sim, seconds)
         report = (_tune_cuda if sim.library.target.cuda else _tune_cpu)(sim, clock)
+        _wait(sim)
+        faulty = int((sim._memory["fault"] != _NO_FAULT).sum())
+    report = replace(report, faulty_worlds=faulty)
     sim._take(report.chosen)
-    if sim._free:
+    if sim._free and 2 * faulty <= sim.num_worlds:
         _store(sim, report.chosen)
     return report
 
@@ -284,7 +292,7 @@ def _tune_cpu(sim: Simulator, clock: _Clock) -> TuneReport:
     tile = present.tile if present.executor == "batch" else sim._tile("batch")
     tiles = sorted({max(1, min(sim.num_worlds, 4096, round(tile * factor))) for factor in (0.25, 0.5, 1, 2, 4, 8)})
     threads = sorted({1, present.threads, sim.num_threads})
-    choices = [Choice("batch", tile, number) for tile in tiles for number in threads]
+    choices = [Choice("batch", tile, n) for tile in tiles for n in threads if tile * n < sim.num_worlds + tile]
     choices += [Choice("per_world", sim._tile("per_world"), number) for number in threads]
     return _report(sim, clock, present, dict.fromkeys(choices))
 

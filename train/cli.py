@@ -48,6 +48,8 @@ def _run(arguments: list[str]) -> int:
     options = _parse(name, rest, defaults)
     if options.resume and options.eval:
         raise UsageError("--resume and --eval exclude each other")
+    if options.tune and options.executor:
+        raise UsageError(f"--tune chooses the executor, but --executor {options.executor} was given too")
     if options.eval and not options.eval_episodes:
         raise UsageError("--eval-episodes is 0, but --eval needs at least 1")
     path = options.resume or options.eval

@@ -71,7 +71,7 @@ template <class Node, class Context>
 template <class Context, class Function, class... Node>
 inline void for_each_node(Nodes<Node...>, const Context &context, [[maybe_unused]] u32 task,
                           [[maybe_unused]] u32 tile, Function &&run_node) {
-    const auto traced = [&]<class N>() {
+    [[maybe_unused]] const auto traced = [&]<class N>() {  // unused where there are no nodes
         const TraceSpan span(true);
         run_node.template operator()<N>();
         span.end(context.trace, task++, tile);

@@ -200,3 +200,15 @@ def test_a_system_that_hands_its_world_on_is_not_joined_with_others(tmp_path: Pa
     systems = read_systems(source)
     assert systems["peek"].hands_world_on
     assert not systems["move"].hands_world_on and not systems["draw"].hands_world_on
+
+
+def test_a_parameter_may_be_named_like_a_system(tmp_path: Path) -> None:
+    text = """
+    TBS_SYSTEM void place(World &world, Spot &spot) { spot.x = world.random().uniform(); }
+    TBS_SYSTEM void score(World &world, Spot &place, Warp &warp) { warp.once([&] { place.x = 1.0f; }); }
+    TBS_SYSTEM void again(World &world, Spot &spot) { place(world, spot); }
+    """
+    source = tmp_path / "systems.h"
+    source.write_text(text)
+    systems = read_systems(source)
+    assert systems["score"].reaches == () and systems["again"].kinds("random")

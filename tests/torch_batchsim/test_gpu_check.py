@@ -384,7 +384,7 @@ def test_the_peer_is_the_same_cartpole() -> None:
 
 # ---- the stages, with emulated CUDA units and a pretended device -----------------------------------------------------
 
-support.COMPILED.update(ENVIRONMENTS)
+support.COMPILED.update({f"checked_{name}": make for name, make in ENVIRONMENTS.items()})
 CPU = checks.maker("cpu")
 SMALL = {"cartpole": 300, "skirmish": 5, "garden": 5, "meadow": 2}
 
@@ -451,7 +451,7 @@ def make_on(units: Path) -> Callable[..., Make]:
             if device == "cpu":
                 arguments |= {"executor": executor}
             else:
-                arguments |= {"_library": support.emulated_cuda(name, units, executor or "graph")}
+                arguments |= {"_library": support.emulated_cuda(f"checked_{name}", units, executor or "graph")}
             return TorchVectorEnv(ENVIRONMENTS[name](), num_worlds=worlds, **arguments)
 
         return make

@@ -125,9 +125,11 @@ def test_an_error_in_the_block_ends_the_tracing() -> None:
     sim = Simulator(CartPole(), 4)
     sim.reset(seed=0)
     library = sim.library
-    with pytest.raises(KeyError), sim.tracing():
+    with pytest.raises(KeyError), sim.tracing() as trace:
+        sim.step()
         raise KeyError("x")
     assert sim.library is library
+    assert trace.steps == 1 and len(trace.records) > 0  # what came before can be looked at
     sim.step()
 
 

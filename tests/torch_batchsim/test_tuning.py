@@ -154,6 +154,23 @@ def test_worlds_go_on_while_they_are_measured(monkeypatch: pytest.MonkeyPatch, t
     assert_same_bits(before, snapshot(sim))
 
 
+def test_faults_while_measuring_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tuning, "_path", lambda sim: tmp_path / "choice.json")
+    sim = Simulator(CartPole(), 100)
+    sim.reset(seed=0)
+    steps = tuning._Clock.steps
+
+    def faulty(clock: tuning._Clock, count: int) -> float:
+        sim._memory["fault"][:60] = 5
+        return steps(clock, count)
+
+    monkeypatch.setattr(tuning._Clock, "steps", faulty)
+    report = sim.tune(0.05)
+    assert report.faulty_worlds == 60 and "60 worlds had a fault" in str(report)
+    assert not (tmp_path / "choice.json").exists()
+    sim.check_faults()  # they were none of the user's
+
+
 def test_kernels_that_do_not_compile_are_left_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tuning, "_path", lambda sim: tmp_path / "choice.json")
     sim = emulated_simulator("cartpole", tmp_path, 60, "graph")

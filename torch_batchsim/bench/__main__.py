@@ -16,7 +16,7 @@ from ..registration import find_id
 from ..text import table
 from .ecs import ROWS, WORLDS, measure_ecs, printable
 from .peers import measure_peers
-from .report import machine_facts
+from .report import machine_facts, made_folder
 from .throughput import build_seconds, measure, random_action_batches
 
 _BATCH_SIZES = (1, 1024, 16384, 131072, 1048576)
@@ -63,9 +63,17 @@ def main() -> None:
     if options.num_envs is None:
         options.num_envs = list(WORLDS if options.environment == "ecs" else _BATCH_SIZES)
     if any(n < 1 for n in (*options.num_envs, *options.rows)) or options.seconds <= 0 or options.runs < 1:
-        raise SystemExit("--num-envs, --rows, --seconds and --runs must be positive")
-    if options.environment in ("peers", "ecs") and (options.executor or options.tune or options.trace):
-        raise SystemExit(f"--executor, --tune and --trace are for environments, not for {options.environment!r}")
+        raise SystemExit("error: --num-envs, --rows, --seconds and --runs must be positive")
+    given = [f"--{name}" for name in ("executor", "tune", "trace") if getattr(options, name)]
+    if options.environment in ("peers", "ecs") and given:
+        raise SystemExit(f"error: {' and '.join(given)} can be given for environments, not for {options.environment!r}")
+    if options.executor and options.tune:
+        raise SystemExit(f"error: --tune chooses the executor, but --executor {options.executor} was given too")
+    name = options.environment.rpartition("/")[2].lower()
+    path = options.json or Path("runs") / f"bench-{name}.json"
+    made_folder(path.parent, "--json" if options.json else "the folder of the figures")
+    if options.trace is not None:
+        made_folder(options.trace, "--trace")
     if options.environment == "peers":
         rows = measure_peers(options.num_envs, options.seconds, options.runs)
         result: dict[str, object] = {"benchmark": "peers", "rows": rows}
@@ -88,9 +96,6 @@ def main() -> None:
         if name in result:
             print(f"{name.replace('_', ' ')}: {result[name]:.2f}")
     print("  ".join(f"{key} {value}" for key, value in result["machine"].items()))
-    name = options.environment.rpartition("/")[2].lower()
-    path = options.json or Path("runs") / f"bench-{name}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(result, indent=2) + "\n")
     print(f"written to {path}")
 
@@ -103,8 +108,6 @@ def _measure_ecs(options: Options) -> list[dict[str, object]]:
 
 def _measure_environment(env_id: str, options: Options) -> dict[str, object]:
     rows = []
-    if options.trace is not None:
-        options.trace.mkdir(parents=True, exist_ok=True)  # before anything is measured
     for wanted in options.num_envs:
         env = gymnasium.make_vec(env_id, num_worlds=1, device=options.device)
         worlds = max(1, wanted // env.unwrapped.num_agents)  # whole worlds, where a world has several rows

@@ -33,7 +33,7 @@ from ..text import figure, table
 from ..vector_env import TorchVectorEnv
 from .charts import Line, Panel, draw, in_k
 from .micro import Micro
-from .report import machine_facts
+from .report import machine_facts, made_folder
 from .throughput import measure, random_action_batches
 
 Make = Callable[..., TorchVectorEnv]
@@ -114,12 +114,18 @@ def main(arguments: Sequence[str]) -> None:
     sizes = (*(options.batch_sizes or ()), *options.agents, *(options.agents_batch_sizes or ()))
     lengths = (options.seconds, options.warm_up_seconds, options.tune_seconds)
     if any(n < 1 for n in sizes) or min(lengths) <= 0 or options.runs < 1:
-        raise SystemExit("batch sizes, --agents, all seconds and --runs must be positive")
+        given = f"batch sizes and agents {list(sizes)}, seconds {list(lengths)}, runs {options.runs}"
+        raise SystemExit(f"error: batch sizes, --agents, all seconds and --runs must be positive, got {given}")
+    if not options.experiments or not options.environments:
+        raise SystemExit("error: --experiments and --environments need at least one name each")
     try:
         checked_device(options.device)
         makers = {name: _maker(name) for name in options.environments}
     except (ValueError, RuntimeError, gymnasium.error.Error) as error:
         raise SystemExit(f"error: {error}") from None
+    made_folder(options.output, "--output")
+    for name in ("figure3.png", "figure4.png"):  # of another run
+        (options.output / name).unlink(missing_ok=True)
     result: dict[str, Any] = {
         "benchmark": "paper",
         "machine": machine_facts(options.device),
@@ -298,13 +304,14 @@ def write(result: Mapping[str, Any], options: PaperOptions) -> str:
     where = f"{machine['device']}, {machine['cores']} cores, commit {machine['commit']}"
     text = f"{where}\n\n{tables(result)}\n"
     (folder / "tables.txt").write_text(text)
-    how = f"medians of {options.runs} runs, shaded from the slowest to the fastest"
-    for name, panels, title in (
-        ("figure3.png", batch_panels(result.get("batch", [])), "Throughput over the number of worlds"),
-        ("figure4.png", agents_panels(result.get("agents", [])), "Throughput of Micro over agents in a world"),
+    many = f"medians of {options.runs} runs, shaded from the slowest to the fastest"
+    how = many if options.runs > 1 else "one run each"
+    for name, panels, records, title in (
+        ("figure3.png", batch_panels, result.get("batch"), "Throughput over the number of worlds"),
+        ("figure4.png", agents_panels, result.get("agents"), "Throughput of Micro over agents in a world"),
     ):
-        if panels:
-            draw(panels, f"{title}\n{where}\n{how}", folder / name)
+        if records:
+            draw(panels(records), f"{title}\n{where}\n{how}", folder / name)
     return text
 
 

@@ -43,3 +43,13 @@ def _commit() -> str:
     command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=12"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.stdout.strip() or "unknown"
+
+
+def made_folder(path: Path, option: str) -> Path:
+    """The folder, made if need be; ends the program with a sentence if it cannot be."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = "it is a file" if path.is_file() else error.strerror
+        raise SystemExit(f"error: {option} needs a folder that can be written, got {str(path)!r}: {reason}") from None
+    return path

@@ -13,6 +13,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from ..bench.report import made_folder
 from . import report as reports
 from .runner import run_stages
 
@@ -68,16 +69,22 @@ def _options(arguments: Sequence[str] | None, known: Sequence[str]) -> argparse.
         description="Checks and measures on a GPU what no other machine can show, and writes a report.",
     )
     parser.add_argument("--list", action="store_true", help="print the stages and end")
-    parser.add_argument("--stages", type=lambda text: text.split(","), help="only these, such as build,capture")
+    parser.add_argument("--stages", type=_names, help="only these, such as build,capture")
     parser.add_argument("--minutes", type=float, default=8.0, help="for everything; what does not fit is skipped")
     parser.add_argument("--output", type=Path, default=Path("runs") / "gpu_check", help="folder of the report")
     options = parser.parse_args(arguments)
     for name in options.stages or ():
         if name not in known:
             raise SystemExit(f"error: there is no stage {name!r}; there are: {', '.join(known)}")
-    if not options.minutes > 0:
-        raise SystemExit("error: --minutes must be positive")
+    if not 0 < options.minutes <= 1440:
+        raise SystemExit(f"error: --minutes must be positive and at most 1440, got {options.minutes:g}")
+    if not options.list:
+        made_folder(options.output, "--output")
     return options
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",")]
 
 
 def _facts() -> dict[str, Any]:

@@ -668,10 +668,10 @@ class Simulator:
         On CUDA each task is timed with several register limits, tasks are grouped into kernels so that the predicted
         step is shortest, and that is measured beside the other executors and groupings, with tiles of several sizes;
         on CPU the executor, the tile and the number of threads are chosen. The choice is kept with the builds: later
-        simulators of this program, device, number of worlds and ``num_threads`` take it up, if ``executor`` is not
-        given (nor here). Results are the same to the bit, and all state is as before. Steps with random actions are
-        run for about ``seconds``; builds come on top, of which CUDA needs up to a dozen. Dynamic tables do not grow
-        meanwhile: where rows come and go, take some steps first.
+        simulators of this program, device, number of worlds and ``num_threads`` take it up. One that was made with
+        ``executor`` neither takes up a choice nor keeps one. Results are the same to the bit, and all state is as
+        before. Steps with random actions are run for about ``seconds``; builds come on top, of which CUDA needs up to
+        a dozen. Dynamic tables do not grow meanwhile: where rows come and go, take some steps first.
 
         Raises RuntimeError before the first reset, or while it is being traced.
         """
@@ -710,19 +710,7 @@ class Simulator:
         if untraced.target.traced:
             raise RuntimeError("this simulator is being traced already")
         traced = self._load(replace(untraced.target, traced=True))
-        steps = 0
-
-        def counting(step: Callable[..., int]) -> Callable[..., int]:
-            def counted(*arguments: Any) -> int:
-                nonlocal steps
-                result = step(*arguments)
-                steps += step is plain_step or result < 0  # not where an action was refused
-                return result
-
-            return counted
-
-        plain_step = traced.step
-        traced.step, traced.act_and_step = counting(traced.step), counting(traced.act_and_step)
+        counter = _StepCounter(traced)
         on_cuda = self.device.type == "cuda"
         tasks = [TaskInfo(t.node.name, t.phase, t.node.engine) for t in step_tasks(self.program)]
         trace = Trace(
@@ -739,8 +727,7 @@ class Simulator:
         buffer.records, buffer.taken, buffer.capacity = records.data_ptr(), taken.data_ptr(), capacity
 
         def restart() -> None:
-            nonlocal steps
-            steps = 0
+            counter.steps = 0
             taken.zero_()
 
         trace.restart, ended = restart, trace.restart
@@ -755,7 +742,7 @@ class Simulator:
             self._use(untraced)
             count = int(taken) & 0xFFFFFFFF
             kept = records[: min(count, capacity) * RECORD.itemsize].cpu().numpy().view(RECORD)
-            trace.fill(kept, steps, max(0, count - capacity))  # after an error too: then one wants to look at it
+            trace.fill(kept, counter.steps, max(0, count - capacity))  # after an error too
 
     # ---- state -----------------------------------------------------------------------------------------------------
 
@@ -881,6 +868,24 @@ class _Binding:
     rows: torch.Size  # [worlds * rows, ...]
     dtype: torch.dtype
     carries: bool
+
+
+class _StepCounter:
+    """Counts the steps that a library takes from now on; one that is refused for its actions is none."""
+
+    def __init__(self, library: jit.Library) -> None:
+        self.steps = 0
+        self._step, self._act_and_step = library.step, library.act_and_step
+        library.step, library.act_and_step = self.step, self.act_and_step
+
+    def step(self, *arguments: Any) -> int:
+        self.steps += 1
+        return self._step(*arguments)
+
+    def act_and_step(self, *arguments: Any) -> int:
+        result = self._act_and_step(*arguments)
+        self.steps += result < 0
+        return result
 
 
 def _bytes(tensor: torch.Tensor) -> torch.Tensor:

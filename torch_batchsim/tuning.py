@@ -14,7 +14,7 @@ import os
 import statistics
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -93,7 +93,7 @@ class TuneReport:
     before: float
     after: float
     candidates: tuple[Candidate, ...]
-    tasks: tuple[tuple[str, dict[int, float]], ...] = field(default=())
+    tasks: tuple[tuple[str, dict[int, float]], ...] = ()
     faulty_worlds: int = 0
 
     @property
@@ -326,7 +326,7 @@ def _tune_cuda(sim: Simulator, clock: _Clock) -> TuneReport:
         Choice("per_world", sim._tile("per_world")): None,
     }
     if times:  # else all tasks together are too large for one kernel
-        clock.sim._take(Choice("graph", tile, plan=singles))
+        sim._take(Choice("graph", tile, plan=singles))
         clock.steps(8)
         first = next(iter(times))
         launch = (clock.steps(32) - sum(times[first])) / max(1, len(tasks) - 1)

@@ -311,9 +311,12 @@ def _column_accessors(program: Program) -> Iterator[str]:
     yield f"TBS_FUNCTION u32 fixed_rows(const Context &, u32 entity_table) {{ return{counts} 0u; }}"
     for column in program.columns.values():
         component = column.component.__name__
-        tag = "" if column.singleton else f"{column.table} *, "
-        yield f"TBS_FUNCTION {component} *column_of(const Context &context, {tag}{component} *) {{"
-        yield f"    return context.column_{column.c_name};"
+        if column.singleton:
+            yield f"TBS_FUNCTION {component} &only_row(const Context &context, [[maybe_unused]] u32 world, {component} *) {{"
+            yield f"    return context.column_{column.c_name}[{'0' if column.resource else 'world'}];"
+        else:
+            yield f"TBS_FUNCTION {component} *column_of(const Context &context, {column.table} *, {component} *) {{"
+            yield f"    return context.column_{column.c_name};"
         yield "}"
 
 
@@ -385,7 +388,8 @@ def _node(program: Program, node: Node) -> Iterator[str]:
                     "context.truncated[world_index] = episode.truncated;",
                 ]
         else:
-            arguments.append(f"context.column_{column.c_name}[{'world_index' if column.singleton else 'row'}]")
+            index = "0" if column.resource else "world_index" if column.singleton else "row"
+            arguments.append(f"context.column_{column.c_name}[{index}]")
     yield from before
     yield f"        fence::systems::{node.system.name}({', '.join(arguments)});"
     if node.lanes > 1 and after:

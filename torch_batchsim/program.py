@@ -44,8 +44,9 @@ class Column:
     table: str
     component: type[Component]
     rows_per_world: int  # of a dynamic table: for which there is room at first
-    singleton: bool
+    singleton: bool  # of no archetype: once per world, or once for all worlds
     dynamic: bool = False
+    resource: bool = False  # once for all worlds
 
     @property
     def c_name(self) -> str:
@@ -101,6 +102,7 @@ class Program:
         self._check_kinds()
         self.archetypes: list[Archetype] = list(self.environment.archetypes)
         self.singletons: list[type[Component]] = list(self.environment.singletons)
+        self.resources: list[type[Component]] = list(self.environment.resources)
         self.faults = (*BUILTIN_FAULTS, *self.environment.faults)
         self._check_tables()
         self.columns = self._columns()
@@ -112,7 +114,7 @@ class Program:
     def _check_kinds(self) -> None:
         """Refuse attributes of a wrong type, which would fail somewhere further on."""
         environment = self.environment
-        sequences = ("archetypes", "singletons", "faults")
+        sequences = ("archetypes", "singletons", "resources", "faults")
         for name in sequences:
             if not isinstance(getattr(environment, name), (list, tuple)):
                 raise SchemaError(
@@ -121,8 +123,9 @@ class Program:
         for archetype in environment.archetypes:
             if not isinstance(archetype, Archetype):
                 raise SchemaError(f"{environment.name}: archetypes must be Archetype(...) each, got {archetype!r}")
-        for singleton in environment.singletons:
-            check_component(singleton, f"{environment.name}: singletons")
+        for what in ("singletons", "resources"):
+            for component in getattr(environment, what):
+                check_component(component, f"{environment.name}: {what}")
         for name in GRAPHS:
             if not isinstance(getattr(environment, name), TaskGraph):
                 raise SchemaError(f"{environment.name}: {name} must be a TaskGraph, got {getattr(environment, name)!r}")
@@ -148,9 +151,16 @@ class Program:
                     f"{self.environment.name}: the name {name} is used twice among archetypes and components"
                 )
         in_tables = {component for archetype in self.archetypes for component in archetype.components}
-        for singleton in self.singletons:
-            if singleton in in_tables:
-                raise SchemaError(f"component {singleton.__name__} is a singleton and in an archetype; make them two")
+        for kind, components in (("singleton", self.singletons), ("resource", self.resources)):
+            for component in components:
+                if component in in_tables:
+                    raise SchemaError(f"component {component.__name__} is a {kind} and in an archetype; make them two")
+        for component in self.resources:
+            if component in self.singletons:
+                raise SchemaError(
+                    f"component {component.__name__} is a singleton, which each world has, and a resource, which there "
+                    "is once for all; make them two"
+                )
         for name in self.faults:
             check_identifier(name, "a fault")
         dynamic = sum(archetype.dynamic for archetype in self.archetypes)
@@ -174,7 +184,7 @@ class Program:
     def components(self) -> list[type[Component]]:
         """All components, each once, in order of declaration."""
         found = dict.fromkeys(c for archetype in self.archetypes for c in archetype.components)
-        found.update(dict.fromkeys(self.singletons))
+        found.update(dict.fromkeys((*self.singletons, *self.resources)))
         return list(found)
 
     def _columns(self) -> dict[str, Column]:
@@ -182,7 +192,9 @@ class Program:
             Column(f"{a.name}.{c.__name__}", a.name, c, a.capacity or a.count, singleton=False, dynamic=a.dynamic)
             for a in self.archetypes
             for c in a.components
-        ] + [Column(c.__name__, c.__name__, c, 1, singleton=True) for c in self.singletons]
+        ]
+        columns += [Column(c.__name__, c.__name__, c, 1, singleton=True) for c in self.singletons]
+        columns += [Column(c.__name__, c.__name__, c, 1, singleton=True, resource=True) for c in self.resources]
         return {column.name: column for column in columns}
 
     def find(self, name: str, what: str = "tensor") -> tuple[Column, Field | None]:
@@ -236,7 +248,7 @@ class Program:
         return graphs
 
     def _matches(self, system: System) -> list[tuple[Archetype | None, tuple[Column | str, ...]]]:
-        singletons = {c.__name__ for c in self.singletons}
+        singletons = {c.__name__ for c in (*self.singletons, *self.resources)}
         in_tables = {c.__name__ for a in self.archetypes for c in a.components}
         query = []
         for parameter in system.parameters:
@@ -273,6 +285,11 @@ class Program:
                 columns.append(parameter.type)
                 continue
             own = self.columns.get(f"{table.name}.{parameter.type}") if table else None
+            if own is None and parameter.writes and parameter.type in {c.__name__ for c in self.resources}:
+                raise SchemaError(
+                    f"{system.place}: system '{system.name}' would write {parameter.type}, a resource, which all worlds "
+                    "read at once; take it as const, or make it a singleton"
+                )
             if own is None and parameter.writes and table is not None and not table.alone:
                 raise SchemaError(
                     f"{system.place}: system '{system.name}' would write {parameter.type}, which a world has once, "
@@ -376,6 +393,11 @@ class Program:
             raise SchemaError(
                 f"{system.place}: system '{system.name}' asks for {reach}, which does not exist"
                 f"{_suggestion(name, self.columns)}; columns: {', '.join(self.columns)}"
+            )
+        if reach.writes and column.resource:
+            raise SchemaError(
+                f"{system.place}: system '{system.name}' could write by {reach} a resource, which all worlds read at "
+                f"once; put const in front of {reach.component}, or make it a singleton"
             )
         if reach.writes and table is not None and not table.alone:
             raise SchemaError(

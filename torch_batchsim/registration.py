@@ -106,10 +106,7 @@ def _declared(
     environment: str | type[Environment], options: dict[str, Any], others: tuple[str, ...] = ()
 ) -> Environment:
     cls = _imported(environment)
-    known = {**cls.constants.options, **cls.parameters.options}
-    for name in options:
-        if name not in known:
-            raise TypeError(f"{cls.__name__} has no option {name!r}; it has: {', '.join((*known, *others))}")
+    cls.check_options(options, others)
     return cls(**options)
 
 

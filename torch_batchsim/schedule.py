@@ -120,7 +120,7 @@ def _empty(tables: Iterable[str]) -> TaskNode:
 
 def _with_settling(program: Program, nodes: list[Node]) -> Iterator[TaskNode]:
     for node in nodes:
-        # Reads of singletons and random numbers are no rows of others.
+        # Reads of singletons, resources and random numbers are no rows of others.
         known = all(r.kind == "random" or (r.kind == "get" and not r.writes) for r in node.system.reaches)
         local = known and not node.system.hands_world_on
         rows = (node.table.count if node.table else 1) if is_flat(node) else None
@@ -143,11 +143,11 @@ def is_flat(node: Node) -> bool:
 
 
 def state_tables(program: Program) -> dict[str, list[Column]]:
-    """Columns that a new episode zeroes, by table: all but the actions, the reward and what only ``observe`` writes."""
+    """Columns that a new episode zeroes, by table: all but the actions, the reward, resources, and what only ``observe`` writes."""
     kept = {program.action.name, program.reward.name} | program.observe_only
     tables: dict[str, list[Column]] = {}
     for column in program.columns.values():
-        if column.name not in kept and not column.dynamic:
+        if column.name not in kept and not column.dynamic and not column.resource:
             tables.setdefault(column.table, []).append(column)
     return tables
 

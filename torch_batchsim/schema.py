@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import keyword
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -300,7 +300,8 @@ class Environment:
     Class attributes (what depends on options may be a property that reads ``self.constants`` or ``self.parameters``):
 
     - ``systems``: the C++ header with the systems, relative to the file of the class.
-    - ``archetypes``: list of ``Archetype``; ``singletons``: list of components with one row per world.
+    - ``archetypes``: list of ``Archetype``; ``singletons``: list of components with one row per world; ``resources``:
+      list of components that there are once for all worlds, which systems only read (see ``resource_values``).
     - ``parameters``, ``constants``: the keyword options.
     - ``start``: task graph for worlds that begin an episode (their state is zero before it).
     - ``step``: task graph of a step.
@@ -317,6 +318,7 @@ class Environment:
     systems: str = "systems.h"
     archetypes: Sequence[Archetype] = ()
     singletons: Sequence[type[Component]] = ()
+    resources: Sequence[type[Component]] = ()
     parameters: Any = Parameters()
     constants: Any = Constants()
     start: TaskGraph = TaskGraph()
@@ -335,13 +337,35 @@ class Environment:
     def __init__(self, **options: Any) -> None:
         """Args: values for the options that ``parameters`` and ``constants`` declare. Raises TypeError, ValueError."""
         cls = type(self)
+        cls.check_options(options)
         known = {**cls.constants.options, **cls.parameters.options}
-        for name in options:
-            if name not in known:
-                raise TypeError(f"{cls.__name__} has no option {name!r}; it has: {', '.join(known) or 'none'}")
         values = {name: option.checked(name, options.get(name, option.default)) for name, option in known.items()}
         self.constants = Values({name: values[name] for name in cls.constants.options})
         self.parameters = Values({name: values[name] for name in cls.parameters.options})
+
+    @classmethod
+    def option_names(cls) -> tuple[str, ...]:
+        """Keyword arguments. A class whose ``__init__`` takes more than the declared options extends this."""
+        return (*cls.constants.options, *cls.parameters.options)
+
+    @classmethod
+    def check_options(cls, given: Iterable[str], others: tuple[str, ...] = ()) -> None:
+        """Raise TypeError for a name that is no option; the message names ``others`` too, which the caller takes."""
+        known = cls.option_names()
+        for name in given:
+            if name not in known:
+                raise TypeError(
+                    f"{cls.__name__} has no option {name!r}; it has: {', '.join((*known, *others)) or 'none'}"
+                )
+
+    def add_constants(self, **values: bool | int | float) -> None:
+        """Constants for the systems that follow from options, such as the size of a level: ``Constants::width``."""
+        for name, value in values.items():
+            check_identifier(name, "a constant")
+            if name in self.constants:
+                raise SchemaError(f"constant {name} is there already")
+            Option(value).checked(name, value)
+        self.constants = Values({**self.constants, **values})
 
     @property
     def name(self) -> str:
@@ -359,8 +383,18 @@ class Environment:
                 f"{self.name} is not in a file, so give 'systems' as an absolute path, got {self.systems!r}"
             ) from None
 
+    def resource_values(self) -> Mapping[str, Any]:
+        """What resources hold at first, by name of component or field: ``{"Levels.walls": array}``; the rest is zero.
+
+        Values are numbers, arrays or tensors that can be broadcast to the shape that ``sim.tensor(name)`` has.
+        """
+        return {}
+
     def render(self, world: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Draw a world as ``uint8 [height, width, 3]``; ``world`` maps ``"Cart.CartState.x"`` to ``[rows, ...]``."""
+        """Draw a world as ``uint8 [height, width, 3]``.
+
+        ``world`` maps ``"Cart.CartState.x"`` to ``[rows, ...]``, a singleton's or resource's field to ``[...]``.
+        """
         raise NotImplementedError(f"{self.name} has no picture: it does not define render()")
 
 

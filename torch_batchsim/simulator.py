@@ -16,7 +16,7 @@ from gymnasium.vector import AutoresetMode
 
 from . import jit, tuning
 from .codegen import ActionBounds, Target, context_structure, engine_columns, entity_tables, final_columns
-from .errors import CheckpointError, Fault, WorldFault
+from .errors import CheckpointError, Fault, SchemaError, WorldFault
 from .graph import Graph
 from .program import Column, Program
 from .schedule import step_tasks
@@ -180,7 +180,7 @@ class Simulator:
         columns = {f"column_{column.c_name}": column for column in program.columns.values() if not column.dynamic}
         columns |= final_columns(program) if keep_final else {}
         for name, column in columns.items():
-            size = worlds * column.rows_per_world * column.component.size
+            size = (1 if column.resource else worlds * column.rows_per_world) * column.component.size
             self._memory[name] = torch.zeros(size, dtype=torch.uint8, device=self.device)
         self._flags = torch.zeros(2, dtype=torch.int32, pin_memory=self.device.type == "cuda")
         self._fault_flag, self._crowded_flag = self._flags.numpy()[:1], self._flags.numpy()[1:]  # cheap to look at
@@ -212,11 +212,29 @@ class Simulator:
             )
         for name, value in self.environment.parameters.items():
             setattr(context.parameters, name, value)
+        for name, value in self.environment.resource_values().items():
+            self._fill_resource(name, value)
         low, high = action_bounds(program)
         context.action_width = len(low)
         for i, (least, most) in enumerate(zip(low, high, strict=True)):
             context.action_bounds[i] = ActionBounds(least, most)
         self._context_address = ctypes.addressof(context)
+
+    def _fill_resource(self, name: str, value: Any) -> None:
+        try:
+            column, _ = self.program.find(name, "resource_values")
+        except KeyError as error:
+            raise SchemaError(f"{self.environment.name}: {error.args[0]}") from None
+        if not column.resource:
+            raise SchemaError(f"{self.environment.name}: resource_values names {name!r}, which is no resource")
+        tensor = self.tensor(name)
+        try:
+            tensor.copy_(torch.as_tensor(value).expand_as(tensor))
+        except (RuntimeError, TypeError, ValueError):
+            given = f"shape {list(value.shape)}" if hasattr(value, "shape") else repr(value)
+            raise SchemaError(
+                f"{self.environment.name}: resource_values of {name!r} needs shape {list(tensor.shape)}, got {given}"
+            ) from None
 
     def _point(self, name: str) -> None:
         """Let the context know where a column's memory is."""
@@ -224,7 +242,7 @@ class Simulator:
 
     def _bytes(self, most: int | None = None) -> int:
         """Bytes of a world's columns, a measure of a step's work; without columns of more than ``most`` bytes."""
-        columns = self.program.columns.values()
+        columns = [column for column in self.program.columns.values() if not column.resource]
         sizes = [c.component.size * c.rows_per_world for c in columns if not c.dynamic]
         dynamic = [c.component.size * c.rows_per_world for c in columns if c.dynamic]
         dynamic += [_BOOKKEEPING_BYTES * archetype.capacity for archetype in self.program.dynamic]
@@ -264,8 +282,9 @@ class Simulator:
         """A view of a column or field, without a copy.
 
         - ``"Cart.CartState.x"``: ``[worlds, rows, ...]``; ``"Cart.CartState"`` (all fields of one type):
-          ``[worlds, rows, fields]``; a singleton's ``"Clock.time"``: ``[worlds, ...]``; of a dynamic table:
-          ``[slots, ...]``, rows of all worlds and free slots, see ``ragged``.
+          ``[worlds, rows, fields]``; a singleton's ``"Clock.time"``: ``[worlds, ...]``; a resource's
+          ``"Levels.walls"``: ``[...]``, for all worlds; of a dynamic table: ``[slots, ...]``, rows of all worlds and
+          free slots, see ``ragged``.
         - ``"final.Cart.CartState"``: an observation or info as it was when the row's last episode ended (with SAME_STEP
           and ``keep_final``).
         - ``"World.step"``, ``"World.episode"``, ``"World.terminated"``, ``"World.truncated"``: ``[worlds]``.
@@ -308,6 +327,8 @@ class Simulator:
         lead = [self.num_worlds] if column.singleton else [self.num_worlds, column.rows_per_world]
         if column.dynamic:
             lead = [memory.numel() // column.component.size]
+        if column.resource:
+            lead = []
         if selected is None and len(column.component.fields) == 1:
             selected = column.component.fields[0]
         if selected is None:
@@ -316,11 +337,11 @@ class Simulator:
                 raise TypeError(
                     f"{column.name} has fields of different types and is no single tensor; ask for {fields}"
                 )
-            return memory.view(-1).view(column.dtype).view(*lead, *column.value_shape)
+            return memory.view(-1).view(column.dtype).view([*lead, *column.value_shape])
         itemsize = selected.type.dtype.itemsize
         elements = memory.view(-1).view(selected.type.dtype)
         row = column.component.size // itemsize
-        strides = [row] if len(lead) == 1 else [row * column.rows_per_world, row]
+        strides = [row * column.rows_per_world, row][2 - len(lead) :]
         shape = selected.type.tensor_shape
         inner = [int(np.prod(shape[i + 1 :])) for i in range(len(shape))]
         offset = elements.storage_offset() + selected.offset // itemsize
@@ -748,8 +769,13 @@ class Simulator:
 
     @property
     def bytes_per_world(self) -> float:
-        """Memory of all columns and bookkeeping, per world."""
-        return sum(t.numel() * t.element_size() for t in self._memory.values()) / self.num_worlds
+        """Memory of all columns and bookkeeping, per world; without resources, which there are once."""
+        shared = self._resource_fields()
+        own = (tensor for name, tensor in self._memory.items() if name not in shared)
+        return sum(t.numel() * t.element_size() for t in own) / self.num_worlds
+
+    def _resource_fields(self) -> set[str]:
+        return {f"column_{column.c_name}" for column in self.program.columns.values() if column.resource}
 
     def _state_tensors(self) -> dict[str, torch.Tensor]:
         """All memory but scratch, faults to be reported, and final values, which mean something in ended rows only."""
@@ -836,9 +862,11 @@ class Simulator:
         sources[target] = source
         for memory in self._tables.values():  # first: it may lack the memory
             memory.lay_out(memory.rooms[sources], sources)
-        for tensor in self._state_tensors().values():
-            worlds = _bytes(tensor).view(self.num_worlds, -1)
-            worlds[target] = worlds[source]
+        shared = self._resource_fields()
+        for name, tensor in self._state_tensors().items():
+            if name not in shared:
+                worlds = _bytes(tensor).view(self.num_worlds, -1)
+                worlds[target] = worlds[source]
         self.layout += bool(self._tables)
 
     def _checked_worlds(self, worlds: Any, what: str) -> torch.Tensor:

@@ -207,7 +207,10 @@ class TorchVectorEnv(VectorEnv):
         for column in self.sim.program.columns.values():
             for field in column.component.fields:
                 name = f"{column.name}.{field.name}"
-                rows = self.sim.ragged(name).world(world) if column.dynamic else self.sim.tensor(name)[world]
+                if column.dynamic:
+                    rows = self.sim.ragged(name).world(world)
+                else:
+                    rows = self.sim.tensor(name) if column.resource else self.sim.tensor(name)[world]
                 state[name] = rows.cpu().numpy()
         return self.environment.render(state)
 

@@ -87,10 +87,11 @@ class BasicWorld {
     // Steps taken in this episode, the present one included.
     TBS_METHOD u32 step() const { return context_.step[id]; }
 
-    // The world's only row of a singleton: world.get<const Clock>() to read it, world.get<Clock>() to write it too.
+    // The world's only row of a singleton: world.get<const Clock>() to read it, world.get<Clock>() to write it too. The
+    // only row of a resource, which there is once for all worlds: world.get<const Levels>().
     template <class Singleton>
     TBS_METHOD Singleton &get() const {
-        return *(column_of(context_, static_cast<std::remove_const_t<Singleton> *>(nullptr)) + id);
+        return only_row(context_, id, static_cast<std::remove_const_t<Singleton> *>(nullptr));
     }
 
     // The rows of this world in a column of an archetype: world.rows<Agent, const Position>() to read them.

@@ -37,7 +37,7 @@ def bytes_of_step(sim: Simulator) -> int:
     nodes = [node for graph in ("step", "observe") for node in program.graphs[graph]]
     moved = 0
     for column in program.columns.values():
-        rows = sim.num_worlds * column.rows_per_world
+        rows = 1 if column.resource else sim.num_worlds * column.rows_per_world
         if column.dynamic:
             rows = int(sim.ragged(f"{column.name}.{column.component.fields[0].name}").counts.sum())
         uses = any(column.name in node.reads for node in nodes) + any(column.name in node.writes for node in nodes)

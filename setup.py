@@ -29,6 +29,7 @@ setup(
         "torch_batchsim.bench": ["*.h", "*.cpp"],
         "torch_batchsim.gpu_check": ["*.h"],
         **{package: ["*.h"] for package in under("envs")},
+        "torch_batchsim.envs.overcooked": ["*.h", "layouts/*"],
         **{f"torch_batchsim.csrc{part}": ["*.h", "*.cuh", "*.cpp", "*.cu"] for part in ("", ".tbs", ".runtime")},
     },
 )

@@ -32,7 +32,7 @@ def test_a_wheel_holds_everything(tmp_path: Path) -> None:
     expected = {"torch_batchsim/py.typed"}
     for folder, prefix in (("torch_batchsim", ""), ("envs", "envs/"), ("train", "train/"), ("csrc", "csrc/")):
         for path in (ROOT / folder).rglob("*"):
-            if path.suffix in (".py", ".h", ".cuh", ".cpp", ".cu"):
+            if path.suffix in (".py", ".h", ".cuh", ".cpp", ".cu", ".layout") or path.name == "LICENSE":
                 expected.add(f"torch_batchsim/{prefix}{path.relative_to(ROOT / folder)}")
     assert expected <= packed
     assert {name.split("/")[0].split("-")[0] for name in packed} == {"torch_batchsim"}

@@ -90,3 +90,4 @@ register(
     "torch_batchsim/CartPole-v0", "torch_batchsim.envs.cartpole:CartPole", max_episode_steps=500, reward_threshold=475
 )
 register("torch_batchsim/Swarm-v0", "torch_batchsim.envs.swarm:Swarm", max_episode_steps=300)
+register("torch_batchsim/Overcooked-v0", "torch_batchsim.envs.overcooked:Overcooked")

@@ -312,8 +312,9 @@ def _column_accessors(program: Program) -> Iterator[str]:
     for column in program.columns.values():
         component = column.component.__name__
         if column.singleton:
-            yield f"TBS_FUNCTION {component} &only_row(const Context &context, [[maybe_unused]] u32 world, {component} *) {{"
-            yield f"    return context.column_{column.c_name}[{'0' if column.resource else 'world'}];"
+            world, row = ("u32", "0") if column.resource else ("u32 world", "world")
+            yield f"TBS_FUNCTION {component} &only_row(const Context &context, {world}, {component} *) {{"
+            yield f"    return context.column_{column.c_name}[{row}];"
         else:
             yield f"TBS_FUNCTION {component} *column_of(const Context &context, {column.table} *, {component} *) {{"
             yield f"    return context.column_{column.c_name};"

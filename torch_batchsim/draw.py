@@ -1,6 +1,9 @@
-"""A small canvas for pictures of worlds: a few shapes with smooth edges, in numpy alone."""
+"""A small canvas for pictures of worlds: a few shapes with smooth edges and plain text, in numpy alone."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -47,7 +50,53 @@ class Canvas:
 
         self._shape(tuple(low), tuple(high), colour, coverage)
 
-    def _shape(self, low: Point, high: Point, colour: Colour, coverage: object) -> None:
+    def polygon(self, corners: Sequence[Point], colour: Colour) -> None:
+        """Fill a polygon of three corners or more; it need not be convex. Where its edges cross, every other part."""
+        points = np.asarray(corners, float)
+        if len(points) < 3:
+            raise ValueError(f"a polygon needs at least 3 corners, got {len(points)}")
+
+        def coverage(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+            px, py = points.T[:, :, None, None]
+            ex, ey = (np.roll(points, -1, axis=0) - points).T[:, :, None, None]
+            dx, dy = x - px, y - py  # from the first corner of each edge [edges, height, width]
+            along = np.clip((dx * ex + dy * ey) / np.maximum(ex * ex + ey * ey, 1e-12), 0, 1)
+            distance = np.hypot(dx - along * ex, dy - along * ey).min(axis=0)
+            spans = (dy >= 0) != (dy - ey >= 0)  # edges that a ray to the right may cross
+            crossed = spans & ((dx * ey - dy * ex < 0) == (ey > 0))
+            return np.where(crossed.sum(axis=0) % 2, 0.5 + distance, 0.5 - distance)
+
+        self._shape(tuple(points.min(axis=0)), tuple(points.max(axis=0)), colour, coverage)
+
+    def text(self, place: Point, text: str, colour: Colour, scale: int = 1, align: float = 0.0) -> None:
+        """Write a line of plain text: A to Z (small letters become capitals), digits, space and ``+-*/.,:!?()%=_<>#``.
+
+        Letters are 7 ``scale`` pixels high and take 6 ``scale`` to the right, see ``text_width``. ``place`` is the left
+        end of the line at half the height of the letters; with ``align`` 0.5 its middle, with 1 its right end. Other
+        signs are shown as a box.
+        """
+        mask = _written(text.upper(), scale)
+        height, width = mask.shape
+        here, there = self._overlap(round(place[0] - align * width), round(place[1] - height / 2), width, height)
+        self.pixels[here][mask[there]] = colour
+
+    def stamp(self, sprite: Sprite, centre: Point) -> None:
+        """Lay a sprite over the picture, its middle at ``centre`` (rounded, so that it looks the same everywhere)."""
+        height, width = sprite.colours.shape[:2]
+        here, there = self._overlap(round(centre[0] - width / 2), round(centre[1] - height / 2), width, height)
+        region = self.pixels[here]
+        region[:] = np.rint(region * sprite.through[there] + sprite.colours[there])
+
+    def _overlap(self, left: int, top: int, width: int, height: int) -> tuple[tuple[slice, slice], tuple[slice, slice]]:
+        """Where a box overlaps the picture: rows and columns of the picture, and of the box."""
+        rows, columns = self.pixels.shape[:2]
+        y0, y1 = (min(max(y, 0), rows) for y in (top, top + height))
+        x0, x1 = (min(max(x, 0), columns) for x in (left, left + width))
+        return (slice(y0, y1), slice(x0, x1)), (slice(y0 - top, y1 - top), slice(x0 - left, x1 - left))
+
+    def _shape(
+        self, low: Point, high: Point, colour: Colour, coverage: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    ) -> None:
         """Blend ``colour`` in by ``coverage(x, y)`` (clipped to 0..1) at the pixel centres of a box."""
         if not np.all(np.isfinite([*low, *high])):
             return
@@ -57,11 +106,60 @@ class Canvas:
         if x0 >= x1 or y0 >= y1:
             return
         x, y = np.arange(x0, x1)[None, :] + 0.5, np.arange(y0, y1)[:, None] + 0.5
-        share = np.clip(coverage(x, y), 0.0, 1.0)[..., None]  # type: ignore[operator]
+        share = np.clip(coverage(x, y), 0.0, 1.0)[..., None]
         region = self.pixels[y0:y1, x0:x1]
         region[:] = np.rint(region * (1 - share) + np.asarray(colour) * share)
+
+
+class Sprite:
+    """What ``draw`` draws, made once to be stamped many times; where it draws nothing, the picture shows through.
+
+    ``draw`` is called twice, each time with an empty canvas, and must draw the same both times.
+    """
+
+    def __init__(self, width: int, height: int, draw: Callable[[Canvas], None]) -> None:
+        on_black, on_white = Canvas(width, height, (0, 0, 0)), Canvas(width, height, (255, 255, 255))
+        draw(on_black)
+        draw(on_white)
+        self.colours = on_black.pixels.astype(np.float32)  # [height, width, 3], times how much they cover
+        self.through = (on_white.pixels - self.colours) / 255  # how much of the picture is still seen
+
+
+def text_width(text: str, scale: int = 1) -> int:
+    """How many pixels ``Canvas.text`` is wide."""
+    return max(0, 6 * len(text) - 1) * scale
 
 
 def _inside(value: np.ndarray, low: float, high: float) -> np.ndarray:
     """1 inside an interval, 0 outside, linear over the pixel at its ends."""
     return np.clip(value - low + 0.5, 0, 1) * np.clip(high - value + 0.5, 0, 1)
+
+
+@lru_cache(maxsize=1024)
+def _written(text: str, scale: int) -> np.ndarray:
+    """The pixels of a line of text, bool ``[7 scale, text_width]``."""
+    if not text:
+        return np.zeros((7 * scale, 0), bool)
+    letters = [np.pad(_letter(sign), ((0, 0), (0, 1))) for sign in text]
+    return np.kron(np.hstack(letters)[:, :-1], np.ones((scale, scale), bool))
+
+
+def _letter(sign: str) -> np.ndarray:
+    """bool ``[7, 5]``."""
+    columns = np.frombuffer(bytes.fromhex(_LETTERS.get(sign, "7f4141417f")), np.uint8)
+    return (columns >> np.arange(7)[:, None] & 1).astype(bool)
+
+
+_LETTERS = {" ": "0000000000"} | {
+    pair[0]: pair[2:]
+    for pair in """
+        0:3e4141413e 1:00427f4000 2:4261514946 3:2141454b31 4:1814127f10 5:2745454539 6:3c4a494930 7:0171090503
+        8:3649494936 9:064949291e A:7e1111117e B:7f49494936 C:3e41414122 D:7f4141221c E:7f49494941 F:7f09090901
+        G:3e4149497a H:7f0808087f I:00417f4100 J:2040413f01 K:7f08142241 L:7f40404040 M:7f020c027f N:7f0408107f
+        O:3e4141413e P:7f09090906 Q:3e4151215e R:7f09192946 S:4649494931 T:01017f0101 U:3f4040403f V:1f2040201f
+        W:3f4038403f X:6314081463 Y:0708700807 Z:6151494543 +:08083e0808 -:0808080808 *:14083e0814 /:2010080402
+        .:0060600000 ,:0050300000 ::0036360000 !:00005f0000 ?:0201510906 (:001c224100 ):0041221c00 %:2313086462
+        =:1414141414 _:4040404040 <:0814224100 >:0041221408 #:147f147f14
+    """.split()
+}
+"""Five columns of each, from left to right; bit 0 is the top row."""

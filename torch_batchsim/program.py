@@ -287,8 +287,8 @@ class Program:
             own = self.columns.get(f"{table.name}.{parameter.type}") if table else None
             if own is None and parameter.writes and parameter.type in {c.__name__ for c in self.resources}:
                 raise SchemaError(
-                    f"{system.place}: system '{system.name}' would write {parameter.type}, a resource, which all worlds "
-                    "read at once; take it as const, or make it a singleton"
+                    f"{system.place}: system '{system.name}' would write {parameter.type}, a resource, which all "
+                    "worlds read at once; take it as const, or make it a singleton"
                 )
             if own is None and parameter.writes and table is not None and not table.alone:
                 raise SchemaError(

@@ -143,7 +143,10 @@ def is_flat(node: Node) -> bool:
 
 
 def state_tables(program: Program) -> dict[str, list[Column]]:
-    """Columns that a new episode zeroes, by table: all but the actions, the reward, resources, and what only ``observe`` writes."""
+    """Columns that a new episode zeroes, by table.
+
+    All but the actions, the reward, resources, and what only ``observe`` writes.
+    """
     kept = {program.action.name, program.reward.name} | program.observe_only
     tables: dict[str, list[Column]] = {}
     for column in program.columns.values():

@@ -258,6 +258,11 @@ class Lanes {
 
     template <class T, class Term, class Operation>
     static TBS_METHOD T combine(u32 n, T start, Term &&term, Operation operation) {
+        if constexpr (std::is_integral_v<T>) {  // in any order the same
+            T result = start;
+            for (u32 i = 0; i < n; ++i) result = operation(result, T(term(i)));
+            return result;
+        }
         T partial[lanes];
         for (u32 lane = 0; lane < lanes; ++lane) partial[lane] = start;
         for (u32 begin = 0; begin < n; begin += lanes) {

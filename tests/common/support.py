@@ -13,6 +13,7 @@ from environments.duel import Duel
 from environments.herd import Herd
 from environments.zoo import Zoo
 from torch_batchsim.envs.cartpole import CartPole
+from torch_batchsim.envs.overcooked import Overcooked
 from torch_batchsim.envs.swarm import Swarm
 
 from torch_batchsim import Environment, Simulator, TorchVectorEnv, jit
@@ -25,7 +26,12 @@ BUSY = partial(
     Swarm, ships=2, drones=32, hull=2, reload=3, bullet_life=9, drone_reload=16, drone_speed=0.05, spawn_rate=2.0,
     max_episode_steps=30,
 )  # fmt: skip
-ENVIRONMENTS = {"cartpole": CartPole, "duel": Duel, "drift": Drift, "zoo": Zoo, "swarm": BUSY}
+# Two kitchens of different size, started anywhere, and soon closed.
+KITCHENS = partial(
+    Overcooked, layout=["cramped_room", "forced_coordination"], random_start=True, horizon=25, shaping_factor=1.0,
+    cook_time=3,
+)  # fmt: skip
+ENVIRONMENTS = {"cartpole": CartPole, "duel": Duel, "drift": Drift, "zoo": Zoo, "swarm": BUSY, "overcooked": KITCHENS}
 COMPILED = {**ENVIRONMENTS, "herd": Herd}  # also those that random play is not for
 _EMULATION = Path(__file__).parent.parent / "emulation" / "cuda_words.h"
 
@@ -79,9 +85,9 @@ def random_actions(env: TorchVectorEnv, generator: np.random.Generator) -> torch
 
 
 def snapshot(sim: Simulator) -> dict[str, torch.Tensor]:
-    """All that a simulator holds, final values included and free slots left out, to be compared bit for bit."""
-    dynamic = [f"column_{column.c_name}" for column in sim.program.columns.values() if column.dynamic]
-    left_out = ("phase", *dynamic)
+    """All that worlds hold, final values included and free slots left out, to be compared bit for bit."""
+    others = [f"column_{c.c_name}" for c in sim.program.columns.values() if c.dynamic or c.resource]
+    left_out = ("phase", *others)
     held = {n: t.clone() for n, t in sim._memory.items() if n not in left_out and not n.startswith("table_")}
     for name, table in sim.state_dict()["tables"].items():
         held |= {f"{name} {part}": tensor for part, tensor in table.items()}

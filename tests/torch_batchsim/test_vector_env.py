@@ -33,6 +33,7 @@ SHORT = {
     "drift": {"max_episode_steps": 6},
     "zoo": {"max_episode_steps": 6},
     "swarm": {"max_episode_steps": 6},
+    "overcooked": {"horizon": 6},
 }
 quick = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 

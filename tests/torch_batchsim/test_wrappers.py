@@ -25,6 +25,7 @@ SHORT = {
     "drift": {"max_episode_steps": 5},
     "zoo": {"max_episode_steps": 9},
     "swarm": {"max_episode_steps": 9},
+    "overcooked": {"horizon": 9},
 }
 
 

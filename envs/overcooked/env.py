@@ -1,0 +1,297 @@
+"""Overcooked: chefs cook soups together in a kitchen of cells. Equal to Overcooked-AI 1.1.0, step by step.
+
+Source: Carroll et al. (2019), "On the Utility of Learning about Humans for Human-AI Coordination"; rules, layouts and
+encoding as in ``OvercookedGridworld`` of the package ``overcooked-ai``. Each chef is an agent, a row of the vector
+environment; x goes to the right, y downwards.
+
+| action | Discrete(6)                                                                                       |
+|--------|---------------------------------------------------------------------------------------------------|
+| 0 .. 3 | move north, south, east, west, or turn there where something is in the way                        |
+| 4      | stay                                                                                              |
+| 5      | interact with what is ahead: take, put down, put into a pot, start a pot, fill a dish, serve      |
+
+| observation | [width, height, 5 P + 16] for P chefs, uint8 (``obs_dtype``); seen from the chef, who comes first |
+|-------------|---------------------------------------------------------------------------------------------------|
+| 0 .. P-1    | where each chef is: oneself, then the others in order                                             |
+| P .. 5P-1   | where it looks, four layers each: north, south, east, west                                        |
+| 5P + 0 .. 5 | pots, counters, onion, tomato and dish dispensers, serving places                                 |
+| 5P + 6, 7   | onions, tomatoes in a pot that does not cook yet                                                  |
+| 5P + 8, 9   | onions, tomatoes in a soup that cooks, is ready, is held or lies about                            |
+| 5P + 10     | steps until a soup in a pot is ready                                                              |
+| 5P + 11     | soups that are ready                                                                              |
+| 5P + 12..14 | dishes, onions, tomatoes that lie about or are held                                               |
+| 5P + 15     | 1 everywhere in the last 40 steps                                                                 |
+
+Reward of a chef: what all chefs of its world have been paid for soups in this step, plus ``Shaping.factor`` times its
+own shaped reward. The factor is one for all worlds, ``sim.tensor("Shaping.factor")``, and may be changed between steps.
+``infos``, float32 ``[rows]``: ``sparse_reward`` and ``shaped_reward`` of this step, by who earned them, without the
+factor; ``sparse_return`` and ``shaped_return``, their sums in this episode; ``team_return``, the sum of the sparse
+returns of all chefs of the world.
+Start: as the layout says, all facing north; or with ``random_start`` in random free cells.
+End: truncated at ``horizon`` steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from gymnasium.spaces import Box, Discrete
+
+from torch_batchsim import (
+    Archetype,
+    Component,
+    Constants,
+    Environment,
+    Option,
+    Parameters,
+    Reward,
+    TaskGraph,
+    component,
+    f32,
+    i16,
+    i32,
+    u8,
+)
+
+from . import picture
+from .layout import KEYS, MOST_PLAYERS, Layout, read_layout
+
+LAYOUT_OPTIONS = (*(key for key in KEYS if key != "layout_name"), "start_player_positions")
+OUTSIDE = 7  # the terrain beyond a layout that is smaller than others of the batch
+
+
+class Terrain(Component):
+    kind: u8  # 0 floor, 1 pot, 2 counter, 3 onions, 4 tomatoes, 5 dishes, 6 serving place, 7 outside of the layout
+
+
+class Item(Component):  # in a cell, or in a chef's hands
+    kind: u8  # 0 nothing, 1 onion, 2 tomato, 3 dish, 4 soup
+    onions: u8  # in a soup
+    tomatoes: u8
+
+
+class Cooking(Component):
+    left: i16  # of a soup in a pot: steps until it is ready, -1 if it does not cook yet; else 0
+
+
+class Place(Component):
+    cell: i32  # x * height + y
+    facing: i32  # 0 north, 1 south, 2 east, 3 west
+
+
+class Choice(Component):
+    action: i32
+
+
+class Aim(Component):
+    cell: i32  # where the chef wants to be
+
+
+class SparseReward(Component):
+    value: f32
+
+
+class ShapedReward(Component):
+    value: f32
+
+
+class SparseReturn(Component):
+    value: f32
+
+
+class ShapedReturn(Component):
+    value: f32
+
+
+class TeamReturn(Component):
+    value: f32
+
+
+class Kitchen(Component):
+    layout: i32  # index into the environment's layouts
+    timestep: i32  # steps since the start, or since that of a layout's start_state
+
+
+class Shaping(Component):
+    factor: f32
+
+
+class Overcooked(Environment):
+    """Args: see ``__init__``; the options of a layout file (``cook_time=10``) override the file's."""
+
+    constants = Constants(
+        layout=Option("cramped_room", help="name, path, text or Layout; or a list of these, one drawn per episode"),
+        obs_dtype=Option("uint8", choices=("uint8", "float32")),
+    )
+    parameters = Parameters(
+        horizon=Option(400, minimum=1, help="steps"),
+        old_dynamics=Option(False, help="a pot starts by itself with the third ingredient, and only then"),
+        shaping_factor=Option(0.0, help="of shaped rewards, at first"),
+        random_start=Option(False, help="chefs start in random free cells"),
+    )
+    singletons = (Kitchen,)
+    start = TaskGraph("open_kitchen", "furnish", "place_chefs", "scatter_chefs")
+    step = TaskGraph("interact", "aim", "walk", "start_full_pots", "cook", "pay", "tick")
+    observe = TaskGraph("encode")
+    observation, action = "Chef.View", "Chef.Choice"
+    action_space = Discrete(6)
+    info = {
+        "sparse_reward": "Chef.SparseReward",
+        "shaped_reward": "Chef.ShapedReward",
+        "sparse_return": "Chef.SparseReturn",
+        "shaped_return": "Chef.ShapedReturn",
+        "team_return": "Chef.TeamReturn",
+    }
+    metadata = {"render_fps": 8, "score": "team_return"}
+
+    def __init__(
+        self,
+        layout: str | PathLike | Layout | Sequence[str | PathLike | Layout] = "cramped_room",
+        agents: int | None = None,
+        **options: Any,
+    ) -> None:
+        """
+        Args:
+            layout: one or several, see ``read_layout``. Of several, each episode draws one; smaller ones are padded.
+            agents: chefs, the first of the layout's starting places; all of them by default.
+            options: as declared by ``constants`` and ``parameters``; and all options of a layout file.
+
+        Raises TypeError or ValueError, which name what was given and what is allowed.
+        """
+        overrides = {name: options.pop(name) for name in LAYOUT_OPTIONS if name in options}
+        several = isinstance(layout, (list, tuple))
+        if several and not layout:
+            raise ValueError("layout must be one layout or a list of at least one, got an empty list")
+        self.layouts = tuple(read_layout(source, **overrides) for source in (layout if several else [layout]))
+        super().__init__(layout=", ".join(one.name for one in self.layouts), **options)
+        self.agents = self._checked_agents(agents)
+        self.width, self.height = (max(one.terrain.shape[axis] for one in self.layouts) for axis in (0, 1))
+        self._check_old_dynamics()
+        self._check_times()
+        self.add_constants(
+            width=self.width,
+            height=self.height,
+            cells=self.width * self.height,
+            agents=self.agents,
+            layouts=len(self.layouts),
+        )
+
+    def _checked_agents(self, agents: Any) -> int:
+        starts = {one.name: len(one.starts) for one in self.layouts}
+        if agents is None:
+            if len(set(starts.values())) > 1:
+                given = ", ".join(f"{name} {count}" for name, count in starts.items())
+                raise ValueError(
+                    f"layouts of one batch must have equally many starting places, or agents must be given; got {given}"
+                )
+            return next(iter(starts.values()))
+        if isinstance(agents, bool) or not isinstance(agents, (int, np.integer)) or not 1 <= agents <= MOST_PLAYERS:
+            raise ValueError(f"agents must be an integer from 1 to {MOST_PLAYERS}, got {agents!r}")
+        for name, count in starts.items():
+            if count < agents:
+                raise ValueError(f"agents is {agents}, but layout {name} has {count} starting places")
+        return int(agents)
+
+    def _check_old_dynamics(self) -> None:
+        for one in self.layouts:
+            if self.parameters.old_dynamics and one.max_ingredients < 3:
+                raise ValueError(
+                    f"old_dynamics starts pots with 3 ingredients, but layout {one.name} has max_num_ingredients "
+                    f"{one.max_ingredients}: no soup would ever cook"
+                )
+
+    def _check_times(self) -> None:
+        """A byte of the observation holds the steps until a soup is ready."""
+        for one in self.layouts:
+            if self.constants.obs_dtype == "uint8" and one.cook_times.max() > 255:
+                raise ValueError(
+                    f"layout {one.name} has a soup that cooks for {one.cook_times.max()} steps, but an observation of "
+                    "uint8 shows at most 255; choose obs_dtype='float32'"
+                )
+
+    @classmethod
+    def option_names(cls) -> tuple[str, ...]:
+        return (*super().option_names(), "agents", *LAYOUT_OPTIONS)
+
+    # ---- what there is ---------------------------------------------------------------------------------------------
+
+    @property
+    def _shape(self) -> tuple[int, int, int]:
+        return self.width, self.height, 5 * self.agents + 16
+
+    @cached_property
+    def archetypes(self) -> list[Archetype]:
+        element = u8 if self.constants.obs_dtype == "uint8" else f32
+        view = component("View", layers=element[self._shape])
+        earned = SparseReward, ShapedReward, SparseReturn, ShapedReturn, TeamReturn
+        chefs = Archetype("Chef", Place, Item, Choice, Aim, *earned, view, Reward, count=self.agents)
+        return [Archetype("Cell", Terrain, Item, Cooking, count=self.width * self.height), chefs]
+
+    @property
+    def observation_space(self) -> Box:
+        high = np.ones(self._shape, np.float32)
+        ingredients = max(one.max_ingredients for one in self.layouts)
+        high[..., 5 * self.agents + 6 : 5 * self.agents + 10] = ingredients
+        high[..., 5 * self.agents + 10] = max(one.cook_times.max() for one in self.layouts)
+        return Box(np.zeros_like(high), high, dtype=np.dtype(self.constants.obs_dtype))
+
+    # ---- layouts as a resource -------------------------------------------------------------------------------------
+
+    @cached_property
+    def resources(self) -> list[type[Component]]:
+        layouts, cells, recipes = len(self.layouts), self.width * self.height, self.layouts[0].values.shape
+        tables = component(
+            "Layouts",
+            terrain=u8[layouts, cells],
+            items=u8[layouts, cells, 3],
+            left=i16[layouts, cells],
+            cell=i32[layouts, self.agents],
+            facing=i32[layouts, self.agents],
+            held=u8[layouts, self.agents, 3],
+            value=f32[(layouts, *recipes)],
+            cook_time=i16[(layouts, *recipes)],
+            placement_reward=f32[layouts],
+            dish_reward=f32[layouts],
+            soup_reward=f32[layouts],
+            most=i32[layouts],
+            timestep=i32[layouts],
+        )
+        return [tables, Shaping]
+
+    def resource_values(self) -> dict[str, Any]:
+        tables = [self._tables(one) for one in self.layouts]
+        values = {f"Layouts.{name}": np.stack([table[name] for table in tables]) for name in tables[0]}
+        return {**values, "Shaping.factor": self.parameters.shaping_factor}
+
+    def _tables(self, layout: Layout) -> dict[str, np.ndarray]:
+        """What systems know of a layout, padded to the size of the batch."""
+        width, height = layout.terrain.shape
+        terrain = np.full((self.width, self.height), OUTSIDE, np.uint8)
+        terrain[:width, :height] = layout.terrain
+        items = np.zeros((self.width * self.height, 3), np.uint8)
+        left = np.zeros(self.width * self.height, np.int16)
+        for x, y, kind, onions, tomatoes, steps in layout.items:
+            items[x * self.height + y] = kind, onions, tomatoes
+            left[x * self.height + y] = steps
+        return {
+            "terrain": terrain.reshape(-1),
+            "items": items,
+            "left": left,
+            "cell": np.array([x * self.height + y for x, y in layout.starts[: self.agents]], np.int32),
+            "facing": np.array(layout.facings[: self.agents], np.int32),
+            "held": np.array(layout.held[: self.agents], np.uint8),
+            "value": layout.values,
+            "cook_time": layout.cook_times.astype(np.int16),
+            "placement_reward": np.float32(layout.placement_reward),
+            "dish_reward": np.float32(layout.dish_reward),
+            "soup_reward": np.float32(layout.soup_reward),
+            "most": np.int32(layout.max_ingredients),
+            "timestep": np.int32(layout.timestep),
+        }
+
+    def render(self, world: Mapping[str, np.ndarray]) -> np.ndarray:
+        return picture.draw(world, self.layouts[int(world["Kitchen.layout"])], horizon=self.parameters.horizon)

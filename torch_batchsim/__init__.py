@@ -16,7 +16,7 @@ if (_checkout / "setup.py").is_file() and (_checkout / "csrc" / "tbs").is_dir():
     __path__.append(str(_checkout))
 
 from .errors import BuildError, CheckpointError, Fault, SchemaError, WorldFault  # noqa: E402
-from .registration import environment_ids, find_id, make, make_vec, register  # noqa: E402
+from .registration import environment_ids, find_id, make, make_vec, option_names, register  # noqa: E402
 from .schema import Archetype, Component, Constants, Environment, Option, Parameters, Reward, TaskGraph, component  # noqa: E402
 from .simulator import Simulator  # noqa: E402
 from .trace import Trace  # noqa: E402
@@ -75,6 +75,7 @@ __all__ = [
     "i64",
     "make",
     "make_vec",
+    "option_names",
     "quat",
     "register",
     "u8",

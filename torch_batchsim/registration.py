@@ -70,6 +70,15 @@ def find_id(name: str) -> str:
     return known[name.lower()]
 
 
+def option_names(env_id: str) -> tuple[str, ...]:
+    """The names of an environment's own options; none where it is unknown, or not made with ``Environment``."""
+    try:
+        environment = gymnasium.spec(env_id).kwargs.get("environment")
+    except gymnasium.error.Error:
+        return ()
+    return _imported(environment).option_names() if environment is not None else ()
+
+
 def make_vec(
     environment: str | type[Environment], num_envs: int | None = None, time_limit: bool = False, **kwargs: Any
 ) -> TorchVectorEnv:

@@ -11,7 +11,7 @@ import tyro
 
 import torch_batchsim
 
-from . import checkpoint, runs
+from . import checkpoint, runs, video
 from .options import Options, UsageError, find_environment, tuned
 from .ppo import Config
 
@@ -45,6 +45,7 @@ def _run(arguments: list[str]) -> int:
         raise UsageError(f"the environment comes first, before {name}: {PROGRAM} cartpole {name} ...")
     env_id = find_environment(name)
     defaults = tuned(env_id)
+    rest = _long_env_options(rest, env_id)
     options = _parse(name, rest, defaults)
     if options.resume and options.eval:
         raise UsageError("--resume and --eval exclude each other")
@@ -52,6 +53,10 @@ def _run(arguments: list[str]) -> int:
         raise UsageError(f"--tune chooses the executor, but --executor {options.executor} was given too")
     if options.eval and not options.eval_episodes:
         raise UsageError("--eval-episodes is 0, but --eval needs at least 1")
+    if options.video and not options.eval_episodes:
+        raise UsageError("--eval-episodes is 0, but --video shows an episode of the evaluation")
+    if options.video and options.video.suffix.lower() not in video.file_types():
+        raise UsageError(f"--video writes {', '.join(video.file_types())}, but {options.video} was given")
     path = options.resume or options.eval
     contents = checkpoint.load(path, env_id) if path else None
     if path and options.env_option:
@@ -82,6 +87,24 @@ def _parse(name: str, arguments: list[str], defaults: Options) -> Options:
         )
     except ValueError as error:
         raise UsageError(str(error)) from error
+
+
+def _long_env_options(arguments: list[str], env_id: str) -> list[str]:
+    """``--layout ring`` is short for ``--env-option layout=ring`` where the environment has an option of that name."""
+    own = {setting.name for kind in (Options, Config) for setting in dataclasses.fields(kind)}
+    known = set(torch_batchsim.option_names(env_id)) - own
+    long, rest = [], list(arguments)
+    while rest:
+        argument = rest.pop(0)
+        name, equals, value = argument.removeprefix("--").partition("=")
+        name = name.replace("-", "_")
+        if not argument.startswith("--") or name not in known:
+            long.append(argument)
+            continue
+        if not equals:
+            value = rest.pop(0) if rest and not rest[0].startswith("--") else "true"
+        long += ["--env-option", f"{name}={value}"]
+    return long
 
 
 def _refuse_changes(config: Config, asked: Config, except_for: Sequence[str]) -> None:

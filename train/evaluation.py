@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -19,27 +20,40 @@ class EndlessEpisode(RuntimeError):
 
 
 class Evaluation(NamedTuple):
-    """Return and length of one episode of each row, float32 `[N]` each."""
+    """Return and length of one episode of each row, float32 `[N]` each.
+
+    The return is the sum of rewards, or, where `env.metadata["score"]` names an info, that info at the end.
+    """
 
     returns: Tensor
     lengths: Tensor
 
 
 @torch.no_grad()
-def evaluate(env: VectorEnv, agent: ActorCritic, seed: int, deterministic: bool = True) -> Evaluation:
+def evaluate(
+    env: VectorEnv,
+    agent: ActorCritic,
+    seed: int,
+    deterministic: bool = True,
+    watch: Callable[[Tensor], None] | None = None,
+) -> Evaluation:
     """Runs the first episode of every row to its end.
 
     Every episode that starts is counted. (The first N episodes to *end* would be the short ones.) A
     deterministic policy takes its likeliest action, or the mean of a Gaussian; otherwise actions are drawn.
-    Raises EndlessEpisode rather than go on for ever.
+    `watch` is called after the reset and after every step, with the rows, bool `[N]`, whose first episode had not
+    ended before that. Raises EndlessEpisode rather than go on for ever.
     """
     policy, device = agent.policy, env.device
     obs, infos = env.reset(seed=seed)
     generator = torch.Generator(device).manual_seed(seed)
     actions = policy.empty_actions(env.num_envs)
     running = torch.ones(env.num_envs, dtype=torch.bool, device=device)
+    score = env.metadata.get("score")
     returns = torch.zeros(env.num_envs, device=device)
     lengths = torch.zeros(env.num_envs, device=device)
+    if watch:
+        watch(running)
     for _ in range(MAX_EPISODE_STEPS):
         outputs = agent.outputs(agent.encoder(obs))
         if deterministic:
@@ -48,9 +62,15 @@ def evaluate(env: VectorEnv, agent: ActorCritic, seed: int, deterministic: bool 
             noise = policy.noise((env.num_envs,), generator)
             policy.sample(outputs, noise, actions, infos.get("action_mask"))
         obs, rewards, terminations, truncations, infos = env.step(policy.to_env(actions))
-        returns += rewards * running
+        if watch:
+            watch(running)
+        ended = terminations | truncations
+        if score:
+            returns = torch.where(running & ended, infos.get("final_info", infos)[score], returns)
+        else:
+            returns += rewards * running
         lengths += running
-        running &= ~(terminations | truncations)
+        running &= ~ended
         if not running.any():
             break
     check_faults(env)

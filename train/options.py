@@ -34,7 +34,8 @@ class Options:
     tune: bool = False
     """First measure how the simulator's steps are run best here; kept for later runs."""
     env_option: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
-    """An option of the environment as key=value, such as force=12.5; may be given several times."""
+    """An option of the environment as key=value, such as force=12.5; may be given several times. Where no other option
+    has that name, --force 12.5 says the same."""
     run_dir: Path | None = None
     """Folder for the files of this run; runs/<environment>-seed<seed>-<time> if not given."""
     checkpoint_every: int = 100
@@ -49,6 +50,8 @@ class Options:
     """Draw the actions of the evaluation from the policy, rather than take the likeliest."""
     summary: Path | None = None
     """Write the outcome to this JSON file."""
+    video: Path | None = None
+    """Write one episode of the evaluation, that of world 0, to this file: .gif, .webp or .png (animated)."""
     show: bool = False
     """Open a window with the learning curve at the end, if there is a display."""
 
@@ -83,6 +86,18 @@ TUNED = {
             gamma=0.98,
             ent_coef=0.005,
             hidden_sizes=(128, 128),
+        ),
+    ),
+    "torch_batchsim/Overcooked": Options(
+        Config(
+            total_steps=5_000_000,
+            num_envs=128,
+            num_steps=100,
+            num_minibatches=8,
+            learning_rate=1e-3,
+            gae_lambda=0.98,
+            hidden_sizes=(128, 128),
+            anneal="Shaping.factor",
         ),
     ),
 }

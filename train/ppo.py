@@ -61,11 +61,15 @@ class Config:
     """End the updates of a rollout after an epoch with a larger approximate KL divergence than this."""
     hidden_sizes: tuple[int, ...] = (64, 64)
     """Widths of the hidden layers of the actor, and of the critic."""
+    anneal: str = ""
+    """A tensor of the simulator that goes from 1 to 0 in a straight line, such as Shaping.factor; none if empty."""
+    anneal_until: float = 0.5
+    """The part of the training after which that tensor is 0."""
 
     def __post_init__(self) -> None:
         for name in ("total_steps", "num_envs", "num_steps", "num_minibatches", "update_epochs"):
             _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
-        for name in ("learning_rate", "clip_coef", "max_grad_norm"):
+        for name in ("learning_rate", "clip_coef", "max_grad_norm", "anneal_until"):
             _require(getattr(self, name) > 0, name, getattr(self, name), "greater than 0")
         for name in ("gamma", "gae_lambda"):
             _require(0 <= getattr(self, name) <= 1, name, getattr(self, name), "between 0 and 1")
@@ -244,6 +248,15 @@ class Trainer:
         # Return and length, of the episode that is running and of the latest that ended (NaN: none has).
         self.running = torch.zeros(2, env.num_envs, device=self.device)
         self.latest = torch.full_like(self.running, torch.nan)
+        self.score = env.metadata.get("score")  # the info that counts at the end of an episode, if not the rewards
+        self.scores = torch.zeros(2, device=self.device)  # in this rollout: their sum, and how many
+        self.annealed = self._tensor(config.anneal) if config.anneal else None
+
+    def _tensor(self, name: str) -> Tensor:
+        try:
+            return self.env.unwrapped.sim.tensor(name)
+        except (AttributeError, KeyError, TypeError) as error:
+            raise ValueError(f"anneal is {name!r}, which is no tensor of this environment: {error}") from error
 
     @property
     def global_step(self) -> int:
@@ -255,6 +268,8 @@ class Trainer:
         if self.config.anneal_lr:
             remaining = 1 - self.iteration / self.num_iterations
             self.optimizer.param_groups[0]["lr"] = remaining * self.config.learning_rate
+        if self.annealed is not None:
+            self.annealed.fill_(max(0.0, 1 - self.iteration / (self.config.anneal_until * self.num_iterations)))
         self.rollout()
         metrics = self.episode_statistics()
         metrics |= self.update(self.estimate())
@@ -272,7 +287,11 @@ class Trainer:
             outputs = agent.outputs(agent.encoder(storage.inputs[t]["observations"]))
             agent.policy.sample(outputs, noise[t], actions, storage.inputs[t].get("action_mask"))
             self.env.bind(**storage.outputs[t])
-            self.env.step(agent.policy.to_env(actions))
+            *_, infos = self.env.step(agent.policy.to_env(actions))
+            if self.score:
+                ended = infos["_final_info"]
+                self.scores[0] += torch.where(ended, infos["final_info"][self.score], 0.0).sum()
+                self.scores[1] += ended.sum()
 
     @torch.no_grad()
     def episode_statistics(self) -> dict[str, Tensor]:
@@ -296,6 +315,9 @@ class Trainer:
             "charts/episodic_return": mean_of_latest(self.latest[0], self.running[0], rewards),
             "charts/episodic_length": mean_of_latest(self.latest[1], self.running[1], ones),
         }
+        if self.score:
+            metrics["charts/score"] = self.scores[0] / self.scores[1]  # NaN where no episode has ended
+            self.scores.zero_()
         agents = num_agents(self.env)
         if agents > 1:
             means = self.latest[0].view(-1, agents).nanmean(0).unbind()

@@ -62,8 +62,9 @@ class Report:
             for name, value in scalars.items():
                 if not math.isnan(value):  # no episode has ended yet
                     self.writer.add_scalar(name, value, step)
-            if math.isfinite(scalars["charts/episodic_return"]):
-                self.curve.append((step, scalars["charts/episodic_return"]))
+            value = scalars.get("charts/score", scalars["charts/episodic_return"])
+            if math.isfinite(value):
+                self.curve.append((step, value))
         self.pending.clear()
         if self.curve:
             self.bar.set_postfix_str(f"return {self.curve[-1][1]:.1f}", refresh=False)

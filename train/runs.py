@@ -15,7 +15,7 @@ from typing import Any
 
 import gymnasium
 import torch
-from gymnasium.vector import VectorEnv
+from gymnasium.vector import AutoresetMode, VectorEnv
 
 import torch_batchsim
 from torch_batchsim import WorldFault
@@ -26,6 +26,7 @@ from .networks import ActorCritic
 from .options import Options, UsageError, parse_env_options
 from .ppo import Config, Trainer, num_agents
 from .report import Report, draw_curve, show_picture, text_curve
+from .video import Recorder, has_pictures
 
 EVALUATION_SEED_OFFSET = 1_000_000
 """Keeps the episodes of the evaluation apart from those of the training."""
@@ -41,9 +42,10 @@ def train(env_id: str, options: Options, contents: dict[str, Any] | None) -> boo
     Whatever happens in the evaluation, the outcome of the training has been written before it.
     """
     env_options = contents["env_options"] if contents else parse_env_options(options.env_option)
-    _check_writable(options.summary)
+    _check_writable(options.summary, options.video)
     options = _with_whole_worlds(env_id, options, env_options)
     env = _make_env(env_id, options, env_options, num_envs=options.config.num_envs)
+    _check_pictures(env_id, env, options)
     if options.tune:
         _tune(env)
     with _user_errors():
@@ -85,10 +87,11 @@ def train(env_id: str, options: Options, contents: dict[str, Any] | None) -> boo
 def evaluate_checkpoint(env_id: str, options: Options, contents: dict[str, Any]) -> None:
     """Evaluates the policy of a checkpoint; writes the outcome beside it, or where the summary should go."""
     summary = options.summary or options.eval.with_name("eval.json")
-    _check_writable(summary)
+    _check_writable(summary, options.video)
     trained, env_options = contents["trainer"], contents["env_options"]
     config = Config(**trained["config"])
     env = _make_env(env_id, options, env_options, num_worlds=1)
+    _check_pictures(env_id, env, options)
     agent = ActorCritic(
         env.single_observation_space, env.single_action_space, config.hidden_sizes, config.seed, env.device
     )
@@ -163,9 +166,12 @@ def _evaluate(
     """Evaluates in worlds of its own; returns what the summary says of it, also of a failure."""
     if not options.eval_episodes:
         return {"eval_return_mean": None, "eval_episodes": 0}
-    env = _make_env(env_id, options, env_options, num_worlds=options.eval_episodes)
+    # For a video, worlds that have ended stand still, so that there is a last picture.
+    drawn = {"render_mode": "rgb_array", "autoreset_mode": AutoresetMode.DISABLED} if options.video else {}
+    env = _make_env(env_id, options, env_options, num_worlds=options.eval_episodes, **drawn)
+    recorder = Recorder(env) if options.video else None
     try:
-        returns, lengths = evaluate(env, agent, seed + EVALUATION_SEED_OFFSET, not options.eval_stochastic)
+        returns, lengths = evaluate(env, agent, seed + EVALUATION_SEED_OFFSET, not options.eval_stochastic, recorder)
     except (EndlessEpisode, WorldFault) as error:
         reason = error.faults[0] if isinstance(error, WorldFault) else error
         return {"eval_return_mean": None, "eval_episodes": options.eval_episodes, "eval_error": str(reason)}
@@ -178,6 +184,9 @@ def _evaluate(
         means = returns.view(-1, num_agents(env)).mean(0).tolist()
         print(f"  by agent      {', '.join(f'{mean:.2f}' for mean in means)}")
         by_agent = {"eval_return_mean_by_agent": means}
+    if recorder:
+        recorder.write(options.video)
+        print(f"video           {options.video}")
     return {
         "eval_return_mean": returns.mean().item(),
         **by_agent,
@@ -220,12 +229,12 @@ def _write_summary(path: Path | None, summary: dict[str, Any]) -> None:
 # ---- environments, folders, mistakes ---------------------------------------------------------------------
 
 
-def _make_env(env_id: str, options: Options, env_options: dict[str, Any], **count: int) -> VectorEnv:
+def _make_env(env_id: str, options: Options, env_options: dict[str, Any], **others: Any) -> VectorEnv:
     own = {"device": options.device, "num_threads": options.threads}
     if options.executor is not None:  # which environments of others need not know
         own["executor"] = options.executor
     with _user_errors():
-        return gymnasium.make_vec(env_id, **count, **own, **env_options)
+        return gymnasium.make_vec(env_id, **others, **own, **env_options)
 
 
 def _tune(env: VectorEnv) -> None:
@@ -266,12 +275,18 @@ def _run_folder(env_id: str, options: Options) -> Path:
     return folder
 
 
-def _check_writable(path: Path | None) -> None:
+def _check_writable(*paths: Path | None) -> None:
     """Better before a training than after it."""
-    if path and path.is_dir():
-        raise UsageError(f"{path} cannot be written: it is a folder")
-    if path and not path.parent.is_dir():
-        raise UsageError(f"{path} cannot be written: there is no folder {path.parent}")
+    for path in filter(None, paths):
+        if path.is_dir():
+            raise UsageError(f"{path} cannot be written: it is a folder")
+        if not path.parent.is_dir():
+            raise UsageError(f"{path} cannot be written: there is no folder {path.parent}")
+
+
+def _check_pictures(env_id: str, env: VectorEnv, options: Options) -> None:
+    if options.video and not has_pictures(env):
+        raise UsageError(f"--video needs an environment that defines render(), and {env_id} does not")
 
 
 @contextmanager

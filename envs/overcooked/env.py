@@ -56,15 +56,15 @@ from torch_batchsim import (
     i32,
     u8,
 )
+from torch_batchsim.types import FieldType
 
 from . import picture
-from .layout import KEYS, MOST_PLAYERS, Layout, read_layout
+from .layout import KEYS, MOST_PLAYERS, OUTSIDE, POT, Layout, read_layout
 
 LAYOUT_OPTIONS = (*(key for key in KEYS if key != "layout_name"), "start_player_positions")
-OUTSIDE = 7  # the terrain beyond a layout that is smaller than others of the batch
 
 
-class Terrain(Component):
+class Terrain(Component):  # of the layout: what an episode begins with, and what the observation shows
     kind: u8  # 0 floor, 1 pot, 2 counter, 3 onions, 4 tomatoes, 5 dishes, 6 serving place, 7 outside of the layout
 
 
@@ -220,13 +220,20 @@ class Overcooked(Environment):
     # ---- what there is ---------------------------------------------------------------------------------------------
 
     @property
+    def _layers(self) -> int:
+        return 5 * self.agents + 16
+
+    @property
     def _shape(self) -> tuple[int, int, int]:
-        return self.width, self.height, 5 * self.agents + 16
+        return self.width, self.height, self._layers
+
+    @property
+    def _element(self) -> FieldType:
+        return u8 if self.constants.obs_dtype == "uint8" else f32
 
     @cached_property
     def archetypes(self) -> list[Archetype]:
-        element = u8 if self.constants.obs_dtype == "uint8" else f32
-        view = component("View", layers=element[self._shape])
+        view = component("View", layers=self._element[self._shape])
         earned = SparseReward, ShapedReward, SparseReturn, ShapedReturn, TeamReturn
         chefs = Archetype("Chef", Place, Item, Choice, Aim, *earned, view, Reward, count=self.agents)
         return [Archetype("Cell", Terrain, Item, Cooking, count=self.width * self.height), chefs]
@@ -247,6 +254,7 @@ class Overcooked(Environment):
         tables = component(
             "Layouts",
             terrain=u8[layouts, cells],
+            background=self._element[layouts, cells, self._layers],
             items=u8[layouts, cells, 3],
             left=i16[layouts, cells],
             cell=i32[layouts, self.agents],
@@ -279,6 +287,7 @@ class Overcooked(Environment):
             left[x * self.height + y] = steps
         return {
             "terrain": terrain.reshape(-1),
+            "background": self._background(terrain.reshape(-1)),
             "items": items,
             "left": left,
             "cell": np.array([x * self.height + y for x, y in layout.starts[: self.agents]], np.int32),
@@ -292,6 +301,13 @@ class Overcooked(Environment):
             "most": np.int32(layout.max_ingredients),
             "timestep": np.int32(layout.timestep),
         }
+
+    def _background(self, terrain: np.ndarray) -> np.ndarray:
+        """The observation of a kitchen with nobody and nothing in it, ``[cells, layers]``."""
+        background = np.zeros((len(terrain), self._layers), np.dtype(self.constants.obs_dtype))
+        for kind in range(POT, OUTSIDE):
+            background[terrain == kind, 5 * self.agents + kind - POT] = 1
+        return background
 
     def render(self, world: Mapping[str, np.ndarray]) -> np.ndarray:
         return picture.draw(world, self.layouts[int(world["Kitchen.layout"])], horizon=self.parameters.horizon)

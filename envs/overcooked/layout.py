@@ -54,10 +54,12 @@ import numpy as np
 Recipe = tuple[int, int]  # onions, tomatoes
 Cell = tuple[int, int]  # x, y
 
-FLOOR, POT, COUNTER = 0, 1, 2
-SYMBOLS = {" ": FLOOR, "P": POT, "X": COUNTER, "O": 3, "T": 4, "D": 5, "S": 6}
-ITEMS = {"onion": 1, "tomato": 2, "dish": 3, "soup": 4}
-SOUP = ITEMS["soup"]
+# Codes, which systems.h has too.
+FLOOR, POT, COUNTER, ONIONS, TOMATOES, DISHES, SERVING, OUTSIDE = range(8)  # terrain
+NOTHING, ONION, TOMATO, DISH, SOUP = range(5)  # items
+
+SYMBOLS = {" ": FLOOR, "P": POT, "X": COUNTER, "O": ONIONS, "T": TOMATOES, "D": DISHES, "S": SERVING}
+ITEMS = {"onion": ONION, "tomato": TOMATO, "dish": DISH, "soup": SOUP}
 DIRECTIONS = {(0, -1): 0, (0, 1): 1, (1, 0): 2, (-1, 0): 3}
 
 KEYS = (

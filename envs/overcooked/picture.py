@@ -13,18 +13,30 @@ from collections.abc import Mapping
 from functools import lru_cache
 from itertools import pairwise
 from math import ceil, cos, pi, sin, sqrt
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from torch_batchsim.draw import Canvas, Colour, Point, Sprite, text_width
 
-if TYPE_CHECKING:
-    from .layout import Layout
+from .layout import (
+    COUNTER,
+    DIRECTIONS,
+    DISH,
+    DISHES,
+    FLOOR,
+    NOTHING,
+    ONION,
+    ONIONS,
+    OUTSIDE,
+    POT,
+    SERVING,
+    SOUP,
+    TOMATO,
+    TOMATOES,
+    Layout,
+)
 
-FLOOR, POT, COUNTER, ONIONS, TOMATOES, DISHES, SERVING, OUTSIDE = range(8)
-NOTHING, ONION, TOMATO, DISH, SOUP = range(5)
-FACINGS = (0, -1), (0, 1), (1, 0), (-1, 0)  # north, south, east, west
 URGENT = 40  # the last steps, in which the observation has its layer of urgency
 
 CELL, WIDEST, HIGHEST = 48, 640, 512  # pixels: a cell, unless the kitchen would be larger than this
@@ -301,7 +313,7 @@ def _draw_soup(canvas: Canvas, at: Point, cell: int, soup: Item, left: int, layo
 def _draw_chefs(canvas: Canvas, frame: Frame, world: Mapping[str, np.ndarray]) -> None:
     cell, held = frame.cell, _items(world, "Chef")
     places = [frame.centre(place) for place in world["Chef.Place.cell"]]
-    facings = [FACINGS[facing] for facing in world["Chef.Place.facing"]]
+    facings = [tuple(DIRECTIONS)[facing] for facing in world["Chef.Place.facing"]]
     for number, ((x, y), (fx, fy)) in enumerate(zip(places, facings, strict=True)):
         _stamp(canvas, (x, y), cell, _chef(number), (fx, fy))
         scale = 2 if cell >= 44 and number < 10 else 1

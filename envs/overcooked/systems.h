@@ -6,8 +6,7 @@
 enum Ground : u8 { FLOOR, POT, COUNTER, ONIONS, TOMATOES, DISHES, SERVING, OUTSIDE };
 enum ItemKind : u8 { NOTHING, ONION, TOMATO, DISH, SOUP };
 enum Action : i32 { NORTH, SOUTH, EAST, WEST, STAY, INTERACT };
-enum Layer : u32 {  // behind those of the chefs
-    TERRAIN_LAYERS = 5 * Constants::agents - 1,  // plus the ground, from POT to SERVING
+enum Layer : u32 {  // behind those of chefs and terrain
     ONIONS_IN_POT = 5 * Constants::agents + 6,
     TOMATOES_IN_POT,
     ONIONS_IN_SOUP,
@@ -23,8 +22,9 @@ enum Layer : u32 {  // behind those of the chefs
 constexpr i16 IDLE = -1;  // Cooking::left of a soup that does not cook yet; 0: it is ready
 constexpr i32 URGENT_STEPS = 40;
 
+// From a cell to the next one in a direction; 0 for the actions that do not move.
 TBS_FUNCTION i32 step_towards(i32 direction) {
-    constexpr i32 steps[4] = {-1, 1, Constants::height, -Constants::height};
+    constexpr i32 steps[6] = {-1, 1, Constants::height, -Constants::height, 0, 0};
     return steps[direction];
 }
 
@@ -178,11 +178,9 @@ TBS_SYSTEM void interact(World &world, const Kitchen &kitchen, const Layouts &la
 // Movement -----------------------------------------------------------------------------------------------------------
 
 TBS_SYSTEM void aim(World &world, Place &place, const Choice &choice, Aim &aim) {
-    aim.cell = place.cell;
-    if (choice.action >= STAY) return;
     const i32 ahead = place.cell + step_towards(choice.action);
-    place.facing = choice.action;
-    if (world.rows<Cell, const Terrain>()[ahead].kind == FLOOR) aim.cell = ahead;
+    place.facing = choice.action < STAY ? choice.action : place.facing;
+    aim.cell = world.rows<Cell, const Terrain>()[ahead].kind == FLOOR ? ahead : place.cell;
 }
 
 // Where two would end in one cell, or change places, nobody moves.
@@ -245,21 +243,20 @@ TBS_FUNCTION void encode_item(Value *layers, const Item &item, i16 left) {
 }
 
 // The reference's lossless_state_encoding, for any number of chefs: oneself first, then the others in order.
-TBS_SYSTEM void encode(World &world, View &view, const Kitchen &kitchen, Row row, Warp &warp) {
+TBS_SYSTEM void encode(World &world, View &view, const Kitchen &kitchen, const Layouts &layouts, Row row,
+                       Warp &warp) {
     auto *const layers = &view.layers[0][0][0];
-    const Rows<const Terrain> terrain = world.rows<Cell, const Terrain>();
+    const auto *const background = &layouts.background[kitchen.layout][0][0];
     const Rows<const Item> items = world.rows<Cell, const Item>(), hands = world.rows<Chef, const Item>();
     const Rows<const Cooking> cooking = world.rows<Cell, const Cooking>();
     const Rows<const Place> places = world.rows<Chef, const Place>();
     const bool urgent = world.parameters.horizon - kitchen.timestep < URGENT_STEPS;
-    warp.for_each(Constants::cells * LAYERS, [&](u32 i) { layers[i] = 0; });
+    warp.for_each(Constants::cells * LAYERS, [&](u32 i) { layers[i] = background[i]; });
     warp.for_each(Constants::cells, [&](u32 cell) {
         auto *const here = layers + cell * LAYERS;
-        const u32 ground = terrain[cell].kind;
-        if (ground != FLOOR && ground != OUTSIDE) here[TERRAIN_LAYERS + ground] = 1;
         encode_item(here, items[cell], cooking[cell].left);
-        here[URGENCY] = urgent;
     });
+    if (urgent) warp.for_each(Constants::cells, [&](u32 cell) { layers[cell * LAYERS + URGENCY] = 1; });
     warp.for_each(Constants::agents, [&](u32 seen) {
         const u32 chef = seen == 0 ? row.index : seen - (seen <= row.index);
         auto *const here = layers + u32(places[chef].cell) * LAYERS;

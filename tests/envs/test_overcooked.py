@@ -8,6 +8,7 @@ encodings for other than two chefs, up to 40 of them, and layouts of several siz
 from __future__ import annotations
 
 import json
+import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,10 +25,35 @@ from gymnasium.vector import AutoresetMode
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from overcooked_model import (
-    COUNTER, DISH, DISHES, EAST, FLOOR, INTERACT, NORTH, NOTHING, ONION, ONIONS, OUTSIDE, POT, SERVING, SOUP, SOUTH,
-    STAY, TOMATO, TOMATOES, WEST, Chef, Cooks, Item, Kitchen, World, collide, digests, kitchen_from, pack, padded,
+    COUNTER,
+    DISH,
+    DISHES,
+    EAST,
+    FLOOR,
+    INTERACT,
+    NORTH,
+    NOTHING,
+    ONION,
+    ONIONS,
+    OUTSIDE,
+    POT,
+    SERVING,
+    SOUP,
+    SOUTH,
+    STAY,
+    TOMATO,
+    TOMATOES,
+    WEST,
+    Cooks,
+    Item,
+    Kitchen,
+    World,
+    digests,
+    kitchen_from,
+    pack,
+    padded,
     unpack,
-)  # fmt: skip
+)
 from torch_batchsim.envs.overcooked import Layout, Overcooked, layout_names, read_layout
 
 from torch_batchsim import TorchVectorEnv
@@ -76,7 +102,7 @@ def step(env: TorchVectorEnv, actions: Any) -> SimpleNamespace:
 
 @dataclass
 class Case:
-    """Games of one layout with the same options. Arrays ``[steps, games, ...]`` or, of starts and middles, ``[games]``."""
+    """Games of one layout with the same options. Arrays: ``[steps, games, ...]``, of starts and middles ``[games]``."""
 
     name: str
     overrides: dict[str, Any]
@@ -112,7 +138,7 @@ def cases(name: str) -> list[Case]:
 
 
 def test_there_are_games_of_every_layout_and_much_happens_in_them() -> None:
-    assert NAMES == layout_names()
+    assert layout_names() == NAMES
     every = [case for name in NAMES for case in cases(name)]
     assert sum(case.arrays.ended.size for case in every) >= 50_000
     assert sum(np.count_nonzero(case.arrays.sparse) for case in every) >= 500
@@ -183,6 +209,7 @@ def test_every_step_is_the_references(name: str) -> None:
             assert np.array_equal(after.rewards, team + np.float32(factor) * told.shaped[t]), t
             sums += told.sparse[t], told.shaped[t]
             assert np.array_equal(after.sparse_return, sums[0]) and np.array_equal(after.shaped_return, sums[1]), t
+            assert (after.team_return == sums[0].sum(1, keepdims=True)).all(), t
             assert np.array_equal(after.truncated, told.ended[t][:, None].repeat(case.agents, 1)), t
             if told.views is not None:
                 assert np.array_equal(digests(after.seen), told.views[t]), t
@@ -199,7 +226,8 @@ def difference(case: Case, env: TorchVectorEnv, t: int, game: int) -> str:
         before = str((world.chefs, world.items, world.left))
         world.step(actions)
     mine, told = state_of(env), world.arrays()
-    parts = [f"{k}: {mine[k][game].tolist()} not {told[k][0].tolist()}" for k in told if (mine[k][game] != told[k]).any()]
+    other = [name for name in told if (mine[name][game] != told[name][0]).any()]
+    parts = [f"{name}: {mine[name][game].tolist()} not {told[name][0].tolist()}" for name in other]
     return "\n".join([f"step {t} of game {game}, actions {actions}, from {before}", *parts])
 
 
@@ -476,20 +504,19 @@ def test_pots_count_as_they_were_and_dishes_as_they_are(held: Item, pot: tuple, 
     assert scene.held(1) == DISH
 
 
-THREE = GRID.replace("X   D", "X  3D")
-
-
-@pytest.mark.parametrize("grid", [GRID.replace("2", " "), THREE], ids=["one", "three"])
-def test_other_than_two_chefs_get_no_reward_for_dishes(grid: str) -> None:
+@pytest.mark.parametrize(
+    ("layout", "x", "y", "facing", "pot"),
+    [("cramped_room_single", 1, 2, SOUTH, (2, 0)), ("multiplayer_schelling", 4, 1, NORTH, (3, 0))],
+    ids=["one", "four"],
+)
+def test_other_than_two_chefs_get_no_reward_for_dishes(layout: str, x: int, y: int, facing: int, pot: tuple) -> None:
     """As in the reference, which counts dishes for two only."""
-    scene = Scene(grid)
-    scene.chef(0, 3, 2, EAST)
-    agents = scene.env.num_agents
-    for i in range(1, agents):
-        scene.chef(i, i, 1)
-    scene.lay(FIRST_POT, OOO, 0)
-    scene.step(INTERACT, *[STAY] * (agents - 1))
-    assert (scene.held(0), scene.shaped) == (DISH, [0] * agents)
+    scene = Scene(layout)
+    others = scene.env.num_agents - 1
+    scene.chef(0, x, y, facing)
+    scene.lay(pot, OOO, 0)
+    scene.step(INTERACT, *[STAY] * others)
+    assert (scene.held(0), scene.shaped) == (DISH, [0] * (1 + others))
 
 
 # ---- movement ------------------------------------------------------------------------------------------------------
@@ -534,20 +561,20 @@ def test_one_may_follow_another(first: int) -> None:
 
 
 def test_a_collision_of_two_stops_a_third() -> None:
-    scene = Scene(THREE)
-    scene.chef(0, 1, 1)
-    scene.chef(1, 3, 1)
-    scene.chef(2, 2, 2, held=ONION)
-    scene.step(EAST, WEST, EAST)
-    assert [scene.place(i) for i in range(3)] == [(1, 1), (3, 1), (2, 2)]
-    assert scene.state["facing"].tolist() == [EAST, WEST, EAST]
-    scene.step(STAY, STAY, EAST)
-    assert scene.place(2) == (3, 2)
+    scene = Scene("multiplayer_schelling")
+    places = [(1, 1), (3, 1), (1, 3), (5, 3)]
+    for i, place in enumerate(places):
+        scene.chef(i, *place, held=ONION)
+    scene.step(EAST, WEST, EAST, SOUTH)
+    assert [scene.place(i) for i in range(4)] == places
+    assert scene.state["facing"].tolist() == [EAST, WEST, EAST, SOUTH]
+    scene.step(STAY, WEST, EAST, SOUTH)
+    assert [scene.place(i) for i in range(4)] == [(1, 1), (2, 1), (2, 3), (5, 4)]
 
 
 def test_four_may_go_round() -> None:
     """Each into a cell that another leaves, with no two changing places."""
-    scene = Scene(THREE.replace("1 2", "142"))
+    scene = Scene("multiplayer_schelling")
     for i, place in enumerate([(1, 1), (2, 1), (2, 2), (1, 2)]):
         scene.chef(i, *place)
     scene.step(EAST, SOUTH, WEST, NORTH)
@@ -666,3 +693,415 @@ def test_for_an_old_full_pot_a_dish_is_rewarded_one_step_later() -> None:
     scene.chef(1, 3, 2, EAST)
     scene.step(STAY, INTERACT)
     assert scene.shaped == [0, 3]
+
+
+# ---- against the model, beyond the reference -----------------------------------------------------------------------
+
+
+def random_options(dice: random.Random, most: int) -> dict[str, Any]:
+    """Orders, values, times and rewards of a layout, by one rule or another."""
+    recipes = ["o" * (total - t) + "t" * t for total in range(1, most + 1) for t in range(total + 1)]
+    listed = dice.sample(recipes, dice.randint(1, len(recipes)))
+    several = len(listed)
+    values = [
+        {},
+        {"delivery_reward": dice.randint(1, 30)},
+        {"recipe_values": [dice.randint(0, 80) / 4 for _ in range(several)]},
+        {"onion_value": dice.randint(1, 9), "tomato_value": dice.randint(1, 9)},
+    ]
+    times = [
+        {"cook_time": dice.randint(1, 9)},
+        {"recipe_times": [dice.randint(0, 9) for _ in range(several)]},
+        {"onion_time": dice.randint(1, 3), "tomato_time": dice.randint(1, 3)},
+    ]
+    shaping = ("PLACEMENT_IN_POT_REW", "DISH_PICKUP_REWARD", "SOUP_PICKUP_REWARD")
+    return {
+        "start_all_orders": orders(*listed),
+        "start_bonus_orders": orders(*dice.sample(listed, dice.randint(0, several))),
+        "order_bonus": dice.choice([0.5, 2, 3]),
+        "max_num_ingredients": most,
+        "rew_shaping_params": {name: dice.randint(-4, 20) / 4 for name in shaping},
+        **dice.choice(values),
+        **dice.choice(times),
+    }
+
+
+def random_kitchen(dice: random.Random, width: int, height: int, starts: int, most: int) -> Layout:
+    """Mostly floor, with all that is needed somewhere at the border, and more anywhere."""
+    floor: list[tuple[int, int]] = []
+    while len(floor) < starts:
+        rows = [["X"] * width for _ in range(height)]
+        inside = [(x, y) for x in range(1, width - 1) for y in range(1, height - 1)]
+        for x, y in inside:
+            rows[y][x] = " " if dice.random() < 0.85 else dice.choice("XXPOTDS")
+        border = [(x, y) for x in range(width) for y in range(height) if (x, y) not in inside]
+        sides = [(x, y) for x, y in border if (x in (0, width - 1)) != (y in (0, height - 1))]
+        for (x, y), symbol in zip(dice.sample(sides, 8), "PSD" + dice.choice(["O", "T", "OT"]) + "PODX", strict=False):
+            rows[y][x] = symbol
+        floor = [(x, y) for x, y in inside if rows[y][x] == " "]
+    for i, (x, y) in enumerate(dice.sample(floor, starts)):
+        rows[y][x] = str(i + 1) if i < 9 else "*"
+    return read_layout("\n".join(map("".join, rows)), **random_options(dice, most))
+
+
+def totals(state: dict[str, np.ndarray], terrain: np.ndarray) -> np.ndarray:
+    """Onions, tomatoes and dishes of each world, ``[worlds, 3]``: those in soups, and under soups out of pots, too."""
+    in_pot = np.concatenate([np.zeros_like(state["cell"], bool), terrain == POT], 1)
+    kind, onions, tomatoes = np.moveaxis(np.concatenate([state["held"], state["items"]], 1).astype(int), -1, 0)
+    dishes = (kind == DISH[0]) + (kind == SOUP) * ~in_pot
+    return np.stack([((kind == 1) + onions).sum(1), ((kind == 2) + tomatoes).sum(1), dishes.sum(1)], 1)
+
+
+def taken_and_served(state: dict[str, np.ndarray], terrain: np.ndarray, actions: np.ndarray, height: int) -> np.ndarray:
+    """By how much ``totals`` must change: what comes from dispensers less what is served, for nothing else may."""
+    ahead = state["cell"] + np.array([-1, 1, height, -height])[state["facing"]]
+    place = np.take_along_axis(terrain, ahead.astype(np.int64), 1)
+    kind, onions, tomatoes = np.moveaxis(state["held"].astype(int), -1, 0)
+    takes = [(actions == INTERACT) & (place == source) & (kind == 0) for source in (ONIONS, TOMATOES, DISHES)]
+    serves = (actions == INTERACT) & (place == SERVING) & (kind == SOUP)
+    given = (onions, tomatoes, np.ones_like(kind))
+    return np.stack([(take.astype(int) - serves * gone).sum(1) for take, gone in zip(takes, given, strict=True)], 1)
+
+
+def check_order(state: dict[str, np.ndarray], terrain: np.ndarray, most: np.ndarray) -> None:
+    """Chefs stand on the floor, each in a cell of its own; things lie on counters, soups in pots, none too full."""
+    cells = state["cell"]
+    assert all(len(set(row)) == len(row) for row in cells.tolist())
+    assert (np.take_along_axis(terrain, cells.astype(np.int64), 1) == FLOOR).all()
+    kind, onions, tomatoes = np.moveaxis(state["items"], -1, 0)
+    assert np.isin(terrain[kind > 0], (POT, COUNTER)).all() and (kind[(terrain == POT) & (kind > 0)] == SOUP).all()
+    assert ((kind == SOUP) == (onions + tomatoes > 0)).all() and (onions + tomatoes <= most[:, None]).all()
+    assert ((state["left"] == 0) | ((terrain == POT) & (kind == SOUP))).all() and (state["left"] >= -1).all()
+
+
+def play_beside_the_model(env: TorchVectorEnv, seed: int, steps: int, busy: Sequence[float] = ()) -> Counter:
+    """Worlds of the environment and of the model: all alike. Chefs of every other world cook, others act at random.
+    ``busy``: in what share of all steps each chef does anything at all."""
+    kitchen, parameters = env.environment, env.environment.parameters
+    seen = env.by_world(env.reset(seed=seed)[0]).numpy()
+    state, tally, dice = state_of(env), Counter(), random.Random(seed)
+    worlds = []
+    for w, index in enumerate(env.sim.tensor("Kitchen.layout").tolist()):
+        layout = padded(kitchen.layouts[index], kitchen.width, kitchen.height)
+        world = World(layout, parameters.old_dynamics, env.num_agents)
+        if parameters.random_start:
+            for chef, cell in zip(world.chefs, state["cell"][w].tolist(), strict=True):
+                chef.cell = cell
+        worlds.append(world)
+    terrain, most = np.array([w.terrain for w in worlds]), np.array([w.layout.max_ingredients for w in worlds])
+    assert np.array_equal(env.sim.tensor("Cell.Terrain.kind").numpy(), terrain)
+    assert np.array_equal(seen, views_of(worlds, parameters.horizon))
+    cooks = [Cooks(world, seed + w) for w, world in enumerate(worlds)]
+    for _ in range(steps):
+        before = {name: array.copy() for name, array in state.items()}
+        chosen = [c.actions() if w % 2 else dice.choices(range(6), k=env.num_agents) for w, c in enumerate(cooks)]
+        idle = np.array([[dice.random() >= share for share in busy or [1.0] * env.num_agents] for _ in worlds])
+        actions = np.where(idle, STAY, chosen)
+        factor = dice.choice(FACTORS)
+        env.sim.tensor("Shaping.factor").fill_(factor)
+        after = step(env, actions)
+        sparse, shaped = np.moveaxis([world.step(a) for world, a in zip(worlds, actions.tolist(), strict=True)], 1, 0)
+        assert np.array_equal(pack(state), np.concatenate([pack(world.arrays()) for world in worlds]))
+        assert np.array_equal(after.sparse_reward, sparse) and np.array_equal(after.shaped_reward, shaped)
+        assert np.array_equal(after.rewards, sparse.sum(1, keepdims=True) + factor * shaped)
+        assert np.array_equal(after.seen, views_of(worlds, parameters.horizon))
+        assert (after.seen <= env.single_observation_space.high).all()
+        assert (after.truncated == (state["timestep"] >= parameters.horizon)[:, None]).all()
+        check_order(state, terrain, most)
+        expected = taken_and_served(before, terrain, actions, kitchen.height)
+        assert np.array_equal(totals(state, terrain) - totals(before, terrain), expected)
+        served = (before["held"][..., 0] == SOUP) & (state["held"][..., 0] == 0) & (actions == INTERACT)
+        moved = np.count_nonzero(before["cell"] != state["cell"])
+        tally.update(served=int(served.sum()), shaped=np.count_nonzero(shaped), moved=moved)
+        if after.truncated.any():
+            break
+    return tally
+
+
+def views_of(worlds: list[World], horizon: int) -> np.ndarray:
+    return np.array([[world.encode(i, horizon) for i in range(len(world.chefs))] for world in worlds])
+
+
+@pytest.mark.parametrize(("width", "height", "agents"), [(6, 5, 1), (8, 6, 2), (9, 7, 5), (7, 10, 8)])
+def test_random_kitchens_are_the_models(width: int, height: int, agents: int) -> None:
+    """Four of them in a batch, the last three of any size that fits, which are padded; some have more starts."""
+    tally: Counter = Counter()
+
+    @settings(max_examples=8, deadline=None)
+    @given(st.integers(0, 10**9), st.booleans(), st.booleans(), st.integers(60, 110), st.integers(1, 5))
+    def play(seed: int, old_dynamics: bool, random_start: bool, horizon: int, most: int) -> None:
+        dice = random.Random(seed)
+        most = max(most, 3) if old_dynamics else most
+        sizes = [(width, height)] + [(dice.randint(5, width), dice.randint(5, height)) for _ in range(3)]
+        starts = [agents if w * h < 30 else agents + dice.randint(0, 2) for w, h in sizes]
+        fits = [(w, h) if (w - 2) * (h - 2) * 0.6 > agents + 2 else (width, height) for w, h in sizes]
+        layouts = [random_kitchen(dice, w, h, n, most) for (w, h), n in zip(fits, starts, strict=True)]
+        options = {"old_dynamics": old_dynamics, "random_start": random_start, "horizon": horizon}
+        env = kitchen_env(8, layout=layouts, agents=agents, **options)
+        tally.update(play_beside_the_model(env, seed, steps=80))
+
+    play()
+    assert min(tally[what] for what in ("served", "shaped", "moved")) > 0, tally  # or little has been shown
+
+
+# Chefs who can do all without a step, and others in a hall: if all walked, some would always collide, and none move.
+FORTY = "\n".join(
+    ["XOX" * 5, "S*P" * 5, "XDX" * 5, "S*P" * 5, "XTX" * 5, "S*P" * 5, "XDX" * 5, "S*P" * 5, "XOX" * 5]
+    + [f"X{' *' * 5} **X", "X" + " " * 13 + "X", f"X{'* ' * 6}*X", f"T{' *' * 6} S", "XPXDXPXXXPXDXPX"]
+)
+
+
+def test_forty_chefs_in_one_kitchen() -> None:
+    env = kitchen_env(4, layout=FORTY, horizon=130, cook_time=4)
+    assert env.num_agents == 40 and env.single_observation_space.shape == (15, 14, 5 * 40 + 16)
+    tally = play_beside_the_model(env, seed=1, steps=130, busy=[0.9] * 20 + [0.1] * 20)
+    assert tally["served"] >= 10 and tally["moved"] >= 100, tally
+
+
+@pytest.mark.parametrize("name", ["cramped_room", "forced_coordination", "counter_circuit", "multiplayer_schelling"])
+def test_old_dynamics_are_the_models_in_known_kitchens(name: str) -> None:
+    tally = play_beside_the_model(kitchen_env(8, layout=name, old_dynamics=True), seed=2, steps=300)
+    assert tally["served"] >= 8, tally
+
+
+def test_fewer_chefs_than_starts_take_the_first_of_them() -> None:
+    env = kitchen_env(2, layout="multiplayer_schelling", agents=2)
+    assert env.num_agents == 2 and env.environment.layouts[0].starts[:2] == ((3, 1), (3, 5))
+    play_beside_the_model(env, seed=0, steps=50)
+    assert env.sim.tensor("Kitchen.timestep").tolist() == [50, 50]
+
+
+# ---- several layouts, random starts --------------------------------------------------------------------------------
+
+MIXED = ["cramped_room", "coordination_ring", "large_room", "scenario2_s"]  # 5 x 4, 5 x 5, 7 x 7 and 7 x 4 cells
+
+
+def test_each_episode_draws_one_of_the_layouts() -> None:
+    env = kitchen_env(4000, AutoresetMode.SAME_STEP, layout=MIXED, horizon=2)
+    assert env.single_observation_space.shape == (7, 7, 26)
+    env.reset(seed=3)
+    drawn = [env.sim.tensor("Kitchen.layout").numpy().copy()]
+    for _ in range(4):
+        after = step(env, np.full((4000, 2), STAY))
+        drawn.append(env.sim.tensor("Kitchen.layout").numpy().copy())
+    assert np.array_equal(drawn[0], drawn[1]) and np.array_equal(drawn[2], drawn[3])
+    for before, now in zip(drawn[0::2], drawn[2::2], strict=False):
+        counts = np.histogram2d(before, now, bins=4)[0]  # 250 each, and so whatever has been before
+        assert (abs(counts - 250) < 5 * 250**0.5).all(), counts
+    worlds = [World(padded(env.environment.layouts[index], 7, 7)) for index in drawn[-1][:40]]
+    assert np.array_equal(after.seen[:40], views_of(worlds, 2))
+    small = after.seen[drawn[-1] == 0]
+    assert not small[:, :, 5:, :, :-1].any() and not small[:, :, :, 4:, :-1].any()
+    assert small[..., -1].all()  # two steps before the end; also where nothing is
+    assert (env.sim.tensor("Cell.Terrain.kind").view(-1, 7, 7)[:, 5:] == OUTSIDE).any()
+
+
+def starts_of(env: TorchVectorEnv, seed: int | None = None) -> np.ndarray:
+    env.reset(seed=seed)
+    return state_of(env)["cell"].copy()
+
+
+def test_random_starts_are_free_cells_of_ones_own() -> None:
+    env = kitchen_env(500, AutoresetMode.SAME_STEP, layout="multiplayer_schelling", random_start=True, horizon=3)
+    first = starts_of(env, seed=5)
+    assert np.array_equal(starts_of(env, seed=5), first)
+    assert not np.array_equal(starts_of(env, seed=6), first)
+    assert len(np.unique(first, axis=0)) > 480  # of 22 * 21 * 20 * 19
+    terrain = env.environment.layouts[0].terrain.reshape(-1)
+    episodes = [starts_of(env, seed=7)]
+    for _ in range(3):
+        for _ in range(3):
+            after = step(env, np.full((500, 4), STAY))
+        episodes.append(state_of(env)["cell"].copy())
+    for cells in episodes:
+        assert (terrain[cells] == FLOOR).all() and (np.diff(np.sort(cells, 1), axis=1) > 0).all()
+    assert len({cells.tobytes() for cells in episodes}) == 4
+    state = state_of(env)
+    assert not state["facing"].any() and not state["held"].any()
+    places = after.seen[:, 0, :, :, :4].reshape(500, -1, 4)  # in the eyes of the first chef
+    assert np.array_equal(places.argmax(1), state["cell"]) and (places.sum(1) == 1).all()
+
+
+@pytest.mark.parametrize(
+    ("layout", "ways", "most"), [("cramped_room", 6 * 5, 90), ("XXPXX\nO1X2T\nXXXXD\nXXSXX", 2, 30)], ids=["six", "two"]
+)
+def test_all_random_starts_are_equally_likely(layout: str, ways: int, most: float) -> None:
+    """Of two chefs in six cells and in two. ``most`` of chi-squared: more has a probability below 1e-7."""
+    env = kitchen_env(2000 * ways, layout=layout, random_start=True)
+    counts = np.unique(starts_of(env, seed=11), axis=0, return_counts=True)[1]
+    assert len(counts) == ways
+    assert ((counts - 2000) ** 2 / 2000).sum() < most
+
+
+def test_without_random_start_all_begin_alike() -> None:
+    env = kitchen_env(50, layout="cramped_room")
+    assert (starts_of(env, seed=1) == [1 * 4 + 2, 3 * 4 + 1]).all()
+
+
+# ---- worlds, episodes, types ---------------------------------------------------------------------------------------
+
+
+def test_worlds_do_not_know_of_one_another() -> None:
+    """The same games at other places of the batch, beside others, are the same games."""
+    dice = np.random.default_rng(0)
+    actions, places = dice.integers(0, 6, (120, 32, 2)), dice.permutation(32)
+    first, second = (kitchen_env(n, AutoresetMode.SAME_STEP, horizon=50) for n in (32, 48))
+    for env in (first, second):
+        env.reset(seed=0)
+    more = dice.integers(0, 6, (120, 16, 2))
+    for mine, others in zip(actions, more, strict=True):
+        after, again = step(first, mine), step(second, np.concatenate([mine[places], others]))
+        assert np.array_equal(pack(state_of(first))[places], pack(state_of(second))[:32])
+        assert np.array_equal(after.seen[places], again.seen[:32])
+        assert np.array_equal(after.rewards[places], again.rewards[:32])
+
+
+def test_after_an_episode_the_same_game_can_be_played_again() -> None:
+    """A recorded game, twice in a row: the end is told, sums begin anew, and so does the kitchen, at its timestep."""
+    case = next(case for case in cases("mdp_test") if "start_state" in case.overrides)
+    told = case.arrays
+    assert case.kitchen.timestep == 30
+    options = {"layout": case.name, "horizon": case.horizon, **case.overrides}
+    env = kitchen_env(len(told.starts), AutoresetMode.SAME_STEP, **options)
+    seen = env.by_world(env.reset(seed=0)[0]).numpy()
+    sums = {"sparse_return": told.sparse.sum(0), "shaped_return": told.shaped.sum(0)}
+    assert sums["sparse_return"].any() and sums["shaped_return"].any()
+    for _ in range(2):
+        assert np.array_equal(digests(seen), told.start_views)
+        for t, actions in enumerate(told.actions):
+            observations, rewards, _, truncations, infos = env.step(torch.from_numpy(actions.reshape(-1)))
+            assert np.array_equal(env.by_world(rewards).numpy(), told.sparse[t].sum(1, keepdims=True).repeat(2, 1))
+            assert np.array_equal(env.by_world(truncations).numpy(), told.ended[t][:, None].repeat(2, 1))
+            seen = env.by_world(observations).numpy()
+            if not told.ended[t].any():
+                assert np.array_equal(digests(seen), told.views[t])
+                so_far = told.sparse[: t + 1].sum(0)
+                assert np.array_equal(env.by_world(infos["sparse_return"]).numpy(), so_far)
+        assert np.array_equal(digests(env.by_world(infos["final_obs"]).numpy()), told.views[-1])
+        for name, expected in sums.items():
+            assert np.array_equal(env.by_world(infos["final_info"][name]).numpy(), expected)
+            assert not infos[name].any()
+        assert np.array_equal(pack(state_of(env)), told.starts)
+
+
+def test_float_observations_are_the_same_numbers() -> None:
+    options = {"layout": "cramped_room", "cook_time": 6, "random_start": True, "horizon": 60}
+    envs = [kitchen_env(6, obs_dtype=dtype, **options) for dtype in ("uint8", "float32")]
+    assert [env.single_observation_space.dtype for env in envs] == [np.uint8, np.float32]
+    for env in envs:
+        env.reset(seed=8)
+    cooks = [Cooks(World(env.environment.layouts[0]).assign(state_of(env), w), w) for w in range(6)]
+    for _ in range(60):
+        for w, cook in enumerate(cooks):
+            cook.world.assign(state_of(envs[0]), w)
+        actions = [cook.actions() for cook in cooks]
+        small, large = (step(env, actions).seen for env in envs)
+        assert (small.dtype, large.dtype) == (np.uint8, np.float32)
+        assert np.array_equal(small, large)
+    assert small[..., -1].all()
+
+
+def test_long_times_need_float_observations() -> None:
+    with pytest.raises(ValueError, match=r"300 steps.*255.*float32"):
+        Overcooked(cook_time=300)
+    assert Overcooked(cook_time=255).observation_space.high.max() == 255
+    scene = Scene("cramped_room", cook_time=300, obs_dtype="float32")
+    scene.chef(0, 2, 1)
+    scene.lay((2, 0), (SOUP, 1, 0), -1)
+    after = step(scene.env, [[INTERACT, STAY]])
+    assert after.seen[0, 0, 2, 0, 20] == 299
+
+
+@pytest.mark.parametrize("horizon", [1, 39, 40, 41, 60])
+def test_urgency_and_the_end(horizon: int) -> None:
+    env = kitchen_env(layout="cramped_room", horizon=horizon)
+    urgent = [bool(env.reset(seed=0)[0][..., -1].all())]
+    for t in range(1, horizon + 1):
+        after = step(env, [[STAY, STAY]])
+        urgent.append(bool(after.seen[..., -1].all()))
+        assert urgent[-1] == after.seen[..., -1].any()
+        assert after.truncated.tolist() == [[t == horizon] * 2]
+    assert urgent == [horizon - t < 40 for t in range(horizon + 1)]
+
+
+def test_the_factor_of_shaped_rewards_can_be_changed_while_running() -> None:
+    scene = Scene(shaping_factor=0.5)
+    factor = scene.env.sim.tensor("Shaping.factor")
+    assert (factor.shape, factor.item()) == ((), 0.5)
+    paid = []
+    for value in (0.5, 2.0, 0.0):
+        factor.fill_(value)
+        scene.chef(0, 2, 1, NORTH, ONION)
+        paid.append(step(scene.env, [[INTERACT, STAY]]).rewards.tolist())
+    assert paid == [[[1.5, 0]], [[6, 0]], [[0, 0]]]
+    scene.env.reset()
+    assert factor.item() == 0.0  # episodes come and go, it stays
+
+
+# ---- registration, bad input ---------------------------------------------------------------------------------------
+
+
+def test_it_is_registered_and_rows_are_chefs() -> None:
+    env = gymnasium.make_vec("torch_batchsim/Overcooked-v0", num_envs=6, layout="cramped_room", horizon=3)
+    assert (env.num_envs, env.num_worlds, env.num_agents) == (6, 3, 2)
+    observations, _ = env.reset(seed=0)
+    assert (observations.shape, observations.dtype) == ((6, 5, 4, 26), torch.uint8)
+    assert env.single_observation_space.shape == (5, 4, 26)
+    assert env.single_action_space == gymnasium.spaces.Discrete(6)
+    by_world = env.by_world(observations)
+    assert by_world.shape == (3, 2, 5, 4, 26) and by_world.data_ptr() == observations.data_ptr()
+    actions = torch.full((6,), STAY)
+    assert [bool(env.step(actions)[3].any()) for _ in range(3)] == [False, False, True]
+    by_worlds = gymnasium.make_vec("torch_batchsim/Overcooked-v0", num_worlds=5, layout="multiplayer_schelling")
+    assert (by_worlds.num_envs, by_worlds.num_agents) == (20, 4)
+
+
+@pytest.mark.parametrize(
+    ("rows", "layout", "says"),
+    [(5, "cramped_room", "4 or 6"), (1023, "cramped_room", "1022 or 1024"), (6, "multiplayer_schelling", "4 or 8")],
+)
+def test_rows_that_do_not_divide(rows: int, layout: str, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        gymnasium.make_vec("torch_batchsim/Overcooked-v0", num_envs=rows, layout=layout)
+
+
+@pytest.mark.parametrize("action", [6, -1, 100])
+def test_actions_outside_of_the_space_change_nothing(action: int) -> None:
+    env = kitchen_env(3, layout="cramped_room")
+    env.reset(seed=0)
+    before = pack(state_of(env))
+    with pytest.raises(ValueError, match=rf"action {action} of world 1, agent 1.*no world has stepped"):
+        step(env, [[NORTH, STAY], [WEST, action], [EAST, NORTH]])
+    assert np.array_equal(pack(state_of(env)), before)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"horizon": 0}, "horizon must be at least 1, got 0"),
+        ({"agents": 3}, "agents.* 3.*cramped_room.* 2 "),
+        ({"agents": 0}, "agents must be .*1 to 40, got 0"),
+        ({"agents": 41}, "agents must be .*1 to 40, got 41"),
+        ({"agents": True}, "agents must be .*True"),
+        ({"layout": ["cramped_room", "multiplayer_schelling"]}, "cramped_room 2.*multiplayer_schelling 4"),
+        ({"layout": ["cramped_room", "cramped_room_single"], "agents": 2}, "cramped_room_single has 1"),
+        ({"layout": []}, "empty"),
+        ({"layout": "no_such_kitchen"}, "no_such_kitchen"),
+        ({"start_all_orders": [{"ingredients": ["carrot"]}]}, "carrot"),
+        ({"start_all_orders": orders("oooo")}, "4 ingredients"),
+        ({"start_bonus_orders": orders("tt")}, "bonus"),
+        ({"obs_dtype": "float64"}, "obs_dtype"),
+        ({"cook_time": -1}, "cook_time"),
+        ({"old_dynamics": True, "max_num_ingredients": 2, "start_all_orders": []}, "old_dynamics.*3 ingredients"),
+        ({"shaping_factor": float("nan")}, "shaping_factor"),
+    ],
+    ids=str,
+)
+def test_options_are_checked(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        Overcooked(**options)
+
+
+def test_unknown_options_are_told() -> None:
+    with pytest.raises(TypeError, match=r"cooktime.*cook_time"):
+        Overcooked(cooktime=3)

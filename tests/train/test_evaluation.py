@@ -40,6 +40,32 @@ def test_a_seed_out_of_range_is_refused_in_a_sentence():
         evaluate(env, agent, seed=2**64)
 
 
+def test_a_watcher_is_told_who_ran_until_then(toy_env, agent):
+    env, seen = toy_env(), []
+    evaluate(env, agent, seed=1, watch=lambda running: seen.append((env.now, running.tolist())))
+    assert seen == [(now, [length >= now for length in (2, 3, 4, 5, 2, 3)]) for now in range(6)]
+
+
+@pytest.mark.parametrize("mode", ["SameStep", "Disabled"])
+def test_a_score_takes_the_place_of_rewards(mode):
+    """Shaped rewards do not count; a chef who stands before an onion dispenser takes one and puts it into the pot."""
+    options = {"horizon": 30, "shaping_factor": 1.0, "autoreset_mode": mode}
+    env = gymnasium.make_vec("torch_batchsim/Overcooked-v0", num_worlds=50, **options)
+    agent = ActorCritic(env.single_observation_space, env.single_action_space, (8,), 1, env.device)
+    rewards, step = [], env.step
+
+    def watched(actions):
+        outputs = step(actions)
+        rewards.append(outputs[1].clone())
+        return outputs
+
+    env.step = watched
+    outcome = evaluate(env, agent, seed=3, deterministic=False)
+    assert sum(rewards).max() > 0
+    assert torch.equal(outcome.returns, torch.zeros(100))
+    assert torch.equal(outcome.lengths, torch.full((100,), 30.0))
+
+
 def test_masks_are_honoured(toy_env, agent):
     evaluate(toy_env(masked=True), agent, seed=1, deterministic=True)
     evaluate(toy_env(masked=True), agent, seed=1, deterministic=False)

@@ -250,6 +250,66 @@ def test_the_learning_rate_falls_to_zero_over_the_run():
     assert rates == pytest.approx([2.5e-4 * share for share in (1, 0.75, 0.5, 0.25)])
 
 
+def kitchen(num_envs=8, **options):
+    return gymnasium.make_vec("torch_batchsim/Overcooked-v0", num_envs=num_envs, horizon=12, **options)
+
+
+def kitchen_trainer(**settings):
+    """Three episodes in two rollouts."""
+    config = Config(
+        num_envs=8, num_steps=18, num_minibatches=2, total_steps=8 * 18 * 8, hidden_sizes=(8,), **settings
+    )  # fmt: skip
+    return Trainer(kitchen(), config)
+
+
+def test_a_tensor_is_annealed_from_1_to_0():
+    trainer = kitchen_trainer(anneal="Shaping.factor", anneal_until=0.5)
+    factors = []
+    for _ in range(8):
+        trainer.iterate()
+        factors.append(float(trainer.env.sim.tensor("Shaping.factor")))
+    assert factors == [1, 0.75, 0.5, 0.25, 0, 0, 0, 0]
+
+
+def test_an_annealed_training_resumes_to_the_bit():
+    straight, first, second = (kitchen_trainer(anneal="Shaping.factor") for _ in range(3))
+    for _ in range(4):
+        straight.iterate()
+    for _ in range(2):
+        first.iterate()
+    second.load_state_dict(first.state_dict())
+    for _ in range(2):
+        second.iterate()
+    assert_same(straight.state_dict(), second.state_dict())
+
+
+def test_nothing_is_annealed_unless_asked_for():
+    trainer = kitchen_trainer()
+    trainer.iterate()
+    assert float(trainer.env.sim.tensor("Shaping.factor")) == 0
+
+
+def test_the_score_is_the_mean_of_the_episodes_that_ended(monkeypatch):
+    trainer = kitchen_trainer(anneal="Shaping.factor")
+    told, step = [], trainer.env.step
+
+    def fake_scores(actions):
+        *outputs, infos = step(actions)
+        infos["final_info"]["team_return"].copy_(torch.arange(8) + 10.0 * len(told))
+        told.append(infos["_final_info"].all().item())
+        return *outputs, infos
+
+    monkeypatch.setattr(trainer.env, "step", fake_scores)
+    scores = [trainer.iterate()["charts/score"].item() for _ in range(2)]
+    assert [t for t, ended in enumerate(told) if ended] == [11, 23, 35]
+    assert scores == [3.5 + 110, 3.5 + (230 + 350) / 2]
+
+
+def test_the_score_is_nan_where_no_episode_has_ended():
+    config = Config(num_envs=8, num_steps=4, num_minibatches=2, total_steps=64, hidden_sizes=(8,))
+    assert Trainer(kitchen(), config).iterate()["charts/score"].isnan()
+
+
 def test_target_kl_ends_the_updates(toy_env):
     config = Config(**SMALL, update_epochs=50, learning_rate=1e-2, target_kl=0.01)
     trainer = Trainer(toy_env(), config)
@@ -301,11 +361,18 @@ def test_cartpole_learns():
         ({"num_minibatches": 7}, "num_minibatches is 7, but must divide the rollout: 8 steps x 6 rows = 48"),
         ({"num_minibatches": 48}, "norm_adv needs at least 2"),
         ({"total_steps": 47}, "total_steps is 47, but one rollout has 48"),
+        ({"anneal": "Shaping.factor"}, "anneal is 'Shaping.factor', which is no tensor of this environment"),
+        ({"anneal_until": 0.0}, "anneal_until is 0.0, but must be greater than 0"),
     ],
 )
 def test_bad_settings_are_refused(toy_env, changes, message):
     with pytest.raises(ValueError, match=message):
         Trainer(toy_env(), Config(**SMALL | changes))
+
+
+def test_only_a_tensor_of_the_environment_is_annealed():
+    with pytest.raises(ValueError, match=r"anneal is 'Shaping.faktor', which is no tensor.*factor"):
+        kitchen_trainer(anneal="Shaping.faktor")
 
 
 def test_only_same_step_autoreset_is_taken(toy_env):

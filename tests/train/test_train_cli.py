@@ -6,6 +6,7 @@ from contextlib import contextmanager
 import gymnasium
 import pytest
 import torch
+from PIL import Image
 from torch_batchsim.train import Config, Trainer, checkpoint, cli, evaluation, options, runs
 
 import torch_batchsim
@@ -61,6 +62,34 @@ def test_how_steps_are_run_changes_nothing_but_speed(arguments, trained, tmp_pat
         summary.pop("train_seconds")
     assert summaries[0] == summaries[1]
     assert ("times the speed" in capsys.readouterr().out) == ("--tune" in arguments)
+
+
+@pytest.mark.parametrize("policy", [[], ["--eval-stochastic"]])
+def test_a_video_shows_an_episode_and_changes_no_outcome(policy, trained, tmp_path, capsys):
+    for name, arguments in (("plain", []), ("filmed", ["--video", tmp_path / "game.gif"])):
+        arguments = [*policy, *arguments, "--eval-episodes", 10, "--summary", tmp_path / name]
+        assert run("cartpole", "--eval", trained / "checkpoint.pt", *arguments) == 0
+    assert (tmp_path / "plain").read_text() == (tmp_path / "filmed").read_text()
+    assert f"video           {tmp_path / 'game.gif'}" in capsys.readouterr().out
+    with Image.open(tmp_path / "game.gif") as game:
+        assert game.n_frames > 1
+        assert game.size == (600, 400)
+
+
+def test_a_video_may_follow_a_training(tmp_path):
+    assert run("cartpole", *SMALL, "--run-dir", tmp_path / "run", "--video", tmp_path / "game.webp") == 0
+    assert (tmp_path / "game.webp").stat().st_size > 1000
+
+
+def test_a_video_needs_pictures(duel, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert run(duel, *SMALL, "--video", "game.gif") == 2
+    message = "--video needs an environment that defines render(), and train_tests/Duel-v0 does not"
+    assert message in capsys.readouterr().err
+    assert not any(tmp_path.iterdir())
+    assert run(duel, *SMALL, "--run-dir", "run") == 0
+    assert run(duel, "--eval", "run/checkpoint.pt", "--video", "game.gif") == 2
+    assert message in capsys.readouterr().err
 
 
 def test_a_run_goes_to_a_folder_of_its_own_by_default(tmp_path, monkeypatch):
@@ -232,6 +261,16 @@ def test_env_options_reach_the_environment_and_the_checkpoint(tmp_path):
     assert json.loads((tmp_path / "eval.json").read_text())["eval_length_mean"] == 7
 
 
+def test_an_option_of_the_environment_may_go_by_its_own_name(tmp_path):
+    options = ("--layout", "coordination_ring", "--horizon=20", "--random-start", "--shaping-factor", "0.5")
+    assert run("overcooked", *SMALL, *options, "--run-dir", tmp_path) == 0
+    contents = torch.load(tmp_path / "checkpoint.pt", weights_only=True)
+    assert contents["env_options"] == {
+        "layout": "coordination_ring", "horizon": 20, "random_start": True, "shaping_factor": 0.5
+    }  # fmt: skip
+    assert run("overcooked", "--eval", tmp_path / "checkpoint.pt", "--layout", "cramped_room") == 2
+
+
 def test_an_environment_of_ones_own_is_found_through_its_module(tmp_path, monkeypatch):
     (tmp_path / "my_project.py").write_text(
         "import torch_batchsim\n"
@@ -277,12 +316,21 @@ def test_help_lists_environments_and_tuned_defaults(capsys):
         (f"cartpole --seed {2**63}", "seed is 9223372036854775808, but must be from 0 to 2**63 - 1"),
         (f"cartpole --seed {2**80}", "seed is 1208925819614629174706176, but must be from 0 to 2**63 - 1"),
         ("cartpole --device toaster", "toaster"),
+        ("overcooked --layout cramped_rom", "there is no layout 'cramped_rom' (did you mean 'cramped_room'"),
+        ("overcooked --layuot cramped_room", "--layuot"),
+        ("overcooked --layout cramped_room --env-option layout=ring", "--env-option layout was given twice"),
+        ("overcooked --horizon 0", "option horizon must be at least 1, got 0"),
+        ("overcooked --anneal Shaping.it", "anneal is 'Shaping.it', which is no tensor"),
         ("cartpole --eval x.pt --resume x.pt", "exclude each other"),
         ("cartpole --eval nothing.pt", "checkpoint nothing.pt cannot be read"),
         ("cartpole --resume nothing.pt", "checkpoint nothing.pt cannot be read"),
         ("cartpole --summary nowhere/s.json", "nowhere/s.json cannot be written"),
         ("cartpole --summary .", ". cannot be written: it is a folder"),
         ("cartpole --eval x.pt --eval-episodes 0", "--eval-episodes is 0, but --eval needs at least 1"),
+        ("cartpole --video game.gif --eval-episodes 0", "--eval-episodes is 0, but --video shows an episode of"),
+        ("cartpole --video game.mp4", "--video writes .gif, .webp, .png, but game.mp4 was given"),
+        ("cartpole --video game", "--video writes .gif, .webp, .png, but game was given"),
+        ("cartpole --video nowhere/game.gif", "nowhere/game.gif cannot be written: there is no folder nowhere"),
         ("nobody/Nothing-v0", "nobody"),
         ("nobody:nobody/Nothing-v0", "module 'nobody' of 'nobody:nobody/Nothing-v0' cannot be imported"),
     ],

@@ -1,0 +1,114 @@
+import numpy as np
+import pytest
+
+from torch_batchsim.draw import Canvas, Sprite, text_width
+
+BLACK, RED = (0, 0, 0), (200, 0, 0)
+
+
+def covered(canvas):
+    """How many pixels' worth have been drawn in black on white."""
+    return (255 - canvas.pixels[..., 0].astype(float)).sum() / 255
+
+
+def written(canvas):
+    return ["".join("#" if dark else "." for dark in row) for row in canvas.pixels[..., 0] == 0]
+
+
+@pytest.mark.parametrize(
+    ("corners", "area"),
+    [
+        ([(10, 10), (40, 10), (40, 30), (10, 30)], 600),
+        ([(10, 30), (40, 30), (40, 10), (10, 10)], 600),  # the other way round
+        ([(5, 5), (45, 20), (10, 40)], 662.5),
+        ([(10, 10), (40, 10), (40, 40), (25, 20), (10, 40)], 600),  # not convex
+        ([(10, 10), (40, 40), (40, 10), (10, 40)], 450),  # edges that cross
+    ],
+)
+def test_a_polygon_covers_its_area(corners, area):
+    canvas = Canvas(50, 50)
+    canvas.polygon(corners, BLACK)
+    assert covered(canvas) == pytest.approx(area, rel=0.01)
+
+
+def test_a_polygon_is_a_rectangle_where_it_is_one():
+    ours, theirs = Canvas(20, 20), Canvas(20, 20)
+    ours.polygon([(3, 4), (12, 4), (12, 15), (3, 15)], RED)
+    theirs.rectangle((3, 4), (12, 15), RED)
+    assert np.array_equal(ours.pixels, theirs.pixels)
+
+
+def test_a_polygon_needs_three_corners():
+    with pytest.raises(ValueError, match="a polygon needs at least 3 corners, got 2"):
+        Canvas(9, 9).polygon([(0, 0), (5, 5)], RED)
+
+
+def test_what_lies_outside_is_clipped():
+    canvas = Canvas(10, 10)
+    canvas.polygon([(-5, -5), (5, -5), (5, 5), (-5, 5)], BLACK)
+    assert covered(canvas) == 25
+    before = canvas.pixels.copy()
+    canvas.polygon([(float("nan"), 0), (5, 5), (0, 5)], BLACK)
+    for place in ((-30, 5), (5, -30), (30, 5), (5, 30)):
+        canvas.text(place, "8", BLACK)
+        canvas.stamp(Sprite(4, 4, lambda empty: empty.circle((2, 2), 2, BLACK)), place)
+    assert np.array_equal(canvas.pixels, before)
+    canvas.text((-3, 10), "H", BLACK)
+    assert written(canvas)[6:] == [".#........"] * 3 + ["##........"]
+
+
+def test_text_is_written_in_dots():
+    canvas = Canvas(11, 7)
+    canvas.text((0, 3.5), "t1", BLACK)
+    assert written(canvas) == [
+        "#####...#..",
+        "..#....##..",
+        "..#.....#..",
+        "..#.....#..",
+        "..#.....#..",
+        "..#.....#..",
+        "..#....###.",
+    ]
+
+
+def test_all_letters_differ_but_those_that_look_alike():
+    def picture(sign):
+        canvas = Canvas(5, 7)
+        canvas.text((0, 3.5), sign, BLACK)
+        return canvas.pixels.tobytes()
+
+    signs = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-*/.,:!?()%=_<>#~ "
+    assert len({picture(sign) for sign in signs}) == len(signs) - 1  # O and 0
+    assert picture("~") == picture("\N{PILE OF POO}")  # a box for what is not known
+
+
+@pytest.mark.parametrize(("align", "left"), [(0, 50), (0.5, 50 - 17), (1, 50 - 34)])
+def test_text_is_aligned_and_scaled(align, left):
+    canvas = Canvas(100, 40)
+    canvas.text((50, 20), "HHH", BLACK, scale=2, align=align)
+    rows, columns = np.nonzero(canvas.pixels[..., 0] == 0)
+    assert (columns.min(), columns.max()) == (left, left + text_width("HHH", 2) - 1)
+    assert (rows.min(), rows.max()) == (13, 26)
+
+
+def test_empty_text_is_nothing():
+    canvas = Canvas(10, 10)
+    canvas.text((5, 5), "", BLACK)
+    assert text_width("") == covered(canvas) == 0
+
+
+def test_a_sprite_looks_as_if_drawn_there():
+    def draw(canvas, x, y):
+        canvas.circle((x, y), 6.3, RED)
+        canvas.polygon([(x - 7, y), (x, y - 4), (x + 7, y)], BLACK)
+
+    ground = np.random.default_rng(1).integers(0, 256, (40, 50, 3), dtype=np.uint8)
+    stamped, drawn = Canvas(50, 40), Canvas(50, 40)
+    stamped.pixels, drawn.pixels = ground.copy(), ground.copy()
+    sprite = Sprite(20, 20, lambda canvas: draw(canvas, 10, 10))
+    for x, y in ((25, 20), (3, 5), (49, 39)):
+        stamped.stamp(sprite, (x, y))
+        draw(drawn, x, y)
+    difference = np.abs(stamped.pixels.astype(int) - drawn.pixels)
+    assert difference.max() <= 2
+    assert (stamped.pixels != ground).any()

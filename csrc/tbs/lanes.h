@@ -262,19 +262,22 @@ class Lanes {
             T result = start;
             for (u32 i = 0; i < n; ++i) result = operation(result, T(term(i)));
             return result;
-        }
-        T partial[lanes];
-        for (u32 lane = 0; lane < lanes; ++lane) partial[lane] = start;
-        for (u32 begin = 0; begin < n; begin += lanes) {
-            const u32 width = n - begin < lanes ? n - begin : lanes;
-            for (u32 lane = 0; lane < width; ++lane) partial[lane] = operation(partial[lane], T(term(begin + lane)));
-        }
-        for (u32 distance = lanes / 2; distance > 0; distance /= 2) {
-            for (u32 lane = 0; lane < distance; ++lane) {
-                partial[lane] = operation(partial[lane], partial[lane + distance]);
+        } else {
+            T partial[lanes];
+            for (u32 lane = 0; lane < lanes; ++lane) partial[lane] = start;
+            for (u32 begin = 0; begin < n; begin += lanes) {
+                const u32 width = n - begin < lanes ? n - begin : lanes;
+                for (u32 lane = 0; lane < width; ++lane) {
+                    partial[lane] = operation(partial[lane], T(term(begin + lane)));
+                }
             }
+            for (u32 distance = lanes / 2; distance > 0; distance /= 2) {
+                for (u32 lane = 0; lane < distance; ++lane) {
+                    partial[lane] = operation(partial[lane], partial[lane + distance]);
+                }
+            }
+            return partial[0];
         }
-        return partial[0];
     }
 #endif
 };

@@ -151,15 +151,15 @@ TBS_SYSTEM void interact(World &world, const Kitchen &kitchen, const Layouts &la
                 }
                 break;
             case ONIONS:
-                if (empty) hand = Item{ONION};
+                if (empty) hand = Item{ONION, 0, 0};
                 break;
             case TOMATOES:
-                if (empty) hand = Item{TOMATO};
+                if (empty) hand = Item{TOMATO, 0, 0};
                 break;
             case DISHES:
                 if (!empty) break;
                 if (is_dish_useful(terrain, items, hands, soups)) shaped[i].value = layouts.dish_reward[layout];
-                hand = Item{DISH};
+                hand = Item{DISH, 0, 0};
                 break;
             case POT:
                 shaped[i].value = use_pot(hand, item, cooking[cell], layouts, layout, by_hand);

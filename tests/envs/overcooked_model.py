@@ -183,17 +183,10 @@ class World:
     def has_room(self, pot: int) -> bool:
         return pot not in self.left or (self.idle(pot) and self.ingredients(pot) < self.layout.max_ingredients)
 
-    def counts(self) -> dict[str, int]:
-        """Onions, tomatoes and dishes in this world, those in soups included (a soup outside of a pot has a dish)."""
-        things = [chef.held for chef in self.chefs] + list(self.items.values())
-        plated = sum(kind == SOUP for kind, *_ in things) - len(self.left)
-        onions, tomatoes = (things.count(item) + sum(t[item[0]] for t in things) for item in (ONION, TOMATO))
-        return {"onions": onions, "tomatoes": tomatoes, "dishes": things.count(DISH) + plated}
-
     # ---- what is seen, and the state as bytes ----------------------------------------------------------------------
 
-    def encode(self, agent: int, horizon: int = 400, most: int = 255) -> np.ndarray:
-        """What an agent sees, int32 ``[width, height, 5 P + 16]``; ``most`` is the greatest number that can be told."""
+    def encode(self, agent: int, horizon: int = 400) -> np.ndarray:
+        """What an agent sees, int32 ``[width, height, 5 P + 16]``."""
         chefs = len(self.chefs)
         layers = np.zeros((len(self.terrain), 5 * chefs + 16), np.int32)
         order = [self.chefs[agent], *self.chefs[:agent], *self.chefs[agent + 1 :]]
@@ -208,7 +201,7 @@ class World:
                 rest[cell, 6:8] = onions, tomatoes
             elif kind == SOUP:
                 left = self.left.get(cell, 0)
-                rest[cell, 8:12] = onions, tomatoes, min(left, most), left == 0
+                rest[cell, 8:12] = onions, tomatoes, left, left == 0
             elif kind:
                 rest[cell, {DISH: 12, ONION: 13, TOMATO: 14}[item]] = 1
         rest[:, 15] = horizon - self.timestep < 40

@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium.vector import AutoresetMode
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from overcooked_model import (
     COUNTER,
@@ -822,12 +822,12 @@ def views_of(worlds: list[World], horizon: int) -> np.ndarray:
     return np.array([[world.encode(i, horizon) for i in range(len(world.chefs))] for world in worlds])
 
 
-@pytest.mark.parametrize(("width", "height", "agents"), [(6, 5, 1), (8, 6, 2), (9, 7, 5), (7, 10, 8)])
+@pytest.mark.parametrize(("width", "height", "agents"), [(6, 5, 1), (8, 6, 2), (9, 7, 5), (9, 11, 8)])
 def test_random_kitchens_are_the_models(width: int, height: int, agents: int) -> None:
     """Four of them in a batch, the last three of any size that fits, which are padded; some have more starts."""
     tally: Counter = Counter()
 
-    @settings(max_examples=8, deadline=None)
+    @settings(max_examples=8, deadline=None, phases=[Phase.generate])  # a smaller seed is no simpler example
     @given(st.integers(0, 10**9), st.booleans(), st.booleans(), st.integers(60, 110), st.integers(1, 5))
     def play(seed: int, old_dynamics: bool, random_start: bool, horizon: int, most: int) -> None:
         dice = random.Random(seed)
@@ -838,7 +838,7 @@ def test_random_kitchens_are_the_models(width: int, height: int, agents: int) ->
         layouts = [random_kitchen(dice, w, h, n, most) for (w, h), n in zip(fits, starts, strict=True)]
         options = {"old_dynamics": old_dynamics, "random_start": random_start, "horizon": horizon}
         env = kitchen_env(8, layout=layouts, agents=agents, **options)
-        tally.update(play_beside_the_model(env, seed, steps=80))
+        tally.update(play_beside_the_model(env, seed, horizon))
 
     play()
     assert min(tally[what] for what in ("served", "shaped", "moved")) > 0, tally  # or little has been shown

@@ -36,6 +36,10 @@ sys.path.insert(0, str(TESTS / "envs"))
 
 from overcooked_model import COUNTER, DISH, FLOOR, INTERACT, POT, Cooks, World, digests, kitchen_from, pack  # noqa: E402
 
+COLUMNS = [
+    "steps", "placed", "soups", "delivered", "paid", "dish rewards", "on counters", "off counters", "collisions",
+    "swaps",
+]  # fmt: skip
 GOLDEN = TESTS / "envs" / "golden" / "overcooked"
 KINDS = ["", "onion", "tomato", "dish", "soup"]
 
@@ -223,7 +227,7 @@ class Recording:
         self.arrays = {name: [] for name in names.split()}
 
     def play(self, mdp, world, horizon, players, start, seed):
-        """One game; returns its number of steps."""
+        """One game; returns its number of steps. Not by ``env.step``, which plans ways first, for two players only."""
         env = OvercookedEnv.from_mdp(mdp, start_state_fn=start, horizon=horizon, info_level=0)
         dice = random.Random(seed)
         rows = self.arrays
@@ -286,9 +290,7 @@ SHORT = [(None, False), (SLOPPY, True), (SLOPPY, False), (CAREFUL, False)]
 def main():
     GOLDEN.mkdir(parents=True, exist_ok=True)
     names = sorted(path.stem for path in Path(LAYOUTS_DIR).glob("*.layout"))
-    columns = "steps placed soups delivered paid|dish rewards|on counters|off counters|collisions|swaps"
-    columns = [name for part in columns.split("|") for name in (part.split() if part.startswith("steps") else [part])]
-    print(f"{'':40}", *(f"{name:>12}" for name in columns))
+    print(f"{'':40}", *(f"{name:>12}" for name in COLUMNS))
     totals = Counter()
     for number, name in enumerate(names):
         recording, seed = Recording(), 1000 * number
@@ -300,9 +302,9 @@ def main():
                 recording.case(name, overrides, horizon, kinds, seed + 200 + 10 * i)
         recording.save(GOLDEN / f"{name}.npz")
         tally = recording.tally | {"steps": len(recording.arrays["ended"])}
-        print(f"{name:40}", *(f"{tally[column]:>12}" for column in columns), flush=True)
+        print(f"{name:40}", *(f"{tally[column]:>12}" for column in COLUMNS), flush=True)
         totals.update(tally)
-    print(f"{'all':40}", *(f"{totals[column]:>12}" for column in columns))
+    print(f"{'all':40}", *(f"{totals[column]:>12}" for column in COLUMNS))
 
 
 if __name__ == "__main__":

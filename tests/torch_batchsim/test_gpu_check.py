@@ -386,7 +386,7 @@ def test_the_peer_is_the_same_cartpole() -> None:
 
 support.COMPILED.update({f"checked_{name}": make for name, make in ENVIRONMENTS.items()})
 CPU = checks.maker("cpu")
-SMALL = {"cartpole": 300, "skirmish": 5, "garden": 5, "meadow": 2}
+SMALL = {"cartpole": 300, "kitchens": 5, "skirmish": 5, "garden": 5, "meadow": 2}
 
 
 class Stream:

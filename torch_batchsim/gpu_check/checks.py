@@ -92,9 +92,10 @@ def play(env: TorchVectorEnv, steps: int, *, wait: bool = False, most_worlds: in
 
 
 def snapshot(sim: Simulator) -> Tensors:
-    """All that a simulator holds, final values aside, on the host: the tensors of its state, by name."""
+    """All that worlds hold, final values aside, on the host: the tensors of their state, by name."""
     state = sim.state_dict()
-    held = dict(state["tensors"])
+    resources = {f"column_{column.c_name}" for column in sim.program.columns.values() if column.resource}
+    held = {name: tensor for name, tensor in state["tensors"].items() if name not in resources}
     for table, parts in state["tables"].items():
         held |= {f"{table} {part}": tensor for part, tensor in parts.items()}
     return {name: tensor.cpu() for name, tensor in held.items()}

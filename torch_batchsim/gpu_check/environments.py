@@ -9,6 +9,7 @@ import numpy as np
 from gymnasium.spaces import Box, Dict
 
 from ..envs.cartpole import CartPole
+from ..envs.overcooked import Overcooked
 from ..envs.swarm import Swarm
 from ..schema import Archetype, Component, Constants, Environment, Option, Parameters, Reward, TaskGraph
 from ..types import Entity, f32, f64, i32, u8, u32, u64
@@ -101,9 +102,15 @@ ENVIRONMENTS: dict[str, Callable[[], Environment]] = {
         Swarm, ships=2, drones=32, hull=2, reload=3, bullet_life=9, drone_reload=16, drone_speed=0.05, spawn_rate=2.0,
         max_episode_steps=30,
     ),
+    "overcooked": Overcooked,
+    # Kitchens of two sizes, soon closed, in which chefs start anywhere.
+    "kitchens": partial(
+        Overcooked, layout=["cramped_room", "forced_coordination"], random_start=True, horizon=25, cook_time=3,
+        shaping_factor=1.0,
+    ),
     "garden": Garden,  # a table of it grows
     # Its tables never grow, so that it can be captured, and are so large that a block of threads settles them.
     "meadow": partial(Garden, room=640, limit=640),
 }  # fmt: skip
-CHECKED = ("cartpole", "skirmish", "garden", "meadow")
+CHECKED = ("cartpole", "kitchens", "skirmish", "garden", "meadow")
 GROWING = ("skirmish", "garden")  # the host may see late that a table is crowded: checks wait after each step

@@ -20,7 +20,7 @@ CPU = maker("cpu")
 _TRACED = ("cartpole", "meadow")
 _TUNED = ("cartpole", "meadow", "swarm")
 _CAPTURED = ("cartpole", "meadow")  # their tables never grow
-_SIZES = {"cartpole": 10_000, "skirmish": 300, "garden": 300, "meadow": 300}
+_SIZES = {"cartpole": 10_000, "kitchens": 300, "skirmish": 300, "garden": 300, "meadow": 300}
 _FEW = 20  # worlds: fewer than a GPU has multiprocessors
 _TUNE_SECONDS = 2.0  # of measuring
 _ROLLOUTS = (16_384, 131_072, 1_048_576)
@@ -125,6 +125,10 @@ def _speed_of_cartpole(found: Findings) -> None:
     _speed(found, "cartpole", (1024, 8192, 65_536, 262_144, 1_048_576), tuned=(1024, 65_536, 1_048_576))
 
 
+def _speed_of_overcooked(found: Findings) -> None:
+    _speed(found, "overcooked", (1024, 16_384, 65_536), tuned=(65_536,))
+
+
 def _speed_of_swarm(found: Findings) -> None:
     _speed(found, "swarm", (1024, 16_384, 131_072), tuned=(16_384,))
 
@@ -220,6 +224,7 @@ STAGES = (
     Stage("tune", "Tuning changes no bit.", _tune, 120),
     Stage("trace", "Tracing changes no bit, and tells what has run.", _trace, 60),
     Stage("speed", "CartPole from 1,024 to 1,048,576 worlds.", _speed_of_cartpole, 120),
+    Stage("overcooked", "Overcooked, whose observations are large.", _speed_of_overcooked, 90),
     Stage("swarm", "Swarm, whose rows come and go.", _speed_of_swarm, 90),
     Stage("peers", "CartPole beside CartPole in torch's operations, as rollouts.", _peers, 75),
     Stage("sanitizers", "compute-sanitizer finds nothing in small runs.", _sanitizers, 150, 40),

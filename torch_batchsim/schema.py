@@ -312,7 +312,8 @@ class Environment:
     - ``action_space``, ``observation_space``: of one agent. The action space is required.
     - ``faults``: names of what systems report by ``world.fail(Fault::name, value)``.
     - ``fast_math``: compile with relaxed floating point; results are then no longer the same everywhere.
-    - ``metadata``: may hold ``render_fps``.
+    - ``metadata``: may hold ``render_fps``, and ``score``: the name of an info, one number a row, that counts at the
+      end of an episode in place of the rewards (which may hold shaping).
     """
 
     systems: str = "systems.h"

@@ -24,6 +24,7 @@ from gymnasium.vector import AutoresetMode
 from . import jit
 from .codegen import Target, generate
 from .errors import BuildError
+from .legal import legal_actions
 from .schedule import BLOCKS, EXECUTORS, Group, Plan, check_plan, default_plan, step_tasks
 from .text import table
 
@@ -209,12 +210,9 @@ class _Clock:
         column = sim.tensor(sim.program.action.name)
         chosen = self.actions[i % len(self.actions)]
         if self.mask is not None:
-            space = sim.program.action_space
-            choices = np.atleast_1d(getattr(space, "nvec", getattr(space, "n", None))).reshape(-1).tolist()
-            parts = sim.tensor(self.mask.name).reshape(len(chosen), -1).split(choices, dim=1)
-            parts = [part | ~part.any(1, keepdim=True) for part in parts]  # where nothing is legal, anything
-            drawn = torch.cat([torch.multinomial(part.float(), 1) for part in parts], dim=1).view(chosen.shape)
-            chosen = (drawn + torch.as_tensor(np.asarray(space.start), device=sim.device)).to(chosen.dtype)
+            mask = sim.tensor(self.mask.name).reshape(len(chosen), -1)
+            scores = 1.0 - torch.rand(mask.shape, device=sim.device)  # in (0, 1]
+            chosen = legal_actions(sim.program.action_space, mask, scores).to(chosen.dtype)
         column.copy_(chosen.view(column.shape))
 
     def steps(self, count: int) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import tyro
 
 import torch_batchsim
+from torch_batchsim import command_line
 
 from .ppo import Config
 
@@ -127,26 +127,10 @@ SAID_OTHERWISE = {
 }
 """What says here what `gymnasium.make_vec` takes under these names."""
 
-TRAINERS_OWN = ("autoreset_mode", "copy", "environment", "final_obs", "output", "render_mode", "time_limit")
-TRAINERS_OWN += ("vector_kwargs", "vectorization_mode", "wrappers")
-"""What `gymnasium.make_vec` takes besides, and nobody can choose here."""
-
 
 def parse_env_options(pairs: tuple[str, ...]) -> dict[str, Any]:
-    """`("force=10", "name=x")` to `{"force": 10, "name": "x"}`; values are Python literals, else strings."""
-    parsed = {}
-    for pair in pairs:
-        key, equals, text = pair.partition("=")
-        if not equals or not key.isidentifier():
-            raise UsageError(f"--env-option takes key=value, but {pair!r} was given")
-        if key in SAID_OTHERWISE:
-            raise UsageError(f"{key} is not an option of the environment; use {SAID_OTHERWISE[key]}")
-        if key in TRAINERS_OWN:
-            raise UsageError(f"{key} is not an option of the environment, and cannot be chosen here")
-        if key in parsed:
-            raise UsageError(f"--env-option {key} was given twice")
-        try:
-            parsed[key] = ast.literal_eval({"true": "True", "false": "False"}.get(text, text))
-        except (ValueError, SyntaxError):
-            parsed[key] = text
-    return parsed
+    """Options of the environment, as `torch_batchsim.command_line.parse_env_options` reads them."""
+    try:
+        return command_line.parse_env_options(pairs, SAID_OTHERWISE)
+    except ValueError as error:
+        raise UsageError(str(error)) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import json
 import subprocess
 import sys
@@ -16,10 +17,12 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from environments.duel import Duel
 from support import assert_same_bits, random_actions, snapshot
 
 from torch_batchsim import TorchVectorEnv, jit
 from torch_batchsim.bench import charts, paper
+from torch_batchsim.bench.crowds import CROWDS, make_kitchen
 from torch_batchsim.bench.micro import Micro
 from torch_batchsim.bench.throughput import Rate, random_action_batches
 from torch_batchsim.schedule import EXECUTORS
@@ -147,8 +150,8 @@ def no_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def measure(step: Any, actions: Any, worlds: int, seconds: float, runs: int, device: str) -> Rate:
         started = time.perf_counter()
-        for batch in actions[:4]:
-            step(batch)
+        for i in range(4):
+            step(actions[i])
         rate = 4 * worlds / (time.perf_counter() - started)
         return Rate(rate, rate, rate)
 
@@ -229,11 +232,73 @@ def test_every_executor_is_measured_at_every_batch_size(options: paper.PaperOpti
 
 
 def test_default_batch_sizes_reach_those_of_the_paper(options: paper.PaperOptions) -> None:
-    assert options.sizes("cartpole")[-1] == 65536 and options.sizes("anything")[-1] == 4096
+    greatest = {name: options.sizes(name)[-1] for name in ("overcooked", "cartpole", "anything")}
+    assert greatest == {"overcooked": 16384, "cartpole": 65536, "anything": 4096}
     options.device = "cuda"
     greatest = {name: options.sizes(name)[-1] for name in ("hideseek", "overcooked", "hanabi", "cartpole")}
     assert greatest == {"hideseek": 32768, "overcooked": 65536, "hanabi": 131072, "cartpole": 1048576}
     assert options.sizes("hideseek") == [64, 256, 1024, 4096, 16384, 32768]
+
+
+def test_every_executor_is_measured_with_every_number_of_agents(
+    options: paper.PaperOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+
+    def make(agents: int, **arguments: Any) -> TorchVectorEnv:
+        made.append((arguments["num_worlds"], agents, arguments["executor"]))
+        return micro(agents, **arguments)
+
+    for name, crowd in CROWDS.items():
+        monkeypatch.setitem(CROWDS, name, dataclasses.replace(crowd, make=make))
+    options.agents_environments, options.agents, options.agents_batch_sizes = ["overcooked"], [16, 3], [4, 1, 4]
+    records = paper.measure_agents(options)
+    assert made == [(w, a, executor) for w in (1, 4) for a in (3, 16) for executor in EXECUTORS["cpu"]]
+    assert [(r["environment"], r["num_worlds"], r["agents"]) for r in records] == [
+        ("overcooked", w, a) for w in (1, 4) for a in (3, 16)
+    ]
+
+
+def test_default_numbers_of_agents_are_those_of_each_environment(options: paper.PaperOptions) -> None:
+    assert options.agents_environments == ["micro", "overcooked"]
+    assert options.over_agents("micro") == [(w, a) for w in (16, 128) for a in (1, 4, 16, 64, 256, 1024)]
+    options.device = "cuda"
+    assert options.over_agents("overcooked") == [(1024, a) for a in (2, 4, 8, 16, 24, 32, 40)]
+    options.agents, options.agents_batch_sizes = [5, 3], [7]
+    assert options.over_agents("overcooked") == options.over_agents("micro") == [(7, 3), (7, 5)]
+
+
+def test_the_kitchen_has_room_for_40_chefs_and_a_gpu_for_the_kitchens() -> None:
+    env = make_kitchen(40, num_worlds=1)
+    assert env.num_agents == 40 and env.single_observation_space.shape == (10, 8, 216)
+    assert len(EXECUTORS["cuda"]) * 1024 * env.sim.bytes_per_world < 8e9
+    [layout] = make_kitchen(2, num_worlds=1).environment.layouts
+    (x, y), (other_x, other_y) = layout.starts[:2]
+    assert abs(x - other_x) + abs(y - other_y) > 4  # chefs that are few do not start in one corner
+
+
+def test_masks_are_honoured_and_drawing_is_told(options: paper.PaperOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+    legal = []
+
+    def make(**arguments: Any) -> TorchVectorEnv:
+        env = TorchVectorEnv(Duel(), **arguments)
+        step = env.step
+
+        def checked(actions: torch.Tensor) -> Any:
+            mask, rows = env.action_mask, torch.arange(env.num_envs)
+            legal.append(bool((mask[rows, actions[:, 0]] & mask[rows, 3 + actions[:, 1]]).all()))
+            return step(actions)
+
+        monkeypatch.setattr(env, "step", checked)
+        return env
+
+    options.batch_sizes = [30]
+    records = paper.measure_batch({"duel": make, "micro": micro}, options)
+    assert len(legal) == 2 * 3 * 4 and all(legal)
+    drawing = {r["environment"]: [cell["us_of_drawing"] for cell in r["cells"].values()] for r in records}
+    assert min(drawing["duel"]) > 0 and drawing["micro"] == [0.0, 0.0]
+    text = paper.tables({"batch": records, "device_type": "cpu"})
+    assert "Steps of duel include drawing actions that its masks allow" in text
 
 
 class _Report:
@@ -337,9 +402,14 @@ def test_figures_3_and_4_as_tables() -> None:
         ["cartpole", "4K", "1", "200.0 M", "500.0 k"],
         ["maze", "64", "-", "failed [1]", "failed [2]"],
     ]
-    rows = lines_of(paper.tables({"agents": sweep("micro", 16, (128, cell(2e3, 16), FAILED))}), "Figure 4")
-    assert rows[1] == ["worlds", "agents", "batch worlds", "batch agents", "per_world worlds", "per_world agents"]
-    assert rows[3] == ["128", "16", "2.0 k", "32.0 k", "failed [1]", "failed [1]"]
+    few, many = sweep("micro", 16, (128, cell(2e3, 16), FAILED)), sweep("overcooked", 40, (16, FAILED, cell(1e3, 40)))
+    text = paper.tables({"agents": [*few, *many]})
+    rows = lines_of(text, "Figure 4, micro.")
+    assert rows[2] == ["worlds", "agents", "batch worlds", "batch agents", "per_world worlds", "per_world agents"]
+    assert rows[4:] == [["128", "16", "2.0 k", "32.0 k", "failed [1]", "failed [1]"]]
+    rows = lines_of(text, "Figure 4, overcooked.")
+    assert rows[4:] == [["16", "40", "failed [1]", "failed [1]", "1.0 k", "40.0 k"]]
+    assert "drawing" not in text
 
 
 def test_table_2_shows_gains_beside_the_papers() -> None:
@@ -357,7 +427,10 @@ def test_panels_hold_what_did_not_fail() -> None:
     assert [point[:2] for point in cartpole.lines[1].points] == [(64, 1e6), (4096, 5e5)]
     assert not any(line.points for line in maze.lines)
     few, many = sweep("micro", 16, (16, cell(2e3, 16), FAILED), (128, cell(1e3, 16), cell(3e3, 16)))
-    agents, worlds = paper.agents_panels([few, many])
+    agents, worlds, *others = paper.agents_panels([few, many, *sweep("overcooked", 2, (16, cell(1e3, 2), FAILED))])
+    assert (agents.title, worlds.title) == ("micro: steps of agents", "micro: steps of worlds")
+    assert [panel.title for panel in others] == ["overcooked: steps of agents", "overcooked: steps of worlds"]
+    assert [len(line.points) for panel in others for line in panel.lines] == [1, 0, 1, 0]
     assert [line.label for line in agents.lines] == [
         "batch, 16 worlds", "per_world, 16 worlds", "batch, 128 worlds", "per_world, 128 worlds"
     ]  # fmt: skip
@@ -380,20 +453,23 @@ def test_all_experiments_end_to_end(
     options: paper.PaperOptions, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("torch_batchsim.Simulator.tune", lambda sim, seconds=5.0: _Report())
-    sizes = ["--batch-sizes", "2", "4", "--agents", "1", "3", "2000", "--agents-batch-sizes", "2", "3"]
+    sizes = ["--batch-sizes", "2", "4", "--agents", "3", "2000", "--agents-batch-sizes", "2"]
     paper.main(["--environments", "cartpole", "micro", "--runs", "2", *sizes, "--output", str(options.output)])
     printed = capsys.readouterr().out
     assert {path.name for path in options.output.iterdir()} == {
         "paper.json", "tables.txt", "figure3.png", "figure4.png"
     }  # fmt: skip
     tables = (options.output / "tables.txt").read_text()
-    assert tables in printed and all(f"{name}." in tables for name in ("Table 1", "Table 2", "Figure 3", "Figure 4"))
+    assert tables in printed
+    names = ("Table 1", "Table 2", "Figure 3", "Figure 4, micro", "Figure 4, overcooked")
+    assert all(f"{name}." in tables for name in names)
     assert "failed [1]" in tables and "[1] ValueError: option agents must be at most 1024, got 2000" in tables
+    assert "failed [2]" in tables and "[2] ValueError: agents must be an integer from 1 to 40, got 2000" in tables
     result = json.loads((options.output / "paper.json").read_text())
     assert "cores" in result["machine"] and "commit" in result["machine"]
-    assert [len(result[name]) for name in ("batch", "tune", "agents")] == [4, 2, 6]
+    assert [len(result[name]) for name in ("batch", "tune", "agents")] == [4, 2, 4]
     assert result["tune"][0]["chosen"] == "tiles of 7 worlds" and result["tune"][0]["num_worlds"] == 4
-    assert {r["agents"]: "error" in r["cells"]["batch"] for r in result["agents"]} == {1: False, 3: False, 2000: True}
+    assert {r["agents"]: "error" in r["cells"]["batch"] for r in result["agents"]} == {3: False, 2000: True}
 
 
 def test_nothing_measured_is_an_error(options: paper.PaperOptions) -> None:
@@ -412,6 +488,8 @@ def test_nothing_measured_is_an_error(options: paper.PaperOptions) -> None:
         (["--runs", "0"], "must be positive"),
         (["--environments", "cartpol"], "no environment 'cartpol'; known are: cartpole, .* \\(and 'micro'\\)"),
         (["--environments", "elsewhere/Maze-v0"], "elsewhere"),
+        (["--agents-environments", "cartpole"], "--agents-environments are of micro, overcooked, got 'cartpole'"),
+        (["--agents-environments"], "--agents-environments needs at least one name"),
         (["--device", "tpu"], "device must be 'cpu', 'cuda' or 'cuda:<index>', got 'tpu'"),
     ],
 )

@@ -2,11 +2,11 @@
 
 - ``batch``: throughput of every executor over the number of worlds (figure 3), and its peaks (table 1);
 - ``tune``: with and without the profile-guided choice of ``sim.tune()`` (table 2; not the utilisation of the GPU);
-- ``agents``: throughput of Micro over agents in a world (figure 4).
+- ``agents``: throughput of Micro and Overcooked over agents in a world (figure 4; what they are is in ``crowds``).
 
-What is timed is ``env.step(actions)`` with prepared random actions, new episodes included. What is compared takes its
-runs in turn, so that whatever else the machine does strikes all alike. What fails leaves its error in place of its
-figures, and the rest goes on.
+What is timed is ``env.step(actions)`` with random actions, new episodes included. Actions are prepared, or where an
+environment has masks drawn between the steps, which is told. What is compared takes its runs in turn, so that whatever
+else the machine does strikes all alike. What fails leaves its error in place of its figures, and the rest goes on.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from ..simulator import checked_device
 from ..text import figure, table
 from ..vector_env import TorchVectorEnv
 from .charts import Line, Panel, draw, in_k
-from .micro import Micro
+from .crowds import CROWDS, make_micro
 from .report import machine_facts, made_folder
-from .throughput import measure, random_action_batches
+from .throughput import measure, random_action_batches, us_of_drawing
 
 Make = Callable[..., TorchVectorEnv]
 Cell = dict[str, Any]
@@ -46,11 +46,9 @@ _SIZES = tuple(4**k for k in range(3, 11))
 # The number of worlds at which the paper found its peaks; on CPU what ends in a few minutes.
 _MOST_WORLDS = {
     "cuda": {"hideseek": 32 * 1024, "overcooked": 64 * 1024, "hanabi": 128 * 1024, "cartpole": 1024 * 1024},
-    "cpu": {"cartpole": 64 * 1024},
+    "cpu": {"overcooked": 16 * 1024, "cartpole": 64 * 1024},
 }
 _MOST_WORLDS_OF_OTHERS = {"cuda": 32 * 1024, "cpu": 4 * 1024}
-_WORLDS_OVER_AGENTS = {"cuda": (128, 1024), "cpu": (16, 128)}
-_AGENTS = (1, 4, 16, 64, 256, 1024)
 
 # The paper's tables 1 and 2, in environment steps per second.
 PAPER = {
@@ -81,10 +79,14 @@ class PaperOptions:
     batch_sizes: list[int] | None = None
     """Worlds of 'batch'; 'tune' takes the greatest. By default from 64 to where the paper found an environment's peak
     (on CUDA), or to what a CPU does in a few minutes."""
-    agents: list[int] = field(default_factory=lambda: list(_AGENTS))
-    """Of 'agents': agents in a world, 1 to 1024."""
+    agents_environments: list[str] = field(default_factory=lambda: list(CROWDS))
+    """Of 'agents': micro, overcooked, or both."""
+    agents: list[int] | None = None
+    """Of 'agents': agents in a world. By default 1 to 1024 of micro, 2 to 40 of overcooked, which are the most it has
+    room for."""
     agents_batch_sizes: list[int] | None = None
-    """Of 'agents': worlds; by default 128 and 1024 on CUDA, 16 and 128 on CPU."""
+    """Of 'agents': worlds. By default 16 and 128 on CPU; on CUDA 128 and 1024 of micro, 1024 of overcooked, which with
+    40 agents are 1.4 GB for each executor."""
     device: str = "cpu"
     seconds: float = 0.5
     """Length of one run; a figure is the median of the runs."""
@@ -107,18 +109,31 @@ class PaperOptions:
         most = _MOST_WORLDS[self.device_type].get(environment, _MOST_WORLDS_OF_OTHERS[self.device_type])
         return [*(size for size in _SIZES if size < most), most]
 
+    def over_agents(self, environment: str) -> list[tuple[int, int]]:
+        """Numbers of worlds and of agents in each at which to measure one of ``CROWDS``."""
+        worlds = self.agents_batch_sizes or CROWDS[environment].worlds[self.device_type]
+        return [(w, a) for w in sorted(set(worlds)) for a in sorted(set(self.agents or CROWDS[environment].agents))]
+
+    def check(self) -> None:
+        """Raise ValueError for what cannot be measured, whatever the machine."""
+        sizes = [n for given in (self.batch_sizes, self.agents, self.agents_batch_sizes) for n in given or ()]
+        lengths = [self.seconds, self.warm_up_seconds, self.tune_seconds]
+        if any(n < 1 for n in sizes) or min(lengths) <= 0 or self.runs < 1:
+            given = f"batch sizes and agents {sizes}, seconds {lengths}, runs {self.runs}"
+            raise ValueError(f"batch sizes, --agents, all seconds and --runs must be positive, got {given}")
+        for name in ("experiments", "environments", "agents_environments"):
+            if not getattr(self, name):
+                raise ValueError(f"--{name.replace('_', '-')} needs at least one name")
+        for name in self.agents_environments:
+            if name not in CROWDS:
+                raise ValueError(f"--agents-environments are of {', '.join(CROWDS)}, got {name!r}")
+
 
 def main(arguments: Sequence[str]) -> None:
     """Measure; print tables and write them, all figures, and the pictures."""
     options = tyro.cli(PaperOptions, prog="python -m torch_batchsim.bench paper", args=arguments)
-    sizes = (*(options.batch_sizes or ()), *options.agents, *(options.agents_batch_sizes or ()))
-    lengths = (options.seconds, options.warm_up_seconds, options.tune_seconds)
-    if any(n < 1 for n in sizes) or min(lengths) <= 0 or options.runs < 1:
-        given = f"batch sizes and agents {list(sizes)}, seconds {list(lengths)}, runs {options.runs}"
-        raise SystemExit(f"error: batch sizes, --agents, all seconds and --runs must be positive, got {given}")
-    if not options.experiments or not options.environments:
-        raise SystemExit("error: --experiments and --environments need at least one name each")
     try:
+        options.check()
         checked_device(options.device)
         makers = {name: _maker(name) for name in options.environments}
     except (ValueError, RuntimeError, gymnasium.error.Error) as error:
@@ -143,8 +158,7 @@ def main(arguments: Sequence[str]) -> None:
             result[name] = measure_it(options)
             text = write(result, options)  # after each: the next may take long
     print(f"\n{text}\nwritten to {options.output}")
-    records = [record for name in options.experiments for record in result[name]]
-    if not any("error" not in cell for record in records for cell in record["cells"].values()):
+    if not any("error" not in cell for record in _records(result) for cell in record["cells"].values()):
         raise SystemExit("error: nothing could be measured")
 
 
@@ -153,17 +167,13 @@ def main(arguments: Sequence[str]) -> None:
 
 def _maker(environment: str) -> Make:
     if environment == "micro":
-        return _make_micro
+        return make_micro
     try:
         env_id = find_id(environment)
     except ValueError as error:
         raise ValueError(f"{error} (and 'micro')") from None
     gymnasium.spec(env_id)  # raises if there is none
     return lambda **arguments: gymnasium.make_vec(env_id, **arguments).unwrapped
-
-
-def _make_micro(agents: int | None = None, **arguments: Any) -> TorchVectorEnv:
-    return TorchVectorEnv(Micro() if agents is None else Micro(agents=agents), **arguments)
 
 
 def measure_batch(makers: Mapping[str, Make], options: PaperOptions) -> list[Record]:
@@ -179,12 +189,12 @@ def measure_batch(makers: Mapping[str, Make], options: PaperOptions) -> list[Rec
 
 
 def measure_agents(options: PaperOptions) -> list[Record]:
-    """Every executor beside the others, for Micro with every number of agents."""
+    """Every executor beside the others, for every number of agents."""
     records = []
-    for worlds in sorted(set(options.agents_batch_sizes or _WORLDS_OVER_AGENTS[options.device_type])):
-        for agents in sorted(set(options.agents)):
-            cells = _executors(partial(_make_micro, agents), worlds, options)
-            records.append({"environment": "micro", "num_worlds": worlds, "agents": agents, "cells": cells})
+    for name in dict.fromkeys(options.agents_environments):
+        for worlds, agents in options.over_agents(name):
+            cells = _executors(partial(CROWDS[name].make, agents), worlds, options)
+            records.append({"environment": name, "num_worlds": worlds, "agents": agents, "cells": cells})
             _tell(records[-1])
     return records
 
@@ -235,7 +245,7 @@ def side_by_side(makers: Mapping[str, Callable[[], TorchVectorEnv]], options: Pa
     cells: dict[str, Cell] = {}
     envs: dict[str, TorchVectorEnv] = {}
     runs: dict[str, list[float]] = {}
-    actions = None
+    actions: dict[str, Sequence[torch.Tensor]] = {}
 
     def attempt(name: str, do: Callable[[], None]) -> None:
         try:
@@ -245,41 +255,49 @@ def side_by_side(makers: Mapping[str, Callable[[], TorchVectorEnv]], options: Pa
             envs.pop(name, None)
 
     def prepare(name: str) -> None:
-        nonlocal actions
         env = envs[name] = makers[name]()
         env.reset(seed=0)
-        actions = random_action_batches(env) if actions is None else actions
-        warm_up(env, actions, options.warm_up_seconds)
+        actions[name] = random_action_batches(env)
+        warm_up(env, actions[name], options.warm_up_seconds)
         runs[name] = []
 
     def run(name: str) -> None:
         env = envs[name]
-        rate = measure(env.step, actions, env.num_worlds, options.seconds, 1, options.device)
+        rate = measure(env.step, actions[name], env.num_worlds, options.seconds, 1, options.device)
         env.sim.check_faults()
         runs[name].append(rate.median)
+
+    def finish(name: str) -> None:
+        drawing = us_of_drawing(actions[name], options.seconds, options.device)
+        cells[name] = _figures(envs[name], runs[name], drawing)
+        envs[name].close()
 
     for name in makers:
         attempt(name, partial(prepare, name))
     for _ in range(options.runs):
         for name in list(envs):
             attempt(name, partial(run, name))
-    for name, env in envs.items():
-        rate = statistics.median(runs[name])
-        cells[name] = {
-            "agents": env.num_agents,
-            "world_steps_per_second": rate,
-            "agent_steps_per_second": rate * env.num_agents,
-            "slowest_run": min(runs[name]),
-            "fastest_run": max(runs[name]),
-            "runs": runs[name],
-        }
-        env.close()
+    for name in list(envs):
+        attempt(name, partial(finish, name))
     envs.clear()
     gc.collect()
     if options.device_type == "cuda":
         with suppress(RuntimeError):  # which a device that has failed raises at every call
             torch.cuda.empty_cache()
     return {name: cells[name] for name in makers}
+
+
+def _figures(env: TorchVectorEnv, runs: list[float], us_of_drawing: float) -> Cell:
+    rate = statistics.median(runs)
+    return {
+        "agents": env.num_agents,
+        "world_steps_per_second": rate,
+        "agent_steps_per_second": rate * env.num_agents,
+        "slowest_run": min(runs),
+        "fastest_run": max(runs),
+        "runs": runs,
+        "us_of_drawing": us_of_drawing,  # in each step: 0.0 if actions were prepared
+    }
 
 
 def _tell(record: Record) -> None:
@@ -306,12 +324,12 @@ def write(result: Mapping[str, Any], options: PaperOptions) -> str:
     (folder / "tables.txt").write_text(text)
     many = f"medians of {options.runs} runs, shaded from the slowest to the fastest"
     how = many if options.runs > 1 else "one run each"
-    for name, panels, records, title in (
-        ("figure3.png", batch_panels, result.get("batch"), "Throughput over the number of worlds"),
-        ("figure4.png", agents_panels, result.get("agents"), "Throughput of Micro over agents in a world"),
+    for name, panels, records, title, columns in (
+        ("figure3.png", batch_panels, result.get("batch"), "Throughput over the number of worlds", 3),
+        ("figure4.png", agents_panels, result.get("agents"), "Throughput over agents in a world", 2),
     ):
         if records:
-            draw(panels(records), f"{title}\n{where}\n{how}", folder / name)
+            draw(panels(records), f"{title}\n{where}\n{how}", folder / name, columns)
     return text
 
 
@@ -343,12 +361,34 @@ def tables(result: Mapping[str, Any]) -> str:
             "Figure 3. World steps per second over the number of worlds.",
             table([_figure_3(record, text) for record in result["batch"]]) + "\n",
         ]
-    if result.get("agents"):
+    for name, own in _by_environment(result.get("agents", ())).items():
         parts += [
-            "Figure 4. Micro over agents in a world: steps of worlds and of agents per second.",
-            table([_figure_4(record, text) for record in result["agents"]]) + "\n",
+            f"Figure 4, {name}. Steps of worlds and of agents per second, over agents in a world.",
+            f"({CROWDS[name].about}.)",
+            table([_figure_4(record, text) for record in own]) + "\n",
         ]
+    drawn = [record["environment"] for record in _records(result) if _draws(record)]
+    if drawn:
+        parts.append(
+            f"Steps of {', '.join(dict.fromkeys(drawn))} include drawing actions that its masks allow; how long that "
+            'takes is in paper.json as "us_of_drawing".\n'
+        )
     return "\n".join([*parts, *(f"[{number}] {error}" for error, number in errors.items())]).rstrip("\n")
+
+
+def _records(result: Mapping[str, Any]) -> list[Record]:
+    return [record for experiment in ("batch", "tune", "agents") for record in result.get(experiment, ())]
+
+
+def _draws(record: Record) -> bool:
+    return any(cell.get("us_of_drawing") for cell in record["cells"].values())
+
+
+def _by_environment(records: Sequence[Record]) -> dict[str, list[Record]]:
+    grouped: dict[str, list[Record]] = {}
+    for record in records:
+        grouped.setdefault(record["environment"], []).append(record)
+    return grouped
 
 
 def _where(record: Record) -> dict[str, Any]:
@@ -404,8 +444,7 @@ def _figure_4(record: Record, text: Callable[..., str]) -> dict[str, Any]:
 def batch_panels(records: Sequence[Record]) -> list[Panel]:
     """Figure 3: a panel for each environment, a line for each executor."""
     panels = []
-    for name in dict.fromkeys(record["environment"] for record in records):
-        own = [record for record in records if record["environment"] == name]
+    for name, own in _by_environment(records).items():
         lines = [_line(own, executor, "num_worlds") for executor in own[0]["cells"]]
         agents = next((f", {record['agents']} agents in a world" for record in own if (record["agents"] or 1) > 1), "")
         panels.append(Panel(name + agents, "worlds", "world steps per second", lines))
@@ -413,15 +452,22 @@ def batch_panels(records: Sequence[Record]) -> list[Panel]:
 
 
 def agents_panels(records: Sequence[Record]) -> list[Panel]:
-    """Figure 4: panels for steps of agents and of worlds, in each a line for each executor and number of worlds."""
+    """Figure 4: of each environment panels for steps of agents and of worlds, in each a line for each executor and
+    number of worlds."""
     panels = []
-    for unit in ("agent", "world"):
-        lines = []
-        for i, worlds in enumerate(dict.fromkeys(record["num_worlds"] for record in records)):
-            own = [record for record in records if record["num_worlds"] == worlds]
-            lines += [_line(own, name, "agents", unit, f", {in_k(worlds)} worlds", i) for name in own[0]["cells"]]
-        panels.append(Panel(f"steps of {unit}s", "agents in a world", f"{unit} steps per second", lines))
+    for name, own in _by_environment(records).items():
+        for unit in ("agent", "world"):
+            title, y_label = f"{name}: steps of {unit}s", f"{unit} steps per second"
+            panels.append(Panel(title, "agents in a world", y_label, _lines_over_agents(own, unit)))
     return panels
+
+
+def _lines_over_agents(records: Sequence[Record], unit: str) -> list[Line]:
+    lines = []
+    for i, worlds in enumerate(dict.fromkeys(record["num_worlds"] for record in records)):
+        own = [record for record in records if record["num_worlds"] == worlds]
+        lines += [_line(own, name, "agents", unit, f", {in_k(worlds)} worlds", i) for name in own[0]["cells"]]
+    return lines
 
 
 def _line(

@@ -1,99 +1,164 @@
-"""CartPole of other public libraries beside ours, measured in one run on one machine.
+"""Other public libraries beside ours, measured in one run on one machine.
 
-Those that are not installed are left out with a note; ``pip install gymnax envpool`` brings them. All step with
-autoreset and deliver observations, rewards and flags.
+Those that are not installed are left out with a note; ``pip install gymnax envpool`` brings those of CartPole,
+``pip install jaxmarl overcooked-ai`` those of Overcooked (the latter needs ``"numpy<2"``). All step with autoreset and
+deliver observations, rewards and flags. A world is one CartPole, or one kitchen (cramped_room, 400 steps) with two
+chefs, who are both observed. JaxMARL's kitchen knows the old dynamics only, so ours has them too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from .throughput import measure, random_action_batches
 
-# From a batch size: a function of one batch of actions, such batches, and how many steps one call takes.
-Peer = Callable[[int], tuple[Callable[[Any], Any], list[Any], int]]
+# From a number of worlds: a function of one batch of actions, such batches, and how many steps one call takes.
+Prepare = Callable[[int], tuple[Callable[[Any], Any], list[Any], int]]
 _SCAN_STEPS = 64
 
 
-def measure_peers(batch_sizes: Sequence[int], seconds: float, runs: int) -> list[dict[str, Any]]:
-    """Steps per second of every library at every batch size (EnvPool up to 16,384, where its own threads end)."""
-    peers: dict[str, Peer] = {
-        "torch_batchsim": _ours,
-        "gymnasium CartPoleVectorEnv": _gymnasium,
-        "gymnax, jitted": _gymnax,
-        "envpool": _envpool,
-    }
+@dataclass(frozen=True)
+class Peer:
+    prepare: Prepare
+    most_worlds: int | None = None
+
+
+def measure_peers(environment: str, batch_sizes: Sequence[int], seconds: float, runs: int) -> list[dict[str, Any]]:
+    """World steps per second of every library at every number of worlds, or those up to its greatest."""
     rows = []
-    for name, prepare in peers.items():
-        for num_envs in batch_sizes:
-            if name == "envpool" and num_envs > 16384:
+    for name, peer in PEERS[environment].items():
+        for worlds in batch_sizes:
+            if peer.most_worlds is not None and worlds > peer.most_worlds:
+                print(f"{name}: {worlds} worlds left out (more than {peer.most_worlds} are not measured)")
                 continue
             try:
-                step, actions, steps = prepare(num_envs)
+                step, actions, steps = peer.prepare(worlds)
             except ImportError as error:
                 print(f"{name}: left out ({error})")
                 break
-            rate = measure(step, actions, num_envs * steps, seconds, runs)
-            rows.append({"library": name, "num_envs": num_envs, "steps_per_second": rate.median})
+            rate = measure(step, actions, worlds * steps, seconds, runs)
+            rows.append({"library": name, "num_worlds": worlds, "world_steps_per_second": rate.median})
     return rows
 
 
-def _ours(num_envs: int) -> tuple[Callable[[Any], Any], list[Any], int]:
+def _ours(env_id: str, worlds: int, **env_options: Any) -> tuple[Callable[[Any], Any], list[Any], int]:
     import gymnasium
 
-    env = gymnasium.make_vec("torch_batchsim/CartPole-v0", num_envs=num_envs)
+    env = gymnasium.make_vec(env_id, num_worlds=worlds, **env_options)
     env.reset(seed=0)
-    return env.step, random_action_batches(env), 1
+    return env.step, list(random_action_batches(env)), 1
 
 
-def _numpy_actions(num_envs: int, dtype: type = np.int64) -> list[np.ndarray]:
+def _drawn(choices: int, shape: tuple[int, ...], batches: int = 16, dtype: type = np.int64) -> list[np.ndarray]:
     generator = np.random.default_rng(0)
-    return [generator.integers(0, 2, num_envs).astype(dtype) for _ in range(16)]
+    return [generator.integers(0, choices, shape).astype(dtype) for _ in range(batches)]
 
 
-def _gymnasium(num_envs: int) -> tuple[Callable[[Any], Any], list[Any], int]:
+# ---- CartPole ------------------------------------------------------------------------------------------------------
+
+
+def _gymnasium(worlds: int) -> tuple[Callable[[Any], Any], list[Any], int]:
     import gymnasium
 
-    env = gymnasium.make_vec("CartPole-v1", num_envs=num_envs, vectorization_mode="vector_entry_point")
+    env = gymnasium.make_vec("CartPole-v1", num_envs=worlds, vectorization_mode="vector_entry_point")
     env.reset(seed=0)
-    return env.step, _numpy_actions(num_envs), 1
+    return env.step, _drawn(2, (worlds,)), 1
 
 
-def _envpool(num_envs: int) -> tuple[Callable[[Any], Any], list[Any], int]:
+def _envpool(worlds: int) -> tuple[Callable[[Any], Any], list[Any], int]:
     import envpool
 
-    env = envpool.make("CartPole-v1", env_type="gymnasium", num_envs=num_envs)
+    env = envpool.make("CartPole-v1", env_type="gymnasium", num_envs=worlds)
     env.reset()
-    return env.step, _numpy_actions(num_envs, np.int32), 1
+    return env.step, _drawn(2, (worlds,), dtype=np.int32), 1
 
 
-def _gymnax(num_envs: int) -> tuple[Callable[[Any], Any], list[Any], int]:
-    """Many steps in one compiled call, as its users run it; a call for each step is slower at most sizes."""
+def _gymnax(worlds: int) -> tuple[Callable[[Any], Any], list[Any], int]:
     import gymnax
-    import jax
 
     env, parameters = gymnax.make("CartPole-v1")
-    reset = jax.jit(jax.vmap(env.reset, in_axes=(0, None)))
-    step_all = jax.vmap(env.step, in_axes=(0, 0, 0, None))
+    step = _compiled(worlds, partial(env.reset, params=parameters), partial(env.step, params=parameters))
+    return step, _drawn(2, (_SCAN_STEPS, worlds), 4, np.int32), _SCAN_STEPS
+
+
+# ---- Overcooked ----------------------------------------------------------------------------------------------------
+
+
+def _jaxmarl(worlds: int) -> tuple[Callable[[Any], Any], list[Any], int]:
+    import jaxmarl
+
+    env = jaxmarl.make("overcooked")
+    drawn = _drawn(6, (len(env.agents), _SCAN_STEPS, worlds), 4, np.int32)
+    actions = [dict(zip(env.agents, batch, strict=True)) for batch in drawn]
+    return _compiled(worlds, env.reset, env.step), actions, _SCAN_STEPS
+
+
+def _overcooked_ai(worlds: int) -> tuple[Callable[[Any], Any], list[Any], int]:
+    """The reference, one kitchen after the other."""
+    from overcooked_ai_py.mdp.actions import Action
+    from overcooked_ai_py.mdp.overcooked_env import OvercookedEnv
+    from overcooked_ai_py.mdp.overcooked_mdp import OvercookedGridworld
+
+    kitchen = OvercookedGridworld.from_layout_name("cramped_room")
+    envs = [OvercookedEnv.from_mdp(kitchen, horizon=400, info_level=0) for _ in range(worlds)]
+
+    def step(actions: np.ndarray) -> list[Any]:
+        results = []
+        for env, joint in zip(envs, actions, strict=True):
+            _, reward, done, _ = env.step([Action.INDEX_TO_ACTION[action] for action in joint])
+            if done:
+                env.reset()
+            results.append((kitchen.lossless_state_encoding(env.state), reward, done))
+        return results
+
+    return step, _drawn(6, (worlds, 2)), 1
+
+
+# ---- libraries in jax ----------------------------------------------------------------------------------------------
+
+
+def _compiled(worlds: int, reset: Callable[..., Any], step: Callable[..., Any]) -> Callable[[Any], Any]:
+    """Many steps in one compiled call, as users of jax run them; a call for each step is slower at most sizes.
+
+    ``reset`` and ``step`` are of one world; what is returned takes actions of ``_SCAN_STEPS`` steps of all worlds.
+    """
+    import jax
+
+    step_all = jax.vmap(step)
 
     def advance(carry: Any, actions: Any) -> Any:
         key, sub = jax.random.split(carry[0])
         # Versions differ in what follows the state: reward and end, as one flag or two, and infos.
-        observations, state, *rest = step_all(jax.random.split(sub, num_envs), carry[1], actions, parameters)
+        observations, state, *rest = step_all(jax.random.split(sub, worlds), carry[1], actions)
         return (key, state), (observations, rest[:-1])
 
     rollout = jax.jit(lambda carry, actions: jax.lax.scan(advance, carry, actions))
     key = jax.random.PRNGKey(0)
-    held = (key, reset(jax.random.split(key, num_envs), parameters)[1])
+    held = (key, jax.jit(jax.vmap(reset))(jax.random.split(key, worlds))[1])
 
-    def step(actions: Any) -> Any:
+    def call(actions: Any) -> Any:
         nonlocal held
         held, outputs = jax.block_until_ready(rollout(held, actions))
         return outputs
 
-    draw = np.random.default_rng(0).integers
-    batches = [jax.numpy.asarray(draw(0, 2, (_SCAN_STEPS, num_envs)).astype(np.int32)) for _ in range(4)]
-    return step, batches, _SCAN_STEPS
+    return call
+
+
+PEERS: Mapping[str, Mapping[str, Peer]] = {
+    "cartpole": {
+        "torch_batchsim": Peer(partial(_ours, "torch_batchsim/CartPole-v0")),
+        "gymnasium CartPoleVectorEnv": Peer(_gymnasium),
+        "gymnax, jitted": Peer(_gymnax),
+        "envpool": Peer(_envpool, 16384),  # where its own threads end
+    },
+    "overcooked": {
+        "torch_batchsim": Peer(partial(_ours, "torch_batchsim/Overcooked-v0", old_dynamics=True)),
+        "jaxmarl, jitted": Peer(_jaxmarl, 16384),  # whose observations of one call are 1 GB
+        "overcooked_ai": Peer(_overcooked_ai, 64),  # the same at any number
+    },
+}

@@ -8,14 +8,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
-_BATCHES = 16  # of prepared actions: the policy's cost is none of ours
+from ..legal import legal_actions
+
+_BATCHES = 16  # of prepared actions, or scores to draw them with: the policy's cost is none of ours
+_GREATEST_SCORE = 2**15 - 1
 
 
 @dataclass(frozen=True)
@@ -53,33 +56,74 @@ def _wait(device: str) -> None:
         torch.cuda.synchronize(device)
 
 
-def random_action_batches(env: Any) -> list[torch.Tensor]:
-    """Actions drawn from the action space, as a policy would deliver them: int64 or float32 tensors on the device."""
+class LegalActions(Sequence[torch.Tensor]):
+    """Random actions where an environment has masks: each is drawn when it is asked for, by the masks of that moment.
+
+    A step that is timed with them includes drawing: ``scores * mask`` and an argmax of it, with prepared scores.
+    """
+
+    def __init__(self, env: Any) -> None:
+        """``env``: a ``TorchVectorEnv`` whose ``action_mask`` is not None."""
+        self._env = env.unwrapped
+        shape = (_BATCHES, *self._env.action_mask.shape)
+        generator = torch.Generator().manual_seed(0)
+        scores = torch.randint(1, _GREATEST_SCORE + 1, shape, dtype=torch.int16, generator=generator)
+        self._scores = scores.to(self._env.device)
+
+    def __len__(self) -> int:
+        return _BATCHES
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        """int64 ``[rows, ...]``, legal now."""
+        return legal_actions(self._env.single_action_space, self._env.action_mask, self._scores[index])
+
+
+def random_action_batches(env: Any) -> Sequence[torch.Tensor]:
+    """Actions as a policy would deliver them, for ``measure``: int64 or float32 tensors on the device.
+
+    They are prepared, drawn from the action space; or ``LegalActions``, where the environment has masks.
+    """
+    if env.unwrapped.action_mask is not None:
+        return LegalActions(env)
     env.action_space.seed(0)
     draws = [torch.from_numpy(np.asarray(env.action_space.sample())) for _ in range(_BATCHES)]
     return [draw.to(env.unwrapped.device) for draw in draws]
 
 
+def us_of_drawing(actions: Sequence[torch.Tensor], seconds: float, device: str) -> float:
+    """Microseconds that drawing takes in each step; 0.0 for prepared actions."""
+    if not isinstance(actions, LegalActions):
+        return 0.0
+    return 1e6 / measure(lambda batch: None, actions, 1, seconds, 1, device).median
+
+
 _FIRST_STEP = """
 import torch_batchsim, gymnasium, time, {module}
+from math import inf
+from torch_batchsim.bench.throughput import random_action_batches
 started = time.perf_counter()
-env = gymnasium.make_vec({env_id!r}, num_worlds=1024, device={device!r})
+env = gymnasium.make_vec({env_id!r}, num_worlds=1024, device={device!r}, **{env_options!r})
 env.reset(seed=0)
-env.step(env.action_space.sample())
-print(time.perf_counter() - started)
+ready = time.perf_counter()
+actions = random_action_batches(env)[0]
+drawn = time.perf_counter()
+env.step(actions)
+print(time.perf_counter() - drawn + ready - started)
 """
 
 
-def build_seconds(env_id: str, device: str, module: str, runs: int = 3) -> tuple[float, float]:
+def build_seconds(
+    env_id: str, device: str, module: str, env_options: Mapping[str, Any] | None = None, runs: int = 3
+) -> tuple[float, float]:
     """Medians of the time from ``import`` done to the first step with an empty cache, and with a filled one.
 
-    ``module`` is what must be imported for ``env_id`` to be known.
+    ``module`` is what must be imported for ``env_id`` to be known; ``env_options`` are Python literals.
     """
+    script = _FIRST_STEP.format(env_id=env_id, device=device, module=module, env_options=dict(env_options or {}))
     cold, warm = [], []
     for _ in range(runs):
         with tempfile.TemporaryDirectory() as cache:
             for times in (cold, warm):
-                script = _FIRST_STEP.format(env_id=env_id, device=device, module=module)
                 environment = {**os.environ, "TORCH_BATCHSIM_CACHE": cache}
                 done = subprocess.run(
                     [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True

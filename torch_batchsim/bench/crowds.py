@@ -1,0 +1,68 @@
+"""Environments in which there may be as many agents in a world as one likes, for figure 4 of the paper."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium
+
+from ..vector_env import TorchVectorEnv
+from .micro import Micro
+
+# A kitchen with 40 starting places. The first eight stand apart, so that a few chefs are not all in one corner.
+KITCHEN = """
+XXPXXXXPXX
+O*1****2*O
+X**    **X
+D***34***D
+D***56***D
+X**    **X
+O*7****8*O
+XXSXPPXSXX
+"""
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """What figure 4 has of an environment.
+
+    Attributes:
+        make: a vector environment, from ``agents`` in a world and keyword arguments of ``TorchVectorEnv``.
+        agents: in a world, by default.
+        worlds: by default, on each type of device.
+        about: what the agents have to do with each other.
+    """
+
+    make: Callable[..., TorchVectorEnv]
+    agents: tuple[int, ...]
+    worlds: Mapping[str, tuple[int, ...]]
+    about: str
+
+
+def make_micro(agents: int | None = None, **arguments: Any) -> TorchVectorEnv:
+    return TorchVectorEnv(Micro() if agents is None else Micro(agents=agents), **arguments)
+
+
+def make_kitchen(agents: int, **arguments: Any) -> TorchVectorEnv:
+    env_id = "torch_batchsim/Overcooked-v0"
+    return gymnasium.make_vec(env_id, layout=KITCHEN, agents=agents, **arguments).unwrapped
+
+
+CROWDS = {
+    "micro": Crowd(
+        make_micro,
+        (1, 4, 16, 64, 256, 1024),
+        {"cuda": (128, 1024), "cpu": (16, 128)},
+        "Agents have nothing to do with each other",
+    ),
+    # Observations of 40 chefs are 0.7 MB a world, and final observations as much again: 1.4 GB for 1024 worlds, of
+    # which there is one for each executor.
+    "overcooked": Crowd(
+        make_kitchen,
+        (2, 4, 8, 16, 24, 32, 40),
+        {"cuda": (1024,), "cpu": (16, 128)},
+        "Each agent observes all others: memory grows with the square of their number",
+    ),
+}

@@ -1,0 +1,205 @@
+"""The model of Hanabi plays every recorded game of the reference, bit by bit; and what the reference cannot tell.
+
+The games are in ``golden/hanabi`` (see ``tests/oracles/record_hanabi.py``).
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hanabi_model import PRESETS, Game, Hinters, Rules, digests, random_move, sections
+
+GOLDEN = Path(__file__).parent / "golden" / "hanabi"
+NAMES = sorted(path.stem for path in GOLDEN.glob("*.npz"))
+
+
+@cache
+def recorded(name: str) -> SimpleNamespace:
+    """One file: its arrays, ``rules``, and ``first``, the row with which each game begins."""
+    with np.load(GOLDEN / f"{name}.npz") as file:
+        arrays = dict(file)
+    about = json.loads(arrays.pop("about").tobytes())
+    first = np.cumsum([0, *(arrays["lengths"].astype(int) + 1)])
+    assert first[-1] == len(arrays["moves"])
+    return SimpleNamespace(**arrays, first=first[:-1], rules=Rules(**about["parameters"]), about=about)
+
+
+def shuffled(rules: Rules, seed: int) -> list[int]:
+    deck = rules.deck()
+    random.Random(seed).shuffle(deck)
+    return deck
+
+
+# ---- recorded games ------------------------------------------------------------------------------------------------
+
+
+def test_there_are_many_games_that_get_far() -> None:
+    files = [recorded(name) for name in NAMES]
+    assert sum(len(told.lengths) for told in files) >= 2_000
+    assert {told.rules.players for told in files} == {2, 3, 4, 5}
+    for preset in PRESETS.values():
+        assert all(Rules(players=players, **preset) in [told.rules for told in files] for players in (2, 3, 4, 5))
+    assert {told.rules.observation_type for told in files} == {"minimal", "card_knowledge", "seer"}
+    assert sum(int((told.fireworks.sum(1) == told.rules.kinds).sum()) for told in files) >= 250
+    assert sum(int((told.lives[told.ended] == 0).sum()) for told in files) >= 500
+    assert sum(len(told.seen) for told in files) >= 400
+    of_start = [set(told.starts) for told in files if told.rules.random_start_player]
+    assert sorted(map(len, of_start)) == [2, 3, 4, 5]
+    for name in ("full_2", "full_3", "full_4", "full_5"):
+        told = recorded(name)
+        assert told.returns.max() == 25 and np.median(told.returns[told.kinds == 2]) >= 19, name
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_model_plays_as_the_reference_does(name: str) -> None:
+    told = recorded(name)
+    assert (told.rules.bits, told.rules.moves) == (told.about["bits"], told.about["moves"])
+    for number, (first, length) in enumerate(zip(told.first, told.lengths, strict=True)):
+        assert sorted(told.decks[number]) == told.rules.deck()
+        game = Game(told.rules, told.decks[number].tolist(), int(told.starts[number]))
+        for row in range(first, first + length + 1):
+            check(told, game, row)
+            if row < first + length:
+                reward = game.move(int(told.moves[row]))
+                assert reward == int(told.scores[row + 1]) - int(told.scores[row]), row
+        assert game.ended and told.moves[first + length] == 255
+        assert game.fireworks == told.fireworks[number].tolist()
+        assert game.score == told.returns[number]
+
+
+def check(told: SimpleNamespace, game: Game, row: int) -> None:
+    """That the model is in the recorded state."""
+    assert game.player == told.players[row], row
+    state = game.mask(), game.information, game.lives, game.score, game.ended
+    assert state == tuple(getattr(told, x)[row] for x in "masks information lives scores ended".split()), row
+    views = game.views()
+    if row in told.seen_rows:
+        bits = np.unpackbits(told.seen[np.searchsorted(told.seen_rows, row)], axis=-1, count=told.rules.bits)
+        assert np.array_equal(bits, views), difference(game.rules, bits, views)
+    assert digests(views[None])[0] == told.views[row], row
+    assert digests(views[None, game.player])[0] == told.own[row], row
+
+
+def difference(rules: Rules, expected: np.ndarray, views: np.ndarray) -> str:
+    """Which bits of which sections differ."""
+    found, start = [], 0
+    for name, size in sections(rules):
+        players, bits = np.nonzero((expected != views)[:, start : start + size])
+        found += [f"{name}: player {p}, bit {b}" for p, b in zip(players, bits, strict=True)]
+        start += size
+    return "\n".join(found)
+
+
+# ---- what was not recorded -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lose_score", [True, False])
+def test_the_score_of_a_lost_game_is_taken_back_or_kept(lose_score: bool) -> None:
+    rules = Rules(colors=2, hand_size=2, max_information_tokens=3, max_life_tokens=1)
+    game = Game(rules, [0, 9, 1, 8, *[2] * 16], lose_score=lose_score)
+    assert [game.move(2), game.move(2)] == [1, 1] and game.score == 2
+    reward = game.move(2)  # the last card of the other colour, which needs another four
+    assert (reward, game.score) == ((-2, 0) if lose_score else (0, 2))
+    assert game.ended and game.legal() == [] and game.fireworks == [2, 0]
+    assert [len(hand) for hand in game.hands] == [1, 2]  # no card is drawn any more
+    with pytest.raises(ValueError, match="not legal"):
+        game.move(0)
+
+
+def test_a_colour_completed_gives_a_token_only_below_the_most() -> None:
+    rules = Rules(colors=2, ranks=1, hand_size=2, max_information_tokens=1)
+    game = Game(rules, [0, 0, 1, 1, 0, 1])
+    game.move(2)
+    assert game.information == 1 and (game.last.scored, game.last.token) == (True, False)
+    rules = Rules(colors=3, ranks=1, hand_size=2, max_information_tokens=1)
+    game = Game(rules, [0, 0, 1, 1, 2, 2, 0, 1, 2])
+    game.move(game.legal()[-1])
+    assert game.information == 0
+    game.move(2)
+    assert game.information == 1 and (game.last.scored, game.last.token) == (True, True)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_sections_are_where_they_are_said_to_be(name: str) -> None:
+    """Counts of ones in each section, which follow from the state alone."""
+    rules = recorded(name).rules
+    game, dice = Game(rules, shuffled(rules, 1)), random.Random(1)
+    while not game.ended:
+        for observer in range(rules.players):
+            ones, start, bits = {}, 0, game.encode(observer)
+            for section, size in sections(rules):
+                ones[section] = int(bits[start : start + size].sum())
+                start += size
+            others = [len(hand) for player, hand in enumerate(game.hands) if player != observer]
+            assert (start, ones["hands"], ones["deck"]) == (rules.bits, sum(others), game.undealt)
+            assert ones["short hands"] == sum(len(hand) < rules.hand_size for hand in game.hands)
+            assert (ones["information tokens"], ones["life tokens"]) == (game.information, game.lives)
+            assert ones["fireworks"] == np.count_nonzero(game.fireworks)
+            assert ones["discards"] == sum(game.discards)
+            assert ones["last move: who"] == ones["last move: type"] == (game.last is not None)
+        game.move(random_move(game, dice))
+
+
+def test_moves_have_the_uids_of_the_reference() -> None:
+    game = Game(Rules(players=3), shuffled(Rules(players=3), 0))
+    parts = [game.parts(uid) for uid in range(game.rules.moves)]
+    assert parts[:10] == [(1, i, -1) for i in range(5)] + [(0, i, -1) for i in range(5)]
+    assert parts[10:20] == [(2, offset, color) for offset in (1, 2) for color in range(5)]
+    assert parts[20:] == [(3, offset, rank) for offset in (1, 2) for rank in range(5)]
+
+
+def test_there_is_always_a_legal_move() -> None:
+    for seed in range(300):
+        dice = random.Random(seed)
+        rules = Rules(dice.randint(2, 5), dice.randint(2, 5), dice.randint(2, 5), 1, dice.randint(0, 2), 3)
+        game = Game(rules, shuffled(rules, seed), dice.randrange(rules.players))
+        while not game.ended:
+            assert game.mask()
+            game.move(random_move(game, dice, plays=0.2))
+
+
+def test_hinters_play_well() -> None:
+    scores = []
+    for seed in range(40):
+        rules = Rules(players=2 + seed % 4)
+        game = Game(rules, shuffled(rules, seed))
+        players = Hinters(game, seed)
+        while not game.ended:
+            game.move(players.move())
+        scores.append(game.score)
+    assert np.mean(scores) > 18
+
+
+@pytest.mark.parametrize(
+    ("parameters", "says"),
+    [
+        ({"players": 1}, "players must be 2 to 5, got 1"),
+        ({"players": 6}, "players must be 2 to 5, got 6"),
+        ({"colors": 0}, "colors must be 1 to 5"),
+        ({"colors": 6}, "colors must be 1 to 5"),
+        ({"ranks": 0}, "ranks must be 1 to 5"),
+        ({"ranks": 6}, "ranks must be 1 to 5"),
+        ({"hand_size": 26}, "hand_size must be 1 to 25 for 50 cards, got 26"),
+        ({"hand_size": 0}, "hand_size must be 1 to 25"),
+        ({"players": 3, "colors": 1}, "hand_size must be 1 to 3 for 10 cards, got 5"),
+        ({"max_information_tokens": -1}, "max_information_tokens"),
+        ({"max_life_tokens": 0}, "max_life_tokens"),
+        ({"observation_type": "bogus"}, "bogus"),
+    ],
+    ids=str,
+)
+def test_parameters_are_checked(parameters: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        Rules(**parameters)
+
+
+def test_no_parameters_have_more_than_60_moves() -> None:
+    most = max(Rules(players=p, hand_size=50 // p).moves for p in (2, 3, 4, 5))
+    assert most == 60

@@ -29,7 +29,7 @@ def parse_env_options(pairs: Iterable[str], elsewhere: Mapping[str, str]) -> dic
         if key in RESERVED_OPTIONS:
             raise ValueError(f"{key} is not an option of the environment, and cannot be chosen here")
         if key in parsed:
-            raise ValueError(f"--env-option {key} was given twice")
+            raise ValueError(f"the option {key} of the environment was given twice")
         try:
             parsed[key] = ast.literal_eval({"true": "True", "false": "False"}.get(text, text))
         except (ValueError, SyntaxError):

@@ -14,7 +14,7 @@ def legal_actions(space: Discrete | MultiDiscrete, mask: torch.Tensor, scores: t
         space: of the action of one row.
         mask: bool ``[rows, choices]``: what is legal, part after part, as ``TorchVectorEnv.action_mask``.
         scores: positive numbers ``[rows, choices]``. Where they are drawn alike and independent of each other, every
-            legal choice is equally likely.
+            legal choice is equally likely, but for ties, of which the first wins.
 
     Returns int64 ``[rows, *space.shape]``. Where nothing is legal, it is any action of the space.
     """

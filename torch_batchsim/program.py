@@ -452,6 +452,13 @@ class Program:
                     f"{environment.action_space}, that is {choices}, got shape {list(mask.value_shape)}"
                 )
             self.info["action_mask"] = mask
+        score = environment.metadata.get("score")
+        if score is not None and (score not in self.info or self.info[score].value_shape != ()):
+            scalars = [name for name, column in self.info.items() if column.value_shape == ()]
+            raise SchemaError(
+                f"{environment.name}: metadata names the score {score!r}, which must be an info with one number a row; "
+                f"of these there are: {', '.join(scalars) or 'none'}"
+            )
         if Reward not in self.agents.components:
             raise SchemaError(f"archetype {self.agents.name} has the actions and so must have the component Reward")
         self.reward = self.columns[f"{self.agents.name}.Reward"]

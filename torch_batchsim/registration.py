@@ -73,10 +73,11 @@ def find_id(name: str) -> str:
 def option_names(env_id: str) -> tuple[str, ...]:
     """The names of an environment's own options; none where it is unknown, or not made with ``Environment``."""
     try:
-        environment = gymnasium.spec(env_id).kwargs.get("environment")
+        spec = gymnasium.spec(env_id)
     except gymnasium.error.Error:
         return ()
-    return _imported(environment).option_names() if environment is not None else ()
+    ours = spec.vector_entry_point == f"{__name__}:make_vec"
+    return _imported(spec.kwargs["environment"]).option_names() if ours else ()
 
 
 def make_vec(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import keyword
 import re
@@ -355,8 +356,11 @@ class Environment:
         known = cls.option_names()
         for name in given:
             if name not in known:
+                close = difflib.get_close_matches(name, (*known, *others), n=1)
+                suggestion = f" (did you mean {close[0]!r}?)" if close else ""
                 raise TypeError(
-                    f"{cls.__name__} has no option {name!r}; it has: {', '.join((*known, *others)) or 'none'}"
+                    f"{cls.__name__} has no option {name!r}{suggestion}; it has: "
+                    f"{', '.join((*known, *others)) or 'none'}"
                 )
 
     def add_constants(self, **values: bool | int | float) -> None:

@@ -229,12 +229,20 @@ class Simulator:
             raise SchemaError(f"{self.environment.name}: resource_values names {name!r}, which is no resource")
         tensor = self.tensor(name)
         try:
-            tensor.copy_(torch.as_tensor(value).expand_as(tensor))
+            given = torch.as_tensor(value)
+            tensor.copy_(given.expand_as(tensor))
         except (RuntimeError, TypeError, ValueError):
-            given = f"shape {list(value.shape)}" if hasattr(value, "shape") else repr(value)
+            shape = f"shape {list(value.shape)}" if hasattr(value, "shape") else repr(value)
             raise SchemaError(
-                f"{self.environment.name}: resource_values of {name!r} needs shape {list(tensor.shape)}, got {given}"
+                f"{self.environment.name}: resource_values of {name!r} needs shape {list(tensor.shape)}, got {shape}"
             ) from None
+        lost = given.expand_as(tensor).to(self.device) != tensor.to(given.dtype)
+        if not tensor.is_floating_point() and bool(lost.any()):
+            dtype = str(tensor.dtype).removeprefix("torch.")
+            raise SchemaError(
+                f"{self.environment.name}: resource_values of {name!r} has {given.expand_as(tensor)[lost.cpu()][0]}, "
+                f"which {dtype} cannot hold"
+            )
 
     def _point(self, name: str) -> None:
         """Let the context know where a column's memory is."""

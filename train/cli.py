@@ -45,7 +45,10 @@ def _run(arguments: list[str]) -> int:
         raise UsageError(f"the environment comes first, before {name}: {PROGRAM} cartpole {name} ...")
     env_id = find_environment(name)
     defaults = tuned(env_id)
-    rest = _long_env_options(rest, env_id)
+    names = _env_option_names(env_id)
+    rest = _long_env_options(rest, names)
+    if names and {"-h", "--help"} & set(rest):
+        print(f"options of the environment: {', '.join('--' + name.replace('_', '-') for name in names)}\n")
     options = _parse(name, rest, defaults)
     if options.resume and options.eval:
         raise UsageError("--resume and --eval exclude each other")
@@ -60,7 +63,7 @@ def _run(arguments: list[str]) -> int:
     path = options.resume or options.eval
     contents = checkpoint.load(path, env_id) if path else None
     if path and options.env_option:
-        raise UsageError("--env-option cannot be given: the options of the environment are in the checkpoint")
+        raise UsageError("options of the environment cannot be given: they are in the checkpoint")
     if contents:
         config = Config(**contents["trainer"]["config"])
         options = _parse(name, rest, dataclasses.replace(defaults, config=config))
@@ -89,10 +92,17 @@ def _parse(name: str, arguments: list[str], defaults: Options) -> Options:
         raise UsageError(str(error)) from error
 
 
-def _long_env_options(arguments: list[str], env_id: str) -> list[str]:
-    """``--layout ring`` is short for ``--env-option layout=ring`` where the environment has an option of that name."""
+def _env_option_names(env_id: str) -> list[str]:
+    """The environment's options but for those whose name means something else here."""
     own = {setting.name for kind in (Options, Config) for setting in dataclasses.fields(kind)}
-    known = set(torch_batchsim.option_names(env_id)) - own
+    try:
+        return [name for name in torch_batchsim.option_names(env_id) if name not in own]
+    except ImportError as error:
+        raise UsageError(f"{env_id} cannot be imported: {error}") from error
+
+
+def _long_env_options(arguments: list[str], known: Sequence[str]) -> list[str]:
+    """``--layout ring`` is short for ``--env-option layout=ring`` where the environment has an option of that name."""
     long, rest = [], list(arguments)
     while rest:
         argument = rest.pop(0)

@@ -65,10 +65,8 @@ def evaluate(
         if watch:
             watch(running)
         ended = terminations | truncations
-        if score:
-            returns = torch.where(running & ended, infos.get("final_info", infos)[score], returns)
-        else:
-            returns += rewards * running
+        counted = infos.get("final_info", infos)[score] if score else returns + rewards
+        returns = torch.where(running & ended if score else running, counted, returns)
         lengths += running
         running &= ~ended
         if not running.any():

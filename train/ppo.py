@@ -62,15 +62,17 @@ class Config:
     hidden_sizes: tuple[int, ...] = (64, 64)
     """Widths of the hidden layers of the actor, and of the critic."""
     anneal: str = ""
-    """A tensor of the simulator that goes from 1 to 0 in a straight line, such as Shaping.factor; none if empty."""
+    """A number of the simulator's, such as Shaping.factor, that goes from 1 (whatever the environment set it to) to 0
+    in a straight line; none if empty."""
     anneal_until: float = 0.5
     """The part of the training after which that tensor is 0."""
 
     def __post_init__(self) -> None:
         for name in ("total_steps", "num_envs", "num_steps", "num_minibatches", "update_epochs"):
             _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
-        for name in ("learning_rate", "clip_coef", "max_grad_norm", "anneal_until"):
+        for name in ("learning_rate", "clip_coef", "max_grad_norm"):
             _require(getattr(self, name) > 0, name, getattr(self, name), "greater than 0")
+        _require(0 < self.anneal_until <= 1, "anneal_until", self.anneal_until, "greater than 0 and at most 1")
         for name in ("gamma", "gae_lambda"):
             _require(0 <= getattr(self, name) <= 1, name, getattr(self, name), "between 0 and 1")
         for name in ("ent_coef", "vf_coef"):
@@ -254,9 +256,13 @@ class Trainer:
 
     def _tensor(self, name: str) -> Tensor:
         try:
-            return self.env.unwrapped.sim.tensor(name)
+            tensor = self.env.unwrapped.sim.tensor(name)
         except (AttributeError, KeyError, TypeError) as error:
             raise ValueError(f"anneal is {name!r}, which is no tensor of this environment: {error}") from error
+        if tensor.ndim or not tensor.is_floating_point():
+            given = f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"
+            raise ValueError(f"anneal is {name!r}, which is {given}; it must be one float for all worlds")
+        return tensor
 
     @property
     def global_step(self) -> int:

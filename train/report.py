@@ -80,7 +80,7 @@ def draw_curve(curve: Curve, evaluation: float | None, title: str, path: Path) -
     """Writes the learning curve as a PNG, the mean return of the evaluation at its end; needs no display."""
     figure = Figure(figsize=(7, 4), dpi=120, layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.add_subplot(title=title, xlabel="steps", ylabel="mean return of the latest episodes")
+    axes = figure.add_subplot(title=title, xlabel="steps", ylabel="mean return")
     axes.plot([step for step, _ in curve], [value for _, value in curve])
     if curve and evaluation is not None:
         axes.plot(curve[-1][0], evaluation, "o", color="C1", label=f"evaluation: {evaluation:.1f}")

@@ -23,7 +23,7 @@ from torch_batchsim import WorldFault
 from . import checkpoint
 from .evaluation import EndlessEpisode, check_faults, evaluate
 from .networks import ActorCritic
-from .options import Options, UsageError, parse_env_options
+from .options import Options, UsageError, parse_env_options, tuned
 from .ppo import Config, Trainer, num_agents
 from .report import Report, draw_curve, show_picture, text_curve
 from .video import Recorder, has_pictures
@@ -180,16 +180,14 @@ def _evaluate(
     how = "drawn actions" if options.eval_stochastic else "likeliest actions"
     print(f"evaluation      mean return {returns.mean():.2f}, {options.eval_episodes} episodes, {how}")
     by_agent = {}
-    if num_agents(env) > 1:
+    if num_agents(env) > 1 and not env.metadata.get("score"):
         means = returns.view(-1, num_agents(env)).mean(0).tolist()
         print(f"  by agent      {', '.join(f'{mean:.2f}' for mean in means)}")
         by_agent = {"eval_return_mean_by_agent": means}
-    if recorder:
-        recorder.write(options.video)
-        print(f"video           {options.video}")
     return {
         "eval_return_mean": returns.mean().item(),
         **by_agent,
+        **_write_video(recorder, options.video),
         "eval_return_std": returns.std(correction=0).item(),
         "eval_return_min": returns.min().item(),
         "eval_length_mean": lengths.mean().item(),
@@ -199,9 +197,22 @@ def _evaluate(
     }
 
 
+def _write_video(recorder: Recorder | None, path: Path | None) -> dict[str, str]:
+    """What the summary says of it: only if it failed, for the outcome of the evaluation is not to be lost."""
+    if recorder is None:
+        return {}
+    try:
+        recorder.write(path)
+    except OSError as error:
+        return {"video_error": f"{path} cannot be written: {error.strerror or error}"}
+    print(f"video           {path}")
+    return {}
+
+
 def _raise_if_failed(evaluation: dict[str, Any]) -> None:
-    if "eval_error" in evaluation:
-        raise RunError(f"evaluation failed: {evaluation['eval_error']}")
+    for what, key in (("evaluation", "eval_error"), ("video", "video_error")):
+        if key in evaluation:
+            raise RunError(f"{what} failed: {evaluation[key]}")
 
 
 def _summary(run: dict[str, Any], config: Config, steps: int, evaluation: dict[str, Any]) -> dict[str, Any]:
@@ -248,14 +259,20 @@ def _tune(env: VectorEnv) -> None:
 
 
 def _with_whole_worlds(env_id: str, options: Options, env_options: dict[str, Any]) -> Options:
-    """The default number of rows, if the agents of a world do not divide it, is lowered until they do."""
-    if options.config.num_envs != Config.num_envs:
+    """The default number of rows, if the agents of a world do not divide it, is lowered.
+
+    Until they do, and minibatches divide the rollout.
+    """
+    config, rows = options.config, tuned(env_id).config.num_envs
+    if config.num_envs != rows:
         return options
     env = _make_env(env_id, options, env_options, num_worlds=1)
     agents = num_agents(env)
     env.close()
-    rows = max(agents, Config.num_envs // agents * agents)
-    return replace(options, config=replace(options.config, num_envs=rows))
+    if rows % agents == 0:
+        return options
+    fitting = (n for n in range(rows, 0, -1) if n % agents == 0 and n * config.num_steps % config.num_minibatches == 0)
+    return replace(options, config=replace(config, num_envs=next(fitting, agents)))
 
 
 def _run_folder(env_id: str, options: Options) -> Path:
@@ -285,8 +302,13 @@ def _check_writable(*paths: Path | None) -> None:
 
 
 def _check_pictures(env_id: str, env: VectorEnv, options: Options) -> None:
+    """By drawing one."""
     if options.video and not has_pictures(env):
         raise UsageError(f"--video needs an environment that defines render(), and {env_id} does not")
+    if options.video:
+        with _user_errors():
+            env.reset(seed=0)
+            Recorder(env)(torch.ones(env.num_envs, dtype=torch.bool))
 
 
 @contextmanager
@@ -296,5 +318,5 @@ def _user_errors() -> Iterator[None]:
         yield
     except WorldFault as fault:
         raise RunError(str(fault.faults[0])) from fault
-    except (TypeError, ValueError, RuntimeError, gymnasium.error.Error) as error:
+    except (TypeError, ValueError, RuntimeError, OSError, gymnasium.error.Error) as error:
         raise UsageError(str(error)) from error

@@ -27,16 +27,19 @@ own shaped reward. The factor is one for all worlds, ``sim.tensor("Shaping.facto
 ``infos``, float32 ``[rows]``: ``sparse_reward`` and ``shaped_reward`` of this step, by who earned them, without the
 factor; ``sparse_return`` and ``shaped_return``, their sums in this episode; ``team_return``, the sum of the sparse
 returns of all chefs of the world.
-Start: as the layout says, all facing north; or with ``random_start`` in random free cells.
+Start: as the layout says, facing north unless its start_state says otherwise; or with ``random_start`` in random free
+cells.
 End: truncated at ``horizon`` steps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from functools import cached_property
 from os import PathLike
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete
@@ -62,6 +65,13 @@ from . import picture
 from .layout import KEYS, MOST_PLAYERS, OUTSIDE, POT, Layout, read_layout
 
 LAYOUT_OPTIONS = (*(key for key in KEYS if key != "layout_name"), "start_player_positions")
+
+
+def _described(layout: Layout) -> str:
+    """Its name with a checksum of all that it says, so that a saved state is not loaded under other rules."""
+    values = (getattr(layout, field.name) for field in fields(layout))
+    parts = (value.tobytes() if isinstance(value, np.ndarray) else repr(value).encode() for value in values)
+    return f"{layout.name} ({crc32(b';'.join(parts)):08x})"
 
 
 class Terrain(Component):  # of the layout: what an episode begins with, and what the observation shows
@@ -146,6 +156,7 @@ class Overcooked(Environment):
         "shaped_return": "Chef.ShapedReturn",
         "team_return": "Chef.TeamReturn",
     }
+    faults = ("no_such_cell", "no_such_direction", "no_such_layout")  # of what was written into the state
     metadata = {"render_fps": 8, "score": "team_return"}
 
     def __init__(
@@ -167,11 +178,12 @@ class Overcooked(Environment):
         if several and not layout:
             raise ValueError("layout must be one layout or a list of at least one, got an empty list")
         self.layouts = tuple(read_layout(source, **overrides) for source in (layout if several else [layout]))
-        super().__init__(layout=", ".join(one.name for one in self.layouts), **options)
+        super().__init__(layout=", ".join(map(_described, self.layouts)), **options)
         self.agents = self._checked_agents(agents)
         self.width, self.height = (max(one.terrain.shape[axis] for one in self.layouts) for axis in (0, 1))
         self._check_old_dynamics()
         self._check_times()
+        self._check_horizon()
         self.add_constants(
             width=self.width,
             height=self.height,
@@ -202,6 +214,13 @@ class Overcooked(Environment):
                 raise ValueError(
                     f"old_dynamics starts pots with 3 ingredients, but layout {one.name} has max_num_ingredients "
                     f"{one.max_ingredients}: no soup would ever cook"
+                )
+
+    def _check_horizon(self) -> None:
+        for one in self.layouts:
+            if one.timestep >= self.parameters.horizon:
+                raise ValueError(
+                    f"layout {one.name} starts at timestep {one.timestep}, but horizon is {self.parameters.horizon}"
                 )
 
     def _check_times(self) -> None:
@@ -267,13 +286,14 @@ class Overcooked(Environment):
             soup_reward=f32[layouts],
             most=i32[layouts],
             timestep=i32[layouts],
+            last=i32,
         )
         return [tables, Shaping]
 
     def resource_values(self) -> dict[str, Any]:
         tables = [self._tables(one) for one in self.layouts]
         values = {f"Layouts.{name}": np.stack([table[name] for table in tables]) for name in tables[0]}
-        return {**values, "Shaping.factor": self.parameters.shaping_factor}
+        return {**values, "Layouts.last": len(self.layouts) - 1, "Shaping.factor": self.parameters.shaping_factor}
 
     def _tables(self, layout: Layout) -> dict[str, np.ndarray]:
         """What systems know of a layout, padded to the size of the batch."""

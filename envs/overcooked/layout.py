@@ -197,6 +197,8 @@ def _build(given: Mapping[str, Any]) -> Layout:
     if not isinstance(name, str) or not name:
         raise _Problem(f"layout_name must be a text, got {name!r}")
     terrain, starts = _read_grid(given.get("grid"))
+    if "start_player_positions" in given and "start_state" in given:
+        raise _Problem("start_player_positions and start_state both say where players start; give start_state=None too")
     if "start_player_positions" in given:
         starts = _read_positions(given["start_player_positions"], terrain)
     most = _most_ingredients(given)
@@ -568,7 +570,7 @@ def _read_state(state: Any, terrain: np.ndarray, times: Mapping[Recipe, int], mo
         facings=[_read_facing(player["orientation"], whose) for player, whose in players],
         held=[_read_held(player, whose, times) for player, whose in players],
         items=_read_objects(state["objects"], terrain, times),
-        timestep=_integer(state.get("timestep", 0), "timestep of start_state", 0, 2**31 - 1),
+        timestep=_integer(state.get("timestep", 0), "timestep of start_state", 0, 2**31 - 2),
     )
 
 

@@ -22,10 +22,15 @@ enum Layer : u32 {  // behind those of chefs and terrain
 constexpr i16 IDLE = -1;  // Cooking::left of a soup that does not cook yet; 0: it is ready
 constexpr i32 URGENT_STEPS = 40;
 
-// From a cell to the next one in a direction; 0 for the actions that do not move.
-TBS_FUNCTION i32 step_towards(i32 direction) {
-    constexpr i32 steps[6] = {-1, 1, Constants::height, -Constants::height, 0, 0};
-    return steps[direction];
+// The next cell in a direction; the same one for the actions that do not move. What a user has written into the state
+// may be anything, so numbers of cells and layouts are brought into their range wherever they lead into memory.
+TBS_FUNCTION u32 inside(i32 cell) { return min(u32(cell), u32(Constants::cells - 1)); }
+TBS_FUNCTION i32 next_cell(i32 cell, i32 direction) {
+    constexpr i32 steps[8] = {-1, 1, Constants::height, -Constants::height, 0, 0, 0, 0};
+    return i32(inside(cell + steps[direction & 7]));
+}
+TBS_FUNCTION u32 layout_of(const Kitchen &kitchen, const Layouts &layouts) {
+    return min(u32(kitchen.layout), u32(layouts.last));
 }
 
 // Start --------------------------------------------------------------------------------------------------------------
@@ -33,21 +38,23 @@ TBS_FUNCTION i32 step_towards(i32 direction) {
 TBS_SYSTEM void open_kitchen(World &world, Kitchen &kitchen, const Layouts &layouts) {
     Random &random = world.random();
     kitchen.layout = Constants::layouts > 1 ? i32(random.below(Constants::layouts)) : 0;
-    kitchen.timestep = layouts.timestep[kitchen.layout];
+    kitchen.timestep = layouts.timestep[layout_of(kitchen, layouts)];
 }
 
 TBS_SYSTEM void furnish(World &world, Terrain &terrain, Item &item, Cooking &cooking, const Kitchen &kitchen,
                         const Layouts &layouts, Row row) {
-    const u8 (&there)[3] = layouts.items[kitchen.layout][row.index];
-    terrain.kind = layouts.terrain[kitchen.layout][row.index];
+    const u32 layout = layout_of(kitchen, layouts);
+    const u8 (&there)[3] = layouts.items[layout][row.index];
+    terrain.kind = layouts.terrain[layout][row.index];
     item = Item{there[0], there[1], there[2]};
-    cooking.left = layouts.left[kitchen.layout][row.index];
+    cooking.left = layouts.left[layout][row.index];
 }
 
 TBS_SYSTEM void place_chefs(World &world, Place &place, Item &hand, const Kitchen &kitchen, const Layouts &layouts,
                             Row row) {
-    const u8 (&held)[3] = layouts.held[kitchen.layout][row.index];
-    place = Place{layouts.cell[kitchen.layout][row.index], layouts.facing[kitchen.layout][row.index]};
+    const u32 layout = layout_of(kitchen, layouts);
+    const u8 (&held)[3] = layouts.held[layout][row.index];
+    place = Place{layouts.cell[layout][row.index], layouts.facing[layout][row.index]};
     hand = Item{held[0], held[1], held[2]};
 }
 
@@ -96,24 +103,46 @@ TBS_FUNCTION u32 soups_in_pots(Rows<const Terrain> terrain, Rows<Item> items, Ro
     return soups;
 }
 
-// What an interact with a pot does; returns the shaped reward.
-TBS_FUNCTION f32 use_pot(Item &hand, Item &soup, Cooking &cooking, const Layouts &layouts, i32 layout, bool by_hand) {
+// What a chef has earned by an interact.
+struct Earned {
+    f32 sparse, shaped;
+};
+
+TBS_FUNCTION Earned use_pot(Item &hand, Item &soup, Cooking &cooking, const Layouts &layouts, u32 layout, bool by_hand) {
     const i32 ingredients = soup.onions + soup.tomatoes;
     if (hand.kind == NOTHING && by_hand && soup.kind == SOUP && cooking.left == IDLE) {
-        cooking.left = layouts.cook_time[layout][soup.onions][soup.tomatoes];
+        cooking.left = layouts.cook_time[layout][soup.onions & 7][soup.tomatoes & 7];
     } else if (hand.kind == DISH && soup.kind == SOUP && cooking.left == 0) {
         hand = soup;
         soup = Item{};
-        return layouts.soup_reward[layout];
+        return {0.0f, layouts.soup_reward[layout]};
     } else if (hand.kind == ONION || hand.kind == TOMATO) {
         const bool has_room = soup.kind == NOTHING || (cooking.left == IDLE && ingredients < layouts.most[layout]);
-        if (!has_room) return 0.0f;
+        if (!has_room) return {};
         soup = Item{SOUP, u8(soup.onions + (hand.kind == ONION)), u8(soup.tomatoes + (hand.kind == TOMATO))};
         cooking.left = IDLE;
         hand = Item{};
-        return layouts.placement_reward[layout];
+        return {0.0f, layouts.placement_reward[layout]};
     }
-    return 0.0f;
+    return {};
+}
+
+// What all other cells are for.
+TBS_FUNCTION Earned use_cell(u8 ground, Item &hand, Item &item, const Layouts &layouts, u32 layout, bool dish_useful) {
+    const bool empty = hand.kind == NOTHING;
+    if (ground == COUNTER && empty != (item.kind == NOTHING)) {
+        const Item passed = empty ? item : hand;
+        hand = empty ? passed : Item{};
+        item = empty ? Item{} : passed;
+    } else if (ground == SERVING && hand.kind == SOUP) {
+        const f32 value = layouts.value[layout][hand.onions & 7][hand.tomatoes & 7];
+        hand = Item{};
+        return {value, 0.0f};
+    } else if (empty && (ground == ONIONS || ground == TOMATOES || ground == DISHES)) {
+        hand = Item{u8(ground == ONIONS ? ONION : ground == TOMATOES ? TOMATO : DISH), 0, 0};
+        return {0.0f, dish_useful ? layouts.dish_reward[layout] : 0.0f};
+    }
+    return {};
 }
 
 // In the order of chefs: a later one finds what the earlier ones have left.
@@ -125,60 +154,42 @@ TBS_SYSTEM void interact(World &world, const Kitchen &kitchen, const Layouts &la
     const Rows<Cooking> cooking = world.rows<Cell, Cooking>();
     const Rows<SparseReward> sparse = world.rows<Chef, SparseReward>();
     const Rows<ShapedReward> shaped = world.rows<Chef, ShapedReward>();
-    const i32 layout = kitchen.layout;
-    const bool by_hand = !world.parameters.old_dynamics;
+    const u32 layout = layout_of(kitchen, layouts);
+    const auto ahead = [&](u32 i) { return next_cell(places[i].cell, places[i].facing); };
+    const auto takes_dish = [&](u32 i) {
+        return choices[i].action == INTERACT && terrain[ahead(i)].kind == DISHES && hands[i].kind == NOTHING;
+    };
 
-    bool takes_dish = false;
+    bool any_takes_dish = false;
     for (u32 i = 0; i < Constants::agents; ++i) {
-        sparse[i].value = shaped[i].value = 0.0f;
-        const u8 ground = terrain[places[i].cell + step_towards(places[i].facing)].kind;
-        takes_dish |= choices[i].action == INTERACT && ground == DISHES && hands[i].kind == NOTHING;
+        any_takes_dish |= takes_dish(i);
+        const Place &place = places[i];
+        if (place.cell != i32(inside(place.cell))) world.fail(Fault::no_such_cell, place.cell);
+        if (u32(place.facing) > WEST) world.fail(Fault::no_such_direction, place.facing);
     }
+    if (kitchen.layout != i32(layout)) world.fail(Fault::no_such_layout, kitchen.layout);
     // How many there were before anybody acted, as in the reference.
-    const u32 soups = takes_dish ? soups_in_pots(terrain, items, cooking, layouts.most[layout]) : 0;
+    const u32 soups = any_takes_dish ? soups_in_pots(terrain, items, cooking, layouts.most[layout]) : 0;
 
     for (u32 i = 0; i < Constants::agents; ++i) {
-        if (choices[i].action != INTERACT) continue;
-        const i32 cell = places[i].cell + step_towards(places[i].facing);
-        Item &hand = hands[i], &item = items[cell];
-        const bool empty = hand.kind == NOTHING;
-        switch (terrain[cell].kind) {
-            case COUNTER:
-                if (empty != (item.kind == NOTHING)) {
-                    const Item passed = empty ? item : hand;
-                    hand = empty ? passed : Item{};
-                    item = empty ? Item{} : passed;
-                }
-                break;
-            case ONIONS:
-                if (empty) hand = Item{ONION, 0, 0};
-                break;
-            case TOMATOES:
-                if (empty) hand = Item{TOMATO, 0, 0};
-                break;
-            case DISHES:
-                if (!empty) break;
-                if (is_dish_useful(terrain, items, hands, soups)) shaped[i].value = layouts.dish_reward[layout];
-                hand = Item{DISH, 0, 0};
-                break;
-            case POT:
-                shaped[i].value = use_pot(hand, item, cooking[cell], layouts, layout, by_hand);
-                break;
-            case SERVING:
-                if (hand.kind != SOUP) break;
-                sparse[i].value = layouts.value[layout][hand.onions][hand.tomatoes];
-                hand = Item{};
-                break;
-            default:
-                break;
+        Earned earned{};
+        if (choices[i].action == INTERACT) {
+            const i32 cell = ahead(i);
+            const u8 ground = terrain[cell].kind;
+            const bool useful = takes_dish(i) && is_dish_useful(terrain, items, hands, soups);
+            earned = ground == POT ? use_pot(hands[i], items[cell], cooking[cell], layouts, layout,
+                                             !world.parameters.old_dynamics)
+                                   : use_cell(ground, hands[i], items[cell], layouts, layout, useful);
         }
+        sparse[i].value = earned.sparse;
+        shaped[i].value = earned.shaped;
     }
 }
 
 // Movement -----------------------------------------------------------------------------------------------------------
 
 TBS_SYSTEM void aim(World &world, Place &place, const Choice &choice, Aim &aim) {
-    const i32 ahead = place.cell + step_towards(choice.action);
+    const i32 ahead = next_cell(place.cell, choice.action);
     place.facing = choice.action < STAY ? choice.action : place.facing;
     aim.cell = world.rows<Cell, const Terrain>()[ahead].kind == FLOOR ? ahead : place.cell;
 }
@@ -205,7 +216,7 @@ TBS_SYSTEM void walk(World &world, Warp &warp) {
 TBS_SYSTEM void start_full_pots(World &world, const Item &item, Cooking &cooking, const Kitchen &kitchen,
                                 const Layouts &layouts) {
     if (!world.parameters.old_dynamics || cooking.left != IDLE || item.onions + item.tomatoes != 3) return;
-    cooking.left = layouts.cook_time[kitchen.layout][item.onions][item.tomatoes];
+    cooking.left = layouts.cook_time[layout_of(kitchen, layouts)][item.onions][item.tomatoes];
 }
 
 TBS_SYSTEM void cook(World &world, Cooking &cooking) { cooking.left = i16(cooking.left - (cooking.left > 0)); }
@@ -246,7 +257,7 @@ TBS_FUNCTION void encode_item(Value *layers, const Item &item, i16 left) {
 TBS_SYSTEM void encode(World &world, View &view, const Kitchen &kitchen, const Layouts &layouts, Row row,
                        Warp &warp) {
     auto *const layers = &view.layers[0][0][0];
-    const auto *const background = &layouts.background[kitchen.layout][0][0];
+    const auto *const background = &layouts.background[layout_of(kitchen, layouts)][0][0];
     const Rows<const Item> items = world.rows<Cell, const Item>(), hands = world.rows<Chef, const Item>();
     const Rows<const Cooking> cooking = world.rows<Cell, const Cooking>();
     const Rows<const Place> places = world.rows<Chef, const Place>();
@@ -259,9 +270,9 @@ TBS_SYSTEM void encode(World &world, View &view, const Kitchen &kitchen, const L
     if (urgent) warp.for_each(Constants::cells, [&](u32 cell) { layers[cell * LAYERS + URGENCY] = 1; });
     warp.for_each(Constants::agents, [&](u32 seen) {
         const u32 chef = seen == 0 ? row.index : seen - (seen <= row.index);
-        auto *const here = layers + u32(places[chef].cell) * LAYERS;
+        auto *const here = layers + inside(places[chef].cell) * LAYERS;
         here[seen] = 1;
-        here[Constants::agents + 4 * seen + u32(places[chef].facing)] = 1;
+        here[Constants::agents + 4 * seen + (u32(places[chef].facing) & 3)] = 1;
         encode_item(here, hands[chef], i16(0));
     });
 }

@@ -56,7 +56,7 @@ from overcooked_model import (
 )
 from torch_batchsim.envs.overcooked import Layout, Overcooked, layout_names, read_layout
 
-from torch_batchsim import TorchVectorEnv
+from torch_batchsim import CheckpointError, TorchVectorEnv, WorldFault
 
 GOLDEN = Path(__file__).parent / "golden" / "overcooked"
 NAMES = sorted(path.stem for path in GOLDEN.glob("*.npz"))
@@ -1105,3 +1105,67 @@ def test_options_are_checked(options: dict[str, Any], says: str) -> None:
 def test_unknown_options_are_told() -> None:
     with pytest.raises(TypeError, match=r"cooktime.*cook_time"):
         Overcooked(cooktime=3)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "cause"),
+    [
+        ("Chef.Place.cell", 20, "no_such_cell"),
+        ("Chef.Place.cell", -1, "no_such_cell"),
+        ("Chef.Place.cell", 10**9, "no_such_cell"),
+        ("Chef.Place.facing", 4, "no_such_direction"),
+        ("Chef.Place.facing", -(10**9), "no_such_direction"),
+        ("Kitchen.layout", 1, "no_such_layout"),
+        ("Kitchen.layout", -(10**9), "no_such_layout"),
+    ],
+)
+def test_what_cannot_be_is_a_fault_of_its_world(name: str, value: int, cause: str) -> None:
+    """Whatever somebody has written into the state."""
+    env, other = (kitchen_env(5, horizon=50) for _ in range(2))
+    for each in (env, other):
+        each.reset(seed=1)
+    env.sim.tensor(name)[2] = value
+    actions = np.random.default_rng(0).integers(0, 6, (5, 2))
+    with pytest.raises(WorldFault) as fault:
+        step(env, actions)
+    assert {(f.world, f.cause, f.value) for f in fault.value.faults} == {(2, cause, value)}
+    step(other, actions)
+    for part, array in state_of(env).items():
+        assert np.array_equal(np.delete(array, 2, 0), np.delete(state_of(other)[part], 2, 0)), part
+    env.reset(options={"reset_mask": fault.value.mask})
+    step(env, actions)
+
+
+@pytest.mark.parametrize("name", ["Cell.Item.kind", "Cell.Item.onions", "Chef.Item.kind", "Chef.Item.tomatoes"])
+def test_odd_items_harm_nobody_else(name: str) -> None:
+    env, other = (kitchen_env(3, horizon=50) for _ in range(2))
+    for each in (env, other):
+        each.reset(seed=1)
+    env.sim.tensor(name)[1] = 255
+    generator = np.random.default_rng(0)
+    for _ in range(30):
+        actions = generator.integers(0, 6, (3, 2))
+        mine, theirs = step(env, actions), step(other, actions)
+        assert np.array_equal(mine.seen[::2], theirs.seen[::2])
+
+
+def test_a_state_of_other_rules_is_refused() -> None:
+    env, other = kitchen_env(2), kitchen_env(2, cook_time=5)
+    env.reset(seed=0)
+    other.reset(seed=0)
+    with pytest.raises(CheckpointError, match="another environment"):
+        env.load_state_dict(other.state_dict())
+
+
+def test_a_game_that_is_over_at_its_start_is_refused() -> None:
+    state = {"players": [{"position": (1, 1), "orientation": (0, -1)}], "objects": [], "timestep": 30}
+    with pytest.raises(ValueError, match="layout cramped_room_single starts at timestep 30, but horizon is 30"):
+        Overcooked("cramped_room_single", start_state=state, horizon=30)
+    env = kitchen_env(layout="cramped_room_single", start_state=state, horizon=31)
+    env.reset(seed=0)
+    assert step(env, [[STAY]]).truncated.all()
+
+
+def test_two_ways_to_say_where_chefs_start_are_refused() -> None:
+    with pytest.raises(ValueError, match="start_player_positions and start_state both say where players start"):
+        read_layout("tutorial_1", start_player_positions=[(1, 1)])

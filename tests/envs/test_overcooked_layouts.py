@@ -484,7 +484,7 @@ def test_the_orders_of_a_state_count() -> None:
         (3, "start_state must be a dict, got 3"),
         ({"players": []}, "start_state must have 'objects'"),
         (state(bonus=[]), "'bonus' is unknown in start_state; known are players, objects, all_orders, bonus_orders"),
-        (state(timestep=-1), "timestep of start_state must be a whole number from 0 to 2147483647, got -1"),
+        (state(timestep=-1), "timestep of start_state must be a whole number from 0 to 2147483646, got -1"),
         (state(all_orders=[BOTH, BOTH]), "order 2 of start_state's all_orders is the same as order 1"),
         (state(all_orders=[BOTH], bonus_orders=[ONIONS]), "every bonus order must be one of all orders"),
         (state(players=[]), "there are 0 players in start_state; 1 to 40 are allowed"),

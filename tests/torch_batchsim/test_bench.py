@@ -123,7 +123,7 @@ def test_env_options_are_literals_or_text() -> None:
     [
         (["force"], "--env-option takes key=value, but 'force' was given"),
         (["a b=1"], "--env-option takes key=value, but 'a b=1' was given"),
-        (["a=1", "a=2"], "--env-option a was given twice"),
+        (["a=1", "a=2"], "the option a of the environment was given twice"),
         (["num_envs=2"], "num_envs is not an option of the environment; use --num-envs"),
         (["final_obs=False"], "final_obs is not an option of the environment, and cannot be chosen here"),
     ],
@@ -168,7 +168,7 @@ def test_builds_are_measured_with_the_options() -> None:
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["overcooked", "--env-option", "layouts=2"], "Overcooked has no option 'layouts'; it has: layout"),
+        (["overcooked", "--env-option", "layouts=2"], "has no option 'layouts'"),
         (["cartpole", "--env-option", "num_threads=2"], "num_threads is not an option .*; use --num-threads"),
         (["ecs", "--env-option", "a=2"], "--env-option can be given for environments, not for 'ecs'"),
         (["peers", "--executor", "batch", "--tune"], "--executor and --tune can be given for environments, not for"),

@@ -157,6 +157,8 @@ def test_the_graph_shows_that_they_are_read(tmp_path: Path) -> None:
         ({"values": {"Walker.Spot": 1}}, "resource_values names 'Walker.Spot', which is no resource"),
         ({"values": {"Levels.height": np.zeros((3, 2))}}, "'Levels.height' needs shape [2, 3], got shape [3, 2]"),
         ({"values": {"Wind": "strong"}}, "'Wind' needs shape [], got 'strong'"),
+        ({"values": {"Levels.number": 1.5}}, "'Levels.number' has 1.5, which int32 cannot hold"),
+        ({"values": {"Levels.number": 2**31}}, "'Levels.number' has 2147483648, which int32 cannot hold"),
         (
             {"systems": SYSTEMS.replace("const Levels", "Levels")},
             "system 'walk' would write Levels, a resource, which all worlds read at once; take it as const",

@@ -346,8 +346,24 @@ def test_options_become_attributes_of_the_instance_alone() -> None:
         _ = environment.parameters.gusts
     assert Optional_().parameters.wind == 1.5
     assert isinstance(Optional_.parameters, Parameters)
-    with pytest.raises(TypeError, match=r"Optional_ has no option 'winds'; it has: cells, name, max_episode_steps, "):
+    says = r"Optional_ has no option 'winds' \(did you mean 'wind'\?\); it has: cells, name, max_episode_steps, "
+    with pytest.raises(TypeError, match=says):
         Optional_(winds=1)
+
+
+def test_constants_that_follow_from_options() -> None:
+    environment = Optional_(cells=4)
+    environment.add_constants(area=16, share=0.25)
+    assert environment.constants == {"cells": 4, "name": "plain", "area": 16, "share": 0.25}
+    for values, says in (
+        ({"cells": 5}, "constant cells is there already"),
+        ({"no good": 5}, "a constant cannot be named 'no good'"),
+    ):
+        with pytest.raises(SchemaError, match=says):
+            environment.add_constants(**values)
+    with pytest.raises(ValueError, match="option huge must fit 32 bits"):
+        environment.add_constants(huge=2**40)
+    assert "area" not in Optional_(cells=4).constants
 
 
 def test_fields_and_their_places() -> None:

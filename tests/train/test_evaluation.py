@@ -66,6 +66,22 @@ def test_a_score_takes_the_place_of_rewards(mode):
     assert torch.equal(outcome.lengths, torch.full((100,), 30.0))
 
 
+def test_the_score_is_that_at_the_end_of_each_row(toy_env, agent):
+    """It may grow in every step; rows end at different times."""
+    env = toy_env()
+    env.metadata["score"] = "points"
+    step = env.step
+
+    def scored(actions):
+        *outputs, infos = step(actions)
+        points = torch.arange(6) * 100.0 + env.now
+        return *outputs, infos | {"points": points * 0, "final_info": {"points": points}}
+
+    env.step = scored
+    outcome = evaluate(env, agent, seed=1)
+    assert torch.equal(outcome.returns, torch.arange(6) * 100 + torch.tensor([2.0, 3, 4, 5, 2, 3]))
+
+
 def test_masks_are_honoured(toy_env, agent):
     evaluate(toy_env(masked=True), agent, seed=1, deterministic=True)
     evaluate(toy_env(masked=True), agent, seed=1, deterministic=False)

@@ -362,7 +362,8 @@ def test_cartpole_learns():
         ({"num_minibatches": 48}, "norm_adv needs at least 2"),
         ({"total_steps": 47}, "total_steps is 47, but one rollout has 48"),
         ({"anneal": "Shaping.factor"}, "anneal is 'Shaping.factor', which is no tensor of this environment"),
-        ({"anneal_until": 0.0}, "anneal_until is 0.0, but must be greater than 0"),
+        ({"anneal_until": 0.0}, "anneal_until is 0.0, but must be greater than 0 and at most 1"),
+        ({"anneal_until": 2.0}, "anneal_until is 2.0, but must be greater than 0 and at most 1"),
     ],
 )
 def test_bad_settings_are_refused(toy_env, changes, message):
@@ -370,9 +371,18 @@ def test_bad_settings_are_refused(toy_env, changes, message):
         Trainer(toy_env(), Config(**SMALL | changes))
 
 
-def test_only_a_tensor_of_the_environment_is_annealed():
-    with pytest.raises(ValueError, match=r"anneal is 'Shaping.faktor', which is no tensor.*factor"):
-        kitchen_trainer(anneal="Shaping.faktor")
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("Shaping.faktor", r"anneal is 'Shaping.faktor', which is no tensor.*factor"),
+        ("Kitchen.layout", r"which is int32 \[4\]; it must be one float for all worlds"),
+        ("Chef.Reward", r"which is float32 \[4, 2\]"),
+        ("Layouts.most", r"which is int32 \[1\]"),
+    ],
+)
+def test_only_a_number_of_the_environment_is_annealed(name, message):
+    with pytest.raises(ValueError, match=message):
+        kitchen_trainer(anneal=name)
 
 
 def test_only_same_step_autoreset_is_taken(toy_env):

@@ -82,6 +82,26 @@ def test_a_video_may_follow_a_training(tmp_path):
     assert (tmp_path / "game.webp").stat().st_size > 1000
 
 
+def test_a_video_that_cannot_be_written_costs_nothing_else(trained, tmp_path, monkeypatch, capsys):
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(runs.Recorder, "write", fail)
+    arguments = ["--eval-episodes", 10, "--summary", tmp_path / "s.json", "--video", tmp_path / "game.gif"]
+    assert run("cartpole", "--eval", trained / "checkpoint.pt", *arguments) == 1
+    assert "error: video failed: " in capsys.readouterr().err
+    assert json.loads((tmp_path / "s.json").read_text())["eval_return_mean"] > 0
+
+
+def test_pictures_are_tried_before_the_training(tmp_path, monkeypatch, capsys):
+    draw = torch_batchsim.TorchVectorEnv.render_world
+    monkeypatch.setattr(torch_batchsim.TorchVectorEnv, "render_world", lambda env, world: draw(env, world) / 255)
+    monkeypatch.chdir(tmp_path)
+    assert run("cartpole", *SMALL, "--video", "game.gif") == 2
+    assert "render() must return uint8 [height, width, 3]" in capsys.readouterr().err
+    assert not any(tmp_path.iterdir())
+
+
 def test_a_video_needs_pictures(duel, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert run(duel, *SMALL, "--video", "game.gif") == 2
@@ -262,7 +282,7 @@ def test_env_options_reach_the_environment_and_the_checkpoint(tmp_path):
     assert json.loads((tmp_path / "eval.json").read_text())["eval_length_mean"] == 7
 
 
-def test_an_option_of_the_environment_may_go_by_its_own_name(tmp_path):
+def test_an_option_of_the_environment_may_go_by_its_own_name(tmp_path, capsys):
     options = ("--layout", "coordination_ring", "--horizon=20", "--random-start", "--shaping-factor", "0.5")
     assert run("overcooked", *SMALL, *options, "--run-dir", tmp_path) == 0
     contents = torch.load(tmp_path / "checkpoint.pt", weights_only=True)
@@ -270,6 +290,7 @@ def test_an_option_of_the_environment_may_go_by_its_own_name(tmp_path):
         "layout": "coordination_ring", "horizon": 20, "random_start": True, "shaping_factor": 0.5
     }  # fmt: skip
     assert run("overcooked", "--eval", tmp_path / "checkpoint.pt", "--layout", "cramped_room") == 2
+    assert "options of the environment cannot be given: they are in the checkpoint" in capsys.readouterr().err
 
 
 def test_an_environment_of_ones_own_is_found_through_its_module(tmp_path, monkeypatch):
@@ -287,6 +308,8 @@ def test_help_lists_environments_and_tuned_defaults(capsys):
     assert "cartpole" in capsys.readouterr().out
     assert run("cartpole", "--help") == 0
     assert "--num-envs" in capsys.readouterr().out
+    assert run("overcooked", "--help") == 0
+    assert "options of the environment: --layout, --obs-dtype, --horizon" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -300,7 +323,7 @@ def test_help_lists_environments_and_tuned_defaults(capsys):
         ("cartpole --threads 0", "threads is 0, but must be at least 1"),
         ("cartpole --no-such-option", "--no-such-option"),
         ("cartpole --env-option force", "--env-option takes key=value, but 'force' was given"),
-        ("cartpole --env-option a=1 --env-option a=2", "--env-option a was given twice"),
+        ("cartpole --env-option a=1 --env-option a=2", "the option a of the environment was given twice"),
         ("cartpole --env-option wheels=4", "wheels"),
         ("cartpole --env-option num_envs=5", "num_envs is not an option of the environment; use --num-envs"),
         ("cartpole --env-option num_worlds=5", "num_worlds is not an option of the environment; use --num-envs"),
@@ -319,7 +342,9 @@ def test_help_lists_environments_and_tuned_defaults(capsys):
         ("cartpole --device toaster", "toaster"),
         ("overcooked --layout cramped_rom", "there is no layout 'cramped_rom' (did you mean 'cramped_room'"),
         ("overcooked --layuot cramped_room", "--layuot"),
-        ("overcooked --layout cramped_room --env-option layout=ring", "--env-option layout was given twice"),
+        ("overcooked --layout cramped_room --env-option layout=ring", "the option layout of the environment was given"),
+        ("overcooked --layout nowhere.layout", "nowhere.layout"),
+        ("overcooked --layout 3", "a layout must be a name"),
         ("overcooked --horizon 0", "option horizon must be at least 1, got 0"),
         ("overcooked --anneal Shaping.it", "anneal is 'Shaping.it', which is no tensor"),
         ("cartpole --eval x.pt --resume x.pt", "exclude each other"),
@@ -365,5 +390,10 @@ def test_a_checkpoint_keeps_its_settings(trained, capsys):
 def test_the_default_number_of_rows_makes_whole_worlds(duel):
     whole = runs._with_whole_worlds(duel, options.Options(), {"fighters": 3})
     assert whole.config.num_envs == 1023
+    room = "XPXXXXX\nO*****X\nXDXSXXX"
+    kitchen = options.tuned("torch_batchsim/Overcooked-v0")
+    for agents, rows in ((1, 128), (3, 120), (5, 120)):  # of 100 steps each, in 8 minibatches
+        found = runs._with_whole_worlds("torch_batchsim/Overcooked-v0", kitchen, {"layout": room, "agents": agents})
+        assert found.config.num_envs == rows
     asked = options.Options(Config(num_envs=64))
     assert runs._with_whole_worlds(duel, asked, {"fighters": 3}) is asked  # and refused later

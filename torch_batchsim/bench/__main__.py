@@ -104,6 +104,8 @@ def _check(options: Options) -> None:
         raise ValueError(f"--tune chooses the executor, but --executor {options.executor} was given too")
     if options.environment == "ecs" and options.device != "cpu":
         raise ValueError("'ecs' has a baseline for CPU only")
+    if options.peers_of != "cartpole" and options.environment != "peers":
+        raise ValueError(f"--peers-of goes with 'peers', not with {options.environment!r}")
     if options.peers_of not in PEERS:
         raise ValueError(f"--peers-of is one of {', '.join(PEERS)}, got {options.peers_of!r}")
 

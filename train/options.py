@@ -102,7 +102,7 @@ TUNED = {
         ),
         eval_episodes=256,
         eval_stochastic=True,  # the likeliest actions of a half-trained pair often block each other for ever
-        threads=1,  # no slower than two with networks so small, and the same bits on every number of cores
+        threads=1,  # the same bits on every number of cores; beside other work more would wait for each other
     ),
 }
 """Settings found by search, by environment id without its version; docs/training.md says how well they do."""

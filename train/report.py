@@ -86,6 +86,7 @@ def draw_curve(curve: Curve, evaluation: float | None, title: str, path: Path) -
         axes.plot(curve[-1][0], evaluation, "o", color="C1", label=f"evaluation: {evaluation:.1f}")
         axes.legend(loc="lower right")
     axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.locator_params(axis="x", nbins=6)  # room for numbers of seven digits
     axes.grid(alpha=0.3)
     figure.savefig(path)
 

@@ -193,17 +193,17 @@ class Overcooked(Environment):
         )
 
     def _checked_agents(self, agents: Any) -> int:
-        starts = {one.name: len(one.starts) for one in self.layouts}
+        starts = [(one.name, len(one.starts)) for one in self.layouts]  # texts may have one name
         if agents is None:
-            if len(set(starts.values())) > 1:
-                given = ", ".join(f"{name} {count}" for name, count in starts.items())
+            if len({count for _, count in starts}) > 1:
+                given = ", ".join(f"{name} {count}" for name, count in starts)
                 raise ValueError(
                     f"layouts of one batch must have equally many starting places, or agents must be given; got {given}"
                 )
-            return next(iter(starts.values()))
+            return starts[0][1]
         if isinstance(agents, bool) or not isinstance(agents, (int, np.integer)) or not 1 <= agents <= MOST_PLAYERS:
             raise ValueError(f"agents must be an integer from 1 to {MOST_PLAYERS}, got {agents!r}")
-        for name, count in starts.items():
+        for name, count in starts:
             if count < agents:
                 raise ValueError(f"agents is {agents}, but layout {name} has {count} starting places")
         return int(agents)

@@ -27,7 +27,7 @@ constexpr i32 URGENT_STEPS = 40;
 TBS_FUNCTION u32 inside(i32 cell) { return min(u32(cell), u32(Constants::cells - 1)); }
 TBS_FUNCTION i32 next_cell(i32 cell, i32 direction) {
     constexpr i32 steps[8] = {-1, 1, Constants::height, -Constants::height, 0, 0, 0, 0};
-    return i32(inside(cell + steps[direction & 7]));
+    return i32(inside(i32(u32(cell) + u32(steps[direction & 7]))));
 }
 TBS_FUNCTION u32 layout_of(const Kitchen &kitchen, const Layouts &layouts) {
     return min(u32(kitchen.layout), u32(layouts.last));

@@ -1112,7 +1112,7 @@ def test_unknown_options_are_told() -> None:
     [
         ("Chef.Place.cell", 20, "no_such_cell"),
         ("Chef.Place.cell", -1, "no_such_cell"),
-        ("Chef.Place.cell", 10**9, "no_such_cell"),
+        ("Chef.Place.cell", 2**31 - 1, "no_such_cell"),
         ("Chef.Place.facing", 4, "no_such_direction"),
         ("Chef.Place.facing", -(10**9), "no_such_direction"),
         ("Kitchen.layout", 1, "no_such_layout"),
@@ -1169,3 +1169,13 @@ def test_a_game_that_is_over_at_its_start_is_refused() -> None:
 def test_two_ways_to_say_where_chefs_start_are_refused() -> None:
     with pytest.raises(ValueError, match="start_player_positions and start_state both say where players start"):
         read_layout("tutorial_1", start_player_positions=[(1, 1)])
+
+
+def test_layouts_of_one_name_are_still_counted_each() -> None:
+    texts = ["XPXXX\nO 12D\nXXXSX", "XPXXX\nO  1D\nXXXSX"]
+    for layouts in (texts, texts[::-1]):
+        with pytest.raises(ValueError, match="layouts of one batch must have equally many starting places"):
+            Overcooked(layouts)
+        with pytest.raises(ValueError, match="agents is 2, but layout unnamed_layout has 1 starting places"):
+            Overcooked(layouts, agents=2)
+        assert Overcooked(layouts, agents=1).agents == 1

@@ -114,7 +114,7 @@ class Program:
     def _check_kinds(self) -> None:
         """Refuse attributes of a wrong type, which would fail somewhere further on."""
         environment = self.environment
-        sequences = ("archetypes", "singletons", "resources", "faults")
+        sequences = ("archetypes", "singletons", "resources", "kept", "reset_options", "faults")
         for name in sequences:
             if not isinstance(getattr(environment, name), (list, tuple)):
                 raise SchemaError(
@@ -123,7 +123,7 @@ class Program:
         for archetype in environment.archetypes:
             if not isinstance(archetype, Archetype):
                 raise SchemaError(f"{environment.name}: archetypes must be Archetype(...) each, got {archetype!r}")
-        for what in ("singletons", "resources"):
+        for what in ("singletons", "resources", "kept"):
             for component in getattr(environment, what):
                 check_component(component, f"{environment.name}: {what}")
         for name in GRAPHS:
@@ -161,6 +161,13 @@ class Program:
                     f"component {component.__name__} is a singleton, which each world has, and a resource, which there "
                     "is once for all; make them two"
                 )
+        for component in self.environment.kept:
+            if component not in self.singletons:
+                raise SchemaError(f"component {component.__name__} is kept, which only singletons can be")
+        for name in self.environment.reset_options:
+            check_identifier(name, "an option of reset")
+            if name == "reset_mask":
+                raise SchemaError(f"{self.environment.name}: reset has the option 'reset_mask' already")
         for name in self.faults:
             check_identifier(name, "a fault")
         dynamic = sum(archetype.dynamic for archetype in self.archetypes)
@@ -179,6 +186,11 @@ class Program:
         kinds = (r.kind for nodes in self.graphs.values() for n in nodes for r in n.system.reaches)
         asked = set(kinds) & {"find", "index_of", "entity", "alive", "destroy"}
         return bool(self.dynamic or asked or "Entity" in fields or "Entity" in parameters)
+
+    @property
+    def kept(self) -> set[str]:
+        """Names of the columns that a new episode does not zero."""
+        return {component.__name__ for component in self.environment.kept}
 
     @cached_property
     def components(self) -> list[type[Component]]:

@@ -145,9 +145,9 @@ def is_flat(node: Node) -> bool:
 def state_tables(program: Program) -> dict[str, list[Column]]:
     """Columns that a new episode zeroes, by table.
 
-    All but the actions, the reward, resources, and what only ``observe`` writes.
+    All but the actions, the reward, resources, what is ``kept``, and what only ``observe`` writes.
     """
-    kept = {program.action.name, program.reward.name} | program.observe_only
+    kept = {program.action.name, program.reward.name} | program.observe_only | program.kept
     tables: dict[str, list[Column]] = {}
     for column in program.columns.values():
         if column.name not in kept and not column.dynamic and not column.resource:

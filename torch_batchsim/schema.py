@@ -34,7 +34,7 @@ RESERVED_NAMES = frozenset(
     "World Agents final Row Rows Episode Random Fault Parameters Constants Context tbs std BasicWorld NodeKey "
     "PhiloxBlock Nodes Autoreset CountStep NoteEnd RepeatFlags ClearFlags DeliverFlags BeginEpisode ZeroReward "
     "KeepFinalRows ElementType ActionBounds TileFunction fence systems Birth DynamicTable Lanes Warp Block Settle "
-    "NodeRows EmptyTables BeginEntities no_row first_tick Number executors".split()
+    "NodeRows EmptyTables BeginEntities no_row first_tick Number executors Bits".split()
 ) | frozenset(FIELD_TYPES)
 
 
@@ -304,7 +304,10 @@ class Environment:
     - ``archetypes``: list of ``Archetype``; ``singletons``: list of components with one row per world; ``resources``:
       list of components that there are once for all worlds, which systems only read (see ``resource_values``).
     - ``parameters``, ``constants``: the keyword options.
-    - ``start``: task graph for worlds that begin an episode (their state is zero before it).
+    - ``start``: task graph for worlds that begin an episode (their state is zero before it, but for ``kept``).
+    - ``kept``: those of the singletons that a new episode finds as they were, so that they can be written before it.
+    - ``reset_options``: names of what ``reset(options={...})`` takes for the episodes that it begins, see
+      ``reset_values``.
     - ``step``: task graph of a step.
     - ``observe``: task graph that writes observations wholly from the state; runs after ``step`` and after ``start``.
     - ``observation``: a column such as ``"Cart.CartState"``, or a dict of them; ``action``: a column.
@@ -321,6 +324,8 @@ class Environment:
     archetypes: Sequence[Archetype] = ()
     singletons: Sequence[type[Component]] = ()
     resources: Sequence[type[Component]] = ()
+    kept: Sequence[type[Component]] = ()
+    reset_options: Sequence[str] = ()
     parameters: Any = Parameters()
     constants: Any = Constants()
     start: TaskGraph = TaskGraph()
@@ -395,12 +400,29 @@ class Environment:
         """
         return {}
 
+    def reset_values(self, options: Mapping[str, torch.Tensor], worlds: torch.Tensor) -> Mapping[str, Any]:
+        """What ``reset`` writes into ``kept`` singletons before ``start`` runs, by name of component or field.
+
+        Args:
+            options: those of ``reset_options`` that were given, on the simulator's device, ``[k, ...]``: a row for each
+                world that begins an episode.
+            worlds: int64 ``[k]``, their numbers, for messages.
+
+        Returns numbers or tensors that can be broadcast to ``[k, ...]``. Raises TypeError or ValueError, which name
+        what was given and what is allowed; nothing has changed then.
+        """
+        raise NotImplementedError(f"{self.name} has reset_options, but does not define reset_values()")
+
     def render(self, world: Mapping[str, np.ndarray]) -> np.ndarray:
         """Draw a world as ``uint8 [height, width, 3]``.
 
         ``world`` maps ``"Cart.CartState.x"`` to ``[rows, ...]``, a singleton's or resource's field to ``[...]``.
         """
         raise NotImplementedError(f"{self.name} has no picture: it does not define render()")
+
+    def render_text(self, world: Mapping[str, np.ndarray]) -> str:
+        """Describe a world in plain text, some lines of it; ``world`` as ``render`` gets it."""
+        raise NotImplementedError(f"{self.name} has no text: it does not define render_text()")
 
 
 class Values(dict):

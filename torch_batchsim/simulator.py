@@ -589,15 +589,26 @@ class Simulator:
             engine["stream"].copy_(torch.where(mask, worlds, engine["stream"]))
             engine["episode"].masked_fill_(mask, -1)
 
-    def reset(self, mask: torch.Tensor | np.ndarray | None = None, *, seed: int | None = None) -> None:
+    def reset(
+        self,
+        mask: torch.Tensor | np.ndarray | None = None,
+        *,
+        seed: int | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
         """Let worlds begin a new episode: all, or those of the bool ``mask [worlds]``. The others stay as they are.
 
-        With ``seed`` those worlds are seeded first. The first reset must be of all worlds.
+        With ``seed`` those worlds are seeded first. The first reset must be of all worlds. ``options``: what the
+        environment takes as ``reset_options``, tensors, arrays or lists ``[worlds, ...]``, of which the rows of other
+        worlds do not count; it raises ValueError or TypeError before anything has changed.
         """
         if mask is not None:
             mask = self.checked_mask(mask)
             if not self._started:
                 raise RuntimeError("the first reset must be of all worlds; call reset() without a mask")
+        values = self._reset_values(options, mask) if options else {}
+        for name, (worlds, value) in values.items():
+            self.tensor(name)[worlds] = value
         if seed is not None:
             self.reseed(seed, mask)
         if self._crowded_flag[0]:
@@ -607,6 +618,35 @@ class Simulator:
         result = self.library.reset(self._handle, self._context_address, mask.data_ptr(), self._stream())
         self._started = True  # also where systems report faults, so that the faulty worlds can be reset alone
         self._check_result(result, stepped=False)
+
+    def _reset_values(
+        self, options: Mapping[str, Any], mask: torch.Tensor | None
+    ) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
+        """What to write before a reset, by name of the tensor: the worlds ``[k]`` and their values ``[k, ...]``."""
+        known = self.environment.reset_options
+        for name in options:
+            if name not in known:
+                raise ValueError(f"reset has no option {name!r}; it has: {', '.join(known) or 'none'}")
+        numbers = torch.arange(self.num_worlds, device=self.device)
+        worlds = numbers if mask is None else numbers[mask]
+        given = {}
+        for name, value in options.items():
+            tensor = number_tensor(value, name)
+            if tensor.shape[:1] != (self.num_worlds,):
+                raise ValueError(
+                    f"{name} must have a row for each of {self.num_worlds} worlds, got shape {list(tensor.shape)}"
+                )
+            given[name] = tensor.to(self.device)[worlds]
+        values = {}
+        for name, value in self.environment.reset_values(given, worlds).items():
+            column, _ = self.program.find(name, "reset_values")
+            if column.name not in self.program.kept:
+                raise SchemaError(
+                    f"{self.environment.name}: reset_values names {name!r}, which a new episode zeroes; it must be kept"
+                )
+            rows = self.tensor(name)[worlds]
+            values[name] = worlds, torch.as_tensor(value, device=self.device).to(rows.dtype).expand_as(rows)
+        return values
 
     def step(self) -> None:
         """Advance every world by one step with the actions that its action column holds.
@@ -1004,6 +1044,32 @@ def bool_tensor(mask: Any, what: str) -> torch.Tensor:
     if mask.dtype not in (torch.bool, np.bool_):
         raise TypeError(f"{what} must have dtype bool, got {str(mask.dtype).removeprefix('torch.')}")
     return mask if isinstance(mask, torch.Tensor) else torch.from_numpy(np.require(mask, requirements="CW"))
+
+
+def number_tensor(values: Any, what: str, shape: str = "numbers in rows of one length") -> torch.Tensor:
+    """A tensor, numpy array, number or list of these as a tensor; without a copy where torch can view it.
+
+    Raises TypeError or ValueError; ``shape`` says in words what is wanted of lists.
+    """
+    if isinstance(values, (list, tuple, int, float, np.generic)):
+        try:
+            values = np.asarray(values)
+        except ValueError:
+            raise ValueError(f"{what} must have {shape}, got ragged lists") from None
+    if isinstance(values, torch.Tensor):
+        return values
+    if not isinstance(values, np.ndarray):
+        raise TypeError(f"{what} must be a torch tensor or a numpy array, got {type(values).__name__}")
+    if values.dtype.kind not in "biuf":
+        raise TypeError(f"{what} must be numbers, got a numpy array of dtype {values.dtype}")
+    if values.dtype == np.float16:
+        values = values.astype(np.float32)
+    elif values.dtype in (np.uint16, np.uint32, np.uint64):  # torch hardly computes with them
+        if values.size and values.max() > np.iinfo(np.int64).max:
+            raise ValueError(f"{what} must be numbers of 64 bits with a sign, got {values.max()}")
+        values = values.astype(np.int64)
+    # What torch cannot view is copied: other byte orders, other strides, read-only memory.
+    return torch.from_numpy(np.require(values, values.dtype.newbyteorder("="), "CW").reshape(values.shape))
 
 
 def checked_seed(seed: Any) -> int | None:

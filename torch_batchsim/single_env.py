@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
@@ -9,7 +10,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from .schema import Environment
-from .simulator import checked_seed
+from .simulator import checked_seed, number_tensor
 from .vector_env import TorchVectorEnv
 
 
@@ -40,12 +41,17 @@ class SingleEnv(gymnasium.Env):
         self.observation_space = self._vector.single_observation_space
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin a new episode."""
-        if options:
-            raise ValueError(f"reset has no options here, got {options!r}")
+        """Begin a new episode. ``options``: the environment's ``reset_options``, without a dimension for worlds."""
+        if options is not None and not isinstance(options, Mapping):
+            raise TypeError(f"options must be a dict or None, got {type(options).__name__}")
+        known = self._vector.environment.reset_options
+        for name in options or {}:
+            if name not in known:
+                raise ValueError(f"reset has no option {name!r} here; it has: {', '.join(known) or 'none'}")
         seed = checked_seed(seed)
+        given = {name: number_tensor(value, name)[None] for name, value in (options or {}).items() if value is not None}
+        observation, infos = self._vector.reset(seed=seed, options=given)
         super().reset(seed=seed)
-        observation, infos = self._vector.reset(seed=seed)
         return _first(observation), _first(infos)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
@@ -54,8 +60,8 @@ class SingleEnv(gymnasium.Env):
         observation, rewards, terminations, truncations, infos = self._vector.step(actions)
         return _first(observation), rewards.item(), terminations.item(), truncations.item(), _first(infos)
 
-    def render(self) -> np.ndarray | None:
-        """A picture ``uint8 [height, width, 3]`` with ``render_mode="rgb_array"``."""
+    def render(self) -> np.ndarray | str | None:
+        """A picture ``uint8 [height, width, 3]`` with ``render_mode="rgb_array"``, a text with "ansi"."""
         frames = self._vector.render()
         return None if frames is None else frames[0]
 

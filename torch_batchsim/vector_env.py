@@ -15,7 +15,7 @@ from gymnasium.vector.utils import batch_space
 
 from .errors import WorldFault
 from .schema import Environment
-from .simulator import Simulator, bool_tensor, checked_count, checked_device, checked_seed
+from .simulator import Simulator, bool_tensor, checked_count, checked_device, checked_seed, number_tensor
 from .trace import Trace
 from .tuning import TuneReport
 
@@ -23,7 +23,7 @@ Observation = Any  # torch.Tensor, or dict of them
 
 _MAX_RENDERED = 16
 _OUTPUTS = ("torch", "numpy")
-_RENDER_MODES = ("rgb_array",)
+_RENDER_MODES = {"rgb_array": "render", "ansi": "render_text"}  # to the environment's method
 
 
 class TorchVectorEnv(VectorEnv):
@@ -39,7 +39,7 @@ class TorchVectorEnv(VectorEnv):
         output: ``"torch"``, or ``"numpy"`` for arrays (CPU only).
         copy: return copies. Without, what ``reset`` and ``step`` return is the simulator's memory, valid (unless bound)
             until the next ``step`` or ``reset``.
-        render_mode: ``"rgb_array"`` or None.
+        render_mode: ``"rgb_array"``, ``"ansi"`` or None; ``metadata["render_modes"]`` has what the environment defines.
         num_threads: on CPU; all cores by default.
         executor: how the task graph is run, see ``Simulator``.
 
@@ -70,17 +70,16 @@ class TorchVectorEnv(VectorEnv):
         self.closed = True  # until it is whole
         if output not in _OUTPUTS:
             raise ValueError(f"output must be 'torch' or 'numpy', got {output!r}")
-        if render_mode is not None and render_mode not in _RENDER_MODES:
-            raise ValueError(f"render_mode must be 'rgb_array' or None, got {render_mode!r}")
         for name, flag in (("copy", copy), ("final_obs", final_obs)):
             if not isinstance(flag, bool):
                 raise TypeError(f"{name} must be True or False, got {flag!r}")
         agents = _agents_per_world(environment)
-        draws = type(environment).render is not Environment.render
-        if render_mode is not None and not draws:
-            raise ValueError(
-                f"render_mode must be None, got {render_mode!r}: {environment.name} does not define render()"
-            )
+        render_modes = _render_modes(environment)
+        if render_mode is not None and render_mode not in render_modes:
+            allowed = " or ".join([", ".join(map(repr, render_modes)), "None"] if render_modes else ["None"])
+            method = _RENDER_MODES.get(render_mode) if isinstance(render_mode, str) else None
+            reason = f": {environment.name} does not define {method}()" if method else ""
+            raise ValueError(f"render_mode must be {allowed}, got {render_mode!r}{reason}")
         worlds = _worlds(num_envs, num_worlds, agents)
         if output == "numpy" and checked_device(device).type != "cpu":
             raise ValueError(f"output='numpy' needs device='cpu', got device={str(device)!r}")
@@ -99,7 +98,7 @@ class TorchVectorEnv(VectorEnv):
         self.autoreset_mode = self.sim.autoreset
         self.render_mode = render_mode
         self.metadata = {
-            "render_modes": list(_RENDER_MODES) if draws else [],
+            "render_modes": render_modes,
             "render_fps": 30,
             **environment.metadata,
             "autoreset_mode": self.autoreset_mode,
@@ -128,20 +127,21 @@ class TorchVectorEnv(VectorEnv):
         Args:
             seed: ``None`` goes on with the present seed (the first reset draws one from the system).
             options: ``{"reset_mask": bool tensor or array}`` of shape ``[rows]`` (all agents of a world alike) or
-                ``[worlds]`` resets those worlds only.
+                ``[worlds]`` resets those worlds only. And what the environment has as ``reset_options``, tensors,
+                arrays or lists ``[worlds, ...]`` for the episodes that begin; rows of other worlds do not count.
         """
         self._check_open()
-        mask = self._reset_mask(options)
+        options = self._checked_options(options)
+        mask = self._reset_mask(options.pop("reset_mask", None))
         if mask is not None and not self._ready:
             raise gymnasium.error.ResetNeeded("the first reset must be of all worlds; call reset() without reset_mask")
         seed = checked_seed(seed)
-        super().reset(seed=seed)  # numpy's own generator
         try:
-            self.sim.reset(mask, seed=seed)
-        except WorldFault:
-            self._ready = True  # the other worlds have begun, and the faulty ones can be reset alone
+            self.sim.reset(mask, seed=seed, options=options)
+        except WorldFault:  # the other worlds have begun, and the faulty ones can be reset alone
+            self._begin(seed)
             raise
-        self._ready = True
+        self._begin(seed)
         if self._stale:
             self._collect_outputs()
         observations, infos = self._observations, dict(self._reset_infos)
@@ -186,18 +186,20 @@ class TorchVectorEnv(VectorEnv):
         results = (*self._step_outputs, dict(self._step_infos))
         return tuple(self._converted(part) for part in results) if self._needs_conversion else results
 
-    def render(self) -> tuple[np.ndarray, ...] | None:
-        """Pictures ``uint8 [height, width, 3]`` of the first worlds, 16 at most."""
+    def render(self) -> tuple[np.ndarray, ...] | tuple[str, ...] | None:
+        """Of the first worlds, 16 at most: pictures ``uint8 [height, width, 3]``, or texts with "ansi"."""
         self._check_open()
         if self.render_mode is None:
-            gymnasium.logger.warn("render() without a render_mode; make the environment with render_mode='rgb_array'")
+            modes = " or ".join(f"render_mode={mode!r}" for mode in _render_modes(self.environment))
+            remedy = f"make the environment with {modes}" if modes else f"{self.environment.name} has none"
+            gymnasium.logger.warn(f"render() without a render_mode; {remedy}")
             return None
         if not self._ready:
             raise gymnasium.error.ResetNeeded("call reset() before render()")
         return tuple(self.render_world(world) for world in range(min(self.num_worlds, _MAX_RENDERED)))
 
-    def render_world(self, world: int) -> np.ndarray:
-        """A picture ``uint8 [height, width, 3]`` of one world."""
+    def render_world(self, world: int) -> np.ndarray | str:
+        """A picture ``uint8 [height, width, 3]`` of one world, also without a ``render_mode``; a text with "ansi"."""
         self._check_open()
         if not self._ready:
             raise gymnasium.error.ResetNeeded("call reset() before render_world()")
@@ -212,7 +214,7 @@ class TorchVectorEnv(VectorEnv):
                 else:
                     rows = self.sim.tensor(name) if column.resource else self.sim.tensor(name)[world]
                 state[name] = rows.cpu().numpy()
-        return self.environment.render(state)
+        return getattr(self.environment, _RENDER_MODES[self.render_mode or "rgb_array"])(state)
 
     def close_extras(self, **kwargs: Any) -> None:
         """Forget that a reset has been: a closed environment refuses everything."""
@@ -350,15 +352,21 @@ class TorchVectorEnv(VectorEnv):
             return array.copy() if self._copy else array
         return value.clone()
 
-    def _reset_mask(self, options: dict[str, Any] | None) -> torch.Tensor | None:
-        if options is None:
-            return None
-        if not isinstance(options, Mapping):
+    def _begin(self, seed: int | None) -> None:
+        super().reset(seed=seed)  # numpy's own generator
+        self._ready = True
+
+    def _checked_options(self, options: Any) -> dict[str, Any]:
+        """The options of a reset that are given, by known names."""
+        if options is not None and not isinstance(options, Mapping):
             raise TypeError(f"options must be a dict or None, got {type(options).__name__}")
-        unknown = set(options) - {"reset_mask"}
-        if unknown:
-            raise ValueError(f"reset has no option {sorted(unknown)[0]!r}; it has: reset_mask")
-        mask = options.get("reset_mask")
+        known = ("reset_mask", *self.environment.reset_options)
+        for name in options or {}:
+            if name not in known:
+                raise ValueError(f"reset has no option {name!r}; it has: {', '.join(known)}")
+        return {name: value for name, value in (options or {}).items() if value is not None}
+
+    def _reset_mask(self, mask: Any) -> torch.Tensor | None:
         if mask is None:
             return None
         agents = self.num_agents
@@ -376,21 +384,10 @@ class TorchVectorEnv(VectorEnv):
 
     def _checked_actions(self, actions: Any) -> torch.Tensor:
         """``actions`` as a contiguous tensor that the library can read, or TypeError, ValueError."""
-        if isinstance(actions, (list, tuple, int, float, np.generic)):
-            try:
-                actions = np.asarray(actions)
-            except ValueError:
-                raise ValueError(f"actions must have shape {list(self._action_shape)}, got ragged lists") from None
-        if isinstance(actions, np.ndarray):
-            if actions.dtype.kind not in "biuf":
-                raise TypeError(f"actions must be numbers, got a numpy array of dtype {actions.dtype}")
-            if actions.dtype in (np.uint16, np.uint32, np.uint64, np.float16):
-                actions = _widened(actions)
-            # What torch cannot view is copied: other byte orders, other strides, read-only memory.
-            needed = np.require(actions, actions.dtype.newbyteorder("="), "CW").reshape(actions.shape)
-            actions = torch.from_numpy(needed).to(self.device)
-        if not isinstance(actions, torch.Tensor):
-            raise TypeError(f"actions must be a torch tensor or a numpy array, got {type(actions).__name__}")
+        on_device = isinstance(actions, torch.Tensor)
+        actions = number_tensor(actions, "actions", f"shape {list(self._action_shape)}")
+        if not on_device:
+            actions = actions.to(self.device)
         if actions.shape != self._action_shape:
             raise ValueError(f"actions must have shape {list(self._action_shape)}, got {list(actions.shape)}")
         if actions.device != self.device:
@@ -422,15 +419,6 @@ _FLOAT_DTYPES = (torch.float32, torch.float64)
 _INTEGER_DTYPES = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool)
 
 
-def _widened(actions: np.ndarray) -> np.ndarray:
-    """The same numbers in a type that torch computes with."""
-    if actions.dtype == np.float16:
-        return actions.astype(np.float32)
-    if actions.dtype == np.uint64 and actions.size and actions.max() > np.iinfo(np.int64).max:
-        raise ValueError(f"action {actions.max()} is too large for any action space")
-    return actions.astype(np.int64)
-
-
 def _named(given: Any, names: Mapping[str, str]) -> dict[str, Any]:
     """Tensors by name of their column, from one tensor (or None) or a dict of them by key of the observation space."""
     if given is None:
@@ -446,6 +434,12 @@ def _named(given: Any, names: Mapping[str, str]) -> dict[str, Any]:
 
 def _unkeyed(values: dict[str, torch.Tensor]) -> Observation:
     return values.get("", values)
+
+
+def _render_modes(environment: Environment) -> list[str]:
+    """Those whose method the environment defines."""
+    cls = type(environment)
+    return [mode for mode, name in _RENDER_MODES.items() if getattr(cls, name) is not getattr(Environment, name)]
 
 
 def _agents_per_world(environment: Environment) -> int:

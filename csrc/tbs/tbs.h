@@ -1,5 +1,6 @@
 // Everything that a systems.h may use. The generated unit includes it; authors need no include of their own.
 #pragma once
+#include "bits.h"
 #include "fault.h"
 #include "lanes.h"
 #include "math.h"

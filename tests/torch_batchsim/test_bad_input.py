@@ -252,7 +252,7 @@ def test_masks_of_rows_that_split_a_world() -> None:
 def test_the_single_environments_options() -> None:
     env = gymnasium.make(ID).unwrapped
     env.reset(seed=0)
-    refused(ValueError, "reset has no options here, got {'low': 1}", lambda: env.reset(options={"low": 1}), env.sim)
+    refused(ValueError, "reset has no option 'low' here; it has: none", lambda: env.reset(options={"low": 1}), env.sim)
     refused(ValueError, "seed must be an integer from 0", lambda: env.reset(seed=-1), env.sim)
 
 
@@ -285,7 +285,7 @@ def test_the_single_environments_options() -> None:
         (np.array([1, 0, 0, 255], np.uint8), ValueError, "action 255 of world 3 is not in Discrete(2)"),
         (np.array([2**40, 0, 0, 0]), ValueError, f"action {2**40} of world 0 is not in Discrete(2)"),
         (np.array([-(2**63), 0, 0, 0]), ValueError, f"action {-(2**63)} of world 0 is not in Discrete(2)"),
-        (np.array([0, 2**63, 0, 0], np.uint64), ValueError, f"action {2**63} is too large for any action space"),
+        (np.array([0, 2**63, 0, 0], np.uint64), ValueError, f"must be numbers of 64 bits with a sign, got {2**63}"),
         ([0, 0, 0, 9], ValueError, "action 9 of world 3 is not in Discrete(2)"),
     ],
     ids=lambda value: re.sub(r"\W+", " ", str(value))[:40],

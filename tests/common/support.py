@@ -13,6 +13,7 @@ from environments.duel import Duel
 from environments.herd import Herd
 from environments.zoo import Zoo
 from torch_batchsim.envs.cartpole import CartPole
+from torch_batchsim.envs.hanabi import Hanabi
 from torch_batchsim.envs.overcooked import Overcooked
 from torch_batchsim.envs.swarm import Swarm
 
@@ -31,7 +32,12 @@ KITCHENS = partial(
     Overcooked, layout=["cramped_room", "forced_coordination"], random_start=True, horizon=25, shaping_factor=1.0,
     cook_time=3,
 )  # fmt: skip
-ENVIRONMENTS = {"cartpole": CartPole, "duel": Duel, "drift": Drift, "zoo": Zoo, "swarm": BUSY, "overcooked": KITCHENS}
+# Random play that is legal as often as not, by whoever's turn it is.
+HINTS = partial(Hanabi, illegal_moves="penalty", random_start_player=True)
+ENVIRONMENTS = {
+    "cartpole": CartPole, "duel": Duel, "drift": Drift, "zoo": Zoo, "swarm": BUSY, "overcooked": KITCHENS,
+    "hanabi": HINTS,
+}  # fmt: skip
 COMPILED = {**ENVIRONMENTS, "herd": Herd}  # also those that random play is not for
 _EMULATION = Path(__file__).parent.parent / "emulation" / "cuda_words.h"
 

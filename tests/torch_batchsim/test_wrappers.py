@@ -26,6 +26,7 @@ SHORT = {
     "zoo": {"max_episode_steps": 9},
     "swarm": {"max_episode_steps": 9},
     "overcooked": {"horizon": 9},
+    "hanabi": {"colors": 2, "hand_size": 9, "max_information_tokens": 1},
 }
 
 

@@ -6,12 +6,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "common"))
 
 from support import COMPILED  # noqa: E402
+from torch_batchsim.envs.hanabi import Hanabi  # noqa: E402
 
 from torch_batchsim import jit  # noqa: E402
 from torch_batchsim.bench.micro import Micro  # noqa: E402
@@ -21,7 +23,13 @@ from torch_batchsim.program import Program  # noqa: E402
 from torch_batchsim.schedule import EXECUTORS  # noqa: E402
 
 ARCHITECTURES = ("80", "90")
-ENVIRONMENTS = {**COMPILED, "garden": Garden, "micro": Micro}
+ENVIRONMENTS = {
+    **COMPILED,
+    "garden": Garden,
+    "micro": Micro,
+    "hanabi": Hanabi,
+    "hanabi_bits": partial(Hanabi, turns="all", obs_dtype="bits", illegal_moves="penalty"),
+}
 
 
 def main() -> None:

@@ -175,7 +175,7 @@ def test_builds_are_measured_with_the_options() -> None:
         (["cartpole", "--executor", "batch", "--tune"], "--tune chooses the executor, but --executor batch was given"),
         (["cartpole", "--num-envs", "0"], "must be positive"),
         (["ecs", "--device", "cuda"], "'ecs' has a baseline for CPU only"),
-        (["peers", "--peers-of", "chess"], "--peers-of is one of cartpole, overcooked, got 'chess'"),
+        (["peers", "--peers-of", "chess"], "--peers-of is one of cartpole, overcooked, hanabi, got 'chess'"),
         (["chess"], "there is no environment 'chess'"),
     ],
 )
@@ -187,12 +187,19 @@ def test_wrong_options_end_in_a_sentence(arguments: list[str], message: str, run
 # ---- other libraries -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("options", [(), ("turns=all",), ("preset=Hanabi-Small", "players=3")])
+def test_hanabi_is_measured(options: tuple[str, ...], run: Run) -> None:
+    given = [argument for option in options for argument in ("--env-option", option)]
+    result, _ = run("hanabi", "--num-envs", 6, *given)  # a move that is not legal would end it
+    assert result["rows"][0]["us_of_drawing"] > 0 and result["num_agents"] == (2 if "turns=all" in options else 1)
+
+
 @pytest.mark.parametrize("environment", peers.PEERS)
 def test_libraries_that_are_not_installed_are_left_out(environment: str, run: Run) -> None:
     result, printed = run("peers", "--peers-of", environment, "--num-envs", 3)
     assert result["peers_of"] == environment
     measured = [row["library"] for row in result["rows"]]
-    assert measured[0] == "torch_batchsim" and all(row["world_steps_per_second"] > 0 for row in result["rows"])
+    assert measured[0].startswith("torch_batchsim") and all(row["world_steps_per_second"] > 0 for row in result["rows"])
     for name in set(peers.PEERS[environment]) - set(measured):
         assert f"{name}: left out (No module named" in printed
 

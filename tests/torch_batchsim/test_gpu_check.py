@@ -28,6 +28,8 @@ from torch_batchsim.gpu_check.environments import CHECKED, ENVIRONMENTS
 from torch_batchsim.gpu_check.findings import Findings, Skipped
 from torch_batchsim.schedule import EXECUTORS
 
+CPU = checks.maker("cpu")
+
 # ---- the runner ------------------------------------------------------------------------------------------------------
 
 MADE_UP = """
@@ -354,6 +356,19 @@ def test_stages_are_distinct_and_begin() -> None:
     assert set(CHECKED) < set(ENVIRONMENTS)
 
 
+def test_legal_actions_do_not_depend_on_the_number_of_worlds() -> None:
+    small, large = CPU("decks", 5), CPU("decks", 20)
+    batches = [checks.action_batches(env, 40, 20) for env in (small, large)]
+    for env in (small, large):
+        env.reset(seed=checks.SEED)
+    for step, (few, many) in enumerate(zip(*batches, strict=True)):
+        assert torch.equal(few, many[:15]), step
+        assert bool(large.action_mask[torch.arange(60), many].all())
+        small.step(few)
+        large.step(many)
+    assert step == 39
+
+
 # ---- figures ---------------------------------------------------------------------------------------------------------
 
 
@@ -385,8 +400,7 @@ def test_the_peer_is_the_same_cartpole() -> None:
 # ---- the stages, with emulated CUDA units and a pretended device -----------------------------------------------------
 
 support.COMPILED.update({f"checked_{name}": make for name, make in ENVIRONMENTS.items()})
-CPU = checks.maker("cpu")
-SMALL = {"cartpole": 300, "kitchens": 5, "skirmish": 5, "garden": 5, "meadow": 2}
+SMALL = {"cartpole": 300, "kitchens": 5, "hanabi": 5, "decks": 5, "skirmish": 5, "garden": 5, "meadow": 2}
 
 
 class Stream:
@@ -401,13 +415,13 @@ class Stream:
         pass
 
     def record(self) -> None:
-        pass
+        self.recorded = time.perf_counter()
 
     def query(self) -> bool:
         return False  # the device is asleep
 
     def elapsed_time(self, end: Stream) -> float:
-        return 1.0  # ms
+        return 1e3 * (end.recorded - self.recorded)  # ms
 
 
 class InOrder:
@@ -470,6 +484,7 @@ def pretended(units: Path, make_on: Callable[..., Make], monkeypatch: pytest.Mon
     monkeypatch.setattr(stages, "CUDA", ("graph",))
     monkeypatch.setattr(stages, "_SIZES", SMALL)
     monkeypatch.setattr(stages, "_FEW", 2)
+    monkeypatch.setattr(stages, "_LONG", 60)
     monkeypatch.setattr(stages, "_TUNE_SECONDS", 0.2)
     monkeypatch.setattr(speed, "DEVICE", "cpu")
     monkeypatch.setattr(speed, "copy_bandwidth", lambda: 1e12)
@@ -506,7 +521,7 @@ def test_stages_of_bits(pretended: Callable[[str], Findings], name: str) -> None
 
 
 @pytest.mark.parametrize("executor", EXECUTORS["cuda"][1:])
-@pytest.mark.parametrize("name", ["garden", "meadow"])
+@pytest.mark.parametrize("name", ["garden", "meadow", "decks"])
 def test_other_executors(make_on: Callable[..., Make], name: str, executor: str) -> None:
     for mode in AutoresetMode:
         checks.same_as(CPU, make_on("cuda", executor), name, SMALL[name], 26, mode)
@@ -578,11 +593,13 @@ def test_stages_of_figures(
     found = pretended("peers")
     expect_passed(found)
     assert len(found.found["tables"]["Rollouts of CartPole"]) == 6
-    for name in ("cartpole", "swarm"):
+    for name in ("cartpole", "hanabi", "swarm"):
         found = Findings(tmp_path / name, time.time() + 1000)
         stages._speed(found, name, (3, 4), tuned=(3,))
         expect_passed(found)
-        assert [row["worlds"] for row in found.found["tables"][f"Steps of {name}"]] == [3, 4]
+        rows = found.found["tables"][f"Steps of {name}"]
+        assert [row["worlds"] for row in rows] == [3, 4]
+        assert all(("drawing us" in row) == (name == "hanabi") for row in rows)
     late = Findings(tmp_path / "late", time.time() + 5)
     stages._speed(late, "cartpole", (3, 4), tuned=())
     assert late.found["checks"] == [] and late.found["notes"][-1] == "From 3 worlds on: no time left."

@@ -46,7 +46,7 @@ class Options:
     env_option: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     """An option of the environment as key=value, such as layout=coordination_ring; may be given several times."""
     peers_of: str = "cartpole"
-    """Of 'peers': cartpole or overcooked."""
+    """Of 'peers': cartpole, overcooked or hanabi."""
     rows: list[int] = field(default_factory=lambda: list(ROWS))
     """Of 'ecs': rows in a world."""
     device: str = "cpu"
@@ -146,6 +146,8 @@ def _measure_environment(env_id: str, sizes: Sequence[int], options: Options) ->
     one = make(num_worlds=1)
     agents = one.unwrapped.num_agents
     one.close()
+    if options.num_threads is not None:
+        torch.set_num_threads(options.num_threads)  # of drawing actions
     make = partial(make, num_threads=options.num_threads, executor=options.executor)
     result: dict[str, Any] = {
         "env_options": env_options,

@@ -1,13 +1,16 @@
 """Other public libraries beside ours, measured in one run on one machine.
 
 Those that are not installed are left out with a note; ``pip install gymnax envpool`` brings those of CartPole,
-``pip install jaxmarl overcooked-ai`` those of Overcooked (the latter needs ``"numpy<2"``). All step with autoreset and
-deliver observations, rewards and flags. A world is one CartPole, or one kitchen (cramped_room, 400 steps) with two
-chefs, who are both observed. JaxMARL's kitchen knows the old dynamics only, so ours has them too.
+``pip install jaxmarl overcooked-ai`` those of Overcooked (the latter needs ``"numpy<2"``), ``pip install jaxmarl
+open_spiel hanabi-learning-environment`` those of Hanabi. All step with autoreset and deliver observations, rewards and
+flags. A world is one CartPole; or one kitchen (cramped_room, 400 steps) with two chefs, who are both observed; or one
+game of Hanabi (all colours and ranks) for two, of whom both are observed or only the one to move, as the name says, and
+whose steps include drawing a legal move. JaxMARL's kitchen knows the old dynamics only, so ours has them too.
 """
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +21,7 @@ import numpy as np
 from .throughput import measure, random_action_batches
 
 # From a number of worlds: a function of one batch of actions, such batches, and how many steps one call takes.
-Prepare = Callable[[int], tuple[Callable[[Any], Any], list[Any], int]]
+Prepare = Callable[[int], tuple[Callable[[Any], Any], Sequence[Any], int]]
 _SCAN_STEPS = 64
 
 
@@ -46,12 +49,12 @@ def measure_peers(environment: str, batch_sizes: Sequence[int], seconds: float, 
     return rows
 
 
-def _ours(env_id: str, worlds: int, **env_options: Any) -> tuple[Callable[[Any], Any], list[Any], int]:
+def _ours(env_id: str, worlds: int, **env_options: Any) -> tuple[Callable[[Any], Any], Sequence[Any], int]:
     import gymnasium
 
     env = gymnasium.make_vec(env_id, num_worlds=worlds, **env_options)
     env.reset(seed=0)
-    return env.step, list(random_action_batches(env)), 1
+    return env.step, random_action_batches(env), 1
 
 
 def _drawn(choices: int, shape: tuple[int, ...], batches: int = 16, dtype: type = np.int64) -> list[np.ndarray]:
@@ -62,7 +65,7 @@ def _drawn(choices: int, shape: tuple[int, ...], batches: int = 16, dtype: type 
 # ---- CartPole ------------------------------------------------------------------------------------------------------
 
 
-def _gymnasium(worlds: int) -> tuple[Callable[[Any], Any], list[Any], int]:
+def _gymnasium(worlds: int) -> tuple[Callable[[Any], Any], Sequence[Any], int]:
     import gymnasium
 
     env = gymnasium.make_vec("CartPole-v1", num_envs=worlds, vectorization_mode="vector_entry_point")
@@ -70,7 +73,7 @@ def _gymnasium(worlds: int) -> tuple[Callable[[Any], Any], list[Any], int]:
     return env.step, _drawn(2, (worlds,)), 1
 
 
-def _envpool(worlds: int) -> tuple[Callable[[Any], Any], list[Any], int]:
+def _envpool(worlds: int) -> tuple[Callable[[Any], Any], Sequence[Any], int]:
     import envpool
 
     env = envpool.make("CartPole-v1", env_type="gymnasium", num_envs=worlds)
@@ -78,7 +81,7 @@ def _envpool(worlds: int) -> tuple[Callable[[Any], Any], list[Any], int]:
     return env.step, _drawn(2, (worlds,), dtype=np.int32), 1
 
 
-def _gymnax(worlds: int) -> tuple[Callable[[Any], Any], list[Any], int]:
+def _gymnax(worlds: int) -> tuple[Callable[[Any], Any], Sequence[Any], int]:
     import gymnax
 
     env, parameters = gymnax.make("CartPole-v1")
@@ -89,7 +92,7 @@ def _gymnax(worlds: int) -> tuple[Callable[[Any], Any], list[Any], int]:
 # ---- Overcooked ----------------------------------------------------------------------------------------------------
 
 
-def _jaxmarl(worlds: int) -> tuple[Callable[[Any], Any], list[Any], int]:
+def _jaxmarl(worlds: int) -> tuple[Callable[[Any], Any], Sequence[Any], int]:
     import jaxmarl
 
     env = jaxmarl.make("overcooked")
@@ -98,7 +101,7 @@ def _jaxmarl(worlds: int) -> tuple[Callable[[Any], Any], list[Any], int]:
     return _compiled(worlds, env.reset, env.step), actions, _SCAN_STEPS
 
 
-def _overcooked_ai(worlds: int) -> tuple[Callable[[Any], Any], list[Any], int]:
+def _overcooked_ai(worlds: int) -> tuple[Callable[[Any], Any], Sequence[Any], int]:
     """The reference, one kitchen after the other."""
     from overcooked_ai_py.mdp.actions import Action
     from overcooked_ai_py.mdp.overcooked_env import OvercookedEnv
@@ -117,6 +120,72 @@ def _overcooked_ai(worlds: int) -> tuple[Callable[[Any], Any], list[Any], int]:
         return results
 
     return step, _drawn(6, (worlds, 2)), 1
+
+
+# ---- Hanabi --------------------------------------------------------------------------------------------------------
+
+
+def _jaxmarl_hanabi(worlds: int) -> tuple[Callable[[Any], Any], Sequence[Any], int]:
+    import jax
+    import jaxmarl
+
+    env = jaxmarl.make("hanabi")
+
+    def step(key: Any, state: Any, _: Any) -> Any:
+        drawing, stepping = jax.random.split(key)
+        scores = jax.random.uniform(drawing, (env.num_agents, env.num_moves), minval=0.1)
+        legal = env.get_legal_moves(state)
+        moves = {agent: (legal[agent] * own).argmax() for agent, own in zip(env.agents, scores, strict=True)}
+        return env.step(stepping, state, moves)
+
+    return _compiled(worlds, env.reset, step), [np.zeros((_SCAN_STEPS, worlds), np.int8)], _SCAN_STEPS
+
+
+def _open_spiel(worlds: int) -> tuple[Callable[[Any], Any], Sequence[Any], int]:
+    """The reference's games by OpenSpiel, one after the other."""
+    import pyspiel
+
+    game, draw = pyspiel.load_game("hanabi"), random.Random(0)
+
+    def dealt(state: Any) -> Any:
+        while state.is_chance_node():
+            cards, weights = zip(*state.chance_outcomes(), strict=True)
+            state.apply_action(draw.choices(cards, weights)[0])
+        return state
+
+    states = [dealt(game.new_initial_state()) for _ in range(worlds)]
+
+    def step(_: Any) -> list[Any]:
+        results = []
+        for i, state in enumerate(states):
+            state.apply_action(draw.choice(state.legal_actions()))
+            rewards, done = dealt(state).rewards(), state.is_terminal()
+            if done:
+                states[i] = dealt(game.new_initial_state())
+            results.append((states[i].observation_tensor(), rewards, done))
+        return results
+
+    return step, [None], 1
+
+
+def _rl_env(worlds: int) -> tuple[Callable[[Any], Any], Sequence[Any], int]:
+    """The reference by its own environment in Python, one game after the other."""
+    from hanabi_learning_environment import rl_env
+
+    envs, draw = [rl_env.make("Hanabi-Full", 2) for _ in range(worlds)], random.Random(0)
+    seen = [env.reset() for env in envs]
+
+    def step(_: Any) -> list[Any]:
+        results = []
+        for i, env in enumerate(envs):
+            moves = seen[i]["player_observations"][seen[i]["current_player"]]["legal_moves_as_int"]
+            seen[i], reward, done, _ = env.step(draw.choice(moves))
+            if done:
+                seen[i] = env.reset()
+            results.append((seen[i], reward, done))
+        return results
+
+    return step, [None], 1
 
 
 # ---- libraries in jax ----------------------------------------------------------------------------------------------
@@ -160,5 +229,12 @@ PEERS: Mapping[str, Mapping[str, Peer]] = {
         "torch_batchsim": Peer(partial(_ours, "torch_batchsim/Overcooked-v0", old_dynamics=True)),
         "jaxmarl, jitted": Peer(_jaxmarl, 16384),  # whose observations of one call are 1 GB
         "overcooked_ai": Peer(_overcooked_ai, 64),  # the same at any number
+    },
+    "hanabi": {
+        "torch_batchsim, to move": Peer(partial(_ours, "torch_batchsim/Hanabi-v0")),
+        "torch_batchsim, both": Peer(partial(_ours, "torch_batchsim/Hanabi-v0", turns="all")),
+        "jaxmarl, jitted, both": Peer(_jaxmarl_hanabi, 4096),  # whose observations of one call are 1.4 GB
+        "open_spiel, to move": Peer(_open_spiel, 64),
+        "rl_env, both": Peer(_rl_env, 64),
     },
 }

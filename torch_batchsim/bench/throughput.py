@@ -43,6 +43,7 @@ def measure(
         _wait(device)
         return time.perf_counter() - started
 
+    timed(2)  # jax may compile twice: for the state of a reset, and for that of a step
     count = 1
     while (elapsed := timed(count)) < 0.1:
         count *= 2
@@ -62,16 +63,23 @@ class LegalActions(Sequence[torch.Tensor]):
     A step that is timed with them includes drawing: ``scores * mask`` and an argmax of it, with prepared scores.
     """
 
-    def __init__(self, env: Any) -> None:
-        """``env``: a ``TorchVectorEnv`` whose ``action_mask`` is not None."""
+    def __init__(self, env: Any, batches: int = _BATCHES, rows: int | None = None) -> None:
+        """
+        Args:
+            env: a ``TorchVectorEnv`` whose ``action_mask`` is not None.
+            batches: of scores that are prepared.
+            rows: for which scores are prepared, of which ``env`` takes the first: so a row has the same scores in
+                environments of other sizes.
+        """
         self._env = env.unwrapped
-        shape = (_BATCHES, *self._env.action_mask.shape)
+        own, choices = self._env.action_mask.shape
         generator = torch.Generator().manual_seed(0)
+        shape = (batches, rows or own, choices)
         scores = torch.randint(1, _GREATEST_SCORE + 1, shape, dtype=torch.int16, generator=generator)
-        self._scores = scores.to(self._env.device)
+        self._scores = scores[:, :own].to(self._env.device)
 
     def __len__(self) -> int:
-        return _BATCHES
+        return len(self._scores)
 
     def __getitem__(self, index: int) -> torch.Tensor:
         """int64 ``[rows, ...]``, legal now."""

@@ -7,7 +7,7 @@ returns is a remark for the report.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ import torch
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
+from ..bench.throughput import LegalActions
 from ..errors import WorldFault
 from ..simulator import Simulator
 from ..vector_env import TorchVectorEnv
@@ -40,12 +41,16 @@ def maker(device: str, executor: str | None = None) -> Make:
 # ---- playing and comparing -------------------------------------------------------------------------------------------
 
 
-def action_batches(env: TorchVectorEnv, steps: int, worlds: int | None = None) -> list[torch.Tensor]:
+def action_batches(env: TorchVectorEnv, steps: int, worlds: int | None = None) -> Sequence[torch.Tensor]:
     """Random actions for each step, the same for a world whatever the device and the number of worlds.
 
+    Where there are masks, each is drawn when it is asked for, by the masks of that moment.
     ``worlds``: of the largest environment that is to be played with them.
     """
-    space = batch_space(env.single_action_space, (worlds or env.num_worlds) * env.num_agents)
+    rows = (worlds or env.num_worlds) * env.num_agents
+    if env.action_mask is not None:
+        return LegalActions(env, steps, rows)
+    space = batch_space(env.single_action_space, rows)
     space.seed(SEED)
     draws = [torch.from_numpy(np.array(space.sample()))[: env.num_envs] for _ in range(steps)]
     return [draw.to(env.device) for draw in draws]
@@ -439,6 +444,24 @@ def together(make: Make) -> str:
         del env
     expect_same_steps(alone[0], play(make("cartpole", 700), 10))
     return "3 in turns, 20 that came and went"
+
+
+def given_decks(reference: Make, make: Make) -> str:
+    """Decks and players to begin that are given to a reset of some worlds, and to the next episode only."""
+    results = []
+    for maker_ in (reference, make):
+        env = maker_("decks", 9)
+        env.reset(seed=SEED)
+        mask = torch.arange(9, device=env.device) % 2 == 0
+        decks, players = env.sim.tensor("Deck.cards").flip(1).clone(), torch.arange(9, device=env.device) % 3
+        env.reset(options={"reset_mask": mask, "deck": decks, "start_player": players})
+        expect(torch.equal(env.sim.tensor("Deck.cards")[mask], decks[mask]), "the decks are not those that were given")
+        returned = [copied(env.step(batch)) for batch in action_batches(env, 60)]
+        env.check_faults()
+        results.append((returned, snapshot(env.sim)))
+    expect_same_steps(results[0][0], results[1][0])
+    expect_same(results[0][1], results[1][1], "at the end: ")
+    return "5 of 9 worlds, 60 steps"
 
 
 # ---- tuning and tracing ----------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import numpy as np
 from gymnasium.spaces import Box, Dict
 
 from ..envs.cartpole import CartPole
+from ..envs.hanabi import Hanabi
 from ..envs.overcooked import Overcooked
 from ..envs.swarm import Swarm
 from ..schema import Archetype, Component, Constants, Environment, Option, Parameters, Reward, TaskGraph
@@ -108,9 +109,13 @@ ENVIRONMENTS: dict[str, Callable[[], Environment]] = {
         Overcooked, layout=["cramped_room", "forced_coordination"], random_start=True, horizon=25, cook_time=3,
         shaping_factor=1.0,
     ),
+    "hanabi": Hanabi,
+    "hanabi_bits": partial(Hanabi, obs_dtype="bits"),
+    # Games in which all see something, as packed bits, and any player begins.
+    "decks": partial(Hanabi, players=3, turns="all", obs_dtype="bits", random_start_player=True),
     "garden": Garden,  # a table of it grows
     # Its tables never grow, so that it can be captured, and are so large that a block of threads settles them.
     "meadow": partial(Garden, room=640, limit=640),
 }  # fmt: skip
-CHECKED = ("cartpole", "kitchens", "skirmish", "garden", "meadow")
+CHECKED = ("cartpole", "kitchens", "decks", "skirmish", "garden", "meadow")
 GROWING = ("skirmish", "garden")  # the host may see late that a table is crowded: checks wait after each step

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from ..bench.throughput import measure
+from ..bench.throughput import LegalActions, measure
 from ..codegen import engine_columns
 from ..errors import WorldFault
 from ..simulator import Simulator
@@ -85,9 +85,10 @@ def measure_steps(
     """A row of figures for ``env.step``, and for what lies within it. ``copied`` is what ``copy_bandwidth`` gave."""
     env.reset(seed=0)
     batches = action_batches(env, 4)
-    for batch in batches * 25:  # tables find their size
-        env.step(batch)
-        env.check_faults()
+    for _ in range(25):  # tables find their size
+        for batch in batches:
+            env.step(batch)
+            env.check_faults()
     full = 0
 
     def step(actions: torch.Tensor) -> None:
@@ -101,6 +102,11 @@ def measure_steps(
 
     rate = measure(step, batches, env.num_envs, seconds, 3, DEVICE)
     on_device, on_host = device_seconds(lambda: step(batches[0]), _ENQUEUED)
+    drawing = {}
+    if isinstance(batches, LegalActions):
+        drawing_on_device, drawing_on_host = device_seconds(lambda: batches[0], _ENQUEUED)
+        on_device, on_host = on_device - drawing_on_device, on_host - drawing_on_host
+        drawing["drawing us"] = 1e6 * drawing_on_device
     moved = bytes_of_step(env.sim)
     found.row(
         table,
@@ -111,6 +117,7 @@ def measure_steps(
             "us/step": 1e6 * env.num_envs / rate.median,
             "device us/step": 1e6 * on_device,
             "host us/call": 1e6 * on_host,
+            **drawing,
             "bytes/world": moved / env.num_worlds,
             "GB/s": moved / on_device / 1e9,
             "% of a copy": 100 * moved / on_device / copied,

@@ -20,7 +20,8 @@ CPU = maker("cpu")
 _TRACED = ("cartpole", "meadow")
 _TUNED = ("cartpole", "meadow", "swarm")
 _CAPTURED = ("cartpole", "meadow")  # their tables never grow
-_SIZES = {"cartpole": 10_000, "kitchens": 300, "skirmish": 300, "garden": 300, "meadow": 300}
+_SIZES = {"cartpole": 10_000, **dict.fromkeys(("kitchens", "hanabi", "decks", "skirmish", "garden", "meadow"), 300)}
+_LONG = 300  # steps: a game of Hanabi takes about 20 at random
 _FEW = 20  # worlds: fewer than a GPU has multiprocessors
 _TUNE_SECONDS = 2.0  # of measuring
 _ROLLOUTS = (16_384, 131_072, 1_048_576)
@@ -49,6 +50,9 @@ def _bits(found: Findings) -> None:
     for executor, name in product(CUDA, ("skirmish", "meadow")):
         make = maker("cuda", executor)
         found.check(f"{executor}: {name}, few worlds", checks.same_as, CPU, make, name, _FEW, 40, MODES[0])
+    for executor in CUDA:
+        make, worlds = maker("cuda", executor), _SIZES["hanabi"]
+        found.check(f"{executor}: hanabi, {_LONG} steps", checks.same_as, CPU, make, "hanabi", worlds, _LONG, MODES[0])
     for executor in EXECUTORS["cpu"][1:]:
         what = f"{executor} on CPU: skirmish"
         found.check(what, checks.same_as, CPU, maker("cpu", executor), "skirmish", _SIZES["skirmish"], 40, MODES[0])
@@ -99,6 +103,7 @@ def _memory(found: Findings) -> None:
         for name in CHECKED:
             found.check(f"{executor}: state, {name}", checks.state_moves, CPU, make, name, _SIZES[name])
         found.check(f"{executor}: copied worlds", checks.copies, make)
+        found.check(f"{executor}: decks that are given", checks.given_decks, CPU, make)
 
 
 def _repeat(found: Findings) -> None:
@@ -129,6 +134,14 @@ def _speed_of_overcooked(found: Findings) -> None:
     _speed(found, "overcooked", (1024, 16_384, 65_536), tuned=(65_536,))
 
 
+def _speed_of_hanabi(found: Findings) -> None:
+    copied = speed.copy_bandwidth()
+    for executor in CUDA:
+        what = f"131,072 worlds, bits, {executor}"
+        found.check(what, _measure, found, maker("cuda", executor), "hanabi_bits", 131_072, executor, copied)
+    _speed(found, "hanabi", (1024, 16_384, 131_072), tuned=(131_072,))  # tuning may take the time that is left
+
+
 def _speed_of_swarm(found: Findings) -> None:
     _speed(found, "swarm", (1024, 16_384, 131_072), tuned=(16_384,))
 
@@ -140,7 +153,9 @@ def _speed(found: Findings, name: str, sizes: Sequence[int], tuned: Sequence[int
         "`us/step`: `env.step(actions)` over and over, as a user sees it. `device us/step`, `host us/call`: the same "
         "call while the other side is not waited for. `bytes/world` is an estimate of what a step must move at "
         "least (`torch_batchsim/gpu_check/speed.py` says how), and `GB/s` that over the device's time; small batches "
-        "stay in the second-level cache, whose bandwidth is not the memory's. `tuned` rows follow `sim.tune()`."
+        "stay in the second-level cache, whose bandwidth is not the memory's. `tuned` rows follow `sim.tune()`. Where "
+        "actions are drawn by masks, `us/step` has that in it; `device us/step` and `host us/call` have not, and "
+        "`drawing us` is the device's time for it."
     )
     for worlds in speed.sizes_that_fit(sizes, found, 10.0):
         for executor in CUDA:
@@ -225,6 +240,7 @@ STAGES = (
     Stage("trace", "Tracing changes no bit, and tells what has run.", _trace, 60),
     Stage("speed", "CartPole from 1,024 to 1,048,576 worlds.", _speed_of_cartpole, 120),
     Stage("overcooked", "Overcooked, whose observations are large.", _speed_of_overcooked, 90),
+    Stage("hanabi", "Hanabi, for two, with legal actions.", _speed_of_hanabi, 120),
     Stage("swarm", "Swarm, whose rows come and go.", _speed_of_swarm, 90),
     Stage("peers", "CartPole beside CartPole in torch's operations, as rollouts.", _peers, 75),
     Stage("sanitizers", "compute-sanitizer finds nothing in small runs.", _sanitizers, 150, 40),

@@ -38,7 +38,7 @@ METRICS = {
 }
 
 # Worlds and steps: instrumented kernels are some hundred times slower.
-_PLAYED_SIZES = {"cartpole": (64, 12), "skirmish": (3, 8), "garden": (3, 6), "meadow": (2, 4)}
+_PLAYED_SIZES = {"cartpole": (64, 12), "decks": (8, 25), "skirmish": (3, 8), "garden": (3, 6), "meadow": (2, 4)}
 
 
 def run_apart(*arguments: str) -> str:
@@ -65,7 +65,7 @@ def build(name: str, device: str, executor: str, kind: str) -> None:
     if kind == "tuned":
         env.sim.tune(0.1)
     with env.sim.tracing() if kind == "traced" else nullcontext():
-        env.sim.step()
+        env.step(action_batches(env, 1)[0])
     env.check_faults()
     compiled = env.sim.library.build_seconds
     told = f"{compiled:.1f} s to compile" if compiled else "from the build cache"

@@ -27,7 +27,7 @@ ENVIRONMENTS = {
     **COMPILED,
     "garden": Garden,
     "micro": Micro,
-    "hanabi": Hanabi,
+    "hanabi_faults": Hanabi,
     "hanabi_bits": partial(Hanabi, turns="all", obs_dtype="bits", illegal_moves="penalty"),
 }
 

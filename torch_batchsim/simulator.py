@@ -221,28 +221,36 @@ class Simulator:
         self._context_address = ctypes.addressof(context)
 
     def _fill_resource(self, name: str, value: Any) -> None:
-        try:
-            column, _ = self.program.find(name, "resource_values")
-        except KeyError as error:
-            raise SchemaError(f"{self.environment.name}: {error.args[0]}") from None
-        if not column.resource:
-            raise SchemaError(f"{self.environment.name}: resource_values names {name!r}, which is no resource")
+        self._named_column("resource_values", name, "resource", lambda column: column.resource)
         tensor = self.tensor(name)
+        tensor.copy_(self._fitting("resource_values", name, value, tensor))
+
+    def _named_column(self, method: str, name: str, kind: str, allowed: Callable[[Column], bool]) -> None:
+        """Raise SchemaError unless ``name``, which a method of the environment gives a value, is of such a kind."""
         try:
-            given = torch.as_tensor(value)
-            tensor.copy_(given.expand_as(tensor))
+            column, _ = self.program.find(name, method)
+        except (AttributeError, KeyError) as error:
+            raise SchemaError(f"{self.environment.name}: {error.args[0]}") from None
+        if not allowed(column):
+            raise SchemaError(f"{self.environment.name}: {method} names {name!r}, which is no {kind}")
+
+    def _fitting(self, method: str, name: str, value: Any, like: torch.Tensor) -> torch.Tensor:
+        """``value`` with shape and dtype of ``like``, or SchemaError where that would change numbers."""
+        try:
+            given = torch.as_tensor(value, device=self.device).expand_as(like)
         except (RuntimeError, TypeError, ValueError):
             shape = f"shape {list(value.shape)}" if hasattr(value, "shape") else repr(value)
             raise SchemaError(
-                f"{self.environment.name}: resource_values of {name!r} needs shape {list(tensor.shape)}, got {shape}"
+                f"{self.environment.name}: {method} of {name!r} needs shape {list(like.shape)}, got {shape}"
             ) from None
-        lost = given.expand_as(tensor).to(self.device) != tensor.to(given.dtype)
-        if not tensor.is_floating_point() and bool(lost.any()):
-            dtype = str(tensor.dtype).removeprefix("torch.")
+        fitting = given.to(like.dtype)
+        lost = fitting.to(given.dtype) != given
+        if not like.is_floating_point() and bool(lost.any()):
+            dtype = str(like.dtype).removeprefix("torch.")
             raise SchemaError(
-                f"{self.environment.name}: resource_values of {name!r} has {given.expand_as(tensor)[lost.cpu()][0]}, "
-                f"which {dtype} cannot hold"
+                f"{self.environment.name}: {method} of {name!r} has {given[lost][0]}, which {dtype} cannot hold"
             )
+        return fitting
 
     def _point(self, name: str) -> None:
         """Let the context know where a column's memory is."""
@@ -606,6 +614,7 @@ class Simulator:
             mask = self.checked_mask(mask)
             if not self._started:
                 raise RuntimeError("the first reset must be of all worlds; call reset() without a mask")
+        seed = checked_seed(seed)
         values = self._reset_values(options, mask) if options else {}
         for name, (worlds, value) in values.items():
             self.tensor(name)[worlds] = value
@@ -623,29 +632,25 @@ class Simulator:
         self, options: Mapping[str, Any], mask: torch.Tensor | None
     ) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
         """What to write before a reset, by name of the tensor: the worlds ``[k]`` and their values ``[k, ...]``."""
-        known = self.environment.reset_options
-        for name in options:
-            if name not in known:
-                raise ValueError(f"reset has no option {name!r}; it has: {', '.join(known) or 'none'}")
+        options = checked_options(options, self.environment.reset_options)
         numbers = torch.arange(self.num_worlds, device=self.device)
         worlds = numbers if mask is None else numbers[mask]
         given = {}
         for name, value in options.items():
             tensor = number_tensor(value, name)
+            if tensor.layout is not torch.strided or tensor.is_meta:
+                raise TypeError(f"{name} must be a dense tensor, got layout {tensor.layout} on {tensor.device}")
+            if tensor.dtype in (torch.uint16, torch.uint32, torch.uint64):  # torch hardly computes with them
+                tensor = tensor.long()
             if tensor.shape[:1] != (self.num_worlds,):
                 raise ValueError(
                     f"{name} must have a row for each of {self.num_worlds} worlds, got shape {list(tensor.shape)}"
                 )
             given[name] = tensor.to(self.device)[worlds]
         values = {}
-        for name, value in self.environment.reset_values(given, worlds).items():
-            column, _ = self.program.find(name, "reset_values")
-            if column.name not in self.program.kept:
-                raise SchemaError(
-                    f"{self.environment.name}: reset_values names {name!r}, which a new episode zeroes; it must be kept"
-                )
-            rows = self.tensor(name)[worlds]
-            values[name] = worlds, torch.as_tensor(value, device=self.device).to(rows.dtype).expand_as(rows)
+        for name, value in self.environment.reset_values(given, worlds).items() if given else ():
+            self._named_column("reset_values", name, "kept singleton", lambda column: column.name in self.program.kept)
+            values[name] = worlds, self._fitting("reset_values", name, value, self.tensor(name)[worlds])
         return values
 
     def step(self) -> None:
@@ -1046,6 +1051,16 @@ def bool_tensor(mask: Any, what: str) -> torch.Tensor:
     return mask if isinstance(mask, torch.Tensor) else torch.from_numpy(np.require(mask, requirements="CW"))
 
 
+def checked_options(options: Any, known: tuple[str, ...], here: str = "") -> dict[str, Any]:
+    """The options of a reset that are given; TypeError or ValueError unless ``options`` is a dict of known names."""
+    if options is not None and not isinstance(options, Mapping):
+        raise TypeError(f"options must be a dict or None, got {type(options).__name__}")
+    for name in options or {}:
+        if name not in known:
+            raise ValueError(f"reset has no option {name!r}{here}; it has: {', '.join(known) or 'none'}")
+    return {name: value for name, value in (options or {}).items() if value is not None}
+
+
 def number_tensor(values: Any, what: str, shape: str = "numbers in rows of one length") -> torch.Tensor:
     """A tensor, numpy array, number or list of these as a tensor; without a copy where torch can view it.
 
@@ -1060,7 +1075,7 @@ def number_tensor(values: Any, what: str, shape: str = "numbers in rows of one l
         return values
     if not isinstance(values, np.ndarray):
         raise TypeError(f"{what} must be a torch tensor or a numpy array, got {type(values).__name__}")
-    if values.dtype.kind not in "biuf":
+    if values.dtype.kind not in "biuf" or values.dtype.itemsize > 8:
         raise TypeError(f"{what} must be numbers, got a numpy array of dtype {values.dtype}")
     if values.dtype == np.float16:
         values = values.astype(np.float32)

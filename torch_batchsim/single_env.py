@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
@@ -10,7 +9,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from .schema import Environment
-from .simulator import checked_seed, number_tensor
+from .simulator import checked_options, checked_seed, number_tensor
 from .vector_env import TorchVectorEnv
 
 
@@ -42,14 +41,9 @@ class SingleEnv(gymnasium.Env):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin a new episode. ``options``: the environment's ``reset_options``, without a dimension for worlds."""
-        if options is not None and not isinstance(options, Mapping):
-            raise TypeError(f"options must be a dict or None, got {type(options).__name__}")
-        known = self._vector.environment.reset_options
-        for name in options or {}:
-            if name not in known:
-                raise ValueError(f"reset has no option {name!r} here; it has: {', '.join(known) or 'none'}")
+        options = checked_options(options, tuple(self._vector.environment.reset_options), " here")
         seed = checked_seed(seed)
-        given = {name: number_tensor(value, name)[None] for name, value in (options or {}).items() if value is not None}
+        given = {name: number_tensor(value, name)[None] for name, value in options.items()}
         observation, infos = self._vector.reset(seed=seed, options=given)
         super().reset(seed=seed)
         return _first(observation), _first(infos)

@@ -15,7 +15,15 @@ from gymnasium.vector.utils import batch_space
 
 from .errors import WorldFault
 from .schema import Environment
-from .simulator import Simulator, bool_tensor, checked_count, checked_device, checked_seed, number_tensor
+from .simulator import (
+    Simulator,
+    bool_tensor,
+    checked_count,
+    checked_device,
+    checked_options,
+    checked_seed,
+    number_tensor,
+)
 from .trace import Trace
 from .tuning import TuneReport
 
@@ -131,7 +139,7 @@ class TorchVectorEnv(VectorEnv):
                 arrays or lists ``[worlds, ...]`` for the episodes that begin; rows of other worlds do not count.
         """
         self._check_open()
-        options = self._checked_options(options)
+        options = checked_options(options, ("reset_mask", *self.environment.reset_options))
         mask = self._reset_mask(options.pop("reset_mask", None))
         if mask is not None and not self._ready:
             raise gymnasium.error.ResetNeeded("the first reset must be of all worlds; call reset() without reset_mask")
@@ -355,16 +363,6 @@ class TorchVectorEnv(VectorEnv):
     def _begin(self, seed: int | None) -> None:
         super().reset(seed=seed)  # numpy's own generator
         self._ready = True
-
-    def _checked_options(self, options: Any) -> dict[str, Any]:
-        """The options of a reset that are given, by known names."""
-        if options is not None and not isinstance(options, Mapping):
-            raise TypeError(f"options must be a dict or None, got {type(options).__name__}")
-        known = ("reset_mask", *self.environment.reset_options)
-        for name in options or {}:
-            if name not in known:
-                raise ValueError(f"reset has no option {name!r}; it has: {', '.join(known)}")
-        return {name: value for name, value in (options or {}).items() if value is not None}
 
     def _reset_mask(self, mask: Any) -> torch.Tensor | None:
         if mask is None:

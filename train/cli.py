@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import sys
 from collections.abc import Sequence
 
@@ -44,9 +45,9 @@ def _run(arguments: list[str]) -> int:
     if name.startswith("-"):
         raise UsageError(f"the environment comes first, before {name}: {PROGRAM} cartpole {name} ...")
     env_id = find_environment(name)
-    defaults = tuned(env_id)
     names = _env_option_names(env_id)
     rest = _long_env_options(rest, names)
+    defaults = tuned(env_id, [value for name, value in itertools.pairwise(rest) if name == "--env-option"])
     if names and {"-h", "--help"} & set(rest):
         print(f"options of the environment: {', '.join('--' + name.replace('_', '-') for name in names)}\n")
     options = _parse(name, rest, defaults)
@@ -66,6 +67,7 @@ def _run(arguments: list[str]) -> int:
         raise UsageError("options of the environment cannot be given: they are in the checkpoint")
     if contents:
         config = Config(**contents["trainer"]["config"])
+        defaults = tuned(env_id, [f"{name}={value}" for name, value in contents["env_options"].items()])
         options = _parse(name, rest, dataclasses.replace(defaults, config=config))
         # An evaluation may start from other states than the one that followed the training.
         _refuse_changes(config, options.config, except_for=("seed",) if options.eval else ())

@@ -166,8 +166,11 @@ def make_policy(space: gymnasium.Space, device: torch.device) -> Policy:
 # ---- networks --------------------------------------------------------------------------------------------
 
 
+ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU}
+
+
 class ActorCritic(nn.Module):
-    """Two tanh networks that share nothing, the encoder in front of them and the policy behind the actor.
+    """Two networks that share nothing, the encoder in front of them and the policy behind the actor.
 
     For encoded observations float32 `[..., size]`, `outputs` are what the policy needs, `value` is the value
     of the state `[...]`. Layers are orthogonal at first, drawn on the CPU, so that a seed means the same
@@ -181,6 +184,7 @@ class ActorCritic(nn.Module):
         hidden_sizes: Sequence[int],
         seed: int,
         device: torch.device,
+        activation: str = "tanh",
     ) -> None:
         super().__init__()
         self.encoder = Encoder(observation_space)
@@ -188,8 +192,8 @@ class ActorCritic(nn.Module):
         generator = torch.Generator().manual_seed(seed)
         sizes = [self.encoder.size, *hidden_sizes]
         # A last gain of 0.01 makes the first policy nearly uniform, so that it explores.
-        self.actor = _mlp([*sizes, self.policy.num_means], 0.01, generator)
-        self.critic = _mlp([*sizes, 1], 1.0, generator)
+        self.actor = _mlp([*sizes, self.policy.num_means], 0.01, ACTIVATIONS[activation], generator)
+        self.critic = _mlp([*sizes, 1], 1.0, ACTIVATIONS[activation], generator)
         log_stds = self.policy.num_log_stds
         self.log_std = nn.Parameter(torch.zeros(log_stds)) if log_stds else None
         self.to(device)
@@ -204,12 +208,14 @@ class ActorCritic(nn.Module):
         return self.critic(inputs).squeeze(-1)
 
 
-def _mlp(sizes: Sequence[int], last_gain: float, generator: torch.Generator) -> nn.Sequential:
+def _mlp(
+    sizes: Sequence[int], last_gain: float, activation: type[nn.Module], generator: torch.Generator
+) -> nn.Sequential:
     layers: list[nn.Module] = []
     gains = [math.sqrt(2)] * (len(sizes) - 2) + [last_gain]
     for fan_in, fan_out, gain in zip(sizes[:-1], sizes[1:], gains, strict=True):
         linear = nn.utils.skip_init(nn.Linear, fan_in, fan_out)  # leaves the global generator alone
         nn.init.orthogonal_(linear.weight, gain, generator=generator)
         nn.init.zeros_(linear.bias)
-        layers += [linear, nn.Tanh()]
+        layers += [linear, activation()]
     return nn.Sequential(*layers[:-1])

@@ -11,14 +11,15 @@ T is the number of steps in a rollout, N the number of rows (agents of all world
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from gymnasium.vector import AutoresetMode, VectorEnv
 from torch import Tensor, nn
 
-from .networks import ActorCritic, Observation
+from .networks import ACTIVATIONS, ActorCritic, Observation
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,9 @@ class Config:
     clip_vloss: bool = False
     """Clip the move of the values by the same coefficient."""
     ent_coef: float = 0.01
-    """Weight of the entropy bonus."""
+    """Weight of the entropy bonus, at first."""
+    ent_coef_end: float | None = None
+    """That weight at the end, to which it goes in a straight line; the same all along if not given."""
     vf_coef: float = 0.5
     """Weight of the value loss."""
     max_grad_norm: float = 0.5
@@ -61,11 +64,18 @@ class Config:
     """End the updates of a rollout after an epoch with a larger approximate KL divergence than this."""
     hidden_sizes: tuple[int, ...] = (64, 64)
     """Widths of the hidden layers of the actor, and of the critic."""
+    activation: Literal["tanh", "relu"] = "tanh"
+    """What follows each hidden layer."""
     anneal: str = ""
     """A number of the simulator's, such as Shaping.factor, that goes from 1 (whatever the environment set it to) to 0
     in a straight line; none if empty."""
+    anneal_from: float = 0.0
+    """The part of the training before which that tensor is 1."""
     anneal_until: float = 0.5
     """The part of the training after which that tensor is 0."""
+    matmul_precision: Literal["highest", "high", "medium"] = "highest"
+    """How exact matrix products are: medium multiplies in bfloat16, about three times as fast where CPU or GPU has
+    units for that; see torch.set_float32_matmul_precision."""
 
     def __post_init__(self) -> None:
         for name in ("total_steps", "num_envs", "num_steps", "num_minibatches", "update_epochs"):
@@ -73,6 +83,7 @@ class Config:
         for name in ("learning_rate", "clip_coef", "max_grad_norm"):
             _require(getattr(self, name) > 0, name, getattr(self, name), "greater than 0")
         _require(0 < self.anneal_until <= 1, "anneal_until", self.anneal_until, "greater than 0 and at most 1")
+        _require(0 <= self.anneal_from < self.anneal_until, "anneal_from", self.anneal_from, "from 0 to anneal_until")
         for name in ("gamma", "gae_lambda"):
             _require(0 <= getattr(self, name) <= 1, name, getattr(self, name), "between 0 and 1")
         for name in ("ent_coef", "vf_coef"):
@@ -80,6 +91,11 @@ class Config:
         # Simulator and torch take 64 bits, and the evaluation adds to the seed.
         _require(0 <= self.seed < 2**63, "seed", self.seed, "from 0 to 2**63 - 1")
         _require(self.target_kl is None or self.target_kl > 0, "target_kl", self.target_kl, "greater than 0")
+        end = self.ent_coef_end
+        _require(end is None or end >= 0, "ent_coef_end", end, "0 or more")
+        _require(self.activation in ACTIVATIONS, "activation", self.activation, f"one of {tuple(ACTIVATIONS)}")
+        precisions = ("highest", "high", "medium")
+        _require(self.matmul_precision in precisions, "matmul_precision", self.matmul_precision, f"one of {precisions}")
         _require(all(n >= 1 for n in self.hidden_sizes), "hidden_sizes", self.hidden_sizes, "at least 1 each")
 
 
@@ -207,6 +223,17 @@ def flatten_parameters(module: nn.Module) -> nn.Parameter:
     return flat
 
 
+@contextmanager
+def matmul_precision(precision: str) -> Iterator[None]:
+    """How exact torch's products of float32 matrices are meanwhile."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(precision)
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
 def num_agents(env: VectorEnv) -> int:
     """Agents in each world; row r is agent r % num_agents."""
     return getattr(env, "num_agents", 1)
@@ -235,11 +262,12 @@ class Trainer:
             raise ValueError(f"total_steps is {config.total_steps}, but one rollout has {self.batch_size}")
         self.env, self.config, self.device = env, config, env.device
         self.num_iterations = config.total_steps // self.batch_size
+        self.ent_coef = config.ent_coef
         self.iteration = 0
 
         self.generator = torch.Generator(self.device).manual_seed(config.seed)
         spaces = env.single_observation_space, env.single_action_space
-        self.agent = ActorCritic(*spaces, config.hidden_sizes, config.seed, self.device)
+        self.agent = ActorCritic(*spaces, config.hidden_sizes, config.seed, self.device, config.activation)
         self.parameters = flatten_parameters(self.agent)
         self.optimizer = torch.optim.Adam([self.parameters], lr=config.learning_rate, eps=1e-5, fused=True)
 
@@ -271,14 +299,18 @@ class Trainer:
 
     def iterate(self) -> dict[str, Tensor]:
         """One training iteration; returns metrics under CleanRL's names, each a float32 tensor `[]`."""
+        remaining = 1 - self.iteration / self.num_iterations
         if self.config.anneal_lr:
-            remaining = 1 - self.iteration / self.num_iterations
             self.optimizer.param_groups[0]["lr"] = remaining * self.config.learning_rate
+        if self.config.ent_coef_end is not None:
+            self.ent_coef = remaining * self.config.ent_coef + (1 - remaining) * self.config.ent_coef_end
         if self.annealed is not None:
-            self.annealed.fill_(max(0.0, 1 - self.iteration / (self.config.anneal_until * self.num_iterations)))
-        self.rollout()
-        metrics = self.episode_statistics()
-        metrics |= self.update(self.estimate())
+            first, last = (self.num_iterations * part for part in (self.config.anneal_from, self.config.anneal_until))
+            self.annealed.fill_(min(1.0, max(0.0, 1 - (self.iteration - first) / (last - first))))
+        with matmul_precision(self.config.matmul_precision):
+            self.rollout()
+            metrics = self.episode_statistics()
+            metrics |= self.update(self.estimate())
         metrics["charts/learning_rate"] = torch.tensor(self.optimizer.param_groups[0]["lr"])
         self.iteration += 1
         return metrics
@@ -336,8 +368,10 @@ class Trainer:
         storage, config, agent = self.storage, self.config, self.agent
         inputs = agent.encoder(storage.obs)
         values = agent.value(inputs)
-        ends = storage.terminations | storage.truncations
-        next_values = torch.where(ends, agent.value(agent.encoder(storage.final_obs)), values[1:])
+        next_values = values[1:]
+        if self.device.type != "cpu" or storage.truncations.any():  # elsewhere, to ask would be to wait
+            ends = storage.terminations | storage.truncations
+            next_values = torch.where(ends, agent.value(agent.encoder(storage.final_obs)), next_values)
         inputs, values = inputs[:-1], values[:-1]
         advantages = generalised_advantages(
             storage.rewards,
@@ -404,7 +438,7 @@ class Trainer:
         value_loss = 0.5 * value_error.mean()
 
         entropy = entropy.mean()
-        loss = policy_loss - config.ent_coef * entropy + config.vf_coef * value_loss
+        loss = policy_loss - self.ent_coef * entropy + config.vf_coef * value_loss
         metrics = {
             "losses/policy_loss": policy_loss.detach(),
             "losses/value_loss": value_loss.detach(),

@@ -93,7 +93,12 @@ def evaluate_checkpoint(env_id: str, options: Options, contents: dict[str, Any])
     env = _make_env(env_id, options, env_options, num_worlds=1)
     _check_pictures(env_id, env, options)
     agent = ActorCritic(
-        env.single_observation_space, env.single_action_space, config.hidden_sizes, config.seed, env.device
+        env.single_observation_space,
+        env.single_action_space,
+        config.hidden_sizes,
+        config.seed,
+        env.device,
+        config.activation,
     )
     env.close()
     agent.load_state_dict(trained["agent"])
@@ -263,7 +268,7 @@ def _with_whole_worlds(env_id: str, options: Options, env_options: dict[str, Any
 
     Until they do, and minibatches divide the rollout.
     """
-    config, rows = options.config, tuned(env_id).config.num_envs
+    config, rows = options.config, tuned(env_id, options.env_option).config.num_envs
     if config.num_envs != rows:
         return options
     env = _make_env(env_id, options, env_options, num_worlds=1)

@@ -15,7 +15,7 @@ class Bits {
   public:
     static constexpr u32 words = (size + 63) / 64;
 
-    // Appends the lowest `count` bits of `value`, at most 64, whose other bits are 0.
+    // Appends the lowest `count` bits of `value`, 64 at most, whose other bits must be 0. There is room for `size` bits.
     TBS_METHOD void append(u64 value, u32 count) {
         if (count == 0) return;
         const u32 word = used_ / 64, place = used_ % 64;
@@ -38,10 +38,10 @@ class Bits {
         }
     }
 
-    // Writes `words` words, the first bit as the lowest of the first.
+    // Writes `words` words, the first bit as the lowest of the first. What has not been appended is 0.
     TBS_METHOD void store(u64 *out) const {
         TBS_UNROLL
-        for (u32 i = 0; i < words; ++i) out[i] = words_[i];
+        for (u32 i = 0; i < words; ++i) out[i] = i * 64 < used_ ? words_[i] : 0;
     }
 
   private:
@@ -65,7 +65,7 @@ TBS_FUNCTION void write_word_as_bytes(u64 word, u8 *out, u32 count) {
 #endif
 }
 
-// Writes `size` bits from words, one to an element: a byte or a float that is 0 or 1, or a bool. Shared out among the lanes
+// Writes `size` bits from (size + 63) / 64 words, one to an element: a byte or a float that is 0 or 1, or a bool. Shared out among the lanes
 // of `group`.
 template <u32 size, class Element, class Group>
 TBS_FUNCTION void write_bits(const u64 *words, Element *out, Group &group) {

@@ -33,9 +33,9 @@ Reward, the same for all: the change of the score. So the last life lost takes a
 ``rl_env``; with ``lose_score=False`` it does not (``score`` does). What is in between is ``Mercy.factor``, the part of
 the score that the last life lost leaves: one for all worlds, ``sim.tensor("Mercy.factor")``, which may be changed
 between steps.
-An illegal move is a fault of its world (``illegal_move``; ``not_your_turn`` for those who wait), in which nothing is
-done in that step. With ``illegal_moves="penalty"`` its player's reward is less by ``illegal_penalty``, and the lowest
-legal move is made instead; that of those who wait is ignored.
+An illegal move is a fault of its world, in which nothing is done in that step: ``illegal_move`` with the move, or
+``not_your_turn`` with the number of a player who waits. With ``illegal_moves="penalty"`` its player's reward is less by
+``illegal_penalty``, and the lowest legal move is made instead; that of those who wait is ignored.
 Start: a shuffled deck, player 0 begins, or with ``random_start_player`` any. ``reset(options=...)`` takes, for the
 episodes that it begins, ``deck``: integers ``[worlds, D]``, kinds in the order in which they are dealt, player 0's
 whole hand, then player 1's, ..., then the draws; and ``start_player``: integers ``[worlds]``.
@@ -67,6 +67,7 @@ from torch_batchsim import (
     component,
     f32,
     i32,
+    i64,
     u8,
     u64,
 )
@@ -122,8 +123,19 @@ class Rules:
         """Of the deck."""
         return self.colors * sum(self.copies)
 
+    def check(self) -> None:
+        """Raise ValueError unless the deck has a hand for each player."""
+        hands, most = self.hand_size * self.players, self.cards // self.players
+        if hands > self.cards:
+            wanted = f"hand_size must be at most {most}" if most else "hand_size would have to be 0"
+            raise ValueError(
+                f"{wanted}, got {self.hand_size}: {self.players} players would hold {hands} cards, but {self.colors} "
+                f"colours of {self.ranks} ranks have {self.cards}"
+            )
+
     @property
     def moves(self) -> int:
+        """Uids, without the no-op."""
         return 2 * self.hand_size + (self.players - 1) * (self.colors + self.ranks)
 
     @property
@@ -231,8 +243,7 @@ class Hanabi(Environment):
         chosen = {**usual, **PRESETS[preset], **{name: value for name, value in given.items() if value is not None}}
         checked = {name: option.checked(name, chosen[name]) for name, option in _RULES.items()}
         self.rules = rules = Rules(players=self.constants.players, **checked)
-        self._check_hands()
-        self.players, self.cards, self.kinds = rules.players, rules.cards, rules.kinds
+        rules.check()
         self.moves, self.bits = rules.moves, rules.bits
         self.agents = 1 if self.constants.turns == "current" else rules.players
         self._choices = rules.moves + (self.agents > 1)
@@ -253,15 +264,6 @@ class Hanabi(Environment):
             penalises=self.constants.illegal_moves == "penalty",
         )
 
-    def _check_hands(self) -> None:
-        rules = self.rules
-        if rules.hand_size * rules.players > rules.cards:
-            raise ValueError(
-                f"hand_size must be at most {rules.cards // rules.players}, got {rules.hand_size}: {rules.players} "
-                f"players would hold {rules.hand_size * rules.players} cards, but {rules.colors} colours of "
-                f"{rules.ranks} ranks have {rules.cards}"
-            )
-
     @classmethod
     def option_names(cls) -> tuple[str, ...]:
         return (*super().option_names(), *_RULES)
@@ -269,12 +271,15 @@ class Hanabi(Environment):
     # ---- what there is ---------------------------------------------------------------------------------------------
 
     @cached_property
+    def kept(self) -> list[type[Component]]:
+        """``Deck``: its cards in the order in which they are dealt. There a reset leaves what was given to it."""
+        return [component("Deck", cards=u8[self.rules.cards], given=u8, start=u8)]  # start: given player + 1; 0: none
+
+    @cached_property
     def singletons(self) -> list[type[Component]]:
-        """``Deck``: its cards in the order in which they are dealt; what was given to a reset is there before it."""
-        deck = component("Deck", cards=u8[self.cards], given=u8, start=u8)  # start: the given player + 1, 0: none
         table = component(
             "Table",
-            discards=u64,  # bits, as the observation shows them
+            discards=i64,  # bits, as the observation shows them
             fireworks=u8[self.rules.colors],  # cards of each colour
             information=u8,  # tokens
             lives=u8,
@@ -283,11 +288,7 @@ class Hanabi(Environment):
             left=u8,  # turns, once the deck is empty
             over=u8,
         )
-        return [deck, table, Last]
-
-    @property
-    def kept(self) -> list[type[Component]]:
-        return self.singletons[:1]
+        return [*self.kept, table, Last]
 
     @cached_property
     def archetypes(self) -> list[Archetype]:
@@ -295,7 +296,8 @@ class Hanabi(Environment):
         view = component("View", bits=elements[self.constants.obs_dtype])
         legal = component("Legal", moves=boolean[self._choices])
         encoding = component("Encoding", words=u64[-(-self.bits // 64)], legal=u64)  # both of them as bits
-        hands = Archetype("Held", Card, count=self.players * self.rules.hand_size)  # row: player * hand_size + position
+        # Row player * hand_size + position.
+        hands = Archetype("Held", Card, count=self.rules.players * self.rules.hand_size)
         return [hands, Archetype("Player", Choice, encoding, view, legal, Score, Reward, count=self.agents)]
 
     @property
@@ -319,26 +321,26 @@ class Hanabi(Environment):
             self._check_deck(options["deck"], worlds)
             values |= {"Deck.cards": options["deck"], "Deck.given": 1}
         if "start_player" in options:
-            players = options["start_player"]
+            players, last = options["start_player"], self.rules.players - 1
             _check_integers("start_player", players, (len(worlds),))
-            wrong = (players < 0) | (players >= self.players)
+            wrong = (players < 0) | (players > last)
             if bool(wrong.any()):
                 world, player = int(worlds[wrong][0]), int(players[wrong][0])
-                raise ValueError(f"start_player of world {world} is {player}, but must be 0 to {self.players - 1}")
-            values["Deck.start"] = players + 1
+                raise ValueError(f"start_player of world {world} is {player}, but must be 0 to {last}")
+            values["Deck.start"] = players.long() + 1
         return values
 
     def _check_deck(self, deck: torch.Tensor, worlds: torch.Tensor) -> None:
-        _check_integers("deck", deck, (len(worlds), self.cards))
-        outside = (deck < 0) | (deck >= self.kinds)
+        _check_integers("deck", deck, (len(worlds), self.rules.cards))
+        outside = (deck < 0) | (deck >= self.rules.kinds)
         if bool(outside.any()):
             row, place = outside.nonzero()[0].tolist()
             raise ValueError(
                 f"deck of world {int(worlds[row])} has {int(deck[row, place])} at {place}, but cards are "
-                f"colour * {self.rules.ranks} + rank, from 0 to {self.kinds - 1}"
+                f"colour * {self.rules.ranks} + rank, from 0 to {self.rules.kinds - 1}"
             )
         right = torch.tensor(self.rules.copies * self.rules.colors, device=deck.device)
-        counts = torch.zeros(len(worlds), self.kinds, dtype=torch.int64, device=deck.device)
+        counts = torch.zeros(len(worlds), self.rules.kinds, dtype=torch.int64, device=deck.device)
         counts.scatter_add_(1, deck.long(), torch.ones_like(deck, dtype=torch.int64))
         wrong = counts != right
         if bool(wrong.any()):
@@ -362,13 +364,13 @@ def _check_integers(name: str, tensor: torch.Tensor, shape: tuple[int, ...]) -> 
     if tensor.dtype.is_floating_point or tensor.dtype.is_complex or tensor.dtype == torch.bool:
         raise TypeError(f"{name} must be integers, got {str(tensor.dtype).removeprefix('torch.')}")
     if tuple(tensor.shape) != shape:
-        expected = ", ".join(["worlds", *map(str, shape[1:])])
-        given = ", ".join(["worlds", *map(str, tensor.shape[1:])])
-        raise ValueError(f"{name} must have shape [{expected}], got [{given}]")
+        raise ValueError(f"{name} must have shape {list(shape[1:])} for each world, got {list(tensor.shape[1:])}")
 
 
 def unpack_bits(packed: torch.Tensor, bits: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     """Observations of ``obs_dtype="bits"``, uint8 ``[..., bytes]``, as zeros and ones ``[..., bits]`` of ``dtype``."""
+    if not isinstance(packed, torch.Tensor):
+        raise TypeError(f"packed must be a torch tensor, got {type(packed).__name__}")
     if packed.dtype != torch.uint8 or packed.shape[-1:] != (-(-bits // 8),):
         given = f"{str(packed.dtype).removeprefix('torch.')} {list(packed.shape)}"
         raise ValueError(f"packed must be uint8 [..., {-(-bits // 8)}] for {bits} bits, got {given}")

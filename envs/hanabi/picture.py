@@ -51,21 +51,26 @@ class Scene:
 
     def __init__(self, world: Mapping[str, np.ndarray], rules: Rules) -> None:
         self.rules = rules
-        self.fireworks: list[int] = world["Table.fireworks"].tolist()
+        self.fireworks: list[int] = [min(played, rules.ranks) for played in world["Table.fireworks"].tolist()]
         numbers = ("information", "lives", "mover", "left", "over")
         self.information, self.lives, self.mover, self.left, self.over = (int(world[f"Table.{n}"]) for n in numbers)
         self.deck = rules.cards - int(world["Table.dealt"])
         self.last = {key.removeprefix("Last."): int(world[key]) for key in world if key.startswith("Last.")}
 
-        bits, self.discards = int(world["Table.discards"]), []  # how many, [colour][rank]
+        bits, self.discards = int(world["Table.discards"]) & (1 << rules.cards) - 1, []  # how many, [colour][rank]
         for _ in range(rules.colors):
             self.discards.append([])
             for copies in rules.copies:
                 self.discards[-1].append((bits & (1 << copies) - 1).bit_count())
                 bits >>= copies
 
+        last_kind = rules.kinds - 1  # what somebody has written into the state may be anything
+        if not _is_a_move(self.last, rules):
+            self.last = dict.fromkeys(self.last, NONE) | {"scored": 0, "token": 0, "outcome": 0}
         cards = zip(*(world[f"Held.Card.{n}"].tolist() for n in ("kind", "colors", "ranks", "revealed")), strict=True)
-        held = [None if kind == NONE else Held(*divmod(kind, rules.ranks), *known) for kind, *known in cards]
+        held = [
+            None if kind == NONE else Held(*divmod(min(kind, last_kind), rules.ranks), *known) for kind, *known in cards
+        ]
         self.hands = [held[first : first + rules.hand_size] for first in range(0, len(held), rules.hand_size)]
 
     @property
@@ -106,6 +111,13 @@ class Scene:
         what = NAMES[last["color"]] if last["type"] == REVEAL_COLOR else f"rank {last['rank'] + 1}"
         cards = [str(i) for i in range(self.rules.hand_size) if self.was_revealed(target, i)]
         return f"{who} revealed {what} to player {target}: card{'s' * (len(cards) > 1)} {' '.join(cards)}"
+
+
+def _is_a_move(last: Mapping[str, int], rules: Rules) -> bool:
+    if last["type"] in (PLAY, DISCARD):
+        return last["kind"] < rules.kinds
+    value, values = (last["color"], rules.colors) if last["type"] == REVEAL_COLOR else (last["rank"], rules.ranks)
+    return last["type"] in (REVEAL_COLOR, REVEAL_RANK) and last["target"] < rules.players and value < values
 
 
 def text(world: Mapping[str, np.ndarray], rules: Rules) -> str:

@@ -104,7 +104,7 @@ TBS_FUNCTION void put_down(Rows<Card> hands, Table &table, Last &last, const Mov
     // The discards are as they are shown: as many leading ones for a kind as lie there, of as many bits as there are
     // such cards. Adding one to a field of ones sets the next bit.
     const i32 first = color * (DECK / C) + (rank == 0 ? 0 : 1 + 2 * rank);
-    const u64 ones = table.discards >> first & ((1 << copies_of(rank)) - 1);
+    const i64 ones = table.discards >> first & ((1 << copies_of(rank)) - 1);
     table.discards |= scored ? 0 : (ones + 1) << first;
     table.lives -= move.type == PLAY && !scored;
     const bool earns = move.type == DISCARD || (scored && rank == R - 1);
@@ -141,7 +141,7 @@ struct Chosen {
 };
 
 TBS_FUNCTION Chosen chosen_move(World &world, const Table &table, u64 legal, i32 uid) {
-    if (uid < NO_OP && (legal >> uid & 1)) return {uid, 0.0f};
+    if (u32(uid) < u32(NO_OP) && (legal >> uid & 1)) return {uid, 0.0f};
     if (!Constants::penalises) {
         world.fail(Fault::illegal_move, uid);
         return {NO_OP, 0.0f};
@@ -161,8 +161,11 @@ TBS_SYSTEM void act(World &world, Table &table, const Deck &deck, Last &last, co
     for (i32 i = 0; i < Constants::agents; ++i) {
         if (i == own_row || choices[u32(i)].move == NO_OP) continue;
         out_of_turn = true;
-        if (!Constants::penalises) world.fail(Fault::not_your_turn, choices[u32(i)].move);
-        rewards[u32(i)].value = -world.parameters.illegal_penalty;
+        if (Constants::penalises) {
+            rewards[u32(i)].value = -world.parameters.illegal_penalty;
+        } else {
+            world.fail(Fault::not_your_turn, i);
+        }
     }
     if (out_of_turn && !Constants::penalises) return;
     const u64 legal = legal_moves(world.rows<Held, const Card>(), table);
@@ -187,7 +190,7 @@ TBS_SYSTEM void act(World &world, Table &table, const Deck &deck, Last &last, co
         table.dealt += 1;
     }
     table.mover = u8(mover + 1 < P ? mover + 1 : 0);
-    const f32 change = lost ? (mercy.factor - 1.0f) * f32(before) : f32(after - before);
+    const f32 change = lost ? mercy.factor * f32(before) - f32(before) : f32(after - before);
     for (u32 i = 0; i < Constants::agents; ++i) {
         rewards[i].value += change;
         scores[i].value = f32(lost ? 0 : after);
@@ -253,7 +256,7 @@ TBS_SYSTEM void encode(World &world, Encoding &encoding, const Table &table, con
     for (i32 color = 0; color < C; ++color) append_one_hot(bits, table.fireworks[color] - 1u, R);
     bits.append_thermometer(table.information, TOKENS);
     bits.append_thermometer(table.lives, Constants::life_tokens);
-    bits.append(table.discards & ((u64{1} << DECK) - 1), DECK);
+    bits.append(u64(table.discards) & ((u64{1} << DECK) - 1), DECK);
     append_last(bits, last, observer);
     if (Constants::knowledge) {
         TBS_UNROLL

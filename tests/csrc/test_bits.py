@@ -99,6 +99,12 @@ def test_nothing_to_append(library):
     assert (run(library, 65, [0, 1, 0, 2**64 - 1, 0], [0, 1, 0, 64, 0]) == 1).all()
 
 
+def test_what_is_not_appended_is_zero(library):
+    for size in (size for size in SIZES if size > 70):
+        bits = run(library, size, [2**64 - 1, 3], [64, 2])
+        assert bits[:66].all() and not bits[66:].any()
+
+
 def test_thermometers(library):
     generator = np.random.default_rng(1)
     for size in SIZES:

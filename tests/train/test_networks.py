@@ -94,6 +94,15 @@ def test_gaussian_agrees_with_torch_distributions(generator):
     assert torch.equal(actions.flatten(1), outputs[:, :4])
 
 
+def test_the_activation_follows_each_hidden_layer():
+    box, discrete = spaces.Box(-1, 1, (4,), np.float32), spaces.Discrete(3)
+    for name, function in (("tanh", torch.tanh), ("relu", torch.relu)):
+        agent, inputs = ActorCritic(box, discrete, (8, 8), 1, CPU, name), torch.randn(5, 4)
+        for network, outputs in ((agent.actor, agent.outputs(inputs)), (agent.critic, agent.value(inputs)[:, None])):
+            first, second, last = (layer for layer in network if isinstance(layer, torch.nn.Linear))
+            torch.testing.assert_close(outputs, last(function(second(function(first(inputs))))))
+
+
 def test_a_seed_means_the_same_networks_and_leaves_the_global_generator_alone():
     def networks(seed: int, action_space: gymnasium.Space) -> ActorCritic:
         return ActorCritic(spaces.Box(-1, 1, (4,), np.float32), action_space, (8,), seed, CPU)

@@ -116,6 +116,19 @@ def test_estimate_bootstraps_from_the_final_observation(toy_env):
     torch.testing.assert_close(batch.returns, batch.advantages + batch.values)
 
 
+def test_final_observations_count_only_where_an_episode_was_truncated(toy_env):
+    trainer = Trainer(toy_env(), Config(**SMALL))
+    trainer.rollout()
+    expected = trainer.estimate().returns
+    storage = trainer.storage
+    storage.final_obs[~storage.truncations] = torch.nan
+    assert torch.equal(trainer.estimate().returns, expected)
+    storage.terminations |= storage.truncations
+    storage.truncations.zero_()
+    storage.final_obs.fill_(torch.nan)
+    assert trainer.estimate().returns.isfinite().all()
+
+
 # ---- rollouts --------------------------------------------------------------------------------------------
 
 
@@ -250,6 +263,19 @@ def test_the_learning_rate_falls_to_zero_over_the_run():
     assert rates == pytest.approx([2.5e-4 * share for share in (1, 0.75, 0.5, 0.25)])
 
 
+@pytest.mark.parametrize(("end", "weights"), [(None, [0.04] * 4), (0.0, [0.04, 0.03, 0.02, 0.01])])
+def test_the_weight_of_the_entropy_goes_to_its_end(toy_env, end, weights):
+    """Seen in the gradient: of the loss nothing else is left."""
+    settings = {"total_steps": 4 * 48, "ent_coef": 0.04, "ent_coef_end": end, "vf_coef": 0.0, "num_minibatches": 1}
+    trainer = Trainer(toy_env(), Config(**SMALL | settings))
+    seen = []
+    for _ in range(4):
+        trainer.iterate()
+        losses, metrics, _ = trainer.losses(trainer.estimate()._replace(advantages=torch.zeros(48)))
+        seen.append(float(-losses.detach() / metrics["losses/entropy"]))
+    assert seen == pytest.approx(weights, rel=1e-4)
+
+
 def kitchen(num_envs=8, **options):
     return gymnasium.make_vec("torch_batchsim/Overcooked-v0", num_envs=num_envs, horizon=12, **options)
 
@@ -262,13 +288,17 @@ def kitchen_trainer(**settings):
     return Trainer(kitchen(), config)
 
 
-def test_a_tensor_is_annealed_from_1_to_0():
-    trainer = kitchen_trainer(anneal="Shaping.factor", anneal_until=0.5)
+@pytest.mark.parametrize(
+    ("first", "last", "expected"),
+    [(0.0, 0.5, [1, 0.75, 0.5, 0.25, 0, 0, 0, 0]), (0.25, 0.75, [1, 1, 1, 0.75, 0.5, 0.25, 0, 0])],
+)
+def test_a_tensor_is_annealed_from_1_to_0(first, last, expected):
+    trainer = kitchen_trainer(anneal="Shaping.factor", anneal_from=first, anneal_until=last)
     factors = []
     for _ in range(8):
         trainer.iterate()
         factors.append(float(trainer.env.sim.tensor("Shaping.factor")))
-    assert factors == [1, 0.75, 0.5, 0.25, 0, 0, 0, 0]
+    assert factors == expected
 
 
 def test_an_annealed_training_resumes_to_the_bit():
@@ -308,6 +338,14 @@ def test_the_score_is_the_mean_of_the_episodes_that_ended(monkeypatch):
 def test_the_score_is_nan_where_no_episode_has_ended():
     config = Config(num_envs=8, num_steps=4, num_minibatches=2, total_steps=64, hidden_sizes=(8,))
     assert Trainer(kitchen(), config).iterate()["charts/score"].isnan()
+
+
+def test_matrix_products_are_as_exact_as_said_and_only_while_training(toy_env, monkeypatch):
+    trainer = Trainer(toy_env(), Config(**SMALL, matmul_precision="medium"))
+    rollout, seen = trainer.rollout, []
+    monkeypatch.setattr(trainer, "rollout", lambda: (seen.append(torch.get_float32_matmul_precision()), rollout()))
+    trainer.iterate()
+    assert (seen, torch.get_float32_matmul_precision()) == (["medium"], "highest")
 
 
 def test_target_kl_ends_the_updates(toy_env):
@@ -357,12 +395,16 @@ def test_cartpole_learns():
         ({"seed": -1}, r"seed is -1, but must be from 0 to 2\*\*63 - 1"),
         ({"seed": 2**63}, "seed is 9223372036854775808, but must be from 0"),
         ({"target_kl": 0.0}, "target_kl is 0.0"),
+        ({"ent_coef_end": -0.1}, "ent_coef_end is -0.1, but must be 0 or more"),
+        ({"activation": "gelu"}, r"activation is gelu, but must be one of \('tanh', 'relu'\)"),
+        ({"matmul_precision": "low"}, r"matmul_precision is low, but must be one of \('highest', 'high', 'medium'\)"),
         ({"hidden_sizes": (32, 0)}, "hidden_sizes"),
         ({"num_minibatches": 7}, "num_minibatches is 7, but must divide the rollout: 8 steps x 6 rows = 48"),
         ({"num_minibatches": 48}, "norm_adv needs at least 2"),
         ({"total_steps": 47}, "total_steps is 47, but one rollout has 48"),
         ({"anneal": "Shaping.factor"}, "anneal is 'Shaping.factor', which is no tensor of this environment"),
         ({"anneal_until": 0.0}, "anneal_until is 0.0, but must be greater than 0 and at most 1"),
+        ({"anneal_from": 0.5}, "anneal_from is 0.5, but must be from 0 to anneal_until"),
         ({"anneal_until": 2.0}, "anneal_until is 2.0, but must be greater than 0 and at most 1"),
     ],
 )

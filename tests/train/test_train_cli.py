@@ -387,6 +387,15 @@ def test_a_checkpoint_keeps_its_settings(trained, capsys):
         assert message in capsys.readouterr().err
 
 
+def test_an_option_that_makes_another_task_has_settings_of_its_own(capsys):
+    full = options.tuned("torch_batchsim/Hanabi-v0")
+    small = options.TUNED["torch_batchsim/Hanabi preset=Hanabi-Very-Small"]
+    assert options.tuned("torch_batchsim/Hanabi-v0", ["players=3", "preset=Hanabi-Very-Small"]) == small != full
+    assert options.tuned("torch_batchsim/Hanabi-v0", ["preset=Hanabi-Small"]) == full
+    assert run("hanabi", "--preset", "Hanabi-Very-Small", "--help") == 0
+    assert f"(default: {small.config.total_steps})" in capsys.readouterr().out
+
+
 def test_the_default_number_of_rows_makes_whole_worlds(duel):
     whole = runs._with_whole_worlds(duel, options.Options(), {"fighters": 3})
     assert whole.config.num_envs == 1023

@@ -107,7 +107,7 @@ TUNED = {
     ),
     "torch_batchsim/Hanabi": Options(
         Config(
-            total_steps=36_000_000,
+            total_steps=32_000_000,
             num_envs=512,
             num_steps=32,
             num_minibatches=8,
@@ -119,24 +119,28 @@ TUNED = {
             hidden_sizes=(256, 256),
             activation="relu",
             anneal="Mercy.factor",  # without it nobody dares to play
-            anneal_from=0.4,
+            anneal_from=0.45,
             anneal_until=0.7,
             matmul_precision="medium",
         ),
-        threads=1,  # half as fast as two, but the same bits on every number of cores, and beside other work
+        threads=1,
     ),
     "torch_batchsim/Hanabi preset=Hanabi-Very-Small": Options(
         Config(
-            total_steps=2_500_000,
+            total_steps=3_000_000,
             num_envs=256,
             num_steps=32,
             num_minibatches=8,
             learning_rate=3e-3,
             gamma=1.0,
-            ent_coef=0.03,
-            hidden_sizes=(64, 64),
+            ent_coef=0.05,
+            ent_coef_end=0.005,
+            hidden_sizes=(128, 128),
+            activation="relu",
             anneal="Mercy.factor",
+            anneal_from=0.3,
             anneal_until=0.7,
+            matmul_precision="medium",
         ),
         threads=1,
     ),

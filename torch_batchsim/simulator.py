@@ -648,7 +648,10 @@ class Simulator:
                 )
             given[name] = tensor.to(self.device)[worlds]
         values = {}
-        for name, value in self.environment.reset_values(given, worlds).items() if given else ():
+        named = self.environment.reset_values(given, worlds) if given else {}
+        if not isinstance(named, Mapping):
+            raise SchemaError(f"{self.environment.name}: reset_values must return a dict, got {named!r}")
+        for name, value in named.items():
             self._named_column("reset_values", name, "kept singleton", lambda column: column.name in self.program.kept)
             values[name] = worlds, self._fitting("reset_values", name, value, self.tensor(name)[worlds])
         return values

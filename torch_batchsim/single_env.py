@@ -14,7 +14,9 @@ from .vector_env import TorchVectorEnv
 
 
 class SingleEnv(gymnasium.Env):
-    """One world of a single-agent environment: numpy observations, plain numbers. ``sim`` is the simulator.
+    """One world of a single-agent environment: numpy observations, plain numbers.
+
+    ``sim`` is the simulator, ``environment`` the declaration.
 
     Raises ValueError for an environment with several agents in a world; those have the vector environment only.
     """
@@ -33,7 +35,7 @@ class SingleEnv(gymnasium.Env):
             raise ValueError(
                 f"{environment.name} has {agents} agents in a world; use gymnasium.make_vec, where each is a row"
             )
-        self.sim = self._vector.sim
+        self.sim, self.environment = self._vector.sim, environment
         self.render_mode = render_mode
         self.metadata = {key: value for key, value in self._vector.metadata.items() if key != "autoreset_mode"}
         self.action_space = self._vector.single_action_space

@@ -12,12 +12,15 @@ namespace tbs {
 // knows all places, and what is left are shifts by constants.
 template <u32 size>
 class Bits {
+    static_assert(size > 0, "Bits<size>: there is at least one bit");
+
   public:
     static constexpr u32 words = (size + 63) / 64;
 
-    // Appends the lowest `count` bits of `value`, 64 at most, whose other bits must be 0. There is room for `size` bits.
+    // Appends the lowest `count` bits of `value`, 64 at most, whose other bits must be 0. What would be more than `size`
+    // bits in all is left out.
     TBS_METHOD void append(u64 value, u32 count) {
-        if (count == 0) return;
+        if (count == 0 || used_ + count > size) return;
         const u32 word = used_ / 64, place = used_ % 64;
         if (place == 0) {
             words_[word] = value;
@@ -39,13 +42,15 @@ class Bits {
     }
 
     // Writes `words` words, the first bit as the lowest of the first. What has not been appended is 0.
-    TBS_METHOD void store(u64 *out) const {
+    template <u32 extent>
+    TBS_METHOD void store(u64 (&out)[extent]) const {
+        static_assert(extent == words, "Bits<size>::store needs an array u64[(size + 63) / 64]");
         TBS_UNROLL
-        for (u32 i = 0; i < words; ++i) out[i] = i * 64 < used_ ? words_[i] : 0;
+        for (u32 i = 0; i < words; ++i) out[i] = words_[i];
     }
 
   private:
-    u64 words_[words + 1];  // one more, for a size of 0
+    u64 words_[words + 1] = {};  // one more than is used, which a compiler cannot always know
     u32 used_ = 0;
 };
 
@@ -65,10 +70,12 @@ TBS_FUNCTION void write_word_as_bytes(u64 word, u8 *out, u32 count) {
 #endif
 }
 
-// Writes `size` bits from (size + 63) / 64 words, one to an element: a byte or a float that is 0 or 1, or a bool. Shared out among the lanes
-// of `group`.
-template <u32 size, class Element, class Group>
-TBS_FUNCTION void write_bits(const u64 *words, Element *out, Group &group) {
+// Writes `size` bits from (size + 63) / 64 words, one to an element: a byte or a float that is 0 or 1, or a bool. Shared
+// out among the lanes of `group`.
+template <u32 size, u32 words_extent, class Element, u32 extent, class Group>
+TBS_FUNCTION void write_bits(const u64 (&words)[words_extent], Element (&out)[extent], Group &group) {
+    static_assert(words_extent == (size + 63) / 64, "write_bits<size> reads an array u64[(size + 63) / 64]");
+    static_assert(extent == size, "write_bits<size> writes an array of `size` elements");
 #ifndef TBS_ON_DEVICE
     if constexpr (sizeof(Element) == 1) {
         u8 *const bytes = reinterpret_cast<u8 *>(out);
@@ -83,8 +90,10 @@ TBS_FUNCTION void write_bits(const u64 *words, Element *out, Group &group) {
 }
 
 // The same, eight bits to an element, lowest first; bits behind the last one are 0.
-template <u32 size, class Element, class Group>
-TBS_FUNCTION void write_packed_bits(const u64 *words, Element *out, Group &group) {
+template <u32 size, u32 words_extent, class Element, u32 extent, class Group>
+TBS_FUNCTION void write_packed_bits(const u64 (&words)[words_extent], Element (&out)[extent], Group &group) {
+    static_assert(words_extent == (size + 63) / 64, "write_packed_bits<size> reads an array u64[(size + 63) / 64]");
+    static_assert(extent == (size + 7) / 8, "write_packed_bits<size> writes an array of (size + 7) / 8 elements");
     group.for_each((size + 7) / 8, [&](u32 i) { out[i] = Element(words[i / 8] >> 8 * (i % 8) & 255); });
 }
 

@@ -295,7 +295,7 @@ class Hanabi(Environment):
         elements = {"uint8": u8[self.bits], "float32": f32[self.bits], "bits": u8[-(-self.bits // 8)]}
         view = component("View", bits=elements[self.constants.obs_dtype])
         legal = component("Legal", moves=boolean[self._choices])
-        encoding = component("Encoding", words=u64[-(-self.bits // 64)], legal=u64)  # both of them as bits
+        encoding = component("Encoding", words=u64[-(-self.bits // 64)], legal=u64[1])  # both of them as bits
         # Row player * hand_size + position.
         hands = Archetype("Held", Card, count=self.rules.players * self.rules.hand_size)
         return [hands, Archetype("Player", Choice, encoding, view, legal, Score, Reward, count=self.agents)]
@@ -367,10 +367,12 @@ def _check_integers(name: str, tensor: torch.Tensor, shape: tuple[int, ...]) -> 
         raise ValueError(f"{name} must have shape {list(shape[1:])} for each world, got {list(tensor.shape[1:])}")
 
 
-def unpack_bits(packed: torch.Tensor, bits: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+def unpack_bits(packed: torch.Tensor | np.ndarray, bits: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     """Observations of ``obs_dtype="bits"``, uint8 ``[..., bytes]``, as zeros and ones ``[..., bits]`` of ``dtype``."""
+    if isinstance(packed, np.ndarray):
+        packed = torch.from_numpy(packed)
     if not isinstance(packed, torch.Tensor):
-        raise TypeError(f"packed must be a torch tensor, got {type(packed).__name__}")
+        raise TypeError(f"packed must be a tensor or an array, got {type(packed).__name__}")
     if packed.dtype != torch.uint8 or packed.shape[-1:] != (-(-bits // 8),):
         given = f"{str(packed.dtype).removeprefix('torch.')} {list(packed.shape)}"
         raise ValueError(f"packed must be uint8 [..., {-(-bits // 8)}] for {bits} bits, got {given}")

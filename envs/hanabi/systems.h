@@ -267,14 +267,20 @@ TBS_SYSTEM void encode(World &world, Encoding &encoding, const Table &table, con
     }
     bits.store(encoding.words);
     const u64 legal = legal_moves(hands, table), no_op = !table.over;
-    encoding.legal = observer == mover ? legal : no_op << NO_OP;
+    encoding.legal[0] = observer == mover ? legal : no_op << NO_OP;
+}
+
+// A template, so that only the one that fits is compiled.
+template <class Output>
+TBS_FUNCTION void write_view(const Encoding &encoding, Output &out, Warp &warp) {
+    if constexpr (Constants::packed) {
+        write_packed_bits<Constants::bits>(encoding.words, out, warp);
+    } else {
+        write_bits<Constants::bits>(encoding.words, out, warp);
+    }
 }
 
 TBS_SYSTEM void show(World &world, const Encoding &encoding, View &view, Legal &legal, Warp &warp) {
-    if constexpr (Constants::packed) {
-        write_packed_bits<Constants::bits>(encoding.words, view.bits, warp);
-    } else {
-        write_bits<Constants::bits>(encoding.words, view.bits, warp);
-    }
-    write_bits<Constants::choices>(&encoding.legal, legal.moves, warp);
+    write_view(encoding, view.bits, warp);
+    write_bits<Constants::choices>(encoding.legal, legal.moves, warp);
 }

@@ -37,13 +37,14 @@ void run(const Call &call) {
             bits.append(call.values[i], call.counts[i]);
         }
     }
-    bits.store(call.words);
+    auto &words = *reinterpret_cast<u64(*)[Bits<size>::words]>(call.words);
+    bits.store(words);
     for (u32 lane = 0; lane < call.lanes; ++lane) {
         OneLane group{lane, call.lanes};
-        write_bits<size>(call.words, call.bytes, group);
-        write_bits<size>(call.words, call.bools, group);
-        write_bits<size>(call.words, call.floats, group);
-        write_packed_bits<size>(call.words, call.packed, group);
+        write_bits<size>(words, *reinterpret_cast<u8(*)[size]>(call.bytes), group);
+        write_bits<size>(words, *reinterpret_cast<bool(*)[size]>(call.bools), group);
+        write_bits<size>(words, *reinterpret_cast<f32(*)[size]>(call.floats), group);
+        write_packed_bits<size>(words, *reinterpret_cast<u8(*)[(size + 7) / 8]>(call.packed), group);
     }
 }
 
@@ -66,5 +67,5 @@ extern "C" void known_counts(const u64 *values, u8 *bytes) {
     u64 words[bits.words];
     bits.store(words);
     OneLane alone{0, 1};
-    write_bits<232>(words, bytes, alone);
+    write_bits<232>(words, *reinterpret_cast<u8(*)[232]>(bytes), alone);
 }

@@ -268,6 +268,7 @@ def test_names_and_shapes_of_values_are_checked(walkers: Walkers) -> None:
     for values, error, says in [
         ({"Gaol.x": 1}, SchemaError, "Declared: reset_values 'Gaol.x' does not exist"),
         ({"Goal.y": 1}, SchemaError, "component Goal has no field 'y'; it has x, begun, given"),
+        (None, SchemaError, "Declared: reset_values must return a dict, got None"),
         ({"Goal.x": torch.zeros(3)}, SchemaError, r"'Goal.x' needs shape \[2\], got shape \[3\]"),
         ({"Goal.x": "far"}, SchemaError, r"'Goal.x' needs shape \[2\], got 'far'"),
         ({"Goal.given": 300}, SchemaError, "'Goal.given' has 300, which uint8 cannot hold"),

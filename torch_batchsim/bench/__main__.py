@@ -146,8 +146,8 @@ def _measure_environment(env_id: str, sizes: Sequence[int], options: Options) ->
     one = make(num_worlds=1)
     agents = one.unwrapped.num_agents
     one.close()
-    if options.num_threads is not None:
-        torch.set_num_threads(options.num_threads)  # of drawing actions
+    # Drawing legal actions: torch's threads wait busily for the next draw, on the cores that the simulator needs.
+    torch.set_num_threads(1)
     make = partial(make, num_threads=options.num_threads, executor=options.executor)
     result: dict[str, Any] = {
         "env_options": env_options,

@@ -20,7 +20,7 @@ from ..text import table
 from .ecs import ROWS, WORLDS, measure_ecs, printable
 from .peers import PEERS, measure_peers
 from .report import machine_facts, made_folder
-from .throughput import build_seconds, measure, random_action_batches, us_of_drawing
+from .throughput import build_seconds, measure, one_torch_thread, random_action_batches, us_of_drawing
 
 _BATCH_SIZES = (1, 1024, 16384, 131072, 1048576)
 _SAID_OTHERWISE = {
@@ -146,8 +146,6 @@ def _measure_environment(env_id: str, sizes: Sequence[int], options: Options) ->
     one = make(num_worlds=1)
     agents = one.unwrapped.num_agents
     one.close()
-    # Drawing legal actions: torch's threads wait busily for the next draw, on the cores that the simulator needs.
-    torch.set_num_threads(1)
     make = partial(make, num_threads=options.num_threads, executor=options.executor)
     result: dict[str, Any] = {
         "env_options": env_options,
@@ -179,8 +177,9 @@ def _measure_size(env: gymnasium.vector.VectorEnv, options: Options) -> dict[str
     if options.tune:
         print(f"{env.unwrapped.tune()}\n")
     actions = random_action_batches(env)
-    rate = measure(env.step, actions, num_envs, options.seconds, options.runs, options.device)
-    drawing = us_of_drawing(actions, options.seconds, options.device)
+    with one_torch_thread():
+        rate = measure(env.step, actions, num_envs, options.seconds, options.runs, options.device)
+        drawing = us_of_drawing(actions, options.seconds, options.device)
     if options.trace is not None:
         _trace(env, actions, options.trace, f"{options.environment.rpartition('/')[2].lower()}-{num_envs}")
     several = num_envs > worlds

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from .throughput import measure, random_action_batches
+from .throughput import measure, one_torch_thread, random_action_batches
 
 # From a number of worlds: a function of one batch of actions, such batches, and how many steps one call takes.
 Prepare = Callable[[int], tuple[Callable[[Any], Any], Sequence[Any], int]]
@@ -44,7 +44,8 @@ def measure_peers(environment: str, batch_sizes: Sequence[int], seconds: float, 
             except ImportError as error:
                 print(f"{name}: left out ({error})")
                 break
-            rate = measure(step, actions, worlds * steps, seconds, runs)
+            with one_torch_thread():
+                rate = measure(step, actions, worlds * steps, seconds, runs)
             rows.append({"library": name, "num_worlds": worlds, "world_steps_per_second": rate.median})
     return rows
 

@@ -89,8 +89,7 @@ def state_of(env: TorchVectorEnv) -> dict[str, torch.Tensor]:
 # All files are shown to all players, as bytes; these also to the player to move, in some other way.
 CURRENT = {
     "random_start_2": "uint8", "random_start_3": "bits", "random_start_4": "bits", "random_start_5": "float32",
-    "small_2": "uint8", "small_4": "bits", "very_small_3": "uint8", "seer_3": "bits", "full_minimal_4": "float32",
-    "hand_of_ten": "uint8", "hand_of_eight": "bits", "one_rank": "bits", "three_colors": "float32",
+    "small_4": "bits", "very_small_3": "uint8", "one_rank": "bits", "three_colors": "float32",
 }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from .codegen import TABLE_COLUMNS, DynamicTable
+from .codegen import TABLE_COLUMNS
 from .program import Column
 from .schema import MAX_ROWS, Archetype
 
@@ -117,8 +117,7 @@ class TableMemory:
 
     Args:
         memory: of the simulator; entries of this table are made and replaced here.
-        structure: the table's entry in the context, which points to that memory.
-        point: called with the name of each column that has got new memory.
+        context: the structure that points to that memory, with an entry for the table at ``index``.
     """
 
     def __init__(
@@ -129,14 +128,14 @@ class TableMemory:
         worlds: int,
         device: torch.device,
         memory: dict[str, torch.Tensor],
-        structure: DynamicTable,
-        point: Any,
+        context: Any,
+        index: int,
     ) -> None:
         self.archetype, self.columns, self.number, self.device = archetype, columns, number, device
-        self._memory, self._structure, self._point = memory, structure, point
+        self._memory, self._context, self._structure = memory, context, context.tables[index]
         rooms = torch.full((worlds,), archetype.capacity, dtype=torch.int64, device=device)
         self._take(self._allocate(rooms))
-        structure.limit = archetype.limit
+        self._structure.limit = archetype.limit
 
     def __getitem__(self, field: str) -> torch.Tensor:
         return self._memory[f"table_{self.archetype.name}_{field}"]
@@ -180,7 +179,7 @@ class TableMemory:
         for column in self.columns:
             name = f"column_{column.c_name}"
             self._memory[name] = made[column.name]
-            self._point(name)
+            setattr(self._context, name, made[column.name].data_ptr())
 
     def lay_out(self, rooms: torch.Tensor, sources: torch.Tensor | None = None) -> None:
         """Give world ``w`` ``rooms[w]`` slots and the rows of world ``sources[w]`` (its own by default)."""

@@ -15,56 +15,25 @@ import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
-from gymnasium.vector import AutoresetMode
 
 from . import jit
 from .codegen import Target, generate
 from .errors import BuildError
+from .execution import MAX_TILES, REGISTERS, Choice, Execution
 from .legal import legal_actions
-from .schedule import BLOCKS, EXECUTORS, Group, Plan, check_plan, default_plan, step_tasks
+from .memory import NO_FAULT
+from .schedule import EXECUTORS, Group, Plan, check_plan, default_plan, step_tasks
 from .text import table
-
-if TYPE_CHECKING:
-    from .simulator import Simulator
 
 _FORMAT = 1
 _PROFILED = (1, 2, 4, 8)  # of BLOCKS: 255, 128, 64 and 32 registers
-_REGISTERS = {blocks: min(255, 65536 // (256 * blocks)) for blocks in BLOCKS}
 _ROUNDS = 5
-_MAX_TILES = {"cpu": 4096, "cuda": 1024}  # max_tile of csrc/tbs/executor_cpu.h and executor_cuda.cuh
-_NO_FAULT = -1  # all bits set
-_NEXT_STEP = 1  # tbs::Autoreset::next_step
+_DISABLED, _NEXT_STEP = 0, 1  # tbs::Autoreset
 _NOTICEABLE = 1.02  # a choice that is faster by less is noise
-
-
-@dataclass(frozen=True)
-class Choice:
-    """How a step is run."""
-
-    executor: str
-    tile: int  # worlds
-    threads: int = 1  # on CPU; 1 on CUDA
-    together: bool = False  # megakernel: all blocks go through the tasks together
-    plan: Plan | None = None
-
-    def target(self, device: str) -> Target:
-        return Target(device, self.executor, self.plan)
-
-    def __str__(self) -> str:
-        parts = [self.executor]
-        if self.plan is not None:
-            limits = sorted({_REGISTERS[group.blocks] for group in self.plan})
-            kernels = f"{len(self.plan)} kernel{'s' if len(self.plan) > 1 else ''}"
-            parts.append(f"{kernels} of at most {'/'.join(map(str, limits))} registers")
-        tiles = f"tiles of {self.tile} world{'s' if self.tile > 1 else ''}"
-        parts.append("all blocks together" if self.together else tiles)
-        if self.executor in EXECUTORS["cpu"] and self.plan is None:
-            parts.append(f"{self.threads} thread{'s' if self.threads > 1 else ''}")
-        return ", ".join(parts)
 
 
 @dataclass(frozen=True)
@@ -144,17 +113,17 @@ def choose_groups(times: dict[int, Sequence[float]], launch: float) -> tuple[Pla
     return tuple(reversed(plan)), best[count]
 
 
-def tune(sim: Simulator, seconds: float) -> TuneReport:
-    """See ``Simulator.tune``."""
-    with _undisturbed(sim):
-        clock = _Clock(sim, seconds)
-        report = (_tune_cuda if sim.library.target.cuda else _tune_cpu)(sim, clock)
-        _wait(sim)
-        faulty = int((sim._memory["fault"] != _NO_FAULT).sum())
+def tune(run: Execution, seconds: float, keep: bool) -> TuneReport:
+    """See ``Simulator.tune``. ``keep``: store the choice with the builds, for simulators that come later."""
+    with _undisturbed(run):
+        clock = _Clock(run, seconds)
+        report = (_tune_cuda if run.memory.cuda else _tune_cpu)(run, clock)
+        run.synchronize()
+        faulty = int((run.memory.columns["fault"] != NO_FAULT).sum())
     report = replace(report, faulty_worlds=faulty)
-    sim._take(report.chosen)
-    if sim._free and 2 * faulty <= sim.num_worlds:
-        _store(sim, report.chosen)
+    run.take(report.chosen)
+    if keep and 2 * faulty <= run.num_worlds:
+        _store(run, report.chosen)
     return report
 
 
@@ -162,36 +131,32 @@ def tune(sim: Simulator, seconds: float) -> TuneReport:
 
 
 @contextlib.contextmanager
-def _undisturbed(sim: Simulator) -> Any:
+def _undisturbed(run: Execution) -> Any:
     """Give the simulator back as it was; faults of the steps between are dropped."""
-    _wait(sim)  # or a fault of the steps before could be among them
-    kept = {name: tensor.clone() for name, tensor in sim._memory.items()}
-    flags, present, autoreset = sim._flags.clone(), sim._choice(), sim._context.autoreset
-    if sim.autoreset is AutoresetMode.DISABLED:
-        sim._context.autoreset = _NEXT_STEP  # or soon all worlds would stand still
+    run.synchronize()  # or a fault of the steps before could be among them
+    kept = {name: tensor.clone() for name, tensor in run.memory.columns.items()}
+    context = run.memory.context
+    flags, present, autoreset = run.memory.flags.clone(), run.choice(), context.autoreset
+    if autoreset == _DISABLED:
+        context.autoreset = _NEXT_STEP  # or soon all worlds would stand still
     try:
         yield
     finally:
-        _wait(sim)
-        sim._context.autoreset = autoreset
-        sim._take(present)
+        run.synchronize()
+        context.autoreset = autoreset
+        run.take(present)
         for name, tensor in kept.items():
-            sim._memory[name].copy_(tensor)
-        sim._flags.copy_(flags)
-
-
-def _wait(sim: Simulator) -> None:
-    if sim.device.type == "cuda":
-        torch.cuda.synchronize(sim.device)
+            run.memory.columns[name].copy_(tensor)
+        run.memory.flags.copy_(flags)
 
 
 class _Clock:
     """Times steps with random actions that are legal."""
 
-    def __init__(self, sim: Simulator, seconds: float) -> None:
-        self.sim, self.seconds = sim, seconds
-        space, action = sim.program.action_space, sim.program.action
-        rows = sim.num_worlds * sim.program.agents.count
+    def __init__(self, run: Execution, seconds: float) -> None:
+        self.run, self.seconds = run, seconds
+        space, action = run.program.action_space, run.program.action
+        rows = run.num_worlds * run.program.agents.count
         generator = torch.Generator().manual_seed(0)
         draws = torch.rand((8, rows, *action.value_shape), generator=generator)
         if hasattr(space, "high"):
@@ -202,31 +167,31 @@ class _Clock:
         else:
             choices = torch.as_tensor(np.asarray(getattr(space, "nvec", getattr(space, "n", 1))))
             actions = (draws * choices).long() + torch.as_tensor(np.asarray(space.start))
-        self.actions = [batch.to(sim.device, action.dtype).contiguous() for batch in actions]
-        self.mask = sim.program.info.get("action_mask")
+        self.actions = [batch.to(run.device, action.dtype).contiguous() for batch in actions]
+        self.mask = run.program.info.get("action_mask")
 
     def _act(self, i: int) -> None:
-        sim = self.sim
-        column = sim.tensor(sim.program.action.name)
+        run = self.run
+        column = run.memory.tensor(run.program.action.name)
         chosen = self.actions[i % len(self.actions)]
         if self.mask is not None:
-            mask = sim.tensor(self.mask.name).reshape(len(chosen), -1)
-            scores = 1.0 - torch.rand(mask.shape, device=sim.device)  # in (0, 1]
-            chosen = legal_actions(sim.program.action_space, mask, scores).to(chosen.dtype)
+            mask = run.memory.tensor(self.mask.name).reshape(len(chosen), -1)
+            scores = 1.0 - torch.rand(mask.shape, device=run.device)  # in (0, 1]
+            chosen = legal_actions(run.program.action_space, mask, scores).to(chosen.dtype)
         column.copy_(chosen.view(column.shape))
 
     def steps(self, count: int) -> float:
         """Microseconds a step, without what it takes to choose actions."""
-        sim, elapsed = self.sim, 0.0
+        run, elapsed = self.run, 0.0
         each = 1 if self.mask is not None else min(8, count)
         for i in range(-(-count // each)):
             self._act(i)
-            _wait(sim)
-            if sim.device.type == "cuda":
+            run.synchronize()
+            if run.device.type == "cuda":
                 began, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-                began.record(torch.cuda.current_stream(sim.device))
+                began.record(torch.cuda.current_stream(run.device))
                 self._step(each)
-                ended.record(torch.cuda.current_stream(sim.device))
+                ended.record(torch.cuda.current_stream(run.device))
                 ended.synchronize()
                 elapsed += began.elapsed_time(ended) * 1e3
             else:
@@ -236,11 +201,11 @@ class _Clock:
         return elapsed / (-(-count // each) * each)
 
     def _step(self, count: int) -> None:
-        sim = self.sim
+        run = self.run
         for _ in range(count):
-            result = sim.library.step(sim._handle, sim._context_address, sim._stream())
+            result = run.step()
             if result <= -1000:
-                sim._check_result(result)
+                raise torch.cuda.CudaError(-1000 - result)
 
     def compare(self, choices: Sequence[Choice], share: float = 1.0) -> list[float]:
         """Microseconds a step of each choice: medians of several rounds, in each of which all have a turn.
@@ -250,19 +215,19 @@ class _Clock:
         counts, times = [], [[] for _ in choices]
         budget = share * self.seconds * 1e6 / (_ROUNDS * len(choices))
         for choice in choices:
-            self.sim._take(choice)
+            self.run.take(choice)
             self.steps(2)
             counts.append(max(1, int(budget / self.steps(4))))
         for _ in range(_ROUNDS):
             for i, choice in enumerate(choices):
-                self.sim._take(choice)
+                self.run.take(choice)
                 self.steps(min(8, counts[i]))  # warm
                 times[i].append(self.steps(counts[i]))
         return [statistics.median(values) for values in times]
 
 
 def _report(
-    sim: Simulator,
+    run: Execution,
     clock: _Clock,
     present: Choice,
     choices: dict[Choice, float | None],
@@ -277,32 +242,32 @@ def _report(
         best = present
     candidates = [Candidate(choice, measured[choice], predicted) for choice, predicted in choices.items()]
     candidates.sort(key=lambda candidate: candidate.us_per_step)
-    title = f"{sim.environment.name}, {sim.num_worlds} worlds"
+    title = f"{run.program.environment.name}, {run.num_worlds} worlds"
     return TuneReport(title, best, measured[present], measured[best], tuple(candidates), tuple(tasks))
 
 
 # ---- CPU -----------------------------------------------------------------------------------------------------------
 
 
-def _tune_cpu(sim: Simulator, clock: _Clock) -> TuneReport:
+def _tune_cpu(run: Execution, clock: _Clock) -> TuneReport:
     """Tiles of other sizes, other numbers of threads, and world after world."""
-    present = sim._choice()
-    tile = present.tile if present.executor == "batch" else sim._tile("batch")
-    tiles = sorted({max(1, min(sim.num_worlds, 4096, round(tile * factor))) for factor in (0.25, 0.5, 1, 2, 4, 8)})
-    threads = sorted({1, present.threads, sim.num_threads})
-    choices = [Choice("batch", tile, n) for tile in tiles for n in threads if tile * n < sim.num_worlds + tile]
-    choices += [Choice("per_world", sim._tile("per_world"), number) for number in threads]
-    return _report(sim, clock, present, dict.fromkeys(choices))
+    present = run.choice()
+    tile = present.tile if present.executor == "batch" else run.default_tile("batch")
+    tiles = sorted({max(1, min(run.num_worlds, 4096, round(tile * factor))) for factor in (0.25, 0.5, 1, 2, 4, 8)})
+    threads = sorted({1, present.threads, run.num_threads})
+    choices = [Choice("batch", tile, n) for tile in tiles for n in threads if tile * n < run.num_worlds + tile]
+    choices += [Choice("per_world", run.default_tile("per_world"), number) for number in threads]
+    return _report(run, clock, present, dict.fromkeys(choices))
 
 
 # ---- CUDA ----------------------------------------------------------------------------------------------------------
 
 
-def _tune_cuda(sim: Simulator, clock: _Clock) -> TuneReport:
-    present = sim._choice()
-    tasks = step_tasks(sim.program)
+def _tune_cuda(run: Execution, clock: _Clock) -> TuneReport:
+    present = run.choice()
+    tasks = step_tasks(run.program)
     everything = Group(0, len(tasks))
-    tile = sim._tile("graph")
+    tile = run.default_tile("graph")
     base = Choice("megakernel", tile, plan=(everything,))
 
     # How long each task takes with each register limit. Limits that the largest task does not need change nothing.
@@ -310,21 +275,21 @@ def _tune_cuda(sim: Simulator, clock: _Clock) -> TuneReport:
     registers = 0
     for blocks in _PROFILED:
         choice = replace(base, plan=(replace(everything, blocks=blocks),))
-        if times and 0 < registers <= _REGISTERS[blocks]:
+        if times and 0 < registers <= REGISTERS[blocks]:
             times[blocks] = times[_PROFILED[0]]
-        elif _builds(sim, choice):
+        elif _builds(run, choice):
             whole = clock.steps(32)
-            registers = sim.library.registers(sim._context_address)
-            times[blocks] = [part * whole for part in _shares(sim, clock, len(tasks))]
+            registers = run.registers()
+            times[blocks] = [part * whole for part in _shares(run, clock, len(tasks))]
 
     singles = tuple(Group(i, i + 1) for i in range(len(tasks)))
     choices: dict[Choice, float | None] = {
         Choice("graph", tile, plan=singles): None,
-        Choice("graph", tile, plan=default_plan(sim.program, "graph")): None,
-        Choice("per_world", sim._tile("per_world")): None,
+        Choice("graph", tile, plan=default_plan(run.program, "graph")): None,
+        Choice("per_world", run.default_tile("per_world")): None,
     }
     if times:  # else all tasks together are too large for one kernel
-        sim._take(Choice("graph", tile, plan=singles))
+        run.take(Choice("graph", tile, plan=singles))
         clock.steps(8)
         first = next(iter(times))
         launch = (clock.steps(32) - sum(times[first])) / max(1, len(tasks) - 1)
@@ -334,35 +299,32 @@ def _tune_cuda(sim: Simulator, clock: _Clock) -> TuneReport:
         mega = replace(base, plan=(replace(everything, blocks=best),))
         choices |= {mega: sum(times[best]) + launch, replace(mega, together=True): None}
         choices[Choice("graph", tile, plan=plan)] = predicted
-    choices = {choice: predicted for choice, predicted in choices.items() if _builds(sim, choice)}
+    choices = {choice: predicted for choice, predicted in choices.items() if _builds(run, choice)}
     spent = clock.compare(list(choices), 0.5)
     fastest = min(zip(spent, choices, strict=True), key=lambda pair: pair[0])[1]
     for size in (8, 32, 64, 128, 256, 512, 1024):
-        if size <= sim.num_worlds and not fastest.together and fastest.executor != "per_world":
+        if size <= run.num_worlds and not fastest.together and fastest.executor != "per_world":
             choices.setdefault(replace(fastest, tile=size), None)
     profile = [
-        (f"{task.node.name} ({task.phase})", {_REGISTERS[blocks]: times[blocks][i] for blocks in times})
+        (f"{task.node.name} ({task.phase})", {REGISTERS[blocks]: times[blocks][i] for blocks in times})
         for i, task in enumerate(tasks)
     ]
-    return _report(sim, clock, present, choices, profile, 0.5)
+    return _report(run, clock, present, choices, profile, 0.5)
 
 
-def _builds(sim: Simulator, choice: Choice) -> bool:
+def _builds(run: Execution, choice: Choice) -> bool:
     """Take up a choice; False if it does not compile, as where a kernel needs more shared memory than there is."""
     try:
-        sim._take(choice)
+        run.take(choice)
     except BuildError:
         return False
     return True
 
 
-def _shares(sim: Simulator, clock: _Clock, count: int) -> list[float]:
+def _shares(run: Execution, clock: _Clock, count: int) -> list[float]:
     """Each task's share of the time that blocks are at work."""
-    started = sim._started
-    sim._started = True
-    with sim.tracing(1 << 22) as trace:
+    with run.tracing(1 << 22) as trace:
         clock.steps(8)
-    sim._started = started
     spent = np.bincount(trace.records["task"], weights=trace.end - trace.begin, minlength=count)
     return (spent / max(spent.sum(), 1e-9)).tolist()
 
@@ -370,57 +332,57 @@ def _shares(sim: Simulator, clock: _Clock, count: int) -> list[float]:
 # ---- keeping the choice --------------------------------------------------------------------------------------------
 
 
-def stored(sim: Simulator) -> Choice | None:
+def stored(run: Execution) -> Choice | None:
     """The choice that was made before for the same program, device and number of worlds; None if it is not whole."""
-    if not any(jit.cache_directory().glob(f"{sim.environment.name}_{sim.device.type}_*.json")):
+    if not any(jit.cache_directory().glob(f"{run.program.environment.name}_{run.device.type}_*.json")):
         return None  # the path takes some milliseconds to find
     try:
-        path = _path(sim)
+        path = _path(run)
         entry = json.loads(path.read_text())
         if entry["format"] != _FORMAT:
             return None
         plan = entry["choice"].pop("plan")
         groups = None if plan is None else tuple(Group(**group) for group in plan)
         choice = Choice(**entry["choice"], plan=groups)
-        _check(sim, choice)
+        _check(run, choice)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     jit.note_use(path)
     return choice
 
 
-def _check(sim: Simulator, choice: Choice) -> None:
+def _check(run: Execution, choice: Choice) -> None:
     """Raise ValueError or TypeError unless the choice can be taken up."""
-    device = sim.device.type
+    device = run.device.type
     if choice.executor not in EXECUTORS[device]:
         raise ValueError(f"{device} has no executor {choice.executor!r}")
-    limits = ((choice.tile, _MAX_TILES[device]), (choice.threads, max(sim.num_threads, 1)))
+    limits = ((choice.tile, MAX_TILES[device]), (choice.threads, max(run.num_threads, 1)))
     if any(type(value) is not int or not 1 <= value <= most for value, most in limits):
         raise ValueError(f"tile and threads are {choice.tile} and {choice.threads}")
     if type(choice.together) is not bool:
         raise TypeError(f"together is {choice.together!r}")
     if choice.plan is not None:
-        check_plan(sim.program, choice.plan)
+        check_plan(run.program, choice.plan)
 
 
-def _store(sim: Simulator, choice: Choice) -> None:
+def _store(run: Execution, choice: Choice) -> None:
     """Keep it with the builds. A cache that is read-only is no reason to fail."""
     with contextlib.suppress(OSError):
-        path = _path(sim)
+        path = _path(run)
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_suffix(f".{os.getpid()}")
         part.write_text(json.dumps({"format": _FORMAT, "choice": asdict(choice)}))
         part.replace(path)
 
 
-def _path(sim: Simulator) -> Any:
+def _path(run: Execution) -> Any:
     """Of the file for this program on this device with this number of worlds."""
-    device = sim.device.type
-    parts = [generate(sim.program, Target(device)), str(sim.num_worlds), torch.__version__]
-    parts += [*jit.compiler_flags(device, sim.environment.fast_math), *jit.program_sources(sim.program)]
+    device = run.device.type
+    parts = [generate(run.program, Target(device)), str(run.num_worlds), torch.__version__]
+    parts += [*jit.compiler_flags(device, run.program.environment.fast_math), *jit.program_sources(run.program)]
     if device == "cuda":
-        parts.append(torch.cuda.get_device_name(sim.device))
+        parts.append(torch.cuda.get_device_name(run.device))
     else:
-        parts += [jit.processor(), str(sim.num_threads)]
+        parts += [jit.processor(), str(run.num_threads)]
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
-    return jit.cache_directory() / f"{sim.environment.name}_{device}_{digest}.json"
+    return jit.cache_directory() / f"{run.program.environment.name}_{device}_{digest}.json"

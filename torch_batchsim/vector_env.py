@@ -14,16 +14,17 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from .errors import WorldFault
-from .schema import Environment
-from .simulator import (
-    Simulator,
+from .inputs import (
     bool_tensor,
     checked_count,
     checked_device,
+    checked_mask,
     checked_options,
     checked_seed,
     number_tensor,
 )
+from .schema import Environment
+from .simulator import Simulator
 from .trace import Trace
 from .tuning import TuneReport
 
@@ -74,6 +75,7 @@ class TorchVectorEnv(VectorEnv):
         num_threads: int | None = None,
         executor: str | None = None,
         _library: Any = None,
+        _loader: Any = None,
     ) -> None:
         self.closed = True  # until it is whole
         if output not in _OUTPUTS:
@@ -100,6 +102,7 @@ class TorchVectorEnv(VectorEnv):
             num_threads=num_threads,
             executor=executor,
             _library=_library,
+            _loader=_loader,
         )
         self.environment, self.device = environment, self.sim.device
         self.num_worlds, self.num_agents, self.num_envs = worlds, agents, worlds * agents
@@ -263,7 +266,7 @@ class TorchVectorEnv(VectorEnv):
             single[program.info["action_mask"].name] = action_mask
         given |= {name: tensor for name, tensor in single.items() if tensor is not None}
         for name, tensor in given.items():
-            self.sim.check_bindable(name, tensor)
+            self.sim.memory.check_bindable(name, tensor)
         ranges = sorted((t.data_ptr(), t.data_ptr() + t.numel() * t.element_size()) for t in given.values())
         if any(end > start for (_, end), (start, _) in pairwise(ranges)):
             raise ValueError("bind needs different tensors for different outputs, got some that share memory")
@@ -326,7 +329,7 @@ class TorchVectorEnv(VectorEnv):
                 self._stale = True
 
             note(tensor)
-            self.sim.watch(name, note)
+            self.sim.memory.watch(name, note)
         self._collect_outputs()
 
     def _collect_outputs(self) -> None:
@@ -378,7 +381,7 @@ class TorchVectorEnv(VectorEnv):
         elif shape and shape != (self.num_worlds,):
             allowed = f"[{self.num_envs}]" + (f" or [{self.num_worlds}] (worlds)" if agents > 1 else "")
             raise ValueError(f"reset_mask must have shape {allowed}, got {list(shape)}")
-        return self.sim.checked_mask(mask, "reset_mask")
+        return checked_mask(mask, "reset_mask", self.num_worlds, self.device)
 
     def _checked_actions(self, actions: Any) -> torch.Tensor:
         """``actions`` as a contiguous tensor that the library can read, or TypeError, ValueError."""

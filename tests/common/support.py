@@ -53,12 +53,12 @@ def emulated_cuda(
 def emulated_simulator(name: str, folder: Path, worlds: int, executor: str, **kwargs: object) -> Simulator:
     """A simulator on an emulated device, which finds its other builds there too."""
 
-    class Emulated(Simulator):
-        def _load(self, target: Target) -> jit.Library:
-            return emulated_cuda(name, folder, target.executor_name, target.plan, target.traced)
+
+    def load(target: Target) -> jit.Library:
+        return emulated_cuda(name, folder, target.executor_name, target.plan, target.traced)
 
     library = emulated_cuda(name, folder, executor)
-    return Emulated(COMPILED[name](), worlds, _library=library, **kwargs)
+    return Simulator(COMPILED[name](), worlds, _library=library, _loader=load, **kwargs)
 
 
 @cache
@@ -94,7 +94,7 @@ def snapshot(sim: Simulator) -> dict[str, torch.Tensor]:
     """All that worlds hold, final values included and free slots left out, to be compared bit for bit."""
     others = [f"column_{c.c_name}" for c in sim.program.columns.values() if c.dynamic or c.resource]
     left_out = ("phase", *others)
-    held = {n: t.clone() for n, t in sim._memory.items() if n not in left_out and not n.startswith("table_")}
+    held = {n: t.clone() for n, t in sim.memory.columns.items() if n not in left_out and not n.startswith("table_")}
     for name, table in sim.state_dict()["tables"].items():
         held |= {f"{name} {part}": tensor for part, tensor in table.items()}
     return held

@@ -429,8 +429,8 @@ def _states() -> dict[str, tuple[Any, str]]:
     short = {**good, "tensors": {**good["tensors"], "seed": torch.zeros(24, dtype=torch.uint8)}}
     wrong = {**good, "tensors": {**good["tensors"], "seed": [1, 2, 3, 4]}}
     return {
-        "none": (None, "this is no state of a simulator: NoneType without 'format'"),
-        "a model's": ({"weight": torch.zeros(3)}, "this is no state of a simulator: dict without 'format'"),
+        "none": (None, "this is not a state of a simulator: NoneType without 'format'"),
+        "a model's": ({"weight": torch.zeros(3)}, "this is not a state of a simulator: dict without 'format'"),
         "later": ({**good, "format": 3}, "the state has format 3, this version reads format 2"),
         "another environment's": (
             TorchVectorEnv(Drift(), 4).state_dict(),
@@ -752,8 +752,8 @@ def test_a_read_only_cache_that_holds_the_library_serves(build_cache: Path, monk
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(jit, "_build_lock", refuse)
-    assert Simulator(CartPole(), 1).library.build_seconds == 0.0
-    assert torch_batchsim.make_vec(CartPole, 2).sim.library.build_seconds == 0.0
+    assert Simulator(CartPole(), 1).execution.library.build_seconds == 0.0
+    assert torch_batchsim.make_vec(CartPole, 2).sim.execution.library.build_seconds == 0.0
 
 
 def test_standard_headers_in_systems(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ class ZooMachine(RuleBasedStateMachine):
 
     def _begin(self, worlds, first: bool = False) -> list[tuple]:
         faults = []
-        tags = self.sims[0]._memory["tag"].numpy().view(np.uint32)
+        tags = self.sims[0].memory.columns["tag"].numpy().view(np.uint32)
         for w in worlds:
             before = self.worlds[w].tag
             faults += [(w, *fault) for fault in self.worlds[w].begin(int(tags[w]))]
@@ -246,7 +246,7 @@ class ZooMachine(RuleBasedStateMachine):
             for w, (world, rows) in enumerate(zip(self.worlds, contents(sim), strict=True)):
                 for table in CAPACITY:
                     assert rows[table] == world.rows[table], (number, w, table)
-            rooms = {table: sim._tables[table].rooms.tolist() for table in CAPACITY}
+            rooms = {table: sim.memory.tables[table].rooms.tolist() for table in CAPACITY}
             assert rooms == {table: [world.rooms[table] for world in self.worlds] for table in CAPACITY}
             answers = zip(*(sim.tensor(f"Command.Answer.{name}").tolist() for name in ("alive", "value")), strict=True)
             made = sim.Command.Answer.made.numpy().view(np.uint32)
@@ -269,7 +269,7 @@ def library(tmp_path_factory: pytest.TempPathFactory):
 def test_random_sequences_agree_with_the_model(mode: AutoresetMode, library) -> None:
     one = Simulator(Zoo(), WORLDS, autoreset=mode, num_threads=1)
     two = Simulator(Zoo(), WORLDS, autoreset=mode, num_threads=2)
-    two._context.num_threads, two._context.tile = 2, 1  # so few worlds would get one thread
+    two.memory.context.num_threads, two.memory.context.tile = 2, 1  # so few worlds would get one thread
     cuda = Simulator(Zoo(), WORLDS, autoreset=mode, _library=library)
     machine = type("Machine", (ZooMachine,), {"sims": [one, two, cuda], "mode": mode})
     machine.fresh = [sim.state_dict() for sim in machine.sims]

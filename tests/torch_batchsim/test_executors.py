@@ -40,9 +40,9 @@ def run(
     """Step with actions that depend on seed and row alone; ended worlds are reset by mask under DISABLED."""
     env = TorchVectorEnv(ENVIRONMENTS[name](), num_worlds=worlds, autoreset_mode=mode, **kwargs)
     if together is not None:
-        env.sim._context.together = int(together)
+        env.sim.memory.context.together = int(together)
     if tile is not None:
-        env.sim._context.tile = tile
+        env.sim.memory.context.tile = tile
     full = TorchVectorEnv(ENVIRONMENTS[name](), num_worlds=rows or worlds)
     env.reset(seed=7)
     generator = np.random.default_rng(1)

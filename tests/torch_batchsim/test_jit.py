@@ -94,7 +94,7 @@ def reward_of_a_step(environment: Environment) -> tuple[float, float]:
     sim.reset(seed=0)
     sim.Walker.Step.towards.fill_(1)
     sim.step()
-    return sim.Walker.Reward.value.item(), sim.library.build_seconds
+    return sim.Walker.Reward.value.item(), sim.execution.library.build_seconds
 
 
 def names(cache: Path) -> list[str]:
@@ -244,7 +244,7 @@ from torch_batchsim import TorchVectorEnv
 from torch_batchsim.envs.cartpole import CartPole
 env = TorchVectorEnv(CartPole(), 3)
 env.reset(seed=5)
-print(env.sim.library.build_seconds, env.step(torch.tensor([0, 1, 0]))[0].tolist(), sep=";")
+print(env.sim.execution.library.build_seconds, env.step(torch.tensor([0, 1, 0]))[0].tolist(), sep=";")
 """
 
 
@@ -305,7 +305,7 @@ def test_a_build_that_was_killed(alone: bool, cache: Path, processes: list[subpr
     assert list(cache.glob("*.build.*"))
     assert not list(cache.glob("*.so"))
     sim = Simulator(CartPole(), 3)
-    assert sim.library.build_seconds > 0
+    assert sim.execution.library.build_seconds > 0
     assert len(list(cache.glob("*.so"))) == 1
     if alone:
         with suppress(ProcessLookupError):

@@ -258,9 +258,9 @@ def refuses(environment: Environment, says: str, options: dict[str, Any]) -> Non
 
 
 def test_only_what_is_kept_can_be_written(walkers: Walkers) -> None:
-    says = r"^Declared: reset_values names 'Count.begun', which is no kept singleton$"
+    says = r"^Declared: reset_values names 'Count.begun', which is not a kept singleton$"
     refuses(walkers(reset_values=lambda self, options, worlds: {"Count.begun": 1})(), says, {"x": [1, 2]})
-    says = r"^Declared: reset_values names 'Walker.Spot.x', which is no kept singleton$"
+    says = r"^Declared: reset_values names 'Walker.Spot.x', which is not a kept singleton$"
     refuses(walkers(reset_values=lambda self, options, worlds: {"Walker.Spot.x": 1})(), says, {"x": [1, 2]})
 
 

@@ -154,7 +154,7 @@ def test_the_graph_shows_that_they_are_read(tmp_path: Path) -> None:
         ({"resources": Levels}, "resources must be a list or tuple"),
         ({"observation": "Levels"}, "observation 'Levels' must be"),
         ({"values": {"Levels.heigth": 1}}, "component Levels has no field 'heigth'"),
-        ({"values": {"Walker.Spot": 1}}, "resource_values names 'Walker.Spot', which is no resource"),
+        ({"values": {"Walker.Spot": 1}}, "resource_values names 'Walker.Spot', which is not a resource"),
         ({"values": {"Levels.height": np.zeros((3, 2))}}, "'Levels.height' needs shape [2, 3], got shape [3, 2]"),
         ({"values": {"Wind": "strong"}}, "'Wind' needs shape [], got 'strong'"),
         ({"values": {"Levels.number": 1.5}}, "'Levels.number' has 1.5, which int32 cannot hold"),

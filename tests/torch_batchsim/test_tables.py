@@ -470,7 +470,7 @@ def test_handles_of_other_simulators_worlds_episodes_and_tables_mean_nothing() -
     wrong_table[:, 1] = 2
     assert sim.find([0, 0], wrong_table).tolist() == [-1, -1]
     before = snapshot(sim)
-    for handles, says in ((foreign, "is no row of a dynamic table in world 0"), (own[[0, 0]], "named twice")):
+    for handles, says in ((foreign, "is not a row of a dynamic table in world 0"), (own[[0, 0]], "named twice")):
         with pytest.raises(ValueError, match=says):
             sim.destroy([0, 0], handles)
     assert_same_bits(before, snapshot(sim))
@@ -518,7 +518,7 @@ def test_handles_outlive_growth_and_compaction(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("call", "error", "says"),
     [
-        (lambda sim: sim.create("Command", [0]), ValueError, "'Command' is no dynamic table; those of Zoo: Animal"),
+        (lambda sim: sim.create("Command", [0]), ValueError, "'Command' is not a dynamic table; those of Zoo: Animal"),
         (lambda sim: sim.create("Animal", [3]), ValueError, "worlds must be worlds from 0 to 2, got 3 to 3"),
         (lambda sim: sim.create("Animal", [0.5]), TypeError, "worlds must be world indices"),
         (lambda sim: sim.create("Animal", [0], {"Body.weight": 1}), KeyError, "component Body has no field 'weight'"),
@@ -535,11 +535,11 @@ def test_handles_outlive_growth_and_compaction(tmp_path: Path) -> None:
         (
             lambda sim: sim.destroy([0], torch.zeros(1, 4, dtype=torch.int32)),
             ValueError,
-            "entity [0, 0, 0, 0] is no row",
+            "entity [0, 0, 0, 0] is not a row",
         ),
-        (lambda sim: sim.ragged("Command.Order"), ValueError, "'Command' is no dynamic table"),
+        (lambda sim: sim.ragged("Command.Order"), ValueError, "'Command' is not a dynamic table"),
         (lambda sim: sim.ragged("Animal.Boody"), KeyError, "did you mean 'Animal.Body'?"),
-        (lambda sim: sim.entities("Keeper"), ValueError, "'Keeper' is no dynamic table"),
+        (lambda sim: sim.entities("Keeper"), ValueError, "'Keeper' is not a dynamic table"),
         (lambda sim: sim.bind("Animal.Body", torch.zeros(36, 2).int()), ValueError, "Animal is a dynamic table, whose"),
         (
             lambda sim: sim.ragged("Animal.Body").padded(-1),
@@ -659,10 +659,11 @@ def test_one_world_of_a_million_rows(tmp_path: Path) -> None:
 def test_bookkeeping_is_at_most_24_bytes_a_row() -> None:
     sim = Simulator(Zoo(), 50)
     sim.reset(seed=0)
-    per_slot = [sim._tables["Animal"][name] for name in ("world", "birth", "doomed")]
+    per_slot = [sim.memory.tables["Animal"][name] for name in ("world", "birth", "doomed")]
     slots = sim.tensor("Animal.Body").shape[0]
     assert sum(t.numel() * t.element_size() for t in per_slot) == 16 * slots
-    assert sim._tables["Animal"].columns[0].component is Body and sim._tables["Animal"].columns[1].component is Kin
+    columns = sim.memory.tables["Animal"].columns
+    assert columns[0].component is Body and columns[1].component is Kin
 
 
 def test_a_state_is_of_the_rows_and_not_of_the_slots(tmp_path: Path) -> None:

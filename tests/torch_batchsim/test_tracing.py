@@ -35,18 +35,18 @@ def test_every_task_of_every_step_is_written_down(kind: str, folder: Path) -> No
     for one in (sim, plain):
         one.reset(seed=3)
         one.tensor("Cart.CartState.x")[::50] = 5.0  # these end at once
-    library = sim.library
+    library = sim.execution.library
     with sim.tracing() as trace:
         for _ in range(STEPS):
             sim.step()
     for _ in range(STEPS):
         plain.step()
-    assert sim.library is library and sim.executor == kind.split()[1]
+    assert sim.execution.library is library and sim.executor == kind.split()[1]
     assert_same_bits(snapshot(sim), snapshot(plain))
 
     assert trace.steps == STEPS and trace.dropped == 0
     tasks = {t.number: t for t in step_tasks(sim.program)}
-    tiles = 300 if sim.executor == "per_world" else -(-300 // sim._context.tile)
+    tiles = 300 if sim.executor == "per_world" else -(-300 // sim.memory.context.tile)
     calls = np.bincount(trace.records["task"], minlength=len(tasks))
     for number, task in tasks.items():
         if kind.startswith("cuda"):
@@ -124,11 +124,11 @@ def test_refusals() -> None:
 def test_an_error_in_the_block_ends_the_tracing() -> None:
     sim = Simulator(CartPole(), 4)
     sim.reset(seed=0)
-    library = sim.library
+    library = sim.execution.library
     with pytest.raises(KeyError), sim.tracing() as trace:
         sim.step()
         raise KeyError("x")
-    assert sim.library is library
+    assert sim.execution.library is library
     assert trace.steps == 1 and len(trace.records) > 0  # what came before can be looked at
     sim.step()
 

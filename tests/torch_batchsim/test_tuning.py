@@ -56,7 +56,7 @@ def test_tuning_changes_nothing_but_speed(name: str, monkeypatch: pytest.MonkeyP
     before = snapshot(sims[0])
     report = sims[0].tune(0.3)
     assert_same_bits(before, snapshot(sims[0]))
-    assert report.gain >= 1.0 and report.chosen == sims[0]._choice()
+    assert report.gain >= 1.0 and report.chosen == sims[0].execution.choice()
     assert report.chosen in [candidate.choice for candidate in report.candidates]
     assert report.as_dict()["gain"] == report.gain and str(report.chosen) in str(report)
     for sim in sims:
@@ -120,11 +120,11 @@ def test_an_interrupted_tuning_leaves_everything_as_it_was(
 ) -> None:
     sim = Simulator(CartPole(), 3000, autoreset=AutoresetMode.DISABLED)
     sim.reset(seed=0)
-    before, choice, autoreset = snapshot(sim), sim._choice(), sim._context.autoreset
+    before, choice, autoreset = snapshot(sim), sim.execution.choice(), sim.memory.context.autoreset
     steps, calls = tuning._Clock.steps, []
 
     def failing(clock: tuning._Clock, count: int) -> float:
-        calls.append(sim._choice())
+        calls.append(sim.execution.choice())
         if len(calls) == 6:
             raise error
         return steps(clock, count)
@@ -132,7 +132,7 @@ def test_an_interrupted_tuning_leaves_everything_as_it_was(
     monkeypatch.setattr(tuning._Clock, "steps", failing)
     with pytest.raises(error):
         sim.tune(0.05)
-    assert calls[-1] != choice and sim._choice() == choice and sim._context.autoreset == autoreset
+    assert calls[-1] != choice and sim.execution.choice() == choice and sim.memory.context.autoreset == autoreset
     assert_same_bits(before, snapshot(sim))
 
 
@@ -144,7 +144,7 @@ def test_worlds_go_on_while_they_are_measured(monkeypatch: pytest.MonkeyPatch, t
 
     def watched(clock: tuning._Clock, count: int) -> float:
         spent = steps(clock, count)
-        ended.append(sim._memory["ended"].bool().float().mean().item())
+        ended.append(sim.memory.columns["ended"].bool().float().mean().item())
         return spent
 
     monkeypatch.setattr(tuning._Clock, "steps", watched)
@@ -161,7 +161,7 @@ def test_faults_while_measuring_are_told(tmp_path: Path, monkeypatch: pytest.Mon
     steps = tuning._Clock.steps
 
     def faulty(clock: tuning._Clock, count: int) -> float:
-        sim._memory["fault"][:60] = 5
+        sim.memory.columns["fault"][:60] = 5
         return steps(clock, count)
 
     monkeypatch.setattr(tuning._Clock, "steps", faulty)
@@ -175,25 +175,25 @@ def test_kernels_that_do_not_compile_are_left_out(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(tuning, "_path", lambda sim: tmp_path / "choice.json")
     sim = emulated_simulator("cartpole", tmp_path, 60, "graph")
     sim.reset(seed=1)
-    load = type(sim)._load
+    load = sim.execution._load
 
-    def failing(self: Simulator, target: Target) -> jit.Library:
+    def failing(target: Target) -> jit.Library:
         if target.executor == "megakernel":
             raise BuildError("uses too much shared data")
-        return load(self, target)
+        return load(target)
 
-    monkeypatch.setattr(type(sim), "_load", failing)
+    monkeypatch.setattr(sim.execution, "_load", failing)
     report = sim.tune(0.1)
     assert {candidate.choice.executor for candidate in report.candidates} == {"graph", "per_world"}
 
 
 def test_the_file_of_a_choice_depends_on_what_matters() -> None:
     paths = {
-        tuning._path(Simulator(CartPole(**options), worlds, num_threads=threads))
+        tuning._path(Simulator(CartPole(**options), worlds, num_threads=threads).execution)
         for options, worlds, threads in (({}, 8, 1), ({}, 8, 2), ({}, 9, 1))
     }
     assert len(paths) == 3
-    assert tuning._path(Simulator(CartPole(force_mag=3.0), 8, num_threads=1)) in paths  # no new build
+    assert tuning._path(Simulator(CartPole(force_mag=3.0), 8, num_threads=1).execution) in paths  # no new build
     assert all(jit._OWN_NAME.fullmatch(path.name) for path in paths)
 
 

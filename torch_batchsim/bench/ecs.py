@@ -183,11 +183,11 @@ def bookkeeping_bytes(sim: Simulator) -> tuple[float, float]:
     slots = sim.tensor("Particle.Dice").shape[0]
     per_slot = per_world = 0
     for field, (_, _, values_of_slot) in TABLE_COLUMNS.items():
-        tensor = sim._memory[f"table_Particle_{field}"]
+        tensor = sim.memory.columns[f"table_Particle_{field}"]
         size = tensor.numel() * tensor.element_size()
         per_slot, per_world = (per_slot + size, per_world) if values_of_slot else (per_slot, per_world + size)
     for name in ("tag", "tick"):  # of worlds that have handles
-        per_world += sim._memory[name].numel() * sim._memory[name].element_size()
+        per_world += sim.memory.columns[name].numel() * sim.memory.columns[name].element_size()
     return per_slot / slots, per_world / sim.num_worlds
 
 

@@ -26,9 +26,9 @@ import gymnasium
 import torch
 import tyro
 
+from ..inputs import checked_device
 from ..registration import environment_ids, find_id
 from ..schedule import EXECUTORS
-from ..simulator import checked_device
 from ..text import figure, table
 from ..vector_env import TorchVectorEnv
 from .charts import Line, Panel, draw, in_k

@@ -67,7 +67,7 @@ def build(name: str, device: str, executor: str, kind: str) -> None:
     with env.sim.tracing() if kind == "traced" else nullcontext():
         env.step(action_batches(env, 1)[0])
     env.check_faults()
-    compiled = env.sim.library.build_seconds
+    compiled = env.sim.execution.library.build_seconds
     told = f"{compiled:.1f} s to compile" if compiled else "from the build cache"
     print(f"{told}, {time.perf_counter() - started:.1f} s in all")
 

@@ -1,0 +1,273 @@
+"""How the steps of a simulator are run: its libraries, the executor in use with its tile and threads, traces."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import torch
+
+from . import jit
+from .codegen import Target
+from .memory import Memory
+from .program import Program
+from .schedule import EXECUTORS, Plan, step_tasks
+from .trace import RECORD, TaskInfo, Trace
+
+MAX_TILES = {"cpu": 4096, "cuda": 1024}  # max_tile of csrc/tbs/executor_cpu.h and executor_cuda.cuh
+REGISTERS = {blocks: min(255, 65536 // (256 * blocks)) for blocks in (1, 2, 3, 4, 6, 8)}  # of a thread, by BLOCKS
+_TILE_BYTES = 24 * 1024  # of columns in one tile: what a first-level cache holds beside the code's own data
+_THREAD_BYTES = 48 * 1024  # of columns for one thread at least: below, waking it costs more than it saves
+_HOT = 256  # bytes of a world's column that is gone through in each step, mostly; larger ones are tables to look into
+_LEAST_TILE = 8
+_VECTOR = 16
+_CLAIMED = 16  # worlds that a thread takes from the queue at a time, where it runs one after the other
+_BLOCK_THREADS = 256  # tbs::executors::block_threads
+
+# Codes of tbs::ElementType.
+_ELEMENT_TYPES = {
+    torch.uint8: 0, torch.int8: 1, torch.int16: 2, torch.int32: 3, torch.int64: 4, torch.bool: 5, torch.float32: 6,
+    torch.float64: 7,
+}  # fmt: skip
+
+Loader = Callable[[Target], jit.Library]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How a step is run."""
+
+    executor: str
+    tile: int  # worlds
+    threads: int = 1  # on CPU; 1 on CUDA
+    together: bool = False  # megakernel: all blocks go through the tasks together
+    plan: Plan | None = None
+
+    def target(self, device: str) -> Target:
+        """The library that runs it on a kind of device."""
+        return Target(device, self.executor, self.plan)
+
+    def __str__(self) -> str:
+        parts = [self.executor]
+        if self.plan is not None:
+            limits = sorted({REGISTERS[group.blocks] for group in self.plan})
+            kernels = f"{len(self.plan)} kernel{'s' if len(self.plan) > 1 else ''}"
+            parts.append(f"{kernels} of at most {'/'.join(map(str, limits))} registers")
+        tiles = f"tiles of {self.tile} world{'s' if self.tile > 1 else ''}"
+        parts.append("all blocks together" if self.together else tiles)
+        if self.executor in EXECUTORS["cpu"] and self.plan is None:
+            parts.append(f"{self.threads} thread{'s' if self.threads > 1 else ''}")
+        return ", ".join(parts)
+
+
+class Execution:
+    """Runs the steps of the worlds in ``memory``.
+
+    Args:
+        memory: of the worlds; laid out for ``target``'s kind of device.
+        target: what is run before anything has been chosen.
+        num_threads: on CPU, at most.
+        load: builds the library of a target; ``jit.load`` by default.
+        library: that of ``target``, if it has been built already.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        memory: Memory,
+        target: Target,
+        *,
+        num_threads: int,
+        load: Loader | None = None,
+        library: jit.Library | None = None,
+    ) -> None:
+        self.program, self.memory, self.num_threads = program, memory, num_threads
+        self.device, self.num_worlds = memory.device, memory.num_worlds
+        self._first_target = target
+        self._load = load or partial(_build, program, memory.device)
+        self._libraries: dict[Target, jit.Library] = {} if library is None else {library.target: library}
+        self._context_address = ctypes.addressof(memory.context)
+        self._close: weakref.finalize | None = None
+        self.library: jit.Library | None = None
+
+    # ---- what is run -----------------------------------------------------------------------------------------------
+
+    @property
+    def target(self) -> Target:
+        """What the present library is for."""
+        return self._first_target if self.library is None else self.library.target
+
+    def choice(self) -> Choice:
+        """How steps are run at present."""
+        context, target = self.memory.context, self.target
+        together = target.cuda and bool(context.together)
+        return Choice(target.executor_name, context.tile, context.num_threads, together, target.plan)
+
+    def default_choice(self) -> Choice:
+        """Before anything has been measured."""
+        target = self._first_target
+        rows = max(archetype.capacity or archetype.count for archetype in self.program.archetypes)
+        together = target.executor_name == "megakernel" and rows >= 2 * _BLOCK_THREADS
+        together = together and self.num_worlds < self.multiprocessors()
+        tile = self.default_tile(target.executor_name)
+        return Choice(target.executor_name, tile, self.useful_threads(), together, target.plan)
+
+    def take(self, choice: Choice) -> None:
+        """Run steps so from now on. Raises BuildError, with nothing changed, if its library does not compile."""
+        target = choice.target(self._first_target.device)
+        target = replace(target, executor=target.executor_name)
+        if self.library is None or target != self.library.target:
+            self._use(self._library_of(target))
+        context = self.memory.context
+        context.tile, context.num_threads = choice.tile, choice.threads
+        if target.cuda:
+            context.together = int(choice.together)
+
+    def _library_of(self, target: Target) -> jit.Library:
+        library = self._libraries.get(target)
+        if library is None:
+            library = self._libraries[target] = self._load(target)
+        return library
+
+    def _use(self, library: jit.Library) -> None:
+        """Step with ``library`` from now on: all of one kind of device share the layout of memory."""
+        if ctypes.sizeof(self.memory.context) != library.context_size:
+            raise AssertionError("the context of Python and C++ differ in size")
+        if self._close is not None:
+            self._close()
+        self.library = library
+        self._handle = library.open()
+        self._close = weakref.finalize(self, library.close, self._handle)
+
+    def useful_threads(self) -> int:
+        """Threads that have enough to do to be worth waking."""
+        if self.memory.cuda:
+            return 1
+        return max(1, min(self.num_threads, self.num_worlds * self.memory.bytes_of_world() // _THREAD_BYTES))
+
+    def default_tile(self, executor: str) -> int:
+        """Worlds in a tile, before anything has been measured."""
+        if executor == "per_world":
+            return 1 if self.memory.cuda else _CLAIMED
+        if self.memory.cuda:
+            # Two tiles for each multiprocessor, but at least a warp's worth of rows and at most a row for each thread.
+            rows = max(archetype.capacity or archetype.count for archetype in self.program.archetypes)
+            least, shared_out = -(-32 // rows), -(-self.num_worlds // (2 * self.multiprocessors()))
+            return min(max(shared_out, least), _BLOCK_THREADS)
+        # Several for each thread, but no more bytes than a first-level cache holds, or a few worlds where these are
+        # large: fewer would not pay for the loops around them.
+        most = max(_LEAST_TILE, _TILE_BYTES // self.memory.bytes_of_world(_HOT))
+        shared_out = -(-self.num_worlds // (4 * self.useful_threads()))
+        whole_vectors = -(-_VECTOR // self.program.agents.count)  # rows of agents that one instruction works on
+        tile = min(max(shared_out, whole_vectors), most, MAX_TILES["cpu"], self.num_worlds)
+        return -(-tile // 64) * 64 if tile > 64 else tile  # so that threads share no cache line of flags
+
+    def multiprocessors(self) -> int:
+        """Of the device; of an emulated one, a few."""
+        if self.device.type == "cpu":
+            return 4
+        return torch.cuda.get_device_properties(self.device).multi_processor_count
+
+    def registers(self) -> int:
+        """Registers of a thread in the largest kernel of a step; 0 on CPU."""
+        return self.library.registers(self._context_address)
+
+    # ---- running ---------------------------------------------------------------------------------------------------
+
+    def step(self) -> int:
+        """A step: 0, 1 if some world has a fault, or -1000 minus a CUDA error."""
+        return self.library.step(self._handle, self._context_address, self._stream())
+
+    def act_and_step(self, actions: torch.Tensor) -> int:
+        """A step with actions: the first illegal element (nothing has changed), -1, -2 with faults, or a CUDA error."""
+        return self.library.act_and_step(
+            self._handle, self._context_address, actions.data_ptr(), _ELEMENT_TYPES[actions.dtype], self._stream()
+        )
+
+    def reset(self, mask: torch.Tensor) -> int:
+        """Begin episodes where the bool ``mask [worlds]`` is set: as ``step`` returns."""
+        return self.library.reset(self._handle, self._context_address, mask.data_ptr(), self._stream())
+
+    def synchronize(self) -> None:
+        """Wait until the device has done what it was given."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
+    def _stream(self) -> int | None:
+        return torch.cuda.current_stream(self.device).cuda_stream if self.device.type == "cuda" else None
+
+    # ---- traces ----------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def tracing(self, capacity: int) -> Iterator[Trace]:
+        """See ``Simulator.tracing``."""
+        untraced = self.library
+        if untraced.target.traced:
+            raise RuntimeError("this simulator is being traced already")
+        traced = self._load(replace(untraced.target, traced=True))
+        counter = _StepCounter(traced)
+        on_cuda = self.device.type == "cuda"
+        tasks = [TaskInfo(t.node.name, t.phase, t.node.engine) for t in step_tasks(self.program)]
+        trace = Trace(
+            None,
+            tasks,
+            unit="SM" if traced.target.cuda else "thread",
+            title=f"{self.program.environment.name}, {self.num_worlds} worlds, {traced.target.executor_name}",
+            num_units=self.multiprocessors() if on_cuda else 0,
+        )
+        records = torch.zeros(capacity * RECORD.itemsize, dtype=torch.uint8, device=self.device)
+        taken = torch.zeros(1, dtype=torch.int32, device=self.device)
+        buffer = self.memory.context.trace
+        self._use(traced)
+        buffer.records, buffer.taken, buffer.capacity = records.data_ptr(), taken.data_ptr(), capacity
+
+        def restart() -> None:
+            counter.steps = 0
+            taken.zero_()
+
+        trace.restart, ended = restart, trace.restart
+        try:
+            yield trace
+        finally:
+            trace.restart = ended
+            self.synchronize()
+            buffer.records = buffer.taken = None
+            buffer.capacity = 0
+            self._use(untraced)
+            count = int(taken) & 0xFFFFFFFF
+            kept = records[: min(count, capacity) * RECORD.itemsize].cpu().numpy().view(RECORD)
+            trace.fill(kept, counter.steps, max(0, count - capacity))  # after an error too
+
+
+class _StepCounter:
+    """Counts the steps that a library takes from now on; one that is refused for its actions is none."""
+
+    def __init__(self, library: jit.Library) -> None:
+        self.steps = 0
+        self._step, self._act_and_step = library.step, library.act_and_step
+        library.step, library.act_and_step = self.step, self.act_and_step
+
+    def step(self, *arguments: Any) -> int:
+        self.steps += 1
+        return self._step(*arguments)
+
+    def act_and_step(self, *arguments: Any) -> int:
+        result = self._act_and_step(*arguments)
+        self.steps += result < 0
+        return result
+
+
+def _build(program: Program, device: torch.device, target: Target) -> jit.Library:
+    with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
+        return jit.load(program, target)
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

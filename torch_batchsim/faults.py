@@ -1,0 +1,35 @@
+"""What systems report by ``world.fail``: words in memory that become one ``WorldFault``."""
+
+from __future__ import annotations
+
+from .errors import Fault, WorldFault
+from .memory import NO_FAULT, Memory
+from .program import Program
+
+_MAX_REPORTED = 16
+
+
+def raise_faults(program: Program, memory: Memory, stepped: bool) -> None:
+    """Raise ``WorldFault`` if systems have reported faults since the last look, and forget them."""
+    if not memory.fault_flag[0]:
+        return
+    words = memory.columns["fault"]
+    mask = words != NO_FAULT
+    memory.fault_flag[0] = 0
+    worlds = mask.nonzero().flatten()[:_MAX_REPORTED]
+    faults = [decoded(program, int(world), int(words[world])) for world in worlds]
+    words.fill_(NO_FAULT)
+    if faults:
+        raise WorldFault(faults, mask, stepped)
+
+
+def decoded(program: Program, world: int, word: int) -> Fault:
+    """The fault that a world's word tells, see csrc/tbs/fault.h."""
+    word &= 2**64 - 1
+    node, row, code, value = word >> 54, word >> 40 & 0x3FFF, word >> 32 & 0xFF, word & 0xFFFFFFFF
+    nodes = [n for graph in program.graphs.values() for n in graph]
+    system = nodes[node - 1].system.name if node else "check_actions"
+    if code >= len(program.faults):
+        table = program.dynamic[code - len(program.faults)].name
+        return Fault(world, system, row, "table_full", value, table)
+    return Fault(world, system, row, program.faults[code], value - 2**32 if value >= 2**31 else value)

@@ -1,0 +1,292 @@
+"""The memory of all worlds: a tensor for each column, the context that points to them, and views of them by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from .codegen import ActionBounds, context_structure, engine_columns, entity_tables, final_columns
+from .errors import SchemaError
+from .program import Column, Program
+from .schema import MAX_ROWS, Field
+from .tables import TableMemory
+
+NO_FAULT = -1  # in the column of faults: all bits set
+_BOOKKEEPING_BYTES = 16  # of a slot of a dynamic table
+_WORLD_TENSORS = ("step", "episode", "terminated", "truncated")
+_AGENT_TENSORS = ("terminated", "truncated", "done")
+
+# Kept for ever: kernels under way when a simulator goes may still write to its flag, which is host memory.
+_pinned_flags: list[torch.Tensor] = []
+
+
+@dataclass(frozen=True)
+class Binding:
+    """What a tensor must be to be bound, and where it then goes."""
+
+    field: str  # of the context
+    shape: torch.Size  # [worlds, rows, ...]
+    rows: torch.Size  # [worlds * rows, ...]
+    dtype: torch.dtype
+    carries: bool
+
+
+class Memory:
+    """The columns of ``num_worlds`` worlds of ``program`` on ``device``.
+
+    Args:
+        cuda: lay it out for the CUDA executors (which the tests also emulate on a CPU).
+        keep_final: have memory for what observations and infos were at the end of an episode.
+        autoreset: the code of ``tbs::Autoreset``.
+
+    Attributes:
+        columns: each column's memory by its name in the context.
+        context: the ``ctypes`` structure that the library reads.
+        tables: the dynamic tables by name.
+        layout: goes up whenever a dynamic table has moved to other memory.
+    """
+
+    def __init__(
+        self, program: Program, num_worlds: int, device: torch.device, *, cuda: bool, keep_final: bool, autoreset: int
+    ) -> None:
+        self.program, self.num_worlds, self.device, self.cuda = program, num_worlds, device, cuda
+        self._check_rows()
+        self._bindings: dict[str, Binding] = {}
+        self._watchers: dict[str, Callable[[torch.Tensor], None]] = {}
+        self.columns = self._allocate(keep_final)
+        self.flags = torch.zeros(2, dtype=torch.int32, pin_memory=device.type == "cuda")
+        self.fault_flag, self.crowded_flag = self.flags.numpy()[:1], self.flags.numpy()[1:]  # cheap to look at
+        if device.type == "cuda":
+            _pinned_flags.append(self.flags)
+        context = self.context = context_structure(program, cuda)()
+        context.num_worlds = num_worlds
+        context.device = device.index or 0
+        context.autoreset = autoreset
+        context.keep_final = int(keep_final)
+        context.fault_flag = self.flags.data_ptr()
+        if cuda:
+            self._queue = torch.zeros(2, dtype=torch.int32, device=device)
+            context.queue = self._queue.data_ptr()
+        for name, column in self.columns.items():
+            setattr(context, name, column.data_ptr())
+        self.layout = 0
+        self.tables = self._dynamic_tables()
+        self._fill()
+
+    def _check_rows(self) -> None:
+        for archetype in self.program.archetypes:
+            rows = archetype.capacity or archetype.count
+            if rows * self.num_worlds > MAX_ROWS:
+                raise ValueError(
+                    f"num_worlds={self.num_worlds} with {rows} rows of {archetype.name} each is more than "
+                    f"{MAX_ROWS} rows; at most {MAX_ROWS // rows} worlds are allowed"
+                )
+
+    # ---- allocation ------------------------------------------------------------------------------------------------
+
+    def _allocate(self, keep_final: bool) -> dict[str, torch.Tensor]:
+        program, worlds = self.program, self.num_worlds
+        made: dict[str, torch.Tensor] = {}
+        for name, _, dtype, per_agent in engine_columns(program, self.cuda):
+            rows = worlds * (program.agents.count if per_agent else 1)
+            made[name] = torch.zeros(rows, dtype=dtype, device=self.device)
+        made["fault"].fill_(NO_FAULT)
+        columns = {f"column_{column.c_name}": column for column in program.columns.values() if not column.dynamic}
+        columns |= final_columns(program) if keep_final else {}
+        for name, column in columns.items():
+            size = (1 if column.resource else worlds * column.rows_per_world) * column.component.size
+            made[name] = torch.zeros(size, dtype=torch.uint8, device=self.device)
+        return made
+
+    def _dynamic_tables(self) -> dict[str, TableMemory]:
+        program, tables = self.program, {}
+        if program.dynamic:
+            self.context.crowded_flag = self.flags[1:].data_ptr()
+        for i, archetype in enumerate(program.dynamic):
+            own = [column for column in program.columns.values() if column.table == archetype.name]
+            number = entity_tables(program)[archetype.name]
+            tables[archetype.name] = TableMemory(
+                archetype, own, number, self.num_worlds, self.device, self.columns, self.context, i
+            )
+        return tables
+
+    def _fill(self) -> None:
+        """Write what options and resources say."""
+        context, environment = self.context, self.program.environment
+        for name, value in environment.parameters.items():
+            setattr(context.parameters, name, value)
+        for name, value in environment.resource_values().items():
+            self.check_named("resource_values", name, "resource", lambda column: column.resource)
+            tensor = self.tensor(name)
+            tensor.copy_(self.fitting("resource_values", name, value, tensor))
+        low, high = action_bounds(self.program)
+        context.action_width = len(low)
+        for i, (least, most) in enumerate(zip(low, high, strict=True)):
+            context.action_bounds[i] = ActionBounds(least, most)
+
+    def bytes_of_world(self, most: int | None = None) -> int:
+        """Bytes of a world's columns, a measure of a step's work; without columns of more than ``most`` bytes."""
+        columns = [column for column in self.program.columns.values() if not column.resource]
+        sizes = [c.component.size * c.rows_per_world for c in columns if not c.dynamic]
+        dynamic = [c.component.size * c.rows_per_world for c in columns if c.dynamic]
+        dynamic += [_BOOKKEEPING_BYTES * archetype.capacity for archetype in self.program.dynamic]
+        return sum(size for size in sizes if most is None or size <= most) + sum(dynamic) + 16
+
+    def resource_fields(self) -> set[str]:
+        """Names in the context of the columns that there are once for all worlds."""
+        return {f"column_{column.c_name}" for column in self.program.columns.values() if column.resource}
+
+    # ---- values that an environment gives --------------------------------------------------------------------------
+
+    def check_named(self, method: str, name: str, kind: str, allowed: Callable[[Column], bool]) -> None:
+        """Raise SchemaError unless ``name``, which a method of the environment gives a value, is of such a kind."""
+        try:
+            column, _ = self.program.find(name, method)
+        except (AttributeError, KeyError) as error:
+            raise SchemaError(f"{self.program.environment.name}: {error.args[0]}") from None
+        if not allowed(column):
+            raise SchemaError(f"{self.program.environment.name}: {method} names {name!r}, which is not a {kind}")
+
+    def fitting(self, method: str, name: str, value: Any, like: torch.Tensor) -> torch.Tensor:
+        """``value`` with shape and dtype of ``like``, or SchemaError where that would change numbers."""
+        what = f"{self.program.environment.name}: {method} of {name!r}"
+        try:
+            given = torch.as_tensor(value, device=self.device).expand_as(like)
+        except (RuntimeError, TypeError, ValueError):
+            shape = f"shape {list(value.shape)}" if hasattr(value, "shape") else repr(value)
+            raise SchemaError(
+                f"{what} needs shape {list(like.shape)}, got {shape}"
+            ) from None
+        fitting = given.to(like.dtype)
+        lost = fitting.to(given.dtype) != given
+        if not like.is_floating_point() and bool(lost.any()):
+            dtype = str(like.dtype).removeprefix("torch.")
+            raise SchemaError(f"{what} has {given[lost][0]}, which {dtype} cannot hold")
+        return fitting
+
+    # ---- tensors by name -------------------------------------------------------------------------------------------
+
+    def tensor(self, name: str) -> torch.Tensor:
+        """See ``Simulator.tensor``."""
+        field, column, selected = self._find(name)
+        if column is not None:
+            return self.view(self.columns[field], column, selected)
+        memory = self.columns[field]
+        return memory.view(self.num_worlds, -1) if name.startswith("Agents.") else memory
+
+    def _find(self, name: str) -> tuple[str, Column | None, Field | None]:
+        """The context's field that ``name`` means, with column and field of a component if it is of one."""
+        if not isinstance(name, str):
+            raise TypeError(f"tensors have names such as 'Cart.CartState.x', got {name!r}")
+        table, _, rest = name.partition(".")
+        if table == "World":
+            if rest not in _WORLD_TENSORS:
+                raise KeyError(f"tensor {name!r} does not exist; World has {', '.join(_WORLD_TENSORS)}")
+            return rest, None, None
+        if table == "Agents":
+            if rest not in _AGENT_TENSORS:
+                raise KeyError(f"tensor {name!r} does not exist; Agents has {', '.join(_AGENT_TENSORS)}")
+            own = f"agent_{rest}" in self.columns
+            return f"agent_{rest}" if own else rest, None, None
+        if table == "final":
+            column, selected = self.program.find(rest)
+            field = f"final_{column.c_name}"
+            if field not in self.columns:
+                raise KeyError(f"tensor {name!r} is not kept; kept with SAME_STEP: observations and infos")
+            return field, column, selected
+        column, selected = self.program.find(name)
+        return f"column_{column.c_name}", column, selected
+
+    def view(self, memory: torch.Tensor, column: Column, selected: Field | None) -> torch.Tensor:
+        """A column's bytes as a tensor of all its fields, or of one."""
+        lead = [self.num_worlds] if column.singleton else [self.num_worlds, column.rows_per_world]
+        if column.dynamic:
+            lead = [memory.numel() // column.component.size]
+        if column.resource:
+            lead = []
+        if selected is None and len(column.component.fields) == 1:
+            selected = column.component.fields[0]
+        if selected is None:
+            if column.dtype is None:
+                fields = ", ".join(f"{column.name}.{f.name}" for f in column.component.fields)
+                raise TypeError(
+                    f"{column.name} has fields of different types and is no single tensor; ask for {fields}"
+                )
+            return memory.view(-1).view(column.dtype).view([*lead, *column.value_shape])
+        itemsize = selected.type.dtype.itemsize
+        elements = memory.view(-1).view(selected.type.dtype)
+        row = column.component.size // itemsize
+        strides = [row * column.rows_per_world, row][2 - len(lead) :]
+        shape = selected.type.tensor_shape
+        inner = [int(np.prod(shape[i + 1 :])) for i in range(len(shape))]
+        offset = elements.storage_offset() + selected.offset // itemsize
+        return elements.as_strided([*lead, *shape], [*strides, *inner], offset)
+
+    # ---- bind ------------------------------------------------------------------------------------------------------
+
+    def bind(self, name: str, tensor: torch.Tensor) -> None:
+        """See ``Simulator.bind``."""
+        binding = self.check_bindable(name, tensor)
+        if binding.carries:
+            tensor.view(binding.shape).copy_(self.tensor(name))
+        self.columns[binding.field] = tensor
+        setattr(self.context, binding.field, tensor.data_ptr())
+        watcher = self._watchers.get(binding.field)
+        if watcher is not None:
+            watcher(tensor)
+
+    def watch(self, name: str, watcher: Callable[[torch.Tensor], None]) -> None:
+        """Call ``watcher(tensor)`` whenever ``name`` is bound (one watcher a name)."""
+        self._watchers[self._find(name)[0]] = watcher
+
+    def check_bindable(self, name: str, tensor: Any) -> Binding:
+        """Raise what ``bind`` would raise."""
+        binding = self._bindings.get(name)
+        if binding is None:
+            binding = self._bindings[name] = self._new_binding(name)
+        if not isinstance(tensor, torch.Tensor):
+            raise TypeError(f"bind of {name} needs a torch tensor, got {type(tensor).__name__}")
+        if tensor.shape != binding.rows and tensor.shape != binding.shape:
+            shapes = " or ".join(str(list(shape)) for shape in dict.fromkeys((binding.shape, binding.rows)))
+            raise ValueError(f"bind of {name} needs shape {shapes}, got {list(tensor.shape)}")
+        if tensor.dtype != binding.dtype:
+            raise TypeError(f"bind of {name} needs dtype {binding.dtype}, got {tensor.dtype}")
+        if tensor.device != self.device:
+            raise ValueError(f"bind of {name} needs a tensor on {self.device}, got one on {tensor.device}")
+        if not tensor.is_contiguous():
+            raise ValueError(f"bind of {name} needs a contiguous tensor, got strides {tensor.stride()}")
+        if tensor.requires_grad:
+            raise ValueError(f"bind of {name} needs a tensor without gradient")
+        return binding
+
+    def _new_binding(self, name: str) -> Binding:
+        field, column, selected = self._find(name)
+        if column is not None and column.dynamic:
+            raise ValueError(f"{name} cannot be bound: {column.table} is a dynamic table, whose memory may grow")
+        whole = column is None or selected is None or len(column.component.fields) == 1
+        if not whole or field in ("step", "episode"):
+            raise ValueError(f"{name} cannot be bound; whole columns, final values and flags of worlds and agents can")
+        current = self.tensor(name)
+        rows = current.shape
+        if column is None:
+            rows = torch.Size([current.numel()])
+        elif not column.singleton:
+            rows = torch.Size([current.shape[0] * current.shape[1], *current.shape[2:]])
+        state = field.startswith("column_") and column is not self.program.reward
+        return Binding(field, current.shape, rows, current.dtype, state)
+
+
+def action_bounds(program: Program) -> tuple[list[float], list[float]]:
+    """Least and greatest allowed value of each element of one agent's action, both ends included."""
+    space = program.action_space
+    width = program.action.component.size // program.action.dtype.itemsize
+    if hasattr(space, "nvec"):
+        starts = np.broadcast_to(space.start, space.nvec.shape).reshape(-1)
+        return starts.astype(float).tolist(), (starts + space.nvec.reshape(-1) - 1).astype(float).tolist()
+    if hasattr(space, "n"):
+        return [float(space.start)] * width, [float(space.start + space.n - 1)] * width
+    return space.low.reshape(-1).astype(float).tolist(), space.high.reshape(-1).astype(float).tolist()

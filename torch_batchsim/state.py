@@ -1,0 +1,128 @@
+"""What worlds are: saved, loaded, and copied from world to world."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from gymnasium.vector import AutoresetMode
+
+from .errors import CheckpointError
+from .memory import Memory
+from .program import Program
+
+STATE_FORMAT = 2
+
+
+def bytes_per_world(memory: Memory) -> float:
+    """See ``Simulator.bytes_per_world``."""
+    shared = memory.resource_fields()
+    own = (tensor for name, tensor in memory.columns.items() if name not in shared)
+    return sum(t.numel() * t.element_size() for t in own) / memory.num_worlds
+
+
+def state_tensors(program: Program, memory: Memory) -> dict[str, torch.Tensor]:
+    """All memory but scratch, faults to be reported, and final values, which mean something in ended rows only."""
+    dynamic = tuple(f"column_{c.c_name}" for c in program.columns.values() if c.dynamic)
+    left_out = ("phase", "fault", *dynamic)
+    apart = ("final_", "table_")  # dynamic tables have a state of their own
+    return {n: t for n, t in memory.columns.items() if n not in left_out and not n.startswith(apart)}
+
+
+def save(program: Program, memory: Memory, started: bool) -> dict[str, Any]:
+    """See ``Simulator.state_dict``."""
+    tensors = {name: as_bytes(tensor).clone() for name, tensor in state_tensors(program, memory).items()}
+    return {
+        "format": STATE_FORMAT,
+        "num_worlds": memory.num_worlds,
+        "started": started,
+        "signature": _signature(program),
+        "tensors": tensors,
+        "tables": {name: table.state() for name, table in memory.tables.items()},
+    }
+
+
+def load(program: Program, memory: Memory, state: Mapping[str, Any], autoreset: AutoresetMode) -> None:
+    """See ``Simulator.load_state_dict``."""
+    _check_format(state)
+    ours, theirs = _signature(program), state["signature"]
+    for key in ours:
+        if theirs.get(key) != ours[key]:
+            difference = _first_difference(key, theirs.get(key), ours[key])
+            raise CheckpointError(f"the state is of another environment: {difference}")
+    if state["num_worlds"] != memory.num_worlds:
+        raise CheckpointError(f"the state has {state['num_worlds']} worlds, this simulator {memory.num_worlds}")
+    own = {name: as_bytes(tensor) for name, tensor in state_tensors(program, memory).items()}
+    for name, tensor in own.items():
+        given = state["tensors"].get(name)
+        if not isinstance(given, torch.Tensor) or given.shape != tensor.shape or given.dtype != tensor.dtype:
+            raise CheckpointError(f"the state is damaged: it lacks {name} of {tensor.numel()} bytes")
+    for name, table in memory.tables.items():
+        if not table.fits(state["tables"].get(name)):
+            raise CheckpointError(f"the state is damaged: it lacks the rows of {name}")
+    if autoreset is AutoresetMode.SAME_STEP and bool(state["tensors"]["ended"].any()):
+        raise CheckpointError("the state holds ended worlds that await a reset, which with SAME_STEP never happens")
+    for name, tensor in own.items():
+        tensor.copy_(state["tensors"][name])
+    for name, table in memory.tables.items():
+        table.load(state["tables"][name])
+    memory.crowded_flag[0] = any(bool(table["crowded"].any()) for table in memory.tables.values())
+    memory.layout += bool(memory.tables)
+
+
+def _check_format(state: Any) -> None:
+    if not isinstance(state, Mapping) or "format" not in state:
+        raise CheckpointError(f"this is not a state of a simulator: {type(state).__name__} without 'format'")
+    if state["format"] != STATE_FORMAT:
+        raise CheckpointError(f"the state has format {state['format']}, this version reads format {STATE_FORMAT}")
+    kinds = {"signature": Mapping, "tensors": Mapping, "tables": Mapping, "num_worlds": int, "started": bool}
+    for key, kind in kinds.items():
+        if not isinstance(state.get(key), kind):
+            raise CheckpointError(f"the state is damaged: it has no {key!r}")
+
+
+def _signature(program: Program) -> dict[str, Any]:
+    """What a state must have in common with the simulator that loads it."""
+    environment = program.environment
+    columns = {name: [(f.name, str(f.type)) for f in c.component.fields] for name, c in program.columns.items()}
+    return {
+        "environment": environment.name,
+        "columns": columns,
+        "counts": {a.name: a.count or f"at most {a.limit}" for a in program.archetypes},
+        "parameters": dict(environment.parameters),
+        "constants": dict(environment.constants),
+    }
+
+
+def _first_difference(name: str, theirs: Any, ours: Any) -> str:
+    """``"its gravity is 9.0, here 9.8"``: of two mappings the first entry that differs."""
+    if isinstance(theirs, Mapping) and isinstance(ours, Mapping):
+        name = next(key for key in (*ours, *theirs) if theirs.get(key) != ours.get(key))
+        theirs, ours = theirs.get(name), ours.get(name)
+    return f"its {name} is {theirs}, here {ours}"
+
+
+def copy_worlds(program: Program, memory: Memory, source: torch.Tensor, target: torch.Tensor) -> None:
+    """See ``Simulator.copy_worlds``; both are checked world indices ``[k]``."""
+    if source.shape != target.shape:
+        raise ValueError(f"source and target must be of one length, got {len(source)} and {len(target)}")
+    if len(torch.unique(target)) != len(target):
+        raise ValueError("target worlds must be distinct")
+    if len(target) == 0:
+        return
+    sources = torch.arange(memory.num_worlds, device=memory.device)
+    sources[target] = source
+    for table in memory.tables.values():  # first: it may lack the memory
+        table.lay_out(table.rooms[sources], sources)
+    shared = memory.resource_fields()
+    for name, tensor in state_tensors(program, memory).items():
+        if name not in shared:
+            worlds = as_bytes(tensor).view(memory.num_worlds, -1)
+            worlds[target] = worlds[source]
+    memory.layout += bool(memory.tables)
+
+
+def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
+    """The memory of a dense tensor, uint8."""
+    return tensor.view(-1).view(torch.uint8)

@@ -1,0 +1,39 @@
+"""Tensors of a simulator by attribute: ``sim.Cart.CartState.x``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:
+    from .simulator import Simulator
+
+
+class TableView:
+    """``sim.Cart`` or ``sim.Cart.CartState``: attributes are components, then fields; ``tensor`` is the column.
+
+    Assignment fills the field in place, as ``sim.tensor(name)[...] = value`` does.
+    """
+
+    def __init__(self, simulator: Simulator, name: str) -> None:
+        self.__dict__.update(_simulator=simulator, _name=name)
+
+    @property
+    def tensor(self) -> torch.Tensor:
+        return self._simulator.tensor(self._name)
+
+    def __getattr__(self, attribute: str) -> TableView | torch.Tensor:
+        if attribute.startswith("_"):
+            raise AttributeError(attribute)
+        name = f"{self._name}.{attribute}"
+        if name in self._simulator.program.columns:
+            return TableView(self._simulator, name)
+        try:
+            return self._simulator.tensor(name)
+        except KeyError as error:
+            raise AttributeError(error.args[0]) from None
+
+    def __setattr__(self, attribute: str, value: Any) -> None:
+        found = getattr(self, attribute)
+        (found.tensor if isinstance(found, TableView) else found)[...] = value

@@ -25,8 +25,10 @@ from .schedule import (
     reset_tasks,
     state_tables,
     step_tasks,
+    table_name,
+    zero_node_name,
 )
-from .schema import Archetype, Component
+from .schema import Archetype, Component, Reward
 from .systems import LANES
 from .types import FieldType
 
@@ -181,18 +183,23 @@ def _lines(program: Program, target: Target) -> Iterator[str]:
     yield '#include "tbs/tbs.h"'
     yield f'#include "tbs/{"executor_cuda.cuh" if cuda else "executor_cpu.h"}"'
     yield "#include <cstddef>"
-    yield "namespace tbs {"
+    yield f"namespace {AUTHOR_NAMESPACE} {{"
     yield from _constants(program)
     yield from _parameters(program)
     for component in program.components:
-        yield from _component(component)
+        if component is not Reward:
+            yield from _component(component)
     for archetype in program.archetypes:
-        yield from _archetype(program, archetype)
+        yield f"struct {archetype.name} {{}};"
+    yield f"}}  // namespace {AUTHOR_NAMESPACE}"
+    yield "namespace tbs {"
+    for component in program.components:
+        yield from _layout_checks(component)
     yield from _context(program, cuda)
     yield "using World = BasicWorld<Context>;"
+    for archetype in program.archetypes:
+        yield from _table(program, archetype)
     yield from _column_accessors(program)
-    for archetype in program.dynamic:
-        yield from _row_accessors(program, archetype)
     yield "}  // namespace tbs"
     yield '#include "tbs/poison.h"'
     yield "TBS_BEGIN_SYSTEMS"
@@ -210,14 +217,24 @@ def _lines(program: Program, target: Target) -> Iterator[str]:
     yield from _c_interface(target)
 
 
+AUTHOR_NAMESPACE = "tbs::fence::systems"  # see csrc/tbs/poison.h
+
+
+def cpp_name(declared: type[Component] | Archetype) -> str:
+    """How the engine's code refers to a component or an archetype, which nothing of the author's can hide."""
+    if declared is Reward:
+        return "tbs::Reward"
+    return f"{AUTHOR_NAMESPACE}::{declared.name if isinstance(declared, Archetype) else declared.__name__}"
+
+
 def _constants(program: Program) -> Iterator[str]:
     yield "struct Constants {"
     for name, value in program.environment.constants.items():
         if not isinstance(value, str):
-            yield f"    static constexpr {_OPTION_C_TYPES[type(value)][0]} {name} = {_literal(value)};"
+            yield f"    static constexpr {_c_type(_OPTION_C_TYPES[type(value)][0])} {name} = {_literal(value)};"
     yield "};"
     names = [*BUILTIN_FAULTS, *program.environment.faults]
-    yield f"enum class Fault : u32 {{ {', '.join(names)} }};"
+    yield f"enum class Fault : ::tbs::u32 {{ {', '.join(names)} }};"
 
 
 def _literal(value: bool | int | float) -> str:
@@ -230,9 +247,9 @@ def _parameters(program: Program) -> Iterator[str]:
     yield "struct Parameters {"
     options = program.environment.parameters
     for name, value in options.items():
-        yield f"    {_OPTION_C_TYPES[type(value)][0]} {name};"
+        yield f"    {_c_type(_OPTION_C_TYPES[type(value)][0])} {name};"
     if not options:
-        yield "    i32 none;"
+        yield "    ::tbs::i32 none;"
     yield "};"
 
 
@@ -242,26 +259,51 @@ def _component(component: type[Component]) -> Iterator[str]:
     for field in component.fields:
         yield f"    {_declaration(field.type, field.name)};"
     yield "};"
+
+
+def _layout_checks(component: type[Component]) -> Iterator[str]:
+    name = cpp_name(component)
     yield f"static_assert(sizeof({name}) == {component.size});"
     for field in component.fields:
         yield f"static_assert(offsetof({name}, {field.name}) == {field.offset});"
 
 
 def _declaration(field_type: FieldType, name: str) -> str:
-    return f"{field_type.c_type} {name}" + "".join(f"[{extent}]" for extent in field_type.shape)
+    return f"{_c_type(field_type.c_type)} {name}" + "".join(f"[{extent}]" for extent in field_type.shape)
 
 
-def _archetype(program: Program, archetype: Archetype) -> Iterator[str]:
-    is_its = " || ".join(f"std::is_same_v<TBS_given, tbs::{component.__name__}>" for component in archetype.components)
-    yield f"struct {archetype.name} {{"
+def _c_type(name: str) -> str:
+    """A type of the engine's, as seen from the author's namespace."""
+    return name if name == "bool" else f"::tbs::{name}"
+
+
+def _table(program: Program, archetype: Archetype) -> Iterator[str]:
+    """What the engine knows of an archetype, of which the author's text has a tag only."""
+    number = entity_tables(program)[archetype.name]
+    columns = [
+        (cpp_name(c), f"context.column_{program.columns[f'{archetype.name}.{c.__name__}'].c_name}")
+        for c in archetype.components
+    ]
+    is_its = " || ".join(f"std::is_same_v<Component, {name}>" for name, _ in columns)
+    yield f"struct {table_name(number)} {{  // {archetype.name}"
     yield f"    static constexpr bool dynamic = {str(archetype.dynamic).lower()};"
     if archetype.dynamic:
         yield f"    static constexpr u32 table = {program.dynamic.index(archetype)};"
     else:
         yield f"    static constexpr u32 rows_per_world = {archetype.count};"
-    yield f"    static constexpr u32 entity_table = {entity_tables(program)[archetype.name]};"
-    yield f"    template <class TBS_given> static constexpr bool has = {is_its};"
+    yield f"    static constexpr u32 entity_table = {number};"
+    yield f"    template <class Component> static constexpr bool has = {is_its};"
+    if archetype.dynamic:  # what World::create and settling do with each component
+        yield "    template <class Visitor>"
+        yield "    static TBS_METHOD void for_each_column(const Context &context, Visitor &&visitor) {"
+        yield from (f"        visitor({column});" for _, column in columns)
+        yield "    }"
+        yield "    template <class... Given>"
+        yield "    static TBS_METHOD void write_row(const Context &context, i32 slot, const Given &...given) {"
+        yield from (f"        {column}[slot] = given_or_zero<{name}>(given...);" for name, column in columns)
+        yield "    }"
     yield "};"
+    yield f"template <> struct TableOf<{cpp_name(archetype)}> : {table_name(number)} {{}};"
 
 
 def entity_tables(program: Program) -> dict[str, int]:
@@ -290,53 +332,39 @@ def _context(program: Program, cuda: bool) -> Iterator[str]:
     for name, c_type, *_ in engine_columns(program, cuda):
         yield f"    {c_type} *{name};"
     for column in program.columns.values():
-        yield f"    {column.component.__name__} *column_{column.c_name};"
+        yield f"    {cpp_name(column.component)} *column_{column.c_name};"
     for name, column in final_columns(program).items():
-        yield f"    {column.component.__name__} *{name};"
-    yield "    Parameters parameters;"
+        yield f"    {cpp_name(column.component)} *{name};"
+    yield f"    {AUTHOR_NAMESPACE}::Parameters parameters;"
     yield f"    using ActionElement = {_ACTION_ELEMENTS[program.action.dtype]};"
     yield "    static TBS_METHOD ActionElement *action_column(const Context &context) {"
     yield f"        return reinterpret_cast<ActionElement *>(context.column_{program.action.c_name});"
     yield "    }"
-    yield "};"
-
-
-def _column_accessors(program: Program) -> Iterator[str]:
     counts = "".join(
         f" entity_table == {number} ? {archetype.count}u :"
         for archetype, number in ((a, entity_tables(program)[a.name]) for a in program.archetypes)
         if not archetype.dynamic
     )
-    yield "// Rows per world of a fixed archetype by its number in handles."
-    yield f"TBS_FUNCTION u32 fixed_rows(const Context &, u32 entity_table) {{ return{counts} 0u; }}"
+    yield "    // Rows per world of a fixed archetype by its number in handles."
+    yield f"    static TBS_METHOD u32 fixed_rows([[maybe_unused]] u32 entity_table) {{ return{counts} 0u; }}"
+    yield "};"
+
+
+def _column_accessors(program: Program) -> Iterator[str]:
+    tags = {archetype.name: cpp_name(archetype) for archetype in program.archetypes}
     for column in program.columns.values():
-        component = column.component.__name__
+        component = cpp_name(column.component)
         if column.singleton:
             world, row = ("u32", "0") if column.resource else ("u32 world", "world")
-            yield f"TBS_FUNCTION {component} &only_row(const Context &context, {world}, {component} *) {{"
-            yield f"    return context.column_{column.c_name}[{row}];"
+            yield f"template <> struct OnlyRow<{component}> {{"
+            yield f"    static TBS_METHOD {component} &get(const Context &context, {world}) {{"
+            yield f"        return context.column_{column.c_name}[{row}];"
         else:
-            yield f"TBS_FUNCTION {component} *column_of(const Context &context, {column.table} *, {component} *) {{"
-            yield f"    return context.column_{column.c_name};"
-        yield "}"
-
-
-def _row_accessors(program: Program, archetype: Archetype) -> Iterator[str]:
-    """What World::create and settling do with each component of a dynamic table."""
-    name = archetype.name
-    columns = [
-        (c.__name__, f"context.column_{program.columns[f'{name}.{c.__name__}'].c_name}") for c in archetype.components
-    ]
-    yield "template <class Visitor>"
-    yield f"TBS_FUNCTION void for_each_column(const Context &context, {name} *, Visitor &&visitor) {{"
-    for _, column in columns:
-        yield f"    visitor({column});"
-    yield "}"
-    yield "template <class... TBS_given>"
-    yield f"TBS_FUNCTION void write_row(const Context &context, {name} *, i32 slot, const TBS_given &...given) {{"
-    for component, column in columns:
-        yield f"    {column}[slot] = given_or_zero<{component}>(given...);"
-    yield "}"
+            yield f"template <> struct ColumnOf<{tags[column.table]}, {component}> {{"
+            yield f"    static TBS_METHOD {component} *get(const Context &context) {{"
+            yield f"        return context.column_{column.c_name};"
+        yield "    }"
+        yield "};"
 
 
 def _node(program: Program, node: Node) -> Iterator[str]:
@@ -371,7 +399,7 @@ def _node(program: Program, node: Node) -> Iterator[str]:
         if column == "Row":
             arguments.append("its_row")
         elif column == "Entity":
-            arguments.append("world.self()" if table.dynamic else f"world.entity<{table.name}>(its_row.index)")
+            arguments.append("world.self()" if table.dynamic else f"world.entity<{cpp_name(table)}>(its_row.index)")
         elif column in LANES:
             arguments.append("group")
         elif column == "Episode":
@@ -392,7 +420,7 @@ def _node(program: Program, node: Node) -> Iterator[str]:
             index = "0" if column.resource else "world_index" if column.singleton else "row"
             arguments.append(f"context.column_{column.c_name}[{index}]")
     yield from before
-    yield f"        fence::systems::{node.system.name}({', '.join(arguments)});"
+    yield f"        {AUTHOR_NAMESPACE}::{node.system.name}({', '.join(arguments)});"
     if node.lanes > 1 and after:
         yield f"        group.once([&] {{ {' '.join(after)} }});"
     else:
@@ -415,9 +443,9 @@ def _engine_nodes(program: Program) -> Iterator[str]:
     yield from _engine_node("ZeroReward", program.agents.count, [f"{reward}.value = 0.0f;"])
     keep = [f"context.{name}[row] = context.column_{c.c_name}[row];" for name, c in final_columns(program).items()]
     yield from _engine_node("KeepFinalRows", program.agents.count, keep)
-    for table, columns in state_tables(program).items():
-        statements = [f"context.column_{c.c_name}[row] = {c.component.__name__}{{}};" for c in columns]
-        yield from _engine_node(f"ZeroState_{table}", columns[0].rows_per_world, statements)
+    for columns in state_tables(program).values():
+        statements = [f"context.column_{c.c_name}[row] = {cpp_name(c.component)}{{}};" for c in columns]
+        yield from _engine_node(zero_node_name(columns), columns[0].rows_per_world, statements)
 
 
 def _engine_node(name: str, rows: int, statements: list[str]) -> Iterator[str]:

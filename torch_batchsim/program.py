@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import gymnasium
@@ -13,7 +13,8 @@ import torch
 
 from .errors import SchemaError
 from .schema import (
-    RESERVED_NAMES,
+    AUTHOR_STRUCTS,
+    ENGINE_TENSORS,
     Archetype,
     Component,
     Environment,
@@ -24,7 +25,7 @@ from .schema import (
     check_identifier,
     homogeneous_dtype,
 )
-from .systems import BY_VALUE, LANES, Reach, System, read_systems
+from .systems import BY_VALUE, LANES, Reach, System, Unit, read_systems
 
 GRAPHS = ("start", "step", "observe")
 _INFO_KEYS = ("action_mask", "episode", "final_info", "final_obs")
@@ -33,6 +34,9 @@ BUILTIN_FAULTS = ("bad_action", "nan", "stale_entity", "too_many_created", "hidd
 MAX_NODES = 1 << 10  # bits of a fault word, see csrc/tbs/fault.h
 MAX_FAULTS = 1 << 8
 ENGINE_PARAMETERS = (*BY_VALUE, *LANES, "Episode")
+# What neither a component nor an archetype can be named, since the name has a meaning already where both are named: in
+# signatures, beside them in the author's namespace, or in front of tensors. All else is the author's to use.
+RESERVED_NAMES = frozenset((*ENGINE_PARAMETERS, "World", *AUTHOR_STRUCTS, *ENGINE_TENSORS))
 MAX_DYNAMIC = 64  # bits of tbs::NodeKey::changes
 
 
@@ -47,10 +51,7 @@ class Column:
     singleton: bool  # of no archetype: once per world, or once for all worlds
     dynamic: bool = False
     resource: bool = False  # once for all worlds
-
-    @property
-    def c_name(self) -> str:
-        return self.name.replace(".", "_")
+    c_name: str = ""  # in generated code; distinct
 
     @property
     def dtype(self) -> torch.dtype | None:
@@ -107,7 +108,8 @@ class Program:
         self._check_tables()
         self.columns = self._columns()
         self.dynamic: list[Archetype] = [archetype for archetype in self.archetypes if archetype.dynamic]
-        self.systems = read_systems(self.environment.source)
+        self.systems = read_systems(Unit(self.environment.source))
+        self._check_names_of_systems()
         self.graphs = self._graphs()
         self._check_roles()
 
@@ -145,10 +147,18 @@ class Program:
         names = [a.name for a in self.archetypes] + [c.__name__ for c in self.components]
         for name in names:
             if name in RESERVED_NAMES:
-                raise SchemaError(f"{self.environment.name}: {name} is a name of the engine's own")
+                raise SchemaError(
+                    f"{self.environment.name}: no component or archetype can be named {name}, which the engine gives a "
+                    f"meaning; such names are {', '.join(sorted(RESERVED_NAMES))}"
+                )
             if names.count(name) > 1:
                 raise SchemaError(
                     f"{self.environment.name}: the name {name} is used twice among archetypes and components"
+                )
+        for component in self.components:
+            if component.__name__ == Reward.__name__ and component is not Reward:
+                raise SchemaError(
+                    f"{self.environment.name}: Reward is the engine's component; take torch_batchsim.Reward"
                 )
         in_tables = {component for archetype in self.archetypes for component in archetype.components}
         for kind, components in (("singleton", self.singletons), ("resource", self.resources)):
@@ -207,7 +217,13 @@ class Program:
         ]
         columns += [Column(c.__name__, c.__name__, c, 1, singleton=True) for c in self.singletons]
         columns += [Column(c.__name__, c.__name__, c, 1, singleton=True, resource=True) for c in self.resources]
-        return {column.name: column for column in columns}
+        distinct: dict[str, Column] = {}  # by c_name: A.B_C and A_B.C are two columns
+        for column in columns:
+            name = column.name.replace(".", "_")
+            while name in distinct:
+                name += "_"
+            distinct[name] = replace(column, c_name=name)
+        return {column.name: column for column in distinct.values()}
 
     def find(self, name: str, what: str = "tensor") -> tuple[Column, Field | None]:
         """The column (and field) that is meant by ``"Cart.CartState"``, ``"Cart.CartState.x"``, ``"Clock.time"``."""
@@ -226,6 +242,15 @@ class Program:
         raise KeyError(
             f"{what} {name!r} does not exist{_suggestion(name, self.columns)}; columns: {', '.join(self.columns)}"
         )
+
+    def _check_names_of_systems(self) -> None:
+        declared = {*(a.name for a in self.archetypes), *(c.__name__ for c in self.components), *AUTHOR_STRUCTS}
+        for system in self.systems.values():
+            if system.name in declared:
+                raise SchemaError(
+                    f"{system.place}: system '{system.name}' would hide what has this name already: a component, an "
+                    f"archetype or one of {', '.join(AUTHOR_STRUCTS)}"
+                )
 
     # ---- graphs ----------------------------------------------------------------------------------------------------
 

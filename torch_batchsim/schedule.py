@@ -85,14 +85,14 @@ def node_lists(program: Program) -> dict[str, list[TaskNode]]:
     """The lists of nodes by the names that they have in the generated ``Program``."""
     agents = program.agents.count
     zero = [
-        TaskNode("ZeroState", f"ZeroState_{table}", rows=columns[0].rows_per_world)
-        for table, columns in state_tables(program).items()
+        TaskNode("ZeroState", zero_node_name(columns), rows=columns[0].rows_per_world)
+        for columns in state_tables(program).values()
     ]
     if program.has_entities:
         zero.append(TaskNode("BeginEntities", "BeginEntities"))
     if program.dynamic:
-        zero.append(_empty(a.name for a in program.dynamic))
-    ephemeral = [a.name for a in program.dynamic if a.ephemeral]
+        zero.append(_empty(range(1, len(program.dynamic) + 1)))
+    ephemeral = [number for number, a in enumerate(program.dynamic, start=1) if a.ephemeral]
     reward = TaskNode("ZeroReward", "ZeroReward", rows=agents)
     return {
         "WriteActions": [
@@ -114,8 +114,13 @@ def node_lists(program: Program) -> dict[str, list[TaskNode]]:
     }
 
 
-def _empty(tables: Iterable[str]) -> TaskNode:
-    return TaskNode("EmptyTables", f"EmptyTables<{', '.join(f'tbs::{table}' for table in tables)}>")
+def _empty(tables: Iterable[int]) -> TaskNode:
+    return TaskNode("EmptyTables", f"EmptyTables<{', '.join(map(table_name, tables))}>")
+
+
+def table_name(number: int) -> str:
+    """The generated description of an archetype's table, by its number in handles (``codegen.entity_tables``)."""
+    return f"Table{number}"
 
 
 def _with_settling(program: Program, nodes: list[Node]) -> Iterator[TaskNode]:
@@ -126,15 +131,21 @@ def _with_settling(program: Program, nodes: list[Node]) -> Iterator[TaskNode]:
         rows = (node.table.count if node.table else 1) if is_flat(node) else None
         yield TaskNode(node.system.name, node_name(node), False, rows, local)
         for name in node.changes:
-            code = len(program.faults) + [archetype.name for archetype in program.dynamic].index(name)
+            number = [archetype.name for archetype in program.dynamic].index(name)
+            code = len(program.faults) + number
             flags = [name in node.creates, name in node.destroys, node.lanes == 1]
-            arguments = [f"tbs::{name}", node.index + 1, code, *(str(flag).lower() for flag in flags)]
+            arguments = [table_name(number + 1), node.index + 1, code, *(str(flag).lower() for flag in flags)]
             yield TaskNode(f"settle {name}", f"Settle<{', '.join(map(str, arguments))}>", rows=None)
 
 
 def node_name(node: Node) -> str:
     """The name of the generated struct."""
-    return f"Node{node.index}_{node.system.name}"
+    return f"Node{node.index}_{node.system.name.replace('::', '_')}"
+
+
+def zero_node_name(columns: list[Column]) -> str:
+    """The name of the generated struct that zeroes these columns of one table."""
+    return f"ZeroState_{columns[0].c_name}"
 
 
 def is_flat(node: Node) -> bool:

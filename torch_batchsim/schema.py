@@ -29,21 +29,17 @@ _CPP_KEYWORDS = frozenset(
     "this thread_local throw true try typedef typeid typename union unsigned using virtual void volatile wchar_t "
     "while xor xor_eq".split()
 )
-# Type names of the engine that a component or archetype of the same name would hide from the systems.
-RESERVED_NAMES = frozenset(
-    "World Agents final Row Rows Episode Random Fault Parameters Constants Context tbs std BasicWorld NodeKey "
-    "PhiloxBlock Nodes Autoreset CountStep NoteEnd RepeatFlags ClearFlags DeliverFlags BeginEpisode ZeroReward "
-    "KeepFinalRows ElementType ActionBounds TileFunction fence systems Birth DynamicTable Lanes Warp Block Settle "
-    "NodeRows EmptyTables BeginEntities no_row first_tick Number executors Bits".split()
-) | frozenset(FIELD_TYPES)
+AUTHOR_STRUCTS = ("Constants", "Fault", "Parameters")  # written beside the author's components, in their namespace
+ENGINE_TENSORS = ("World", "Agents", "final")  # what names of the engine's own tensors begin with: "World.step"
 
 
 def check_identifier(name: str, what: str) -> str:
     """Return ``name`` if C++ and Python can both use it, else raise ``SchemaError``."""
     usable = isinstance(name, str) and re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) and "__" not in name
-    if not usable or name in _CPP_KEYWORDS or keyword.iskeyword(name):
+    if not usable or name in _CPP_KEYWORDS or keyword.iskeyword(name) or name.startswith("TBS_"):
         raise SchemaError(
-            f"{what} cannot be named {name!r}: a name is letters, digits and single underscores, no keyword"
+            f"{what} cannot be named {name!r}: a name is letters, digits and single underscores, no keyword, and does "
+            "not begin with TBS_"
         )
     return name
 
@@ -191,8 +187,6 @@ def component(name: str, **fields: FieldType) -> type[Component]:
 def check_component(component: Any, where: str) -> None:
     if not (isinstance(component, type) and issubclass(component, Component) and component is not Component):
         raise SchemaError(f"{where}: {component!r} is no component class")
-    if component.__name__ in RESERVED_NAMES:
-        raise SchemaError(f"{where}: a component cannot be named {component.__name__}, which is a name of the engine")
 
 
 class TaskGraph:

@@ -10,7 +10,7 @@ from .errors import SchemaError
 
 _SYSTEM = re.compile(r"\bTBS_SYSTEM\b\s*(?P<result>[\w:<>\s]*?)\s*\b(?P<name>\w+)\s*\((?P<parameters>[^()]*)\)")
 _PARAMETER = re.compile(
-    r"(?P<front>const\s+)?(?:tbs::)?(?P<type>\w+)(?P<back>\s+const)?\s*(?P<reference>&?)\s*(?P<name>\w*)"
+    r"(?P<front>const\s+)?(?P<type>\w+(?:\s*::\s*\w+)*)(?P<back>\s+const)?\s*(?P<reference>&?)\s*(?P<name>\w*)"
 )
 _REACH = re.compile(
     r"\b(?P<kind>rows|get|find|count|index_of|entity|create|create_at|destroy)\s*<(?P<types>[^<>;]*)>\s*\("
@@ -30,7 +30,10 @@ _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter of a system: its type, whether the system writes it (a non-const reference), and its name."""
+    """One parameter of a system: its type, whether the system writes it (a non-const reference), and its name.
+
+    The type is as written, ``"CartState"`` or ``"grid::Cell"``; the engine's own (``Row``) are without ``tbs::``.
+    """
 
     type: str
     writes: bool
@@ -44,12 +47,14 @@ class Reach:
     ``kind`` is the method. Of ``rows`` and ``find`` there are archetype and component, of ``get`` the component (a
     singleton), of ``count``, ``index_of``, ``entity``, ``create``, ``create_at`` and ``destroy`` the archetype; of
     ``destroy``, ``alive`` and ``random`` (without an argument) neither. ``destroy_self`` is ``world.destroy(self)``.
+    Names are as written, in text of ``namespace``.
     """
 
     kind: str
     archetype: str | None = None
     component: str | None = None
     writes: bool = False  # no const in front of the component
+    namespace: str = ""
 
     def __str__(self) -> str:
         component = self.component if self.writes or not self.component else f"const {self.component}"
@@ -61,7 +66,7 @@ class Reach:
 class System:
     """A system as declared: ``parameters`` without the leading ``World &``; ``place`` is file and line.
 
-    ``reaches`` are those of its body and of the functions of the same files that it calls.
+    ``reaches`` are those of its body and of the functions of the files that it calls.
     """
 
     name: str
@@ -70,6 +75,7 @@ class System:
     reaches: tuple[Reach, ...] = ()
     shared_writes: tuple[str, ...] = ()  # what a system on several lanes does outside of operations and must not
     hands_world_on: bool = False  # to other functions, or keeps it: then its text does not show all that it reads
+    namespace: str = ""  # a library's, or "" for the author's
 
     @property
     def lanes(self) -> int:
@@ -82,6 +88,18 @@ class System:
 
 LANES = {"Warp": 32, "Block": 256}
 BY_VALUE = ("Row", "Entity")
+ENGINE_TYPES = ("World", "Episode", "Reward", *BY_VALUE, *LANES)  # to which the reader gives a meaning
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Systems to be read: a header, with what it includes, and the namespace in which it is compiled.
+
+    ``namespace`` is ``""`` for the author's systems, or the name of a library, ``"grid"``.
+    """
+
+    source: Path
+    namespace: str = ""
 
 
 def source_files(source: Path) -> dict[Path, str]:
@@ -111,18 +129,22 @@ def source_files(source: Path) -> dict[Path, str]:
     return files
 
 
-def read_systems(source: Path) -> dict[str, System]:
-    """Every ``TBS_SYSTEM`` in ``source`` and the files it includes, by name."""
-    codes = {path: _blank_comments_and_strings(text) for path, text in source_files(source).items()}
-    helpers: dict[str, list[str]] = {}
-    for code in codes.values():
+def read_systems(*units: Unit) -> dict[str, System]:
+    """Every ``TBS_SYSTEM`` of the units, by name: ``"move"``, or ``"grid::insert"`` where a unit has a namespace."""
+    codes = [
+        (unit.namespace, path, _blank_comments_and_strings(text))
+        for unit in units
+        for path, text in source_files(unit.source).items()
+    ]
+    helpers: dict[str, list[tuple[str, str]]] = {}  # namespace and body
+    for namespace, _, code in codes:
         for match in _FUNCTION.finditer(code):
             if match["name"] not in ("if", "while", "switch", "for"):
-                helpers.setdefault(match["name"], []).append(_body(code, match.end() - 1))
+                helpers.setdefault(match["name"], []).append((namespace, _body(code, match.end() - 1)))
         for match in _MACRO.finditer(code):
-            helpers.setdefault(match["name"], []).append(match["body"])
+            helpers.setdefault(match["name"], []).append((namespace, match["body"]))
     systems: dict[str, System] = {}
-    for path, code in codes.items():
+    for namespace, path, code in codes:
         for match in _SYSTEM.finditer(code):
             place = f"{path.name}:{code.count(chr(10), 0, match.start()) + 1}"
             system = _read_signature(match, place)
@@ -131,14 +153,14 @@ def read_systems(source: Path) -> dict[str, System]:
             world = _PARAMETER.match(match["parameters"].strip())
             handed_on = bool(world and world["name"] and re.search(rf"\b{world['name']}\b(?!\s*\.)", body))
             hidden = {parameter.name for parameter in system.parameters}  # these names mean no functions in its body
-            system = replace(system, reaches=_reaches(body, own, helpers, hidden), hands_world_on=handed_on)
+            reaches = _reaches(namespace, body, own, helpers, hidden)
+            system = replace(system, reaches=reaches, hands_world_on=handed_on, namespace=namespace)
             if system.lanes > 1:
                 system = replace(system, shared_writes=_writes_outside_of_operations(body, system.parameters))
-            if system.name in systems:
-                raise SchemaError(
-                    f"{place}: system '{system.name}' is defined twice, first at {systems[system.name].place}"
-                )
-            systems[system.name] = system
+            key = f"{namespace}::{system.name}" if namespace else system.name
+            if key in systems:
+                raise SchemaError(f"{place}: system '{key}' is defined twice, first at {systems[key].place}")
+            systems[key] = system
     return systems
 
 
@@ -159,13 +181,15 @@ def _read_signature(match: re.Match, place: str) -> System:
 
 def _read_parameter(text: str, system: str, place: str) -> Parameter:
     match = _PARAMETER.fullmatch(text)
-    if not match or bool(match["reference"]) == (match["type"] in BY_VALUE):
+    if not match or bool(match["reference"]) == (match["type"].removeprefix("tbs::") in BY_VALUE):
         raise SchemaError(
             f"{place}: parameter '{text}' of system '{system}' is not understood; "
             "write 'Component &name', 'const Component &name', 'Row row' or 'Entity self'"
         )
     writes = bool(match["reference"]) and not (match["front"] or match["back"])
-    return Parameter(match["type"], writes, match["name"])
+    type_name = "".join(match["type"].split())
+    plain = type_name.removeprefix("tbs::")
+    return Parameter(plain if plain in ENGINE_TYPES else type_name, writes, match["name"])
 
 
 def _body(code: str, start: int) -> str:
@@ -178,21 +202,23 @@ def _body(code: str, start: int) -> str:
     return code[start:]
 
 
-def _reaches(body: str, own: str, helpers: dict[str, list[str]], hidden: set[str]) -> tuple[Reach, ...]:
+def _reaches(
+    namespace: str, body: str, own: str, helpers: dict[str, list[tuple[str, str]]], hidden: set[str]
+) -> tuple[Reach, ...]:
     """What a body reaches, each once: itself and by the functions that it calls, and they call.
 
     ``own`` is the name of its parameter ``Entity self``; ``hidden`` are the names of all its parameters.
     """
     reaches: list[Reach] = []
     seen: set[str] = set()
-    bodies = [(body, own)]
+    bodies = [(namespace, body, own)]
     while bodies:
-        text, own = bodies.pop()
-        reaches += _own_reaches(text, own)
+        namespace, text, own = bodies.pop()
+        reaches += (replace(reach, namespace=namespace) for reach in _own_reaches(text, own))
         called = {match[0] for match in _WORD.finditer(text)} & helpers.keys() - seen - hidden
         hidden = set()  # of the system alone
         seen |= called
-        bodies += [(helper, "") for name in sorted(called) for helper in helpers[name]]
+        bodies += [(*helper, "") for name in sorted(called) for helper in helpers[name]]
     return tuple(dict.fromkeys(reaches))
 
 
@@ -207,7 +233,7 @@ def _own_reaches(body: str, own: str) -> list[Reach]:
             if kind != "random" or (match["end"] and not argument):
                 reaches.append(Reach(kind))
             continue
-        *archetype, last = (part.strip() for part in match["types"].split(","))
+        *archetype, last = (re.sub(r"\s*::\s*", "::", part.strip()) for part in match["types"].split(","))
         words = last.split()
         component = next((word for word in words if word != "const"), "")
         if kind in ("rows", "find", "get"):

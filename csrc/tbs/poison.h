@@ -4,7 +4,7 @@
 // This is how systems have to be included, at global scope, after every other header:
 //
 //     #include "tbs/tbs.h"
-//     ... components, parameters: in namespace tbs, or at global scope ...
+//     ... components, parameters: in namespace tbs::fence::systems, so that the author's names are found first ...
 //     #include "tbs/poison.h"
 //     TBS_BEGIN_SYSTEMS
 //     #include "systems.h"

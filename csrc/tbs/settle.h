@@ -9,18 +9,19 @@
 
 namespace tbs {
 
-// The generated code defines for_each_column(context, Archetype *, visitor), which calls visitor(column) for the column
-// of each component.
+// `Table` is the generated description of a dynamic table. Table::for_each_column(context, visitor) calls visitor(column)
+// for the column of each component. Calls are qualified where arguments are of an author's types: no function of the
+// author's is to be found by them.
 
-template <class Archetype, class Context>
+template <class Table, class Context>
 TBS_FUNCTION void swap_rows(const Context &context, i32 a, i32 b) {
     const auto swap = [a, b](auto *column) {
         const auto kept = column[a];
         column[a] = column[b];
         column[b] = kept;
     };
-    swap(context.tables[Archetype::table].birth);
-    for_each_column(context, static_cast<Archetype *>(nullptr), swap);
+    swap(context.tables[Table::table].birth);
+    Table::for_each_column(context, swap);
 }
 
 // One thread ---------------------------------------------------------------------------------------------------------
@@ -85,7 +86,7 @@ TBS_FUNCTION void compress_rows(Row *to, const Row *from, u32 staying) {
 }
 
 // Takes the marked rows out of the first `count` rows of a world; returns how many stay.
-template <class Archetype, class Context>
+template <class Table, class Context>
 TBS_FUNCTION u32 take_out_marked(const Context &context, const DynamicTable &table, i32 first, u32 count) {
     u32 *const doomed = table.doomed + first;
     u32 kept = 0;
@@ -94,10 +95,10 @@ TBS_FUNCTION u32 take_out_marked(const Context &context, const DynamicTable &tab
         const u32 staying = take_marks(doomed + begin, width);
         if (staying != all_of(width) || kept != begin) {
             const auto move_up = [&](auto *column) {
-                compress_rows(column + first + kept, column + first + begin, staying);
+                tbs::compress_rows(column + first + kept, column + first + begin, staying);
             };
             move_up(table.birth);
-            for_each_column(context, static_cast<Archetype *>(nullptr), move_up);
+            Table::for_each_column(context, move_up);
         }
         kept += count_bits(staying);
     }
@@ -108,12 +109,12 @@ TBS_FUNCTION u32 take_out_marked(const Context &context, const DynamicTable &tab
 
 // Puts the `added` rows from slot `first` in the order of their birth: a bitonic network of rising comparisons only, so
 // that rows beyond the end need not be there.
-template <class Archetype, class Context, class Group>
+template <class Table, class Context, class Group>
 TBS_FUNCTION void sort_added(const Context &context, const DynamicTable &table, i32 first, u32 added, Group &group) {
     const Birth *const birth = table.birth + first;
     const auto exchange = [&](u32 low, u32 high) {
         if (low < high && high < added && birth[high] < birth[low]) {
-            swap_rows<Archetype>(context, first + i32(low), first + i32(high));
+            swap_rows<Table>(context, first + i32(low), first + i32(high));
         }
     };
     if (group.all(added < 2 ? 0 : added - 1, [&](u32 i) { return birth[i] < birth[i + 1]; })) return;
@@ -126,7 +127,7 @@ TBS_FUNCTION void sort_added(const Context &context, const DynamicTable &table, 
 }
 
 // Chunk by chunk: all lanes read a row, then all write it further up, where every row has been read before.
-template <class Archetype, class Context, class Group>
+template <class Table, class Context, class Group>
 TBS_FUNCTION u32 take_out_marked(const Context &context, const DynamicTable &table, i32 first, u32 count,
                                  Group &group) {
     u32 *const doomed = table.doomed + first;
@@ -146,7 +147,7 @@ TBS_FUNCTION u32 take_out_marked(const Context &context, const DynamicTable &tab
         };
         if (stay < width || kept < begin) {
             move_up(table.birth);
-            for_each_column(context, static_cast<Archetype *>(nullptr), move_up);
+            Table::for_each_column(context, move_up);
         }
         if (own < count) doomed[own] = 0;
         kept += stay;
@@ -158,14 +159,14 @@ TBS_FUNCTION u32 take_out_marked(const Context &context, const DynamicTable &tab
 
 // Follows node `node`, once per world. `creates`, `destroys`: what that node may do; `sorted`: one thread has created its
 // rows in order.
-template <class Archetype, u32 node, u32 fault_code, bool creates, bool destroys, bool sorted>
+template <class Table, u32 node, u32 fault_code, bool creates, bool destroys, bool sorted>
 struct Settle {
     static constexpr i32 rows_per_world = 1;
-    using Settled = Archetype;  // tells the CUDA executors that it may be run on several lanes
+    using Settled = Table;  // tells the CUDA executors that it may be run on several lanes
 
     template <class Context>
     static TBS_METHOD void run(const Context &context, i32 world) {
-        const DynamicTable &table = context.tables[Archetype::table];
+        const DynamicTable &table = context.tables[Table::table];
         const i32 first = table.first[world];
         u32 count = u32(table.count[world]);
         if (creates && table.added[world] != 0) {
@@ -177,13 +178,13 @@ struct Settle {
                 count += added;
             }
         }
-        if (destroys) count = take_out_marked<Archetype>(context, table, first, count);
+        if (destroys) count = take_out_marked<Table>(context, table, first, count);
         table.count[world] = i32(count);
     }
 
     template <class Context, class Group>
     static TBS_METHOD void run(const Context &context, i32 world, Group &group) {
-        const DynamicTable &table = context.tables[Archetype::table];
+        const DynamicTable &table = context.tables[Table::table];
         const i32 first = table.first[world];
         u32 count = u32(table.count[world]);
         if (creates && table.added[world] != 0) {
@@ -191,7 +192,7 @@ struct Settle {
             group.once([&] { accepted.rows = accept_added(context, table, u32(world), node, fault_code); });
             count += keep_distinct(context, table, world, count, accepted.rows, group);
         }
-        if (destroys) count = take_out_marked<Archetype>(context, table, first, count, group);
+        if (destroys) count = take_out_marked<Table>(context, table, first, count, group);
         group.once([&] { table.count[world] = i32(count); });
     }
 
@@ -205,7 +206,7 @@ struct Settle {
     template <class Context, class Group>
     static TBS_METHOD u32 keep_distinct(const Context &context, const DynamicTable &table, i32 world, u32 count,
                                         u32 added, Group &group) {
-        sort_added<Archetype>(context, table, table.first[world] + i32(count), added, group);
+        sort_added<Table>(context, table, table.first[world] + i32(count), added, group);
         if (sorted || added < 2) return added;
         const Birth *const births = table.birth + table.first[world] + count;
         const u32 twice = group.count(added - 1, [&](u32 i) { return births[i] == births[i + 1]; });
@@ -219,12 +220,12 @@ struct Settle {
 };
 
 // Empties tables of a world: all when an episode begins, ephemeral ones before each step.
-template <class... Archetype>
+template <class... Table>
 struct EmptyTables {
     static constexpr i32 rows_per_world = 1;
     template <class Context>
     static TBS_METHOD void run(const Context &context, i32 world) {
-        ((context.tables[Archetype::table].count[world] = 0), ...);
+        ((context.tables[Table::table].count[world] = 0), ...);
     }
 };
 

@@ -22,6 +22,11 @@ struct Episode {
     bool truncated;   // time is up: what would follow has a value
 };
 
+// What the agents get in a step. The engine sets it to zero before.
+struct Reward {
+    f32 value;
+};
+
 // All rows that a world has in one column, as world.rows<Archetype, const Component>() gives them.
 template <class Component>
 struct Rows {
@@ -42,6 +47,23 @@ struct NodeKey {
     u64 changes;  // a bit for each dynamic table in which it may create or destroy: those are settled after it
 };
 
+// The generated code describes what an author has declared by specialisations of these, so that none of the author's names
+// is looked up by the engine. TableOf: of an archetype, see codegen.py. ColumnOf, OnlyRow: where components lie.
+template <class>
+constexpr bool is_declared = false;
+template <class Archetype>
+struct TableOf {
+    static_assert(is_declared<Archetype>, "this is not an archetype of the environment");
+};
+template <class Archetype, class Component>
+struct ColumnOf {
+    static_assert(is_declared<Component>, "the archetype does not have this component");
+};
+template <class Component>
+struct OnlyRow {
+    static_assert(is_declared<Component>, "this is neither a singleton nor a resource");
+};
+
 // What of `given` is a Component; zero if nothing is.
 template <class Component>
 TBS_FUNCTION Component given_or_zero() { return Component{}; }
@@ -51,7 +73,7 @@ TBS_FUNCTION Component given_or_zero(const First &first, const Rest &...rest) {
         static_assert((!std::is_same_v<Component, Rest> && ...), "create<Archetype>: a component is given twice");
         return first;
     } else {
-        return given_or_zero<Component>(rest...);
+        return tbs::given_or_zero<Component>(rest...);
     }
 }
 
@@ -91,24 +113,24 @@ class BasicWorld {
     // only row of a resource, which there is once for all worlds: world.get<const Levels>().
     template <class Singleton>
     TBS_METHOD Singleton &get() const {
-        return only_row(context_, id, static_cast<std::remove_const_t<Singleton> *>(nullptr));
+        return OnlyRow<std::remove_const_t<Singleton>>::get(context_, id);
     }
 
     // The rows of this world in a column of an archetype: world.rows<Agent, const Position>() to read them.
     template <class Archetype, class Component>
     TBS_METHOD Rows<Component> rows() const {
-        Component *const column = column_of(context_, static_cast<Archetype *>(nullptr),
-                                            static_cast<std::remove_const_t<Component> *>(nullptr));
+        Component *const column = ColumnOf<Archetype, std::remove_const_t<Component>>::get(context_);
         return {column + first_row<Archetype>(), count<Archetype>()};
     }
 
     // Number of rows that this world has in an archetype.
     template <class Archetype>
     TBS_METHOD u32 count() const {
-        if constexpr (Archetype::dynamic) {
-            return u32(context_.tables[Archetype::table].count[id]);
+        using Table = TableOf<Archetype>;
+        if constexpr (Table::dynamic) {
+            return u32(context_.tables[Table::table].count[id]);
         } else {
-            return Archetype::rows_per_world;
+            return Table::rows_per_world;
         }
     }
 
@@ -126,23 +148,24 @@ class BasicWorld {
     // the place of the order of calls.
     template <class Archetype, class... Component>
     TBS_METHOD Entity create_at(u32 order, const Component &...components) {
-        static_assert(Archetype::dynamic, "create<Archetype> needs an archetype that is declared with capacity=");
-        static_assert((Archetype::template has<Component> && ...), "create<Archetype>: it lacks a component of these");
-        if (!settled_after(Archetype::table)) return Entity{};
+        using Table = TableOf<Archetype>;
+        static_assert(Table::dynamic, "create<Archetype> needs an archetype that is declared with capacity=");
+        static_assert((Table::template has<Component> && ...), "create<Archetype>: it lacks a component of these");
+        if (!settled_after(Table::table)) return Entity{};
         const u32 bits = order_bits(row_.count);
         if (u64{order} >> bits != 0) {
             report(fault_too_many_created, i32(order));
             return Entity{};
         }
-        const DynamicTable &table = context_.tables[Archetype::table];
+        const DynamicTable &table = context_.tables[Table::table];
         const Birth birth{context_.tick[id], u32(u64{row_.index} << bits) + order};
         const u32 index = u32(table.count[id]) + take_next(&table.added[id]);
         if (index < table.room(id)) {
             const i32 slot = table.first[id] + i32(index);
             table.birth[slot] = birth;
-            write_row(context_, static_cast<Archetype *>(nullptr), slot, components...);
+            Table::write_row(context_, slot, components...);
         }
-        return {context_.tag[id], Archetype::entity_table, birth};
+        return {context_.tag[id], Table::entity_table, birth};
     }
 
     // Destroys a row of a dynamic archetype: it is gone when the next system runs. Several rows may destroy it at once.
@@ -166,7 +189,7 @@ class BasicWorld {
     // The same, of a row of this archetype: destroying in one table keeps the engine from looking after the others.
     template <class Archetype>
     TBS_METHOD void destroy(Entity entity) const {
-        destroy(entity.table == Archetype::entity_table ? entity : Entity{});
+        destroy(entity.table == TableOf<Archetype>::entity_table ? entity : Entity{});
     }
 
     // Whether the entity was there when this system began.
@@ -182,18 +205,19 @@ class BasicWorld {
     // The entity's index among the rows of this world, or no_row. It holds until the next system.
     template <class Archetype>
     TBS_METHOD u32 index_of(Entity entity) const {
-        return entity.table == Archetype::entity_table ? index_of(entity) : no_row;
+        return entity.table == TableOf<Archetype>::entity_table ? index_of(entity) : no_row;
     }
 
     // The handle of a row of this world; of no entity, if there is no such row.
     template <class Archetype>
     TBS_METHOD Entity entity(u32 row) const {
         if (row >= count<Archetype>()) return Entity{};
-        if constexpr (Archetype::dynamic) {
-            const DynamicTable &table = context_.tables[Archetype::table];
-            return {context_.tag[id], Archetype::entity_table, table.birth[table.first[id] + i32(row)]};
+        using Table = TableOf<Archetype>;
+        if constexpr (Table::dynamic) {
+            const DynamicTable &table = context_.tables[Table::table];
+            return {context_.tag[id], Table::entity_table, table.birth[table.first[id] + i32(row)]};
         } else {
-            return {context_.tag[id], Archetype::entity_table, Birth{0, row}};
+            return {context_.tag[id], Table::entity_table, Birth{0, row}};
         }
     }
 
@@ -215,10 +239,11 @@ class BasicWorld {
 
     template <class Archetype>
     TBS_METHOD i64 first_row() const {
-        if constexpr (Archetype::dynamic) {
-            return context_.tables[Archetype::table].first[id];
+        using Table = TableOf<Archetype>;
+        if constexpr (Table::dynamic) {
+            return context_.tables[Table::table].first[id];
         } else {
-            return i64{id} * Archetype::rows_per_world;
+            return i64{id} * Table::rows_per_world;
         }
     }
 
@@ -236,7 +261,7 @@ class BasicWorld {
                 return find_birth(context_.tables[entity.table - 1], id, entity.birth);
             }
         }
-        const bool is_row = entity.birth.tick == 0 && entity.birth.order < fixed_rows(context_, entity.table);
+        const bool is_row = entity.birth.tick == 0 && entity.birth.order < Context::fixed_rows(entity.table);
         return is_row ? entity.birth.order : no_row;
     }
 

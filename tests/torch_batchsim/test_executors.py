@@ -17,7 +17,7 @@ from support import ENVIRONMENTS, assert_same_bits, baseline, emulated_cuda, fir
 from torch_batchsim import TorchVectorEnv
 from torch_batchsim.program import Program
 from torch_batchsim.schedule import BLOCKS, Group, step_tasks
-from torch_batchsim.systems import read_systems
+from torch_batchsim.systems import Unit, read_systems
 
 MODES = list(AutoresetMode)
 
@@ -197,7 +197,7 @@ def test_a_system_that_hands_its_world_on_is_not_joined_with_others(tmp_path: Pa
     """
     source = tmp_path / "systems.h"
     source.write_text(text)
-    systems = read_systems(source)
+    systems = read_systems(Unit(source))
     assert systems["peek"].hands_world_on
     assert not systems["move"].hands_world_on and not systems["draw"].hands_world_on
 
@@ -210,5 +210,5 @@ def test_a_parameter_may_be_named_like_a_system(tmp_path: Path) -> None:
     """
     source = tmp_path / "systems.h"
     source.write_text(text)
-    systems = read_systems(source)
+    systems = read_systems(Unit(source))
     assert systems["score"].reaches == () and systems["again"].kinds("random")

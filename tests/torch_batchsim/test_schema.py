@@ -36,7 +36,7 @@ from torch_batchsim import (
     vec3,
 )
 from torch_batchsim.program import Program
-from torch_batchsim.systems import Parameter, read_systems, unpaired_brace
+from torch_batchsim.systems import Parameter, Unit, read_systems, unpaired_brace
 
 
 class Spot(Component):
@@ -57,7 +57,7 @@ class Name(Component):
 
 def systems_of(folder: Path, text: str) -> dict[str, Any]:
     (folder / "systems.h").write_text(text)
-    return read_systems(folder / "systems.h")
+    return read_systems(Unit(folder / "systems.h"))
 
 
 def program(folder: Path, text: str, **changes: Any) -> Program:
@@ -87,8 +87,8 @@ def program(folder: Path, text: str, **changes: Any) -> Program:
         ("Spot const& spot", Parameter("Spot", False)),
         ("const   Spot\n    &spot", Parameter("Spot", False)),
         ("const\tSpot &spot", Parameter("Spot", False)),
-        ("tbs::Spot &spot", Parameter("Spot", True)),
-        ("const tbs::Spot &spot", Parameter("Spot", False)),
+        ("grid::Spot &spot", Parameter("grid::Spot", True)),
+        ("const tbs::Episode &episode", Parameter("Episode", False)),
         ("const Spot & /* where, it is (now) */ spot", Parameter("Spot", False)),
         ("const Spot &spot  // a, b)\n", Parameter("Spot", False)),
         ("constSpot &spot", Parameter("constSpot", True)),

@@ -32,7 +32,7 @@ from .schema import Archetype, Component, Reward
 from .systems import LANES
 from .types import FieldType
 
-ABI_VERSION = 3
+ABI_VERSION = 4
 
 _OPTION_C_TYPES = {bool: ("bool", ctypes.c_bool), int: ("i32", ctypes.c_int32), float: ("f32", ctypes.c_float)}
 _ACTION_ELEMENTS = {torch.float32: "f32", torch.int32: "i32", torch.int64: "i64", torch.uint8: "u8"}
@@ -134,12 +134,33 @@ def engine_columns(program: Program, cuda: bool) -> tuple[tuple[str, str, torch.
 
 def final_columns(program: Program) -> dict[str, Column]:
     """Columns whose values at the end of an episode are kept, by their name in the context."""
-    kept = [*program.observations.values(), *program.info.values()]
-    return {f"final_{column.c_name}": column for column in dict.fromkeys(kept)}
+    return {f"final_{column.c_name}": column for column in program.outputs}
+
+
+def output_columns(program: Program) -> dict[str, Column]:
+    """Columns of which each step writes all rows to a place that may be another than before, by name in the context.
+
+    Observations and infos, as columns or delivered copies of them, the reward, and final values.
+    """
+    outputs = {program.output_field(column): column for column in program.outputs}
+    return {**outputs, f"column_{program.reward.c_name}": program.reward, **final_columns(program)}
+
+
+def output_flags(program: Program) -> tuple[tuple[str, str, torch.dtype, bool], ...]:
+    """Those of ``engine_columns`` that go with them."""
+    return tuple(c for c in engine_columns(program, False) if c[0].endswith(("terminated", "truncated", "done")))
+
+
+def outputs_structure(program: Program) -> type[ctypes.Structure]:
+    """The ``ctypes`` twin of the generated ``Outputs``."""
+    names = [*output_columns(program), *(name for name, *_ in output_flags(program))]
+    return type("Outputs", (ctypes.Structure,), {"_fields_": [(name, ctypes.c_void_p) for name in names]})
 
 
 def context_structure(program: Program, cuda: bool) -> type[ctypes.Structure]:
-    """The ``ctypes`` twin of the generated ``Context``."""
+    """The ``ctypes`` twin of the generated ``Context``, which begins with an ``Outputs``."""
+    outputs = outputs_structure(program)
+    placed = {name for name, _ in outputs._fields_}
     width = program.action.component.size // program.action.dtype.itemsize
     fields: list[tuple[str, type]] = [
         ("device", ctypes.c_int32),
@@ -158,14 +179,14 @@ def context_structure(program: Program, cuda: bool) -> type[ctypes.Structure]:
         fields += [(name, ctypes.c_void_p) for name in ("queue", "mask", "action_source")]
     if program.dynamic:
         fields += [("crowded_flag", ctypes.c_void_p), ("tables", DynamicTable * len(program.dynamic))]
-    fields += [(name, ctypes.c_void_p) for name, *_ in engine_columns(program, cuda)]
-    fields += [(f"column_{column.c_name}", ctypes.c_void_p) for column in program.columns.values()]
-    fields += [(name, ctypes.c_void_p) for name in final_columns(program)]
+    names = [name for name, *_ in engine_columns(program, cuda)]
+    names += [f"column_{column.c_name}" for column in program.columns.values()]
+    fields += [(name, ctypes.c_void_p) for name in names if name not in placed]
     options = program.environment.parameters
     parameters = [(name, _OPTION_C_TYPES[type(value)][1]) for name, value in options.items()]
     parameters_type = type("Parameters", (ctypes.Structure,), {"_fields_": parameters or [("none", ctypes.c_int32)]})
     fields.append(("parameters", parameters_type))
-    return type("Context", (ctypes.Structure,), {"_fields_": fields})
+    return type("Context", (outputs,), {"_fields_": fields})
 
 
 def generate(program: Program, target: Target) -> str:
@@ -314,7 +335,13 @@ def entity_tables(program: Program) -> dict[str, int]:
 
 def _context(program: Program, cuda: bool) -> Iterator[str]:
     width = program.action.component.size // program.action.dtype.itemsize
-    yield "struct Context {"
+    outputs, flags = output_columns(program), {name for name, *_ in output_flags(program)}
+    yield "// Where a step writes what it returns: another place in each, if need be."
+    yield "struct Outputs {"
+    yield from (f"    {cpp_name(column.component)} *{name};" for name, column in outputs.items())
+    yield from (f"    {c_type} *{name};" for name, c_type, *_ in output_flags(program))
+    yield "};"
+    yield "struct Context : Outputs {"
     yield "    i32 device, num_worlds, tile, num_threads;"
     yield "    Autoreset autoreset;"
     yield "    i32 keep_final, action_width;"
@@ -330,11 +357,11 @@ def _context(program: Program, cuda: bool) -> Iterator[str]:
         yield f"    i32 *crowded_flag;\n    DynamicTable tables[{len(program.dynamic)}];"
     yield f"    static constexpr u32 dynamic_tables = {len(program.dynamic)};"
     for name, c_type, *_ in engine_columns(program, cuda):
-        yield f"    {c_type} *{name};"
+        if name not in flags:
+            yield f"    {c_type} *{name};"
     for column in program.columns.values():
-        yield f"    {cpp_name(column.component)} *column_{column.c_name};"
-    for name, column in final_columns(program).items():
-        yield f"    {cpp_name(column.component)} *{name};"
+        if f"column_{column.c_name}" not in outputs:
+            yield f"    {cpp_name(column.component)} *column_{column.c_name};"
     yield f"    {AUTHOR_NAMESPACE}::Parameters parameters;"
     yield f"    using ActionElement = {_ACTION_ELEMENTS[program.action.dtype]};"
     yield "    static TBS_METHOD ActionElement *action_column(const Context &context) {"
@@ -443,6 +470,8 @@ def _engine_nodes(program: Program) -> Iterator[str]:
     yield from _engine_node("ZeroReward", program.agents.count, [f"{reward}.value = 0.0f;"])
     keep = [f"context.{name}[row] = context.column_{c.c_name}[row];" for name, c in final_columns(program).items()]
     yield from _engine_node("KeepFinalRows", program.agents.count, keep)
+    copies = [f"context.output_{c.c_name}[row] = context.column_{c.c_name}[row];" for c in program.delivered]
+    yield from _engine_node("DeliverOutputs", program.agents.count, copies)
     for columns in state_tables(program).values():
         statements = [f"context.column_{c.c_name}[row] = {cpp_name(c.component)}{{}};" for c in columns]
         yield from _engine_node(zero_node_name(columns), columns[0].rows_per_world, statements)
@@ -511,9 +540,10 @@ _EXECUTOR_TYPES = {
 
 
 def _c_interface(target: Target) -> Iterator[str]:
-    parameters = "void *executor, const tbs::Context *context"
+    parameters = "void *executor, tbs::Context *context, const tbs::Outputs *outputs"
     stream = ", tbs::executors::Stream(stream)" if target.cuda else ""
-    preparation = "const tbs::executors::DeviceGuard guard(context->device); " if target.cuda else "(void)stream; "
+    preparation = "*static_cast<tbs::Outputs *>(context) = *outputs; "
+    preparation += "const tbs::executors::DeviceGuard guard(context->device); " if target.cuda else "(void)stream; "
     call = f"{preparation}return static_cast<Executor *>(executor)->"
     yield "namespace tbs::executors {"
     yield f"using Executor = {_EXECUTOR_TYPES[target.device, target.executor_name]};"

@@ -16,6 +16,7 @@ import torch
 from . import jit
 from .codegen import Target
 from .memory import Memory
+from .outputs import OutputSet
 from .program import Program
 from .schedule import EXECUTORS, Plan, step_tasks
 from .trace import RECORD, TaskInfo, Trace
@@ -180,19 +181,24 @@ class Execution:
 
     # ---- running ---------------------------------------------------------------------------------------------------
 
-    def step(self) -> int:
-        """A step: 0, 1 if some world has a fault, or -1000 minus a CUDA error."""
-        return self.library.step(self._handle, self._context_address, self._stream())
+    def step(self, to: OutputSet) -> int:
+        """A step whose outputs go to ``to``: 0, 1 if some world has a fault, or -1000 minus a CUDA error."""
+        return self.library.step(self._handle, self._context_address, to.address, self._stream())
 
-    def act_and_step(self, actions: torch.Tensor) -> int:
+    def act_and_step(self, actions: torch.Tensor, to: OutputSet) -> int:
         """A step with actions: the first illegal element (nothing has changed), -1, -2 with faults, or a CUDA error."""
         return self.library.act_and_step(
-            self._handle, self._context_address, actions.data_ptr(), _ELEMENT_TYPES[actions.dtype], self._stream()
+            self._handle,
+            self._context_address,
+            to.address,
+            actions.data_ptr(),
+            _ELEMENT_TYPES[actions.dtype],
+            self._stream(),
         )
 
-    def reset(self, mask: torch.Tensor) -> int:
+    def reset(self, mask: torch.Tensor, to: OutputSet) -> int:
         """Begin episodes where the bool ``mask [worlds]`` is set: as ``step`` returns."""
-        return self.library.reset(self._handle, self._context_address, mask.data_ptr(), self._stream())
+        return self.library.reset(self._handle, self._context_address, to.address, mask.data_ptr(), self._stream())
 
     def synchronize(self) -> None:
         """Wait until the device has done what it was given."""

@@ -59,9 +59,9 @@ class Library:
         except OSError as error:
             raise BuildError(f"cannot load the cached library {path}: {error}; delete it") from None
         pointer = ctypes.c_void_p
-        self.step = self._function(handle, "tbs_step", pointer, pointer, pointer)
-        self.reset = self._function(handle, "tbs_reset", *[pointer] * 4)
-        arguments = (pointer, pointer, pointer, ctypes.c_int, pointer)
+        self.step = self._function(handle, "tbs_step", *[pointer] * 4)
+        self.reset = self._function(handle, "tbs_reset", *[pointer] * 5)
+        arguments = (pointer, pointer, pointer, pointer, ctypes.c_int, pointer)
         self.act_and_step = self._function(handle, "tbs_act_and_step", *arguments)
         if handle.tbs_abi_version() != ABI_VERSION:
             raise BuildError(f"the cached library {path} is of another version of torch_batchsim; delete it")

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
-from .codegen import ActionBounds, context_structure, engine_columns, entity_tables, final_columns
+from .codegen import (
+    ActionBounds,
+    context_structure,
+    engine_columns,
+    entity_tables,
+    final_columns,
+    output_columns,
+    output_flags,
+    outputs_structure,
+)
 from .errors import SchemaError
+from .outputs import Outputs, OutputSet, OutputSpec
 from .program import Column, Program
 from .schema import MAX_ROWS, Field
 from .tables import TableMemory
@@ -32,7 +42,6 @@ class Binding:
     shape: torch.Size  # [worlds, rows, ...]
     rows: torch.Size  # [worlds * rows, ...]
     dtype: torch.dtype
-    carries: bool
 
 
 class Memory:
@@ -42,22 +51,32 @@ class Memory:
         cuda: lay it out for the CUDA executors (which the tests also emulate on a CPU).
         keep_final: have memory for what observations and infos were at the end of an episode.
         autoreset: the code of ``tbs::Autoreset``.
+        output_sets: see ``Outputs``.
 
     Attributes:
-        columns: each column's memory by its name in the context.
+        outputs: the places of what steps return.
         context: the ``ctypes`` structure that the library reads.
         tables: the dynamic tables by name.
         layout: goes up whenever a dynamic table has moved to other memory.
     """
 
     def __init__(
-        self, program: Program, num_worlds: int, device: torch.device, *, cuda: bool, keep_final: bool, autoreset: int
+        self,
+        program: Program,
+        num_worlds: int,
+        device: torch.device,
+        *,
+        cuda: bool,
+        keep_final: bool,
+        autoreset: int,
+        output_sets: int = 1,
     ) -> None:
         self.program, self.num_worlds, self.device, self.cuda = program, num_worlds, device, cuda
         self._check_rows()
         self._bindings: dict[str, Binding] = {}
-        self._watchers: dict[str, Callable[[torch.Tensor], None]] = {}
-        self.columns = self._allocate(keep_final)
+        structure = outputs_structure(program)
+        self.outputs = Outputs(self._output_specs(keep_final), structure, device, output_sets)
+        self._fixed = self._allocate()
         self.flags = torch.zeros(2, dtype=torch.int32, pin_memory=device.type == "cuda")
         self.fault_flag, self.crowded_flag = self.flags.numpy()[:1], self.flags.numpy()[1:]  # cheap to look at
         if device.type == "cuda":
@@ -71,7 +90,7 @@ class Memory:
         if cuda:
             self._queue = torch.zeros(2, dtype=torch.int32, device=device)
             context.queue = self._queue.data_ptr()
-        for name, column in self.columns.items():
+        for name, column in self._fixed.items():
             setattr(context, name, column.data_ptr())
         self.layout = 0
         self.tables = self._dynamic_tables()
@@ -88,19 +107,49 @@ class Memory:
 
     # ---- allocation ------------------------------------------------------------------------------------------------
 
-    def _allocate(self, keep_final: bool) -> dict[str, torch.Tensor]:
+    def _output_specs(self, keep_final: bool) -> dict[str, OutputSpec]:
+        program, worlds = self.program, self.num_worlds
+        final = final_columns(program)
+        specs = {
+            name: OutputSpec(worlds * column.rows_per_world * column.component.size, torch.uint8)
+            for name, column in output_columns(program).items()
+            if keep_final or name not in final
+        }
+        for name, _, dtype, per_agent in output_flags(program):
+            specs[name] = OutputSpec(worlds * (program.agents.count if per_agent else 1), dtype)
+        return specs
+
+    def _allocate(self) -> dict[str, torch.Tensor]:
+        """Memory of what stays where it is, by name in the context."""
         program, worlds = self.program, self.num_worlds
         made: dict[str, torch.Tensor] = {}
         for name, _, dtype, per_agent in engine_columns(program, self.cuda):
-            rows = worlds * (program.agents.count if per_agent else 1)
-            made[name] = torch.zeros(rows, dtype=dtype, device=self.device)
+            if name not in self.outputs.specs:
+                rows = worlds * (program.agents.count if per_agent else 1)
+                made[name] = torch.zeros(rows, dtype=dtype, device=self.device)
         made["fault"].fill_(NO_FAULT)
-        columns = {f"column_{column.c_name}": column for column in program.columns.values() if not column.dynamic}
-        columns |= final_columns(program) if keep_final else {}
-        for name, column in columns.items():
-            size = (1 if column.resource else worlds * column.rows_per_world) * column.component.size
-            made[name] = torch.zeros(size, dtype=torch.uint8, device=self.device)
+        for column in program.columns.values():
+            name = f"column_{column.c_name}"
+            if not column.dynamic and name not in self.outputs.specs:
+                size = (1 if column.resource else worlds * column.rows_per_world) * column.component.size
+                made[name] = torch.zeros(size, dtype=torch.uint8, device=self.device)
         return made
+
+    @property
+    def columns(self) -> dict[str, torch.Tensor]:
+        """Each column's memory by its name in the context, outputs where they lie at present."""
+        return self._fixed | self.outputs.present.tensors
+
+    @property
+    def num_bytes(self) -> int:
+        """Of all memory, what is allocated for outputs included; without what a user has bound."""
+        fixed = sum(tensor.numel() * tensor.element_size() for tensor in self._fixed.values())
+        return fixed + self.outputs.num_bytes
+
+    def _memory_of(self, field: str) -> torch.Tensor | None:
+        """The tensor of a field of the context at present, None if there is none."""
+        placed = self.outputs.present.tensors.get(field)
+        return self._fixed.get(field) if placed is None else placed
 
     def _dynamic_tables(self) -> dict[str, TableMemory]:
         program, tables = self.program, {}
@@ -110,7 +159,7 @@ class Memory:
             own = [column for column in program.columns.values() if column.table == archetype.name]
             number = entity_tables(program)[archetype.name]
             tables[archetype.name] = TableMemory(
-                archetype, own, number, self.num_worlds, self.device, self.columns, self.context, i
+                archetype, own, number, self.num_worlds, self.device, self._fixed, self.context, i
             )
         return tables
 
@@ -173,10 +222,20 @@ class Memory:
     def tensor(self, name: str) -> torch.Tensor:
         """See ``Simulator.tensor``."""
         field, column, selected = self._find(name)
+        return self._shaped(name, self._memory_of(field), column, selected)
+
+    def rows_of(self, name: str, places: OutputSet) -> torch.Tensor:
+        """An output in a set, as the vector environment returns it: ``[rows, ...]``."""
+        field, column, selected = self._find(name)
+        tensor = self._shaped(name, places.tensors[field], column, selected)
+        return tensor.view(-1, *tensor.shape[2:])
+
+    def _shaped(
+        self, name: str, memory: torch.Tensor, column: Column | None, selected: Field | None
+    ) -> torch.Tensor:
         if column is not None:
-            return self.view(self.columns[field], column, selected)
-        memory = self.columns[field]
-        return memory.view(self.num_worlds, -1) if name.startswith("Agents.") else memory
+            return self.view(memory, column, selected)
+        return memory.view(self.num_worlds, -1) if name.startswith("Agents.") else memory.view(-1)
 
     def _find(self, name: str) -> tuple[str, Column | None, Field | None]:
         """The context's field that ``name`` means, with column and field of a component if it is of one."""
@@ -190,14 +249,20 @@ class Memory:
         if table == "Agents":
             if rest not in _AGENT_TENSORS:
                 raise KeyError(f"tensor {name!r} does not exist; Agents has {', '.join(_AGENT_TENSORS)}")
-            own = f"agent_{rest}" in self.columns
+            own = f"agent_{rest}" in self.outputs.specs
             return f"agent_{rest}" if own else rest, None, None
         if table == "final":
             column, selected = self.program.find(rest)
             field = f"final_{column.c_name}"
-            if field not in self.columns:
+            if field not in self.outputs.specs:
                 raise KeyError(f"tensor {name!r} is not kept; kept with SAME_STEP: observations and infos")
             return field, column, selected
+        if table == "output":
+            column, selected = self.program.find(rest)
+            if column not in self.program.outputs:
+                known = ", ".join(f"output.{column.name}" for column in self.program.outputs)
+                raise KeyError(f"tensor {name!r} does not exist: {rest} is not an output; there are {known}")
+            return self.program.output_field(column), column, selected
         column, selected = self.program.find(name)
         return f"column_{column.c_name}", column, selected
 
@@ -228,20 +293,38 @@ class Memory:
 
     # ---- bind ------------------------------------------------------------------------------------------------------
 
-    def bind(self, name: str, tensor: torch.Tensor) -> None:
-        """See ``Simulator.bind``."""
-        binding = self.check_bindable(name, tensor)
-        if binding.carries:
-            tensor.view(binding.shape).copy_(self.tensor(name))
-        self.columns[binding.field] = tensor
-        setattr(self.context, binding.field, tensor.data_ptr())
-        watcher = self._watchers.get(binding.field)
-        if watcher is not None:
-            watcher(tensor)
+    def bind(self, tensors: Mapping[str, torch.Tensor]) -> None:
+        """See ``Simulator.bind``, of several at once."""
+        bindings = {name: self.check_bindable(name, tensor) for name, tensor in tensors.items()}
+        placed = {n: b for n, b in bindings.items() if b.field in self.outputs.specs}
+        if placed:
+            self.outputs.bind({binding.field: tensors[name] for name, binding in placed.items()})
+        for name, binding in bindings.items():
+            if name not in placed:
+                tensors[name].view(binding.shape).copy_(self.tensor(name))
+                self._fixed[binding.field] = tensors[name]
+                setattr(self.context, binding.field, tensors[name].data_ptr())
 
-    def watch(self, name: str, watcher: Callable[[torch.Tensor], None]) -> None:
-        """Call ``watcher(tensor)`` whenever ``name`` is bound (one watcher a name)."""
-        self._watchers[self._find(name)[0]] = watcher
+    def bind_slots(self, tensors: Mapping[str, torch.Tensor]) -> None:
+        """See ``TorchVectorEnv.bind_slots``; by the names of outputs."""
+        if not tensors:
+            raise ValueError("bind_slots needs at least one output")
+        fields, counts = {}, {}
+        for name, tensor in tensors.items():
+            if not isinstance(tensor, torch.Tensor):
+                raise TypeError(f"bind_slots of {name} needs a torch tensor, got {type(tensor).__name__}")
+            if tensor.ndim < 1 or len(tensor) < 1:
+                raise ValueError(f"bind_slots of {name} needs a tensor [slots, ...], got shape {list(tensor.shape)}")
+            if not tensor.is_contiguous():
+                raise ValueError(f"bind_slots of {name} needs a contiguous tensor, got strides {tensor.stride()}")
+            fields[name] = self.check_bindable(name, tensor[0]).field
+            if fields[name] not in self.outputs.specs:
+                raise ValueError(f"bind_slots takes outputs of a step, and {name} is not one")
+            counts[name] = len(tensor)
+        if len(set(counts.values())) > 1:
+            given = ", ".join(f"{count} of {name}" for name, count in counts.items())
+            raise ValueError(f"bind_slots needs as many slots of each output, got {given}")
+        self.outputs.bind_slots({fields[name]: tensor for name, tensor in tensors.items()})
 
     def check_bindable(self, name: str, tensor: Any) -> Binding:
         """Raise what ``bind`` would raise."""
@@ -276,8 +359,7 @@ class Memory:
             rows = torch.Size([current.numel()])
         elif not column.singleton:
             rows = torch.Size([current.shape[0] * current.shape[1], *current.shape[2:]])
-        state = field.startswith("column_") and column is not self.program.reward
-        return Binding(field, current.shape, rows, current.dtype, state)
+        return Binding(field, current.shape, rows, current.dtype)
 
 
 def action_bounds(program: Program) -> tuple[list[float], list[float]]:

@@ -453,6 +453,41 @@ class Program:
                 written[graph] |= node.writes
         return written["observe"] - written["step"] - written["start"]
 
+    # ---- outputs ---------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def outputs(self) -> list[Column]:
+        """Columns that are observations or infos, each once."""
+        return list(dict.fromkeys((*self.observations.values(), *self.info.values())))
+
+    @cached_property
+    def written_in_place(self) -> list[Column]:
+        """Those of the outputs that ``observe`` writes wholly and nobody reads before: they may lie anywhere.
+
+        The others are state: each step and reset delivers a copy of them.
+        """
+        return [column for column in self.outputs if column.name in self.observe_only and not self._read_back(column)]
+
+    def _read_back(self, column: Column) -> bool:
+        """Whether a system looks at what an earlier step has written."""
+        if any(column.name in node.reads for graph in ("start", "step") for node in self.graphs[graph]):
+            return True
+        for node in self.graphs["observe"]:
+            if column.name in node.writes:
+                return False
+            if column.name in node.reads:
+                return True
+        return False
+
+    @cached_property
+    def delivered(self) -> list[Column]:
+        """The outputs that are state."""
+        return [column for column in self.outputs if column not in self.written_in_place]
+
+    def output_field(self, column: Column) -> str:
+        """The name in the context of an output's place."""
+        return f"output_{column.c_name}" if column in self.delivered else f"column_{column.c_name}"
+
     # ---- roles in the vector environment ---------------------------------------------------------------------------
 
     def _check_roles(self) -> None:

@@ -110,7 +110,10 @@ def node_lists(program: Program) -> dict[str, list[TaskNode]]:
         "KeepFinal": [TaskNode("KeepFinal", "KeepFinalRows", rows=agents)],
         "Hold": [TaskNode("RepeatFlags", "RepeatFlags"), reward],
         "ClearOutputs": [TaskNode("ClearFlags", "ClearFlags"), reward],
-        "Deliver": [TaskNode("DeliverFlags", f"DeliverFlags<{agents}>", rows=agents)],
+        "Deliver": [
+            *([TaskNode("DeliverOutputs", "DeliverOutputs", rows=agents)] if program.delivered else []),
+            TaskNode("DeliverFlags", f"DeliverFlags<{agents}>", rows=agents),
+        ],
     }
 
 

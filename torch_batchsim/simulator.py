@@ -49,6 +49,8 @@ class Simulator:
         executor: how the task graph is run; the results are the same to the bit. CPU: ``"batch"`` (default), or
             ``"per_world"``, world after world. CUDA: ``"graph"`` (default), a kernel for each group of nodes;
             ``"megakernel"``, one persistent kernel; ``"per_world"``, a thread for each world.
+        output_sets: 1, or 2 that take turns, so that outputs of a step stay until the step after the next one (see
+            ``Outputs``): what ``observe`` writes then lies elsewhere after each step.
 
     Raises:
         SchemaError: the environment contradicts itself. BuildError: its systems do not compile.
@@ -71,6 +73,7 @@ class Simulator:
         keep_final: bool = True,
         num_threads: int | None = None,
         executor: str | None = None,
+        output_sets: int = 1,
         _library: jit.Library | None = None,
         _loader: Loader | None = None,
     ) -> None:
@@ -90,6 +93,7 @@ class Simulator:
             cuda=target.cuda,
             keep_final=keep_final and self.autoreset is AutoresetMode.SAME_STEP,
             autoreset=_AUTORESET_CODES[self.autoreset],
+            output_sets=checked_count(output_sets, "output_sets", 2),
         )
         self.execution = Execution(
             self.program, self.memory, target, num_threads=self.num_threads, load=_loader, library=_library
@@ -132,17 +136,18 @@ class Simulator:
         return self.memory.tensor(name)
 
     def bind(self, name: str, tensor: torch.Tensor) -> None:
-        """Let a whole column live in ``tensor`` from now on: the simulator then reads and writes it in place.
+        """Let a whole column live in ``tensor``, or an output be written there.
 
         Args:
-            name: as in ``tensor``: a component whose fields have one type (or its only field), ``"final...."``,
-                ``"World.terminated"``, ``"World.truncated"``, or ``"Agents...."``.
+            name: as in ``tensor``: a component whose fields have one type (or its only field), ``"output...."``,
+                ``"final...."``, ``"World.terminated"``, ``"World.truncated"``, or ``"Agents...."``.
             tensor: contiguous, on the simulator's device, of the column's dtype and its shape or ``[rows, ...]``.
 
-        Present contents are copied into ``tensor``, but for what the next step writes wholly: rewards, flags and final
-        values. The simulator keeps a reference. Raises KeyError, TypeError or ValueError before anything has changed.
+        State moves to ``tensor`` at once. An output (reward, flags, final values, ``"output...."``) is written there by
+        the next step or reset, and stays where it was until then: nothing is copied. The simulator keeps a reference.
+        Raises KeyError, TypeError or ValueError before anything has changed.
         """
-        self.memory.bind(name, tensor)
+        self.memory.bind({name: tensor})
 
     @property
     def graph(self) -> Graph:
@@ -246,9 +251,12 @@ class Simulator:
             self.reseed(seed, mask)
         if self.memory.crowded_flag[0]:
             self._entities.grow()
-        if mask is None:
+        whole = mask is None
+        if whole:
             mask = torch.ones(self.num_worlds, dtype=torch.bool, device=self.device)
-        result = self.execution.reset(mask)
+        to = self.memory.outputs.for_reset(whole)
+        result = self.execution.reset(mask, to)
+        self.memory.outputs.advance(to)
         self._started = True  # also where systems report faults, so that the faulty worlds can be reset alone
         self._check_result(result, stepped=False)
 
@@ -269,7 +277,11 @@ class Simulator:
             self.check_faults()
         if self.memory.crowded_flag[0]:
             self._entities.grow()
-        self._check_result(self.execution.step())
+        outputs = self.memory.outputs
+        to = outputs.next
+        result = self.execution.step(to)
+        outputs.advance(to)
+        self._check_result(result)
 
     def act_and_step(self, actions: torch.Tensor) -> int:
         """Check ``actions`` (contiguous, right device and shape), write them into the action column, and ``step``.
@@ -282,7 +294,11 @@ class Simulator:
             self.check_faults()
         if self.memory.crowded_flag[0]:
             self._entities.grow()
-        result = self.execution.act_and_step(actions)
+        outputs = self.memory.outputs
+        to = outputs.next
+        result = self.execution.act_and_step(actions, to)
+        if result < 0:
+            outputs.advance(to)
         if result < -1:
             self._check_result(1 if result == -2 else result)
         return result

@@ -29,6 +29,7 @@ class SingleEnv(gymnasium.Env):
             autoreset_mode=AutoresetMode.DISABLED,
             render_mode=render_mode,
             num_threads=1,
+            copy=False,  # each result is copied out at once
         )
         if self._vector.num_agents != 1:
             agents = self._vector.num_agents

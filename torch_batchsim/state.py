@@ -12,14 +12,14 @@ from .errors import CheckpointError
 from .memory import Memory
 from .program import Program
 
-STATE_FORMAT = 2
+STATE_FORMAT = 3
 
 
 def bytes_per_world(memory: Memory) -> float:
     """See ``Simulator.bytes_per_world``."""
-    shared = memory.resource_fields()
-    own = (tensor for name, tensor in memory.columns.items() if name not in shared)
-    return sum(t.numel() * t.element_size() for t in own) / memory.num_worlds
+    columns = memory.columns
+    shared = sum(columns[name].numel() * columns[name].element_size() for name in memory.resource_fields())
+    return (memory.num_bytes - shared) / memory.num_worlds
 
 
 def state_tensors(program: Program, memory: Memory) -> dict[str, torch.Tensor]:

@@ -203,7 +203,7 @@ class _Clock:
     def _step(self, count: int) -> None:
         run = self.run
         for _ in range(count):
-            result = run.step()
+            result = run.step(run.memory.outputs.present)
             if result <= -1000:
                 raise torch.cuda.CudaError(-1000 - result)
 

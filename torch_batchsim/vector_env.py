@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
@@ -23,6 +22,7 @@ from .inputs import (
     checked_seed,
     number_tensor,
 )
+from .outputs import OutputSet
 from .schema import Environment
 from .simulator import Simulator
 from .trace import Trace
@@ -46,8 +46,9 @@ class TorchVectorEnv(VectorEnv):
         autoreset_mode: a ``gymnasium.vector.AutoresetMode`` or its value; ``SAME_STEP`` by default.
         final_obs: deliver ``infos["final_obs"]`` (``SAME_STEP`` only).
         output: ``"torch"``, or ``"numpy"`` for arrays (CPU only).
-        copy: return copies. Without, what ``reset`` and ``step`` return is the simulator's memory, valid (unless bound)
-            until the next ``step`` or ``reset``.
+        copy: what ``step`` returns is the simulator's memory, in two sets that take turns: it stays as it is until the
+            step after the next one, whatever is reset meanwhile. ``True`` returns copies, which stay for ever; with
+            ``False`` there is one set only, which every call writes to.
         render_mode: ``"rgb_array"``, ``"ansi"`` or None; ``metadata["render_modes"]`` has what the environment defines.
         num_threads: on CPU; all cores by default.
         executor: how the task graph is run, see ``Simulator``.
@@ -70,7 +71,7 @@ class TorchVectorEnv(VectorEnv):
         autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP,
         final_obs: bool = True,
         output: str = "torch",
-        copy: bool = False,
+        copy: bool | None = None,
         render_mode: str | None = None,
         num_threads: int | None = None,
         executor: str | None = None,
@@ -80,9 +81,10 @@ class TorchVectorEnv(VectorEnv):
         self.closed = True  # until it is whole
         if output not in _OUTPUTS:
             raise ValueError(f"output must be 'torch' or 'numpy', got {output!r}")
-        for name, flag in (("copy", copy), ("final_obs", final_obs)):
-            if not isinstance(flag, bool):
-                raise TypeError(f"{name} must be True or False, got {flag!r}")
+        if not isinstance(final_obs, bool):
+            raise TypeError(f"final_obs must be True or False, got {final_obs!r}")
+        if copy is not None and not isinstance(copy, bool):
+            raise TypeError(f"copy must be True, False or None (two sets of outputs that take turns), got {copy!r}")
         agents = _agents_per_world(environment)
         render_modes = _render_modes(environment)
         if render_mode is not None and render_mode not in render_modes:
@@ -101,6 +103,7 @@ class TorchVectorEnv(VectorEnv):
             keep_final=final_obs,
             num_threads=num_threads,
             executor=executor,
+            output_sets=2 if copy is None else 1,
             _library=_library,
             _loader=_loader,
         )
@@ -118,14 +121,14 @@ class TorchVectorEnv(VectorEnv):
         self.single_observation_space = self.sim.program.observation_space
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
-        self.output, self._copy = output, copy
-        self._needs_conversion = copy or output == "numpy"
+        self.output, self._copy = output, bool(copy)
+        self._needs_conversion = self._copy or output == "numpy"
         self._ready = False
         self._action_shape = torch.Size((self.num_envs, *self.sim.program.action.value_shape))
         self._action_floating = self.sim.program.action.dtype.is_floating_point
         self._plain_action_dtypes = _FLOAT_DTYPES if self._action_floating else _INTEGER_DTYPES
         self._delivers_final = final_obs and self.autoreset_mode is AutoresetMode.SAME_STEP
-        self._watch_outputs()
+        self._outputs = self.sim.memory.outputs
         self.closed = False
 
     # ---- the contract ----------------------------------------------------------------------------------------------
@@ -153,9 +156,8 @@ class TorchVectorEnv(VectorEnv):
             self._begin(seed)
             raise
         self._begin(seed)
-        if self._stale:
-            self._collect_outputs()
-        observations, infos = self._observations, dict(self._reset_infos)
+        results = self._results()
+        observations, infos = results.observations, dict(results.infos)
         if self._needs_conversion:
             return self._converted(observations), self._converted(infos)
         return observations, infos
@@ -181,8 +183,6 @@ class TorchVectorEnv(VectorEnv):
             or (actions.shape != self._action_shape or actions.device != self.device or not actions.is_contiguous())
         ):
             actions = self._checked_actions(actions)
-        if self._stale:
-            self._collect_outputs()
         try:
             illegal = self.sim.act_and_step(actions)
         except WorldFault as fault:
@@ -194,7 +194,8 @@ class TorchVectorEnv(VectorEnv):
         return self._step_results()
 
     def _step_results(self) -> tuple[Observation, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:
-        results = (*self._step_outputs, dict(self._step_infos))
+        present = self._outputs.present.results or self._results()
+        results = (*present.step, dict(present.step_infos))
         return tuple(self._converted(part) for part in results) if self._needs_conversion else results
 
     def render(self) -> tuple[np.ndarray, ...] | tuple[str, ...] | None:
@@ -244,34 +245,71 @@ class TorchVectorEnv(VectorEnv):
         actions: torch.Tensor | None = None,
         action_mask: torch.Tensor | None = None,
     ) -> None:
-        """Let outputs (and the action column) live in the given tensors from now on: the next ``step`` writes there.
+        """Let outputs go to the given tensors: the next ``step`` or ``reset`` writes there, and returns them.
 
-        Each tensor is contiguous and has the shape, dtype and device of what ``step`` returns. Observations, action
-        masks and actions carry their present contents along; the others are written wholly by the next step.
+        Each tensor is contiguous and has the shape, dtype and device of what ``step`` returns. Nothing is copied: what
+        the last call returned lies where it was until then. Only ``actions``, the action column, moves at once.
+        For a rollout with a place for each step see ``bind_slots``.
         """
         self._check_open()
+        given = self._named_outputs(observations, rewards, terminations, truncations, final_obs, action_mask)
+        if actions is not None:
+            given[self.sim.program.action.name] = actions
+        self.sim.memory.bind(given)
+
+    def bind_slots(
+        self,
+        *,
+        observations: torch.Tensor | Mapping[str, torch.Tensor] | None = None,
+        rewards: torch.Tensor | None = None,
+        terminations: torch.Tensor | None = None,
+        truncations: torch.Tensor | None = None,
+        final_obs: torch.Tensor | Mapping[str, torch.Tensor] | None = None,
+        action_mask: torch.Tensor | None = None,
+    ) -> None:
+        """Prepare slots for outputs: tensors ``[slots, rows, ...]``, contiguous, the same number of slots each.
+
+        ``select_slot(t)`` lets the next ``step`` or ``reset`` write to slot ``t`` of all of them; slot 0 is selected at
+        first. State does not move, and nothing is copied::
+
+            env.bind_slots(observations=storage.observations[1:], rewards=storage.rewards)
+            for t in range(len(storage.rewards)):
+                env.select_slot(t)
+                env.step(actions)  # writes storage.observations[t + 1] and storage.rewards[t]
+
+        ``unbind`` ends it. Raises TypeError or ValueError before anything has changed: of shapes and dtypes that do
+        not fit, of memory that outputs would share, and while other slots are bound.
+        """
+        self._check_open()
+        given = self._named_outputs(observations, rewards, terminations, truncations, final_obs, action_mask)
+        self.sim.memory.bind_slots(given)
+
+    def select_slot(self, slot: int) -> None:
+        """Let the next ``step`` or ``reset`` write to this slot of ``bind_slots``. Raises IndexError."""
+        self._outputs.select(slot)
+
+    def unbind(self) -> None:
+        """Let all outputs go to the simulator's own memory again, from the next ``step`` or ``reset`` on."""
+        self._check_open()
+        self._outputs.unbind()
+
+    def _named_outputs(
+        self, observations: Any, rewards: Any, terminations: Any, truncations: Any, final_obs: Any, action_mask: Any
+    ) -> dict[str, Any]:
+        """What is given, by the simulator's name of the output."""
         if action_mask is not None and self.action_mask is None:
             raise ValueError("action_mask cannot be bound: this environment has none")
         program = self.sim.program
-        names = {key: column.name for key, column in program.observations.items()}
-        given = _named(observations, names)
-        given |= _named(final_obs, {key: f"final.{name}" for key, name in names.items()})
+        given = _named(observations, {key: f"output.{column.name}" for key, column in program.observations.items()})
+        given |= _named(final_obs, {key: f"final.{column.name}" for key, column in program.observations.items()})
         single = {
             program.reward.name: rewards,
             "Agents.terminated": terminations,
             "Agents.truncated": truncations,
-            program.action.name: actions,
         }
         if action_mask is not None:
-            single[program.info["action_mask"].name] = action_mask
-        given |= {name: tensor for name, tensor in single.items() if tensor is not None}
-        for name, tensor in given.items():
-            self.sim.memory.check_bindable(name, tensor)
-        ranges = sorted((t.data_ptr(), t.data_ptr() + t.numel() * t.element_size()) for t in given.values())
-        if any(end > start for (_, end), (start, _) in pairwise(ranges)):
-            raise ValueError("bind needs different tensors for different outputs, got some that share memory")
-        for name, tensor in given.items():
-            self.sim.bind(name, tensor)
+            single[f"output.{program.info['action_mask'].name}"] = action_mask
+        return given | {name: tensor for name, tensor in single.items() if tensor is not None}
 
     def by_world(self, tensor: torch.Tensor) -> torch.Tensor:
         """``[rows, ...]`` as a view ``[worlds, agents, ...]``."""
@@ -311,49 +349,38 @@ class TorchVectorEnv(VectorEnv):
         if self.closed:
             raise gymnasium.error.ClosedEnvironmentError("this environment is closed; make a new one")
 
-    def _watch_outputs(self) -> None:
-        """Keep the tensors ``[rows, ...]`` of all outputs by name, also when they are bound elsewhere."""
-        program = self.sim.program
-        kept = [*program.observations.values(), *program.info.values()]
-        names = [column.name for column in (*kept, program.reward)]
-        names += ["Agents.terminated", "Agents.truncated", "Agents.done"]
+    def _results(self) -> _Results:
+        """What ``reset`` and ``step`` return from where the outputs lie; made once for each place."""
+        places = self._outputs.present
+        if places.results is None:
+            places.results = self._collected(places)
+        return places.results
+
+    def _collected(self, places: OutputSet) -> _Results:
+        program, rows_of = self.sim.program, self.sim.memory.rows_of
+        observations = _unkeyed({k: rows_of(f"output.{c.name}", places) for k, c in program.observations.items()})
+        infos = {key: rows_of(f"output.{column.name}", places) for key, column in program.info.items()}
+        step_infos = dict(infos)
         if self._delivers_final:
-            names += [f"final.{column.name}" for column in kept]
-        self._outputs: dict[str, torch.Tensor] = {}
-        for name in names:
-            tensor = self.sim.tensor(name)
-            rows = torch.Size((self.num_envs, *tensor.shape[2:]))
+            done = rows_of("Agents.done", places)
+            finals = {key: rows_of(f"final.{column.name}", places) for key, column in program.observations.items()}
+            step_infos["final_obs"], step_infos["_final_obs"] = _unkeyed(finals), done
+            kept = {key: rows_of(f"final.{column.name}", places) for key, column in program.info.items()}
+            step_infos["final_info"] = {**kept, **{f"_{key}": done for key in kept}}
+            step_infos["_final_info"] = done
+        flags = rows_of("Agents.terminated", places), rows_of("Agents.truncated", places)
+        step = (observations, rows_of(program.reward.name, places), *flags)
+        return _Results(observations, infos, step, step_infos)
 
-            def note(tensor: torch.Tensor, name: str = name, rows: torch.Size = rows) -> None:
-                self._outputs[name] = tensor if tensor.shape == rows else tensor.view(rows)
-                self._stale = True
-
-            note(tensor)
-            self.sim.memory.watch(name, note)
-        self._collect_outputs()
-
-    def _collect_outputs(self) -> None:
-        """Put together what ``reset`` and ``step`` return; it stays the same until something is bound."""
-        program, outputs = self.sim.program, self._outputs
-        self._observations = _unkeyed({key: outputs[c.name] for key, c in program.observations.items()})
-        self._reset_infos = {key: outputs[c.name] for key, c in program.info.items()}
-        self._step_infos = dict(self._reset_infos)
-        if self._delivers_final:
-            done = outputs["Agents.done"]
-            finals = {key: outputs[f"final.{c.name}"] for key, c in program.observations.items()}
-            self._step_infos["final_obs"], self._step_infos["_final_obs"] = _unkeyed(finals), done
-            kept = {key: outputs[f"final.{c.name}"] for key, c in program.info.items()}
-            self._step_infos["final_info"] = {**kept, **{f"_{key}": done for key in kept}}
-            self._step_infos["_final_info"] = done
-        flags = outputs["Agents.terminated"], outputs["Agents.truncated"]
-        self._step_outputs = (self._observations, outputs[program.reward.name], *flags)
-        self._stale = False
+    @property
+    def observations(self) -> Observation:
+        """What the last ``step`` or ``reset`` returned: ``[rows, ...]`` or a dict of them, without a copy."""
+        return self._results().observations
 
     @property
     def action_mask(self) -> torch.Tensor | None:
-        """Legal actions, bool ``[rows, n]``, or None if the environment has no masks."""
-        mask = self.sim.program.info.get("action_mask")
-        return None if mask is None else self._outputs[mask.name]
+        """Legal actions, bool ``[rows, n]``, as the last ``step`` or ``reset`` returned, or None without masks."""
+        return self._results().infos.get("action_mask")
 
     def _converted(self, value: Any) -> Any:
         if isinstance(value, dict):
@@ -414,6 +441,15 @@ class TorchVectorEnv(VectorEnv):
             f"action {value} of world {row // self.num_agents}{agent}{part} is not in {self.single_action_space}; "
             "no world has stepped"
         )
+
+
+class _Results(NamedTuple):
+    """What is returned from one place of outputs."""
+
+    observations: Observation
+    infos: dict[str, Any]  # of a reset
+    step: tuple[Observation, torch.Tensor, torch.Tensor, torch.Tensor]
+    step_infos: dict[str, Any]
 
 
 _FLOAT_DTYPES = (torch.float32, torch.float64)

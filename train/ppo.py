@@ -2,8 +2,8 @@
 of a rollout, advantages, and the training iteration.
 
 Two habits differ from most implementations. The simulator writes observations, rewards and ends of episodes
-straight into the rollout storage (`env.bind`), so a rollout copies nothing. And a rollout only acts: values
-and log-probabilities come from one batched forward over the whole rollout afterwards.
+straight into the slots of the rollout storage (`env.bind_slots`), so that a step copies nothing. And a rollout
+only acts: values and log-probabilities come from one batched forward over the whole rollout afterwards.
 
 T is the number of steps in a rollout, N the number of rows (agents of all worlds together), B = T·N.
 """
@@ -135,25 +135,32 @@ class Storage:
         self.terminations = torch.zeros(num_steps, rows, dtype=torch.bool, device=actions.device)
         self.truncations = torch.zeros_like(self.terminations)
         self.action_masks = None if action_mask is None else slots(num_steps + 1, action_mask)
-        # What the environment is bound to, sliced once: slicing takes longer than a small environment's step.
-        self.inputs = [self._inputs(t) for t in range(num_steps + 1)]
-        self.outputs = [self.inputs[t + 1] | self._outcome(t) for t in range(num_steps)]
+        # What the policy sees before step t, sliced once: slicing takes longer than a small environment's step.
+        self.seen = [map_leaves(lambda leaf, t=t: leaf[t], self.obs) for t in range(num_steps)]
 
-    def _inputs(self, t: int) -> dict[str, Any]:
-        """What the policy sees before step t, under the names of `env.bind`."""
-        inputs: dict[str, Any] = {"observations": map_leaves(lambda leaf: leaf[t], self.obs)}
-        if self.action_masks is not None:
-            inputs["action_mask"] = self.action_masks[t]
-        return inputs
-
-    def _outcome(self, t: int) -> dict[str, Any]:
-        """What step t writes besides."""
-        return {
-            "rewards": self.rewards[t],
-            "terminations": self.terminations[t],
-            "truncations": self.truncations[t],
-            "final_obs": map_leaves(lambda leaf: leaf[t], self.final_obs),
+    @property
+    def slots(self) -> dict[str, Any]:
+        """Where the results of step t go, at index t, under the names of `env.bind_slots`."""
+        slots: dict[str, Any] = {
+            "observations": map_leaves(lambda leaf: leaf[1:], self.obs),
+            "rewards": self.rewards,
+            "terminations": self.terminations,
+            "truncations": self.truncations,
+            "final_obs": self.final_obs,
         }
+        if self.action_masks is not None:
+            slots["action_mask"] = self.action_masks[1:]
+        return slots
+
+    def begin(self, obs: Observation, action_mask: Tensor | None) -> None:
+        """Lets a rollout begin with what the environment shows."""
+        if isinstance(obs, dict):
+            for name, leaf in obs.items():
+                self.obs[name][0].copy_(leaf)
+        else:
+            self.obs[0].copy_(obs)
+        if self.action_masks is not None:
+            self.action_masks[0].copy_(action_mask)
 
 
 class Batch(NamedTuple):
@@ -274,7 +281,7 @@ class Trainer:
         obs, infos = env.reset(seed=config.seed)
         actions = self.agent.policy.empty_actions(env.num_envs)
         self.storage = Storage(config.num_steps, obs, actions, infos.get("action_mask"))
-        env.bind(**self.storage.inputs[-1])
+        env.bind_slots(**self.storage.slots)
         # Return and length, of the episode that is running and of the latest that ended (NaN: none has).
         self.running = torch.zeros(2, env.num_envs, device=self.device)
         self.latest = torch.full_like(self.running, torch.nan)
@@ -319,12 +326,13 @@ class Trainer:
     def rollout(self) -> None:
         """Acts for T steps; the environment fills the storage."""
         storage, agent = self.storage, self.agent
-        self.env.bind(**storage.inputs[0])  # carries over what the last step of the rollout before wrote
+        storage.begin(self.env.observations, self.env.action_mask)
         noise = agent.policy.noise((storage.num_steps, self.env.num_envs), self.generator).unbind()
+        masks = storage.action_masks
         for t, actions in enumerate(storage.actions.unbind()):
-            outputs = agent.outputs(agent.encoder(storage.inputs[t]["observations"]))
-            agent.policy.sample(outputs, noise[t], actions, storage.inputs[t].get("action_mask"))
-            self.env.bind(**storage.outputs[t])
+            outputs = agent.outputs(agent.encoder(storage.seen[t]))
+            agent.policy.sample(outputs, noise[t], actions, None if masks is None else masks[t])
+            self.env.select_slot(t)
             *_, infos = self.env.step(agent.policy.to_env(actions))
             if self.score:
                 ended = infos["_final_info"]

@@ -95,6 +95,10 @@ def snapshot(sim: Simulator) -> dict[str, torch.Tensor]:
     others = [f"column_{c.c_name}" for c in sim.program.columns.values() if c.dynamic or c.resource]
     left_out = ("phase", *others)
     held = {n: t.clone() for n, t in sim.memory.columns.items() if n not in left_out and not n.startswith("table_")}
+    ended = held["agent_done"].bool()
+    for name in held:
+        if name.startswith("final_"):  # the other rows are of earlier steps
+            held[name].view(torch.uint8).view(len(ended), -1)[~ended] = 0
     for name, table in sim.state_dict()["tables"].items():
         held |= {f"{name} {part}": tensor for part, tensor in table.items()}
     return held

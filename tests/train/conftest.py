@@ -58,11 +58,22 @@ class ToyEnv:
         forbidden = (torch.arange(self.num_envs) + self.now) % choices
         return ~torch.nn.functional.one_hot(forbidden, choices).bool()
 
-    def bind(self, **tensors: Any) -> None:
-        for name, tensor in tensors.items():
-            if name in ("observations", "action_mask"):
-                self.write(tensor, self.bound[name])
-            self.bound[name] = tensor
+    def bind_slots(self, **tensors: Any) -> None:
+        self.slots = tensors
+
+    def select_slot(self, slot: int) -> None:
+        def at(tensors: Any) -> Any:
+            return {name: part[slot] for name, part in tensors.items()} if isinstance(tensors, dict) else tensors[slot]
+
+        self.bound |= {name: at(tensors) for name, tensors in self.slots.items()}
+
+    @property
+    def observations(self) -> Any:
+        return self.bound["observations"]
+
+    @property
+    def action_mask(self) -> torch.Tensor | None:
+        return self.bound.get("action_mask")
 
     def write(self, target: Any, source: Any) -> None:
         for name in source if isinstance(source, dict) else [...]:
@@ -78,7 +89,7 @@ class ToyEnv:
 
     def step(self, actions: torch.Tensor) -> tuple[Any, ...]:
         if self.masked:
-            assert self.bound["action_mask"].gather(1, actions[:, None]).all()
+            assert self.mask().gather(1, actions[:, None]).all()
         for action in actions.numpy():
             assert self.single_action_space.contains(action)
         self.now += 1

@@ -373,7 +373,7 @@ def test_gradients_are_clipped_to_the_norm(toy_env):
 
 def test_cartpole_learns():
     config = Config(
-        num_envs=64, num_steps=32, num_minibatches=4, total_steps=60_000, learning_rate=7e-3, gamma=0.98,
+        num_envs=64, num_steps=32, num_minibatches=4, total_steps=100_000, learning_rate=7e-3, gamma=0.98,
         max_grad_norm=5.0, vf_coef=1.0, hidden_sizes=(32, 32),
     )  # fmt: skip
     trainer = Trainer(cartpole(64), config)

@@ -247,7 +247,7 @@ def captured_rollout(reference: Make, make: Make, name: str, worlds: int, steps:
         for step in range(steps):
             results = other.step(rollout.actions[step].cpu())
             expected = dict(zip(("observations", "rewards", "terminations", "truncations"), results[:4], strict=True))
-            expect_same(dict(flat(expected)), dict(flat(rollout.slot(step))), f"replay {replay}, step {step}: ")
+            expect_same(dict(flat(expected)), dict(flat(rollout.results(step))), f"replay {replay}, step {step}: ")
         expect_same(snapshot(other.sim), snapshot(env.sim), f"after replay {replay}: ")
     chosen = rollout.actions.double()
     expect(float(chosen.std()) > 0.1, "the policy always does the same, so nothing was shown")
@@ -277,30 +277,38 @@ class Rollout:
             torch.nn.Linear(inputs, 64), torch.nn.Tanh(), torch.nn.Linear(64, self.actions[0, 0].numel())
         ).to(env.device)
 
-    def slot(self, step: int) -> dict[str, Any]:
-        """Where the results of ``step`` go, as ``bind`` names them."""
+        for key, buffer in self._observations.items():
+            buffer[steps].copy_(seen[key])
+        after = {key: buffer[1:] for key, buffer in self._observations.items()}
+        env.bind_slots(
+            observations=after.get("", after),
+            rewards=self._rewards,
+            terminations=self.flags[0],
+            truncations=self.flags[1],
+        )
+
+    def results(self, step: int) -> dict[str, Any]:
+        """What a step has returned, by name."""
+        parts = {key: buffer[step + 1] for key, buffer in self._observations.items()}
         return {
-            "observations": self._seen(step + 1),
+            "observations": parts.get("", parts),
             "rewards": self._rewards[step],
             "terminations": self.flags[0, step],
             "truncations": self.flags[1, step],
         }
 
-    def _seen(self, step: int) -> Any:
-        parts = {key: buffer[step] for key, buffer in self._observations.items()}
-        return parts.get("", parts)
-
     @torch.no_grad()
     def run(self) -> None:
-        """Play all steps, from the present observations on."""
-        self._env.bind(observations=self._seen(0))  # carries the last ones along
+        """Play all steps, from the observations on with which the last run ended."""
+        for buffer in self._observations.values():
+            buffer[0].copy_(buffer[self._steps])
         for step in range(self._steps):
             parts = [buffer[step].flatten(1).float() for buffer in self._observations.values()]
             wanted = self._network(torch.cat(parts, dim=1))
             noise = torch.rand_like(wanted)
             chosen = (noise < wanted.sigmoid()).long() if self._discrete else (wanted.tanh() + noise - 0.5).clamp(-1, 1)
             self.actions[step].copy_(chosen.view(self.actions[step].shape))
-            self._env.bind(**self.slot(step))
+            self._env.select_slot(step)
             self._env.step(self.actions[step])
 
 

@@ -167,15 +167,16 @@ def our_rollout(env: TorchVectorEnv) -> Callable[[], None]:
     """A rollout of ``env`` with given actions into slots."""
     slots = _Slots(env.num_worlds)
     env.reset(seed=0)
+    env.bind_slots(
+        observations=slots.observations,
+        rewards=slots.rewards,
+        terminations=slots.flags[0],
+        truncations=slots.flags[1],
+    )
 
     def run() -> None:
         for t in range(_ROLLOUT):
-            env.bind(
-                observations=slots.observations[t],
-                rewards=slots.rewards[t],
-                terminations=slots.flags[0, t],
-                truncations=slots.flags[1, t],
-            )
+            env.select_slot(t)
             env.step(slots.actions[t])
 
     return run

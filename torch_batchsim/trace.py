@@ -11,6 +11,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
+from .extras import needed
 from .text import table
 
 RECORD = np.dtype(
@@ -243,8 +244,9 @@ class Trace:
 
         A row is filled from below to the share of the unit's ``blocks`` that are at work, each colour to that of its
         task. The names that took most time have a colour, systems a bright one and the engine's work a grey; all
-        others share one.
+        others share one. Raises MissingExtra without matplotlib.
         """
+        needed("matplotlib")
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
         from matplotlib.patches import Patch

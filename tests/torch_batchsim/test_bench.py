@@ -19,7 +19,7 @@ from support import random_actions
 
 import torch_batchsim
 from torch_batchsim import TorchVectorEnv
-from torch_batchsim.bench import __main__ as bench
+from torch_batchsim.bench import cli as bench
 from torch_batchsim.bench import peers
 from torch_batchsim.bench.throughput import build_seconds, measure, random_action_batches, us_of_drawing
 from torch_batchsim.command_line import parse_env_options

@@ -26,6 +26,7 @@ import gymnasium
 import torch
 import tyro
 
+from ..extras import needed
 from ..inputs import checked_device
 from ..registration import environment_ids, find_id
 from ..schedule import EXECUTORS
@@ -134,9 +135,10 @@ def main(arguments: Sequence[str]) -> None:
     options = tyro.cli(PaperOptions, prog="python -m torch_batchsim.bench paper", args=arguments)
     try:
         options.check()
+        needed("matplotlib")  # rather than miss it when all has been measured
         checked_device(options.device)
         makers = {name: _maker(name) for name in options.environments}
-    except (ValueError, RuntimeError, gymnasium.error.Error) as error:
+    except (ValueError, RuntimeError, ImportError, gymnasium.error.Error) as error:
         raise SystemExit(f"error: {error}") from None
     made_folder(options.output, "--output")
     for name in ("figure3.png", "figure4.png"):  # of another run

@@ -9,7 +9,8 @@ from itertools import pairwise
 
 import torch
 
-from .program import BUILTIN_FAULTS, Column, Node, Program
+from . import shared
+from .program import Column, Node, Program
 from .schedule import (
     EXECUTORS,
     Plan,
@@ -29,19 +30,13 @@ from .schedule import (
     zero_node_name,
 )
 from .schema import Archetype, Component, Reward
-from .systems import LANES
+from .shared import BUILTIN_FAULTS, LANES, ActionBounds, DynamicTable, TraceBuffer
 from .types import FieldType
 
 ABI_VERSION = 3
 
 _OPTION_C_TYPES = {bool: ("bool", ctypes.c_bool), int: ("i32", ctypes.c_int32), float: ("f32", ctypes.c_float)}
 _ACTION_ELEMENTS = {torch.float32: "f32", torch.int32: "i32", torch.int64: "i64", torch.uint8: "u8"}
-
-
-class ActionBounds(ctypes.Structure):
-    """``tbs::ActionBounds``."""
-
-    _fields_ = [("low", ctypes.c_double), ("high", ctypes.c_double)]
 
 
 # The engine's own columns: name in the context, C type, dtype, and whether the column has a row per agent or per world.
@@ -94,23 +89,6 @@ class Target:
             names = ", ".join(map(repr, known))
             raise ValueError(f"executor must be one of {names} on {self.device}, got {self.executor!r}")
         return self.executor
-
-
-class TraceBuffer(ctypes.Structure):
-    """``tbs::TraceBuffer``."""
-
-    _fields_ = [("records", ctypes.c_void_p), ("taken", ctypes.c_void_p), ("capacity", ctypes.c_uint32)]
-
-
-class DynamicTable(ctypes.Structure):
-    """``tbs::DynamicTable``."""
-
-    _fields_ = [
-        ("slots", ctypes.c_int32),
-        ("limit", ctypes.c_int32),
-        *((name, ctypes.c_void_p) for name in ("first", "count", "added", "crowded")),
-        *((name, ctypes.c_void_p) for name in ("world", "birth", "doomed")),
-    ]
 
 
 # Memory of a dynamic table beside its columns, by field of tbs::DynamicTable: dtype, values a world, values a slot.
@@ -180,6 +158,7 @@ def _lines(program: Program, target: Target) -> Iterator[str]:
         yield "#define TBS_TRACE"
     if cuda and target.executor_name == "per_world":
         yield "#define TBS_ALONE"
+    yield from shared.definitions(target.device)
     yield '#include "tbs/tbs.h"'
     yield f'#include "tbs/{"executor_cuda.cuh" if cuda else "executor_cpu.h"}"'
     yield "#include <cstddef>"
@@ -193,9 +172,11 @@ def _lines(program: Program, target: Target) -> Iterator[str]:
         yield f"struct {archetype.name} {{}};"
     yield f"}}  // namespace {AUTHOR_NAMESPACE}"
     yield "namespace tbs {"
+    yield from shared.checks()
     for component in program.components:
         yield from _layout_checks(component)
     yield from _context(program, cuda)
+    yield from shared.layout_checks("Context", context_structure(program, cuda))
     yield "using World = BasicWorld<Context>;"
     for archetype in program.archetypes:
         yield from _table(program, archetype)

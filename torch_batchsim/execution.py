@@ -17,24 +17,17 @@ from . import jit
 from .codegen import Target
 from .memory import Memory
 from .program import Program
-from .schedule import EXECUTORS, Plan, step_tasks
+from .schedule import BLOCKS, EXECUTORS, Plan, step_tasks
+from .shared import BLOCK_THREADS, ELEMENT_TYPES, MAX_TILE
 from .trace import RECORD, TaskInfo, Trace
 
-MAX_TILES = {"cpu": 4096, "cuda": 1024}  # max_tile of csrc/tbs/executor_cpu.h and executor_cuda.cuh
-REGISTERS = {blocks: min(255, 65536 // (256 * blocks)) for blocks in (1, 2, 3, 4, 6, 8)}  # of a thread, by BLOCKS
+REGISTERS = {blocks: min(255, 65536 // (BLOCK_THREADS * blocks)) for blocks in BLOCKS}  # of a thread
 _TILE_BYTES = 24 * 1024  # of columns in one tile: what a first-level cache holds beside the code's own data
 _THREAD_BYTES = 48 * 1024  # of columns for one thread at least: below, waking it costs more than it saves
 _HOT = 256  # bytes of a world's column that is gone through in each step, mostly; larger ones are tables to look into
 _LEAST_TILE = 8
 _VECTOR = 16
 _CLAIMED = 16  # worlds that a thread takes from the queue at a time, where it runs one after the other
-_BLOCK_THREADS = 256  # tbs::executors::block_threads
-
-# Codes of tbs::ElementType.
-_ELEMENT_TYPES = {
-    torch.uint8: 0, torch.int8: 1, torch.int16: 2, torch.int32: 3, torch.int64: 4, torch.bool: 5, torch.float32: 6,
-    torch.float64: 7,
-}  # fmt: skip
 
 Loader = Callable[[Target], jit.Library]
 
@@ -113,7 +106,7 @@ class Execution:
         """Before anything has been measured."""
         target = self._first_target
         rows = max(archetype.capacity or archetype.count for archetype in self.program.archetypes)
-        together = target.executor_name == "megakernel" and rows >= 2 * _BLOCK_THREADS
+        together = target.executor_name == "megakernel" and rows >= 2 * BLOCK_THREADS
         together = together and self.num_worlds < self.multiprocessors()
         tile = self.default_tile(target.executor_name)
         return Choice(target.executor_name, tile, self.useful_threads(), together, target.plan)
@@ -159,13 +152,13 @@ class Execution:
             # Two tiles for each multiprocessor, but at least a warp's worth of rows and at most a row for each thread.
             rows = max(archetype.capacity or archetype.count for archetype in self.program.archetypes)
             least, shared_out = -(-32 // rows), -(-self.num_worlds // (2 * self.multiprocessors()))
-            return min(max(shared_out, least), _BLOCK_THREADS)
+            return min(max(shared_out, least), BLOCK_THREADS)
         # Several for each thread, but no more bytes than a first-level cache holds, or a few worlds where these are
         # large: fewer would not pay for the loops around them.
         most = max(_LEAST_TILE, _TILE_BYTES // self.memory.bytes_of_world(_HOT))
         shared_out = -(-self.num_worlds // (4 * self.useful_threads()))
         whole_vectors = -(-_VECTOR // self.program.agents.count)  # rows of agents that one instruction works on
-        tile = min(max(shared_out, whole_vectors), most, MAX_TILES["cpu"], self.num_worlds)
+        tile = min(max(shared_out, whole_vectors), most, MAX_TILE["cpu"], self.num_worlds)
         return -(-tile // 64) * 64 if tile > 64 else tile  # so that threads share no cache line of flags
 
     def multiprocessors(self) -> int:
@@ -187,7 +180,7 @@ class Execution:
     def act_and_step(self, actions: torch.Tensor) -> int:
         """A step with actions: the first illegal element (nothing has changed), -1, -2 with faults, or a CUDA error."""
         return self.library.act_and_step(
-            self._handle, self._context_address, actions.data_ptr(), _ELEMENT_TYPES[actions.dtype], self._stream()
+            self._handle, self._context_address, actions.data_ptr(), ELEMENT_TYPES[actions.dtype], self._stream()
         )
 
     def reset(self, mask: torch.Tensor) -> int:

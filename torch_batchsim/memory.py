@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from .codegen import ActionBounds, context_structure, engine_columns, entity_tables, final_columns
+from .codegen import context_structure, engine_columns, entity_tables, final_columns
 from .errors import SchemaError
 from .program import Column, Program
 from .schema import MAX_ROWS, Field
+from .shared import NO_FAULT, ActionBounds
 from .tables import TableMemory
 
-NO_FAULT = -1  # in the column of faults: all bits set
 _BOOKKEEPING_BYTES = 16  # of a slot of a dynamic table
 _WORLD_TENSORS = ("step", "episode", "terminated", "truncated")
 _AGENT_TENSORS = ("terminated", "truncated", "done")

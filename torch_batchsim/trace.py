@@ -12,12 +12,8 @@ from typing import Any, TextIO
 import numpy as np
 
 from .extras import needed
+from .shared import TRACE_RECORD as RECORD
 from .text import table
-
-RECORD = np.dtype(
-    [("task", "<u2"), ("unit", "<u2"), ("tile", "<u4"), ("begin", "<u8"), ("end", "<u8"), ("global_begin", "<u8")]
-)
-"""One task on one unit, as the engine writes it down; ``TraceRecord`` in ``csrc/tbs/trace.h`` has the same fields."""
 
 _CHUNK = 1 << 16  # records that are made into text at a time
 _SLOPES = (0.2, 10.0)  # nanoseconds per tick of an SM's clock that can be true: 5 GHz to 100 MHz

@@ -23,16 +23,15 @@ import torch
 from . import jit
 from .codegen import Target, generate
 from .errors import BuildError
-from .execution import MAX_TILES, REGISTERS, Choice, Execution
+from .execution import REGISTERS, Choice, Execution
 from .legal import legal_actions
-from .memory import NO_FAULT
 from .schedule import EXECUTORS, Group, Plan, check_plan, default_plan, step_tasks
+from .shared import MAX_TILE, NO_FAULT, Autoreset
 from .text import table
 
 _FORMAT = 1
 _PROFILED = (1, 2, 4, 8)  # of BLOCKS: 255, 128, 64 and 32 registers
 _ROUNDS = 5
-_DISABLED, _NEXT_STEP = 0, 1  # tbs::Autoreset
 _NOTICEABLE = 1.02  # a choice that is faster by less is noise
 
 
@@ -137,8 +136,8 @@ def _undisturbed(run: Execution) -> Any:
     kept = {name: tensor.clone() for name, tensor in run.memory.columns.items()}
     context = run.memory.context
     flags, present, autoreset = run.memory.flags.clone(), run.choice(), context.autoreset
-    if autoreset == _DISABLED:
-        context.autoreset = _NEXT_STEP  # or soon all worlds would stand still
+    if autoreset == Autoreset.disabled:
+        context.autoreset = Autoreset.next_step  # or soon all worlds would stand still
     try:
         yield
     finally:
@@ -253,7 +252,8 @@ def _tune_cpu(run: Execution, clock: _Clock) -> TuneReport:
     """Tiles of other sizes, other numbers of threads, and world after world."""
     present = run.choice()
     tile = present.tile if present.executor == "batch" else run.default_tile("batch")
-    tiles = sorted({max(1, min(run.num_worlds, 4096, round(tile * factor))) for factor in (0.25, 0.5, 1, 2, 4, 8)})
+    most = min(run.num_worlds, MAX_TILE["cpu"])
+    tiles = sorted({max(1, min(most, round(tile * factor))) for factor in (0.25, 0.5, 1, 2, 4, 8)})
     threads = sorted({1, present.threads, run.num_threads})
     choices = [Choice("batch", tile, n) for tile in tiles for n in threads if tile * n < run.num_worlds + tile]
     choices += [Choice("per_world", run.default_tile("per_world"), number) for number in threads]
@@ -356,7 +356,7 @@ def _check(run: Execution, choice: Choice) -> None:
     device = run.device.type
     if choice.executor not in EXECUTORS[device]:
         raise ValueError(f"{device} has no executor {choice.executor!r}")
-    limits = ((choice.tile, MAX_TILES[device]), (choice.threads, max(run.num_threads, 1)))
+    limits = ((choice.tile, MAX_TILE[device]), (choice.threads, max(run.num_threads, 1)))
     if any(type(value) is not int or not 1 <= value <= most for value, most in limits):
         raise ValueError(f"tile and threads are {choice.tile} and {choice.threads}")
     if type(choice.together) is not bool:

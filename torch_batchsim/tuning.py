@@ -20,12 +20,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from . import jit
+from . import executors, jit
 from .codegen import Target, generate
 from .errors import BuildError
 from .execution import REGISTERS, Choice, Execution
+from .executors import EXECUTORS
 from .legal import legal_actions
-from .schedule import EXECUTORS, Group, Plan, check_plan, default_plan, step_tasks
+from .schedule import Group, Plan, check_plan, default_plan, step_tasks
 from .shared import MAX_TILE, NO_FAULT, Autoreset
 from .text import table
 
@@ -251,12 +252,12 @@ def _report(
 def _tune_cpu(run: Execution, clock: _Clock) -> TuneReport:
     """Tiles of other sizes, other numbers of threads, and world after world."""
     present = run.choice()
-    tile = present.tile if present.executor == "batch" else run.default_tile("batch")
-    most = min(run.num_worlds, MAX_TILE["cpu"])
-    tiles = sorted({max(1, min(most, round(tile * factor))) for factor in (0.25, 0.5, 1, 2, 4, 8)})
     threads = sorted({1, present.threads, run.num_threads})
-    choices = [Choice("batch", tile, n) for tile in tiles for n in threads if tile * n < run.num_worlds + tile]
-    choices += [Choice("per_world", run.default_tile("per_world"), number) for number in threads]
+    choices = []
+    for record in executors.of_device("cpu"):
+        tile = present.tile if present.executor == record.name else run.default_tile(record)
+        for size in record.candidate_tiles(tile, run.num_worlds):
+            choices += [Choice(record.name, size, n) for n in threads if size * n < run.num_worlds + size]
     return _report(run, clock, present, dict.fromkeys(choices))
 
 
@@ -267,8 +268,9 @@ def _tune_cuda(run: Execution, clock: _Clock) -> TuneReport:
     present = run.choice()
     tasks = step_tasks(run.program)
     everything = Group(0, len(tasks))
-    tile = run.default_tile("graph")
-    base = Choice("megakernel", tile, plan=(everything,))
+    graph, megakernel = (next(r for r in executors.of_device("cuda") if r.kernels == k) for k in ("many", "one"))
+    tile = run.default_tile(graph)
+    base = Choice(megakernel.name, tile, plan=(everything,))
 
     # How long each task takes with each register limit. Limits that the largest task does not need change nothing.
     times: dict[int, list[float]] = {}
@@ -284,12 +286,12 @@ def _tune_cuda(run: Execution, clock: _Clock) -> TuneReport:
 
     singles = tuple(Group(i, i + 1) for i in range(len(tasks)))
     choices: dict[Choice, float | None] = {
-        Choice("graph", tile, plan=singles): None,
-        Choice("graph", tile, plan=default_plan(run.program, "graph")): None,
-        Choice("per_world", run.default_tile("per_world")): None,
+        Choice(graph.name, tile, plan=singles): None,
+        Choice(graph.name, tile, plan=default_plan(run.program, graph)): None,
+        **{Choice(r.name, run.default_tile(r)): None for r in executors.of_device("cuda") if r.kernels is None},
     }
     if times:  # else all tasks together are too large for one kernel
-        run.take(Choice("graph", tile, plan=singles))
+        run.take(Choice(graph.name, tile, plan=singles))
         clock.steps(8)
         first = next(iter(times))
         launch = (clock.steps(32) - sum(times[first])) / max(1, len(tasks) - 1)
@@ -297,13 +299,15 @@ def _tune_cuda(run: Execution, clock: _Clock) -> TuneReport:
         plan, predicted = choose_groups(times, launch)
         best = min(times, key=lambda blocks: sum(times[blocks]))
         mega = replace(base, plan=(replace(everything, blocks=best),))
-        choices |= {mega: sum(times[best]) + launch, replace(mega, together=True): None}
-        choices[Choice("graph", tile, plan=plan)] = predicted
+        choices[mega] = sum(times[best]) + launch
+        if megakernel.joins:
+            choices[replace(mega, together=True)] = None
+        choices[Choice(graph.name, tile, plan=plan)] = predicted
     choices = {choice: predicted for choice, predicted in choices.items() if _builds(run, choice)}
     spent = clock.compare(list(choices), 0.5)
     fastest = min(zip(spent, choices, strict=True), key=lambda pair: pair[0])[1]
-    for size in (8, 32, 64, 128, 256, 512, 1024):
-        if size <= run.num_worlds and not fastest.together and fastest.executor != "per_world":
+    if not fastest.together:
+        for size in executors.find("cuda", fastest.executor).candidate_tiles(fastest.tile, run.num_worlds):
             choices.setdefault(replace(fastest, tile=size), None)
     profile = [
         (f"{task.node.name} ({task.phase})", {REGISTERS[blocks]: times[blocks][i] for blocks in times})

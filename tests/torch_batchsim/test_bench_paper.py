@@ -25,7 +25,7 @@ from torch_batchsim.bench import charts, paper
 from torch_batchsim.bench.crowds import CROWDS, make_kitchen
 from torch_batchsim.bench.micro import Micro
 from torch_batchsim.bench.throughput import Rate, random_action_batches
-from torch_batchsim.schedule import EXECUTORS
+from torch_batchsim.executors import EXECUTORS
 
 f32 = np.float32
 Sincos = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import torch
 from gymnasium.vector import AutoresetMode
 from support import ENVIRONMENTS, assert_same_bits, baseline, emulated_cuda, first_worlds, random_actions, snapshot
 
-from torch_batchsim import TorchVectorEnv
+from torch_batchsim import Simulator, TorchVectorEnv, executors
 from torch_batchsim.program import Program
 from torch_batchsim.schedule import BLOCKS, Group, step_tasks
 from torch_batchsim.systems import Unit, read_systems
@@ -212,3 +213,14 @@ def test_a_parameter_may_be_named_like_a_system(tmp_path: Path) -> None:
     source.write_text(text)
     systems = read_systems(Unit(source))
     assert systems["score"].reaches == () and systems["again"].kinds("random")
+
+
+def test_an_executor_is_one_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is added to the table can be asked for, is built, and says how large its tiles are."""
+    batch = executors.find("cpu", "batch")
+    mine = replace(batch, name="mine", default_tile=lambda load: load.worlds // load.agents - 1)
+    monkeypatch.setattr(executors, "RECORDS", (*executors.RECORDS, mine))
+    sim = Simulator(ENVIRONMENTS["duel"](), 8, executor="mine")
+    assert sim.executor == "mine" and sim.execution.choice().tile == 3
+    with pytest.raises(ValueError, match="executor must be one of 'batch', 'per_world', 'mine' on cpu, got 'your'"):
+        Simulator(ENVIRONMENTS["duel"](), 8, executor="your")

@@ -21,12 +21,12 @@ import torch
 from gymnasium.vector import AutoresetMode
 
 from torch_batchsim import Simulator, TorchVectorEnv
+from torch_batchsim.executors import EXECUTORS
 from torch_batchsim.gpu_check import __main__ as command
 from torch_batchsim.gpu_check import checks, cuda_checks, machine, report, runner, speed, stages, tools
 from torch_batchsim.gpu_check.checks import Make
 from torch_batchsim.gpu_check.environments import CHECKED, ENVIRONMENTS
 from torch_batchsim.gpu_check.findings import Findings, Skipped
-from torch_batchsim.schedule import EXECUTORS
 
 CPU = checks.maker("cpu")
 

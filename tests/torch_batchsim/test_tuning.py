@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from support import ENVIRONMENTS, assert_same_bits, emulated_simulator, snapshot
 from torch_batchsim.envs.cartpole import CartPole
 
-from torch_batchsim import BuildError, Simulator, jit, tuning
+from torch_batchsim import BuildError, Simulator, executors, jit, tuning
 from torch_batchsim.codegen import Target
+from torch_batchsim.executors import EXECUTORS
 from torch_batchsim.program import Program
-from torch_batchsim.schedule import EXECUTORS, Group, check_plan, default_plan, fused, step_tasks
+from torch_batchsim.schedule import Group, check_plan, default_plan, fused, step_tasks
 
 TIMES = st.lists(st.floats(0, 10), min_size=1, max_size=6)
 
@@ -224,7 +225,7 @@ def test_default_plans_and_runs_hold_every_task(name: str) -> None:
     tasks = step_tasks(program)
     assert [task.number for task in tasks] == list(range(len(tasks)))
     for executor in EXECUTORS["cuda"]:
-        plan = default_plan(program, executor)
+        plan = default_plan(program, executors.find("cuda", executor))
         check_plan(program, plan)
         assert executor == "graph" or len(plan) == 1
     runs = fused(tasks)

@@ -26,10 +26,10 @@ import gymnasium
 import torch
 import tyro
 
+from ..executors import EXECUTORS
 from ..extras import needed
 from ..inputs import checked_device
 from ..registration import environment_ids, find_id
-from ..schedule import EXECUTORS
 from ..text import figure, table
 from ..vector_env import TorchVectorEnv
 from .charts import Line, Panel, draw, in_k

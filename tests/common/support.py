@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import subprocess
+from collections.abc import Sequence
 from functools import cache, partial
 from pathlib import Path
 
@@ -43,44 +46,59 @@ _EMULATION = Path(__file__).parent.parent / "emulation" / "cuda_words.h"
 
 
 @cache
-def emulated_cuda(
-    name: str, folder: Path, executor: str = "graph", plan: Plan | None = None, traced: bool = False
-) -> jit.Library:
+def emulated_cuda(name: str, executor: str = "graph", plan: Plan | None = None, traced: bool = False) -> jit.Library:
     """The CUDA unit of an environment, compiled by g++ with the CUDA words of tests/emulation."""
-    return _compiled(name, folder, Target("cuda", executor, plan, traced), "-include", str(_EMULATION))
+    return _library(name, Target("cuda", executor, plan, traced), "-include", str(_EMULATION))
 
 
-def emulated_simulator(name: str, folder: Path, worlds: int, executor: str, **kwargs: object) -> Simulator:
+def emulated_simulator(name: str, worlds: int, executor: str, **kwargs: object) -> Simulator:
     """A simulator on an emulated device, which finds its other builds there too."""
 
-
     def load(target: Target) -> jit.Library:
-        return emulated_cuda(name, folder, target.executor_name, target.plan, target.traced)
+        return emulated_cuda(name, target.executor_name, target.plan, target.traced)
 
-    library = emulated_cuda(name, folder, executor)
+    library = emulated_cuda(name, executor)
     return Simulator(COMPILED[name](), worlds, _library=library, _loader=load, **kwargs)
 
 
 @cache
-def baseline(name: str, folder: Path) -> jit.Library:
+def baseline(name: str) -> jit.Library:
     """The CPU unit of an environment for the least processor of its kind, hardly optimised."""
-    return _compiled(name, folder, Target(), str(jit.CSRC / "runtime" / "pool.cpp"))
+    return _library(name, Target(), str(jit.CSRC / "runtime" / "pool.cpp"))
 
 
-def sanitized(name: str, folder: Path) -> jit.Library:
+def sanitized(name: str) -> jit.Library:
     """The CPU unit of an environment that ends the process at a bad access or undefined behaviour."""
     flags = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-    return _compiled(name, folder, Target(), *flags, str(jit.CSRC / "runtime" / "pool.cpp"))
+    return _library(name, Target(), *flags, str(jit.CSRC / "runtime" / "pool.cpp"))
 
 
-def _compiled(name: str, folder: Path, target: Target, *arguments: str) -> jit.Library:
-    source = folder / f"{name}_{target.device}_{target.executor_name}_{abs(hash(target)):x}.cpp"
-    source.write_text(generate(Program(COMPILED[name]()), target))
-    library = source.with_suffix(".so")
+def _library(name: str, target: Target, *arguments: str) -> jit.Library:
+    program = Program(COMPILED[name]())
     flags = [f for f in jit.compiler_flags("cpu") if f not in ("-O3", "-march=native")]
-    command = ["g++", *flags, "-O1", "-fPIC", "-shared", f"-I{jit.CSRC}", str(source), *arguments, "-o", str(library)]
-    subprocess.run(command, check=True)
-    return jit.Library(library, target)
+    flags += ["-O1", "-fPIC", "-shared", f"-I{jit.CSRC}"]
+    depends_on = (*jit.program_sources(program), _EMULATION.read_text())
+    return jit.Library(compiled(generate(program, target), [*flags, *arguments], depends_on), target)
+
+
+def compiled(source: str, arguments: Sequence[str], depends_on: Sequence[str] = ()) -> Path:
+    """What g++ makes of a text: once in a session; with TORCH_BATCHSIM_TEST_CACHE once until something changes.
+
+    Args:
+        source: C++.
+        arguments: all others of g++, but for the output.
+        depends_on: the texts of what it includes.
+    """
+    folder = Path(os.environ["TORCH_BATCHSIM_TEST_UNITS"])  # of tests/conftest.py
+    compiler = jit._compiler_identity(jit._compiler())
+    digest = hashlib.sha256("\0".join([source, compiler, *arguments, *depends_on]).encode()).hexdigest()[:20]
+    made = folder / f"{digest}.so"
+    if not made.is_file():
+        unit, part = folder / f"{digest}.cpp", folder / f"{digest}.{os.getpid()}"
+        unit.write_text(source)
+        subprocess.run([jit._compiler(), str(unit), *arguments, "-o", str(part)], check=True)
+        part.replace(made)  # so that what is half written is never taken up
+    return made
 
 
 def random_actions(env: TorchVectorEnv, generator: np.random.Generator) -> torch.Tensor:

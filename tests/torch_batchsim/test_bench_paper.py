@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 import torch
 from environments.duel import Duel
-from support import assert_same_bits, random_actions, snapshot
+from support import assert_same_bits, compiled, random_actions, snapshot
 
 from torch_batchsim import TorchVectorEnv, jit
 from torch_batchsim.bench import charts, paper
@@ -34,19 +34,16 @@ Sincos = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
 @pytest.fixture(scope="module")
-def sincos(tmp_path_factory: pytest.TempPathFactory) -> Sincos:
+def sincos() -> Sincos:
     """The engine's sine and cosine for numpy, to the bit; numpy's own round differently."""
-    folder = tmp_path_factory.mktemp("sincos")
-    source, library = folder / "sincos.cpp", folder / "sincos.so"
-    source.write_text(
+    source = (
         '#include "tbs/math.h"\n'
         'extern "C" void sincos_of(const float *x, float *sine, float *cosine, long n) {\n'
         "    for (long i = 0; i < n; ++i) tbs::sincos(x[i], sine[i], cosine[i]);\n"
         "}\n"
     )
     flags = ["-std=c++20", "-ffp-contract=off", "-fPIC", "-shared", f"-I{jit.CSRC}"]
-    subprocess.run(["g++", *flags, str(source), "-o", str(library)], check=True)
-    function = ctypes.CDLL(str(library)).sincos_of
+    function = ctypes.CDLL(str(compiled(source, flags, jit._engine_sources()))).sincos_of
 
     def call(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         x = np.ascontiguousarray(x)

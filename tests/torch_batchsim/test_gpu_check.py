@@ -457,7 +457,7 @@ def units(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def make_on(units: Path) -> Callable[..., Make]:
+def make_on() -> Callable[..., Make]:
     """In place of ``checks.maker``: CUDA's executors are emulated."""
 
     def maker(device: str, executor: str | None = None) -> Make:
@@ -465,7 +465,7 @@ def make_on(units: Path) -> Callable[..., Make]:
             if device == "cpu":
                 arguments |= {"executor": executor}
             else:
-                arguments |= {"_library": support.emulated_cuda(f"checked_{name}", units, executor or "graph")}
+                arguments |= {"_library": support.emulated_cuda(f"checked_{name}", executor or "graph")}
             return TorchVectorEnv(ENVIRONMENTS[name](), num_worlds=worlds, **arguments)
 
         return make

@@ -68,7 +68,7 @@ def test_tuning_changes_nothing_but_speed(name: str, monkeypatch: pytest.MonkeyP
 
 def test_tuning_on_an_emulated_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tuning, "_path", lambda sim: tmp_path / "choice.json")
-    sim, plain = (emulated_simulator("cartpole", tmp_path, 60, "graph") for _ in range(2))
+    sim, plain = (emulated_simulator("cartpole", 60, "graph") for _ in range(2))
     for one in (sim, plain):
         one.reset(seed=1)
     report = sim.tune(0.2)
@@ -174,7 +174,7 @@ def test_faults_while_measuring_are_told(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_kernels_that_do_not_compile_are_left_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tuning, "_path", lambda sim: tmp_path / "choice.json")
-    sim = emulated_simulator("cartpole", tmp_path, 60, "graph")
+    sim = emulated_simulator("cartpole", 60, "graph")
     sim.reset(seed=1)
     load = sim.execution._load
 

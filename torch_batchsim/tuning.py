@@ -25,7 +25,7 @@ from .codegen import Target, generate
 from .errors import BuildError
 from .execution import REGISTERS, Choice, Execution
 from .executors import EXECUTORS
-from .legal import legal_actions
+from .legal import batches_of_actions
 from .schedule import Group, Plan, check_plan, default_plan, step_tasks
 from .shared import MAX_TILE, NO_FAULT, Autoreset
 from .text import table
@@ -33,6 +33,7 @@ from .text import table
 _FORMAT = 1
 _PROFILED = (1, 2, 4, 8)  # of BLOCKS: 255, 128, 64 and 32 registers
 _ROUNDS = 5
+_BATCHES = 8  # of actions
 _NOTICEABLE = 1.02  # a choice that is faster by less is noise
 
 
@@ -155,30 +156,14 @@ class _Clock:
 
     def __init__(self, run: Execution, seconds: float) -> None:
         self.run, self.seconds = run, seconds
-        space, action = run.program.action_space, run.program.action
         rows = run.num_worlds * run.program.agents.count
-        generator = torch.Generator().manual_seed(0)
-        draws = torch.rand((8, rows, *action.value_shape), generator=generator)
-        if hasattr(space, "high"):
-            low = np.where(np.isfinite(space.low), space.low, np.where(np.isfinite(space.high), space.high - 1e3, -1e3))
-            high = np.where(np.isfinite(space.high), space.high, low + 1e3)
-            low, high = torch.as_tensor(low), torch.as_tensor(high)
-            actions = torch.minimum(torch.maximum(low + draws * (high - low), low), high)
-        else:
-            choices = torch.as_tensor(np.asarray(getattr(space, "nvec", getattr(space, "n", 1))))
-            actions = (draws * choices).long() + torch.as_tensor(np.asarray(space.start))
-        self.actions = [batch.to(run.device, action.dtype).contiguous() for batch in actions]
         self.mask = run.program.info.get("action_mask")
+        masks = None if self.mask is None else lambda: run.memory.tensor(self.mask.name).reshape(rows, -1)
+        self.actions = batches_of_actions(run.program.action_space, rows, _BATCHES, mask=masks, device=run.device)
 
     def _act(self, i: int) -> None:
-        run = self.run
-        column = run.memory.tensor(run.program.action.name)
-        chosen = self.actions[i % len(self.actions)]
-        if self.mask is not None:
-            mask = run.memory.tensor(self.mask.name).reshape(len(chosen), -1)
-            scores = 1.0 - torch.rand(mask.shape, device=run.device)  # in (0, 1]
-            chosen = legal_actions(run.program.action_space, mask, scores).to(chosen.dtype)
-        column.copy_(chosen.view(column.shape))
+        column = self.run.memory.tensor(self.run.program.action.name)
+        column.copy_(self.actions[i % _BATCHES].view(column.shape))
 
     def steps(self, count: int) -> float:
         """Microseconds a step, without what it takes to choose actions."""

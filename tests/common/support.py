@@ -24,6 +24,7 @@ from torch_batchsim import Environment, Simulator, TorchVectorEnv, jit
 from torch_batchsim.codegen import Target, generate
 from torch_batchsim.program import Program
 from torch_batchsim.schedule import Plan
+from torch_batchsim.testing import assert_same_bits, first_worlds, of_worlds, snapshot  # noqa: F401
 
 # A swarm that is busy at once, soon over, and small: emulated lanes are slow.
 BUSY = partial(
@@ -102,44 +103,10 @@ def compiled(source: str, arguments: Sequence[str], depends_on: Sequence[str] = 
 
 
 def random_actions(env: TorchVectorEnv, generator: np.random.Generator) -> torch.Tensor:
-    """Actions drawn from the action space, ``[rows, ...]``."""
+    """Actions drawn from the action space, legal or not, ``[rows, ...]``."""
     space = env.action_space
     space._np_random = generator
     return torch.from_numpy(np.asarray(space.sample()))
-
-
-def snapshot(sim: Simulator) -> dict[str, torch.Tensor]:
-    """All that worlds hold, final values included and free slots left out, to be compared bit for bit."""
-    others = [f"column_{c.c_name}" for c in sim.program.columns.values() if c.dynamic or c.resource]
-    left_out = ("phase", *others)
-    held = {n: t.clone() for n, t in sim.memory.columns.items() if n not in left_out and not n.startswith("table_")}
-    for name, table in sim.state_dict()["tables"].items():
-        held |= {f"{name} {part}": tensor for part, tensor in table.items()}
-    return held
-
-
-def of_worlds(state: dict[str, torch.Tensor], worlds: torch.Tensor) -> dict[str, torch.Tensor]:
-    """The part of a snapshot that belongs to some worlds, given as a bool mask ``[worlds]``."""
-    part = {}
-    for key, tensor in state.items():
-        table, _, what = key.partition(" ")
-        if what and what not in ("rooms", "counts", "crowded"):
-            part[key] = tensor[worlds.repeat_interleave(state[f"{table} counts"])]
-        else:
-            part[key] = tensor.reshape(len(worlds), -1)[worlds].reshape(-1)
-    return part
-
-
-def first_worlds(sim: Simulator, count: int) -> dict[str, torch.Tensor]:
-    """The part of a snapshot that belongs to the first ``count`` worlds."""
-    return of_worlds(snapshot(sim), torch.arange(sim.num_worlds) < count)
-
-
-def assert_same_bits(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> None:
-    assert first.keys() == second.keys()
-    for name, tensor in first.items():
-        a, b = tensor.contiguous().view(torch.uint8), second[name].contiguous().view(torch.uint8)
-        assert torch.equal(a, b), f"{name} differs at bytes {(a != b).nonzero().flatten()[:8].tolist()}"
 
 
 def declare(text: str, folder: Path, **attributes: object) -> type[Environment]:

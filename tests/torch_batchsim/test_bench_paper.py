@@ -20,11 +20,11 @@ import torch
 from environments.duel import Duel
 from support import assert_same_bits, compiled, random_actions, snapshot
 
-from torch_batchsim import TorchVectorEnv, jit
+from torch_batchsim import TorchVectorEnv, jit, testing
 from torch_batchsim.bench import charts, paper
 from torch_batchsim.bench.crowds import CROWDS, make_kitchen
 from torch_batchsim.bench.micro import Micro
-from torch_batchsim.bench.throughput import Rate, random_action_batches
+from torch_batchsim.bench.throughput import Rate
 from torch_batchsim.executors import EXECUTORS
 
 f32 = np.float32
@@ -174,10 +174,10 @@ def test_tables_have_grown_before_the_first_run() -> None:
         return env
 
     env = swarm(8)
-    paper.warm_up(env, random_action_batches(env), 60.0)
+    paper.warm_up(env, testing.random_actions(env), 60.0)
     assert env.sim.layout > 0
     stopped = swarm(500)
-    paper.warm_up(stopped, random_action_batches(stopped), 1e-6)
+    paper.warm_up(stopped, testing.random_actions(stopped), 1e-6)
     assert int(stopped.sim.tensor("World.step").max()) == 1
 
 

@@ -17,11 +17,12 @@ import tyro
 from ..command_line import parse_env_options
 from ..extras import needed
 from ..registration import find_id
+from ..testing import random_actions
 from ..text import table
 from .ecs import ROWS, WORLDS, measure_ecs, printable
 from .peers import PEERS, measure_peers
 from .report import machine_facts, made_folder
-from .throughput import build_seconds, measure, one_torch_thread, random_action_batches, us_of_drawing
+from .throughput import build_seconds, measure, one_torch_thread, us_of_drawing
 
 _BATCH_SIZES = (1, 1024, 16384, 131072, 1048576)
 _SAID_OTHERWISE = {
@@ -179,7 +180,7 @@ def _measure_size(env: gymnasium.vector.VectorEnv, options: Options) -> dict[str
     env.reset(seed=0)
     if options.tune:
         print(f"{env.unwrapped.tune()}\n")
-    actions = random_action_batches(env)
+    actions = random_actions(env)
     with one_torch_thread():
         rate = measure(env.step, actions, num_envs, options.seconds, options.runs, options.device)
         drawing = us_of_drawing(actions, options.seconds, options.device)

@@ -18,9 +18,9 @@ from torch_batchsim.envs.hanabi import Hanabi  # noqa: E402
 from torch_batchsim import jit  # noqa: E402
 from torch_batchsim.bench.micro import Micro  # noqa: E402
 from torch_batchsim.codegen import Target, generate  # noqa: E402
+from torch_batchsim.executors import EXECUTORS  # noqa: E402
 from torch_batchsim.gpu_check.environments import Garden  # noqa: E402
 from torch_batchsim.program import Program  # noqa: E402
-from torch_batchsim.schedule import EXECUTORS  # noqa: E402
 
 ARCHITECTURES = ("80", "90")
 ENVIRONMENTS = {

@@ -16,4 +16,7 @@ def build_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     given = os.environ.get("TORCH_BATCHSIM_TEST_CACHE")  # to keep builds while working on tests
     directory = Path(given) if given else tmp_path_factory.mktemp("build_cache")
     os.environ["TORCH_BATCHSIM_CACHE"] = str(directory)
+    units = directory / "units"  # what tests compile by themselves: emulated devices, sanitized units, other programs
+    units.mkdir(parents=True, exist_ok=True)
+    os.environ["TORCH_BATCHSIM_TEST_UNITS"] = str(units)
     return directory

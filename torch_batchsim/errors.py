@@ -20,6 +20,10 @@ class CheckpointError(ValueError):
     """A state belongs to another environment, number of worlds or version; nothing was changed."""
 
 
+class MissingExtra(ImportError):
+    """A package is not installed that comes with the extra ``train``; the message names the command that brings it."""
+
+
 # The engine's own faults about entities.
 _EXPLAINED = {
     "stale_entity": "stale_entity: it destroys what is no row of a dynamic table of this world (destroyed before, of "

@@ -15,27 +15,17 @@ import torch
 
 from . import jit
 from .codegen import Target
+from .executors import EXECUTORS, Executor, Workload
 from .memory import Memory
 from .outputs import OutputSet
 from .program import Program
-from .schedule import EXECUTORS, Plan, step_tasks
+from .schedule import BLOCKS, Plan, step_tasks
+from .shared import BLOCK_THREADS, ELEMENT_TYPES
 from .trace import RECORD, TaskInfo, Trace
 
-MAX_TILES = {"cpu": 4096, "cuda": 1024}  # max_tile of csrc/tbs/executor_cpu.h and executor_cuda.cuh
-REGISTERS = {blocks: min(255, 65536 // (256 * blocks)) for blocks in (1, 2, 3, 4, 6, 8)}  # of a thread, by BLOCKS
-_TILE_BYTES = 24 * 1024  # of columns in one tile: what a first-level cache holds beside the code's own data
+REGISTERS = {blocks: min(255, 65536 // (BLOCK_THREADS * blocks)) for blocks in BLOCKS}  # of a thread
 _THREAD_BYTES = 48 * 1024  # of columns for one thread at least: below, waking it costs more than it saves
 _HOT = 256  # bytes of a world's column that is gone through in each step, mostly; larger ones are tables to look into
-_LEAST_TILE = 8
-_VECTOR = 16
-_CLAIMED = 16  # worlds that a thread takes from the queue at a time, where it runs one after the other
-_BLOCK_THREADS = 256  # tbs::executors::block_threads
-
-# Codes of tbs::ElementType.
-_ELEMENT_TYPES = {
-    torch.uint8: 0, torch.int8: 1, torch.int16: 2, torch.int32: 3, torch.int64: 4, torch.bool: 5, torch.float32: 6,
-    torch.float64: 7,
-}  # fmt: skip
 
 Loader = Callable[[Target], jit.Library]
 
@@ -113,11 +103,9 @@ class Execution:
     def default_choice(self) -> Choice:
         """Before anything has been measured."""
         target = self._first_target
-        rows = max(archetype.capacity or archetype.count for archetype in self.program.archetypes)
-        together = target.executor_name == "megakernel" and rows >= 2 * _BLOCK_THREADS
-        together = together and self.num_worlds < self.multiprocessors()
-        tile = self.default_tile(target.executor_name)
-        return Choice(target.executor_name, tile, self.useful_threads(), together, target.plan)
+        record, load = target.record, self.workload()
+        tile, together = record.default_tile(load), record.joined_by_default(load)
+        return Choice(record.name, tile, self.useful_threads(), together, target.plan)
 
     def take(self, choice: Choice) -> None:
         """Run steps so from now on. Raises BuildError, with nothing changed, if its library does not compile."""
@@ -152,22 +140,16 @@ class Execution:
             return 1
         return max(1, min(self.num_threads, self.num_worlds * self.memory.bytes_of_world() // _THREAD_BYTES))
 
-    def default_tile(self, executor: str) -> int:
+    def workload(self) -> Workload:
+        """What a tile is to be fit for."""
+        rows = max(archetype.capacity or archetype.count for archetype in self.program.archetypes)
+        workers = self.multiprocessors() if self.memory.cuda else self.useful_threads()
+        hot = self.memory.bytes_of_world(_HOT)
+        return Workload(self.num_worlds, self.program.agents.count, rows, hot, workers)
+
+    def default_tile(self, record: Executor) -> int:
         """Worlds in a tile, before anything has been measured."""
-        if executor == "per_world":
-            return 1 if self.memory.cuda else _CLAIMED
-        if self.memory.cuda:
-            # Two tiles for each multiprocessor, but at least a warp's worth of rows and at most a row for each thread.
-            rows = max(archetype.capacity or archetype.count for archetype in self.program.archetypes)
-            least, shared_out = -(-32 // rows), -(-self.num_worlds // (2 * self.multiprocessors()))
-            return min(max(shared_out, least), _BLOCK_THREADS)
-        # Several for each thread, but no more bytes than a first-level cache holds, or a few worlds where these are
-        # large: fewer would not pay for the loops around them.
-        most = max(_LEAST_TILE, _TILE_BYTES // self.memory.bytes_of_world(_HOT))
-        shared_out = -(-self.num_worlds // (4 * self.useful_threads()))
-        whole_vectors = -(-_VECTOR // self.program.agents.count)  # rows of agents that one instruction works on
-        tile = min(max(shared_out, whole_vectors), most, MAX_TILES["cpu"], self.num_worlds)
-        return -(-tile // 64) * 64 if tile > 64 else tile  # so that threads share no cache line of flags
+        return record.default_tile(self.workload())
 
     def multiprocessors(self) -> int:
         """Of the device; of an emulated one, a few."""
@@ -192,7 +174,7 @@ class Execution:
             self._context_address,
             to.address,
             actions.data_ptr(),
-            _ELEMENT_TYPES[actions.dtype],
+            ELEMENT_TYPES[actions.dtype],
             self._stream(),
         )
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from .errors import Fault, WorldFault
-from .memory import NO_FAULT, Memory
+from .memory import Memory
 from .program import Program
+from .shared import NO_FAULT, fault_parts
 
 _MAX_REPORTED = 16
 
@@ -25,8 +26,7 @@ def raise_faults(program: Program, memory: Memory, stepped: bool) -> None:
 
 def decoded(program: Program, world: int, word: int) -> Fault:
     """The fault that a world's word tells, see csrc/tbs/fault.h."""
-    word &= 2**64 - 1
-    node, row, code, value = word >> 54, word >> 40 & 0x3FFF, word >> 32 & 0xFF, word & 0xFFFFFFFF
+    node, row, code, value = fault_parts(word)
     nodes = [n for graph in program.graphs.values() for n in graph]
     system = nodes[node - 1].system.name if node else "check_actions"
     if code >= len(program.faults):

@@ -10,7 +10,6 @@ import numpy as np
 import torch
 
 from .codegen import (
-    ActionBounds,
     context_structure,
     engine_columns,
     entity_tables,
@@ -23,9 +22,9 @@ from .errors import SchemaError
 from .outputs import Outputs, OutputSet, OutputSpec
 from .program import Column, Program
 from .schema import MAX_ROWS, Field
+from .shared import NO_FAULT, ActionBounds
 from .tables import TableMemory
 
-NO_FAULT = -1  # in the column of faults: all bits set
 _BOOKKEEPING_BYTES = 16  # of a slot of a dynamic table
 _WORLD_TENSORS = ("step", "episode", "terminated", "truncated")
 _AGENT_TENSORS = ("terminated", "truncated", "done")

@@ -25,14 +25,13 @@ from .schema import (
     check_identifier,
     homogeneous_dtype,
 )
-from .systems import BY_VALUE, LANES, Reach, System, Unit, read_systems
+from .shared import BUILTIN_FAULTS, CODE_BITS, LANES, NODE_BITS
+from .systems import BY_VALUE, Reach, System, Unit, read_systems
 
 GRAPHS = ("start", "step", "observe")
 _INFO_KEYS = ("action_mask", "episode", "final_info", "final_obs")
-# The engine's own, in the order of csrc/tbs/fault.h, but for nan, which is for authors' checks.
-BUILTIN_FAULTS = ("bad_action", "nan", "stale_entity", "too_many_created", "hidden_change", "order_used_twice")
-MAX_NODES = 1 << 10  # bits of a fault word, see csrc/tbs/fault.h
-MAX_FAULTS = 1 << 8
+MAX_NODES = 1 << NODE_BITS
+MAX_FAULTS = 1 << CODE_BITS
 ENGINE_PARAMETERS = (*BY_VALUE, *LANES, "Episode")
 # What neither a component nor an archetype can be named, since the name has a meaning already where both are named: in
 # signatures, beside them in the author's namespace, or in front of tensors. All else is the author's to use.

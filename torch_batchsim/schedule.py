@@ -6,13 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
+from .executors import Executor
 from .program import Column, Node, Program
-
-EXECUTORS: dict[str, tuple[str, ...]] = {
-    "cpu": ("batch", "per_world"),
-    "cuda": ("graph", "megakernel", "per_world"),
-}
-"""Names of the executors of a kind of device, the default one first."""
 
 BLOCKS = (1, 2, 3, 4, 6, 8)
 """How many blocks may be asked to fit on a multiprocessor: at most 255, 128, 80, 64, 40, 32 registers a thread."""
@@ -195,18 +190,18 @@ def first_tasks(program: Program) -> dict[str, int]:
     return first
 
 
-def default_plan(program: Program, executor: str) -> Plan:
+def default_plan(program: Program, executor: Executor) -> Plan:
     """What is taken before anything has been measured.
 
-    ``graph``: neighbours whose rows may run in any order share a kernel, others have one each. Else one kernel.
+    Where there can be many kernels, neighbours whose rows may run in any order share one, others have one each.
     """
     tasks = step_tasks(program)
     return tuple(Group(first, last) for first, last in pairwise(cuts(tasks, executor)))
 
 
-def cuts(tasks: list[Task], executor: str) -> list[int]:
+def cuts(tasks: list[Task], executor: Executor) -> list[int]:
     """Where the tasks are cut into kernels by default, both ends included."""
-    if executor != "graph":
+    if executor.kernels != "many":
         return [0, len(tasks)]
     inner = [i for i, (a, b) in enumerate(pairwise(tasks), 1) if a.node.rows is None or b.node.rows is None]
     return [0, *inner, len(tasks)]

@@ -28,12 +28,12 @@ from .memory import Memory
 from .program import Program
 from .reset_options import reset_values
 from .schema import Environment
+from .shared import AUTORESET
 from .table_view import TableView
 from .tables import Ragged
 from .trace import Trace
 
 _MAX_THREADS = 1024
-_AUTORESET_CODES = {AutoresetMode.DISABLED: 0, AutoresetMode.NEXT_STEP: 1, AutoresetMode.SAME_STEP: 2}
 
 
 class Simulator:
@@ -92,7 +92,7 @@ class Simulator:
             self.device,
             cuda=target.cuda,
             keep_final=keep_final and self.autoreset is AutoresetMode.SAME_STEP,
-            autoreset=_AUTORESET_CODES[self.autoreset],
+            autoreset=AUTORESET[self.autoreset],
             output_sets=checked_count(output_sets, "output_sets", 2),
         )
         self.execution = Execution(

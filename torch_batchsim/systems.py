@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from .errors import SchemaError
+from .shared import LANES
 
 _SYSTEM = re.compile(r"\bTBS_SYSTEM\b\s*(?P<result>[\w:<>\s]*?)\s*\b(?P<name>\w+)\s*\((?P<parameters>[^()]*)\)")
 _PARAMETER = re.compile(
@@ -86,7 +87,6 @@ class System:
         return [reach for reach in self.reaches if reach.kind in kinds]
 
 
-LANES = {"Warp": 32, "Block": 256}
 BY_VALUE = ("Row", "Entity")
 ENGINE_TYPES = ("World", "Episode", "Reward", *BY_VALUE, *LANES)  # to which the reader gives a meaning
 

@@ -11,12 +11,9 @@ from typing import Any, TextIO
 
 import numpy as np
 
+from .extras import needed
+from .shared import TRACE_RECORD as RECORD
 from .text import table
-
-RECORD = np.dtype(
-    [("task", "<u2"), ("unit", "<u2"), ("tile", "<u4"), ("begin", "<u8"), ("end", "<u8"), ("global_begin", "<u8")]
-)
-"""One task on one unit, as the engine writes it down; ``TraceRecord`` in ``csrc/tbs/trace.h`` has the same fields."""
 
 _CHUNK = 1 << 16  # records that are made into text at a time
 _SLOPES = (0.2, 10.0)  # nanoseconds per tick of an SM's clock that can be true: 5 GHz to 100 MHz
@@ -243,8 +240,9 @@ class Trace:
 
         A row is filled from below to the share of the unit's ``blocks`` that are at work, each colour to that of its
         task. The names that took most time have a colour, systems a bright one and the engine's work a grey; all
-        others share one.
+        others share one. Raises MissingExtra without matplotlib.
         """
+        needed("matplotlib")
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
         from matplotlib.patches import Patch

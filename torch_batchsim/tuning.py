@@ -20,19 +20,20 @@ from typing import Any
 import numpy as np
 import torch
 
-from . import jit
+from . import executors, jit
 from .codegen import Target, generate
 from .errors import BuildError
-from .execution import MAX_TILES, REGISTERS, Choice, Execution
-from .legal import legal_actions
-from .memory import NO_FAULT
-from .schedule import EXECUTORS, Group, Plan, check_plan, default_plan, step_tasks
+from .execution import REGISTERS, Choice, Execution
+from .executors import EXECUTORS
+from .legal import batches_of_actions
+from .schedule import Group, Plan, check_plan, default_plan, step_tasks
+from .shared import MAX_TILE, NO_FAULT, Autoreset
 from .text import table
 
 _FORMAT = 1
 _PROFILED = (1, 2, 4, 8)  # of BLOCKS: 255, 128, 64 and 32 registers
 _ROUNDS = 5
-_DISABLED, _NEXT_STEP = 0, 1  # tbs::Autoreset
+_BATCHES = 8  # of actions
 _NOTICEABLE = 1.02  # a choice that is faster by less is noise
 
 
@@ -137,8 +138,8 @@ def _undisturbed(run: Execution) -> Any:
     kept = {name: tensor.clone() for name, tensor in run.memory.columns.items()}
     context = run.memory.context
     flags, present, autoreset = run.memory.flags.clone(), run.choice(), context.autoreset
-    if autoreset == _DISABLED:
-        context.autoreset = _NEXT_STEP  # or soon all worlds would stand still
+    if autoreset == Autoreset.disabled:
+        context.autoreset = Autoreset.next_step  # or soon all worlds would stand still
     try:
         yield
     finally:
@@ -155,30 +156,14 @@ class _Clock:
 
     def __init__(self, run: Execution, seconds: float) -> None:
         self.run, self.seconds = run, seconds
-        space, action = run.program.action_space, run.program.action
         rows = run.num_worlds * run.program.agents.count
-        generator = torch.Generator().manual_seed(0)
-        draws = torch.rand((8, rows, *action.value_shape), generator=generator)
-        if hasattr(space, "high"):
-            low = np.where(np.isfinite(space.low), space.low, np.where(np.isfinite(space.high), space.high - 1e3, -1e3))
-            high = np.where(np.isfinite(space.high), space.high, low + 1e3)
-            low, high = torch.as_tensor(low), torch.as_tensor(high)
-            actions = torch.minimum(torch.maximum(low + draws * (high - low), low), high)
-        else:
-            choices = torch.as_tensor(np.asarray(getattr(space, "nvec", getattr(space, "n", 1))))
-            actions = (draws * choices).long() + torch.as_tensor(np.asarray(space.start))
-        self.actions = [batch.to(run.device, action.dtype).contiguous() for batch in actions]
         self.mask = run.program.info.get("action_mask")
+        masks = None if self.mask is None else lambda: run.memory.tensor(self.mask.name).reshape(rows, -1)
+        self.actions = batches_of_actions(run.program.action_space, rows, _BATCHES, mask=masks, device=run.device)
 
     def _act(self, i: int) -> None:
-        run = self.run
-        column = run.memory.tensor(run.program.action.name)
-        chosen = self.actions[i % len(self.actions)]
-        if self.mask is not None:
-            mask = run.memory.tensor(self.mask.name).reshape(len(chosen), -1)
-            scores = 1.0 - torch.rand(mask.shape, device=run.device)  # in (0, 1]
-            chosen = legal_actions(run.program.action_space, mask, scores).to(chosen.dtype)
-        column.copy_(chosen.view(column.shape))
+        column = self.run.memory.tensor(self.run.program.action.name)
+        column.copy_(self.actions[i % _BATCHES].view(column.shape))
 
     def steps(self, count: int) -> float:
         """Microseconds a step, without what it takes to choose actions."""
@@ -252,11 +237,12 @@ def _report(
 def _tune_cpu(run: Execution, clock: _Clock) -> TuneReport:
     """Tiles of other sizes, other numbers of threads, and world after world."""
     present = run.choice()
-    tile = present.tile if present.executor == "batch" else run.default_tile("batch")
-    tiles = sorted({max(1, min(run.num_worlds, 4096, round(tile * factor))) for factor in (0.25, 0.5, 1, 2, 4, 8)})
     threads = sorted({1, present.threads, run.num_threads})
-    choices = [Choice("batch", tile, n) for tile in tiles for n in threads if tile * n < run.num_worlds + tile]
-    choices += [Choice("per_world", run.default_tile("per_world"), number) for number in threads]
+    choices = []
+    for record in executors.of_device("cpu"):
+        tile = present.tile if present.executor == record.name else run.default_tile(record)
+        for size in record.candidate_tiles(tile, run.num_worlds):
+            choices += [Choice(record.name, size, n) for n in threads if size * n < run.num_worlds + size]
     return _report(run, clock, present, dict.fromkeys(choices))
 
 
@@ -267,8 +253,9 @@ def _tune_cuda(run: Execution, clock: _Clock) -> TuneReport:
     present = run.choice()
     tasks = step_tasks(run.program)
     everything = Group(0, len(tasks))
-    tile = run.default_tile("graph")
-    base = Choice("megakernel", tile, plan=(everything,))
+    graph, megakernel = (next(r for r in executors.of_device("cuda") if r.kernels == k) for k in ("many", "one"))
+    tile = run.default_tile(graph)
+    base = Choice(megakernel.name, tile, plan=(everything,))
 
     # How long each task takes with each register limit. Limits that the largest task does not need change nothing.
     times: dict[int, list[float]] = {}
@@ -284,12 +271,12 @@ def _tune_cuda(run: Execution, clock: _Clock) -> TuneReport:
 
     singles = tuple(Group(i, i + 1) for i in range(len(tasks)))
     choices: dict[Choice, float | None] = {
-        Choice("graph", tile, plan=singles): None,
-        Choice("graph", tile, plan=default_plan(run.program, "graph")): None,
-        Choice("per_world", run.default_tile("per_world")): None,
+        Choice(graph.name, tile, plan=singles): None,
+        Choice(graph.name, tile, plan=default_plan(run.program, graph)): None,
+        **{Choice(r.name, run.default_tile(r)): None for r in executors.of_device("cuda") if r.kernels is None},
     }
     if times:  # else all tasks together are too large for one kernel
-        run.take(Choice("graph", tile, plan=singles))
+        run.take(Choice(graph.name, tile, plan=singles))
         clock.steps(8)
         first = next(iter(times))
         launch = (clock.steps(32) - sum(times[first])) / max(1, len(tasks) - 1)
@@ -297,13 +284,15 @@ def _tune_cuda(run: Execution, clock: _Clock) -> TuneReport:
         plan, predicted = choose_groups(times, launch)
         best = min(times, key=lambda blocks: sum(times[blocks]))
         mega = replace(base, plan=(replace(everything, blocks=best),))
-        choices |= {mega: sum(times[best]) + launch, replace(mega, together=True): None}
-        choices[Choice("graph", tile, plan=plan)] = predicted
+        choices[mega] = sum(times[best]) + launch
+        if megakernel.joins:
+            choices[replace(mega, together=True)] = None
+        choices[Choice(graph.name, tile, plan=plan)] = predicted
     choices = {choice: predicted for choice, predicted in choices.items() if _builds(run, choice)}
     spent = clock.compare(list(choices), 0.5)
     fastest = min(zip(spent, choices, strict=True), key=lambda pair: pair[0])[1]
-    for size in (8, 32, 64, 128, 256, 512, 1024):
-        if size <= run.num_worlds and not fastest.together and fastest.executor != "per_world":
+    if not fastest.together:
+        for size in executors.find("cuda", fastest.executor).candidate_tiles(fastest.tile, run.num_worlds):
             choices.setdefault(replace(fastest, tile=size), None)
     profile = [
         (f"{task.node.name} ({task.phase})", {REGISTERS[blocks]: times[blocks][i] for blocks in times})
@@ -356,7 +345,7 @@ def _check(run: Execution, choice: Choice) -> None:
     device = run.device.type
     if choice.executor not in EXECUTORS[device]:
         raise ValueError(f"{device} has no executor {choice.executor!r}")
-    limits = ((choice.tile, MAX_TILES[device]), (choice.threads, max(run.num_threads, 1)))
+    limits = ((choice.tile, MAX_TILE[device]), (choice.threads, max(run.num_threads, 1)))
     if any(type(value) is not int or not 1 <= value <= most for value, most in limits):
         raise ValueError(f"tile and threads are {choice.tile} and {choice.threads}")
     if type(choice.together) is not bool:

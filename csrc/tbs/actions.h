@@ -1,11 +1,8 @@
-// Actions as they come from outside: their element types, and what the action space allows.
+// Actions as they come from outside: their element types (ElementType, see fault.h), and what the action space allows.
 #pragma once
 #include "platform.h"
 
 namespace tbs {
-
-// Codes of element types that cross the C interface; torch_batchsim/simulator.py holds the same table.
-enum class ElementType : i32 { u8 = 0, i8 = 1, i16 = 2, i32 = 3, i64 = 4, boolean = 5, f32 = 6, f64 = 7 };
 
 // What is allowed in one element of an action, both ends included. Integers are exact in a double.
 struct ActionBounds {

@@ -42,8 +42,6 @@ TBS_FUNCTION NodeRows rows_of(const Context &context, i32 world) {
     }
 }
 
-enum class Autoreset : i32 { disabled = 0, next_step = 1, same_step = 2 };
-
 // Bookkeeping, once per world. ------------------------------------------------------------------------------------
 
 struct CountStep {

@@ -16,9 +16,6 @@
 
 namespace tbs::executors {
 
-// Worlds in one tile at most: the length of the lists of worlds that a tile keeps on its stack.
-constexpr i32 max_tile = 4096;
-
 // Nodes ----------------------------------------------------------------------------------------------------------
 
 // Runs a node for all rows of one world.

@@ -14,11 +14,6 @@
 
 namespace tbs::executors {
 
-constexpr u32 block_threads = 256;
-
-// Worlds of a tile at most: the length of the list of those that begin.
-constexpr u32 max_tile = 1024;
-
 // Threads that run a task together, and the worlds [first, last) for whose rows they do.
 struct Team {
     u32 rank, size;
@@ -393,7 +388,7 @@ struct PerWorldExecutor {
 
     template <class G>
     i64 run(Groups<G>, const Context &context, Stream stream) {
-        launch(world_kernel<G, Context>, u32((context.num_worlds + 255) / 256), block_threads, stream, context);
+        launch(world_kernel<G, Context>, u32((context.num_worlds + i32(block_threads) - 1) / i32(block_threads)), block_threads, stream, context);
         return last_error();
     }
 

@@ -4,20 +4,16 @@
 
 namespace tbs {
 
-// node (10 bits) | row within the world (14) | code (8) | value (32). The smallest word of a world stands, so that
-// the fault that is reported is the same whatever the order of threads: the first system's, of its first row.
-constexpr u64 no_fault = ~u64{0};
-constexpr u32 max_fault_row = (1u << 14) - 1;
+// What Python shares with these headers is told in torch_batchsim/shared.py, and stands in the generated unit in front
+// of them: fault_bad_action, ..., fault_node_bits, ..., ElementType, Autoreset, executors::max_tile, ...
 
-// Codes of the engine's own faults that are reported here; torch_batchsim/program.py lists all of them in this order.
-constexpr u32 fault_stale_entity = 2;
-constexpr u32 fault_too_many_created = 3;
-constexpr u32 fault_hidden_change = 4;
-constexpr u32 fault_order_used_twice = 5;
-
+// node | row within the world | code | value (32 bits). The smallest word of a world stands, so that the fault that is
+// reported is the same whatever the order of threads: the first system's, of its first row.
 TBS_FUNCTION u64 fault_word(u32 node, u32 row, u32 code, i32 value) {
-    const u32 shown_row = row < max_fault_row ? row : max_fault_row;
-    return u64{node} << 54 | u64{shown_row} << 40 | u64{code & 0xffu} << 32 | u32(value);
+    static_assert(fault_node_bits + fault_row_bits + fault_code_bits == 32);
+    constexpr u32 max_row = (1u << fault_row_bits) - 1, code_mask = (1u << fault_code_bits) - 1;
+    const u32 where = (node << fault_row_bits | (row < max_row ? row : max_row)) << fault_code_bits | (code & code_mask);
+    return u64{where} << 32 | u32(value);
 }
 
 // Tells the host something; the flag may lie in host memory that the device can write. Many threads, one value.

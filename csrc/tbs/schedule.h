@@ -124,7 +124,7 @@ struct WriteActions {
                 const bool legal = action_is_legal(value, bounds);
                 if (!legal) {
                     report_fault(&context.fault[row / agents_per_world], context.fault_flag,
-                                 fault_word(fault_node, u32(row % agents_per_world), 0, i32(value)));
+                                 fault_word(fault_node, u32(row % agents_per_world), fault_bad_action, i32(value)));
                 }
                 Context::action_column(context)[element] = legal ? Element(value) : Element(bounds.low);
             }

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import subprocess
+from collections.abc import Sequence
 from functools import cache, partial
 from pathlib import Path
 
@@ -21,6 +24,7 @@ from torch_batchsim import Environment, Simulator, TorchVectorEnv, jit
 from torch_batchsim.codegen import Target, generate
 from torch_batchsim.program import Program
 from torch_batchsim.schedule import Plan
+from torch_batchsim.testing import assert_same_bits, first_worlds, of_worlds, snapshot  # noqa: F401
 
 # A swarm that is busy at once, soon over, and small: emulated lanes are slow.
 BUSY = partial(
@@ -43,89 +47,66 @@ _EMULATION = Path(__file__).parent.parent / "emulation" / "cuda_words.h"
 
 
 @cache
-def emulated_cuda(
-    name: str, folder: Path, executor: str = "graph", plan: Plan | None = None, traced: bool = False
-) -> jit.Library:
+def emulated_cuda(name: str, executor: str = "graph", plan: Plan | None = None, traced: bool = False) -> jit.Library:
     """The CUDA unit of an environment, compiled by g++ with the CUDA words of tests/emulation."""
-    return _compiled(name, folder, Target("cuda", executor, plan, traced), "-include", str(_EMULATION))
+    return _library(name, Target("cuda", executor, plan, traced), "-include", str(_EMULATION))
 
 
-def emulated_simulator(name: str, folder: Path, worlds: int, executor: str, **kwargs: object) -> Simulator:
+def emulated_simulator(name: str, worlds: int, executor: str, **kwargs: object) -> Simulator:
     """A simulator on an emulated device, which finds its other builds there too."""
 
-
     def load(target: Target) -> jit.Library:
-        return emulated_cuda(name, folder, target.executor_name, target.plan, target.traced)
+        return emulated_cuda(name, target.executor_name, target.plan, target.traced)
 
-    library = emulated_cuda(name, folder, executor)
+    library = emulated_cuda(name, executor)
     return Simulator(COMPILED[name](), worlds, _library=library, _loader=load, **kwargs)
 
 
 @cache
-def baseline(name: str, folder: Path) -> jit.Library:
+def baseline(name: str) -> jit.Library:
     """The CPU unit of an environment for the least processor of its kind, hardly optimised."""
-    return _compiled(name, folder, Target(), str(jit.CSRC / "runtime" / "pool.cpp"))
+    return _library(name, Target(), str(jit.CSRC / "runtime" / "pool.cpp"))
 
 
-def sanitized(name: str, folder: Path) -> jit.Library:
+def sanitized(name: str) -> jit.Library:
     """The CPU unit of an environment that ends the process at a bad access or undefined behaviour."""
     flags = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-    return _compiled(name, folder, Target(), *flags, str(jit.CSRC / "runtime" / "pool.cpp"))
+    return _library(name, Target(), *flags, str(jit.CSRC / "runtime" / "pool.cpp"))
 
 
-def _compiled(name: str, folder: Path, target: Target, *arguments: str) -> jit.Library:
-    source = folder / f"{name}_{target.device}_{target.executor_name}_{abs(hash(target)):x}.cpp"
-    source.write_text(generate(Program(COMPILED[name]()), target))
-    library = source.with_suffix(".so")
+def _library(name: str, target: Target, *arguments: str) -> jit.Library:
+    program = Program(COMPILED[name]())
     flags = [f for f in jit.compiler_flags("cpu") if f not in ("-O3", "-march=native")]
-    command = ["g++", *flags, "-O1", "-fPIC", "-shared", f"-I{jit.CSRC}", str(source), *arguments, "-o", str(library)]
-    subprocess.run(command, check=True)
-    return jit.Library(library, target)
+    flags += ["-O1", "-fPIC", "-shared", f"-I{jit.CSRC}"]
+    depends_on = (*jit.program_sources(program), _EMULATION.read_text())
+    return jit.Library(compiled(generate(program, target), [*flags, *arguments], depends_on), target)
+
+
+def compiled(source: str, arguments: Sequence[str], depends_on: Sequence[str] = ()) -> Path:
+    """What g++ makes of a text: once in a session; with TORCH_BATCHSIM_TEST_CACHE once until something changes.
+
+    Args:
+        source: C++.
+        arguments: all others of g++, but for the output.
+        depends_on: the texts of what it includes.
+    """
+    folder = Path(os.environ["TORCH_BATCHSIM_TEST_UNITS"])  # of tests/conftest.py
+    compiler = jit._compiler_identity(jit._compiler())
+    digest = hashlib.sha256("\0".join([source, compiler, *arguments, *depends_on]).encode()).hexdigest()[:20]
+    made = folder / f"{digest}.so"
+    if not made.is_file():
+        unit, part = folder / f"{digest}.cpp", folder / f"{digest}.{os.getpid()}"
+        unit.write_text(source)
+        subprocess.run([jit._compiler(), str(unit), *arguments, "-o", str(part)], check=True)
+        part.replace(made)  # so that what is half written is never taken up
+    return made
 
 
 def random_actions(env: TorchVectorEnv, generator: np.random.Generator) -> torch.Tensor:
-    """Actions drawn from the action space, ``[rows, ...]``."""
+    """Actions drawn from the action space, legal or not, ``[rows, ...]``."""
     space = env.action_space
     space._np_random = generator
     return torch.from_numpy(np.asarray(space.sample()))
-
-
-def snapshot(sim: Simulator) -> dict[str, torch.Tensor]:
-    """All that worlds hold, final values included and free slots left out, to be compared bit for bit."""
-    others = [f"column_{c.c_name}" for c in sim.program.columns.values() if c.dynamic or c.resource]
-    left_out = ("phase", *others)
-    held = {n: t.clone() for n, t in sim.memory.columns.items() if n not in left_out and not n.startswith("table_")}
-    ended = held["agent_done"].bool()
-    for name in held:
-        if name.startswith("final_"):  # the other rows are of earlier steps
-            held[name].view(torch.uint8).view(len(ended), -1)[~ended] = 0
-    for name, table in sim.state_dict()["tables"].items():
-        held |= {f"{name} {part}": tensor for part, tensor in table.items()}
-    return held
-
-
-def of_worlds(state: dict[str, torch.Tensor], worlds: torch.Tensor) -> dict[str, torch.Tensor]:
-    """The part of a snapshot that belongs to some worlds, given as a bool mask ``[worlds]``."""
-    part = {}
-    for key, tensor in state.items():
-        table, _, what = key.partition(" ")
-        if what and what not in ("rooms", "counts", "crowded"):
-            part[key] = tensor[worlds.repeat_interleave(state[f"{table} counts"])]
-        else:
-            part[key] = tensor.reshape(len(worlds), -1)[worlds].reshape(-1)
-    return part
-
-
-def first_worlds(sim: Simulator, count: int) -> dict[str, torch.Tensor]:
-    """The part of a snapshot that belongs to the first ``count`` worlds."""
-    return of_worlds(snapshot(sim), torch.arange(sim.num_worlds) < count)
-
-
-def assert_same_bits(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> None:
-    assert first.keys() == second.keys()
-    for name, tensor in first.items():
-        a, b = tensor.contiguous().view(torch.uint8), second[name].contiguous().view(torch.uint8)
-        assert torch.equal(a, b), f"{name} differs at bytes {(a != b).nonzero().flatten()[:8].tolist()}"
 
 
 def declare(text: str, folder: Path, **attributes: object) -> type[Environment]:

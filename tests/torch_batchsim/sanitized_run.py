@@ -21,7 +21,7 @@ def main(name: str, folder: str) -> None:
         text = COMPILED["drift"]().source.read_text()
         source.write_text(text.replace("trail.last =", "(&trail)[world.id == 0 ? -1 : 0].last ="))
         COMPILED[name] = type("Control", (COMPILED["drift"],), {"systems": str(source)})
-    library = sanitized(name, Path(folder))
+    library = sanitized(name)
     for mode in AutoresetMode:
         for worlds in (1, 65, 300):
             env = torch_batchsim.TorchVectorEnv(

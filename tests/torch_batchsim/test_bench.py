@@ -18,10 +18,10 @@ from gymnasium.spaces import Discrete, MultiDiscrete
 from support import random_actions
 
 import torch_batchsim
-from torch_batchsim import TorchVectorEnv
-from torch_batchsim.bench import __main__ as bench
+from torch_batchsim import TorchVectorEnv, testing
+from torch_batchsim.bench import cli as bench
 from torch_batchsim.bench import peers
-from torch_batchsim.bench.throughput import build_seconds, measure, random_action_batches, us_of_drawing
+from torch_batchsim.bench.throughput import build_seconds, measure, us_of_drawing
 from torch_batchsim.command_line import parse_env_options
 from torch_batchsim.legal import legal_actions
 
@@ -84,7 +84,7 @@ def test_steps_are_timed_with_legal_actions() -> None:
     env = gymnasium.make_vec("bench_tests/Duel-v0", num_worlds=30)
     env.reset(seed=0)
     step, legal = noting(env)
-    actions = random_action_batches(env)
+    actions = testing.random_actions(env)
     measure(step, actions, env.num_envs, 0.01, 2)
     assert len(legal) > 100 and all(legal)
     assert us_of_drawing(actions, 0.01, "cpu") > 0
@@ -96,7 +96,7 @@ def test_steps_are_timed_with_legal_actions() -> None:
 
 def test_actions_are_prepared_where_there_are_no_masks() -> None:
     env = gymnasium.make_vec("torch_batchsim/Swarm-v0", num_worlds=3)
-    actions = random_action_batches(env)
+    actions = testing.random_actions(env)
     assert isinstance(actions, list) and all(batch.numpy() in env.action_space for batch in actions)
     assert us_of_drawing(actions, 0.01, "cpu") == 0.0
 

@@ -18,14 +18,14 @@ import numpy as np
 import pytest
 import torch
 from environments.duel import Duel
-from support import assert_same_bits, random_actions, snapshot
+from support import assert_same_bits, compiled, random_actions, snapshot
 
-from torch_batchsim import TorchVectorEnv, jit
+from torch_batchsim import TorchVectorEnv, jit, testing
 from torch_batchsim.bench import charts, paper
 from torch_batchsim.bench.crowds import CROWDS, make_kitchen
 from torch_batchsim.bench.micro import Micro
-from torch_batchsim.bench.throughput import Rate, random_action_batches
-from torch_batchsim.schedule import EXECUTORS
+from torch_batchsim.bench.throughput import Rate
+from torch_batchsim.executors import EXECUTORS
 
 f32 = np.float32
 Sincos = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
@@ -34,19 +34,16 @@ Sincos = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
 @pytest.fixture(scope="module")
-def sincos(tmp_path_factory: pytest.TempPathFactory) -> Sincos:
+def sincos() -> Sincos:
     """The engine's sine and cosine for numpy, to the bit; numpy's own round differently."""
-    folder = tmp_path_factory.mktemp("sincos")
-    source, library = folder / "sincos.cpp", folder / "sincos.so"
-    source.write_text(
+    source = (
         '#include "tbs/math.h"\n'
         'extern "C" void sincos_of(const float *x, float *sine, float *cosine, long n) {\n'
         "    for (long i = 0; i < n; ++i) tbs::sincos(x[i], sine[i], cosine[i]);\n"
         "}\n"
     )
     flags = ["-std=c++20", "-ffp-contract=off", "-fPIC", "-shared", f"-I{jit.CSRC}"]
-    subprocess.run(["g++", *flags, str(source), "-o", str(library)], check=True)
-    function = ctypes.CDLL(str(library)).sincos_of
+    function = ctypes.CDLL(str(compiled(source, flags, jit._engine_sources()))).sincos_of
 
     def call(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         x = np.ascontiguousarray(x)
@@ -177,10 +174,10 @@ def test_tables_have_grown_before_the_first_run() -> None:
         return env
 
     env = swarm(8)
-    paper.warm_up(env, random_action_batches(env), 60.0)
+    paper.warm_up(env, testing.random_actions(env), 60.0)
     assert env.sim.layout > 0
     stopped = swarm(500)
-    paper.warm_up(stopped, random_action_batches(stopped), 1e-6)
+    paper.warm_up(stopped, testing.random_actions(stopped), 1e-6)
     assert int(stopped.sim.tensor("World.step").max()) == 1
 
 

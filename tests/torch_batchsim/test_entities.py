@@ -261,8 +261,8 @@ class ZooMachine(RuleBasedStateMachine):
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory):
-    return emulated_cuda("zoo", tmp_path_factory.mktemp("entities"))
+def library():
+    return emulated_cuda("zoo")
 
 
 @pytest.mark.parametrize("mode", list(AutoresetMode), ids=lambda mode: mode.name)

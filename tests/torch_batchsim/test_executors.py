@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,17 +15,12 @@ import torch
 from gymnasium.vector import AutoresetMode
 from support import ENVIRONMENTS, assert_same_bits, baseline, emulated_cuda, first_worlds, random_actions, snapshot
 
-from torch_batchsim import TorchVectorEnv
+from torch_batchsim import Simulator, TorchVectorEnv, executors
 from torch_batchsim.program import Program
 from torch_batchsim.schedule import BLOCKS, Group, step_tasks
 from torch_batchsim.systems import Unit, read_systems
 
 MODES = list(AutoresetMode)
-
-
-@pytest.fixture(scope="module")
-def emulation(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("emulation")
 
 
 def run(
@@ -57,21 +53,21 @@ def run(
 
 @pytest.mark.parametrize("mode", MODES, ids=lambda m: m.name)
 @pytest.mark.parametrize("name", ENVIRONMENTS)
-def test_threads_and_emulated_cuda_agree(name: str, mode: AutoresetMode, emulation: Path) -> None:
+def test_threads_and_emulated_cuda_agree(name: str, mode: AutoresetMode) -> None:
     worlds = {"cartpole": 1500, "zoo": 100, "swarm": 60}.get(name, 700)  # several tiles, the last one incomplete
     one = run(name, worlds, 40, mode, num_threads=1)
     two = run(name, worlds, 40, mode, num_threads=2)
-    cuda = run(name, worlds, 40, mode, _library=emulated_cuda(name, emulation))
+    cuda = run(name, worlds, 40, mode, _library=emulated_cuda(name))
     assert_same_bits(snapshot(one.sim), snapshot(two.sim))
     assert_same_bits(snapshot(one.sim), snapshot(cuda.sim))
     assert one.sim.tensor("World.episode").float().mean() > 0.5  # or nothing has been shown about resets
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
-def test_every_executor_gives_the_same_bits(name: str, emulation: Path) -> None:
+def test_every_executor_gives_the_same_bits(name: str) -> None:
     """The megakernel's blocks claim tiles, or go through the tasks together, in an adversarial order."""
     worlds = {"cartpole": 300, "zoo": 40, "swarm": 40}.get(name, 150)
-    megakernel, alone = (emulated_cuda(name, emulation, executor) for executor in ("megakernel", "per_world"))
+    megakernel, alone = (emulated_cuda(name, executor) for executor in ("megakernel", "per_world"))
     for mode in MODES:
         batch = snapshot(run(name, worlds, 30, mode).sim)
         others = {
@@ -84,8 +80,8 @@ def test_every_executor_gives_the_same_bits(name: str, emulation: Path) -> None:
             assert_same_bits(batch, snapshot(env.sim))
 
 
-def test_the_megakernels_blocks_may_interleave_in_any_order(emulation: Path) -> None:
-    library = emulated_cuda("zoo", emulation, "megakernel").path
+def test_the_megakernels_blocks_may_interleave_in_any_order() -> None:
+    library = emulated_cuda("zoo", "megakernel").path
 
     def outcome(*arguments: str, seed: int = 0) -> str:
         command = [sys.executable, str(Path(__file__).parent / "seeded_run.py"), "zoo", *arguments]
@@ -99,7 +95,7 @@ def test_the_megakernels_blocks_may_interleave_in_any_order(emulation: Path) -> 
 
 
 @pytest.mark.parametrize("name", ["cartpole", "zoo"])
-def test_every_grouping_gives_the_same_bits(name: str, emulation: Path) -> None:
+def test_every_grouping_gives_the_same_bits(name: str) -> None:
     """Cut anywhere into kernels, with tiles of any size."""
     count = len(step_tasks(Program(ENVIRONMENTS[name]())))
     generator = np.random.default_rng(3)
@@ -107,16 +103,16 @@ def test_every_grouping_gives_the_same_bits(name: str, emulation: Path) -> None:
     for cuts in (range(1, count), sorted(generator.choice(np.arange(1, count), count // 2, replace=False).tolist())):
         ends = [0, *cuts, count]
         plan = tuple(Group(*pair, blocks=int(generator.choice(BLOCKS))) for pair in pairwise(ends))
-        library = emulated_cuda(name, emulation, "graph", plan)
+        library = emulated_cuda(name, "graph", plan)
         for mode in MODES:
             env = run(name, 50, 25, mode, tile=int(generator.integers(1, 50)), _library=library)
             assert_same_bits(expected[mode], snapshot(env.sim))
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
-def test_another_processor_gives_the_same_bits(name: str, emulation: Path) -> None:
+def test_another_processor_gives_the_same_bits(name: str) -> None:
     native = run(name, 500, 40, AutoresetMode.SAME_STEP)
-    least = run(name, 500, 40, AutoresetMode.SAME_STEP, _library=baseline(name, emulation))
+    least = run(name, 500, 40, AutoresetMode.SAME_STEP, _library=baseline(name))
     assert_same_bits(snapshot(native.sim), snapshot(least.sim))
 
 
@@ -212,3 +208,14 @@ def test_a_parameter_may_be_named_like_a_system(tmp_path: Path) -> None:
     source.write_text(text)
     systems = read_systems(Unit(source))
     assert systems["score"].reaches == () and systems["again"].kinds("random")
+
+
+def test_an_executor_is_one_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is added to the table can be asked for, is built, and says how large its tiles are."""
+    batch = executors.find("cpu", "batch")
+    mine = replace(batch, name="mine", default_tile=lambda load: load.worlds // load.agents - 1)
+    monkeypatch.setattr(executors, "RECORDS", (*executors.RECORDS, mine))
+    sim = Simulator(ENVIRONMENTS["duel"](), 8, executor="mine")
+    assert sim.executor == "mine" and sim.execution.choice().tile == 3
+    with pytest.raises(ValueError, match="executor must be one of 'batch', 'per_world', 'mine' on cpu, got 'your'"):
+        Simulator(ENVIRONMENTS["duel"](), 8, executor="your")

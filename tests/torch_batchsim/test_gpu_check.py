@@ -21,12 +21,13 @@ import torch
 from gymnasium.vector import AutoresetMode
 
 from torch_batchsim import Simulator, TorchVectorEnv
+from torch_batchsim.executors import EXECUTORS
 from torch_batchsim.gpu_check import __main__ as command
 from torch_batchsim.gpu_check import checks, cuda_checks, machine, report, runner, speed, stages, tools
 from torch_batchsim.gpu_check.checks import Make
 from torch_batchsim.gpu_check.environments import CHECKED, ENVIRONMENTS
 from torch_batchsim.gpu_check.findings import Findings, Skipped
-from torch_batchsim.schedule import EXECUTORS
+from torch_batchsim.testing import random_actions
 
 CPU = checks.maker("cpu")
 
@@ -358,7 +359,7 @@ def test_stages_are_distinct_and_begin() -> None:
 
 def test_legal_actions_do_not_depend_on_the_number_of_worlds() -> None:
     small, large = CPU("decks", 5), CPU("decks", 20)
-    batches = [checks.action_batches(env, 40, 20) for env in (small, large)]
+    batches = [random_actions(env, 40, most_worlds=20) for env in (small, large)]
     for env in (small, large):
         env.reset(seed=checks.SEED)
     for step, (few, many) in enumerate(zip(*batches, strict=True)):
@@ -384,7 +385,7 @@ def test_the_peer_is_the_same_cartpole() -> None:
     observations, _ = env.reset(seed=3)
     state, steps = observations.clone(), torch.zeros(500, dtype=torch.int32)
     ended = 0
-    for actions in checks.action_batches(env, 40):
+    for actions in random_actions(env, 40):
         _, rewards, terminations, truncations, infos = env.step(actions)
         state, steps, *flags, last = speed.torch_cartpole(state, steps, actions)
         done = terminations | truncations
@@ -457,7 +458,7 @@ def units(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def make_on(units: Path) -> Callable[..., Make]:
+def make_on() -> Callable[..., Make]:
     """In place of ``checks.maker``: CUDA's executors are emulated."""
 
     def maker(device: str, executor: str | None = None) -> Make:
@@ -465,7 +466,7 @@ def make_on(units: Path) -> Callable[..., Make]:
             if device == "cpu":
                 arguments |= {"executor": executor}
             else:
-                arguments |= {"_library": support.emulated_cuda(f"checked_{name}", units, executor or "graph")}
+                arguments |= {"_library": support.emulated_cuda(f"checked_{name}", executor or "graph")}
             return TorchVectorEnv(ENVIRONMENTS[name](), num_worlds=worlds, **arguments)
 
         return make

@@ -38,6 +38,7 @@ from torch_batchsim import (
     f32,
     i32,
     jit,
+    shared,
 )
 from torch_batchsim.codegen import Target, _component, generate
 from torch_batchsim.program import Program
@@ -389,7 +390,7 @@ def test_layouts_are_those_of_c(types: list[Any]) -> None:
 def test_the_compiler_agrees_with_the_layouts(tmp_path_factory: pytest.TempPathFactory, many: list[list[Any]]) -> None:
     """The static_asserts of generated structs, for many of them in one unit."""
     unit = tmp_path_factory.mktemp("layouts") / "unit.cpp"
-    lines = ['#include "tbs/tbs.h"', "#include <cstddef>", "namespace tbs {"]
+    lines = [*shared.definitions("cpu"), '#include "tbs/tbs.h"', "#include <cstddef>", "namespace tbs {"]
     for index, types in enumerate(many):
         component = component_of(types, f"Component{index}")
         lines += _component(component)

@@ -14,8 +14,8 @@ SIZES = (0, 1, 2, 31, 32, 33, 64, 100, 255, 256, 257, 500, 680)
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> jit.Library:
-    return emulated_cuda("herd", tmp_path_factory.mktemp("lanes"))
+def library() -> jit.Library:
+    return emulated_cuda("herd")
 
 
 def herd(library: jit.Library | None = None) -> Simulator:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -17,21 +15,16 @@ from torch_batchsim.schedule import step_tasks
 STEPS = 4
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("tracing")
-
-
-def make(kind: str, folder: Path, worlds: int = 300) -> Simulator:
+def make(kind: str, worlds: int = 300) -> Simulator:
     device, executor = kind.split()
     if device == "cuda":
-        return emulated_simulator("cartpole", folder, worlds, executor)
+        return emulated_simulator("cartpole", worlds, executor)
     return Simulator(CartPole(), worlds, executor=executor, num_threads=2)
 
 
 @pytest.mark.parametrize("kind", ["cpu batch", "cpu per_world", "cuda graph", "cuda megakernel", "cuda per_world"])
-def test_every_task_of_every_step_is_written_down(kind: str, folder: Path) -> None:
-    sim, plain = make(kind, folder), make(kind, folder)
+def test_every_task_of_every_step_is_written_down(kind: str) -> None:
+    sim, plain = make(kind), make(kind)
     for one in (sim, plain):
         one.reset(seed=3)
         one.tensor("Cart.CartState.x")[::50] = 5.0  # these end at once
@@ -67,7 +60,7 @@ def test_every_task_of_every_step_is_written_down(kind: str, folder: Path) -> No
     assert "push_cart" in str(trace)
 
 
-def test_what_has_no_room_is_counted(folder: Path) -> None:
+def test_what_has_no_room_is_counted() -> None:
     sim = Simulator(Drift(), 500, num_threads=1)
     sim.reset(seed=0)
     with sim.tracing() as whole:
@@ -79,8 +72,8 @@ def test_what_has_no_room_is_counted(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["cpu batch", "cuda graph"])
-def test_steps_can_be_forgotten(kind: str, folder: Path) -> None:
-    sim = make(kind, folder)
+def test_steps_can_be_forgotten(kind: str) -> None:
+    sim = make(kind)
     sim.reset(seed=0)
     counts = []
     for forgotten in (0, 3):

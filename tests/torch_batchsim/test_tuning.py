@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from support import ENVIRONMENTS, assert_same_bits, emulated_simulator, snapshot
 from torch_batchsim.envs.cartpole import CartPole
 
-from torch_batchsim import BuildError, Simulator, jit, tuning
+from torch_batchsim import BuildError, Simulator, executors, jit, tuning
 from torch_batchsim.codegen import Target
+from torch_batchsim.executors import EXECUTORS
 from torch_batchsim.program import Program
-from torch_batchsim.schedule import EXECUTORS, Group, check_plan, default_plan, fused, step_tasks
+from torch_batchsim.schedule import Group, check_plan, default_plan, fused, step_tasks
 
 TIMES = st.lists(st.floats(0, 10), min_size=1, max_size=6)
 
@@ -67,7 +68,7 @@ def test_tuning_changes_nothing_but_speed(name: str, monkeypatch: pytest.MonkeyP
 
 def test_tuning_on_an_emulated_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tuning, "_path", lambda sim: tmp_path / "choice.json")
-    sim, plain = (emulated_simulator("cartpole", tmp_path, 60, "graph") for _ in range(2))
+    sim, plain = (emulated_simulator("cartpole", 60, "graph") for _ in range(2))
     for one in (sim, plain):
         one.reset(seed=1)
     report = sim.tune(0.2)
@@ -173,7 +174,7 @@ def test_faults_while_measuring_are_told(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_kernels_that_do_not_compile_are_left_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tuning, "_path", lambda sim: tmp_path / "choice.json")
-    sim = emulated_simulator("cartpole", tmp_path, 60, "graph")
+    sim = emulated_simulator("cartpole", 60, "graph")
     sim.reset(seed=1)
     load = sim.execution._load
 
@@ -224,7 +225,7 @@ def test_default_plans_and_runs_hold_every_task(name: str) -> None:
     tasks = step_tasks(program)
     assert [task.number for task in tasks] == list(range(len(tasks)))
     for executor in EXECUTORS["cuda"]:
-        plan = default_plan(program, executor)
+        plan = default_plan(program, executors.find("cuda", executor))
         check_plan(program, plan)
         assert executor == "graph" or len(plan) == 1
     runs = fused(tasks)

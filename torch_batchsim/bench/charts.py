@@ -8,6 +8,8 @@ from math import ceil, floor, log10
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..extras import needed
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -33,7 +35,8 @@ class Panel:
 
 
 def draw(panels: Sequence[Panel], title: str, path: Path, columns: int = 3) -> None:
-    """Write ``panels`` side by side, ``columns`` in a row at most; needs no display."""
+    """Write ``panels`` side by side, ``columns`` in a row at most; needs no display. Raises MissingExtra."""
+    needed("matplotlib")
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

@@ -26,15 +26,17 @@ import gymnasium
 import torch
 import tyro
 
+from ..executors import EXECUTORS
+from ..extras import needed
 from ..inputs import checked_device
 from ..registration import environment_ids, find_id
-from ..schedule import EXECUTORS
+from ..testing import random_actions
 from ..text import figure, table
 from ..vector_env import TorchVectorEnv
 from .charts import Line, Panel, draw, in_k
 from .crowds import CROWDS, make_micro
 from .report import machine_facts, made_folder
-from .throughput import measure, random_action_batches, us_of_drawing
+from .throughput import measure, us_of_drawing
 
 Make = Callable[..., TorchVectorEnv]
 Cell = dict[str, Any]
@@ -134,9 +136,10 @@ def main(arguments: Sequence[str]) -> None:
     options = tyro.cli(PaperOptions, prog="python -m torch_batchsim.bench paper", args=arguments)
     try:
         options.check()
+        needed("matplotlib")  # rather than miss it when all has been measured
         checked_device(options.device)
         makers = {name: _maker(name) for name in options.environments}
-    except (ValueError, RuntimeError, gymnasium.error.Error) as error:
+    except (ValueError, RuntimeError, ImportError, gymnasium.error.Error) as error:
         raise SystemExit(f"error: {error}") from None
     made_folder(options.output, "--output")
     for name in ("figure3.png", "figure4.png"):  # of another run
@@ -215,7 +218,7 @@ def measure_tune(makers: Mapping[str, Make], options: PaperOptions) -> list[Reco
         def tuned(made: Make = made, record: Record = record) -> TorchVectorEnv:
             env = made()
             env.reset(seed=0)
-            warm_up(env, random_action_batches(env), options.warm_up_seconds)
+            warm_up(env, random_actions(env), options.warm_up_seconds)
             report = env.sim.tune(seconds=options.tune_seconds)
             record.update(chosen=str(report.chosen), report=report.as_dict())
             return env
@@ -257,7 +260,7 @@ def side_by_side(makers: Mapping[str, Callable[[], TorchVectorEnv]], options: Pa
     def prepare(name: str) -> None:
         env = envs[name] = makers[name]()
         env.reset(seed=0)
-        actions[name] = random_action_batches(env)
+        actions[name] = random_actions(env)
         warm_up(env, actions[name], options.warm_up_seconds)
         runs[name] = []
 

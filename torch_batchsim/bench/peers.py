@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from .throughput import measure, one_torch_thread, random_action_batches
+from ..testing import random_actions
+from .throughput import measure, one_torch_thread
 
 # From a number of worlds: a function of one batch of actions, such batches, and how many steps one call takes.
 Prepare = Callable[[int], tuple[Callable[[Any], Any], Sequence[Any], int]]
@@ -55,7 +56,7 @@ def _ours(env_id: str, worlds: int, **env_options: Any) -> tuple[Callable[[Any],
 
     env = gymnasium.make_vec(env_id, num_worlds=worlds, **env_options)
     env.reset(seed=0)
-    return env.step, random_action_batches(env), 1
+    return env.step, random_actions(env), 1
 
 
 def _drawn(choices: int, shape: tuple[int, ...], batches: int = 16, dtype: type = np.int64) -> list[np.ndarray]:

@@ -13,13 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 
-from ..legal import legal_actions
-
-_BATCHES = 16  # of prepared actions, or scores to draw them with: the policy's cost is none of ours
-_GREATEST_SCORE = 2**15 - 1
+from ..legal import LegalActions
 
 
 @dataclass(frozen=True)
@@ -69,47 +65,6 @@ def one_torch_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-class LegalActions(Sequence[torch.Tensor]):
-    """Random actions where an environment has masks: each is drawn when it is asked for, by the masks of that moment.
-
-    A step that is timed with them includes drawing: ``scores * mask`` and an argmax of it, with prepared scores.
-    """
-
-    def __init__(self, env: Any, batches: int = _BATCHES, rows: int | None = None) -> None:
-        """
-        Args:
-            env: a ``TorchVectorEnv`` whose ``action_mask`` is not None.
-            batches: of scores that are prepared.
-            rows: for which scores are prepared, of which ``env`` takes the first: so a row has the same scores in
-                environments of other sizes.
-        """
-        self._env = env.unwrapped
-        own, choices = self._env.action_mask.shape
-        generator = torch.Generator().manual_seed(0)
-        shape = (batches, rows or own, choices)
-        scores = torch.randint(1, _GREATEST_SCORE + 1, shape, dtype=torch.int16, generator=generator)
-        self._scores = scores[:, :own].to(self._env.device)
-
-    def __len__(self) -> int:
-        return len(self._scores)
-
-    def __getitem__(self, index: int) -> torch.Tensor:
-        """int64 ``[rows, ...]``, legal now."""
-        return legal_actions(self._env.single_action_space, self._env.action_mask, self._scores[index])
-
-
-def random_action_batches(env: Any) -> Sequence[torch.Tensor]:
-    """Actions as a policy would deliver them, for ``measure``: int64 or float32 tensors on the device.
-
-    They are prepared, drawn from the action space; or ``LegalActions``, where the environment has masks.
-    """
-    if env.unwrapped.action_mask is not None:
-        return LegalActions(env)
-    env.action_space.seed(0)
-    draws = [torch.from_numpy(np.asarray(env.action_space.sample())) for _ in range(_BATCHES)]
-    return [draw.to(env.unwrapped.device) for draw in draws]
-
-
 def us_of_drawing(actions: Sequence[torch.Tensor], seconds: float, device: str) -> float:
     """Microseconds that drawing takes in each step; 0.0 for prepared actions."""
     if not isinstance(actions, LegalActions):
@@ -120,12 +75,12 @@ def us_of_drawing(actions: Sequence[torch.Tensor], seconds: float, device: str) 
 _FIRST_STEP = """
 import torch_batchsim, gymnasium, time, {module}
 from math import inf
-from torch_batchsim.bench.throughput import random_action_batches
+from torch_batchsim.testing import random_actions
 started = time.perf_counter()
 env = gymnasium.make_vec({env_id!r}, num_worlds=1024, device={device!r}, **{env_options!r})
 env.reset(seed=0)
 ready = time.perf_counter()
-actions = random_action_batches(env)[0]
+actions = random_actions(env)[0]
 drawn = time.perf_counter()
 env.step(actions)
 print(time.perf_counter() - drawn + ready - started)

@@ -7,22 +7,21 @@ returns is a remark for the report.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode
-from gymnasium.vector.utils import batch_space
 
-from ..bench.throughput import LegalActions
+from .. import testing
 from ..errors import WorldFault
 from ..simulator import Simulator
+from ..testing import Tensors, assert_same_bits, of_worlds, random_actions
 from ..vector_env import TorchVectorEnv
 from .environments import ENVIRONMENTS, GROWING
 
 Make = Callable[..., TorchVectorEnv]
-Tensors = dict[str, torch.Tensor]
 
 MODES = tuple(AutoresetMode)
 SEED = 7
@@ -39,21 +38,6 @@ def maker(device: str, executor: str | None = None) -> Make:
 
 
 # ---- playing and comparing -------------------------------------------------------------------------------------------
-
-
-def action_batches(env: TorchVectorEnv, steps: int, worlds: int | None = None) -> Sequence[torch.Tensor]:
-    """Random actions for each step, the same for a world whatever the device and the number of worlds.
-
-    Where there are masks, each is drawn when it is asked for, by the masks of that moment.
-    ``worlds``: of the largest environment that is to be played with them.
-    """
-    rows = (worlds or env.num_worlds) * env.num_agents
-    if env.action_mask is not None:
-        return LegalActions(env, steps, rows)
-    space = batch_space(env.single_action_space, rows)
-    space.seed(SEED)
-    draws = [torch.from_numpy(np.array(space.sample()))[: env.num_envs] for _ in range(steps)]
-    return [draw.to(env.device) for draw in draws]
 
 
 def flat(value: Any, name: str = "") -> Iterator[tuple[str, torch.Tensor]]:
@@ -82,7 +66,7 @@ def play(env: TorchVectorEnv, steps: int, *, wait: bool = False, most_worlds: in
     Nothing waits for the device until the end, so that what does not keep to the order of the stream shows; but for
     ``wait``, which tables that may grow need: when the host sees that one is crowded is then the same on all devices.
     """
-    batches = action_batches(env, steps, most_worlds)
+    batches = random_actions(env, steps, most_worlds=most_worlds)
     env.reset(seed=SEED)
     returned = []
     for step, actions in enumerate(batches):
@@ -97,47 +81,14 @@ def play(env: TorchVectorEnv, steps: int, *, wait: bool = False, most_worlds: in
 
 
 def snapshot(sim: Simulator) -> Tensors:
-    """All that worlds hold, final values aside, on the host: the tensors of their state, by name."""
-    state = sim.state_dict()
-    resources = {f"column_{column.c_name}" for column in sim.program.columns.values() if column.resource}
-    held = {name: tensor for name, tensor in state["tensors"].items() if name not in resources}
-    for table, parts in state["tables"].items():
-        held |= {f"{table} {part}": tensor for part, tensor in parts.items()}
-    return {name: tensor.cpu() for name, tensor in held.items()}
-
-
-def of_first_worlds(held: Tensors, worlds: int, count: int) -> Tensors:
-    """The part of a snapshot that belongs to the first ``count`` of ``worlds``."""
-    part = {}
-    for name, tensor in held.items():
-        table, _, what = name.partition(" ")
-        if what and what not in ("rooms", "counts", "crowded"):  # a row each
-            part[name] = tensor[: int(held[f"{table} counts"][:count].sum())]
-        else:
-            part[name] = tensor.reshape(worlds, -1)[:count].reshape(-1)
-    return part
-
-
-def expect_same(expected: Tensors, found: Tensors, where: str = "") -> None:
-    """Raise AssertionError with the first names and bytes that differ. ``found`` may hold more."""
-    wrong = []
-    for name, tensor in expected.items():
-        if name not in found:
-            raise AssertionError(f"{where}{name} is not there")
-        a, b = (t.cpu().contiguous().view(-1).view(torch.uint8) for t in (tensor, found[name]))
-        if a.shape != b.shape:
-            wrong.append(f"{name} has {b.numel()} bytes for {a.numel()}")
-        elif not torch.equal(a, b):
-            at = (a != b).nonzero().flatten()
-            wrong.append(f"{name} differs in {len(at)} of {len(a)} bytes, first at {at[:4].tolist()}")
-    if wrong:
-        raise AssertionError(where + "; ".join(wrong[:8]) + ("; ..." if len(wrong) > 8 else ""))
+    """What worlds hold, final values aside, which mean something in ended rows only."""
+    return testing.snapshot(sim, final=False)
 
 
 def expect_same_steps(expected: list[Tensors], found: list[Tensors]) -> None:
     """Raise AssertionError with the first step whose results differ."""
     for step, (a, b) in enumerate(zip(expected, found, strict=True), start=1):
-        expect_same(a, b, f"step {step}: ")
+        assert_same_bits(a, b, f"step {step}: ")
 
 
 def expect(condition: bool, otherwise: str) -> None:
@@ -163,7 +114,7 @@ def same_as(reference: Make, make: Make, name: str, worlds: int, steps: int, mod
     first, second = reference(name, worlds, **arguments), make(name, worlds, **arguments)
     wait = name in GROWING
     expect_same_steps(play(first, steps, wait=wait), play(second, steps, wait=wait))
-    expect_same(snapshot(first.sim), snapshot(second.sim), "after all steps: ")
+    assert_same_bits(snapshot(first.sim), snapshot(second.sim), "after all steps: ")
     episodes = int(first.sim.tensor("World.episode").sum()) + worlds
     return f"{worlds} worlds, {steps} steps, {episodes} episodes"
 
@@ -176,9 +127,11 @@ def repeatable(make: Make, name: str, worlds: int, steps: int) -> str:
     second = make(name, worlds)
     play(second, 3, wait=wait)
     expect_same_steps(expected, play(second, steps, wait=wait))
-    expect_same(
-        {n: t for n, t in held.items() if not n.endswith((" rooms", " crowded"))}, snapshot(second.sim), "at the end: "
+    expected_end, found_end = (
+        {name: tensor for name, tensor in state.items() if not name.endswith((" rooms", " crowded"))}
+        for state in (held, snapshot(second.sim))
     )
+    assert_same_bits(expected_end, found_end, "at the end: ")
     return f"{worlds} worlds, {steps} steps"
 
 
@@ -189,7 +142,7 @@ def batch_size(make: Make, name: str, few: int, many: int, steps: int) -> str:
     expected = play(small, steps, wait=wait, most_worlds=many)
     found = play(large, steps, wait=wait, most_worlds=many)
     expect_same_steps(expected, [{key: part[: small.num_envs] for key, part in step.items()} for step in found])
-    expect_same(snapshot(small.sim), of_first_worlds(snapshot(large.sim), many, few))
+    assert_same_bits(snapshot(small.sim), of_worlds(snapshot(large.sim), torch.arange(many) < few))
     return f"the first {few} of {many} worlds, {steps} steps"
 
 
@@ -205,7 +158,7 @@ def action_types(make: Make) -> str:
             env = make(name, 50)
             env.reset(seed=SEED)
             # Halves, so that the narrow types hold them exactly.
-            batches = [a if a.dtype == torch.int64 else (2 * a).round() / 2 for a in action_batches(env, 5)]
+            batches = [a if a.dtype == torch.int64 else (2 * a).round() / 2 for a in random_actions(env, 5)]
             results.append([copied(env.step(actions.to(dtype))) for actions in batches])
         for dtype, found in zip(dtypes[1:], results[1:], strict=True):
             try:
@@ -223,7 +176,7 @@ def bound(make: Make, name: str, worlds: int, steps: int) -> str:
     plain, env = make(name, worlds), make(name, worlds)
     expected = play(plain, steps, wait=name in GROWING)
     observations, _ = env.reset(seed=SEED)
-    batches = action_batches(env, steps)
+    batches = random_actions(env, steps)
     actions = torch.zeros(batches[0].shape, dtype=env.sim.program.action.dtype, device=env.device)
     env.bind(actions=actions)
     rewards = torch.full((_SLOTS, env.num_envs), torch.nan, device=env.device)
@@ -236,9 +189,9 @@ def bound(make: Make, name: str, worlds: int, steps: int) -> str:
         env.step(actions.copy_(batch))
         if name in GROWING:
             env.check_faults()
-        expect_same(dict(flat(slot)), expected[step], f"step {step + 1}: ")
+        assert_same_bits(dict(flat(slot)), expected[step], f"step {step + 1}: ")
     env.check_faults()
-    expect_same(snapshot(plain.sim), snapshot(env.sim), "at the end: ")
+    assert_same_bits(snapshot(plain.sim), snapshot(env.sim), "at the end: ")
     return f"{worlds} worlds, {steps} steps into {_SLOTS} slots"
 
 
@@ -253,7 +206,7 @@ def growth(reference: Make, make: Make, worlds: int, steps: int) -> str:
     """Tables that get more room on the way: the same rows in the same rooms."""
     first, second = reference("garden", worlds), make("garden", worlds)
     expect_same_steps(play(first, steps, wait=True), play(second, steps, wait=True))
-    expect_same(snapshot(first.sim), snapshot(second.sim), "at the end: ")
+    assert_same_bits(snapshot(first.sim), snapshot(second.sim), "at the end: ")
     rooms = second.sim.ragged("Plant.Stem.age").first.diff()
     expect(second.sim.layout > 0 and int(rooms.max()) > 16, "no table has grown, so nothing was shown")
     expect(second.sim.layout == first.sim.layout, f"{second.sim.layout} growths for {first.sim.layout}")
@@ -279,7 +232,7 @@ def overflow(reference: Make, make: Make) -> str:
     for maker_ in (reference, make):
         env = maker_("meadow", 6)
         env.reset(seed=SEED)
-        batches = action_batches(env, 4)
+        batches = random_actions(env, 4)
         env.step(batches[0])
         stems = env.sim.ragged("Plant.Stem.extra")
         stems.values[int(stems.first[4])] = 1000
@@ -296,7 +249,7 @@ def overflow(reference: Make, make: Make) -> str:
     expect("table_full" in results[0][0], results[0][0])
     expect(results[1][1].tolist() == [world == 4 for world in range(6)], f"faulty worlds {results[1][1].tolist()}")
     expect_same_steps(results[0][2], results[1][2])
-    expect_same(results[0][3], results[1][3], "at the end: ")
+    assert_same_bits(results[0][3], results[1][3], "at the end: ")
     return results[1][0]
 
 
@@ -312,7 +265,7 @@ def host_changes(reference: Make, make: Make) -> str:
         read["handles"], read["found"] = handles, sim.find(worlds, handles)
         sim.destroy(worlds[::3], handles[::3])
         read["found later"] = sim.find(worlds, handles)
-        for batch in action_batches(env, 3):
+        for batch in random_actions(env, 3):
             env.step(batch)
             env.check_faults()
         ragged = sim.ragged("Plant.Stem.height")
@@ -321,8 +274,8 @@ def host_changes(reference: Make, make: Make) -> str:
         read["entities"] = sim.entities("Plant").packed()[0]
         read["of world 3"] = ragged.world(3).clone()
         results.append((read, snapshot(sim)))
-    expect_same(results[0][0], results[1][0])
-    expect_same(results[0][1], results[1][1], "at the end: ")
+    assert_same_bits(results[0][0], results[1][0])
+    assert_same_bits(results[0][1], results[1][1], "at the end: ")
     return "create, find, destroy, ragged, entities"
 
 
@@ -335,19 +288,19 @@ def bad_action(make: Make) -> str:
         env, other = make(name, worlds), make(name, worlds)
         env.reset(seed=SEED)
         other.reset(seed=SEED)
-        batches = action_batches(env, 4)
+        batches = random_actions(env, 4)
         world = worlds // 2
         wrong, lowest = batches[1].clone(), batches[1].clone()
         wrong.view(worlds, -1)[world, 0] = bad
         lowest.view(worlds, -1)[world, 0] = 0 if name == "cartpole" else -1
         for taken, meant in zip((batches[0], wrong), (batches[0], lowest), strict=True):
-            expect_same(copied(other.step(meant)), copied(env.step(taken)), f"{name}, {bad}: ")
+            assert_same_bits(copied(other.step(meant)), copied(env.step(taken)), f"{name}, {bad}: ")
         fault = fault_of(env)
         told = fault.faults[0]
         expect((told.world, told.system, told.row, told.cause) == (world, "check_actions", 0, "bad_action"), str(told))
         expect(int(fault.mask.sum()) == 1, f"{int(fault.mask.sum())} faulty worlds for 1")
         for batch in batches[2:]:
-            expect_same(copied(other.step(batch)), copied(env.step(batch)), f"{name}, {bad}, later: ")
+            assert_same_bits(copied(other.step(batch)), copied(env.step(batch)), f"{name}, {bad}, later: ")
         env.check_faults()  # told once
     return "above, below, NaN; the other worlds go on, and the fault is told once"
 
@@ -358,7 +311,7 @@ def system_fault(reference: Make, make: Make) -> str:
     for maker_ in (reference, make):
         env = maker_("meadow", 12)
         env.reset(seed=SEED)
-        batches = action_batches(env, 4)
+        batches = random_actions(env, 4)
         env.sim.tensor("Gardener.Hand.skill")[3, 1] = float("nan")
         env.sim.tensor("Gardener.Hand.skill")[7, 0] = 3e6
         try:
@@ -372,7 +325,7 @@ def system_fault(reference: Make, make: Make) -> str:
         results.append((str(fault.faults), returned, snapshot(env.sim)))
     expect(results[0][0] == results[1][0], f"faults {results[1][0]} for {results[0][0]}")
     expect_same_steps(results[0][1], results[1][1])
-    expect_same(results[0][2], results[1][2], "at the end: ")
+    assert_same_bits(results[0][2], results[1][2], "at the end: ")
     return results[1][0]
 
 
@@ -387,13 +340,13 @@ def state_moves(reference: Make, make: Make, name: str, worlds: int) -> str:
         play(one, 12, wait=wait)
         other.reset(seed=1)
         other.load_state_dict(one.state_dict())
-        expect_same(snapshot(one.sim), snapshot(other.sim), "loaded: ")
-        for mine, theirs in zip(action_batches(one, 12), action_batches(other, 12), strict=True):
-            expect_same(copied(one.step(mine)), copied(other.step(theirs)))
+        assert_same_bits(snapshot(one.sim), snapshot(other.sim), "loaded: ")
+        for mine, theirs in zip(random_actions(one, 12), random_actions(other, 12), strict=True):
+            assert_same_bits(copied(one.step(mine)), copied(other.step(theirs)))
             if wait:
                 one.check_faults()
                 other.check_faults()
-        expect_same(snapshot(one.sim), snapshot(other.sim), "at the end: ")
+        assert_same_bits(snapshot(one.sim), snapshot(other.sim), "at the end: ")
     return f"{worlds} worlds, both ways, 12 steps each"
 
 
@@ -405,13 +358,13 @@ def copies(make: Make) -> str:
     sources, targets = [3, 3, 17], [5, 30, 0]
     env.sim.copy_worlds(sources, targets)
     others = [world for world in range(40) if world not in targets]
-    for batch in action_batches(env, 8):
+    for batch in random_actions(env, 8):
         env.by_world(batch)[targets] = env.by_world(batch)[sources]
         found, expected = copied(env.step(batch)), copied(plain.step(batch))
         for one in (env, plain):
             one.check_faults()
-        expect_same(_worlds(env, found, sources), _worlds(env, found, targets), "copies: ")
-        expect_same(_worlds(plain, expected, others), _worlds(env, found, others), "other worlds: ")
+        assert_same_bits(_worlds(env, found, sources), _worlds(env, found, targets), "copies: ")
+        assert_same_bits(_worlds(plain, expected, others), _worlds(env, found, others), "other worlds: ")
     mask = torch.zeros(40, dtype=torch.bool, device=env.device)
     mask[[3, 5]] = True
     env.reset(seed=11, options={"reset_mask": mask})
@@ -432,7 +385,7 @@ def together(make: Make) -> str:
     for env in envs:
         env.reset(seed=SEED)
     turns = [[] for _ in envs]
-    for batches in zip(*(action_batches(env, 10) for env in envs), strict=True):
+    for batches in zip(*(random_actions(env, 10) for env in envs), strict=True):
         for env, batch, returned in zip(envs, batches, turns, strict=True):
             returned.append(copied(env.step(batch)))
     for expected, found in zip(alone, turns, strict=True):
@@ -440,7 +393,7 @@ def together(make: Make) -> str:
     for _ in range(20):  # memory that goes while the device is at work
         env = make("cartpole", 5000)
         env.reset(seed=SEED)
-        env.step(action_batches(env, 1)[0])
+        env.step(random_actions(env, 1)[0])
         del env
     expect_same_steps(alone[0], play(make("cartpole", 700), 10))
     return "3 in turns, 20 that came and went"
@@ -456,11 +409,11 @@ def given_decks(reference: Make, make: Make) -> str:
         decks, players = env.sim.tensor("Deck.cards").flip(1), torch.arange(9, device=env.device) % 3
         env.reset(options={"reset_mask": mask, "deck": decks, "start_player": players})
         expect(torch.equal(env.sim.tensor("Deck.cards")[mask], decks[mask]), "the decks are not those that were given")
-        returned = [copied(env.step(batch)) for batch in action_batches(env, 60)]
+        returned = [copied(env.step(batch)) for batch in random_actions(env, 60)]
         env.check_faults()
         results.append((returned, snapshot(env.sim)))
     expect_same_steps(results[0][0], results[1][0])
-    expect_same(results[0][1], results[1][1], "at the end: ")
+    assert_same_bits(results[0][1], results[1][1], "at the end: ")
     return "5 of 9 worlds, 60 steps"
 
 
@@ -474,9 +427,9 @@ def tuned(make: Make, name: str, worlds: int, seconds: float) -> str:
     play(env, 6)
     held = snapshot(env.sim)
     report = env.sim.tune(seconds)
-    expect_same(held, snapshot(env.sim), "after tune(): ")
+    assert_same_bits(held, snapshot(env.sim), "after tune(): ")
     expect_same_steps(expected, play(env, 6))
-    expect_same(snapshot(plain.sim), snapshot(env.sim), "at the end: ")
+    assert_same_bits(snapshot(plain.sim), snapshot(env.sim), "at the end: ")
     json.dumps(report.as_dict())
     expect(report.gain > 0, f"gain {report.gain}")
     expect(len(str(report)) > 0, "the report has no text")
@@ -488,14 +441,14 @@ def traced(make: Make, name: str, worlds: int, steps: int = 3) -> str:
     plain, env = make(name, worlds), make(name, worlds)
     wait = name in GROWING
     play(plain, steps, wait=wait)
-    batches = action_batches(env, steps)
+    batches = random_actions(env, steps)
     env.reset(seed=SEED)
     with env.sim.tracing() as trace:
         for batch in batches:
             env.step(batch)
             if wait:
                 env.check_faults()
-    expect_same(snapshot(plain.sim), snapshot(env.sim), "traced: ")
+    assert_same_bits(snapshot(plain.sim), snapshot(env.sim), "traced: ")
     expect(trace.steps == steps and trace.dropped == 0, f"{trace.steps} steps, {trace.dropped} records dropped")
     seen = {trace.tasks[task].name for task in np.unique(trace.records["task"])}
     systems = {node.system.name for node in env.sim.program.graphs["step"]}

@@ -11,15 +11,14 @@ from typing import Any
 import torch
 from gymnasium.vector import AutoresetMode
 
+from ..testing import assert_same_bits, random_actions
 from ..vector_env import TorchVectorEnv
 from .checks import (
     SEED,
     Make,
     Tensors,
-    action_batches,
     copied,
     expect,
-    expect_same,
     expect_same_steps,
     fault_of,
     filled,
@@ -55,7 +54,7 @@ def no_waiting(make: Make, name: str, worlds: int) -> str:
     """Calls return while the device is still asleep, and use nothing of torch that waits."""
     env = make(name, worlds)
     observations, _ = env.reset(seed=SEED)
-    actions = action_batches(env, 1)[0]
+    actions = random_actions(env, 1)[0]
     slots = [filled(observations) for _ in range(5)]
 
     def bind_and_step() -> None:
@@ -100,7 +99,7 @@ def no_allocation(make: Make, name: str, worlds: int) -> str:
     """Steps ask torch for no memory, and the device has as much of it afterwards."""
     env = make(name, worlds)
     env.reset(seed=SEED)
-    batches = action_batches(env, 20)
+    batches = random_actions(env, 20)
     for batch in batches:
         env.step(batch)
     env.check_faults()
@@ -120,7 +119,7 @@ def side_stream(reference: Make, make: Make, name: str, worlds: int) -> str:
     """On a stream of the user's, where the actions come late: on any other stream a step would not wait for them."""
     env, other = make(name, worlds), reference(name, worlds)
     env.reset(seed=SEED)
-    batches = action_batches(env, 6)
+    batches = random_actions(env, 6)
     actions, returned = torch.zeros_like(batches[0]), []
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
@@ -132,7 +131,7 @@ def side_stream(reference: Make, make: Make, name: str, worlds: int) -> str:
     torch.cuda.current_stream().wait_stream(side)
     env.check_faults()
     expect_same_steps(play(other, 6), returned)
-    expect_same(snapshot(other.sim), snapshot(env.sim), "at the end: ")
+    assert_same_bits(snapshot(other.sim), snapshot(env.sim), "at the end: ")
     return f"{worlds} worlds, 6 steps"
 
 
@@ -142,7 +141,7 @@ def two_streams(make: Make, name: str, worlds: int) -> str:
     envs = [make(name, worlds) for _ in range(2)]
     for env in envs:
         env.reset(seed=SEED)
-    batches = action_batches(envs[0], 20)
+    batches = random_actions(envs[0], 20)
     streams: list[torch.cuda.Stream] = [torch.cuda.Stream() for _ in envs]
     returned: list[list[Tensors]] = [[], []]
     torch.cuda.synchronize()
@@ -204,7 +203,7 @@ def captured_step(reference: Make, make: Make, name: str, worlds: int, mode: Aut
     env, other = make(name, worlds, autoreset_mode=mode), reference(name, worlds, autoreset_mode=mode)
     env.reset(seed=SEED)
     other.reset(seed=SEED)
-    batches, same_batches = action_batches(env, 30), action_batches(other, 30)
+    batches, same_batches = random_actions(env, 30), random_actions(other, 30)
     actions = batches[0].clone()
     graph, results = capture(lambda: env.step(actions))
     for _ in range(_WARM_UPS):
@@ -217,12 +216,12 @@ def captured_step(reference: Make, make: Make, name: str, worlds: int, mode: Aut
             actions.copy_(batches[step])
             graph.replay()
             results_now = results
-        expect_same(copied(expected), copied(results_now), f"step {step}: ")
+        assert_same_bits(copied(expected), copied(results_now), f"step {step}: ")
         if mode is AutoresetMode.DISABLED and step % 4 == 0:
             other.reset(options={"reset_mask": expected[2] | expected[3]})
             env.reset(options={"reset_mask": results_now[2] | results_now[3]})
     env.check_faults()
-    expect_same(snapshot(other.sim), snapshot(env.sim), "at the end: ")
+    assert_same_bits(snapshot(other.sim), snapshot(env.sim), "at the end: ")
     actions.view(worlds, -1)[worlds // 3, 0] = 99
     graph.replay()
     told = fault_of(env).faults[0]
@@ -247,8 +246,8 @@ def captured_rollout(reference: Make, make: Make, name: str, worlds: int, steps:
         for step in range(steps):
             results = other.step(rollout.actions[step].cpu())
             expected = dict(zip(("observations", "rewards", "terminations", "truncations"), results[:4], strict=True))
-            expect_same(dict(flat(expected)), dict(flat(rollout.results(step))), f"replay {replay}, step {step}: ")
-        expect_same(snapshot(other.sim), snapshot(env.sim), f"after replay {replay}: ")
+            assert_same_bits(dict(flat(expected)), dict(flat(rollout.results(step))), f"replay {replay}, step {step}: ")
+        assert_same_bits(snapshot(other.sim), snapshot(env.sim), f"after replay {replay}: ")
     chosen = rollout.actions.double()
     expect(float(chosen.std()) > 0.1, "the policy always does the same, so nothing was shown")
     ended = int(rollout.flags.sum())
@@ -316,7 +315,7 @@ def growth_in_capture(make: Make) -> str:
     """A table that has to grow refuses to be captured, and grows afterwards."""
     env = make("garden", 20)
     env.reset(seed=SEED)
-    batches = action_batches(env, 3)
+    batches = random_actions(env, 3)
     env.step(batches[0])
     env.check_faults()
     rows = int(env.sim.ragged("Plant.Stem.age").counts[4])

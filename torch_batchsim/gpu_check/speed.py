@@ -9,12 +9,13 @@ from typing import Any
 
 import torch
 
-from ..bench.throughput import LegalActions, measure
+from ..bench.throughput import measure
 from ..codegen import engine_columns
 from ..errors import WorldFault
+from ..legal import LegalActions
 from ..simulator import Simulator
+from ..testing import random_actions
 from ..vector_env import TorchVectorEnv
-from .checks import action_batches
 from .cuda_checks import capture, cycles_of
 from .findings import Findings, Skipped
 
@@ -84,7 +85,7 @@ def measure_steps(
 ) -> str:
     """A row of figures for ``env.step``, and for what lies within it. ``copied`` is what ``copy_bandwidth`` gave."""
     env.reset(seed=0)
-    batches = action_batches(env, 4)
+    batches = random_actions(env, 4)
     for _ in range(25):  # tables find their size
         for batch in batches:
             env.step(batch)

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import product
 
-from ..schedule import EXECUTORS
+from ..executors import EXECUTORS
 from . import checks, cuda_checks, speed, tools
 from .checks import MODES, maker
 from .environments import CHECKED, ENVIRONMENTS

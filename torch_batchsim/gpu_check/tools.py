@@ -18,7 +18,8 @@ from typing import Any
 
 import torch
 
-from .checks import MODES, SEED, action_batches, maker, play
+from ..testing import random_actions
+from .checks import MODES, SEED, maker, play
 from .findings import Findings, Skipped
 
 SANITIZERS = ("memcheck", "racecheck", "initcheck", "synccheck")
@@ -65,7 +66,7 @@ def build(name: str, device: str, executor: str, kind: str) -> None:
     if kind == "tuned":
         env.sim.tune(0.1)
     with env.sim.tracing() if kind == "traced" else nullcontext():
-        env.step(action_batches(env, 1)[0])
+        env.step(random_actions(env, 1)[0])
     env.check_faults()
     compiled = env.sim.execution.library.build_seconds
     told = f"{compiled:.1f} s to compile" if compiled else "from the build cache"
@@ -129,7 +130,7 @@ def profile_steps(name: str, executor: str, worlds: int) -> None:
     """What ncu looks at: one ``sim.step()``, after some that it does not see."""
     env = maker("cuda", executor)(name, worlds)
     env.reset(seed=SEED)
-    for actions in action_batches(env, 20):
+    for actions in random_actions(env, 20):
         env.step(actions)
         env.check_faults()
     with torch.cuda.profiler.profile():

@@ -1,0 +1,217 @@
+"""Command line of the benchmarks."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import gymnasium
+import torch
+import tyro
+
+from ..command_line import parse_env_options
+from ..extras import needed
+from ..registration import find_id
+from ..testing import random_actions
+from ..text import table
+from .ecs import ROWS, WORLDS, measure_ecs, printable
+from .peers import PEERS, measure_peers
+from .report import machine_facts, made_folder
+from .throughput import build_seconds, measure, one_torch_thread, us_of_drawing
+
+_BATCH_SIZES = (1, 1024, 16384, 131072, 1048576)
+_SAID_OTHERWISE = {
+    "id": "the first argument",
+    "num_envs": "--num-envs",
+    "num_worlds": "--num-envs",
+    "device": "--device",
+    "num_threads": "--num-threads",
+    "executor": "--executor",
+}
+
+
+@dataclass
+class Options:
+    """Steps per second through the public ``env.step(actions)`` with observations, rewards and autoreset."""
+
+    environment: tyro.conf.Positional[str]
+    """An environment by its short name (cartpole), its id, or module:id; or 'peers': other libraries beside ours;
+    or 'ecs': rows that come and go, beside C++ by hand; or 'paper': the paper's experiments ('paper --help')."""
+    num_envs: list[int] | None = None
+    """Batch sizes (rows, rounded to whole worlds); of 'ecs' and 'peers' worlds. By default from 1 to 1048576, of 'ecs'
+    from 64 to 65536."""
+    env_option: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """An option of the environment as key=value, such as layout=coordination_ring; may be given several times."""
+    peers_of: str = "cartpole"
+    """Of 'peers': cartpole, overcooked or hanabi."""
+    rows: list[int] = field(default_factory=lambda: list(ROWS))
+    """Of 'ecs': rows in a world."""
+    device: str = "cpu"
+    num_threads: int | None = None
+    """On CPU; all cores by default, of 'ecs' 1 and all cores."""
+    executor: str | None = None
+    """How the task graph is run: batch or per_world on CPU; graph, megakernel or per_world on CUDA. By default what was
+    tuned before, else the first of these."""
+    tune: bool = False
+    """First measure how steps are run best here, and say what was gained; kept for later simulators."""
+    trace: Path | None = None
+    """Folder for a trace of a few steps of each batch size: a file for ui.perfetto.dev, a picture, a table."""
+    seconds: float = 1.0
+    """Length of one run; a figure is the median of the runs."""
+    runs: Annotated[int, tyro.conf.arg(name="runs")] = 5
+    build: bool = True
+    """Also measure a cold build and a warm start."""
+    json: Path | None = None
+    """File for the figures; runs/bench-<environment>.json if not given."""
+
+
+def main() -> None:
+    """Measure, print a table, write JSON."""
+    if sys.argv[1:2] == ["paper"]:  # which has options of its own
+        from . import paper
+
+        paper.main(sys.argv[2:])
+        return
+    options = tyro.cli(Options, prog="python -m torch_batchsim.bench")
+    try:
+        _check(options)
+        if options.trace is not None:
+            needed("matplotlib")  # rather than miss it when all has been measured
+        name = options.environment.rpartition("/")[2].lower()
+        path = options.json or Path("runs") / f"bench-{name}.json"
+        made_folder(path.parent, "--json" if options.json else "the folder of the figures")
+        if options.trace is not None:
+            made_folder(options.trace, "--trace")
+        result = {"benchmark": options.environment, **_measured(options), "machine": machine_facts(options.device)}
+    except (ValueError, TypeError, RuntimeError, OSError, ImportError, gymnasium.error.Error) as error:
+        raise SystemExit(f"error: {error}") from None
+    print(_text(result))
+    path.write_text(json.dumps(result, indent=2) + "\n")
+    print(f"written to {path}")
+
+
+def _check(options: Options) -> None:
+    """Raise ValueError for what does not go together."""
+    numbers = (*(options.num_envs or ()), *options.rows, options.runs)
+    if any(n < 1 for n in numbers) or options.seconds <= 0:
+        raise ValueError("--num-envs, --rows, --seconds and --runs must be positive")
+    given = [name for name in ("executor", "tune", "trace", "env_option") if getattr(options, name)]
+    if options.environment in ("peers", "ecs") and given:
+        names = " and ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise ValueError(f"{names} can be given for environments, not for {options.environment!r}")
+    if options.executor and options.tune:
+        raise ValueError(f"--tune chooses the executor, but --executor {options.executor} was given too")
+    if options.environment == "ecs" and options.device != "cpu":
+        raise ValueError("'ecs' has a baseline for CPU only")
+    if options.peers_of != "cartpole" and options.environment != "peers":
+        raise ValueError(f"--peers-of goes with 'peers', not with {options.environment!r}")
+    if options.peers_of not in PEERS:
+        raise ValueError(f"--peers-of is one of {', '.join(PEERS)}, got {options.peers_of!r}")
+
+
+def _measured(options: Options) -> dict[str, Any]:
+    sizes = options.num_envs or list(WORLDS if options.environment == "ecs" else _BATCH_SIZES)
+    if options.environment == "peers":
+        rows = measure_peers(options.peers_of, sizes, options.seconds, options.runs)
+        return {"peers_of": options.peers_of, "rows": rows}
+    if options.environment == "ecs":
+        return {"rows": measure_ecs(sizes, options.rows, options.num_threads, options.seconds, options.runs)}
+    return _measure_environment(find_id(options.environment), sizes, options)
+
+
+def _text(result: dict[str, Any]) -> str:
+    """What is printed of the figures."""
+    rows, lines = result["rows"], []
+    if result.get("env_options"):
+        given = (f"{key}={value!r}" for key, value in result["env_options"].items())
+        lines.append(f"options of the environment: {', '.join(given)}")
+    if result.get("num_agents", 1) > 1:
+        lines.append(f"{result['num_agents']} agents in a world; steps_per_second counts agents (rows)")
+    if any("us_of_drawing" in row for row in rows):
+        lines.append("every step includes drawing actions that the masks allow, which takes us_of_drawing")
+    lines.append(table(printable(rows) if result["benchmark"] == "ecs" else rows))
+    for name in ("cold_build_seconds", "warm_start_seconds"):
+        if name in result:
+            lines.append(f"{name.replace('_', ' ')}: {result[name]:.2f}")
+    return "\n".join([*lines, "  ".join(f"{key} {value}" for key, value in result["machine"].items())])
+
+
+# ---- an environment ------------------------------------------------------------------------------------------------
+
+
+def _measure_environment(env_id: str, sizes: Sequence[int], options: Options) -> dict[str, Any]:
+    env_options = parse_env_options(options.env_option, _SAID_OTHERWISE)
+    make = partial(gymnasium.make_vec, env_id, device=options.device, **env_options)
+    one = make(num_worlds=1)
+    agents = one.unwrapped.num_agents
+    one.close()
+    make = partial(make, num_threads=options.num_threads, executor=options.executor)
+    result: dict[str, Any] = {
+        "env_options": env_options,
+        "num_agents": agents,
+        "device": options.device,
+        "num_threads": options.num_threads,
+        "rows": [_measure_size(make(num_worlds=worlds), options) for worlds in _whole_worlds(sizes, agents)],
+    }
+    if options.build:
+        module = options.environment.rpartition(":")[0] or "torch_batchsim"
+        cold, warm = build_seconds(env_id, options.device, module, env_options)
+        result |= {"cold_build_seconds": cold, "warm_start_seconds": warm}
+    return result
+
+
+def _whole_worlds(sizes: Sequence[int], agents: int) -> list[int]:
+    """Numbers of worlds for numbers of rows; tells where these are others."""
+    worlds = [max(1, size // agents) for size in sizes]
+    for size, count in zip(sizes, worlds, strict=True):
+        if count * agents != size:
+            whole = f"{count} world{'s' if count > 1 else ''} of {agents} agents"
+            print(f"--num-envs {size}: rounded to {count * agents} rows, which are {whole}")
+    return worlds
+
+
+def _measure_size(env: gymnasium.vector.VectorEnv, options: Options) -> dict[str, Any]:
+    num_envs, worlds = env.num_envs, env.unwrapped.num_worlds
+    env.reset(seed=0)
+    if options.tune:
+        print(f"{env.unwrapped.tune()}\n")
+    actions = random_actions(env)
+    with one_torch_thread():
+        rate = measure(env.step, actions, num_envs, options.seconds, options.runs, options.device)
+        drawing = us_of_drawing(actions, options.seconds, options.device)
+    if options.trace is not None:
+        _trace(env, actions, options.trace, f"{options.environment.rpartition('/')[2].lower()}-{num_envs}")
+    several = num_envs > worlds
+    row = {
+        "num_envs": num_envs,
+        "num_worlds": worlds if several else None,
+        "executor": env.unwrapped.sim.executor,
+        "steps_per_second": rate.median,
+        "world_steps_per_second": rate.median * worlds / num_envs if several else None,
+        "us_per_step": num_envs / rate.median * 1e6,
+        "us_of_drawing": drawing or None,
+        "slowest_run": rate.slowest,
+        "fastest_run": rate.fastest,
+        "bytes_per_world": env.unwrapped.sim.bytes_per_world,
+    }
+    env.close()
+    return {key: value for key, value in row.items() if value is not None}
+
+
+def _trace(env: gymnasium.vector.VectorEnv, actions: Sequence[torch.Tensor], folder: Path, name: str) -> None:
+    """Trace some steps: as many as give a picture in which one step can still be told from the next."""
+    with env.unwrapped.tracing() as trace:
+        for i in range(105):
+            if i == 100:
+                trace.restart()
+            env.step(actions[i % len(actions)])
+    trace.save(folder / f"{name}.json")
+    trace.draw(folder / f"{name}.png")
+    (folder / f"{name}.txt").write_text(f"{trace}\n")
+    print(f"{trace}\nwritten to {folder / name}.json, .png and .txt\n")
+

@@ -1,0 +1,32 @@
+"""Packages that only some functions and the commands need: looked for when they are needed, and not before."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+from .errors import MissingExtra
+
+_INSTALLED_AS = {"PIL": "pillow"}
+
+
+def needed(*modules: str) -> None:
+    """Raise MissingExtra unless these modules of the extra ``train`` can be imported."""
+    for module in modules:
+        try:
+            importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            if error.name != module:
+                raise  # it is there, and lacks something itself
+            name = _INSTALLED_AS.get(module, module)
+            command = "pip install 'torch_batchsim[train]'"
+            raise MissingExtra(f"this needs {name}, which is not installed: {command} brings it", name=module) from None
+
+
+def command_needs(*modules: str) -> None:
+    """The same for a command: end it with one sentence and status 2."""
+    try:
+        needed(*modules)
+    except MissingExtra as error:
+        print(f"error: {error}", file=sys.stderr)
+        raise SystemExit(2) from None

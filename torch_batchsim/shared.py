@@ -1,0 +1,161 @@
+"""What exists in Python and in C++, told once: codes, limits and records. Generated units open with the C++ of it."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator, Mapping
+from enum import IntEnum
+
+import numpy as np
+import torch
+from gymnasium.vector import AutoresetMode
+
+LANES = {"Warp": 32, "Block": 256}
+"""Groups of lanes by the name that authors write: how many lanes work on a row."""
+
+BLOCK_THREADS = 256
+"""Threads of a block of the CUDA executors."""
+
+MAX_TILE = {"cpu": 4096, "cuda": 1024}
+"""Worlds in a tile at most: the length of the lists that a thread keeps on its stack, a block in shared memory."""
+
+
+class ElementType(IntEnum):
+    """Types of actions that cross the C interface."""
+
+    u8 = 0
+    i8 = 1
+    i16 = 2
+    i32 = 3
+    i64 = 4
+    boolean = 5
+    f32 = 6
+    f64 = 7
+
+
+ELEMENT_TYPES = {
+    torch.uint8: ElementType.u8,
+    torch.int8: ElementType.i8,
+    torch.int16: ElementType.i16,
+    torch.int32: ElementType.i32,
+    torch.int64: ElementType.i64,
+    torch.bool: ElementType.boolean,
+    torch.float32: ElementType.f32,
+    torch.float64: ElementType.f64,
+}
+
+
+class Autoreset(IntEnum):
+    """What happens to worlds whose episode has ended."""
+
+    disabled = 0
+    next_step = 1
+    same_step = 2
+
+
+AUTORESET = {
+    AutoresetMode.DISABLED: Autoreset.disabled,
+    AutoresetMode.NEXT_STEP: Autoreset.next_step,
+    AutoresetMode.SAME_STEP: Autoreset.same_step,
+}
+
+# ---- faults: node | row within the world | code | value (32 bits); the least word of a world stands ------------------
+
+BUILTIN_FAULTS = ("bad_action", "nan", "stale_entity", "too_many_created", "hidden_change", "order_used_twice")
+"""The engine's own faults in the order of their codes; nan is for authors' checks."""
+NODE_BITS, ROW_BITS, CODE_BITS, VALUE_BITS = 10, 14, 8, 32
+NO_FAULT = -1
+"""The word of a world without a fault, as int64: all bits set."""
+
+
+def fault_parts(word: int) -> tuple[int, int, int, int]:
+    """``(node, row, code, value)`` of a fault word; the value is unsigned."""
+    parts = []
+    for bits in (VALUE_BITS, CODE_BITS, ROW_BITS, NODE_BITS):
+        parts.append(word & (1 << bits) - 1)
+        word >>= bits
+    value, code, row, node = parts
+    return node, row, code, value
+
+
+# ---- records that both sides read and write --------------------------------------------------------------------------
+
+
+class ActionBounds(ctypes.Structure):
+    """``tbs::ActionBounds``."""
+
+    _fields_ = [("low", ctypes.c_double), ("high", ctypes.c_double)]
+
+
+class TraceBuffer(ctypes.Structure):
+    """``tbs::executors::TraceBuffer``."""
+
+    _fields_ = [("records", ctypes.c_void_p), ("taken", ctypes.c_void_p), ("capacity", ctypes.c_uint32)]
+
+
+class DynamicTable(ctypes.Structure):
+    """``tbs::DynamicTable``."""
+
+    _fields_ = [
+        ("slots", ctypes.c_int32),
+        ("limit", ctypes.c_int32),
+        *((name, ctypes.c_void_p) for name in ("first", "count", "added", "crowded")),
+        *((name, ctypes.c_void_p) for name in ("world", "birth", "doomed")),
+    ]
+
+
+TRACE_RECORD = np.dtype(
+    [("task", "<u2"), ("unit", "<u2"), ("tile", "<u4"), ("begin", "<u8"), ("end", "<u8"), ("global_begin", "<u8")]
+)
+"""One task on one unit, as the engine writes it down: ``tbs::executors::TraceRecord``."""
+
+_RECORDS: dict[str, type[ctypes.Structure] | np.dtype] = {
+    "ActionBounds": ActionBounds,
+    "DynamicTable": DynamicTable,
+    "executors::TraceBuffer": TraceBuffer,
+    "executors::TraceRecord": TRACE_RECORD,
+}
+
+# ---- their C++ -------------------------------------------------------------------------------------------------------
+
+
+def definitions(device_type: str) -> Iterator[str]:
+    """C++ of the codes and limits, which the engine's headers need before they are included."""
+    yield '#include "tbs/platform.h"'
+    yield "namespace tbs {"
+    yield enumeration("ElementType", ElementType.__members__)
+    yield enumeration("Autoreset", Autoreset.__members__)
+    faults = {f"fault_{name}": code for code, name in enumerate(BUILTIN_FAULTS)}
+    bits = {"fault_node_bits": NODE_BITS, "fault_row_bits": ROW_BITS, "fault_code_bits": CODE_BITS}
+    yield from _constants({**faults, **bits})
+    yield "namespace executors {"
+    yield from _constants({"block_threads": BLOCK_THREADS, "max_tile": MAX_TILE[device_type]})
+    yield "}  // namespace executors"
+    yield "}  // namespace tbs"
+
+
+def enumeration(name: str, members: Mapping[str, int], c_type: str = "i32") -> str:
+    """C++ of a scoped enumeration."""
+    return f"enum class {name} : {c_type} {{ {', '.join(f'{key} = {int(code)}' for key, code in members.items())} }};"
+
+
+def _constants(values: Mapping[str, int]) -> Iterator[str]:
+    yield from (f"inline constexpr u32 {name} = {value};" for name, value in values.items())
+
+
+def checks() -> Iterator[str]:
+    """C++ assertions, for namespace tbs behind the headers, that C++ sees what is told here."""
+    for name, count in LANES.items():
+        yield f"static_assert({name}::lanes == {count});"
+    for name, record in _RECORDS.items():
+        yield from layout_checks(name, record)
+
+
+def layout_checks(name: str, record: type[ctypes.Structure] | np.dtype) -> Iterator[str]:
+    """C++ assertions that the struct ``name`` has the fields of ``record`` where that has them."""
+    if isinstance(record, np.dtype):
+        size, offsets = record.itemsize, {field: record.fields[field][1] for field in record.names}
+    else:
+        size, offsets = ctypes.sizeof(record), {field[0]: getattr(record, field[0]).offset for field in record._fields_}
+    yield f"static_assert(sizeof({name}) == {size});"
+    yield from (f"static_assert(offsetof({name}, {field}) == {offset});" for field, offset in offsets.items())

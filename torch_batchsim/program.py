@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import count
 
 import gymnasium
 import numpy as np
@@ -19,6 +20,7 @@ from .schema import (
     Component,
     Environment,
     Field,
+    Repeat,
     Reward,
     TaskGraph,
     check_component,
@@ -67,6 +69,14 @@ class Column:
 
 
 @dataclass(frozen=True)
+class Loop:
+    """A ``Repeat`` of a task graph. ``number`` tells those of one program apart."""
+
+    number: int
+    times: int
+
+
+@dataclass(frozen=True)
 class Node:
     """A system over the rows of one table (``None``: once per world)."""
 
@@ -80,6 +90,7 @@ class Node:
     writes: frozenset[str] = frozenset()
     creates: tuple[str, ...] = ()  # dynamic tables in which it may create rows
     destroys: tuple[str, ...] = ()
+    loops: tuple[Loop, ...] = ()  # in which it is, the outermost first
 
     @property
     def changes(self) -> list[str]:
@@ -256,11 +267,12 @@ class Program:
 
     def _graphs(self) -> dict[str, list[Node]]:
         graphs: dict[str, list[Node]] = {}
-        index = 0
+        index, numbers = 0, count()
         for graph in GRAPHS:
             nodes: list[Node] = []
-            names = getattr(self.environment, graph).systems
-            for position, name in enumerate(names):
+            entries = list(_flattened(getattr(self.environment, graph).items, numbers))
+            names = [name for name, _ in entries]
+            for position, (name, loops) in enumerate(entries):
                 if name not in self.systems:
                     known = ", ".join(self.systems) or "none"
                     raise SchemaError(
@@ -270,9 +282,8 @@ class Program:
                 for table, columns in self._matches(self.systems[name]):
                     system = self.systems[name]
                     occurrence = names[:position].count(name)
-                    nodes.append(
-                        Node(graph, index, system, table, occurrence, columns, *self._accesses(system, table, columns))
-                    )
+                    accesses = self._accesses(system, table, columns)
+                    nodes.append(Node(graph, index, system, table, occurrence, columns, *accesses, loops))
                     if graph == "observe" and nodes[-1].changes:
                         raise SchemaError(
                             f"{system.place}: system '{name}' creates or destroys rows, which 'observe' may not: it "
@@ -558,6 +569,17 @@ class Program:
                     f"which holds {dtype} of shape {list(column.value_shape)} per agent"
                 )
         self.observation_space = given
+
+
+def _flattened(
+    items: Iterable[str | Repeat], numbers: Iterator[int], loops: tuple[Loop, ...] = ()
+) -> Iterator[tuple[str, tuple[Loop, ...]]]:
+    """The systems of a task graph in order, each with the loops in which it is."""
+    for item in items:
+        if isinstance(item, Repeat):
+            yield from _flattened(item.items, numbers, (*loops, Loop(next(numbers), item.times)))
+        else:
+            yield item, loops
 
 
 def _rows(table: Archetype) -> str:

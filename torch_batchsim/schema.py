@@ -19,6 +19,7 @@ from .errors import SchemaError
 from .types import FIELD_TYPES, FieldType, boolean, f32
 
 MAX_ROWS = 2**31 - 2**13  # of one table in all worlds: row numbers are 32-bit, with room to round up to a whole tile
+MAX_REPETITIONS = 2**31 - 1  # of a system in one task graph: their numbers are 32-bit
 
 _CPP_KEYWORDS = frozenset(
     "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class "
@@ -189,14 +190,45 @@ def check_component(component: Any, where: str) -> None:
         raise SchemaError(f"{where}: {component!r} is no component class")
 
 
-class TaskGraph:
-    """Systems by name, in the order in which they run."""
+class Repeat:
+    """A part of a task graph that runs ``times`` times, one after the other: ``Repeat(4, "collide", "solve")``.
 
-    def __init__(self, *systems: str) -> None:
-        for system in systems:
-            if not isinstance(system, str):
-                raise SchemaError(f"a task graph lists systems by name, got {system!r}")
-        self.systems = systems
+    It is a loop, so its code does not grow with ``times``. ``world.repetition()`` says which time it is, from 0; random
+    streams differ between repetitions. Repeats may be nested.
+
+    Args:
+        times: from 1 to ``MAX_REPETITIONS``, those of repeats around it and within it multiplied.
+        items: names of systems and further ``Repeat``s, at least one.
+
+    Raises SchemaError for anything else.
+    """
+
+    def __init__(self, times: int, *items: str | Repeat) -> None:
+        if isinstance(times, bool) or not isinstance(times, int) or not 1 <= times <= MAX_REPETITIONS:
+            raise SchemaError(
+                f"Repeat needs the number of repetitions first, an integer from 1 to {MAX_REPETITIONS}, got {times!r}"
+            )
+        if not items:
+            raise SchemaError(f"Repeat({times}) repeats nothing; name systems behind the number")
+        _check_items(items, "Repeat")
+        self.times, self.items = times, items
+        self.total: int = times * max((item.total for item in items if isinstance(item, Repeat)), default=1)
+        if self.total > MAX_REPETITIONS:
+            raise SchemaError(f"nested Repeats run a system {self.total} times; {MAX_REPETITIONS} are allowed")
+
+
+class TaskGraph:
+    """Systems by name, in the order in which they run, and ``Repeat``s of them."""
+
+    def __init__(self, *items: str | Repeat) -> None:
+        _check_items(items, "a task graph")
+        self.items = items
+
+
+def _check_items(items: Iterable[Any], what: str) -> None:
+    for item in items:
+        if not isinstance(item, (str, Repeat)):
+            raise SchemaError(f"{what} lists systems by name, and Repeat(times, ...) of them, got {item!r}")
 
 
 @dataclass(frozen=True)

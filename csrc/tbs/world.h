@@ -45,6 +45,7 @@ struct NodeKey {
     u32 random;   // in random streams; from the system's name, so that other systems may come and go
     u32 table;    // over whose rows it runs, as in handles; 0: it runs once per world
     u64 changes;  // a bit for each dynamic table in which it may create or destroy: those are settled after it
+    u32 repetition = 0;  // of the loops in which it is
 };
 
 // The generated code describes what an author has declared by specialisations of these, so that none of the author's names
@@ -108,6 +109,10 @@ class BasicWorld {
 
     // Steps taken in this episode, the present one included.
     TBS_METHOD u32 step() const { return context_.step[id]; }
+
+    // How often this system has run before within its Repeat in this step: 0 at first, and outside of a Repeat. With
+    // Repeats within each other it counts all of them.
+    TBS_METHOD u32 repetition() const { return node_.repetition; }
 
     // The world's only row of a singleton: world.get<const Clock>() to read it, world.get<Clock>() to write it too. The
     // only row of a resource, which there is once for all worlds: world.get<const Levels>().
@@ -234,7 +239,9 @@ class BasicWorld {
 
   private:
     TBS_METHOD Random stream(u64 seed) const {
-        return Random(seed, node_.random, row_.index, context_.stream[id], context_.episode[id], context_.step[id]);
+        // An odd number of 2^32, so that no two repetitions have one key; the first has that of a node without a loop.
+        const u32 key = node_.random + node_.repetition * 0x9E3779B9u;
+        return Random(seed, key, row_.index, context_.stream[id], context_.episode[id], context_.step[id]);
     }
 
     template <class Archetype>

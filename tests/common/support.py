@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from environments.drift import Drift
 from environments.duel import Duel
+from environments.forge import Forge
 from environments.herd import Herd
 from environments.zoo import Zoo
 from torch_batchsim.envs.cartpole import CartPole
@@ -36,7 +37,7 @@ KITCHENS = partial(
 HINTS = partial(Hanabi, illegal_moves="penalty", random_start_player=True)
 ENVIRONMENTS = {
     "cartpole": CartPole, "duel": Duel, "drift": Drift, "zoo": Zoo, "swarm": BUSY, "overcooked": KITCHENS,
-    "hanabi": HINTS,
+    "hanabi": HINTS, "forge": Forge,
 }  # fmt: skip
 COMPILED = {**ENVIRONMENTS, "herd": Herd}  # also those that random play is not for
 _EMULATION = Path(__file__).parent.parent / "emulation" / "cuda_words.h"

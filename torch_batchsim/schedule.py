@@ -93,7 +93,7 @@ def node_lists(program: Program) -> dict[str, list[TaskNode]]:
         zero.append(TaskNode("BeginEntities", "BeginEntities"))
     if program.dynamic:
         zero.append(_empty(range(1, len(program.dynamic) + 1)))
-    ephemeral = [number for number, a in enumerate(program.dynamic, start=1) if a.ephemeral]
+    ephemeral = [number for number, a in enumerate(program.dynamic, start=1) if a.ephemeral or a.scratch]
     reward = TaskNode("ZeroReward", "ZeroReward", rows=agents)
     return {
         "WriteActions": [
@@ -157,12 +157,12 @@ def is_flat(node: Node) -> bool:
 def state_tables(program: Program) -> dict[str, list[Column]]:
     """Columns that a new episode zeroes, by table.
 
-    All but the actions, the reward, resources, what is ``kept``, and what only ``observe`` writes.
+    All but the actions, the reward, resources, what is ``kept`` or scratch, and what only ``observe`` writes.
     """
     kept = {program.action.name, program.reward.name} | program.observe_only | program.kept
     tables: dict[str, list[Column]] = {}
     for column in program.columns.values():
-        if column.name not in kept and not column.dynamic and not column.resource:
+        if column.name not in kept and not column.dynamic and not column.resource and not column.scratch:
             tables.setdefault(column.table, []).append(column)
     return tables
 

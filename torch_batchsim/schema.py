@@ -124,6 +124,8 @@ class Archetype:
         limit: rows in one world up to which its room grows, between steps, by doubling when three quarters are used;
             ``capacity`` by default, so that nothing grows.
         ephemeral: rows last until the next step begins (events, candidate pairs).
+        scratch: all columns are memory that systems use within a step, see ``Environment.scratch``. With ``capacity``
+            the rows last until the next step begins, and the room does not grow.
 
     Raises SchemaError unless one of ``count`` and ``capacity`` is given, from 1 to ``MAX_ROWS``, and limit >= capacity.
     """
@@ -136,6 +138,7 @@ class Archetype:
         capacity: int | None = None,
         limit: int | None = None,
         ephemeral: bool = False,
+        scratch: bool = False,
     ) -> None:
         self.name = check_identifier(name, "an archetype")
         if not components:
@@ -158,10 +161,17 @@ class Archetype:
             self._check_rows("limit", limit)
             if limit < capacity:
                 raise SchemaError(f"archetype {name}: limit must be at least capacity, got {limit} and {capacity}")
-        if not isinstance(ephemeral, bool):
-            raise SchemaError(f"archetype {name}: ephemeral must be True or False, got {ephemeral!r}")
+        for what, given in (("ephemeral", ephemeral), ("scratch", scratch)):
+            if not isinstance(given, bool):
+                raise SchemaError(f"archetype {name}: {what} must be True or False, got {given!r}")
+        if scratch and (ephemeral or limit != capacity):
+            raise SchemaError(
+                f"archetype {name}: scratch excludes ephemeral, which its rows are anyway, and limit, for how far a "
+                "table has grown would have to be saved"
+            )
         self.components = components
-        self.count, self.capacity, self.limit, self.ephemeral = count, capacity, limit, ephemeral
+        self.count, self.capacity, self.limit = count, capacity, limit
+        self.ephemeral, self.scratch = ephemeral, scratch
 
     def _check_rows(self, what: str, rows: Any) -> None:
         if isinstance(rows, bool) or not isinstance(rows, int) or not 1 <= rows <= MAX_ROWS:
@@ -331,6 +341,9 @@ class Environment:
       list of components that there are once for all worlds, which systems only read (see ``resource_values``).
     - ``parameters``, ``constants``: the keyword options.
     - ``start``: task graph for worlds that begin an episode (their state is zero before it, but for ``kept``).
+    - ``scratch``: those of the components (singletons, or of archetypes) whose columns are memory that systems use
+      within one task graph: it holds anything when that begins, is not zeroed for a new episode, and is not part
+      of a state.
     - ``kept``: those of the singletons that a new episode finds as they were, so that they can be written before it.
     - ``reset_options``: names of what ``reset(options={...})`` takes for the episodes that it begins, see
       ``reset_values``.
@@ -350,6 +363,7 @@ class Environment:
     archetypes: Sequence[Archetype] = ()
     singletons: Sequence[type[Component]] = ()
     resources: Sequence[type[Component]] = ()
+    scratch: Sequence[type[Component]] = ()
     kept: Sequence[type[Component]] = ()
     reset_options: Sequence[str] = ()
     parameters: Any = Parameters()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from functools import cache, partial
 from pathlib import Path
@@ -93,12 +94,20 @@ def random_actions(env: TorchVectorEnv, generator: np.random.Generator) -> torch
 
 def snapshot(sim: Simulator) -> dict[str, torch.Tensor]:
     """All that worlds hold, final values included and free slots left out, to be compared bit for bit."""
-    others = [f"column_{c.c_name}" for c in sim.program.columns.values() if c.dynamic or c.resource]
+    others = [f"column_{c.c_name}" for c in sim.program.columns.values() if c.dynamic or c.resource or c.scratch]
     left_out = ("phase", *others)
     held = {n: t.clone() for n, t in sim.memory.columns.items() if n not in left_out and not n.startswith("table_")}
     for name, table in sim.state_dict()["tables"].items():
         held |= {f"{name} {part}": tensor for part, tensor in table.items()}
     return held
+
+
+def spoil_scratch(sim: Simulator) -> None:
+    """Fill all scratch with random bytes, which are others each time: nothing may depend on them."""
+    for column in sim.program.columns.values():
+        if column.scratch:
+            memory = sim.memory.columns[f"column_{column.c_name}"]
+            memory.copy_(torch.from_numpy(np.frombuffer(os.urandom(len(memory)), np.uint8).copy()))
 
 
 def of_worlds(state: dict[str, torch.Tensor], worlds: torch.Tensor) -> dict[str, torch.Tensor]:

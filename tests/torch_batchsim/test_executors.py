@@ -12,7 +12,16 @@ import numpy as np
 import pytest
 import torch
 from gymnasium.vector import AutoresetMode
-from support import ENVIRONMENTS, assert_same_bits, baseline, emulated_cuda, first_worlds, random_actions, snapshot
+from support import (
+    ENVIRONMENTS,
+    assert_same_bits,
+    baseline,
+    emulated_cuda,
+    first_worlds,
+    random_actions,
+    snapshot,
+    spoil_scratch,
+)
 
 from torch_batchsim import TorchVectorEnv
 from torch_batchsim.program import Program
@@ -44,9 +53,11 @@ def run(
     if tile is not None:
         env.sim.memory.context.tile = tile
     full = TorchVectorEnv(ENVIRONMENTS[name](), num_worlds=rows or worlds)
+    spoil_scratch(env.sim)
     env.reset(seed=7)
     generator = np.random.default_rng(1)
     for step in range(steps):
+        spoil_scratch(env.sim)
         actions = random_actions(full, generator)[: env.num_envs]
         _, _, terminations, truncations, _ = env.step(actions)
         ended = env.by_world(terminations | truncations)[:, 0]

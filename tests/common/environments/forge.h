@@ -18,6 +18,27 @@ TBS_SYSTEM void glow(World &world, Heat &heat, Row row) {  // sparks and anvils
     if (world.parameters.noise) heat.value += world.random().integer(0, 1);
 }
 
+TBS_SYSTEM void rank(World &world, Rank &rank, Row row) { rank.number = i32(row.count - row.index); }
+
+TBS_SYSTEM void chain(World &world, const Rank &rank, Entity self) {
+    if (rank.number % 2 == 1) world.create<Chain>(Link{self, rank.number});
+}
+
+// After some sparks have died, and new ones have come.
+TBS_SYSTEM void fill_bins(World &world) {
+    const Rows<Load> bins = world.rows<Bin, Load>();
+    for (Load &bin : bins) bin = Load{};
+    for (const Rank &rank : world.rows<Spark, const Rank>()) bins[u32(rank.number) % bins.count].weight += rank.number;
+}
+
+TBS_SYSTEM void add_up(World &world, Total &total) {
+    total = Total{};
+    for (const Load &bin : world.rows<Bin, const Load>()) total.weight = 3 * total.weight + bin.weight;
+    for (const Link &link : world.rows<Chain, const Link>()) total.weight += world.alive(link.spark) ? link.rank : 100;
+}
+
+TBS_SYSTEM void weigh_down(World &world, Metal &metal, const Total &total) { metal.size += total.weight; }
+
 TBS_SYSTEM void split(World &world, const Heat &heat, const Life &life) {
     if (life.age == 2 && heat.value % 2 == 1) world.create<Spark>(Heat{heat.value / 2});
 }

@@ -1,5 +1,8 @@
 """A test environment of repeated systems: sparks that split and die, anvils, lanes and draws, all within ``Repeat``s.
 
+Each kind of scratch is used in them too: of a singleton, of a component of an archetype, of tables with rows that are
+always there (bins) and that come and go (links).
+
 With ``written_out`` the same systems are listed as often as they run; without ``noise`` nothing is drawn, and the two
 are the same to the bit.
 """
@@ -33,6 +36,23 @@ class Life(Component):
     age: i32
 
 
+class Rank(Component):
+    number: i32
+
+
+class Load(Component):
+    weight: i32
+
+
+class Link(Component):
+    spark: Entity
+    rank: i32
+
+
+class Total(Component):
+    weight: i32
+
+
 class Metal(Component):
     size: i32
     draws: f32[2]
@@ -63,20 +83,24 @@ class Forge(Environment):
     constants = Constants(times=Option(3, minimum=1), written_out=False)
     parameters = Parameters(max_episode_steps=11, noise=True)
     archetypes = [
-        Archetype("Spark", Heat, Life, capacity=32, limit=128),
+        Archetype("Spark", Heat, Life, Rank, capacity=32, limit=128),
         Archetype("Anvil", Heat, Metal, count=3),
         Archetype("Ash", Dead, capacity=32, limit=128, ephemeral=True),
+        Archetype("Bin", Load, count=4, scratch=True),
+        Archetype("Chain", Link, capacity=96, scratch=True),
         Archetype("Smith", Blows, View, Reward, count=1),
     ]
+    scratch = [Rank, Total]
     observation, action = "Smith.View", "Smith.Blows"
     action_space = Discrete(3)
 
     def __init__(self, **options: object) -> None:
         super().__init__(**options)
-        self.singletons = [_log(self.constants.times)]
+        self.singletons = [_log(self.constants.times), Total]
         self.start = self._graph("light", Repeat(2, "shape", "catch_fire"))
         inside = Repeat(2, "split", "fade", "gather")
-        self.step = self._graph("strike", Repeat(self.constants.times, "glow", inside, "note", "copy"), "judge")
+        scratched = ("rank", "chain", inside, "fill_bins", "add_up", "weigh_down")
+        self.step = self._graph("strike", Repeat(self.constants.times, "glow", *scratched, "note", "copy"), "judge")
         self.observe = self._graph("clear", Repeat(2, "look"))
 
     def _graph(self, *items: str | Repeat) -> TaskGraph:

@@ -379,7 +379,7 @@ def _node(program: Program, node: Node) -> Iterator[str]:
         yield "    static constexpr bool is_repeated = true;"
     mask = sum(1 << i for i, archetype in enumerate(program.dynamic) if archetype.name in node.changes)
     own = entity_tables(program)[table.name] if table else 0
-    key = f"NodeKey{{{node.index + 1}u, {_random_key(node)}u, {own}u, {mask}u{', repetition' if node.loops else ''}}}"
+    key = f"NodeKey{{{node.index + 1}u, {_random_key(node)}u, {own}u, {mask}u}}"
     repetition = ", u32 repetition" if node.loops else ""
     if flat:
         yield f"    static TBS_METHOD void run(const Context &context, i32 row{repetition}) {{"
@@ -396,8 +396,9 @@ def _node(program: Program, node: Node) -> Iterator[str]:
         yield "        const i32 world_index = rows.world;"
         yield "        [[maybe_unused]] const i32 row = rows.first + index;"
         yield "        const Row its_row{u32(index), u32(rows.count)};"
-    slot = ", row" if table is not None and table.dynamic else ""
-    yield f"        World world(context, u32(world_index), {key}, its_row{slot});"
+    slot = "row" if table is not None and table.dynamic else "0"
+    place = f"{slot}, repetition" if node.loops else slot
+    yield f"        World world(context, u32(world_index), {key}, its_row, {place});"
     arguments, before, after = ["world"], [], []
     for parameter, column in zip(node.system.parameters, node.columns, strict=True):
         if column == "Row":

@@ -17,7 +17,18 @@ if (_checkout / "setup.py").is_file() and (_checkout / "csrc" / "tbs").is_dir():
 
 from .errors import BuildError, CheckpointError, Fault, SchemaError, WorldFault  # noqa: E402
 from .registration import environment_ids, find_id, make, make_vec, option_names, register  # noqa: E402
-from .schema import Archetype, Component, Constants, Environment, Option, Parameters, Reward, TaskGraph, component  # noqa: E402
+from .schema import (  # noqa: E402
+    Archetype,
+    Component,
+    Constants,
+    Environment,
+    Option,
+    Parameters,
+    Repeat,
+    Reward,
+    TaskGraph,
+    component,
+)
 from .simulator import Simulator  # noqa: E402
 from .trace import Trace  # noqa: E402
 from .tuning import TuneReport  # noqa: E402
@@ -54,6 +65,7 @@ __all__ = [
     "Fault",
     "Option",
     "Parameters",
+    "Repeat",
     "Reward",
     "SchemaError",
     "Simulator",

@@ -20,6 +20,7 @@ from .schedule import (
     first_tasks,
     fused,
     is_flat,
+    nested,
     node_lists,
     node_name,
     reset_tasks,
@@ -380,11 +381,14 @@ def _node(program: Program, node: Node) -> Iterator[str]:
     fixed_rows = 1 if table is None else table.count or 0
     yield f"struct {node_name(node)} {{  // {node.graph}: {node.system.name} over {where}"
     yield f"    static constexpr i32 rows_per_world = {fixed_rows};"
+    if node.loops:
+        yield "    static constexpr bool is_repeated = true;"
     mask = sum(1 << i for i, archetype in enumerate(program.dynamic) if archetype.name in node.changes)
     own = entity_tables(program)[table.name] if table else 0
     key = f"NodeKey{{{node.index + 1}u, {_random_key(node)}u, {own}u, {mask}u}}"
+    repetition = ", u32 repetition" if node.loops else ""
     if flat:
-        yield "    static TBS_METHOD void run(const Context &context, i32 row) {"
+        yield f"    static TBS_METHOD void run(const Context &context, i32 row{repetition}) {{"
         yield f"        const i32 world_index = row / {fixed_rows};"
         index = f"u32(row - world_index * {fixed_rows})" if fixed_rows > 1 else "0u"
         yield f"        const Row its_row{{{index}, {fixed_rows}u}};"
@@ -394,12 +398,13 @@ def _node(program: Program, node: Node) -> Iterator[str]:
         yield f"    static constexpr u32 lanes = {node.lanes};"
         yield f"    static constexpr bool creates = {str(bool(node.creates)).lower()};"
         group = f", Lanes<{node.lanes}> &group" if node.lanes > 1 else ""
-        yield f"    static TBS_METHOD void run(const Context &context, NodeRows rows, i32 index{group}) {{"
+        yield f"    static TBS_METHOD void run(const Context &context, NodeRows rows, i32 index{group}{repetition}) {{"
         yield "        const i32 world_index = rows.world;"
         yield "        [[maybe_unused]] const i32 row = rows.first + index;"
         yield "        const Row its_row{u32(index), u32(rows.count)};"
-    slot = ", row" if table is not None and table.dynamic else ""
-    yield f"        World world(context, u32(world_index), {key}, its_row{slot});"
+    slot = "row" if table is not None and table.dynamic else "0"
+    place = f"{slot}, repetition" if node.loops else slot
+    yield f"        World world(context, u32(world_index), {key}, its_row, {place});"
     arguments, before, after = ["world"], [], []
     for parameter, column in zip(node.system.parameters, node.columns, strict=True):
         if column == "Row":
@@ -483,7 +488,8 @@ def _program(program: Program, target: Target) -> Iterator[str]:
     yield "    };"
     if not target.cuda:
         for name in _CPU_LISTS:
-            yield f"    using {name} = Nodes<{', '.join(node.c_type for node in lists[name])}>;"
+            nodes = nested([(node.loops, node.c_type) for node in lists[name]])
+            yield f"    using {name} = Nodes<{', '.join(nodes)}>;"
     else:
         plan = target.plan or default_plan(program, target.record)
         check_plan(program, plan)
@@ -500,8 +506,9 @@ def _program(program: Program, target: Target) -> Iterator[str]:
 def _group(tasks: list[Task], blocks: int, traced: bool) -> str:
     """A kernel. A traced one has a barrier after each task, so that each has a time of its own."""
     runs = [[task] for task in tasks] if traced else fused(tasks)
-    shape = "tile" if len(runs) > 1 else "spread"
-    return f"\n        Group<{blocks}, Shape::{shape}, {', '.join(map(_run, runs))}>"
+    shape = "tile" if len(runs) > 1 or tasks[0].node.loops else "spread"
+    parts = nested([(run[0].node.loops, _run(run)) for run in runs])
+    return f"\n        Group<{blocks}, Shape::{shape}, {', '.join(parts)}>"
 
 
 def _run(tasks: Sequence[Task]) -> str:

@@ -54,6 +54,8 @@ class Entities:
         worlds = checked_worlds(worlds, "worlds", self._memory.num_worlds, self._memory.device)
         if not started:
             raise RuntimeError("call reset() before create()")
+        if memory.archetype.scratch:
+            raise ValueError(f"{table} is a scratch table, whose rows the next step drops; nothing was created")
         self._check_room(memory, worlds)
         rows = self._new_rows(memory, worlds, values or {})
         if len(worlds) == 0:

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from .program import GRAPHS, Node, Program
+from .program import GRAPHS, Loop, Node, Program
 
 _BOX_WIDTH, _LINE, _GAP, _LANE = 250, 16, 26, 330  # pixels
+_INSET = 5  # by which a frame is wider than what is in it
 _COLOURS = {"start": "#e8f1e4", "step": "#e3ecf7", "observe": "#f7efdf"}
 
 
@@ -27,6 +28,7 @@ class Access:
     creates: tuple[str, ...] = ()  # dynamic tables in which it may create rows
     destroys: tuple[str, ...] = ()
     lanes: int = 1  # that work on each row
+    loops: tuple[Loop, ...] = ()  # the Repeats in which it is, the outermost first
 
 
 class Graph:
@@ -38,15 +40,19 @@ class Graph:
 
     def __str__(self) -> str:
         lines = []
-        for node in self.nodes:
-            lines.append(f"{node.graph:8} {node.system} {_over(node)}")
-            lines += [f"         {text}" for text in _details(node)]
+        for index, node in enumerate(self.nodes):
+            for loop in _opened(self.nodes, index):
+                lines.append(f"{node.graph:8} {'  ' * node.loops.index(loop)}{loop.times} times:")
+            indent = "  " * len(node.loops)
+            lines.append(f"{node.graph:8} {indent}{node.system} {_over(node)}")
+            lines += [f"         {indent}{text}" for text in _details(node)]
         return "\n".join(lines)
 
     def dependencies(self) -> list[tuple[int, int]]:
         """Pairs ``(earlier, later)`` of nodes of one graph of which the later must wait for the earlier.
 
-        It reads or writes what the earlier has written last, or writes what the earlier has read since.
+        It reads or writes what the earlier has written last, or writes what the earlier has read since. What the next
+        repetition of a ``Repeat`` waits for is not among them.
         """
         pairs = set()
         for graph in GRAPHS:
@@ -83,6 +89,7 @@ class Graph:
                     continue
                 details = _details(node)
                 box_height = _LINE * (2 + len(details)) + 12
+                y += _LINE * len(_opened(self.nodes, index))  # room for the names of frames
                 boxes[index] = (x, y, box_height)
                 parts.append(
                     f'<rect x="{x}" y="{y}" width="{_BOX_WIDTH}" height="{box_height}" rx="6" '
@@ -93,6 +100,7 @@ class Graph:
                 parts += [_text(x + 10, y + _LINE * (i + 1) + 2, *line) for i, line in enumerate(lines)]
                 y += box_height + _GAP
             height = max(height, y)
+        parts += self._frames(boxes)
         for earlier, later in self.dependencies():
             parts.append(_arrow(boxes[earlier], boxes[later]))
         head = (
@@ -104,10 +112,35 @@ class Graph:
         return "\n".join([head, _text(20, 22, f"{self.name}: task graphs", "bold"), *parts, "</svg>"]) + "\n"
 
 
+    def _frames(self, boxes: dict[int, tuple[int, int, int]]) -> list[str]:
+        """A dashed frame around the boxes of each Repeat."""
+        parts = []
+        for first, node in enumerate(self.nodes):
+            for loop in _opened(self.nodes, first):
+                inside = [i for i, other in enumerate(self.nodes) if loop in other.loops]
+                nested = max(len(self.nodes[i].loops) for i in inside) - node.loops.index(loop)
+                titles = _LINE * (len(node.loops) - node.loops.index(loop))
+                (x, top, _), (_, last, height) = boxes[inside[0]], boxes[inside[-1]]
+                x, y, inset = x - _INSET * nested, top - titles - _INSET // 2, _INSET * nested
+                parts.append(
+                    f'<rect x="{x}" y="{y}" width="{_BOX_WIDTH + 2 * inset}" height="{last + height - y + inset}" '
+                    'rx="6" fill="none" stroke="#667" stroke-dasharray="5 3"/>'
+                )
+                parts.append(_text(x + 10, y + _LINE - 3, f"{loop.times} times", "italic"))
+        return parts
+
+
+def _opened(nodes: list[Access], index: int) -> tuple[Loop, ...]:
+    """The loops of which a node is the first, the outermost first."""
+    before = nodes[index - 1].loops if index else ()
+    return tuple(loop for loop in nodes[index].loops if loop not in before)
+
+
 def _access(node: Node) -> Access:
     table = node.table.name if node.table else None
     reads, writes = _sorted(node.reads), _sorted(node.writes)
-    return Access(node.graph, node.system.name, table, reads, writes, node.creates, node.destroys, node.lanes)
+    changes = (node.creates, node.destroys)
+    return Access(node.graph, node.system.name, table, reads, writes, *changes, node.lanes, node.loops)
 
 
 def _sorted(names: frozenset[str]) -> tuple[str, ...]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import count
 
 import gymnasium
 import numpy as np
@@ -19,6 +20,7 @@ from .schema import (
     Component,
     Environment,
     Field,
+    Repeat,
     Reward,
     TaskGraph,
     check_component,
@@ -50,6 +52,7 @@ class Column:
     singleton: bool  # of no archetype: once per world, or once for all worlds
     dynamic: bool = False
     resource: bool = False  # once for all worlds
+    scratch: bool = False  # holds anything when a task graph begins
     c_name: str = ""  # in generated code; distinct
 
     @property
@@ -66,6 +69,14 @@ class Column:
 
 
 @dataclass(frozen=True)
+class Loop:
+    """A ``Repeat`` of a task graph. ``number`` tells those of one program apart."""
+
+    number: int
+    times: int
+
+
+@dataclass(frozen=True)
 class Node:
     """A system over the rows of one table (``None``: once per world)."""
 
@@ -79,6 +90,7 @@ class Node:
     writes: frozenset[str] = frozenset()
     creates: tuple[str, ...] = ()  # dynamic tables in which it may create rows
     destroys: tuple[str, ...] = ()
+    loops: tuple[Loop, ...] = ()  # in which it is, the outermost first
 
     @property
     def changes(self) -> list[str]:
@@ -110,12 +122,14 @@ class Program:
         self.systems = read_systems(Unit(self.environment.source))
         self._check_names_of_systems()
         self.graphs = self._graphs()
+        for nodes in self.graphs.values():
+            self._check_scratch(nodes)
         self._check_roles()
 
     def _check_kinds(self) -> None:
         """Refuse attributes of a wrong type, which would fail somewhere further on."""
         environment = self.environment
-        sequences = ("archetypes", "singletons", "resources", "kept", "reset_options", "faults")
+        sequences = ("archetypes", "singletons", "resources", "scratch", "kept", "reset_options", "faults")
         for name in sequences:
             if not isinstance(getattr(environment, name), (list, tuple)):
                 raise SchemaError(
@@ -124,7 +138,7 @@ class Program:
         for archetype in environment.archetypes:
             if not isinstance(archetype, Archetype):
                 raise SchemaError(f"{environment.name}: archetypes must be Archetype(...) each, got {archetype!r}")
-        for what in ("singletons", "resources", "kept"):
+        for what in ("singletons", "resources", "scratch", "kept"):
             for component in getattr(environment, what):
                 check_component(component, f"{environment.name}: {what}")
         for name in GRAPHS:
@@ -173,6 +187,13 @@ class Program:
         for component in self.environment.kept:
             if component not in self.singletons:
                 raise SchemaError(f"component {component.__name__} is kept, which only singletons can be")
+            if component in self.environment.scratch:
+                raise SchemaError(f"component {component.__name__} is kept, and scratch, which nothing keeps")
+        for component in self.environment.scratch:
+            if component not in self.singletons and component not in in_tables:
+                raise SchemaError(
+                    f"component {component.__name__} is scratch, which singletons and components of archetypes can be"
+                )
         for name in self.environment.reset_options:
             check_identifier(name, "an option of reset")
             if name == "reset_mask":
@@ -209,12 +230,14 @@ class Program:
         return list(found)
 
     def _columns(self) -> dict[str, Column]:
-        columns = [
-            Column(f"{a.name}.{c.__name__}", a.name, c, a.capacity or a.count, singleton=False, dynamic=a.dynamic)
-            for a in self.archetypes
-            for c in a.components
-        ]
-        columns += [Column(c.__name__, c.__name__, c, 1, singleton=True) for c in self.singletons]
+        scratch = self.environment.scratch
+        columns = []
+        for a in self.archetypes:
+            rows = a.capacity or a.count
+            for c in a.components:
+                own = {"dynamic": a.dynamic, "scratch": a.scratch or c in scratch}
+                columns.append(Column(f"{a.name}.{c.__name__}", a.name, c, rows, singleton=False, **own))
+        columns += [Column(c.__name__, c.__name__, c, 1, singleton=True, scratch=c in scratch) for c in self.singletons]
         columns += [Column(c.__name__, c.__name__, c, 1, singleton=True, resource=True) for c in self.resources]
         distinct: dict[str, Column] = {}  # by c_name: A.B_C and A_B.C are two columns
         for column in columns:
@@ -255,11 +278,12 @@ class Program:
 
     def _graphs(self) -> dict[str, list[Node]]:
         graphs: dict[str, list[Node]] = {}
-        index = 0
+        index, numbers = 0, count()
         for graph in GRAPHS:
             nodes: list[Node] = []
-            names = getattr(self.environment, graph).systems
-            for position, name in enumerate(names):
+            entries = list(_flattened(getattr(self.environment, graph).items, numbers))
+            names = [name for name, _ in entries]
+            for position, (name, loops) in enumerate(entries):
                 if name not in self.systems:
                     known = ", ".join(self.systems) or "none"
                     raise SchemaError(
@@ -269,9 +293,8 @@ class Program:
                 for table, columns in self._matches(self.systems[name]):
                     system = self.systems[name]
                     occurrence = names[:position].count(name)
-                    nodes.append(
-                        Node(graph, index, system, table, occurrence, columns, *self._accesses(system, table, columns))
-                    )
+                    accesses = self._accesses(system, table, columns)
+                    nodes.append(Node(graph, index, system, table, occurrence, columns, *accesses, loops))
                     if graph == "observe" and nodes[-1].changes:
                         raise SchemaError(
                             f"{system.place}: system '{name}' creates or destroys rows, which 'observe' may not: it "
@@ -282,6 +305,24 @@ class Program:
         if index >= MAX_NODES:
             raise SchemaError(f"{self.environment.name} has {index} nodes; at most {MAX_NODES - 1} are allowed")
         return graphs
+
+    def _check_scratch(self, nodes: list[Node]) -> None:
+        """Refuse nodes of a task graph that read scratch before any of them has written it."""
+        come_and_go = {a.name for a in self.dynamic if a.scratch}  # rows created within the graph, not in 'observe'
+        written: set[str] = set()
+        for node in nodes:
+            written |= node.writes
+            for name in sorted(node.reads):
+                column = self.columns.get(name)
+                if (column.table if column else name) in come_and_go:
+                    stale = node.graph == "observe"
+                else:
+                    stale = column is not None and column.scratch and name not in written
+                if stale:
+                    raise SchemaError(
+                        f"{node.system.place}: system '{node.system.name}' reads {name}, which is scratch and holds "
+                        f"anything when '{node.graph}' begins; no system before it in '{node.graph}' writes it"
+                    )
 
     def _matches(self, system: System) -> list[tuple[Archetype | None, tuple[Column | str, ...]]]:
         singletons = {c.__name__ for c in (*self.singletons, *self.resources)}
@@ -533,6 +574,12 @@ class Program:
         if Reward not in self.agents.components:
             raise SchemaError(f"archetype {self.agents.name} has the actions and so must have the component Reward")
         self.reward = self.columns[f"{self.agents.name}.Reward"]
+        for column in (self.action, self.reward, *self.observations.values(), *self.info.values()):
+            if column.scratch:
+                raise SchemaError(
+                    f"{environment.name}: {column.name} is scratch, which holds anything between steps; what is an "
+                    "action, an observation, an info or a reward cannot be"
+                )
         self._check_spaces()
 
     def _whole_column(self, name: str, what: str) -> Column:
@@ -592,6 +639,17 @@ class Program:
                     f"which holds {dtype} of shape {list(column.value_shape)} per agent"
                 )
         self.observation_space = given
+
+
+def _flattened(
+    items: Iterable[str | Repeat], numbers: Iterator[int], loops: tuple[Loop, ...] = ()
+) -> Iterator[tuple[str, tuple[Loop, ...]]]:
+    """The systems of a task graph in order, each with the loops in which it is."""
+    for item in items:
+        if isinstance(item, Repeat):
+            yield from _flattened(item.items, numbers, (*loops, Loop(next(numbers), item.times)))
+        else:
+            yield item, loops
 
 
 def _rows(table: Archetype) -> str:

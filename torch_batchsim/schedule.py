@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from .executors import Executor
-from .program import Column, Node, Program
+from .program import Column, Loop, Node, Program
 
 BLOCKS = (1, 2, 3, 4, 6, 8)
 """How many blocks may be asked to fit on a multiprocessor: at most 255, 128, 80, 64, 40, 32 registers a thread."""
@@ -50,6 +50,7 @@ class TaskNode:
     engine: bool = True
     rows: int | None = 1  # per world; None: the node is not flat (csrc/tbs/engine.h)
     local: bool = True  # reads and writes its own row, and reads what is its world's
+    loops: tuple[Loop, ...] = ()  # in which it is, the outermost first
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ def node_lists(program: Program) -> dict[str, list[TaskNode]]:
         zero.append(TaskNode("BeginEntities", "BeginEntities"))
     if program.dynamic:
         zero.append(_empty(range(1, len(program.dynamic) + 1)))
-    ephemeral = [number for number, a in enumerate(program.dynamic, start=1) if a.ephemeral]
+    ephemeral = [number for number, a in enumerate(program.dynamic, start=1) if a.ephemeral or a.scratch]
     reward = TaskNode("ZeroReward", "ZeroReward", rows=agents)
     return {
         "WriteActions": [
@@ -127,13 +128,13 @@ def _with_settling(program: Program, nodes: list[Node]) -> Iterator[TaskNode]:
         known = all(r.kind == "random" or (r.kind == "get" and not r.writes) for r in node.system.reaches)
         local = known and not node.system.hands_world_on
         rows = (node.table.count if node.table else 1) if is_flat(node) else None
-        yield TaskNode(node.system.name, node_name(node), False, rows, local)
+        yield TaskNode(node.system.name, node_name(node), False, rows, local, node.loops)
         for name in node.changes:
             number = [archetype.name for archetype in program.dynamic].index(name)
             code = len(program.faults) + number
             flags = [name in node.creates, name in node.destroys, node.lanes == 1]
             arguments = [table_name(number + 1), node.index + 1, code, *(str(flag).lower() for flag in flags)]
-            yield TaskNode(f"settle {name}", f"Settle<{', '.join(map(str, arguments))}>", rows=None)
+            yield TaskNode(f"settle {name}", f"Settle<{', '.join(map(str, arguments))}>", rows=None, loops=node.loops)
 
 
 def node_name(node: Node) -> str:
@@ -154,12 +155,12 @@ def is_flat(node: Node) -> bool:
 def state_tables(program: Program) -> dict[str, list[Column]]:
     """Columns that a new episode zeroes, by table.
 
-    All but the actions, the reward, resources, what is ``kept``, and what only ``observe`` writes.
+    All but the actions, the reward, resources, what is ``kept`` or scratch, and what only ``observe`` writes.
     """
     kept = {program.action.name, program.reward.name} | program.observe_only | program.kept
     tables: dict[str, list[Column]] = {}
     for column in program.columns.values():
-        if column.name not in kept and not column.dynamic and not column.resource:
+        if column.name not in kept and not column.dynamic and not column.resource and not column.scratch:
             tables.setdefault(column.table, []).append(column)
     return tables
 
@@ -203,17 +204,44 @@ def cuts(tasks: list[Task], executor: Executor) -> list[int]:
     """Where the tasks are cut into kernels by default, both ends included."""
     if executor.kernels != "many":
         return [0, len(tasks)]
-    inner = [i for i, (a, b) in enumerate(pairwise(tasks), 1) if a.node.rows is None or b.node.rows is None]
+    places = possible_cuts(tasks)
+    inner = [i for i in places[1:-1] if tasks[i - 1].node.rows is None or tasks[i].node.rows is None]
     return [0, *inner, len(tasks)]
 
 
+def possible_cuts(tasks: list[Task]) -> list[int]:
+    """Where the tasks may be cut into kernels, both ends included: anywhere but within a loop."""
+    outermost = [task.node.loops[:1] for task in tasks]
+    return [0, *(i for i in range(1, len(tasks)) if outermost[i] != outermost[i - 1] or not outermost[i]), len(tasks)]
+
+
+def finest_plan(tasks: list[Task]) -> Plan:
+    """A kernel for each task, or loop of them."""
+    return tuple(Group(first, last) for first, last in pairwise(possible_cuts(tasks)))
+
+
+def nested(parts: Sequence[tuple[tuple[Loop, ...], str]], depth: int = 0) -> Iterator[str]:
+    """C++ types of nodes or runs, those that are in a loop put together as ``Loop<times, ...>``."""
+    for loop, inside in groupby(parts, key=lambda part: part[0][depth] if depth < len(part[0]) else None):
+        if loop is None:
+            yield from (text for _, text in inside)
+        else:
+            yield f"Loop<{loop.times}u, {', '.join(nested(list(inside), depth + 1))}>"
+
+
 def check_plan(program: Program, plan: Plan) -> None:
-    """Raise ValueError unless the groups hold every task once and in order."""
-    count = len(step_tasks(program))
+    """Raise ValueError unless the groups hold every task once and in order, and each loop in one group."""
+    tasks = step_tasks(program)
+    count = len(tasks)
     ends = [0, *(group.last for group in plan)]
     starts = [*(group.first for group in plan), count]
     if ends != starts or any(group.first >= group.last for group in plan):
         raise ValueError(f"a plan's groups must follow each other from task 0 to {count}, got {plan}")
+    for first in sorted(set(starts) - set(possible_cuts(tasks))):
+        raise ValueError(
+            f"a plan's groups must not cut a Repeat: task {first}, {tasks[first].node.name!r}, is to be in the group "
+            f"of task {first - 1}"
+        )
     for group in plan:
         if group.blocks not in BLOCKS:
             raise ValueError(f"blocks of a group must be one of {', '.join(map(str, BLOCKS))}, got {group.blocks}")
@@ -229,6 +257,7 @@ def fused(tasks: list[Task]) -> list[list[Task]]:
     for before, task in pairwise(tasks):
         rows = task.node.rows
         alike = rows is not None and rows == before.node.rows and (task.phase == "begin") == (before.phase == "begin")
+        alike = alike and task.node.loops == before.node.loops
         if alike and (rows == 1 or (task.node.local and all(t.node.local for t in runs[-1]))):
             runs[-1].append(task)
         else:

@@ -19,6 +19,7 @@ from .errors import SchemaError
 from .types import FIELD_TYPES, FieldType, boolean, f32
 
 MAX_ROWS = 2**31 - 2**13  # of one table in all worlds: row numbers are 32-bit, with room to round up to a whole tile
+MAX_REPETITIONS = 2**31 - 1  # of a system in one task graph: their numbers are 32-bit
 
 _CPP_KEYWORDS = frozenset(
     "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class "
@@ -123,6 +124,8 @@ class Archetype:
         limit: rows in one world up to which its room grows, between steps, by doubling when three quarters are used;
             ``capacity`` by default, so that nothing grows.
         ephemeral: rows last until the next step begins (events, candidate pairs).
+        scratch: all columns are memory that systems use within a step, see ``Environment.scratch``. With ``capacity``
+            the rows last until the next step begins, and the room does not grow.
 
     Raises SchemaError unless one of ``count`` and ``capacity`` is given, from 1 to ``MAX_ROWS``, and limit >= capacity.
     """
@@ -135,6 +138,7 @@ class Archetype:
         capacity: int | None = None,
         limit: int | None = None,
         ephemeral: bool = False,
+        scratch: bool = False,
     ) -> None:
         self.name = check_identifier(name, "an archetype")
         if not components:
@@ -157,10 +161,17 @@ class Archetype:
             self._check_rows("limit", limit)
             if limit < capacity:
                 raise SchemaError(f"archetype {name}: limit must be at least capacity, got {limit} and {capacity}")
-        if not isinstance(ephemeral, bool):
-            raise SchemaError(f"archetype {name}: ephemeral must be True or False, got {ephemeral!r}")
+        for what, given in (("ephemeral", ephemeral), ("scratch", scratch)):
+            if not isinstance(given, bool):
+                raise SchemaError(f"archetype {name}: {what} must be True or False, got {given!r}")
+        if scratch and (ephemeral or limit != capacity):
+            raise SchemaError(
+                f"archetype {name}: scratch excludes ephemeral, which its rows are anyway, and limit, for how far a "
+                "table has grown would have to be saved"
+            )
         self.components = components
-        self.count, self.capacity, self.limit, self.ephemeral = count, capacity, limit, ephemeral
+        self.count, self.capacity, self.limit = count, capacity, limit
+        self.ephemeral, self.scratch = ephemeral, scratch
 
     def _check_rows(self, what: str, rows: Any) -> None:
         if isinstance(rows, bool) or not isinstance(rows, int) or not 1 <= rows <= MAX_ROWS:
@@ -189,14 +200,45 @@ def check_component(component: Any, where: str) -> None:
         raise SchemaError(f"{where}: {component!r} is no component class")
 
 
-class TaskGraph:
-    """Systems by name, in the order in which they run."""
+class Repeat:
+    """A part of a task graph that runs ``times`` times, one after the other: ``Repeat(4, "collide", "solve")``.
 
-    def __init__(self, *systems: str) -> None:
-        for system in systems:
-            if not isinstance(system, str):
-                raise SchemaError(f"a task graph lists systems by name, got {system!r}")
-        self.systems = systems
+    It is a loop, so its code does not grow with ``times``. ``world.repetition()`` says which time it is, from 0; random
+    streams differ between repetitions. Repeats may be nested.
+
+    Args:
+        times: from 1 to ``MAX_REPETITIONS``, those of repeats around it and within it multiplied.
+        items: names of systems and further ``Repeat``s, at least one.
+
+    Raises SchemaError for anything else.
+    """
+
+    def __init__(self, times: int, *items: str | Repeat) -> None:
+        if isinstance(times, bool) or not isinstance(times, int) or not 1 <= times <= MAX_REPETITIONS:
+            raise SchemaError(
+                f"Repeat needs the number of repetitions first, an integer from 1 to {MAX_REPETITIONS}, got {times!r}"
+            )
+        if not items:
+            raise SchemaError(f"Repeat({times}) repeats nothing; name systems behind the number")
+        _check_items(items, "Repeat")
+        self.times, self.items = times, items
+        self.total: int = times * max((item.total for item in items if isinstance(item, Repeat)), default=1)
+        if self.total > MAX_REPETITIONS:
+            raise SchemaError(f"nested Repeats run a system {self.total} times; {MAX_REPETITIONS} are allowed")
+
+
+class TaskGraph:
+    """Systems by name, in the order in which they run, and ``Repeat``s of them."""
+
+    def __init__(self, *items: str | Repeat) -> None:
+        _check_items(items, "a task graph")
+        self.items = items
+
+
+def _check_items(items: Iterable[Any], what: str) -> None:
+    for item in items:
+        if not isinstance(item, (str, Repeat)):
+            raise SchemaError(f"{what} lists systems by name, and Repeat(times, ...) of them, got {item!r}")
 
 
 @dataclass(frozen=True)
@@ -299,6 +341,9 @@ class Environment:
       list of components that there are once for all worlds, which systems only read (see ``resource_values``).
     - ``parameters``, ``constants``: the keyword options.
     - ``start``: task graph for worlds that begin an episode (their state is zero before it, but for ``kept``).
+    - ``scratch``: those of the components (singletons, or of archetypes) whose columns are memory that systems use
+      within one task graph: it holds anything when that begins, is not zeroed for a new episode, and is not part
+      of a state.
     - ``kept``: those of the singletons that a new episode finds as they were, so that they can be written before it.
     - ``reset_options``: names of what ``reset(options={...})`` takes for the episodes that it begins, see
       ``reset_values``.
@@ -318,6 +363,7 @@ class Environment:
     archetypes: Sequence[Archetype] = ()
     singletons: Sequence[type[Component]] = ()
     resources: Sequence[type[Component]] = ()
+    scratch: Sequence[type[Component]] = ()
     kept: Sequence[type[Component]] = ()
     reset_options: Sequence[str] = ()
     parameters: Any = Parameters()

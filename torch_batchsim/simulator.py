@@ -370,11 +370,14 @@ class Simulator:
 
     @property
     def bytes_per_world(self) -> float:
-        """Memory of all columns and bookkeeping, per world; without resources, which there are once."""
+        """Memory of all columns (scratch too) and bookkeeping, per world; without resources, which there are once."""
         return state.bytes_per_world(self.memory)
 
     def state_dict(self) -> dict[str, Any]:
-        """A copy of all but final values: ``load_state_dict`` restores it to the bit, random streams included."""
+        """A copy of all but scratch and final values.
+
+        ``load_state_dict`` restores it to the bit, random streams included.
+        """
         return state.save(self.program, self.memory, self._started)
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:

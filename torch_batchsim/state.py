@@ -24,10 +24,10 @@ def bytes_per_world(memory: Memory) -> float:
 
 def state_tensors(program: Program, memory: Memory) -> dict[str, torch.Tensor]:
     """All memory but scratch, faults to be reported, and final values, which mean something in ended rows only."""
-    dynamic = tuple(f"column_{c.c_name}" for c in program.columns.values() if c.dynamic)
-    left_out = ("phase", "fault", *dynamic)
-    apart = ("final_", "table_")  # dynamic tables have a state of their own
-    return {n: t for n, t in memory.columns.items() if n not in left_out and not n.startswith(apart)}
+    apart = tuple(f"column_{c.c_name}" for c in program.columns.values() if c.dynamic or c.scratch)
+    left_out = ("phase", "fault", *apart)
+    elsewhere = ("final_", "table_")  # dynamic tables have a state of their own
+    return {n: t for n, t in memory.columns.items() if n not in left_out and not n.startswith(elsewhere)}
 
 
 def save(program: Program, memory: Memory, started: bool) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def save(program: Program, memory: Memory, started: bool) -> dict[str, Any]:
         "started": started,
         "signature": _signature(program),
         "tensors": tensors,
-        "tables": {name: table.state() for name, table in memory.tables.items()},
+        "tables": {name: table.state() for name, table in memory.tables.items() if not table.archetype.scratch},
     }
 
 
@@ -59,14 +59,17 @@ def load(program: Program, memory: Memory, state: Mapping[str, Any], autoreset: 
         if not isinstance(given, torch.Tensor) or given.shape != tensor.shape or given.dtype != tensor.dtype:
             raise CheckpointError(f"the state is damaged: it lacks {name} of {tensor.numel()} bytes")
     for name, table in memory.tables.items():
-        if not table.fits(state["tables"].get(name)):
+        if not table.archetype.scratch and not table.fits(state["tables"].get(name)):
             raise CheckpointError(f"the state is damaged: it lacks the rows of {name}")
     if autoreset is AutoresetMode.SAME_STEP and bool(state["tensors"]["ended"].any()):
         raise CheckpointError("the state holds ended worlds that await a reset, which with SAME_STEP never happens")
     for name, tensor in own.items():
         tensor.copy_(state["tensors"][name])
     for name, table in memory.tables.items():
-        table.load(state["tables"][name])
+        if table.archetype.scratch:
+            table.empty()
+        else:
+            table.load(state["tables"][name])
     memory.crowded_flag[0] = any(bool(table["crowded"].any()) for table in memory.tables.values())
     memory.layout += bool(memory.tables)
 
@@ -85,11 +88,12 @@ def _check_format(state: Any) -> None:
 def _signature(program: Program) -> dict[str, Any]:
     """What a state must have in common with the simulator that loads it."""
     environment = program.environment
-    columns = {name: [(f.name, str(f.type)) for f in c.component.fields] for name, c in program.columns.items()}
+    held = {name: c.component.fields for name, c in program.columns.items() if not c.scratch}
+    columns = {name: [(f.name, str(f.type)) for f in fields] for name, fields in held.items()}
     return {
         "environment": environment.name,
         "columns": columns,
-        "counts": {a.name: a.count or f"at most {a.limit}" for a in program.archetypes},
+        "counts": {a.name: a.count or f"at most {a.limit}" for a in program.archetypes if not a.scratch},
         "parameters": dict(environment.parameters),
         "constants": dict(environment.constants),
     }
@@ -114,7 +118,10 @@ def copy_worlds(program: Program, memory: Memory, source: torch.Tensor, target: 
     sources = torch.arange(memory.num_worlds, device=memory.device)
     sources[target] = source
     for table in memory.tables.values():  # first: it may lack the memory
-        table.lay_out(table.rooms[sources], sources)
+        if table.archetype.scratch:
+            table.empty(target)
+        else:
+            table.lay_out(table.rooms[sources], sources)
     shared = memory.resource_fields()
     for name, tensor in state_tensors(program, memory).items():
         if name not in shared:

@@ -132,6 +132,7 @@ class TableMemory:
         index: int,
     ) -> None:
         self.archetype, self.columns, self.number, self.device = archetype, columns, number, device
+        self._held = [column for column in columns if not column.scratch]  # those that are part of a state
         self._memory, self._context, self._structure = memory, context, context.tables[index]
         rooms = torch.full((worlds,), archetype.capacity, dtype=torch.int64, device=device)
         self._take(self._allocate(rooms))
@@ -182,7 +183,10 @@ class TableMemory:
             setattr(self._context, name, made[column.name].data_ptr())
 
     def lay_out(self, rooms: torch.Tensor, sources: torch.Tensor | None = None) -> None:
-        """Give world ``w`` ``rooms[w]`` slots and the rows of world ``sources[w]`` (its own by default)."""
+        """Give world ``w`` ``rooms[w]`` slots and the rows of world ``sources[w]`` (its own by default).
+
+        What is scratch does not come along.
+        """
         first, counts, crowded = self["first"][:-1], self["count"], self["crowded"]
         if sources is not None:
             first, counts, crowded = first[sources], counts[sources], crowded[sources]
@@ -191,9 +195,13 @@ class TableMemory:
         made["crowded"].copy_(crowded)
         source, target = _slots(first, counts), _slots(made["first"][:-1], counts)
         _move(made["birth"].view(-1, 2), target, self["birth"].view(-1, 2), source)
-        for column in self.columns:
+        for column in self._held:
             _move(made[column.name].view(-1, column.component.size), target, self.column(column), source)
         self._take(made)
+
+    def empty(self, worlds: torch.Tensor | slice = slice(None)) -> None:
+        """Drop all rows, or those of ``worlds [k]``."""
+        self["count"][worlds] = 0
 
     def grow(self) -> bool:
         """Double the rooms of worlds that have passed the high-water mark, up to the limit; whether any was."""
@@ -276,7 +284,7 @@ class TableMemory:
     def state(self) -> dict[str, torch.Tensor]:
         """A copy without free slots."""
         slots = _slots(self["first"][:-1], self["count"])
-        columns = {column.name: self.column(column)[slots] for column in self.columns}
+        columns = {column.name: self.column(column)[slots] for column in self._held}
         own = {"rooms": self.rooms, "counts": self["count"].clone(), "crowded": self["crowded"].clone()}
         return {**own, "birth": self["birth"].view(-1, 2)[slots], **columns}
 
@@ -289,7 +297,7 @@ class TableMemory:
             rooms, counts = state["rooms"], state["counts"]
             rows = int(counts.sum())
             shapes = {"rooms": (worlds,), "counts": (worlds,), "crowded": (worlds,), "birth": (rows, 2)}
-            shapes |= {column.name: (rows, column.component.size) for column in self.columns}
+            shapes |= {column.name: (rows, column.component.size) for column in self._held}
             dtypes = {"rooms": torch.int64, "counts": torch.int32, "crowded": torch.int32, "birth": torch.int32}
             fits = bool((rooms <= self.archetype.limit).all()) and int(rooms.sum()) <= MAX_ROWS
             same = fits and all(
@@ -306,7 +314,7 @@ class TableMemory:
         made["crowded"].copy_(state["crowded"])
         slots = _slots(made["first"][:-1], made["count"])
         made["birth"].view(-1, 2)[slots] = state["birth"].to(self.device)
-        for column in self.columns:
+        for column in self._held:
             made[column.name].view(-1, column.component.size)[slots] = state[column.name].to(self.device)
         self._take(made)
 

@@ -20,7 +20,7 @@ Tensors = dict[str, torch.Tensor]
 
 
 def snapshot(sim: Simulator, *, final: bool = True) -> Tensors:
-    """Copies of all that worlds hold, on the host, free slots and resources left out.
+    """Copies of all that worlds hold, on the host; free slots, resources and scratch are left out.
 
     Args:
         final: with the values that were kept at the end of episodes, in the rows that ended in the last step.
@@ -28,7 +28,7 @@ def snapshot(sim: Simulator, *, final: bool = True) -> Tensors:
     Returns tensors by name: one entry a world or row in the first dimension. Those of a dynamic table are called
     ``"<table> <what>"``; how many of their rows are of which world says ``"<table> counts"``.
     """
-    apart = {f"column_{c.c_name}" for c in sim.program.columns.values() if c.dynamic or c.resource}
+    apart = {f"column_{c.c_name}" for c in sim.program.columns.values() if c.dynamic or c.resource or c.scratch}
     held = {}
     for name, tensor in sim.memory.columns.items():
         scratch = name == "phase" or name in apart or name.startswith("table_")
@@ -39,7 +39,8 @@ def snapshot(sim: Simulator, *, final: bool = True) -> Tensors:
         if name.startswith("final_"):  # other rows hold what was in memory before
             held[name].view(len(ended), -1)[~ended] = 0
     for name, table in sim.memory.tables.items():
-        held |= {f"{name} {part}": tensor.cpu() for part, tensor in table.state().items()}
+        if not table.archetype.scratch:
+            held |= {f"{name} {part}": tensor.cpu() for part, tensor in table.state().items()}
     return held
 
 

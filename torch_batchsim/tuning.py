@@ -26,7 +26,7 @@ from .errors import BuildError
 from .execution import REGISTERS, Choice, Execution
 from .executors import EXECUTORS
 from .legal import batches_of_actions
-from .schedule import Group, Plan, check_plan, default_plan, step_tasks
+from .schedule import Group, Plan, check_plan, default_plan, finest_plan, possible_cuts, step_tasks
 from .shared import MAX_TILE, NO_FAULT, Autoreset
 from .text import table
 
@@ -91,19 +91,23 @@ class TuneReport:
         return "\n".join(lines)
 
 
-def choose_groups(times: dict[int, Sequence[float]], launch: float) -> tuple[Plan, float]:
+def choose_groups(
+    times: dict[int, Sequence[float]], launch: float, cuts: Sequence[int] | None = None
+) -> tuple[Plan, float]:
     """The groups that minimise the sum of all tasks' times and of ``launch`` for each kernel, and that sum.
 
     Args:
         times: by blocks per multiprocessor, the time of each task with that limit.
         launch: what a kernel costs beside its tasks, in the same unit.
+        cuts: where groups may begin and end, ascending from 0 to the number of tasks; by default before each task.
     """
     count = len(next(iter(times.values())))
     sums = {blocks: np.concatenate([[0.0], np.cumsum(values)]) for blocks, values in times.items()}
     best = [0.0] + [float("inf")] * count
     last: list[Group] = [Group(0, 0)] * (count + 1)
-    for end in range(1, count + 1):
-        for begin in range(end):
+    places = range(count + 1) if cuts is None else cuts
+    for i, end in enumerate(places):
+        for begin in places[:i]:
             for blocks, total in sums.items():
                 cost = best[begin] + launch + float(total[end] - total[begin])
                 if cost < best[end]:
@@ -269,7 +273,7 @@ def _tune_cuda(run: Execution, clock: _Clock) -> TuneReport:
             registers = run.registers()
             times[blocks] = [part * whole for part in _shares(run, clock, len(tasks))]
 
-    singles = tuple(Group(i, i + 1) for i in range(len(tasks)))
+    singles = finest_plan(tasks)
     choices: dict[Choice, float | None] = {
         Choice(graph.name, tile, plan=singles): None,
         Choice(graph.name, tile, plan=default_plan(run.program, graph)): None,
@@ -279,9 +283,9 @@ def _tune_cuda(run: Execution, clock: _Clock) -> TuneReport:
         run.take(Choice(graph.name, tile, plan=singles))
         clock.steps(8)
         first = next(iter(times))
-        launch = (clock.steps(32) - sum(times[first])) / max(1, len(tasks) - 1)
+        launch = (clock.steps(32) - sum(times[first])) / max(1, len(singles) - 1)
         launch = min(max(launch, 0.5), 10.0)  # microseconds
-        plan, predicted = choose_groups(times, launch)
+        plan, predicted = choose_groups(times, launch, possible_cuts(tasks))
         best = min(times, key=lambda blocks: sum(times[blocks]))
         mega = replace(base, plan=(replace(everything, blocks=best),))
         choices[mega] = sum(times[best]) + launch

@@ -19,6 +19,12 @@ constexpr bool is_flat = true;
 template <class Node>
 constexpr bool is_flat<Node, std::void_t<decltype(Node::lanes)>> = false;
 
+// Whether a node is in a loop: then run() has the number of the repetition as its last argument.
+template <class Node, class = void>
+constexpr bool is_repeated = false;
+template <class Node>
+constexpr bool is_repeated<Node, std::void_t<decltype(Node::is_repeated)>> = true;
+
 // Whether a node settles a dynamic table (settle.h).
 template <class Node, class = void>
 constexpr bool settles = false;
@@ -41,6 +47,35 @@ TBS_FUNCTION NodeRows rows_of(const Context &context, i32 world) {
         return {world, world * Node::rows_per_world, Node::rows_per_world};
     }
 }
+
+namespace executors {
+
+// Among nodes, or runs of them: these are done `times` times, one after the other. Loops may be nested.
+template <u32 times, class... Entry>
+struct Loop {};
+
+// Runs a flat node for a row.
+template <class Node, class Context>
+TBS_FUNCTION void call_node(const Context &context, [[maybe_unused]] u32 repetition, i32 row) {
+    if constexpr (is_repeated<Node>) {
+        Node::run(context, row, repetition);
+    } else {
+        Node::run(context, row);
+    }
+}
+
+// Runs another node for a row of a world, on a group of lanes if it asks for one.
+template <class Node, class Context, class... Group>
+TBS_FUNCTION void call_node(const Context &context, [[maybe_unused]] u32 repetition, NodeRows rows, i32 index,
+                            Group &...group) {
+    if constexpr (is_repeated<Node>) {
+        Node::run(context, rows, index, group..., repetition);
+    } else {
+        Node::run(context, rows, index, group...);
+    }
+}
+
+}  // namespace executors
 
 // Bookkeeping, once per world. ------------------------------------------------------------------------------------
 

@@ -20,72 +20,93 @@ namespace tbs::executors {
 
 // Runs a node for all rows of one world.
 template <class Node, class Context>
-inline void run_world(const Context &context, i32 world) {
+inline void run_world(const Context &context, u32 repetition, i32 world) {
     const NodeRows rows = rows_of<Node>(context, world);
     if constexpr (Node::lanes > 1) {
         for (i32 k = 0; k < rows.count; ++k) {
             Lanes<Node::lanes> group;
-            Node::run(context, rows, k, group);
+            call_node<Node>(context, repetition, rows, k, group);
         }
-    } else if constexpr (Node::creates) {
-        for (i32 k = 0; k < rows.count; ++k) Node::run(context, rows, k);  // one after the other: the order of creation
+    } else if constexpr (Node::creates) {  // one after the other: the order of creation
+        for (i32 k = 0; k < rows.count; ++k) call_node<Node>(context, repetition, rows, k);
     } else {
 #pragma GCC ivdep
-        for (i32 k = 0; k < rows.count; ++k) Node::run(context, rows, k);
+        for (i32 k = 0; k < rows.count; ++k) call_node<Node>(context, repetition, rows, k);
     }
 }
 
 // Runs a node for all rows of the worlds [first, last). The context is copied so that the compiler knows that
 // no store into a column changes a pointer or a parameter; rows are independent by the contract of systems.
 template <class Node, class Context>
-[[gnu::noinline]] void run_range(const Context &shared, i32 first, i32 last) {
+[[gnu::noinline]] void run_range(const Context &shared, u32 repetition, i32 first, i32 last) {
     const Context context = shared;
     if constexpr (is_flat<Node>) {
         const i32 end = last * Node::rows_per_world;
 #pragma GCC ivdep
-        for (i32 row = first * Node::rows_per_world; row < end; ++row) Node::run(context, row);
+        for (i32 row = first * Node::rows_per_world; row < end; ++row) call_node<Node>(context, repetition, row);
     } else {
-        for (i32 world = first; world < last; ++world) run_world<Node>(context, world);
+        for (i32 world = first; world < last; ++world) run_world<Node>(context, repetition, world);
     }
 }
 
 // The same for a list of worlds.
 template <class Node, class Context>
-[[gnu::noinline]] void run_list(const Context &shared, const i32 *worlds, i32 count) {
+[[gnu::noinline]] void run_list(const Context &shared, u32 repetition, const i32 *worlds, i32 count) {
     const Context context = shared;
     if constexpr (is_flat<Node>) {
 #pragma GCC ivdep
         for (i32 i = 0; i < count; ++i) {
-            for (i32 k = 0; k < Node::rows_per_world; ++k) Node::run(context, worlds[i] * Node::rows_per_world + k);
+            const i32 row = worlds[i] * Node::rows_per_world;
+            for (i32 k = 0; k < Node::rows_per_world; ++k) call_node<Node>(context, repetition, row + k);
         }
     } else {
-        for (i32 i = 0; i < count; ++i) run_world<Node>(context, worlds[i]);
+        for (i32 i = 0; i < count; ++i) run_world<Node>(context, repetition, worlds[i]);
     }
 }
 
-// Calls run_node.operator()<Node>() for each node, and in traced builds writes down how long it took. `task`: the number of
-// the first of them.
-template <class Context, class Function, class... Node>
-inline void for_each_node(Nodes<Node...>, const Context &context, [[maybe_unused]] u32 task,
-                          [[maybe_unused]] u32 tile, Function &&run_node) {
-    [[maybe_unused]] const auto traced = [&]<class N>() {  // unused where there are no nodes
+// Calls run_node.operator()<Node>(repetition) for each node, those of a loop again and again, and in traced builds writes
+// down how long it took. `task`: the number of the next node.
+template <class Context, class Function>
+struct NodeWalk {
+    const Context &context;
+    const Function &run_node;
+    u32 task;
+    const u32 tile;
+
+    template <class Node>
+    inline void visit(const Node *, u32 repetition) {
         const TraceSpan span(true);
-        run_node.template operator()<N>();
+        run_node.template operator()<Node>(repetition);
         span.end(context.trace, task++, tile);
-    };
-    (traced.template operator()<Node>(), ...);
+    }
+
+    template <u32 times, class... Entry>
+    inline void visit(const Loop<times, Entry...> *, u32 before) {
+        const u32 first = task;
+        TBS_NO_UNROLL
+        for (u32 i = 0; i < times; ++i) {
+            task = first;
+            (visit(static_cast<const Entry *>(nullptr), before * times + i), ...);
+        }
+    }
+};
+
+template <class Context, class Function, class... Entry>
+inline void for_each_node(Nodes<Entry...>, const Context &context, u32 task, u32 tile, const Function &run_node) {
+    [[maybe_unused]] NodeWalk<Context, Function> walk{context, run_node, task, tile};
+    (walk.visit(static_cast<const Entry *>(nullptr), 0), ...);
 }
 
 template <class List, class Context>
 void run_all(List nodes, u32 task, const Context &context, i32 first, i32 last) {
-    const auto run_node = [&]<class Node>() { run_range<Node>(context, first, last); };
+    const auto run_node = [&]<class Node>(u32 repetition) { run_range<Node>(context, repetition, first, last); };
     for_each_node(nodes, context, task, u32(first / context.tile), run_node);
 }
 
 template <class List, class Context>
 void run_all(List nodes, u32 task, const Context &context, const i32 *worlds, i32 count) {
     if (count == 0) return;
-    const auto run_node = [&]<class Node>() { run_list<Node>(context, worlds, count); };
+    const auto run_node = [&]<class Node>(u32 repetition) { run_list<Node>(context, repetition, worlds, count); };
     for_each_node(nodes, context, task, u32(worlds[0] / context.tile), run_node);
 }
 
@@ -201,11 +222,12 @@ struct PerWorld {
 
     template <class List>
     static inline void run(List nodes, u32 task, const Context &context, i32 world) {
-        const auto run_node = [&]<class Node>() {
+        const auto run_node = [&]<class Node>(u32 repetition) {
             if constexpr (is_flat<Node>) {
-                for (i32 k = 0; k < Node::rows_per_world; ++k) Node::run(context, world * Node::rows_per_world + k);
+                const i32 row = world * Node::rows_per_world;
+                for (i32 k = 0; k < Node::rows_per_world; ++k) call_node<Node>(context, repetition, row + k);
             } else {
-                run_world<Node>(context, world);
+                run_world<Node>(context, repetition, world);
             }
         };
         for_each_node(nodes, context, task, u32(world), run_node);

@@ -20,6 +20,7 @@ struct Team {
     i32 first, last;
     const i32 *beginning;  // the worlds among these that begin an episode, if they are listed
     u32 beginning_count;
+    u32 repetition = 0;  // of the loops in which the team is
 };
 
 // Here a world may be settled by several threads.
@@ -32,15 +33,15 @@ TBS_DEVICE bool runs(const Context &context, i32 world, Phase phase) {
 }
 
 template <class Task, class Context>
-TBS_DEVICE void run_row(const Context &context, u32 row) {
+TBS_DEVICE void run_row(const Context &context, u32 repetition, u32 row) {
     using Node = typename Task::Node;
     if (!is_active(context, Task::when)) return;
-    if (runs(context, i32(row / u32(Node::rows_per_world)), Task::phase)) Node::run(context, i32(row));
+    if (runs(context, i32(row / u32(Node::rows_per_world)), Task::phase)) call_node<Node>(context, repetition, i32(row));
 }
 
 template <class Task, class Context>
-TBS_DEVICE void run_listed_row(const Context &context, u32 row) {
-    if (is_active(context, Task::when)) Task::Node::run(context, i32(row));
+TBS_DEVICE void run_listed_row(const Context &context, u32 repetition, u32 row) {
+    if (is_active(context, Task::when)) call_node<typename Task::Node>(context, repetition, i32(row));
 }
 
 // Runs of flat nodes.
@@ -51,11 +52,11 @@ TBS_DEVICE void run_flat(Run<Task...>, const Context &context, const Team &team)
     if (Leader::phase == Phase::begin && team.beginning != nullptr) {
         for (u32 i = team.rank; i < team.beginning_count * rows; i += team.size) {
             const u32 row = u32(team.beginning[i / rows]) * rows + i % rows;
-            (run_listed_row<Task>(context, row), ...);
+            (run_listed_row<Task>(context, team.repetition, row), ...);
         }
     } else {
         for (u32 row = u32(team.first) * rows + team.rank; row < u32(team.last) * rows; row += team.size) {
-            (run_row<Task>(context, row), ...);
+            (run_row<Task>(context, team.repetition, row), ...);
         }
     }
 }
@@ -87,9 +88,9 @@ TBS_DEVICE void run_rows(const Context &context, const Team &team) {
         if (index >= rows.count || !runs(context, world, Task::phase)) continue;
         if constexpr (Node::lanes > 1) {
             Lanes<Node::lanes> group;
-            Node::run(context, rows, index, group);
+            call_node<Node>(context, team.repetition, rows, index, group);
         } else {
-            Node::run(context, rows, index);
+            call_node<Node>(context, team.repetition, rows, index);
         }
     }
 }
@@ -136,6 +137,23 @@ TBS_FUNCTION bool any_active(Run<Task...>, const Context &context) {
     return (is_active(context, Task::when) || ...);
 }
 
+template <u32 times, class... Part, class Context>
+TBS_FUNCTION bool any_active(Loop<times, Part...>, const Context &context) {
+    return (any_active(Part{}, context) || ...);
+}
+
+// Calls walk_part(part) for each part of a loop, as often as it says.
+template <u32 times, class... Part, class Walk>
+TBS_DEVICE void walk_loop(Loop<times, Part...>, Team &team, Walk &&walk_part) {
+    const u32 before = team.repetition;
+    TBS_NO_UNROLL
+    for (u32 i = 0; i < times; ++i) {
+        team.repetition = before * times + i;
+        (walk_part(Part{}), ...);
+    }
+    team.repetition = before;
+}
+
 #ifndef TBS_ALONE
 // Tiles ----------------------------------------------------------------------------------------------------------
 
@@ -171,7 +189,7 @@ TBS_DEVICE void sync(bool together) {
 }
 
 template <class... Task, class Context>
-TBS_DEVICE void walk_run(Run<Task...> run, const Context &context, Team &team, TileMemory &memory, bool together) {
+TBS_DEVICE void walk_part(Run<Task...> run, const Context &context, Team &team, TileMemory &memory, bool together) {
     if (!any_active(run, context)) return;
     using Leader = typename Run<Task...>::Leader;
     if constexpr (Leader::phase == Phase::begin && is_elementwise<typename Leader::Node>) {
@@ -183,10 +201,17 @@ TBS_DEVICE void walk_run(Run<Task...> run, const Context &context, Team &team, T
     span.end(context.trace, Leader::number, together ? blockIdx.x : u32(team.first / context.tile));
 }
 
+template <u32 times, class... Part, class Context>
+TBS_DEVICE void walk_part(Loop<times, Part...> loop, const Context &context, Team &team, TileMemory &memory,
+                          bool together) {
+    if (!any_active(loop, context)) return;
+    walk_loop(loop, team, [&](auto part) { walk_part(part, context, team, memory, together); });
+}
+
 template <u32 blocks, Shape shape, class... R, class Context>
 TBS_DEVICE void walk(Group<blocks, shape, R...>, const Context &context, Team team, TileMemory &memory,
                        bool together) {
-    (walk_run(R{}, context, team, memory, together), ...);
+    (walk_part(R{}, context, team, memory, together), ...);
 }
 
 template <class Context>
@@ -361,15 +386,23 @@ struct MegakernelExecutor {
 };
 #else
 // One thread for each world runs everything: the paper's ECS-GPU. Groups of lanes are that thread alone.
+template <class... Task, class Context>
+TBS_DEVICE void walk_part(Run<Task...> run, const Context &context, Team &team) {
+    if (!any_active(run, context)) return;
+    const TraceSpan span(threadIdx.x % 32 == 0);
+    run_tasks(run, context, team);
+    span.end(context.trace, Run<Task...>::Leader::number, blockIdx.x);
+}
+
+template <u32 times, class... Part, class Context>
+TBS_DEVICE void walk_part(Loop<times, Part...> loop, const Context &context, Team &team) {
+    if (!any_active(loop, context)) return;
+    walk_loop(loop, team, [&](auto part) { walk_part(part, context, team); });
+}
+
 template <u32 blocks, Shape shape, class... R, class Context>
-TBS_DEVICE void walk_alone(Group<blocks, shape, R...>, const Context &context, const Team &team) {
-    const auto run = [&](auto tasks) {
-        if (!any_active(tasks, context)) return;
-        const TraceSpan span(threadIdx.x % 32 == 0);
-        run_tasks(tasks, context, team);
-        span.end(context.trace, decltype(tasks)::Leader::number, blockIdx.x);
-    };
-    (run(R{}), ...);
+TBS_DEVICE void walk_alone(Group<blocks, shape, R...>, const Context &context, Team team) {
+    (walk_part(R{}, context, team), ...);
 }
 
 template <class Group, class Context>

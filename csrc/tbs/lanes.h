@@ -115,7 +115,7 @@ class Lanes {
         return from_lane(result, item % lanes);
     }
 
-    // Scratch memory of the group, the same for all of its lanes, written inside operations. What is in it at first is
+    // Memory of the group, the same for all of its lanes, written inside operations. What is in it at first is
     // not defined, and each type has one: asking twice for a T gives the same T.
     template <class T>
     TBS_METHOD T &shared() {
@@ -221,7 +221,7 @@ class Lanes {
     static TBS_METHOD T from_lane(T value, u32) { return value; }
 
 #ifdef TBS_ON_DEVICE
-    // Scratch memory of one thread on a device, which knows no thread_local: pieces by type, in order of first use.
+    // Shared memory of one thread on a device, which knows no thread_local: pieces by type, in order of first use.
     static constexpr u32 most_types = 8, own_bytes = lanes == 32 ? 4096 : 16384;
     alignas(16) unsigned char memory_[own_bytes];
     u64 keys_[most_types];

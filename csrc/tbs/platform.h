@@ -45,11 +45,13 @@
 // What an author writes in front of a system: `TBS_SYSTEM void push_cart(World &world, CartState &cart)`.
 #define TBS_SYSTEM TBS_HD static inline __attribute__((always_inline))
 
-// In front of a loop with a constant count that is to be unrolled.
+// In front of a loop with a constant count that is to be unrolled, and of one that is not.
 #if defined(__CUDACC__)
 #define TBS_UNROLL _Pragma("unroll")
+#define TBS_NO_UNROLL _Pragma("unroll 1")
 #else
 #define TBS_UNROLL _Pragma("GCC unroll 64")
+#define TBS_NO_UNROLL _Pragma("GCC unroll 1")
 #endif
 
 namespace tbs {

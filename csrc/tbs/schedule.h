@@ -33,11 +33,11 @@ struct Run {
     using Leader = First;
 };
 
-// Runs in one kernel. `blocks_per_multiprocessor`: the least number of blocks that must fit on a multiprocessor at a time,
+// Runs, and loops of them (engine.h), in one kernel. `blocks_per_multiprocessor`: the least number of blocks that must fit on a multiprocessor at a time,
 // which bounds the registers of a thread.
 enum class Shape : u8 {
     tile,    // a block takes a tile of worlds through all runs
-    spread,  // the rows of all worlds are spread over all blocks; one run only
+    spread,  // the rows of all worlds are spread over all blocks; one run only, in no loop
 };
 template <u32 blocks, Shape its_shape, class... R>
 struct Group {

@@ -83,9 +83,11 @@ class BasicWorld {
     const u32 id;  // 0 .. worlds - 1
     const decltype(Context::parameters) &parameters;
 
-    // `slot` is the row's place in the columns of its table, where that is a dynamic one.
-    TBS_METHOD BasicWorld(const Context &context, u32 world, NodeKey node, Row row, i32 slot = 0)
-        : id(world), parameters(context.parameters), context_(context), node_(node), row_(row), slot_(slot) {}
+    // `slot` is the row's place in the columns of its table, where that is a dynamic one; `repetition` that of the loops
+    // in which the node is.
+    TBS_METHOD BasicWorld(const Context &context, u32 world, NodeKey node, Row row, i32 slot = 0, u32 repetition = 0)
+        : id(world), parameters(context.parameters), context_(context), node_(node), row_(row), slot_(slot),
+          repetition_(repetition) {}
     BasicWorld(const BasicWorld &) = delete;
 
     // This row's random stream in this system and step: the same whatever else runs. Take it by reference
@@ -108,6 +110,10 @@ class BasicWorld {
 
     // Steps taken in this episode, the present one included.
     TBS_METHOD u32 step() const { return context_.step[id]; }
+
+    // How often this system has run before within its Repeat in this step: 0 at first, and outside of a Repeat. With
+    // Repeats within each other it counts all of them.
+    TBS_METHOD u32 repetition() const { return repetition_; }
 
     // The world's only row of a singleton: world.get<const Clock>() to read it, world.get<Clock>() to write it too. The
     // only row of a resource, which there is once for all worlds: world.get<const Levels>().
@@ -234,7 +240,9 @@ class BasicWorld {
 
   private:
     TBS_METHOD Random stream(u64 seed) const {
-        return Random(seed, node_.random, row_.index, context_.stream[id], context_.episode[id], context_.step[id]);
+        // An odd number of 2^32, so that no two repetitions have one key; the first has that of a node without a loop.
+        const u32 key = node_.random + repetition_ * 0x9E3779B9u;
+        return Random(seed, key, row_.index, context_.stream[id], context_.episode[id], context_.step[id]);
     }
 
     template <class Archetype>
@@ -280,6 +288,7 @@ class BasicWorld {
     const NodeKey node_;
     const Row row_;
     const i32 slot_;
+    const u32 repetition_;
     u32 created_ = 0;
     bool random_started_ = false;
     Random random_;

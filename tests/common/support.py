@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from environments.drift import Drift
 from environments.duel import Duel
+from environments.forge import Forge
 from environments.herd import Herd
 from environments.zoo import Zoo
 from torch_batchsim.envs.cartpole import CartPole
@@ -40,7 +41,7 @@ KITCHENS = partial(
 HINTS = partial(Hanabi, illegal_moves="penalty", random_start_player=True)
 ENVIRONMENTS = {
     "cartpole": CartPole, "duel": Duel, "drift": Drift, "zoo": Zoo, "swarm": BUSY, "overcooked": KITCHENS,
-    "hanabi": HINTS,
+    "hanabi": HINTS, "forge": Forge,
 }  # fmt: skip
 COMPILED = {**ENVIRONMENTS, "herd": Herd}  # also those that random play is not for
 _EMULATION = Path(__file__).parent.parent / "emulation" / "cuda_words.h"
@@ -107,6 +108,14 @@ def random_actions(env: TorchVectorEnv, generator: np.random.Generator) -> torch
     space = env.action_space
     space._np_random = generator
     return torch.from_numpy(np.asarray(space.sample()))
+
+
+def spoil_scratch(sim: Simulator) -> None:
+    """Fill all scratch with random bytes, which are others each time: nothing may depend on them."""
+    for column in sim.program.columns.values():
+        if column.scratch:
+            memory = sim.memory.columns[f"column_{column.c_name}"]
+            memory.copy_(torch.from_numpy(np.frombuffer(os.urandom(len(memory)), np.uint8).copy()))
 
 
 def declare(text: str, folder: Path, **attributes: object) -> type[Environment]:

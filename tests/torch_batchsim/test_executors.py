@@ -13,11 +13,20 @@ import numpy as np
 import pytest
 import torch
 from gymnasium.vector import AutoresetMode
-from support import ENVIRONMENTS, assert_same_bits, baseline, emulated_cuda, first_worlds, random_actions, snapshot
+from support import (
+    ENVIRONMENTS,
+    assert_same_bits,
+    baseline,
+    emulated_cuda,
+    first_worlds,
+    random_actions,
+    snapshot,
+    spoil_scratch,
+)
 
 from torch_batchsim import Simulator, TorchVectorEnv, executors
 from torch_batchsim.program import Program
-from torch_batchsim.schedule import BLOCKS, Group, step_tasks
+from torch_batchsim.schedule import BLOCKS, Group, possible_cuts, step_tasks
 from torch_batchsim.systems import Unit, read_systems
 
 MODES = list(AutoresetMode)
@@ -40,9 +49,11 @@ def run(
     if tile is not None:
         env.sim.memory.context.tile = tile
     full = TorchVectorEnv(ENVIRONMENTS[name](), num_worlds=rows or worlds)
+    spoil_scratch(env.sim)
     env.reset(seed=7)
     generator = np.random.default_rng(1)
     for step in range(steps):
+        spoil_scratch(env.sim)
         actions = random_actions(full, generator)[: env.num_envs]
         _, _, terminations, truncations, _ = env.step(actions)
         ended = env.by_world(terminations | truncations)[:, 0]
@@ -54,7 +65,8 @@ def run(
 @pytest.mark.parametrize("mode", MODES, ids=lambda m: m.name)
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_threads_and_emulated_cuda_agree(name: str, mode: AutoresetMode) -> None:
-    worlds = {"cartpole": 1500, "zoo": 100, "swarm": 60}.get(name, 700)  # several tiles, the last one incomplete
+    # Several tiles, the last one incomplete.
+    worlds = {"cartpole": 1500, "zoo": 100, "swarm": 60, "forge": 60}.get(name, 700)
     one = run(name, worlds, 40, mode, num_threads=1)
     two = run(name, worlds, 40, mode, num_threads=2)
     cuda = run(name, worlds, 40, mode, _library=emulated_cuda(name))
@@ -66,7 +78,7 @@ def test_threads_and_emulated_cuda_agree(name: str, mode: AutoresetMode) -> None
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_every_executor_gives_the_same_bits(name: str) -> None:
     """The megakernel's blocks claim tiles, or go through the tasks together, in an adversarial order."""
-    worlds = {"cartpole": 300, "zoo": 40, "swarm": 40}.get(name, 150)
+    worlds = {"cartpole": 300, "zoo": 40, "swarm": 40, "forge": 30}.get(name, 150)
     megakernel, alone = (emulated_cuda(name, executor) for executor in ("megakernel", "per_world"))
     for mode in MODES:
         batch = snapshot(run(name, worlds, 30, mode).sim)
@@ -94,14 +106,14 @@ def test_the_megakernels_blocks_may_interleave_in_any_order() -> None:
         assert outcome(str(library), seed=seed) == expected, seed
 
 
-@pytest.mark.parametrize("name", ["cartpole", "zoo"])
+@pytest.mark.parametrize("name", ["cartpole", "zoo", "forge"])
 def test_every_grouping_gives_the_same_bits(name: str) -> None:
-    """Cut anywhere into kernels, with tiles of any size."""
-    count = len(step_tasks(Program(ENVIRONMENTS[name]())))
+    """Cut into kernels anywhere but within a Repeat, with tiles of any size."""
+    first, *places, last = possible_cuts(step_tasks(Program(ENVIRONMENTS[name]())))
     generator = np.random.default_rng(3)
     expected = {mode: snapshot(run(name, 50, 25, mode).sim) for mode in MODES}
-    for cuts in (range(1, count), sorted(generator.choice(np.arange(1, count), count // 2, replace=False).tolist())):
-        ends = [0, *cuts, count]
+    for cuts in (places, sorted(generator.choice(places, len(places) // 2, replace=False).tolist())):
+        ends = [first, *cuts, last]
         plan = tuple(Group(*pair, blocks=int(generator.choice(BLOCKS))) for pair in pairwise(ends))
         library = emulated_cuda(name, "graph", plan)
         for mode in MODES:

@@ -27,6 +27,7 @@ SHORT = {
     "swarm": {"max_episode_steps": 9},
     "overcooked": {"horizon": 9},
     "hanabi": {"colors": 2, "hand_size": 9, "max_information_tokens": 1},
+    "forge": {"max_episode_steps": 9},
 }
 
 

@@ -125,7 +125,7 @@ def test_kernels_hold_loops_as_a_whole() -> None:
 def test_a_trace_has_a_record_for_each_repetition(kind: str, tmp_path: Path) -> None:
     device, executor = kind.split()
     if device == "cuda":
-        sim = emulated_simulator("forge", tmp_path, 8, executor)
+        sim = emulated_simulator("forge", 8, executor)
     else:
         sim = Simulator(Forge(), 8, executor=executor, num_threads=1)
     sim.reset(seed=0)

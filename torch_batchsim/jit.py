@@ -22,10 +22,10 @@ from pathlib import Path
 
 import torch
 
-from .codegen import ABI_VERSION, Target, generate
+from .codegen import ABI_VERSION, AUTHOR_NAMESPACE, Target, generate
 from .errors import BuildError
 from .program import Program
-from .systems import source_files, unpaired_brace
+from .systems import source_files
 
 CSRC = Path(next(p for p in (Path(d) / "csrc" for d in __import__("torch_batchsim").__path__) if p.is_dir()))
 
@@ -296,13 +296,10 @@ def _explain(program: Program, log: str) -> str:
     )
     matches = list(pattern.finditer(log))
     rest = f"\n(while compiling the systems of {program.environment.name})\n\n{log}"
-    for path, text in source_files(program.environment.source).items():
-        line = unpaired_brace(text)
-        if line is not None:  # its errors show far behind the place
-            return f"{path}:{line}: this brace has no partner{rest}"
     for match in matches:
         if str(Path(match["file"]).resolve()) in own:
-            return f"{match['file']}:{match['line']}: {match['text']}{rest}"
+            text = match["text"].replace(f"{AUTHOR_NAMESPACE}::", "")
+            return f"{match['file']}:{match['line']}: {text}{rest}"
     names = "|".join(map(re.escape, own))  # an error in the engine's headers, instantiated from the author's line
     mention = re.search(rf"^(?:{names}):\d+(?=(?::\d+)?:(?! warning:))", log, re.MULTILINE)
     place = f"{mention[0]}: " if mention else ""

@@ -391,7 +391,7 @@ class Program:
         written = set(writes)
         if table is not None and table.dynamic:
             reads.add(table.name)
-        for reach in system.reaches:
+        for reach in self._clear_reaches(system):
             if reach.kind in ("rows", "find", "get"):
                 column = self._reached(system, table, reach)
                 if not reach.writes and column.name in written and table is not None and not table.alone:
@@ -424,6 +424,20 @@ class Program:
         writes |= creates | destroys
         in_order = [tuple(a.name for a in self.dynamic if a.name in names) for names in (creates, destroys)]
         return frozenset(reads - writes), frozenset(writes), *in_order
+
+    def _clear_reaches(self, system: System) -> Iterator[Reach]:
+        """Its reaches, but for those that it has declared otherwise since their names do not say what is meant."""
+        names = {archetype.name for archetype in self.archetypes} | {c.__name__ for c in self.components}
+        for reach in system.reaches:
+            named = {reach.archetype, reach.component} - {None}
+            if system.declared is not None and reach not in system.declared and (reach.unclear or not named <= names):
+                continue
+            if reach.unclear:
+                raise SchemaError(
+                    f"{system.place}: system '{system.name}' asks for {reach}, in which a template or a macro fills in "
+                    f"a name; say what it reaches: TBS_SYSTEM TBS_REACHES({_example(reach)}) void {system.name}(...)"
+                )
+            yield reach
 
     def _check_lanes(self, system: System) -> None:
         if system.lanes == 1:
@@ -650,6 +664,14 @@ def _flattened(
             yield from _flattened(item.items, numbers, (*loops, Loop(next(numbers), item.times)))
         else:
             yield item, loops
+
+
+def _example(reach: Reach) -> str:
+    """How a reach is declared, with names to be filled in."""
+    types = [name for name, there in (("Archetype", reach.archetype), ("Component", reach.component)) if there]
+    if reach.component and not reach.writes:
+        types[-1] = "const Component"
+    return f"{reach.kind}<{', '.join(types)}>"
 
 
 def _rows(table: Archetype) -> str:

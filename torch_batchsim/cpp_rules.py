@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from .cpp_text import Declaration, Source, Token
 from .errors import SchemaError
+from .schema import CPP_KEYWORDS
 
 _MARKS = ("TBS_FUNCTION", "TBS_METHOD", "TBS_INLINE", "TBS_SYSTEM")
 
@@ -33,6 +34,8 @@ def check_rules(source: Source, declared: Sequence[Declaration]) -> None:
     for tokens in (source.tokens, *(macro.body for macro in source.macros)):
         _check_words(source, tokens)
     for macro in source.macros:
+        if macro.name in CPP_KEYWORDS:
+            raise SchemaError(f"{source.place(macro.line)}: macro {macro.name}: a word of C++ means what it means")
         if macro.name.startswith("TBS_") or any(token.text == "TBS_SYSTEM" for token in macro.body):
             raise SchemaError(
                 f"{source.place(macro.line)}: macro {macro.name}: systems are written out, not by macros, and names "

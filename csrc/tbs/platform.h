@@ -49,6 +49,13 @@
 // `TBS_SYSTEM TBS_REACHES(rows<Stone, const Place>, create<Bullet>, random) void aim(World &world)`.
 #define TBS_REACHES(...)
 
+// A constant in a function whose address is taken. nvcc has none on a device that are static.
+#if defined(__CUDACC__)
+#define TBS_CONSTANT constexpr
+#else
+#define TBS_CONSTANT static constexpr
+#endif
+
 // In front of a loop with a constant count that is to be unrolled, and of one that is not.
 #if defined(__CUDACC__)
 #define TBS_UNROLL _Pragma("unroll")

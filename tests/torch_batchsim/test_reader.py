@@ -37,6 +37,7 @@ def read(folder: Path, text: str, **others: str) -> dict[str, System]:
         ("TBS_SYSTEM auto run = [](World &world) {};\n", 1, "this TBS_SYSTEM is not understood"),
         ("DEFINE(x)\nTBS_SYSTEM void run(World &world) {}\n", 2, "this TBS_SYSTEM is not understood"),
         ("\n#define MAKE(name) TBS_SYSTEM void name(World &world)\n", 2, "macro MAKE: systems are written out"),
+        ("#define const\n", 1, "macro const: a word of C++ means what it means"),
         ("#define TBS_FUNCTION\n", 1, "macro TBS_FUNCTION: systems are written out, not by macros"),
         ("#ifdef FAST\n" + RUN + "#endif\n", 2, "a system between #if and #endif"),
         ("TBS_SYSTEM void run(World &world) {\n", 1, "this brace has no partner"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -336,6 +336,7 @@ def _context(program: Program, cuda: bool) -> Iterator[str]:
     if program.dynamic:
         yield f"    i32 *crowded_flag;\n    DynamicTable tables[{len(program.dynamic)}];"
     yield f"    static constexpr u32 dynamic_tables = {len(program.dynamic)};"
+    yield f"    using Node = NodeKey<{len(program.columns)}>;"
     for name, c_type, *_ in engine_columns(program, cuda):
         if name not in flags:
             yield f"    {c_type} *{name};"
@@ -359,15 +360,17 @@ def _context(program: Program, cuda: bool) -> Iterator[str]:
 
 def _column_accessors(program: Program) -> Iterator[str]:
     tags = {archetype.name: cpp_name(archetype) for archetype in program.archetypes}
-    for column in program.columns.values():
+    for number, column in enumerate(program.columns.values()):
         component = cpp_name(column.component)
         if column.singleton:
             world, row = ("u32", "0") if column.resource else ("u32 world", "world")
             yield f"template <> struct OnlyRow<{component}> {{"
+            yield f"    static constexpr u32 number = {number};"
             yield f"    static TBS_METHOD {component} &get(const Context &context, {world}) {{"
             yield f"        return context.column_{column.c_name}[{row}];"
         else:
             yield f"template <> struct ColumnOf<{tags[column.table]}, {component}> {{"
+            yield f"    static constexpr u32 number = {number};"
             yield f"    static TBS_METHOD {component} *get(const Context &context) {{"
             yield f"        return context.column_{column.c_name};"
         yield "    }"
@@ -383,9 +386,6 @@ def _node(program: Program, node: Node) -> Iterator[str]:
     yield f"    static constexpr i32 rows_per_world = {fixed_rows};"
     if node.loops:
         yield "    static constexpr bool is_repeated = true;"
-    mask = sum(1 << i for i, archetype in enumerate(program.dynamic) if archetype.name in node.changes)
-    own = entity_tables(program)[table.name] if table else 0
-    key = f"NodeKey{{{node.index + 1}u, {_random_key(node)}u, {own}u, {mask}u}}"
     repetition = ", u32 repetition" if node.loops else ""
     if flat:
         yield f"    static TBS_METHOD void run(const Context &context, i32 row{repetition}) {{"
@@ -402,9 +402,10 @@ def _node(program: Program, node: Node) -> Iterator[str]:
         yield "        const i32 world_index = rows.world;"
         yield "        [[maybe_unused]] const i32 row = rows.first + index;"
         yield "        const Row its_row{u32(index), u32(rows.count)};"
+    yield f"        TBS_CONSTANT Context::Node node{{{_node_key(program, node)}}};"
     slot = "row" if table is not None and table.dynamic else "0"
     place = f"{slot}, repetition" if node.loops else slot
-    yield f"        World world(context, u32(world_index), {key}, its_row, {place});"
+    yield f"        World world(context, u32(world_index), node, its_row, {place});"
     arguments, before, after = ["world"], [], []
     for parameter, column in zip(node.system.parameters, node.columns, strict=True):
         if column == "Row":
@@ -429,7 +430,9 @@ def _node(program: Program, node: Node) -> Iterator[str]:
                 ]
         else:
             index = "0" if column.resource else "world_index" if column.singleton else "row"
-            arguments.append(f"context.column_{column.c_name}[{index}]")
+            argument = f"context.column_{column.c_name}[{index}]"
+            constant = f"static_cast<const {cpp_name(column.component)} &>({argument})"  # whatever the text says
+            arguments.append(argument if parameter.writes else constant)
     yield from before
     yield f"        {AUTHOR_NAMESPACE}::{node.system.name}({', '.join(arguments)});"
     if node.lanes > 1 and after:
@@ -438,6 +441,25 @@ def _node(program: Program, node: Node) -> Iterator[str]:
         yield from (f"        {statement}" for statement in after)
     yield "    }"
     yield "};"
+
+
+def _node_key(program: Program, node: Node) -> str:
+    """The initialiser of the node's ``tbs::NodeKey``."""
+
+    def tables(names: Iterable[str]) -> str:
+        return f"{sum(1 << i for i, archetype in enumerate(program.dynamic) if archetype.name in names)}u"
+
+    def columns(names: Iterable[str]) -> str:
+        bits = sum(1 << i for i, name in enumerate(program.columns) if name in names)
+        words = [f"{bits >> first & 0xFFFFFFFFFFFFFFFF}u" for first in range(0, len(program.columns), 64)]
+        return f"{{{', '.join(words)}}}"
+
+    own = entity_tables(program)[node.table.name] if node.table else 0
+    draws = [str(bool(node.system.kinds(kind))).lower() for kind in ("random", "random_item")]
+    created = [tables(node.creates if once else ()) for once in (node.lanes == 1, node.lanes > 1)]
+    parts = [f"{node.index + 1}u", f"{_random_key(node)}u", f"{own}u", *draws]
+    parts += [tables(node.looks), *created, tables(node.destroys), columns(node.reached), columns(node.reached_writes)]
+    return ", ".join(parts)
 
 
 def _random_key(node: Node) -> int:

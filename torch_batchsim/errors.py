@@ -30,8 +30,8 @@ _EXPLAINED = {
     "another world or episode, or no entity); ask alive() first where that may be",
     "too_many_created": "too_many_created: one row creates more than its share of the 2**32 rows that all rows of a "
     "world can create in one system",
-    "hidden_change": "hidden_change: it creates or destroys where the engine has not seen it in the text; write "
-    "world.create<...> or world.destroy in the system or in a function that it calls by name",
+    "undeclared_access": "undeclared_access: it reads, writes, creates, destroys or draws what the engine has not "
+    "read in its text; declare that by TBS_SYSTEM TBS_REACHES(...) void name(...)",
     "order_used_twice": "order_used_twice: create_at was called with one order for several rows; none of them was kept",
 }
 

@@ -23,9 +23,10 @@ from pathlib import Path
 import torch
 
 from .codegen import ABI_VERSION, Target, generate
+from .compile_errors import explain
 from .errors import BuildError
 from .program import Program
-from .systems import source_files, unpaired_brace
+from .systems import source_files
 
 CSRC = Path(next(p for p in (Path(d) / "csrc" for d in __import__("torch_batchsim").__path__) if p.is_dir()))
 
@@ -107,6 +108,8 @@ def load(program: Program, target: Target) -> Library:
     if library.is_file():
         note_use(library)
         return Library(library, target)
+    if target.cuda:
+        load(program, Target())  # g++ checks what nvcc cannot: what systems reach (csrc/tbs/world.h), and libm's names
     with _one_build, _build_lock(directory, name):
         if library.is_file():  # another process was faster
             return Library(library, target)
@@ -234,7 +237,7 @@ def _build(program: Program, source: str, flags: list[str], cuda: bool, director
         log = _compile(name, sources, flags, cuda, folder)
         built = next(folder.glob("*.so"), None)  # torch appends a version to a name that it has seen before
         if log is not None or built is None:
-            raise BuildError(_explain(program, log or "the compiler left no library"))
+            raise BuildError(explain(program, log or "the compiler left no library"))
         os.replace(built, directory / f"{name}.so")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -286,25 +289,3 @@ def _ninja_folders() -> list[str]:
     except ImportError:
         pass
     return folders
-
-
-def _explain(program: Program, log: str) -> str:
-    """The compiler's log with the author's own first error in front."""
-    own = {str(path) for path in source_files(program.environment.source)}
-    pattern = re.compile(
-        r"^(?P<file>.+?)[:(](?P<line>\d+)\)?(?::\d+)?:? *(?:fatal )?error: *(?P<text>.*)$", re.MULTILINE
-    )
-    matches = list(pattern.finditer(log))
-    rest = f"\n(while compiling the systems of {program.environment.name})\n\n{log}"
-    for path, text in source_files(program.environment.source).items():
-        line = unpaired_brace(text)
-        if line is not None:  # its errors show far behind the place
-            return f"{path}:{line}: this brace has no partner{rest}"
-    for match in matches:
-        if str(Path(match["file"]).resolve()) in own:
-            return f"{match['file']}:{match['line']}: {match['text']}{rest}"
-    names = "|".join(map(re.escape, own))  # an error in the engine's headers, instantiated from the author's line
-    mention = re.search(rf"^(?:{names}):\d+(?=(?::\d+)?:(?! warning:))", log, re.MULTILINE)
-    place = f"{mention[0]}: " if mention else ""
-    text = matches[0]["text"] if matches else log.strip().partition("\n")[0]
-    return f"{place}{text}{rest}"

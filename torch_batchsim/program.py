@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -38,7 +39,7 @@ ENGINE_PARAMETERS = (*BY_VALUE, *LANES, "Episode")
 # What neither a component nor an archetype can be named, since the name has a meaning already where both are named: in
 # signatures, beside them in the author's namespace, or in front of tensors. All else is the author's to use.
 RESERVED_NAMES = frozenset((*ENGINE_PARAMETERS, "World", *AUTHOR_STRUCTS, *ENGINE_TENSORS))
-MAX_DYNAMIC = 64  # bits of tbs::NodeKey::changes
+MAX_DYNAMIC = 64  # bits of tbs::NodeKey::creates
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,10 @@ class Node:
     creates: tuple[str, ...] = ()  # dynamic tables in which it may create rows
     destroys: tuple[str, ...] = ()
     loops: tuple[Loop, ...] = ()  # in which it is, the outermost first
+    # What its system may reach through World: columns, and dynamic tables whose rows it may look at.
+    reached: frozenset[str] = frozenset()
+    reached_writes: frozenset[str] = frozenset()
+    looks: frozenset[str] = frozenset()
 
     @property
     def changes(self) -> list[str]:
@@ -294,7 +299,7 @@ class Program:
                     system = self.systems[name]
                     occurrence = names[:position].count(name)
                     accesses = self._accesses(system, table, columns)
-                    nodes.append(Node(graph, index, system, table, occurrence, columns, *accesses, loops))
+                    nodes.append(Node(graph, index, system, table, occurrence, columns, **accesses, loops=loops))
                     if graph == "observe" and nodes[-1].changes:
                         raise SchemaError(
                             f"{system.place}: system '{name}' creates or destroys rows, which 'observe' may not: it "
@@ -378,20 +383,21 @@ class Program:
 
     def _accesses(
         self, system: System, table: Archetype | None, columns: tuple[Column | str, ...]
-    ) -> tuple[frozenset[str], frozenset[str], tuple[str, ...], tuple[str, ...]]:
-        """What the system reads only, what it writes, where it creates and where it destroys, over ``table``.
+    ) -> dict[str, Any]:
+        """What the system reads, writes, creates, destroys and reaches over ``table``, by the names of Node's fields.
 
         Checks that rows that run at once do not meet in what they write, and what systems on several lanes may do.
         """
         self._check_lanes(system)
         reads, writes, creates, destroys = set(), set(), set(), set()
+        reached, reached_writes, looks = set(), set(), set()
         for parameter, column in zip(system.parameters, columns, strict=True):
             if isinstance(column, Column) or column == "Episode":
                 (writes if parameter.writes else reads).add(column if isinstance(column, str) else column.name)
         written = set(writes)
         if table is not None and table.dynamic:
             reads.add(table.name)
-        for reach in system.reaches:
+        for reach in self._clear_reaches(system):
             if reach.kind in ("rows", "find", "get"):
                 column = self._reached(system, table, reach)
                 if not reach.writes and column.name in written and table is not None and not table.alone:
@@ -399,13 +405,13 @@ class Program:
                         f"{system.place}: system '{system.name}' reads {column.name} of other rows while each row "
                         "writes its own; split it into a system that reads and one that writes"
                     )
-                (writes if reach.writes else reads).add(column.name)
+                (reached_writes if reach.writes else reached).add(column.name)
                 if column.dynamic:
-                    reads.add(column.table)
+                    looks.add(column.table)
             elif reach.kind in ("count", "index_of", "entity", "create", "create_at"):
                 archetype = self._archetype(system, reach)
                 if archetype.dynamic:
-                    (creates if reach.kind in ("create", "create_at") else reads).add(archetype.name)
+                    (creates if reach.kind in ("create", "create_at") else looks).add(archetype.name)
             elif reach.kind == "destroy_self" or (reach.kind == "destroy" and reach.archetype):
                 archetype = table if reach.kind == "destroy_self" else self._archetype(system, reach)
                 if not archetype.dynamic:
@@ -420,10 +426,32 @@ class Program:
                     raise SchemaError(
                         f"{system.place}: system '{system.name}' destroys, but no archetype is declared with capacity="
                     )
-                (destroys if reach.kind == "destroy" else reads).update(names)
-        writes |= creates | destroys
-        in_order = [tuple(a.name for a in self.dynamic if a.name in names) for names in (creates, destroys)]
-        return frozenset(reads - writes), frozenset(writes), *in_order
+                (destroys if reach.kind == "destroy" else looks).update(names)
+        writes |= creates | destroys | reached_writes
+        reads |= reached | looks
+        return {
+            "reads": frozenset(reads - writes),
+            "writes": frozenset(writes),
+            "creates": tuple(a.name for a in self.dynamic if a.name in creates),
+            "destroys": tuple(a.name for a in self.dynamic if a.name in destroys),
+            "reached": frozenset(reached),
+            "reached_writes": frozenset(reached_writes),
+            "looks": frozenset(looks),
+        }
+
+    def _clear_reaches(self, system: System) -> Iterator[Reach]:
+        """Its reaches, but for those that it has declared otherwise since their names do not say what is meant."""
+        names = {archetype.name for archetype in self.archetypes} | {c.__name__ for c in self.components}
+        for reach in system.reaches:
+            named = {reach.archetype, reach.component} - {None}
+            if system.declared is not None and reach not in system.declared and (reach.unclear or not named <= names):
+                continue
+            if reach.unclear:
+                raise SchemaError(
+                    f"{system.place}: system '{system.name}' asks for {reach}, in which a template or a macro fills in "
+                    f"a name; say what it reaches: TBS_SYSTEM TBS_REACHES({_example(reach)}) void {system.name}(...)"
+                )
+            yield reach
 
     def _check_lanes(self, system: System) -> None:
         if system.lanes == 1:
@@ -650,6 +678,14 @@ def _flattened(
             yield from _flattened(item.items, numbers, (*loops, Loop(next(numbers), item.times)))
         else:
             yield item, loops
+
+
+def _example(reach: Reach) -> str:
+    """How a reach is declared, with names to be filled in."""
+    types = [name for name, there in (("Archetype", reach.archetype), ("Component", reach.component)) if there]
+    if reach.component and not reach.writes:
+        types[-1] = "const Component"
+    return f"{reach.kind}<{', '.join(types)}>"
 
 
 def _rows(table: Archetype) -> str:

@@ -124,9 +124,9 @@ def table_name(number: int) -> str:
 
 def _with_settling(program: Program, nodes: list[Node]) -> Iterator[TaskNode]:
     for node in nodes:
-        # Reads of singletons, resources and random numbers are no rows of others.
-        known = all(r.kind == "random" or (r.kind == "get" and not r.writes) for r in node.system.reaches)
-        local = known and not node.system.hands_world_on
+        # Reads of singletons, resources and random numbers are no rows of others. The compiler has no other reaches.
+        own = ("random", "random_item")
+        local = all(r.kind in own or (r.kind == "get" and not r.writes) for r in node.system.reaches)
         rows = (node.table.count if node.table else 1) if is_flat(node) else None
         yield TaskNode(node.system.name, node_name(node), False, rows, local, node.loops)
         for name in node.changes:

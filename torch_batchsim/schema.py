@@ -21,7 +21,7 @@ from .types import FIELD_TYPES, FieldType, boolean, f32
 MAX_ROWS = 2**31 - 2**13  # of one table in all worlds: row numbers are 32-bit, with room to round up to a whole tile
 MAX_REPETITIONS = 2**31 - 1  # of a system in one task graph: their numbers are 32-bit
 
-_CPP_KEYWORDS = frozenset(
+CPP_KEYWORDS = frozenset(
     "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class "
     "compl concept const consteval constexpr constinit const_cast continue co_await co_return co_yield decltype "
     "default delete do double dynamic_cast else enum explicit export extern false float for friend goto if inline "
@@ -37,7 +37,7 @@ ENGINE_TENSORS = ("World", "Agents", "final")  # what names of the engine's own 
 def check_identifier(name: str, what: str) -> str:
     """Return ``name`` if C++ and Python can both use it, else raise ``SchemaError``."""
     usable = isinstance(name, str) and re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) and "__" not in name
-    if not usable or name in _CPP_KEYWORDS or keyword.iskeyword(name) or name.startswith("TBS_"):
+    if not usable or name in CPP_KEYWORDS or keyword.iskeyword(name) or name.startswith("TBS_"):
         raise SchemaError(
             f"{what} cannot be named {name!r}: a name is letters, digits and single underscores, no keyword, and does "
             "not begin with TBS_"

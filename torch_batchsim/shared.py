@@ -61,7 +61,7 @@ AUTORESET = {
 
 # ---- faults: node | row within the world | code | value (32 bits); the least word of a world stands ------------------
 
-BUILTIN_FAULTS = ("bad_action", "nan", "stale_entity", "too_many_created", "hidden_change", "order_used_twice")
+BUILTIN_FAULTS = ("bad_action", "nan", "stale_entity", "too_many_created", "undeclared_access", "order_used_twice")
 """The engine's own faults in the order of their codes; nan is for authors' checks."""
 NODE_BITS, ROW_BITS, CODE_BITS, VALUE_BITS = 10, 14, 8, 32
 NO_FAULT = -1

@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from .cpp_rules import check_rules
+from .cpp_text import Declaration, Source, Token, behind_angles, declarations, read_files
 from .errors import SchemaError
 from .shared import LANES
 
-_SYSTEM = re.compile(r"\bTBS_SYSTEM\b\s*(?P<result>[\w:<>\s]*?)\s*\b(?P<name>\w+)\s*\((?P<parameters>[^()]*)\)")
+BY_VALUE = ("Row", "Entity")
+ENGINE_TYPES = ("World", "Episode", "Reward", *BY_VALUE, *LANES)  # to which the reader gives a meaning
+
 _PARAMETER = re.compile(
     r"(?P<front>const\s+)?(?P<type>\w+(?:\s*::\s*\w+)*)(?P<back>\s+const)?\s*(?P<reference>&?)\s*(?P<name>\w*)"
 )
-_REACH = re.compile(
-    r"\b(?P<kind>rows|get|find|count|index_of|entity|create|create_at|destroy)\s*<(?P<types>[^<>;]*)>\s*\("
-    r"|\.\s*(?P<plain>destroy|alive|random)\s*\(\s*(?P<argument>\w+\s*)?(?P<end>\))?"
-)
-_FUNCTION = re.compile(
-    r"\b(?P<name>\w+)\s*\((?:[^(){};]|\([^(){};]*\))*\)\s*(?:(?:const|noexcept)\s*)*(?:->\s*[\w:<>\s*&]+)?\{"
-)
-_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(?P<name>\w+)(?P<body>(?:[^\n\\]|\\.|\\\n)*)", re.MULTILINE)
-_WORD = re.compile(r"\b[A-Za-z_]\w*\b")
+_OF_COLUMNS = {"rows": 2, "find": 2, "get": 1}  # methods of World with so many types: archetype and component
+_OF_ARCHETYPES = ("count", "index_of", "entity", "create", "create_at", "destroy")
+_PLAIN = ("destroy", "alive", "random")
 _LAMBDA = re.compile(r"\[[&=\w\s,]*\]\s*(?:\([^()]*\)\s*)?(?:->\s*[\w:<>\s*&]+)?\{")
 _PLACE = r"(?:\s*(?:\.|->)\s*\w+|\s*\[[^\[\]]*\])*"  # .field, ->field, [i] behind a name
 _ASSIGNMENT = r"\s*(?:\+\+|--|(?:[-+*/%&|^]|<<|>>)?=(?!=))"
-_STANDARD_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*<([^>]+)>", re.MULTILINE)
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -47,8 +44,8 @@ class Reach:
 
     ``kind`` is the method. Of ``rows`` and ``find`` there are archetype and component, of ``get`` the component (a
     singleton), of ``count``, ``index_of``, ``entity``, ``create``, ``create_at`` and ``destroy`` the archetype; of
-    ``destroy``, ``alive`` and ``random`` (without an argument) neither. ``destroy_self`` is ``world.destroy(self)``.
-    Names are as written, in text of ``namespace``.
+    ``destroy``, ``alive`` and ``random`` neither. ``destroy_self`` is ``world.destroy(self)``, ``random_item`` is
+    ``world.random(i)``. Names are as written, in text of ``namespace``; ``unclear``: a template or macro fills in one.
     """
 
     kind: str
@@ -56,6 +53,7 @@ class Reach:
     component: str | None = None
     writes: bool = False  # no const in front of the component
     namespace: str = ""
+    unclear: bool = False
 
     def __str__(self) -> str:
         component = self.component if self.writes or not self.component else f"const {self.component}"
@@ -67,7 +65,8 @@ class Reach:
 class System:
     """A system as declared: ``parameters`` without the leading ``World &``; ``place`` is file and line.
 
-    ``reaches`` are those of its body and of the functions of the files that it calls.
+    ``reaches`` are those of its body, of the functions and macros of the files that it uses, and those that it
+    declares by ``TBS_REACHES(...)``; the compiler checks that there are no others.
     """
 
     name: str
@@ -75,7 +74,7 @@ class System:
     place: str
     reaches: tuple[Reach, ...] = ()
     shared_writes: tuple[str, ...] = ()  # what a system on several lanes does outside of operations and must not
-    hands_world_on: bool = False  # to other functions, or keeps it: then its text does not show all that it reads
+    declared: tuple[Reach, ...] | None = None  # those of TBS_REACHES: what its text leaves unclear is among them
     namespace: str = ""  # a library's, or "" for the author's
 
     @property
@@ -87,169 +86,228 @@ class System:
         return [reach for reach in self.reaches if reach.kind in kinds]
 
 
-BY_VALUE = ("Row", "Entity")
-ENGINE_TYPES = ("World", "Episode", "Reward", *BY_VALUE, *LANES)  # to which the reader gives a meaning
-
-
 @dataclass(frozen=True)
 class Unit:
     """Systems to be read: a header, with what it includes, and the namespace in which it is compiled.
 
-    ``namespace`` is ``""`` for the author's systems, or the name of a library, ``"grid"``.
+    ``namespace`` is ``""`` for the author's systems, or the name of a library, ``"grid"``. ``include_paths`` are
+    folders in which included files are looked for, after the folder of the file that includes.
     """
 
     source: Path
     namespace: str = ""
+    include_paths: tuple[Path, ...] = ()
 
 
-def source_files(source: Path) -> dict[Path, str]:
-    """Text of ``source`` and of every file that it includes by quotes from its own folder, in order of inclusion."""
-    if not source.is_file():
-        raise SchemaError(f"the systems' file {source} does not exist")
-    files: dict[Path, str] = {}
+@dataclass(frozen=True)
+class _Text:
+    """What is run where a name is used: a function's body, or a macro's. ``types``: names that a template fills in."""
 
-    def visit(path: Path) -> None:
-        if path in files:
-            return
-        files[path] = path.read_text()
-        code = _blank_comments(files[path])
-        standard = _STANDARD_INCLUDE.search(code)
-        if standard:
-            line = code.count("\n", 0, standard.start()) + 1
-            raise SchemaError(
-                f"{path.name}:{line}: systems cannot include <{standard[1]}>, since not every device has it; "
-                "docs/authoring.md lists what there is instead"
-            )
-        for include in _INCLUDE.findall(code):
-            included = (path.parent / include).resolve()
-            if included.is_file():
-                visit(included)
+    namespace: str
+    tokens: Sequence[Token]
+    types: frozenset[str]
 
-    visit(source.resolve())
-    return files
+
+def source_files(source: Path, include_paths: Sequence[Path] = ()) -> dict[Path, str]:
+    """Text of ``source`` and of every file that it includes, those that are included first."""
+    return {read.path: read.path.read_text() for read in read_files(source, include_paths)}
 
 
 def read_systems(*units: Unit) -> dict[str, System]:
-    """Every ``TBS_SYSTEM`` of the units, by name: ``"move"``, or ``"grid::insert"`` where a unit has a namespace."""
-    codes = [
-        (unit.namespace, path, _blank_comments_and_strings(text))
-        for unit in units
-        for path, text in source_files(unit.source).items()
-    ]
-    helpers: dict[str, list[tuple[str, str]]] = {}  # namespace and body
-    for namespace, _, code in codes:
-        for match in _FUNCTION.finditer(code):
-            if match["name"] not in ("if", "while", "switch", "for"):
-                helpers.setdefault(match["name"], []).append((namespace, _body(code, match.end() - 1)))
-        for match in _MACRO.finditer(code):
-            helpers.setdefault(match["name"], []).append((namespace, match["body"]))
+    """Every ``TBS_SYSTEM`` of the units, by name: ``"move"``, or ``"grid::insert"`` where a unit has a namespace.
+
+    Raises SchemaError, with file and line, for what is not understood or would not run on every device.
+    """
     systems: dict[str, System] = {}
-    for namespace, path, code in codes:
-        for match in _SYSTEM.finditer(code):
-            place = f"{path.name}:{code.count(chr(10), 0, match.start()) + 1}"
-            system = _read_signature(match, place)
-            own = next((parameter.name for parameter in system.parameters if parameter.type == "Entity"), "")
-            body = _body(code, match.end())
-            world = _PARAMETER.match(match["parameters"].strip())
-            handed_on = bool(world and world["name"] and re.search(rf"\b{world['name']}\b(?!\s*\.)", body))
-            hidden = {parameter.name for parameter in system.parameters}  # these names mean no functions in its body
-            reaches = _reaches(namespace, body, own, helpers, hidden)
-            system = replace(system, reaches=reaches, hands_world_on=handed_on, namespace=namespace)
-            if system.lanes > 1:
-                system = replace(system, shared_writes=_writes_outside_of_operations(body, system.parameters))
-            key = f"{namespace}::{system.name}" if namespace else system.name
-            if key in systems:
-                raise SchemaError(f"{place}: system '{key}' is defined twice, first at {systems[key].place}")
-            systems[key] = system
+    helpers: dict[str, list[_Text]] = {}
+    found: list[tuple[str, Source, Declaration]] = []
+    for unit in units:
+        for source in read_files(unit.source, unit.include_paths):
+            declared = list(declarations(source))
+            check_rules(source, declared)
+            for name, text in _helpers(unit.namespace, source, declared):
+                helpers.setdefault(name, []).append(text)
+            found += [(unit.namespace, source, d) for d in declared if "TBS_SYSTEM" in d.words]
+    for namespace, source, declaration in found:
+        system = _read_system(namespace, source, declaration, helpers)
+        key = f"{namespace}::{system.name}" if namespace else system.name
+        if key in systems:
+            raise SchemaError(f"{system.place}: system '{key}' is defined twice, first at {systems[key].place}")
+        systems[key] = system
     return systems
 
 
-def _read_signature(match: re.Match, place: str) -> System:
-    name = match["name"]
-    if match["result"].strip() != "void":
+def _helpers(namespace: str, source: Source, declared: Sequence[Declaration]) -> Iterator[tuple[str, _Text]]:
+    for declaration in declared:
+        if declaration.kind == "function" and declaration.body:
+            body = source.tokens[slice(*declaration.body)]
+            yield source.tokens[declaration.name].text, _Text(namespace, body, declaration.types)
+    for macro in source.macros:
+        yield macro.name, _Text(namespace, macro.body, macro.parameters)
+
+
+def _read_system(namespace: str, source: Source, found: Declaration, helpers: dict[str, list[_Text]]) -> System:
+    tokens, place = source.tokens, source.place(source.tokens[found.first])
+    name = tokens[found.name].text
+    begin, declared = found.first + 1, None
+    if tokens[begin].text == "TBS_REACHES" and tokens[begin + 1].text == "(":
+        end = source.partner[begin + 1]
+        declared = tuple(_declared_reaches(namespace, tokens[begin + 2 : end], f"{place}: TBS_REACHES of '{name}'"))
+        begin = end + 1
+    if [token.text for token in tokens[begin : found.name]] != ["void"]:
         raise SchemaError(f"{place}: system '{name}' must return void")
-    parameters = [text.strip() for text in match["parameters"].split(",")]
-    parsed = [_read_parameter(text, name, place) for text in parameters if text]
+    close = source.partner[found.name + 1]
+    parameters = _read_parameters(source, found.name + 2, close, name, place)
+    body = tokens[slice(*found.body)]
+    own = next((parameter.name for parameter in parameters if parameter.type == "Entity"), "")
+    hidden = {parameter.name for parameter in parameters}  # these names mean no functions in its body
+    reaches = _reaches(_Text(namespace, body, frozenset()), own, helpers, hidden)
+    reaches = tuple(dict.fromkeys((*reaches, *(declared or ()))))
+    system = System(name, parameters, place, reaches, declared=declared, namespace=namespace)
+    if system.lanes == 1:
+        return system
+    code = source.code[body[0].start : body[-1].start + 1]
+    return replace(system, shared_writes=_writes_outside_of_operations(code, parameters))
+
+
+# ---- signatures ----------------------------------------------------------------------------------------------------
+
+
+def _read_parameters(source: Source, first: int, last: int, name: str, place: str) -> tuple[Parameter, ...]:
+    """The parameters of system ``name``, without World."""
+    texts, begin, index = [], first, first
+    while index < last:
+        text = source.tokens[index].text
+        if text == ",":
+            texts.append(source.text(begin, index))
+            begin = index + 1
+        after = behind_angles(source, index, last) if text == "<" else index
+        index = after if after > index else source.partner[index] + 1 if text in ("(", "[", "{") else index + 1
+    texts.append(source.text(begin, last))
+    parsed = [_read_parameter(text, name, place) for text in texts if text]
     if not parsed or parsed[0].type != "World":
         raise SchemaError(f"{place}: the first parameter of system '{name}' must be World &")
     types = [parameter.type for parameter in parsed]
     for type_name in types:
         if types.count(type_name) > 1:
             raise SchemaError(f"{place}: system '{name}' takes {type_name} twice")
-    return System(name, tuple(parsed[1:]), place)
+    return tuple(parsed[1:])
 
 
 def _read_parameter(text: str, system: str, place: str) -> Parameter:
     match = _PARAMETER.fullmatch(text)
-    if not match or bool(match["reference"]) == (match["type"].removeprefix("tbs::") in BY_VALUE):
+    type_name = "".join(match["type"].split()) if match else ""
+    if type_name.removeprefix("tbs::") in ENGINE_TYPES:
+        type_name = type_name.removeprefix("tbs::")
+    if not match or bool(match["reference"]) == (type_name in BY_VALUE):
         raise SchemaError(
             f"{place}: parameter '{text}' of system '{system}' is not understood; "
             "write 'Component &name', 'const Component &name', 'Row row' or 'Entity self'"
         )
     writes = bool(match["reference"]) and not (match["front"] or match["back"])
-    type_name = "".join(match["type"].split())
-    plain = type_name.removeprefix("tbs::")
-    return Parameter(plain if plain in ENGINE_TYPES else type_name, writes, match["name"])
+    return Parameter(type_name, writes, match["name"])
 
 
-def _body(code: str, start: int) -> str:
-    """The text from ``start`` to the end of the block that begins there, or to a semicolon where none does."""
-    depth = 0
-    for match in re.finditer(r"[{};]", code[start:]):
-        depth += {"{": 1, "}": -1, ";": 0}[match[0]]
-        if depth <= 0:
-            return code[start : start + match.end()]
-    return code[start:]
+# ---- reaches -------------------------------------------------------------------------------------------------------
 
 
-def _reaches(
-    namespace: str, body: str, own: str, helpers: dict[str, list[tuple[str, str]]], hidden: set[str]
-) -> tuple[Reach, ...]:
-    """What a body reaches, each once: itself and by the functions that it calls, and they call.
+def _reaches(text: _Text, own: str, helpers: dict[str, list[_Text]], hidden: set[str]) -> Iterator[Reach]:
+    """What a body reaches: itself and by the functions that it calls, and they call.
 
     ``own`` is the name of its parameter ``Entity self``; ``hidden`` are the names of all its parameters.
     """
-    reaches: list[Reach] = []
     seen: set[str] = set()
-    bodies = [(namespace, body, own)]
-    while bodies:
-        namespace, text, own = bodies.pop()
-        reaches += (replace(reach, namespace=namespace) for reach in _own_reaches(text, own))
-        called = {match[0] for match in _WORD.finditer(text)} & helpers.keys() - seen - hidden
-        hidden = set()  # of the system alone
+    texts = [(text, own)]
+    while texts:
+        text, own = texts.pop()
+        yield from _own_reaches(text, own)
+        called = {token.text for token in text.tokens} & helpers.keys() - seen - hidden
+        hidden = set()  # of the system only
         seen |= called
-        bodies += [(*helper, "") for name in sorted(called) for helper in helpers[name]]
-    return tuple(dict.fromkeys(reaches))
+        texts += [(helper, "") for name in sorted(called) for helper in helpers[name]]
 
 
-def _own_reaches(body: str, own: str) -> list[Reach]:
-    reaches = []
-    for match in _REACH.finditer(body):
-        kind = match["kind"] or match["plain"]
-        if match["plain"]:
-            argument = (match["argument"] or "").strip()
-            if kind == "destroy" and own and match["end"] and argument == own:
-                kind = "destroy_self"
-            if kind != "random" or (match["end"] and not argument):
-                reaches.append(Reach(kind))
+def _own_reaches(text: _Text, own: str) -> Iterator[Reach]:
+    tokens = text.tokens
+    for index in range(1, len(tokens) - 1):
+        kind = tokens[index].text
+        if tokens[index - 1].text not in (".", "->", "template"):
             continue
-        *archetype, last = (re.sub(r"\s*::\s*", "::", part.strip()) for part in match["types"].split(","))
-        words = last.split()
-        component = next((word for word in words if word != "const"), "")
-        if kind in ("rows", "find", "get"):
-            if len(archetype) == (kind != "get") and words:
-                reaches.append(Reach(kind, archetype[0] if archetype else None, component, "const" not in words))
+        if tokens[index + 1].text == "<" and kind in (*_OF_COLUMNS, *_OF_ARCHETYPES):
+            types, end = _types(tokens, index + 2)
+            if types and end < len(tokens) and tokens[end].text == "(":
+                reach = _typed_reach(text, kind, types)
+                if reach:
+                    yield reach
+        elif tokens[index + 1].text == "(" and kind in _PLAIN:
+            end = next((i for i in range(index + 2, len(tokens)) if tokens[i].text == ")"), index + 2)
+            argument = "".join(token.text for token in tokens[index + 2 : end])
+            if kind == "destroy" and own and argument == own:
+                kind = "destroy_self"
+            yield Reach("random_item" if kind == "random" and argument else kind, namespace=text.namespace)
+
+
+def _types(tokens: Sequence[Token], index: int) -> tuple[list[list[str]], int]:
+    """Template arguments from ``index`` on, each as its words, and the index behind ``>``; none if not types."""
+    types: list[list[str]] = [[]]
+    depth = 1
+    for at in range(index, len(tokens)):
+        token = tokens[at]
+        depth += (token.text == "<") - (token.text == ">")
+        if depth == 0:
+            return (types if all(types) else []), at + 1
+        if token.text == "," and depth == 1:
+            types.append([])
+        elif token.is_word or token.text in ("::", "<", ">", ",", "...") or token.text[0].isdigit():
+            types[-1].append(token.text)
         else:
-            reaches.append(Reach(kind, archetype[0] if archetype else component))
-    return reaches
+            break
+    return [], len(tokens)
+
+
+def _typed_reach(text: _Text, kind: str, types: list[list[str]]) -> Reach | None:
+    names = ["".join(word for word in words if word not in ("const", "typename")) for words in types]
+    inside = {token.text for before, token in zip(text.tokens, text.tokens[1:], strict=False)
+              if before.text in ("class", "typename")}  # fmt: skip
+    filled_in = {word for words in types for word in words} & (text.types | inside)
+    unclear = bool(filled_in) or not all(re.fullmatch(r"(?:::)?\w+(?:::\w+)*", name) for name in names)
+    if kind in _OF_ARCHETYPES:
+        return Reach(kind, names[0], namespace=text.namespace, unclear=unclear)
+    if len(names) != _OF_COLUMNS[kind]:
+        return None
+    archetype = names[0] if kind != "get" else None
+    return Reach(kind, archetype, names[-1], "const" not in types[-1], text.namespace, unclear)
+
+
+def _declared_reaches(namespace: str, tokens: Sequence[Token], where: str) -> Iterator[Reach]:
+    """What ``TBS_REACHES(rows<Stone, const Place>, create<Bullet>, random)`` names."""
+    index = 0
+    while index < len(tokens):
+        kind, types, end = tokens[index].text, [], index + 1
+        if end < len(tokens) and tokens[end].text == "<":
+            types, end = _types(tokens, end + 1)
+        reach = None
+        if types and kind in (*_OF_COLUMNS, *_OF_ARCHETYPES):
+            reach = _typed_reach(_Text(namespace, (), frozenset()), kind, types)
+        elif not types and kind in (*_PLAIN, "destroy_self", "random_item"):
+            reach = Reach(kind, namespace=namespace)
+        if reach is None or reach.unclear or (end < len(tokens) and tokens[end].text != ","):
+            raise SchemaError(
+                f"{where} is not understood from '{kind}' on; it is a list of rows<Archetype, const Component>, "
+                "find<Archetype, Component>, get<const Singleton>, count<Archetype>, index_of<Archetype>, "
+                "entity<Archetype>, create<Archetype>, create_at<Archetype>, destroy<Archetype>, destroy, "
+                "destroy_self, alive, random, random_item"
+            )
+        yield reach
+        index = end + 1
 
 
 def _writes_outside_of_operations(body: str, parameters: tuple[Parameter, ...]) -> tuple[str, ...]:
     """Where every lane would write what all lanes share, or create: as written in the text."""
     outside = body
     while (match := _LAMBDA.search(outside)) is not None:
-        operation = _body(outside, match.end() - 1)
-        outside = outside[: match.start()] + " " * len(match[0]) + outside[match.end() - 1 + len(operation) :]
+        end = _end_of_block(outside, match.end() - 1)
+        outside = outside[: match.start()] + " " * len(match[0]) + outside[end:]
     names = [p.name for p in parameters if p.writes and p.name and p.type not in LANES]
     patterns = [rf"\b{name}\b{_PLACE}{_ASSIGNMENT}" for name in names]
     patterns += [rf"(?:\+\+|--)\s*{name}\b{_PLACE}" for name in names]
@@ -257,32 +315,11 @@ def _writes_outside_of_operations(body: str, parameters: tuple[Parameter, ...]) 
     return tuple(" ".join(match[0].split()) for pattern in patterns for match in re.finditer(pattern, outside))
 
 
-def unpaired_brace(text: str) -> int | None:
-    """Line of the first brace that has no partner, None if all have one."""
-    code = _blank_comments_and_strings(text)
-    opened: list[int] = []
-    for match in re.finditer(r"[{}]", code):
-        line = code.count("\n", 0, match.start()) + 1
-        if match[0] == "{":
-            opened.append(line)
-        elif opened:
-            opened.pop()
-        else:
-            return line
-    return opened[0] if opened else None
-
-
-def _blank_comments_and_strings(text: str) -> str:
-    """What is left to the compiler's grammar; a string becomes an empty one, and a character a blank."""
-    without_characters = re.sub(r"'(?:\\.|[^'\\\n])'", "' '", _blank_comments(text))
-    return re.sub(r'"(?:\\.|[^"\\\n])*"', '""', without_characters)
-
-
-def _blank_comments(text: str) -> str:
-    """``text`` with comments replaced by spaces, line breaks and string literals kept, so that lines stay true."""
-    pattern = re.compile(r"//[^\n]*|/\*.*?\*/|'(?:\\.|[^'\\\n])'|\"(?:\\.|[^\"\\\n])*\"", re.DOTALL)
-
-    def blank(match: re.Match) -> str:
-        return match[0] if match[0][0] in "\"'" else re.sub(r"[^\n]", " ", match[0])
-
-    return pattern.sub(blank, text)
+def _end_of_block(code: str, start: int) -> int:
+    """The place behind the ``}`` that belongs to the ``{`` at ``start``."""
+    depth = 0
+    for match in re.finditer(r"[{}]", code[start:]):
+        depth += 1 if match[0] == "{" else -1
+        if depth == 0:
+            return start + match.end()
+    return len(code)

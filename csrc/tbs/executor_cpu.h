@@ -38,7 +38,7 @@ inline void run_world(const Context &context, u32 repetition, i32 world) {
 // Runs a node for all rows of the worlds [first, last). The context is copied so that the compiler knows that
 // no store into a column changes a pointer or a parameter; rows are independent by the contract of systems.
 template <class Node, class Context>
-[[gnu::noinline]] void run_range(const Context &shared, u32 repetition, i32 first, i32 last) {
+[[gnu::noinline, gnu::flatten]] void run_range(const Context &shared, u32 repetition, i32 first, i32 last) {
     const Context context = shared;
     if constexpr (is_flat<Node>) {
         const i32 end = last * Node::rows_per_world;
@@ -51,7 +51,7 @@ template <class Node, class Context>
 
 // The same for a list of worlds.
 template <class Node, class Context>
-[[gnu::noinline]] void run_list(const Context &shared, u32 repetition, const i32 *worlds, i32 count) {
+[[gnu::noinline, gnu::flatten]] void run_list(const Context &shared, u32 repetition, const i32 *worlds, i32 count) {
     const Context context = shared;
     if constexpr (is_flat<Node>) {
 #pragma GCC ivdep

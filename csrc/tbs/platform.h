@@ -45,6 +45,17 @@
 // What an author writes in front of a system: `TBS_SYSTEM void push_cart(World &world, CartState &cart)`.
 #define TBS_SYSTEM TBS_HD static inline __attribute__((always_inline))
 
+// Behind TBS_SYSTEM, for what the reader of the text cannot tell by itself, such as what a template over an archetype does:
+// `TBS_SYSTEM TBS_REACHES(rows<Stone, const Place>, create<Bullet>, random) void aim(World &world)`.
+#define TBS_REACHES(...)
+
+// A constant in a function whose address is taken. nvcc has none on a device that are static.
+#if defined(__CUDACC__)
+#define TBS_CONSTANT constexpr
+#else
+#define TBS_CONSTANT static constexpr
+#endif
+
 // In front of a loop with a constant count that is to be unrolled, and of one that is not.
 #if defined(__CUDACC__)
 #define TBS_UNROLL _Pragma("unroll")

@@ -39,13 +39,27 @@ struct Rows {
     TBS_METHOD Component *end() const { return first + count; }
 };
 
-// What a node is to the engine.
+// What a node is to the engine, and what it may reach beyond its row: what its system's text shows, or declares.
+template <u32 columns>
 struct NodeKey {
-    u32 index;    // in fault words
-    u32 random;   // in random streams; from the system's name, so that other systems may come and go
-    u32 table;    // over whose rows it runs, as in handles; 0: it runs once per world
-    u64 changes;  // a bit for each dynamic table in which it may create or destroy: those are settled after it
+    u32 index;        // in fault words
+    u32 random;       // in random streams; from the system's name, so that other systems may come and go
+    u32 table;        // over whose rows it runs, as in handles; 0: it runs once per world
+    bool draws;       // from random()
+    bool draws_items; // from random(item)
+    // A bit for each dynamic table: which of its rows there are, where it creates, and where it destroys.
+    u64 looks, creates, creates_at, destroys;
+    // A bit for each column.
+    u64 reads[(columns + 63) / 64], writes[(columns + 63) / 64];
 };
+
+// Called where a node reaches more, so that it does not compile. Where everything is inlined and optimised, as it is in
+// the builds of the engine, the compiler knows the node at each place, and what the check costs is nothing. Elsewhere
+// (nvcc, other compilers, builds that are not optimised) it is a fault at run time.
+#if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
+#define TBS_REACHES_ARE_COMPILED
+[[gnu::error("the engine has not read in the text that the system reaches this")]] void undeclared_access();
+#endif
 
 // The generated code describes what an author has declared by specialisations of these, so that none of the author's names
 // is looked up by the engine. TableOf: of an archetype, see codegen.py. ColumnOf, OnlyRow: where components lie.
@@ -85,7 +99,8 @@ class BasicWorld {
 
     // `slot` is the row's place in the columns of its table, where that is a dynamic one; `repetition` that of the loops
     // in which the node is.
-    TBS_METHOD BasicWorld(const Context &context, u32 world, NodeKey node, Row row, i32 slot = 0, u32 repetition = 0)
+    TBS_METHOD BasicWorld(const Context &context, u32 world, const typename Context::Node &node, Row row, i32 slot = 0,
+                          u32 repetition = 0)
         : id(world), parameters(context.parameters), context_(context), node_(node), row_(row), slot_(slot),
           repetition_(repetition) {}
     BasicWorld(const BasicWorld &) = delete;
@@ -93,6 +108,7 @@ class BasicWorld {
     // This row's random stream in this system and step: the same whatever else runs. Take it by reference
     // (`Random &random = world.random();`): a copy would draw the same numbers again, and so does not compile.
     TBS_METHOD Random &random() {
+        check(node_.draws);
         if (!random_started_) {
             random_ = stream(context_.seed[id]);
             random_started_ = true;
@@ -102,6 +118,7 @@ class BasicWorld {
 
     // For systems on several lanes: the stream of item `item` of this row.
     TBS_METHOD Random random(u32 item) const {
+        check(node_.draws_items);
         return stream(context_.seed[id] + (u64{item} + 1) * 0xD1B54A32D192ED03u);
     }
 
@@ -119,25 +136,23 @@ class BasicWorld {
     // only row of a resource, which there is once for all worlds: world.get<const Levels>().
     template <class Singleton>
     TBS_METHOD Singleton &get() const {
-        return OnlyRow<std::remove_const_t<Singleton>>::get(context_, id);
+        using Only = OnlyRow<std::remove_const_t<Singleton>>;
+        check(reaches_column<Singleton>(Only::number));
+        return Only::get(context_, id);
     }
 
     // The rows of this world in a column of an archetype: world.rows<Agent, const Position>() to read them.
     template <class Archetype, class Component>
     TBS_METHOD Rows<Component> rows() const {
-        Component *const column = ColumnOf<Archetype, std::remove_const_t<Component>>::get(context_);
-        return {column + first_row<Archetype>(), count<Archetype>()};
+        check(reaches_rows<Archetype, Component>());
+        return {first_in_column<Archetype, Component>(), number_of_rows<Archetype>()};
     }
 
     // Number of rows that this world has in an archetype.
     template <class Archetype>
     TBS_METHOD u32 count() const {
-        using Table = TableOf<Archetype>;
-        if constexpr (Table::dynamic) {
-            return u32(context_.tables[Table::table].count[id]);
-        } else {
-            return Table::rows_per_world;
-        }
+        check(looks_at<Archetype>());
+        return number_of_rows<Archetype>();
     }
 
     // Entities ---------------------------------------------------------------------------------------------------
@@ -147,77 +162,58 @@ class BasicWorld {
     // them comes to be, and the world has a fault.
     template <class Archetype, class... Component>
     TBS_METHOD Entity create(const Component &...components) {
-        return create_at<Archetype>(created_++, components...);
+        if (!check(has_bit(node_.creates, table_of<Archetype>()))) return Entity{};
+        return add_row<Archetype>(created_++, components...);
     }
 
     // The same for systems on several lanes: `order`, distinct for each row that this row creates in this node, takes
     // the place of the order of calls.
     template <class Archetype, class... Component>
     TBS_METHOD Entity create_at(u32 order, const Component &...components) {
-        using Table = TableOf<Archetype>;
-        static_assert(Table::dynamic, "create<Archetype> needs an archetype that is declared with capacity=");
-        static_assert((Table::template has<Component> && ...), "create<Archetype>: it lacks a component of these");
-        if (!settled_after(Table::table)) return Entity{};
-        const u32 bits = order_bits(row_.count);
-        if (u64{order} >> bits != 0) {
-            report(fault_too_many_created, i32(order));
-            return Entity{};
-        }
-        const DynamicTable &table = context_.tables[Table::table];
-        const Birth birth{context_.tick[id], u32(u64{row_.index} << bits) + order};
-        const u32 index = u32(table.count[id]) + take_next(&table.added[id]);
-        if (index < table.room(id)) {
-            const i32 slot = table.first[id] + i32(index);
-            table.birth[slot] = birth;
-            Table::write_row(context_, slot, components...);
-        }
-        return {context_.tag[id], Table::entity_table, birth};
+        if (!check(has_bit(node_.creates_at, table_of<Archetype>()))) return Entity{};
+        return add_row<Archetype>(order, components...);
     }
 
     // Destroys a row of a dynamic archetype: it is gone when the next system runs. Several rows may destroy it at once.
     // A handle of no row that there is (destroyed before, of another world or episode, or none) is a fault: ask
     // `alive` first where that may be.
     TBS_METHOD void destroy(Entity entity) const {
-        i32 slot = slot_;
-        if (!is_own(entity)) {
-            const u32 row = index_of(entity);
-            if (row == no_row || entity.table > Context::dynamic_tables) {
-                report(fault_stale_entity, i32(entity.table));
-                return;
-            }
-            slot = context_.tables[entity.table - 1].first[id] + i32(row);
-        }
-        const u32 index = entity.table - 1;
-        if (!settled_after(index)) return;
-        context_.tables[index].doomed[slot] = 1;
+        if (check(node_.destroys != 0)) mark(entity);
     }
 
     // The same, of a row of this archetype: destroying in one table keeps the engine from looking after the others.
     template <class Archetype>
     TBS_METHOD void destroy(Entity entity) const {
-        destroy(entity.table == TableOf<Archetype>::entity_table ? entity : Entity{});
+        const bool its_row = entity.table == TableOf<Archetype>::entity_table;
+        if (check(has_bit(node_.destroys, table_of<Archetype>()))) mark(its_row ? entity : Entity{});
     }
 
     // Whether the entity was there when this system began.
-    TBS_METHOD bool alive(Entity entity) const { return index_of(entity) != no_row; }
+    TBS_METHOD bool alive(Entity entity) const {
+        check(node_.looks == all_tables);
+        return row_of(entity) != no_row;
+    }
 
     // A component of an entity, or nullptr if it has no row in this archetype of this world.
     template <class Archetype, class Component>
     TBS_METHOD Component *find(Entity entity) const {
-        const u32 row = index_of<Archetype>(entity);
-        return row == no_row ? nullptr : rows<Archetype, Component>().first + row;
+        check(reaches_rows<Archetype, Component>());
+        const u32 row = row_in<Archetype>(entity);
+        return row == no_row ? nullptr : first_in_column<Archetype, Component>() + row;
     }
 
     // The entity's index among the rows of this world, or no_row. It holds until the next system.
     template <class Archetype>
     TBS_METHOD u32 index_of(Entity entity) const {
-        return entity.table == TableOf<Archetype>::entity_table ? index_of(entity) : no_row;
+        check(looks_at<Archetype>());
+        return row_in<Archetype>(entity);
     }
 
     // The handle of a row of this world; of no entity, if there is no such row.
     template <class Archetype>
     TBS_METHOD Entity entity(u32 row) const {
-        if (row >= count<Archetype>()) return Entity{};
+        check(looks_at<Archetype>());
+        if (row >= number_of_rows<Archetype>()) return Entity{};
         using Table = TableOf<Archetype>;
         if constexpr (Table::dynamic) {
             const DynamicTable &table = context_.tables[Table::table];
@@ -239,6 +235,103 @@ class BasicWorld {
     }
 
   private:
+    static constexpr u64 all_tables = Context::dynamic_tables < 64 ? (u64{1} << Context::dynamic_tables) - 1 : ~u64{0};
+
+    // Whether the node may do what is done here; if not, that does not compile, or is a fault.
+    TBS_METHOD bool check(bool declared) const {
+#ifdef TBS_REACHES_ARE_COMPILED
+        if (__builtin_constant_p(declared) && !declared) undeclared_access();
+#endif
+        if (!declared) report(fault_undeclared_access, 0);
+        return declared;
+    }
+
+    static TBS_METHOD bool has_bit(u64 bits, u32 number) { return bits >> number & 1; }
+
+    template <class Component>
+    TBS_METHOD bool reaches_column(u32 number) const {
+        const bool writes = has_bit(node_.writes[number / 64], number % 64);
+        return writes || (std::is_const_v<Component> && has_bit(node_.reads[number / 64], number % 64));
+    }
+
+    template <class Archetype>
+    static TBS_METHOD constexpr u32 table_of() {
+        using Table = TableOf<Archetype>;
+        static_assert(Table::dynamic, "create and destroy need an archetype that is declared with capacity=");
+        if constexpr (Table::dynamic) return Table::table;
+        return 0;
+    }
+
+    // Whether the node may ask which rows of an archetype there are.
+    template <class Archetype>
+    TBS_METHOD bool looks_at() const {
+        using Table = TableOf<Archetype>;
+        if constexpr (Table::dynamic) {
+            return has_bit(node_.looks, Table::table);
+        } else {
+            return true;
+        }
+    }
+
+    template <class Archetype, class Component>
+    TBS_METHOD bool reaches_rows() const {
+        const u32 number = ColumnOf<Archetype, std::remove_const_t<Component>>::number;
+        return reaches_column<Component>(number) && looks_at<Archetype>();
+    }
+
+    template <class Archetype>
+    TBS_METHOD u32 number_of_rows() const {
+        using Table = TableOf<Archetype>;
+        if constexpr (Table::dynamic) {
+            return u32(context_.tables[Table::table].count[id]);
+        } else {
+            return Table::rows_per_world;
+        }
+    }
+
+    template <class Archetype, class Component>
+    TBS_METHOD Component *first_in_column() const {
+        return ColumnOf<Archetype, std::remove_const_t<Component>>::get(context_) + first_row<Archetype>();
+    }
+
+    template <class Archetype, class... Component>
+    TBS_METHOD Entity add_row(u32 order, const Component &...components) const {
+        using Table = TableOf<Archetype>;
+        static_assert((Table::template has<Component> && ...), "create<Archetype>: it lacks a component of these");
+        const u32 bits = order_bits(row_.count);
+        if (u64{order} >> bits != 0) {
+            report(fault_too_many_created, i32(order));
+            return Entity{};
+        }
+        const DynamicTable &table = context_.tables[Table::table];
+        const Birth birth{context_.tick[id], u32(u64{row_.index} << bits) + order};
+        const u32 index = u32(table.count[id]) + take_next(&table.added[id]);
+        if (index < table.room(id)) {
+            const i32 slot = table.first[id] + i32(index);
+            table.birth[slot] = birth;
+            Table::write_row(context_, slot, components...);
+        }
+        return {context_.tag[id], Table::entity_table, birth};
+    }
+
+    TBS_METHOD void mark(Entity entity) const {
+        i32 slot = slot_;
+        if (!is_own(entity)) {
+            const u32 row = row_of(entity);
+            if (row == no_row || entity.table > Context::dynamic_tables) {
+                report(fault_stale_entity, i32(entity.table));
+                return;
+            }
+            slot = context_.tables[entity.table - 1].first[id] + i32(row);
+        }
+        const u32 index = entity.table - 1;
+        if (node_.destroys != all_tables && !has_bit(node_.destroys, index)) {  // it is settled in the others only
+            report(fault_undeclared_access, i32(index));
+            return;
+        }
+        context_.tables[index].doomed[slot] = 1;
+    }
+
     TBS_METHOD Random stream(u64 seed) const {
         // An odd number of 2^32, so that no two repetitions have one key; the first has that of a node without a loop.
         const u32 key = node_.random + repetition_ * 0x9E3779B9u;
@@ -262,7 +355,12 @@ class BasicWorld {
         return entity == self();
     }
 
-    TBS_METHOD u32 index_of(Entity entity) const {
+    template <class Archetype>
+    TBS_METHOD u32 row_in(Entity entity) const {
+        return entity.table == TableOf<Archetype>::entity_table ? row_of(entity) : no_row;
+    }
+
+    TBS_METHOD u32 row_of(Entity entity) const {
         if (entity.tag != context_.tag[id] || entity.table == 0) return no_row;
         if constexpr (Context::dynamic_tables > 0) {
             if (entity.table <= Context::dynamic_tables) {
@@ -273,19 +371,12 @@ class BasicWorld {
         return is_row ? entity.birth.order : no_row;
     }
 
-    // The engine reads from a system's text what it changes. What it has not seen (a macro) would never be settled.
-    TBS_METHOD bool settled_after(u32 table) const {
-        const bool settled = node_.changes >> table & 1;
-        if (!settled) report(fault_hidden_change, i32(table));
-        return settled;
-    }
-
     TBS_METHOD void report(u32 code, i32 value) const {
         report_fault(&context_.fault[id], context_.fault_flag, fault_word(node_.index, row_.index, code, value));
     }
 
     const Context &context_;
-    const NodeKey node_;
+    const typename Context::Node &node_;
     const Row row_;
     const i32 slot_;
     const u32 repetition_;

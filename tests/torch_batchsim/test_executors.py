@@ -192,24 +192,6 @@ def test_same_step_and_next_step_play_the_same_episodes(name: str) -> None:
     assert {world: same[world] for world in following} == following
 
 
-def test_a_system_that_hands_its_world_on_is_not_joined_with_others(tmp_path: Path) -> None:
-    """What it reads through a struct is not in its text, and could be of rows of other threads."""
-    text = """
-    struct Reader {
-        const World &world;
-        TBS_METHOD f32 operator()(u32 i) const { return world.rows<Walker, const Spot>()[i].x; }
-    };
-    TBS_SYSTEM void move(World &world, Spot &spot) { spot.x += 1.0f; }
-    TBS_SYSTEM void peek(World &world, Seen &seen, Row row) { seen.x = Reader{world}((row.index + 1) % row.count); }
-    TBS_SYSTEM void draw(World &world, Seen &seen) { seen.x += world.random().uniform(); }
-    """
-    source = tmp_path / "systems.h"
-    source.write_text(text)
-    systems = read_systems(Unit(source))
-    assert systems["peek"].hands_world_on
-    assert not systems["move"].hands_world_on and not systems["draw"].hands_world_on
-
-
 def test_a_parameter_may_be_named_like_a_system(tmp_path: Path) -> None:
     text = """
     TBS_SYSTEM void place(World &world, Spot &spot) { spot.x = world.random().uniform(); }

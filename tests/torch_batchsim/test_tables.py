@@ -281,21 +281,6 @@ def test_operations_write_the_components_of_the_row(tmp_path: Path) -> None:
     assert sim.tensor("World.truncated").tolist() == [True, True]
 
 
-def test_what_a_macro_hides_is_a_fault_and_not_a_lost_row(tmp_path: Path) -> None:
-    text = (
-        SYSTEMS
-        + """
-    #define HIDE(verb) world.verb##ate<Item>(Spot{1})
-    TBS_SYSTEM void hidden(World &world) { HIDE(cre); }
-    """
-    )
-    sim = Simulator(box(tmp_path, text, step=TaskGraph("hidden", "count")), 1)
-    sim.reset(seed=0)
-    with pytest.raises(WorldFault, match="system 'hidden' failed at row 0: hidden_change"):
-        sim.step()
-    assert sim.tensor("Player.Seen.rows").item() == 0
-
-
 def test_too_many_rows_for_32_bits(tmp_path: Path) -> None:
     environment = box(tmp_path, archetypes=(PLAYER, Archetype("Item", Spot, capacity=2**20)))
     with pytest.raises(

@@ -1,0 +1,150 @@
+"""What an author's C++ may not hold: what would not run on every device, and what would hide from the reader."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .cpp_text import Declaration, Source, Token
+from .errors import SchemaError
+from .schema import CPP_KEYWORDS
+
+_MARKS = ("TBS_FUNCTION", "TBS_METHOD", "TBS_INLINE", "TBS_SYSTEM")
+
+# Words that a device has no meaning for, or by which a system would leave what its signature says.
+_FORBIDDEN = {
+    **dict.fromkeys(
+        ("new", "delete"), "systems do not allocate; declare a component, or an archetype"
+    ),
+    "const_cast": "what is const is read by others at the same time; take it without const, so that the engine knows",
+    "reinterpret_cast": "memory is reached by components only; for the bits of a number use __builtin_memcpy",
+    "thread_local": "systems keep nothing between calls; declare a singleton",
+    **dict.fromkeys(("goto", "asm", "__asm__", "__asm"), "not every device has it"),
+    **dict.fromkeys(("throw", "try", "catch"), "a device has no exceptions; report by world.fail(Fault::name)"),
+    **dict.fromkeys(("dynamic_cast", "typeid", "virtual"), "a device has no types at run time"),
+    **dict.fromkeys(("co_await", "co_yield", "co_return"), "a device has no coroutines"),
+    **dict.fromkeys(
+        ("__device__", "__host__", "__global__", "__shared__", "__constant__", "__managed__"),
+        "write TBS_FUNCTION in front of functions; the engine knows the device",
+    ),
+}
+
+
+def check_rules(source: Source, declared: Sequence[Declaration]) -> None:
+    """Raise SchemaError, with file and line, for what a file may not hold."""
+    for tokens in (source.tokens, *(macro.body for macro in source.macros)):
+        _check_words(source, tokens)
+    for macro in source.macros:
+        if macro.name in CPP_KEYWORDS:
+            raise SchemaError(f"{source.place(macro.line)}: macro {macro.name}: a word of C++ means what it means")
+        if macro.name.startswith("TBS_") or any(token.text == "TBS_SYSTEM" for token in macro.body):
+            raise SchemaError(
+                f"{source.place(macro.line)}: macro {macro.name}: systems are written out, not by macros, and names "
+                "that begin with TBS_ are the engine's"
+            )
+    understood = {declaration.first for declaration in declared if _is_system(source, declaration)}
+    for index, token in enumerate(source.tokens):
+        if token.text == "TBS_SYSTEM":
+            _check_system(source, index, understood)
+    for declaration in declared:
+        if declaration.kind == "function":
+            _check_function(source, declaration)
+        elif declaration.kind == "variable":
+            _check_variable(source, declaration)
+
+
+def _is_system(source: Source, declaration: Declaration) -> bool:
+    begins = source.tokens[declaration.first].text == "TBS_SYSTEM" and declaration.where == "file"
+    return begins and declaration.kind == "function" and declaration.body is not None
+
+
+def _check_system(source: Source, index: int, understood: set[int]) -> None:
+    place = source.place(source.tokens[index])
+    if index not in understood:
+        raise SchemaError(
+            f"{place}: this TBS_SYSTEM is not understood; a system is written outside of structs, namespaces, "
+            "templates and macros as TBS_SYSTEM void name(World &world, ...) { ... }"
+        )
+    if any(first <= index < last for first, last in source.conditional):
+        raise SchemaError(
+            f"{place}: a system between #if and #endif: the engine does not know whether it is there; put #if inside "
+            "of the system, or use Constants"
+        )
+
+
+def _check_words(source: Source, tokens: Sequence[Token]) -> None:
+    for index, token in enumerate(tokens):
+        text = token.text
+        before = tokens[index - 1].text if index else ""
+        if text in _FORBIDDEN and not (text == "delete" and before == "=") and before not in (".", "->"):
+            raise SchemaError(f"{source.place(token)}: '{text}' in systems: {_FORBIDDEN[text]}")
+        if text == "(" and _casts_to_reference(tokens, index):
+            raise SchemaError(
+                f"{source.place(token)}: a cast to a reference or pointer in systems: it could write what is const; "
+                "take the component as you need it, so that the engine knows"
+            )
+
+
+def _casts_to_reference(tokens: Sequence[Token], index: int) -> bool:
+    """Whether a C cast such as ``(Place &)place`` begins here."""
+    before = tokens[index - 1] if index else None
+    if before and before.text != "return" and (before.is_word or before.text in "])>"):
+        return False  # the parameters of a function or lambda, sizeof(...), a call
+    at = index + 1
+    while at < len(tokens) and (tokens[at].is_word or tokens[at].text == "::"):
+        at += 1
+    marks = at
+    while at < len(tokens) and tokens[at].text in "&*":
+        at += 1
+    if marks == index + 1 or at == marks or at + 1 >= len(tokens) or tokens[at].text != ")":
+        return False
+    behind = tokens[at + 1]
+    return behind.is_word or behind.text in ("(", "&", "*")
+
+
+def _check_function(source: Source, declaration: Declaration) -> None:
+    place, name = source.place(source.tokens[declaration.first]), source.tokens[declaration.name].text
+    words = declaration.words
+    given_up = "default" in words or "delete" in words
+    if not words & {*_MARKS, "consteval"} and not given_up:
+        mark = "TBS_METHOD" if declaration.where == "struct" else "TBS_FUNCTION"
+        raise SchemaError(f"{place}: put {mark} in front of function '{name}': without it a device cannot call it")
+    if declaration.body is None:
+        if declaration.where == "struct" or given_up:
+            return
+        raise SchemaError(f"{place}: function '{name}' has no body; define it where it is declared")
+    for index in range(*declaration.body):
+        if source.tokens[index].text == "static" and not _constant(source, index):
+            raise SchemaError(
+                f"{source.place(source.tokens[index])}: a static variable in '{name}': systems keep nothing between "
+                "calls, and rows run at once; declare a singleton, or write constexpr"
+            )
+
+
+def _constant(source: Source, index: int) -> bool:
+    around = source.tokens[max(index - 1, 0) : index + 2]
+    return any(token.text == "constexpr" for token in around)
+
+
+def _check_variable(source: Source, declaration: Declaration) -> None:
+    token = source.tokens[declaration.first]
+    if declaration.where == "struct" and "static" not in declaration.words:
+        return
+    if "constexpr" not in declaration.words:
+        raise SchemaError(
+            f"{source.place(token)}: a variable outside of functions ('{_head(source, declaration)}'): systems keep "
+            "nothing between calls, and rows run at once; declare a singleton, or write constexpr"
+        )
+    for index in range(declaration.first + 1, declaration.last):
+        before = source.tokens[index - 1]
+        if source.tokens[index].text == "[" and before.is_word:
+            raise SchemaError(
+                f"{source.place(token)}: a table outside of functions ('{_head(source, declaration)}'), which a "
+                "device cannot read: put it inside the function that uses it"
+            )
+        if source.tokens[index].text in ("=", "{", ";"):
+            return
+
+
+def _head(source: Source, declaration: Declaration) -> str:
+    text = source.text(declaration.first, declaration.last)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -471,7 +471,9 @@ class Program:
 
     def _read_back(self, column: Column) -> bool:
         """Whether a system, or the check of actions, looks at what an earlier step has written."""
-        if column is self.active or any(column.name in node.reads for graph in ("start", "step") for node in self.graphs[graph]):
+        if column is self.active:
+            return True
+        if any(column.name in node.reads for graph in ("start", "step") for node in self.graphs[graph]):
             return True
         for node in self.graphs["observe"]:
             if column.name in node.writes:

@@ -398,7 +398,7 @@ class TorchVectorEnv(VectorEnv):
 
     @property
     def active(self) -> torch.Tensor | None:
-        """Which rows take part, bool ``[rows]``, as the last ``step`` or ``reset`` returned, or None if all always do."""
+        """Which rows take part, bool ``[rows]``, as the last ``step`` or ``reset`` returned; None if all always do."""
         return self._results().infos.get("active")
 
     @property

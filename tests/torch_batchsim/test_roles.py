@@ -46,15 +46,10 @@ RUNS = {
 }
 
 
-@pytest.fixture(scope="module")
-def emulation(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("emulation")
-
-
-def melee(worlds: int, run: str, emulation: Path | None = None, **kwargs: Any) -> TorchVectorEnv:
+def melee(worlds: int, run: str, **kwargs: Any) -> TorchVectorEnv:
     arguments = dict(RUNS[run])
     if run in ("cuda", "megakernel"):
-        arguments = {"_library": emulated_cuda("melee", emulation, arguments["executor"])}
+        arguments = {"_library": emulated_cuda("melee", arguments["executor"])}
     return TorchVectorEnv(COMPILED["melee"](max_episode_steps=7), num_worlds=worlds, **arguments, **kwargs)
 
 
@@ -73,10 +68,10 @@ def told(models: list[Bout], what: str, like: torch.Tensor) -> torch.Tensor:
 
 @pytest.mark.parametrize("mode", MODES, ids=lambda m: m.name)
 @pytest.mark.parametrize("run", RUNS)
-def test_agents_leave_one_after_another(run: str, mode: AutoresetMode, emulation: Path) -> None:
+def test_agents_leave_one_after_another(run: str, mode: AutoresetMode) -> None:
     """Inactive rows may be given anything; rows end with their world or before; finals are kept at both ends."""
     worlds = 40
-    env = melee(worlds, run, emulation, autoreset_mode=mode)
+    env = melee(worlds, run, autoreset_mode=mode)
     generator = np.random.default_rng(0)
     seen, infos = env.reset(seed=3)
     models, over = bouts(env), [False] * worlds  # over: ended before, not begun anew
@@ -129,7 +124,7 @@ def test_resets_by_mask_clear_the_flags_of_agents() -> None:
     assert (terminations | truncations).any()
     mask = torch.arange(20) < 10
     env.reset(options={"reset_mask": mask})
-    flags = env.by_world(terminations | truncations)
+    flags = env.sim.tensor("Agents.terminated") | env.sim.tensor("Agents.truncated")
     assert not flags[mask].any() and flags[~mask].any()
     assert not env.sim.tensor("Fighter.AgentEnd")[mask].any()
 

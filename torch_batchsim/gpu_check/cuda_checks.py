@@ -222,7 +222,8 @@ def captured_step(reference: Make, make: Make, name: str, worlds: int, mode: Aut
                 each.reset(options={"reset_mask": each.sim.memory.columns["ended"] != 0})
     env.check_faults()
     assert_same_bits(snapshot(other.sim), snapshot(env.sim), "at the end: ")
-    world = worlds // 3 if env.active is None else int(env.by_world(env.active)[:, 0].nonzero()[-1])
+    active = env.sim.program.active
+    world = worlds // 3 if active is None else int(env.sim.tensor(active.name)[:, 0].nonzero()[-1])
     actions.view(worlds, -1)[world, 0] = 99
     graph.replay()
     told = fault_of(env).faults[0]

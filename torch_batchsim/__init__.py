@@ -18,6 +18,7 @@ if (_checkout / "setup.py").is_file() and (_checkout / "csrc" / "tbs").is_dir():
 from .errors import BuildError, CheckpointError, Fault, SchemaError, WorldFault  # noqa: E402
 from .registration import environment_ids, find_id, make, make_vec, option_names, register  # noqa: E402
 from .schema import (  # noqa: E402
+    AgentEnd,
     Archetype,
     Component,
     Constants,
@@ -54,6 +55,7 @@ from .vector_env import TorchVectorEnv  # noqa: E402
 from .wrappers import EpisodeStatistics  # noqa: E402
 
 __all__ = [
+    "AgentEnd",
     "Archetype",
     "BuildError",
     "CheckpointError",

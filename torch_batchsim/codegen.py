@@ -51,7 +51,7 @@ ENGINE_COLUMNS: tuple[tuple[str, str, torch.dtype, bool], ...] = (
     ("truncated", "u8", torch.bool, False),
     ("agent_done", "u8", torch.bool, True),
 )
-AGENT_FLAGS = (  # only where a world has several agents; with one agent the world's flags are the agent's
+AGENT_FLAGS = (  # only where agents have flags beside those of their world
     ("agent_terminated", "u8", torch.bool, True),
     ("agent_truncated", "u8", torch.bool, True),
 )
@@ -103,7 +103,7 @@ TABLE_COLUMNS: dict[str, tuple[torch.dtype, int, int]] = {
 
 def engine_columns(program: Program, cuda: bool) -> tuple[tuple[str, str, torch.dtype, bool], ...]:
     """``(name, C type, dtype, per agent)`` of the engine's columns in the order of the context."""
-    flags = AGENT_FLAGS if program.agents.count > 1 else ()
+    flags = AGENT_FLAGS if program.agent_flags else ()
     entities = ENTITY_COLUMNS if program.has_entities else ()
     return (*ENGINE_COLUMNS, *flags, *entities, *((PHASE,) if cuda else ()))
 
@@ -348,6 +348,7 @@ def _context(program: Program, cuda: bool) -> Iterator[str]:
     yield "    static TBS_METHOD ActionElement *action_column(const Context &context) {"
     yield f"        return reinterpret_cast<ActionElement *>(context.column_{program.action.c_name});"
     yield "    }"
+    yield from _agent_accessors(program)
     counts = "".join(
         f" entity_table == {number} ? {archetype.count}u :"
         for archetype, number in ((a, entity_tables(program)[a.name]) for a in program.archetypes)
@@ -356,6 +357,21 @@ def _context(program: Program, cuda: bool) -> Iterator[str]:
     yield "    // Rows per world of a fixed archetype by its number in handles."
     yield f"    static TBS_METHOD u32 fixed_rows([[maybe_unused]] u32 entity_table) {{ return{counts} 0u; }}"
     yield "};"
+
+
+def _agent_accessors(program: Program) -> Iterator[str]:
+    """Members of Context: what roles say of the agent of a row."""
+    yield f"    static constexpr bool agents_may_be_inactive = {str(program.active is not None).lower()};"
+    if program.active is not None:
+        value = f"{program.active.c_name}[row].{program.active.component.fields[0].name}"
+        yield "    // Whether it takes part, as delivered with the observation on which its action was chosen."
+        yield "    static TBS_METHOD bool agent_is_active(const Context &context, i32 row) {"
+        yield f"        return context.column_{value};"
+        yield "    }"
+    if program.agent_end is not None:
+        yield "    static TBS_METHOD auto agent_end(const Context &context, i32 row) {"
+        yield f"        return context.column_{program.agent_end.c_name}[row];"
+        yield "    }"
 
 
 def _column_accessors(program: Program) -> Iterator[str]:
@@ -476,6 +492,11 @@ def _engine_nodes(program: Program) -> Iterator[str]:
     yield from _engine_node("ZeroReward", program.agents.count, [f"{reward}.value = 0.0f;"])
     keep = [f"context.{name}[row] = context.column_{c.c_name}[row];" for name, c in final_columns(program).items()]
     yield from _engine_node("KeepFinalRows", program.agents.count, keep)
+    if program.agent_end is not None:
+        zero = f"context.column_{program.agent_end.c_name}[row] = {{}};"
+        yield from _engine_node("ZeroAgentEnd", program.agents.count, [zero])
+        own = f"if (!ends_of_its_own<{program.agents.count}>(context, row)) return;"
+        yield from _engine_node("KeepOwnFinalRows", program.agents.count, [own, *keep])
     copies = [f"context.output_{c.c_name}[row] = context.column_{c.c_name}[row];" for c in program.delivered]
     yield from _engine_node("DeliverOutputs", program.agents.count, copies)
     for columns in state_tables(program).values():
@@ -494,7 +515,8 @@ def _engine_node(name: str, rows: int, statements: list[str]) -> Iterator[str]:
 
 
 _CPU_LISTS = (
-    "BeforeStep", "Step", "AfterStep", "Begin", "Start", "Observe", "KeepFinal", "Hold", "ClearOutputs", "Deliver",
+    "BeforeStep", "Step", "AfterStep", "Begin", "Start", "Observe", "KeepFinal", "KeepOwnFinal", "Hold", "ClearOutputs",
+    "Deliver",
 )  # fmt: skip
 
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
 from typing import Any
 
-import gymnasium
-import numpy as np
-import torch
-
+from .columns import Column
 from .errors import SchemaError
+from .roles import ENGINE_COMPONENTS, check_kinds, resolve
 from .schema import (
     AUTHOR_STRUCTS,
     ENGINE_TENSORS,
@@ -22,17 +20,14 @@ from .schema import (
     Environment,
     Field,
     Repeat,
-    Reward,
     TaskGraph,
     check_component,
     check_identifier,
-    homogeneous_dtype,
 )
 from .shared import BUILTIN_FAULTS, CODE_BITS, LANES, NODE_BITS
 from .systems import BY_VALUE, Reach, System, Unit, read_systems
 
 GRAPHS = ("start", "step", "observe")
-_INFO_KEYS = ("action_mask", "episode", "final_info", "final_obs")
 MAX_NODES = 1 << NODE_BITS
 MAX_FAULTS = 1 << CODE_BITS
 ENGINE_PARAMETERS = (*BY_VALUE, *LANES, "Episode")
@@ -40,33 +35,6 @@ ENGINE_PARAMETERS = (*BY_VALUE, *LANES, "Episode")
 # signatures, beside them in the author's namespace, or in front of tensors. All else is the author's to use.
 RESERVED_NAMES = frozenset((*ENGINE_PARAMETERS, "World", *AUTHOR_STRUCTS, *ENGINE_TENSORS))
 MAX_DYNAMIC = 64  # bits of tbs::NodeKey::creates
-
-
-@dataclass(frozen=True)
-class Column:
-    """One component of one table. ``name`` is as in ``sim.tensor(name)``."""
-
-    name: str
-    table: str
-    component: type[Component]
-    rows_per_world: int  # of a dynamic table: for which there is room at first
-    singleton: bool  # of no archetype: once per world, or once for all worlds
-    dynamic: bool = False
-    resource: bool = False  # once for all worlds
-    scratch: bool = False  # holds anything when a task graph begins
-    c_name: str = ""  # in generated code; distinct
-
-    @property
-    def dtype(self) -> torch.dtype | None:
-        """dtype of the whole column as one tensor, None if its fields differ."""
-        return homogeneous_dtype(self.component)
-
-    @property
-    def value_shape(self) -> tuple[int, ...]:
-        """Shape of one row's value in the whole-column tensor: a single field keeps its own shape (scalar: none)."""
-        if len(self.component.fields) == 1:
-            return self.component.fields[0].type.tensor_shape
-        return (self.component.size // self.component.fields[0].type.dtype.itemsize,)
 
 
 @dataclass(frozen=True)
@@ -129,7 +97,7 @@ class Program:
         self.graphs = self._graphs()
         for nodes in self.graphs.values():
             self._check_scratch(nodes)
-        self._check_roles()
+        self._resolve_roles()
 
     def _check_kinds(self) -> None:
         """Refuse attributes of a wrong type, which would fail somewhere further on."""
@@ -149,15 +117,7 @@ class Program:
         for name in GRAPHS:
             if not isinstance(getattr(environment, name), TaskGraph):
                 raise SchemaError(f"{environment.name}: {name} must be a TaskGraph, got {getattr(environment, name)!r}")
-        if not isinstance(environment.observation, (str, Mapping)):
-            raise SchemaError(
-                f"{environment.name}: observation must be a name or a dict, got {environment.observation!r}"
-            )
-        if not isinstance(environment.info, Mapping):
-            raise SchemaError(f"{environment.name}: info must be a dict, got {environment.info!r}")
-        for key in environment.info:
-            if key in _INFO_KEYS or key.startswith("_"):
-                raise SchemaError(f"{environment.name}: info {key!r} is a name of gymnasium's or the engine's own")
+        check_kinds(environment)
 
     # ---- tables ----------------------------------------------------------------------------------------------------
 
@@ -174,9 +134,10 @@ class Program:
                     f"{self.environment.name}: the name {name} is used twice among archetypes and components"
                 )
         for component in self.components:
-            if component.__name__ == Reward.__name__ and component is not Reward:
+            name = component.__name__
+            if ENGINE_COMPONENTS.get(name, component) is not component:
                 raise SchemaError(
-                    f"{self.environment.name}: Reward is the engine's component; take torch_batchsim.Reward"
+                    f"{self.environment.name}: {name} is the engine's component; take torch_batchsim.{name}"
                 )
         in_tables = {component for archetype in self.archetypes for component in archetype.components}
         for kind, components in (("singleton", self.singletons), ("resource", self.resources)):
@@ -338,10 +299,10 @@ class Program:
                 query.append(parameter.type)
             elif parameter.type not in singletons and parameter.type not in ENGINE_PARAMETERS:
                 known = sorted(in_tables | singletons)
-                if parameter.type == "Reward":
+                if parameter.type in ENGINE_COMPONENTS:
                     raise SchemaError(
-                        f"{system.place}: system '{system.name}' names component 'Reward', which does not exist "
-                        "in any archetype; the agents' archetype must have it"
+                        f"{system.place}: system '{system.name}' names component '{parameter.type}', which does not "
+                        "exist in any archetype; the agents' archetype must have it"
                     )
                 raise SchemaError(
                     f"{system.place}: system '{system.name}' names component '{parameter.type}', which does not exist"
@@ -537,7 +498,9 @@ class Program:
         return [column for column in self.outputs if column.name in self.observe_only and not self._read_back(column)]
 
     def _read_back(self, column: Column) -> bool:
-        """Whether a system looks at what an earlier step has written."""
+        """Whether a system, or the check of actions, looks at what an earlier step has written."""
+        if column is self.active:
+            return True
         if any(column.name in node.reads for graph in ("start", "step") for node in self.graphs[graph]):
             return True
         for node in self.graphs["observe"]:
@@ -558,115 +521,27 @@ class Program:
 
     # ---- roles in the vector environment ---------------------------------------------------------------------------
 
-    def _check_roles(self) -> None:
-        environment = self.environment
-        if not environment.action or not environment.observation:
-            raise SchemaError(f"{environment.name} must name its 'action' and 'observation' columns")
-        self.action = self._whole_column(environment.action, "action")
-        if self.action.singleton:
-            raise SchemaError(
-                f"action {environment.action!r} must be a column of the agents' archetype, not a singleton"
-            )
-        self.agents = next(a for a in self.archetypes if a.name == self.action.table)
-        if self.agents.dynamic:
-            raise SchemaError(
-                f"action {environment.action!r} is of {self.agents.name}, whose rows come and go; agents are rows of "
-                "the vector environment and need an archetype with count="
-            )
-        names = environment.observation
-        self.observations = {
-            key: self._agent_column(name, "observation")
-            for key, name in ({"": names} if isinstance(names, str) else dict(names)).items()
-        }
-        self.info = {key: self._agent_column(name, "info") for key, name in environment.info.items()}
-        if environment.action_mask is not None:
-            mask = self._agent_column(environment.action_mask, "action_mask")
-            if mask.dtype != torch.bool:
-                raise SchemaError(f"action_mask {environment.action_mask!r} must be of type boolean")
-            choices = _number_of_choices(environment.action_space)
-            if choices is None:
-                raise SchemaError(f"{environment.name}: action_mask needs a Discrete or MultiDiscrete action_space")
-            if mask.value_shape != (choices,):
+    def _resolve_roles(self) -> None:
+        roles = resolve(self.environment, self.archetypes, self.columns, self.find)
+        self.agents, self.action, self.reward, self.agent_end = roles.agents, roles.action, roles.reward, roles.end
+        self.observations, self.info = roles.observations, roles.info
+        self.action_space, self.observation_space = roles.action_space, roles.observation_space
+        for node in (*self.graphs["start"], *self.graphs["observe"]):
+            if self.agent_end is not None and self.agent_end.name in node.reads | node.writes:
                 raise SchemaError(
-                    f"action_mask {environment.action_mask!r} must have one boolean for each choice of action_space "
-                    f"{environment.action_space}, that is {choices}, got shape {list(mask.value_shape)}"
+                    f"{node.system.place}: system '{node.system.name}' of '{node.graph}' takes AgentEnd, which only "
+                    "systems of 'step' may: it says what this step has ended"
                 )
-            self.info["action_mask"] = mask
-        score = environment.metadata.get("score")
-        if score is not None and (score not in self.info or self.info[score].value_shape != ()):
-            scalars = [name for name, column in self.info.items() if column.value_shape == ()]
-            raise SchemaError(
-                f"{environment.name}: metadata names the score {score!r}, which must be an info with one number a row; "
-                f"of these there are: {', '.join(scalars) or 'none'}"
-            )
-        if Reward not in self.agents.components:
-            raise SchemaError(f"archetype {self.agents.name} has the actions and so must have the component Reward")
-        self.reward = self.columns[f"{self.agents.name}.Reward"]
-        for column in (self.action, self.reward, *self.observations.values(), *self.info.values()):
-            if column.scratch:
-                raise SchemaError(
-                    f"{environment.name}: {column.name} is scratch, which holds anything between steps; what is an "
-                    "action, an observation, an info or a reward cannot be"
-                )
-        self._check_spaces()
 
-    def _whole_column(self, name: str, what: str) -> Column:
-        try:
-            column, selected = self.find(name, what)
-        except KeyError as error:
-            raise SchemaError(f"{self.environment.name}: {error.args[0]}") from None
-        if column.dtype is None or (selected is not None and len(column.component.fields) > 1):
-            raise SchemaError(
-                f"{self.environment.name}: {what} {name!r} must be a whole component whose fields have one type, "
-                "so that it is a dense tensor"
-            )
-        return column
+    @property
+    def active(self) -> Column | None:
+        """Booleans, one for each agent: whether it takes part; None if all always do."""
+        return self.info.get("active")
 
-    def _agent_column(self, name: str, what: str) -> Column:
-        column = self._whole_column(name, what)
-        if column.table != self.agents.name:
-            raise SchemaError(
-                f"{self.environment.name}: {what} {name!r} must be of the agents' archetype {self.agents.name}"
-            )
-        return column
-
-    def _check_spaces(self) -> None:
-        environment, spaces = self.environment, gymnasium.spaces
-        space = environment.action_space
-        if not isinstance(space, (spaces.Discrete, spaces.MultiDiscrete, spaces.Box)):
-            raise SchemaError(f"{environment.name}: action_space must be Discrete, MultiDiscrete or Box, got {space!r}")
-        if self.action.dtype not in (torch.float32, torch.int32, torch.int64, torch.uint8):
-            raise SchemaError(f"action {self.action.name!r} must be of type f32, i32, i64 or u8")
-        shape = space.shape
-        if shape != self.action.value_shape or (isinstance(space, spaces.Box) != self.action.dtype.is_floating_point):
-            raise SchemaError(
-                f"{environment.name}: action_space {space} does not fit column {self.action.name}, "
-                f"which holds {self.action.dtype} of shape {list(self.action.value_shape)} per agent"
-            )
-        if not isinstance(space, spaces.Box):
-            limits = np.iinfo(numpy_dtype(self.action.dtype))
-            if int(np.min(space.start)) < limits.min or int(np.max(space.start + _choices(space))) - 1 > limits.max:
-                raise SchemaError(
-                    f"{environment.name}: action_space {space} has values that column {self.action.name} of "
-                    f"{self.action.dtype} cannot hold"
-                )
-        self.action_space = space
-        given = environment.observation_space
-        if given is None:
-            boxes = {key: _default_space(column) for key, column in self.observations.items()}
-            given = boxes[""] if "" in boxes else spaces.Dict(boxes)
-        parts = given.spaces if isinstance(given, spaces.Dict) else {"": given}
-        if set(parts) != set(self.observations):
-            raise SchemaError(f"{environment.name}: observation_space must have the keys {sorted(self.observations)}")
-        for key, column in self.observations.items():
-            part = parts[key]
-            dtype = numpy_dtype(column.dtype)
-            if part.shape != column.value_shape or part.dtype != dtype:
-                raise SchemaError(
-                    f"{environment.name}: observation_space {part} does not fit column {column.name}, "
-                    f"which holds {dtype} of shape {list(column.value_shape)} per agent"
-                )
-        self.observation_space = given
+    @property
+    def agent_flags(self) -> bool:
+        """Whether agents have flags beside those of their world."""
+        return self.agents.count > 1 or self.agent_end is not None
 
 
 def _flattened(
@@ -690,31 +565,6 @@ def _example(reach: Reach) -> str:
 
 def _rows(table: Archetype) -> str:
     return "many rows" if table.dynamic else f"{table.count} rows"
-
-
-def _choices(space: gymnasium.spaces.Discrete | gymnasium.spaces.MultiDiscrete) -> np.ndarray:
-    """Number of choices in each part of an action."""
-    return np.asarray(space.nvec if isinstance(space, gymnasium.spaces.MultiDiscrete) else space.n)
-
-
-def _number_of_choices(space: object) -> int | None:
-    discrete = (gymnasium.spaces.Discrete, gymnasium.spaces.MultiDiscrete)
-    return int(_choices(space).sum()) if isinstance(space, discrete) else None
-
-
-def numpy_dtype(dtype: torch.dtype) -> np.dtype:
-    return np.dtype(str(dtype).removeprefix("torch."))
-
-
-def _default_space(column: Column) -> gymnasium.spaces.Box:
-    dtype = numpy_dtype(column.dtype)
-    if dtype == np.bool_:
-        low, high = 0, 1
-    elif np.issubdtype(dtype, np.floating):
-        low, high = -np.inf, np.inf
-    else:
-        low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
-    return gymnasium.spaces.Box(low, high, column.value_shape, dtype)
 
 
 def _suggestion(name: str, known: object) -> str:

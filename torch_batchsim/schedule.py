@@ -29,6 +29,7 @@ _STEP = (
     ("begin", "Begin", "begin", "begins"),
     ("start", "Start", "begin", "begins"),
     ("observe", "Observe", "all", "always"),
+    ("keep_own_final", "KeepOwnFinal", "live", "keeps_final"),
     ("deliver", "Deliver", "all", "always"),
 )
 _RESET = (
@@ -90,6 +91,8 @@ def node_lists(program: Program) -> dict[str, list[TaskNode]]:
         zero.append(_empty(range(1, len(program.dynamic) + 1)))
     ephemeral = [number for number, a in enumerate(program.dynamic, start=1) if a.ephemeral or a.scratch]
     reward = TaskNode("ZeroReward", "ZeroReward", rows=agents)
+    ends = program.agent_end is not None
+    outcome = [reward, *([TaskNode("ZeroAgentEnd", "ZeroAgentEnd", rows=agents)] if ends else [])]
     return {
         "WriteActions": [
             TaskNode("WriteActions", f"WriteActions<Context::ActionElement, {agents}, {ACTION_NODE}>", rows=agents)
@@ -97,7 +100,7 @@ def node_lists(program: Program) -> dict[str, list[TaskNode]]:
         "ChoosePhase": [TaskNode("ChoosePhase", "ChoosePhase")],
         "ChooseBegin": [TaskNode("ChooseBeginAfterStep", "ChooseBeginAfterStep")],
         "ChooseMasked": [TaskNode("ChooseMasked", "ChooseMasked")],
-        "BeforeStep": [TaskNode("CountStep", "CountStep"), reward, *([_empty(ephemeral)] if ephemeral else [])],
+        "BeforeStep": [TaskNode("CountStep", "CountStep"), *outcome, *([_empty(ephemeral)] if ephemeral else [])],
         "Step": list(_with_settling(program, program.graphs["step"])),
         "AfterStep": [TaskNode("NoteEnd", "NoteEnd")],
         "Begin": [TaskNode("BeginEpisode", "BeginEpisode"), *zero],
@@ -105,10 +108,11 @@ def node_lists(program: Program) -> dict[str, list[TaskNode]]:
         "Observe": list(_with_settling(program, program.graphs["observe"])),
         "KeepFinal": [TaskNode("KeepFinal", "KeepFinalRows", rows=agents)],
         "Hold": [TaskNode("RepeatFlags", "RepeatFlags"), reward],
-        "ClearOutputs": [TaskNode("ClearFlags", "ClearFlags"), reward],
+        "ClearOutputs": [TaskNode("ClearFlags", "ClearFlags"), *outcome],
+        "KeepOwnFinal": [TaskNode("KeepOwnFinal", "KeepOwnFinalRows", rows=agents)] if ends else [],
         "Deliver": [
             *([TaskNode("DeliverOutputs", "DeliverOutputs", rows=agents)] if program.delivered else []),
-            TaskNode("DeliverFlags", f"DeliverFlags<{agents}>", rows=agents),
+            TaskNode("DeliverFlags", f"DeliverFlags<{agents}, {str(ends).lower()}>", rows=agents),
         ],
     }
 
@@ -155,9 +159,11 @@ def is_flat(node: Node) -> bool:
 def state_tables(program: Program) -> dict[str, list[Column]]:
     """Columns that a new episode zeroes, by table.
 
-    All but the actions, the reward, resources, what is ``kept`` or scratch, and what only ``observe`` writes.
+    All but the actions, what a step tells once (reward, agents' own ends), resources, what is ``kept`` or scratch, and
+    what only ``observe`` writes.
     """
-    kept = {program.action.name, program.reward.name} | program.observe_only | program.kept
+    told = {column.name for column in (program.action, program.reward, program.agent_end) if column}
+    kept = told | program.observe_only | program.kept
     tables: dict[str, list[Column]] = {}
     for column in program.columns.values():
         if column.name not in kept and not column.dynamic and not column.resource and not column.scratch:

@@ -110,6 +110,17 @@ class Reward(Component):
     value: f32
 
 
+class AgentEnd(Component):
+    """Whether the episode of a row, an agent, ends with this step while its world may go on.
+
+    The engine sets both to false before every step; systems of ``step`` set them. The row's flags are these or its
+    world's.
+    """
+
+    terminated: boolean
+    truncated: boolean  # cut short by a limit
+
+
 class Archetype:
     """A set of components and the table of all entities that have them.
 
@@ -351,7 +362,9 @@ class Environment:
     - ``observe``: task graph that writes observations wholly from the state; runs after ``step`` and after ``start``.
     - ``observation``: a column such as ``"Cart.CartState"``, or a dict of them; ``action``: a column.
       Their archetype is the agents' one: each of its rows is a row of the vector environment.
-    - ``info``: dict of name to column, delivered in ``infos``; ``action_mask``: a column of booleans, or None.
+    - ``info``: dict of name to column, delivered in ``infos``; and there too, if they are not None: ``action_mask``
+      (booleans, one a choice), ``active`` (one boolean a row: where it is false, the row may be given any action and is
+      not trained on) and ``team`` (one integer a row). ``torch_batchsim.roles`` describes all roles of columns.
     - ``action_space``, ``observation_space``: of one agent. The action space is required.
     - ``faults``: names of what systems report by ``world.fail(Fault::name, value)``.
     - ``fast_math``: compile with relaxed floating point; results are then no longer the same everywhere.
@@ -377,6 +390,8 @@ class Environment:
     observation_space: gymnasium.Space | None = None
     info: Mapping[str, str] = {}
     action_mask: str | None = None
+    active: str | None = None
+    team: str | None = None
     faults: Sequence[str] = ()
     fast_math: bool = False
     metadata: Mapping[str, Any] = {}

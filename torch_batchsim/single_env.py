@@ -52,7 +52,10 @@ class SingleEnv(gymnasium.Env):
         return _first(observation), _first(infos)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Take one step. After the end of an episode the world stands still until ``reset``."""
+        """Take one step. After the end of an episode the world stands still until ``reset``.
+
+        The flags are those of the only row: after its own end (``AgentEnd``) its world goes on, if it is stepped.
+        """
         actions = np.asarray(action)[None]
         observation, rewards, terminations, truncations, infos = self._vector.step(actions)
         return _first(observation), rewards.item(), terminations.item(), truncations.item(), _first(infos)

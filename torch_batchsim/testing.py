@@ -79,6 +79,15 @@ def assert_same_bits(expected: Mapping[str, torch.Tensor], found: Mapping[str, t
         raise AssertionError(where + "; ".join(wrong[:8]) + ("; ..." if len(wrong) > 8 else ""))
 
 
+def ended_worlds(env: Any) -> torch.Tensor:
+    """Worlds whose episode the last step has ended, or that stand still since: bool ``[worlds]``, a copy.
+
+    What ``reset`` takes as ``reset_mask``. Flags of rows say as much only where agents have no ends of their own.
+    """
+    sim = env.unwrapped.sim
+    return sim.tensor("World.terminated") | sim.tensor("World.truncated")
+
+
 def random_actions(
     env: Any, batches: int = 16, *, seed: int = 0, most_worlds: int | None = None
 ) -> Sequence[torch.Tensor]:

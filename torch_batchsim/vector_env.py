@@ -54,11 +54,13 @@ class TorchVectorEnv(VectorEnv):
         executor: how the task graph is run, see ``Simulator``.
 
     Attributes: ``sim`` (the ``Simulator``; its tensors may be written between steps), ``device``, ``num_worlds``,
-    ``num_agents`` (per world), ``autoreset_mode``, ``output``, ``action_mask`` (bool ``[rows, n]`` or None).
+    ``num_agents`` (per world), ``autoreset_mode``, ``output``; and, each None if the environment has none,
+    ``action_mask`` (bool ``[rows, n]``), ``active`` (bool ``[rows]``) and ``team`` (integers ``[rows]``).
 
     ``step`` returns observations ``[rows, ...]`` (or a dict of them), rewards float32 ``[rows]``, terminations and
-    truncations bool ``[rows]``, and infos: the environment's own, ``action_mask`` where there is one, and with
-    ``SAME_STEP`` ``final_obs``, ``final_info`` whose rows are valid where ``_final_obs``, ``_final_info`` are true.
+    truncations bool ``[rows]`` (of a row's world, or of the agent's own end), and infos: the environment's own,
+    ``action_mask``, ``active`` and ``team`` where there are such, and with ``SAME_STEP`` ``final_obs``, ``final_info``
+    whose rows are valid where ``_final_obs``, ``_final_info`` are true.
     """
 
     def __init__(
@@ -171,7 +173,8 @@ class TorchVectorEnv(VectorEnv):
             actions: ``[rows]`` integers (Discrete), ``[rows, k]`` integers (MultiDiscrete) or floats (Box); a torch
                 tensor on ``device``, or a numpy array. On CPU a value outside the action space raises ValueError and
                 nothing changes; on CUDA it is a fault of its world (``WorldFault``, raised later) and the lowest legal
-                value takes its place.
+                value takes its place. Rows that ``active`` told to be inactive may hold anything, NaN too: their
+                systems see the legal value nearest to 0 (in a bound action column too).
         """
         if self.closed:
             raise gymnasium.error.ClosedEnvironmentError("step() of a closed environment; make a new one")
@@ -244,6 +247,7 @@ class TorchVectorEnv(VectorEnv):
         final_obs: torch.Tensor | Mapping[str, torch.Tensor] | None = None,
         actions: torch.Tensor | None = None,
         action_mask: torch.Tensor | None = None,
+        active: torch.Tensor | None = None,
     ) -> None:
         """Let outputs go to the given tensors: the next ``step`` or ``reset`` writes there, and returns them.
 
@@ -252,7 +256,8 @@ class TorchVectorEnv(VectorEnv):
         For a rollout with a place for each step see ``bind_slots``.
         """
         self._check_open()
-        given = self._named_outputs(observations, rewards, terminations, truncations, final_obs, action_mask)
+        roles = {"action_mask": action_mask, "active": active}
+        given = self._named_outputs(observations, rewards, terminations, truncations, final_obs, roles)
         if actions is not None:
             given[self.sim.program.action.name] = actions
         self.sim.memory.bind(given)
@@ -266,6 +271,7 @@ class TorchVectorEnv(VectorEnv):
         truncations: torch.Tensor | None = None,
         final_obs: torch.Tensor | Mapping[str, torch.Tensor] | None = None,
         action_mask: torch.Tensor | None = None,
+        active: torch.Tensor | None = None,
     ) -> None:
         """Prepare slots for outputs: tensors ``[slots, rows, ...]``, contiguous, the same number of slots each.
 
@@ -281,7 +287,8 @@ class TorchVectorEnv(VectorEnv):
         not fit, of memory that outputs would share, and while other slots are bound.
         """
         self._check_open()
-        given = self._named_outputs(observations, rewards, terminations, truncations, final_obs, action_mask)
+        roles = {"action_mask": action_mask, "active": active}
+        given = self._named_outputs(observations, rewards, terminations, truncations, final_obs, roles)
         self.sim.memory.bind_slots(given)
 
     def select_slot(self, slot: int) -> None:
@@ -294,12 +301,20 @@ class TorchVectorEnv(VectorEnv):
         self._outputs.unbind()
 
     def _named_outputs(
-        self, observations: Any, rewards: Any, terminations: Any, truncations: Any, final_obs: Any, action_mask: Any
+        self,
+        observations: Any,
+        rewards: Any,
+        terminations: Any,
+        truncations: Any,
+        final_obs: Any,
+        roles: Mapping[str, Any],
     ) -> dict[str, Any]:
         """What is given, by the simulator's name of the output."""
-        if action_mask is not None and self.action_mask is None:
-            raise ValueError("action_mask cannot be bound: this environment has none")
         program = self.sim.program
+        roles = {role: tensor for role, tensor in roles.items() if tensor is not None}
+        for role in roles:
+            if role not in program.info:
+                raise ValueError(f"{role} cannot be bound: this environment has none")
         given = _named(observations, {key: f"output.{column.name}" for key, column in program.observations.items()})
         given |= _named(final_obs, {key: f"final.{column.name}" for key, column in program.observations.items()})
         single = {
@@ -307,8 +322,7 @@ class TorchVectorEnv(VectorEnv):
             "Agents.terminated": terminations,
             "Agents.truncated": truncations,
         }
-        if action_mask is not None:
-            single[f"output.{program.info['action_mask'].name}"] = action_mask
+        single |= {f"output.{program.info[role].name}": tensor for role, tensor in roles.items()}
         return given | {name: tensor for name, tensor in single.items() if tensor is not None}
 
     def by_world(self, tensor: torch.Tensor) -> torch.Tensor:
@@ -381,6 +395,16 @@ class TorchVectorEnv(VectorEnv):
     def action_mask(self) -> torch.Tensor | None:
         """Legal actions, bool ``[rows, n]``, as the last ``step`` or ``reset`` returned, or None without masks."""
         return self._results().infos.get("action_mask")
+
+    @property
+    def active(self) -> torch.Tensor | None:
+        """Which rows take part, bool ``[rows]``, as the last ``step`` or ``reset`` returned; None if all always do."""
+        return self._results().infos.get("active")
+
+    @property
+    def team(self) -> torch.Tensor | None:
+        """The team of each row, integers ``[rows]``, or None if the environment has no teams."""
+        return self._results().infos.get("team")
 
     def _converted(self, value: Any) -> Any:
         if isinstance(value, dict):

@@ -17,6 +17,10 @@ class EpisodeStatistics(VectorWrapper):
     waiting for the device: ``infos`` has the keys in every step, and their rows are valid where the mask is true (zero
     elsewhere). ``episode_returns`` (float32) and ``episode_lengths`` (int32) of shape ``[rows]`` are of the episodes
     under way; ``totals()`` sums the finished ones. With DISABLED a world that stands still after its end counts once.
+
+    An agent's episode goes to its own end, or to its world's. Rows count only while ``infos["active"]`` (if there is
+    such) is true: an agent that has left does not end once more with its world, and one that was never there has no
+    episode.
     """
 
     def __init__(self, env: VectorEnv) -> None:
@@ -30,7 +34,9 @@ class EpisodeStatistics(VectorWrapper):
         self._autoreset_mode = env.metadata["autoreset_mode"]
         self.episode_returns = torch.zeros(self.num_envs, device=device)
         self.episode_lengths = torch.zeros(self.num_envs, dtype=torch.int32, device=device)
-        self._ended = torch.zeros(self.num_envs, dtype=torch.bool, device=device)
+        self._ended = torch.zeros(self.num_envs, dtype=torch.bool, device=device)  # rows, in the last step
+        self._stood = torch.zeros_like(self._ended)  # rows of worlds that had ended after the last step
+        self._active: torch.Tensor | None = None  # before the next step
         self._totals = torch.zeros(3, dtype=torch.float64, device=device)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -42,8 +48,9 @@ class EpisodeStatistics(VectorWrapper):
         else:
             mask = torch.as_tensor(mask, device=self._ended.device)
             fresh = mask.repeat_interleave(self.num_envs // mask.numel())
-        for tensor in (self.episode_returns, self.episode_lengths, self._ended):
+        for tensor in (self.episode_returns, self.episode_lengths, self._ended, self._stood):
             tensor.masked_fill_(fresh, 0)
+        self._note_active(result[1])
         return result
 
     def step(self, actions: Any) -> tuple[Any, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:
@@ -65,27 +72,45 @@ class EpisodeStatistics(VectorWrapper):
     ) -> tuple[Any, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:
         if "episode" in infos:
             raise ValueError("infos has an 'episode' already; is the environment wrapped twice?")
-        ended = terminations | truncations
-        if self._autoreset_mode is AutoresetMode.SAME_STEP:
-            counted = None
+        ended, counted = terminations | truncations, self._active
+        if self._autoreset_mode is not AutoresetMode.SAME_STEP:
+            # The step after a world's end begins a new episode (NEXT_STEP) or changes nothing (DISABLED); it counts for
+            # none.
+            self._begin_episodes(self._ended)
+            counted = ~self._stood if counted is None else counted & ~self._stood
+            self._ended, self._stood = ended, self._rows_of_ended_worlds(ended)
+        if counted is None:
             self.episode_returns += rewards
             self.episode_lengths += 1
         else:
-            # The step after an end begins a new episode (NEXT_STEP) or changes nothing (DISABLED); it counts for none.
-            counted = ~self._ended
-            self.episode_returns = torch.where(counted, self.episode_returns + rewards, 0)
-            self.episode_lengths = torch.where(counted, self.episode_lengths + 1, 0)
-            self._ended = ended.clone()
-            ended = ended & counted
+            self.episode_returns += torch.where(counted, rewards, 0)
+            self.episode_lengths += counted
+            ended = ended & (self.episode_lengths > 0)
         returns = torch.where(ended, self.episode_returns, 0)
         lengths = torch.where(ended, self.episode_lengths, 0)
         infos["episode"], infos["_episode"] = {"r": returns, "l": lengths}, ended.clone()
         sums = torch.stack((returns.sum(dtype=torch.float64), lengths.sum().double(), ended.sum().double()))
         self._totals += sums
-        if counted is None:
-            self.episode_returns.masked_fill_(ended, 0)
-            self.episode_lengths.masked_fill_(ended, 0)
+        if self._autoreset_mode is AutoresetMode.SAME_STEP:
+            self._begin_episodes(ended)
+        self._note_active(infos)
         return observations, rewards, terminations, truncations, infos
+
+    def _begin_episodes(self, rows: torch.Tensor) -> None:
+        self.episode_returns.masked_fill_(rows, 0)
+        self.episode_lengths.masked_fill_(rows, 0)
+
+    def _note_active(self, infos: dict[str, Any]) -> None:
+        """A copy, for the next step writes over it."""
+        self._active = infos["active"].clone() if "active" in infos else None
+
+    def _rows_of_ended_worlds(self, ended: torch.Tensor) -> torch.Tensor:
+        """``ended``, but for agents that have ended while their worlds go on."""
+        sim = getattr(self.env.unwrapped, "sim", None)
+        if sim is None or sim.program.agent_end is None:
+            return ended
+        worlds = sim.tensor("World.terminated") | sim.tensor("World.truncated")
+        return worlds.repeat_interleave(len(ended) // len(worlds))
 
     def totals(self) -> tuple[float, float, int]:
         """``(mean return, mean length, number)`` of the episodes finished since the last call. Waits for the device."""

@@ -22,7 +22,8 @@ class EndlessEpisode(RuntimeError):
 class Evaluation(NamedTuple):
     """Return and length of one episode of each row, float32 `[N]` each.
 
-    The return is the sum of rewards, or, where `env.metadata["score"]` names an info, that info at the end.
+    The return is the sum of rewards, or, where `env.metadata["score"]` names an info, that info at the end. Where
+    `infos["active"]` is false, rewards and steps do not count: a length of 0 is of a row that took no part.
     """
 
     returns: Tensor
@@ -61,13 +62,15 @@ def evaluate(
         else:
             noise = policy.noise((env.num_envs,), generator)
             policy.sample(outputs, noise, actions, infos.get("action_mask"))
+        active = infos.get("active")
+        counts = running if active is None else running & active  # before the step writes over it
         obs, rewards, terminations, truncations, infos = env.step(policy.to_env(actions))
         if watch:
             watch(running)
         ended = terminations | truncations
         counted = infos.get("final_info", infos)[score] if score else returns + rewards
-        returns = torch.where(running & ended if score else running, counted, returns)
-        lengths += running
+        returns = torch.where(running & ended if score else counts, counted, returns)
+        lengths += counts
         running &= ~ended
         if not running.any():
             break

@@ -19,6 +19,7 @@ import torch
 from gymnasium.vector import AutoresetMode, VectorEnv
 from torch import Tensor, nn
 
+from .active import advantages_of_active, counted_ends, mean, std_mean, zeroed
 from .networks import ACTIVATIONS, ActorCritic, Observation
 
 
@@ -118,11 +119,19 @@ class Storage:
     """One rollout, time first, on the environment's device.
 
     obs `[T+1, N, ...]` (slot T is where the next rollout begins), final_obs `[T, N, ...]` (valid where an
-    episode ended), actions `[T, N, ...]`, rewards float32 and ends of episodes bool `[T, N]`, and, if the
-    environment restricts actions, action_masks bool `[T+1, N, n]`.
+    episode ended), actions `[T, N, ...]`, rewards float32 and ends of episodes bool `[T, N]`. If the
+    environment restricts actions, action_masks bool `[T+1, N, n]`, and if agents come and go, active bool
+    `[T+1, N]`; else None.
     """
 
-    def __init__(self, num_steps: int, obs: Observation, actions: Tensor, action_mask: Tensor | None) -> None:
+    def __init__(
+        self,
+        num_steps: int,
+        obs: Observation,
+        actions: Tensor,
+        action_mask: Tensor | None = None,
+        active: Tensor | None = None,
+    ) -> None:
         def slots(count: int, like: Tensor) -> Tensor:
             return like.new_zeros(count, *like.shape)
 
@@ -135,6 +144,7 @@ class Storage:
         self.terminations = torch.zeros(num_steps, rows, dtype=torch.bool, device=actions.device)
         self.truncations = torch.zeros_like(self.terminations)
         self.action_masks = None if action_mask is None else slots(num_steps + 1, action_mask)
+        self.active = None if active is None else slots(num_steps + 1, active)
         # What the policy sees before step t, sliced once: slicing takes longer than a small environment's step.
         self.seen = [map_leaves(lambda leaf, t=t: leaf[t], self.obs) for t in range(num_steps)]
 
@@ -150,9 +160,11 @@ class Storage:
         }
         if self.action_masks is not None:
             slots["action_mask"] = self.action_masks[1:]
+        if self.active is not None:
+            slots["active"] = self.active[1:]
         return slots
 
-    def begin(self, obs: Observation, action_mask: Tensor | None) -> None:
+    def begin(self, obs: Observation, action_mask: Tensor | None, active: Tensor | None) -> None:
         """Lets a rollout begin with what the environment shows."""
         if isinstance(obs, dict):
             for name, leaf in obs.items():
@@ -161,11 +173,14 @@ class Storage:
             self.obs[0].copy_(obs)
         if self.action_masks is not None:
             self.action_masks[0].copy_(action_mask)
+        if self.active is not None:
+            self.active[0].copy_(active)
 
 
 class Batch(NamedTuple):
     """What the updates learn from: inputs are encoded observations float32 `[B, size]`, actions `[B, ...]`,
-    action_masks bool `[B, n]`, and the rest float32 `[B]`."""
+    action_masks bool `[B, n]`, active bool `[B]`, and the rest float32 `[B]`. Of samples that are not active
+    all is zero."""
 
     inputs: Tensor
     actions: Tensor
@@ -174,6 +189,7 @@ class Batch(NamedTuple):
     advantages: Tensor
     returns: Tensor
     action_masks: Tensor | None
+    active: Tensor | None
 
     def minibatches(self, count: int, generator: torch.Generator) -> Iterator[Batch]:
         """Cuts the batch into `count` random parts, shuffled at once because one large gather is cheaper."""
@@ -194,13 +210,18 @@ def generalised_advantages(
     truncations: Tensor,
     gamma: float,
     gae_lambda: float,
+    active: Tensor | None = None,
 ) -> Tensor:
     """Generalised advantage estimates (Schulman et al. 2016), float32 `[T, N]`, as are the tensors given.
 
     `next_values[t]` is the value of the observation that step t led to: where an episode ended, of its final
     observation and not of the first one of the next episode. A termination has no future, so its next value
     does not count. A truncation has one that nobody saw, so its next value stands for it. Both end the sum.
+    Where agents come and go `active` bool `[T+1, N]` says who acted, see `advantages_of_active`.
     """
+    if active is not None:
+        series = rewards, values, next_values, terminations, truncations
+        return advantages_of_active(*series, gamma, gae_lambda, active)
     deltas = rewards + gamma * torch.where(terminations, 0.0, next_values) - values
     decays = gamma * gae_lambda * ~(terminations | truncations)
     advantages = torch.empty_like(deltas)
@@ -280,7 +301,7 @@ class Trainer:
 
         obs, infos = env.reset(seed=config.seed)
         actions = self.agent.policy.empty_actions(env.num_envs)
-        self.storage = Storage(config.num_steps, obs, actions, infos.get("action_mask"))
+        self.storage = Storage(config.num_steps, obs, actions, infos.get("action_mask"), infos.get("active"))
         env.bind_slots(**self.storage.slots)
         # Return and length, of the episode that is running and of the latest that ended (NaN: none has).
         self.running = torch.zeros(2, env.num_envs, device=self.device)
@@ -326,9 +347,10 @@ class Trainer:
     def rollout(self) -> None:
         """Acts for T steps; the environment fills the storage."""
         storage, agent = self.storage, self.agent
-        storage.begin(self.env.observations, self.env.action_mask)
+        storage.begin(self.env.observations, self.env.action_mask, self.env.active)
         noise = agent.policy.noise((storage.num_steps, self.env.num_envs), self.generator).unbind()
         masks = storage.action_masks
+        acted = self.running[1] > 0  # since the last end of the row
         for t, actions in enumerate(storage.actions.unbind()):
             outputs = agent.outputs(agent.encoder(storage.seen[t]))
             agent.policy.sample(outputs, noise[t], actions, None if masks is None else masks[t])
@@ -336,6 +358,9 @@ class Trainer:
             *_, infos = self.env.step(agent.policy.to_env(actions))
             if self.score:
                 ended = infos["_final_info"]
+                if storage.active is not None:  # an agent that has left meets the end of its world as well
+                    acted = acted | storage.active[t]
+                    ended, acted = ended & acted, acted & ~ended
                 self.scores[0] += torch.where(ended, infos["final_info"][self.score], 0.0).sum()
                 self.scores[1] += ended.sum()
 
@@ -345,8 +370,14 @@ class Trainer:
 
         What a row got up to its last end belongs to finished episodes, the rest to the one still running.
         Where worlds have several agents, each has its own mean as well: in a zero-sum game that of all rows is 0.
+        Steps in which a row is inactive do not count, nor an end after such steps only.
         """
         ends = self.storage.terminations | self.storage.truncations
+        rewards, steps = self.storage.rewards, torch.ones_like(self.storage.rewards)
+        if self.storage.active is not None:
+            active = self.storage.active[:-1]
+            ends = counted_ends(ends, active, self.running[1])
+            rewards, steps = zeroed(rewards, active), steps * active
         finished = ends.flip(0).cummax(0).values.flip(0)
         counts, ended = ends.sum(0), finished[0]
 
@@ -356,10 +387,9 @@ class Trainer:
             running.mul_(~ended).add_(amounts.sum(0) - done)
             return latest.nanmean()
 
-        rewards, ones = self.storage.rewards, torch.ones_like(self.storage.rewards)
         metrics = {
             "charts/episodic_return": mean_of_latest(self.latest[0], self.running[0], rewards),
-            "charts/episodic_length": mean_of_latest(self.latest[1], self.running[1], ones),
+            "charts/episodic_length": mean_of_latest(self.latest[1], self.running[1], steps),
         }
         if self.score:
             metrics["charts/score"] = self.scores[0] / self.scores[1]  # NaN where no episode has ended
@@ -374,7 +404,7 @@ class Trainer:
     def estimate(self) -> Batch:
         """Values, log-probabilities, advantages and returns of the rollout, T and N made one dimension."""
         storage, config, agent = self.storage, self.config, self.agent
-        inputs = agent.encoder(storage.obs)
+        inputs = zeroed(agent.encoder(storage.obs), storage.active)
         values = agent.value(inputs)
         next_values = values[1:]
         if self.device.type != "cpu" or storage.truncations.any():  # elsewhere, to ask would be to wait
@@ -389,10 +419,13 @@ class Trainer:
             storage.truncations,
             config.gamma,
             config.gae_lambda,
+            storage.active,
         )
         masks = None if storage.action_masks is None else storage.action_masks[:-1]
-        log_probs, _ = agent.policy.log_prob_and_entropy(agent.outputs(inputs), storage.actions, masks)
-        fields = (inputs, storage.actions, log_probs, values, advantages, advantages + values, masks)
+        active = None if storage.active is None else storage.active[:-1]
+        actions = zeroed(storage.actions, active)
+        log_probs, _ = agent.policy.log_prob_and_entropy(agent.outputs(inputs), actions, masks)
+        fields = (inputs, actions, log_probs, values, advantages, advantages + values, masks, active)
         return Batch(*(None if field is None else field.flatten(0, 1) for field in fields))
 
     def update(self, batch: Batch) -> dict[str, Tensor]:
@@ -410,14 +443,18 @@ class Trainer:
             # The KL estimators of Schulman, "Approximating KL divergence": k1 (old) and k3.
             log_ratio = log_ratio.detach()
             ratio = log_ratio.exp()
-            approx_kl = (ratio - 1 - log_ratio).mean()
-            clip_fractions.append(((ratio - 1).abs() > config.clip_coef).float().mean())
+            approx_kl = mean(ratio - 1 - log_ratio, minibatch.active)
+            clip_fractions.append(mean(((ratio - 1).abs() > config.clip_coef).float(), minibatch.active))
             if config.target_kl is not None and approx_kl > config.target_kl:
                 break
-        residual = (batch.returns - batch.values).var() / batch.returns.var()
+        if batch.active is None:
+            residual = (batch.returns - batch.values).var() / batch.returns.var()
+        else:
+            deviations = (std_mean(each, batch.active)[0] for each in (batch.returns - batch.values, batch.returns))
+            residual = torch.div(*deviations).square()
         return metrics | {
             "losses/approx_kl": approx_kl,
-            "losses/old_approx_kl": -log_ratio.mean(),
+            "losses/old_approx_kl": -mean(log_ratio, minibatch.active),
             "losses/clipfrac": torch.stack(clip_fractions).mean(),
             "losses/explained_variance": 1 - residual,
             "losses/grad_norm": norm,
@@ -433,19 +470,19 @@ class Trainer:
 
         advantages = batch.advantages
         if config.norm_adv:
-            std, mean = torch.std_mean(advantages)
-            advantages = (advantages - mean) / (std + 1e-8)
+            std, average = std_mean(advantages, batch.active)
+            advantages = (advantages - average) / (std + 1e-8)
         clipped_ratio = ratio.clamp(1 - config.clip_coef, 1 + config.clip_coef)
-        policy_loss = -torch.min(advantages * ratio, advantages * clipped_ratio).mean()
+        policy_loss = -mean(torch.min(advantages * ratio, advantages * clipped_ratio), batch.active)
 
         values = agent.value(batch.inputs)
         value_error = (values - batch.returns).square()
         if config.clip_vloss:
             clipped = batch.values + (values - batch.values).clamp(-config.clip_coef, config.clip_coef)
             value_error = torch.max(value_error, (clipped - batch.returns).square())
-        value_loss = 0.5 * value_error.mean()
+        value_loss = 0.5 * mean(value_error, batch.active)
 
-        entropy = entropy.mean()
+        entropy = mean(entropy, batch.active)
         loss = policy_loss - self.ent_coef * entropy + config.vf_coef * value_loss
         metrics = {
             "losses/policy_loss": policy_loss.detach(),

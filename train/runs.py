@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import platform
 import signal
 import time
@@ -182,13 +183,16 @@ def _evaluate(
         return {"eval_return_mean": None, "eval_episodes": options.eval_episodes, "eval_error": str(reason)}
     finally:
         env.close()
+    counted = lengths > 0  # who took part
+    agents, agent_returns = num_agents(env), returns
+    returns, lengths = returns[counted], lengths[counted]
     how = "drawn actions" if options.eval_stochastic else "likeliest actions"
     print(f"evaluation      mean return {returns.mean():.2f}, {options.eval_episodes} episodes, {how}")
     by_agent = {}
-    if num_agents(env) > 1 and not env.metadata.get("score"):
-        means = returns.view(-1, num_agents(env)).mean(0).tolist()
+    if agents > 1 and not env.metadata.get("score"):
+        means = [agent_returns[i::agents][counted[i::agents]].mean().item() for i in range(agents)]
         print(f"  by agent      {', '.join(f'{mean:.2f}' for mean in means)}")
-        by_agent = {"eval_return_mean_by_agent": means}
+        by_agent = {"eval_return_mean_by_agent": [None if math.isnan(mean) else mean for mean in means]}
     return {
         "eval_return_mean": returns.mean().item(),
         **by_agent,

@@ -20,6 +20,11 @@ TBS_FUNCTION bool action_is_legal(Source value, ActionBounds bounds) {
     }
 }
 
+// What the action column holds for agents that take no part: of the legal values that nearest to 0.
+TBS_FUNCTION f64 idle_action(ActionBounds bounds) {
+    return bounds.low > 0.0 ? bounds.low : bounds.high < 0.0 ? bounds.high : 0.0;
+}
+
 // Names the first type for which a source and a column type may meet: integers go to integers, floats to floats.
 template <class Source, class Column>
 constexpr bool action_types_fit = (Source(0.5) == Source(0)) == (Column(0.5) == Column(0));

@@ -117,21 +117,36 @@ struct ClearFlags {
     }
 };
 
-// Rows of the vector environment: each agent shows the flags of its world.
-template <i32 agents_per_world>
+// Rows of the vector environment: each agent shows the flags of its world, and its own where `own_ends`. Then
+// Context::agent_end(context, row) has these.
+template <i32 agents_per_world, bool own_ends = false>
 struct DeliverFlags {
     static constexpr i32 rows_per_world = agents_per_world;
     template <class Context>
     static TBS_METHOD void run(const Context &context, i32 row) {
         const i32 world = row / agents_per_world;
-        const u8 terminated = context.terminated[world], truncated = context.truncated[world];
-        if constexpr (agents_per_world > 1) {
+        u8 terminated = context.terminated[world], truncated = context.truncated[world];
+        if constexpr (own_ends) {
+            const auto end = Context::agent_end(context, row);
+            terminated |= u8(end.terminated);
+            truncated |= u8(end.truncated);
+        }
+        if constexpr (agents_per_world > 1 || own_ends) {
             context.agent_terminated[row] = terminated;
             context.agent_truncated[row] = truncated;
         }
         context.agent_done[row] = terminated | truncated;
     }
 };
+
+// Whether an agent ends while its world goes on. After a step: with SAME_STEP the flags of worlds still tell of their
+// ends when they have begun anew.
+template <i32 agents_per_world, class Context>
+TBS_FUNCTION bool ends_of_its_own(const Context &context, i32 row) {
+    const i32 world = row / agents_per_world;
+    const auto end = Context::agent_end(context, row);
+    return (end.terminated | end.truncated) != 0 && (context.terminated[world] | context.truncated[world]) == 0;
+}
 
 struct BeginEpisode {
     static constexpr i32 rows_per_world = 1;

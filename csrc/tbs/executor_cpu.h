@@ -143,6 +143,11 @@ inline i32 list_flagged(const u8 *flags, i32 first, i32 last, i32 *list) {
     return count;
 }
 
+template <class Context>
+inline bool keeps_final(const Context &context) {
+    return context.autoreset == Autoreset::same_step && context.keep_final != 0;
+}
+
 // How worlds are taken through a step and a reset. `Number` has the numbers of tasks in the schedule, for traces.
 
 template <class Program>
@@ -200,6 +205,7 @@ struct Batch {
             step_apart(context, first, last);
         }
         run_all(typename Program::Observe{}, Number::observe, context, first, last);
+        if (keeps_final(context)) run_all(typename Program::KeepOwnFinal{}, Number::keep_own_final, context, first, last);
         run_all(typename Program::Deliver{}, Number::deliver, context, first, last);
     }
 
@@ -239,8 +245,11 @@ struct PerWorld {
     }
 
     static inline void deliver(const Context &context, i32 world) {
-        run(typename Program::Observe{}, Number::observe, context, world);
         run(typename Program::Deliver{}, Number::deliver, context, world);
+    }
+
+    static inline void observe(const Context &context, i32 world) {
+        run(typename Program::Observe{}, Number::observe, context, world);
     }
 
     static void step_world(const Context &context, i32 world) {
@@ -263,6 +272,8 @@ struct PerWorld {
                 begin(context, world);
             }
         }
+        observe(context, world);
+        if (keeps_final(context)) run(typename Program::KeepOwnFinal{}, Number::keep_own_final, context, world);
         deliver(context, world);
     }
 
@@ -275,6 +286,7 @@ struct PerWorld {
             if (!mask[world]) continue;
             run(typename Program::ClearOutputs{}, Number::clear_outputs, context, world);
             begin(context, world);
+            observe(context, world);
             deliver(context, world);
         }
     }
@@ -316,6 +328,15 @@ struct CpuExecutor {
 
     // Actions ----------------------------------------------------------------------------------------------------
 
+    // Whether the agent's action counts: those that take no part may do anything.
+    static inline bool acts([[maybe_unused]] const Context &context, [[maybe_unused]] i64 row) {
+        if constexpr (Context::agents_may_be_inactive) {
+            return Context::agent_is_active(context, i32(row));
+        } else {
+            return true;
+        }
+    }
+
     // Number of illegal elements is counted, not branched on, so that the loop vectorises.
     template <class Source>
     static bool all_legal(const Context &context, const Source *source, i64 first, i64 last) {
@@ -323,10 +344,12 @@ struct CpuExecutor {
         u64 illegal = 0;
         if (width == 1) {
             const ActionBounds bounds = context.action_bounds[0];
-            for (i64 i = first; i < last; ++i) illegal |= u64(!action_is_legal(source[i], bounds));
+            for (i64 i = first; i < last; ++i) {
+                illegal |= u64(!action_is_legal(source[i], bounds) & acts(context, i));
+            }
         } else {
             for (i64 i = first; i < last; ++i) {
-                illegal |= u64(!action_is_legal(source[i], context.action_bounds[i % width]));
+                illegal |= u64(!action_is_legal(source[i], context.action_bounds[i % width]) & acts(context, i / width));
             }
         }
         return illegal == 0;
@@ -349,8 +372,24 @@ struct CpuExecutor {
         for_each(check, blocks, blocks < 4 ? 1 : context.num_threads);
         i64 element = refused.load();
         if (element == count) return -1;
-        while (action_is_legal(source[element], context.action_bounds[element % context.action_width])) ++element;
+        while (all_legal(context, source, element, element + 1)) ++element;
         return element;
+    }
+
+    // Writes the actions of rows [first, last) into their column, for agents that take no part an idle one.
+    template <class Source>
+    static void write_or_idle(const Context &context, const Source *source, i64 first, i64 last) {
+        using Column = typename Context::ActionElement;
+        Column *const column = Context::action_column(context);
+        const i64 width = context.action_width;
+        for (i64 i = 0; i < width; ++i) {
+            const Column idle = Column(idle_action(context.action_bounds[i]));
+#pragma GCC ivdep
+            for (i64 row = first; row < last; ++row) {
+                const i64 element = row * width + i;
+                column[element] = acts(context, row) ? Column(source[element]) : idle;
+            }
+        }
     }
 
     // Checks all actions and, only if all are legal, steps: each tile first writes its actions into the column.
@@ -369,7 +408,12 @@ struct CpuExecutor {
                 const bool in_place = source_pointer == static_cast<const void *>(column);
                 const i64 per_world = i64(Program::agents_per_world) * context.action_width;
                 auto tile = [&](i32 first, i32 last) {
-                    if (!in_place) {
+                    if constexpr (Context::agents_may_be_inactive) {
+                        const TraceSpan span(true);
+                        const i64 agents = Program::agents_per_world;
+                        write_or_idle(context, source, first * agents, last * agents);
+                        span.end(context.trace, Program::Number::write_actions, u32(first / context.tile));
+                    } else if (!in_place) {
                         const TraceSpan span(true);
 #pragma GCC ivdep
                         for (i64 i = first * per_world; i < last * per_world; ++i) column[i] = Column(source[i]);

@@ -93,7 +93,7 @@ struct ChooseMasked {
 };
 
 // Casts an agent's actions into their column. An illegal one is a fault of its world and counts as the lowest legal one:
-// systems see legal actions only.
+// systems see legal actions only. Those of agents that take no part may be anything, and are not taken over.
 template <class Element, i32 agents_per_world, u32 fault_node>
 struct WriteActions {
     static constexpr i32 rows_per_world = agents_per_world;
@@ -117,6 +117,9 @@ struct WriteActions {
     static TBS_METHOD void write(const Context &context, i32 row) {
         if constexpr (action_types_fit<Source, Element>) {  // other types are refused by the host before
             const Source *const source = static_cast<const Source *>(context.action_source);
+            if constexpr (Context::agents_may_be_inactive) {
+                if (!Context::agent_is_active(context, row)) return idle(context, row);
+            }
             for (i32 i = 0; i < context.action_width; ++i) {
                 const i64 element = i64(row) * context.action_width + i;
                 const Source value = source[element];
@@ -129,6 +132,12 @@ struct WriteActions {
                 Context::action_column(context)[element] = legal ? Element(value) : Element(bounds.low);
             }
         }
+    }
+
+    template <class Context>
+    static TBS_METHOD void idle(const Context &context, i32 row) {
+        Element *const column = Context::action_column(context) + i64(row) * context.action_width;
+        for (i32 i = 0; i < context.action_width; ++i) column[i] = Element(idle_action(context.action_bounds[i]));
     }
 };
 

@@ -15,6 +15,7 @@ from environments.drift import Drift
 from environments.duel import Duel
 from environments.forge import Forge
 from environments.herd import Herd
+from environments.melee import Melee
 from environments.zoo import Zoo
 from torch_batchsim.envs.cartpole import CartPole
 from torch_batchsim.envs.hanabi import Hanabi
@@ -25,7 +26,7 @@ from torch_batchsim import Environment, Simulator, TorchVectorEnv, jit
 from torch_batchsim.codegen import Target, generate
 from torch_batchsim.program import Program
 from torch_batchsim.schedule import Plan
-from torch_batchsim.testing import assert_same_bits, first_worlds, of_worlds, snapshot  # noqa: F401
+from torch_batchsim.testing import assert_same_bits, ended_worlds, first_worlds, of_worlds, snapshot  # noqa: F401
 
 # A swarm that is busy at once, soon over, and small: emulated lanes are slow.
 BUSY = partial(
@@ -41,7 +42,7 @@ KITCHENS = partial(
 HINTS = partial(Hanabi, illegal_moves="penalty", random_start_player=True)
 ENVIRONMENTS = {
     "cartpole": CartPole, "duel": Duel, "drift": Drift, "zoo": Zoo, "swarm": BUSY, "overcooked": KITCHENS,
-    "hanabi": HINTS, "forge": Forge,
+    "hanabi": HINTS, "forge": Forge, "melee": Melee,
 }  # fmt: skip
 COMPILED = {**ENVIRONMENTS, "herd": Herd}  # also those that random play is not for
 _EMULATION = Path(__file__).parent.parent / "emulation" / "cuda_words.h"

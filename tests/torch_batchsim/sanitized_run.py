@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "common"))
 import torch_batchsim
 
 # isort: split
-from support import COMPILED, random_actions, sanitized
+from support import COMPILED, ended_worlds, random_actions, sanitized
 
 
 def main(name: str, folder: str) -> None:
@@ -30,9 +30,9 @@ def main(name: str, folder: str) -> None:
             env.reset(seed=1)
             generator = np.random.default_rng(0)
             for step in range(15):
-                _, _, terminations, truncations, _ = env.step(random_actions(env, generator))
+                env.step(random_actions(env, generator))
                 if mode is AutoresetMode.DISABLED and step % 4 == 0:
-                    env.reset(options={"reset_mask": env.by_world(terminations | truncations)[:, 0].clone()})
+                    env.reset(options={"reset_mask": ended_worlds(env)})
     print("sound")
 
 

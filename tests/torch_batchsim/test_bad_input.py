@@ -655,7 +655,7 @@ def test_a_missing_systems_file(tmp_path: Path) -> None:
         ({"metadata": {"score": "sum"}}, "metadata names the score 'sum', which must be an info with one number a row"),
         ({"faults": ("nan",)}, "faults must be distinct, not bad_action, nan, stale_entity, too_many_created"),
         ({"faults": ("no good",)}, "a fault cannot be named 'no good'"),
-        ({"action_mask": "Walker.Spot"}, "action_mask 'Walker.Spot' must be of type boolean"),
+        ({"action_mask": "Walker.Spot"}, "action_mask 'Walker.Spot' must hold booleans, one for each"),
         ({"info": {"spot": "Walker.Spt"}}, "info 'Walker.Spt' does not exist (did you mean 'Walker.Spot'?)"),
         ({"start": TaskGraph("begin")}, "task graph 'start' of Declared names system 'begin', which systems.h does"),
     ],

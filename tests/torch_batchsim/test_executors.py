@@ -18,6 +18,7 @@ from support import (
     assert_same_bits,
     baseline,
     emulated_cuda,
+    ended_worlds,
     first_worlds,
     random_actions,
     snapshot,
@@ -55,10 +56,10 @@ def run(
     for step in range(steps):
         spoil_scratch(env.sim)
         actions = random_actions(full, generator)[: env.num_envs]
-        _, _, terminations, truncations, _ = env.step(actions)
-        ended = env.by_world(terminations | truncations)[:, 0]
+        env.step(actions)
+        ended = ended_worlds(env)
         if mode is AutoresetMode.DISABLED and step % 3 == 0 and ended.any():
-            env.reset(options={"reset_mask": ended.clone()})
+            env.reset(options={"reset_mask": ended})
     return env
 
 
@@ -176,15 +177,15 @@ def test_same_step_and_next_step_play_the_same_episodes(name: str) -> None:
         for _ in range(120):
             index = steps.clamp(max=599)
             actions = rolled[index, torch.arange(30)].reshape(-1, *env._action_shape[1:])
-            _, rewards, terminations, truncations, _ = env.step(actions)
-            ended = env.by_world(terminations | truncations)[:, 0]
+            _, rewards, *_ = env.step(actions)
+            ended = ended_worlds(env)
             for world in range(30):
                 if not skip[world]:
                     played[world][-1].append(env.by_world(rewards)[world].sum().item())
                 if ended[world]:
                     played[world].append([])
             steps = torch.where(skip | ended, 0, steps + 1)
-            skip = ended.clone() if mode is AutoresetMode.NEXT_STEP else skip
+            skip = ended if mode is AutoresetMode.NEXT_STEP else skip
         return {world: play[:2] for world, play in enumerate(played) if len(play) > 2}
 
     same, following = episodes(AutoresetMode.SAME_STEP), episodes(AutoresetMode.NEXT_STEP)

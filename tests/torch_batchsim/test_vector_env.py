@@ -21,7 +21,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support import ENVIRONMENTS, assert_same_bits, of_worlds, random_actions, snapshot
+from support import ENVIRONMENTS, assert_same_bits, ended_worlds, of_worlds, random_actions, snapshot
 from torch_batchsim.envs.cartpole import CartPole
 
 import torch_batchsim
@@ -38,6 +38,7 @@ SHORT = {
     "overcooked": {"horizon": 6},
     "hanabi": {"colors": 2, "hand_size": 9, "max_information_tokens": 1},  # six moves at most
     "forge": {"max_episode_steps": 6},
+    "melee": {"max_episode_steps": 6},
 }
 quick = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -230,7 +231,7 @@ def test_same_step(name: str) -> None:
             assert torch.equal(infos["final_info"][key][ended], still_infos[key][ended])
             assert torch.equal(infos["final_info"][f"_{key}"], ended)
         if ended.any():
-            started, _ = still.reset(options={"reset_mask": ended.clone()})
+            started, _ = still.reset(options={"reset_mask": ended_worlds(still)})
             assert equal(observations, started)
         ends += int(ended.sum())
     assert ends > 100
@@ -261,7 +262,7 @@ def test_next_step(name: str) -> None:
         episodes = env.sim.tensor("World.step").repeat_interleave(env.num_agents)
         assert torch.all(episodes[ended] == 0)
         ends += int(ended.sum())
-        ended = (terminations | truncations).clone()
+        ended = ended_worlds(env).repeat_interleave(env.num_agents)
     assert ends >= 100
 
 
@@ -577,8 +578,9 @@ def test_a_rollout_is_written_in_place(name: str, mode: AutoresetMode) -> None:
         }
         if mode is AutoresetMode.SAME_STEP:
             slot["final_obs"] = like(shown)
-        if name == "duel":
-            slot["action_mask"] = like(env.action_mask)
+        roles = {role: getattr(env, role) for role in ("action_mask", "active") if getattr(env, role) is not None}
+        assert len(roles) == (name in ("duel", "hanabi", "melee"))
+        slot |= {role: like(tensor) for role, tensor in roles.items()}
         before, held = env.observations, copied(env.observations)
         env.bind(**slot)
         assert equal(before, held) and equal(env.observations, held)  # nothing moves before the step
@@ -586,8 +588,7 @@ def test_a_rollout_is_written_in_place(name: str, mode: AutoresetMode) -> None:
         for key, part in zip(("observations", "rewards", "terminations", "truncations"), result[:4], strict=True):
             for mine, theirs in zip(leaves(slot[key]), leaves(part), strict=True):
                 assert mine.data_ptr() == theirs.data_ptr()
-        if name == "duel":
-            assert env.action_mask.data_ptr() == slot["action_mask"].data_ptr()
+        assert all(getattr(env, role).data_ptr() == slot[role].data_ptr() for role in roles)
         if mode is AutoresetMode.SAME_STEP:
             ended = result[4]["_final_obs"]
             slot["final_obs"] = tuple(rows(slot["final_obs"], ended))
@@ -598,8 +599,7 @@ def test_a_rollout_is_written_in_place(name: str, mode: AutoresetMode) -> None:
         }  # fmt: skip
         if mode is AutoresetMode.SAME_STEP:
             kept["final_obs"] = tuple(rows(infos["final_obs"], infos["_final_obs"]))
-        if name == "duel":
-            kept["action_mask"] = infos["action_mask"]
+        kept |= {role: infos[role] for role in roles}
         expected.append(kept)
     for slot, kept in zip(stored, expected, strict=True):
         for key, value in kept.items():

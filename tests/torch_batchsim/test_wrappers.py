@@ -28,6 +28,7 @@ SHORT = {
     "overcooked": {"horizon": 9},
     "hanabi": {"colors": 2, "hand_size": 9, "max_information_tokens": 1},
     "forge": {"max_episode_steps": 9},
+    "melee": {"max_episode_steps": 9},
 }
 
 
@@ -39,7 +40,7 @@ def make(name: str, worlds: int, mode: AutoresetMode, **kwargs: Any) -> TorchVec
 
 
 @pytest.mark.parametrize("mode", MODES, ids=lambda m: m.name)
-@pytest.mark.parametrize("name", ENVIRONMENTS)
+@pytest.mark.parametrize("name", sorted({*ENVIRONMENTS} - {"melee"}))  # gymnasium's do not know who is active
 def test_statistics_agree_with_gymnasiums_after_array_conversion(name: str, mode: AutoresetMode) -> None:
     """gymnasium.wrappers.vector.ArrayConversion needs array-api-compat, which is in the test extra."""
     ours = EpisodeStatistics(make(name, 20, mode))

@@ -71,6 +71,8 @@ class ToyEnv:
     def observations(self) -> Any:
         return self.bound["observations"]
 
+    active = None  # all rows always take part
+
     @property
     def action_mask(self) -> torch.Tensor | None:
         return self.bound.get("action_mask")

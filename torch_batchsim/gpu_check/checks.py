@@ -17,7 +17,7 @@ from gymnasium.vector import AutoresetMode
 from .. import testing
 from ..errors import WorldFault
 from ..simulator import Simulator
-from ..testing import Tensors, assert_same_bits, of_worlds, random_actions
+from ..testing import Tensors, assert_same_bits, ended_worlds, of_worlds, random_actions
 from ..vector_env import TorchVectorEnv
 from .environments import ENVIRONMENTS, GROWING
 
@@ -73,7 +73,7 @@ def play(env: TorchVectorEnv, steps: int, *, wait: bool = False, most_worlds: in
         results = env.step(actions)
         returned.append(copied(results))
         if env.autoreset_mode is AutoresetMode.DISABLED and step % 3 == 0:
-            env.reset(options={"reset_mask": results[2] | results[3]})
+            env.reset(options={"reset_mask": ended_worlds(env)})
         if wait:
             env.check_faults()
     env.check_faults()

@@ -12,8 +12,18 @@ from ..envs.cartpole import CartPole
 from ..envs.hanabi import Hanabi
 from ..envs.overcooked import Overcooked
 from ..envs.swarm import Swarm
-from ..schema import Archetype, Component, Constants, Environment, Option, Parameters, Reward, TaskGraph
-from ..types import Entity, f32, f64, i32, u8, u32, u64
+from ..schema import (
+    AgentEnd,
+    Archetype,
+    Component,
+    Constants,
+    Environment,
+    Option,
+    Parameters,
+    Reward,
+    TaskGraph,
+)
+from ..types import Entity, boolean, f32, f64, i32, u8, u32, u64
 
 
 class Hand(Component):
@@ -36,6 +46,18 @@ class Plot(Component):
 class Tally(Component):
     plants: i32
     grains: i32
+
+
+class Duty(Component):
+    left: i32  # steps until the gardener goes home
+
+
+class Present(Component):
+    yes: boolean
+
+
+class Shift(Component):
+    number: u8
 
 
 class Stem(Component):
@@ -63,7 +85,10 @@ class Sky(Component):  # fields of several types, with padding
 
 
 class Garden(Environment):
-    """Plants that sow and wither. Every row sows at once; pollen is found by 256 lanes and lasts for one step."""
+    """Plants that sow and wither. Every row sows at once; pollen is found by 256 lanes and lasts for one step.
+
+    Gardeners go home before the end, some of them; their water then is idle, and stops.
+    """
 
     systems = "garden.h"
     singletons = [Sky]
@@ -73,19 +98,22 @@ class Garden(Environment):
     )
     parameters = Parameters(lifetime=9, max_episode_steps=Option(24, minimum=1))
     start = TaskGraph("settle_in")
-    step = TaskGraph("shine", "tend", "grow", "sow", "pollinate", "land", "tally", "wither", "judge")
-    observe = TaskGraph("look")
+    step = TaskGraph("shine", "tend", "go_home", "grow", "sow", "pollinate", "land", "tally", "wither", "judge")
+    observe = TaskGraph("look", "see_who_is_there")
     observation = {"senses": "Gardener.Senses", "plot": "Gardener.Plot"}
     action = "Gardener.Water"
     action_space = Box(-1.0, 1.0, (2,), np.float32)
     info = {"tally": "Gardener.Tally"}
+    active, team = "Gardener.Present", "Gardener.Shift"
     faults = ("flood",)
 
     @property
     def archetypes(self) -> Sequence[Archetype]:
         room, limit = self.constants.room, self.constants.limit
         return [
-            Archetype("Gardener", Hand, Water, Senses, Plot, Tally, Reward, count=2),
+            Archetype(
+                "Gardener", Hand, Water, Duty, Present, Shift, Senses, Plot, Tally, Reward, AgentEnd, count=2
+            ),
             Archetype("Plant", Stem, Kin, capacity=room, limit=limit),
             Archetype("Pollen", Grain, capacity=2 * limit, ephemeral=True),
         ]

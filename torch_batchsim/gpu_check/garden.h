@@ -1,8 +1,9 @@
-TBS_SYSTEM void settle_in(World &world, Hand &hand, Entity self) {
+TBS_SYSTEM void settle_in(World &world, Hand &hand, Duty &duty, Entity self) {
     Random &random = world.random();
     hand.at[0] = random.normal();
     hand.at[1] = random.uniform(-1.0f, 1.0f);
     hand.skill = exp(random.uniform(-1.0f, 1.0f));
+    duty.left = random.integer(4, 30);
     for (u32 i = 0; i < 3; ++i) world.create<Plant>(Kin{self, i}, Stem{random.uniform(), 0, 0});
 }
 
@@ -17,6 +18,13 @@ TBS_SYSTEM void tend(World &world, Hand &hand, const Water &water, const Sky &sk
     reward.value = hand.at[0] - 0.1f * abs(water.pour[1]);
     if (isnan(hand.skill)) world.fail(Fault::nan);
     if (hand.skill > 1e6f) world.fail(Fault::flood, i32(min(hand.skill, 2e9f)));
+}
+
+TBS_SYSTEM void go_home(World &world, Duty &duty, AgentEnd &end) {
+    if (duty.left == 0) return;
+    duty.left -= 1;
+    end.terminated = duty.left == 0 && world.step() % 2 == 0;
+    end.truncated = duty.left == 0 && !end.terminated;
 }
 
 TBS_SYSTEM void grow(World &world, Stem &stem) {
@@ -70,6 +78,11 @@ TBS_SYSTEM void wither(World &world, const Stem &stem, Entity self) {
 TBS_SYSTEM void judge(World &world, const Sky &sky, Episode &episode) {
     episode.terminated = world.count<Plant>() == 0 || (sky.odd % 32 == 7 && world.step() > 3);
     episode.truncated = episode.step >= u32(world.parameters.max_episode_steps);
+}
+
+TBS_SYSTEM void see_who_is_there(World &world, const Duty &duty, Present &present, Shift &shift, Row row) {
+    present.yes = duty.left > 0;
+    shift.number = u8(row.index);
 }
 
 TBS_SYSTEM void look(World &world, const Hand &hand, const Sky &sky, Senses &senses, Plot &plot, Tally &tally, Row row) {

@@ -1,0 +1,324 @@
+"""Roles: what columns of the agents' archetype are for the vector environment.
+
+They are told as data, in ``ROLES``. A new role is an entry there, an attribute of ``Environment``, and whoever makes
+something of its column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import gymnasium
+import numpy as np
+import torch
+from gymnasium.spaces import Box, Discrete, MultiDiscrete
+
+from .columns import Column, numpy_dtype
+from .errors import SchemaError
+from .schema import AgentEnd, Archetype, Component, Environment, Field, Reward
+
+Find = Callable[[str, str], tuple[Column, Field | None]]  # of a name of a column, and what it is for
+
+
+@dataclass(frozen=True)
+class Role:
+    """A role, in words that the documentation and errors share, and what its column must be."""
+
+    name: str  # the attribute of Environment that names a column
+    meaning: str
+    delivered: str  # where users find it
+    holds: str
+    forms: tuple[type, ...] = (str,)  # of the attribute: a name, or a dict of names
+    dtypes: tuple[torch.dtype, ...] = ()  # that are allowed; all, if there are none
+    scalar: bool = False  # one value a row
+    required: bool = False
+    info: bool = False  # delivered in infos under its name
+    component: type[Component] | None = None  # the engine's own: an archetype has it, no attribute names it
+
+
+ROLES = (
+    Role(
+        "action",
+        "what the agent does in the next step",
+        "`step(actions)`",
+        "f32, i32, i64 or u8 that fit `action_space`",
+        dtypes=(torch.float32, torch.int32, torch.int64, torch.uint8),
+        required=True,
+    ),
+    Role(
+        "observation",
+        "what the agent sees",
+        "what `reset` and `step` return, `final_obs`",
+        "numbers that fit `observation_space`; or a dict of such columns",
+        forms=(str, Mapping),
+        required=True,
+    ),
+    Role(
+        "info",
+        "what is told beside the observation",
+        "`infos`, `final_info`",
+        "a dict of columns of any numbers",
+        forms=(Mapping,),
+    ),
+    Role(
+        "action_mask",
+        "which choices are legal",
+        '`infos["action_mask"]`, `env.action_mask`',
+        "booleans, one for each choice of a discrete `action_space`",
+        dtypes=(torch.bool,),
+        info=True,
+    ),
+    Role(
+        "active",
+        "whether the agent takes part: where it is false, the row may be given any action and is not trained on",
+        '`infos["active"]`, `env.active`',
+        "one boolean a row",
+        dtypes=(torch.bool,),
+        scalar=True,
+        info=True,
+    ),
+    Role(
+        "team",
+        "which team the agent is of",
+        '`infos["team"]`, `env.team`',
+        "one integer a row (i8, u8, i16, i32 or i64)",
+        dtypes=(torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64),
+        scalar=True,
+        info=True,
+    ),
+    Role(
+        "reward",
+        "the reward of this step; zero before it",
+        "what `step` returns",
+        "the component `Reward`",
+        component=Reward,
+        required=True,
+    ),
+    Role(
+        "end",
+        "whether the agent's own episode ends with this step while its world may go on; false before it",
+        "flags that `step` returns, together with those of the world",
+        "the component `AgentEnd`",
+        component=AgentEnd,
+    ),
+)
+
+ENGINE_COMPONENTS = {role.component.__name__: role.component for role in ROLES if role.component}
+_INFO_KEYS = (*(role.name for role in ROLES if role.info), "episode", "final_info", "final_obs")
+_FORMS = {(str,): "a name", (str, Mapping): "a name or a dict", (Mapping,): "a dict"}
+
+
+@dataclass(frozen=True)
+class Roles:
+    """The columns that have roles, and the spaces of one agent."""
+
+    agents: Archetype
+    action: Column
+    observations: dict[str, Column]  # by key of the observation space; "" if it is no dict
+    info: dict[str, Column]  # by key of infos
+    reward: Column
+    end: Column | None
+    action_space: gymnasium.Space
+    observation_space: gymnasium.Space
+
+
+def check_kinds(environment: Environment) -> None:
+    """Raise SchemaError where an attribute that names columns is of a wrong type."""
+    for role in ROLES:
+        if role.component:
+            continue
+        given = getattr(environment, role.name)
+        if not isinstance(given, role.forms) and not (given is None and role.forms == (str,)):
+            raise SchemaError(f"{environment.name}: {role.name} must be {_FORMS[role.forms]}, got {given!r}")
+        for key, name in given.items() if isinstance(given, Mapping) else ():
+            if not isinstance(name, str):
+                raise SchemaError(f"{environment.name}: {role.name} {key!r} must be the name of a column, got {name!r}")
+    for key in environment.info:
+        if key in _INFO_KEYS or key.startswith("_"):
+            raise SchemaError(f"{environment.name}: info {key!r} is a name of gymnasium's or the engine's own")
+
+
+def resolve(
+    environment: Environment, archetypes: Sequence[Archetype], columns: Mapping[str, Column], find: Find
+) -> Roles:
+    """Find the columns of all roles. Raises SchemaError where one is missing, or is not what its role needs."""
+    if not environment.action or not environment.observation:
+        raise SchemaError(f"{environment.name} must name its 'action' and 'observation' columns")
+    agents = _agents(environment, archetypes, find)
+    found: dict[str, dict[str, Column]] = {}
+    for role in ROLES:
+        if role.component:
+            found[role.name] = _own_component(environment, role, agents, archetypes, columns)
+        else:
+            names = getattr(environment, role.name) or {}
+            keyed = {"": names} if isinstance(names, str) else dict(names)
+            found[role.name] = {key: _column(environment, role, name, agents, find) for key, name in keyed.items()}
+    for column in (column for keyed in found.values() for column in keyed.values()):
+        if column.scratch:
+            raise SchemaError(
+                f"{environment.name}: {column.name} is scratch, which holds anything between steps; what is an action, "
+                "an observation, an info or a reward cannot be"
+            )
+    info = found["info"] | {role.name: found[role.name][""] for role in ROLES if role.info and found[role.name]}
+    action = found["action"][""]
+    action_space = _action_space(environment, action)
+    _check_mask(environment, info.get("action_mask"))
+    _check_score(environment, info)
+    return Roles(
+        agents,
+        action,
+        found["observation"],
+        info,
+        found["reward"][""],
+        found["end"].get(""),
+        action_space,
+        _observation_space(environment, found["observation"]),
+    )
+
+
+def _agents(environment: Environment, archetypes: Sequence[Archetype], find: Find) -> Archetype:
+    """The archetype of the action."""
+    action = _dense(environment, ROLES[0], environment.action, find)
+    if action.singleton:
+        raise SchemaError(
+            f"action {environment.action!r} must be a column of the agents' archetype, not a singleton"
+        )
+    agents = next(archetype for archetype in archetypes if archetype.name == action.table)
+    if agents.dynamic:
+        raise SchemaError(
+            f"action {environment.action!r} is of {agents.name}, whose rows come and go; agents are rows of "
+            "the vector environment and need an archetype with count="
+        )
+    return agents
+
+
+def _dense(environment: Environment, role: Role, name: str, find: Find) -> Column:
+    try:
+        column, selected = find(name, role.name)
+    except KeyError as error:
+        raise SchemaError(f"{environment.name}: {error.args[0]}") from None
+    if column.dtype is None or (selected is not None and len(column.component.fields) > 1):
+        raise SchemaError(
+            f"{environment.name}: {role.name} {name!r} must be a whole component whose fields have one type, "
+            "so that it is a dense tensor"
+        )
+    return column
+
+
+def _column(environment: Environment, role: Role, name: str, agents: Archetype, find: Find) -> Column:
+    column = _dense(environment, role, name, find)
+    if column.table != agents.name:
+        raise SchemaError(
+            f"{environment.name}: {role.name} {name!r} must be of the agents' archetype {agents.name}, for it says "
+            f"of each agent {role.meaning}"
+        )
+    if (role.dtypes and column.dtype not in role.dtypes) or (role.scalar and column.value_shape):
+        shape = f" of shape {list(column.value_shape)}" if column.value_shape else ""
+        raise SchemaError(
+            f"{environment.name}: {role.name} {name!r} must hold {role.holds.replace('`', '')}, got "
+            f"{numpy_dtype(column.dtype)}{shape} per agent"
+        )
+    return column
+
+
+def _own_component(
+    environment: Environment,
+    role: Role,
+    agents: Archetype,
+    archetypes: Sequence[Archetype],
+    columns: Mapping[str, Column],
+) -> dict[str, Column]:
+    """The column of a component of the engine's, which only the agents' archetype may have."""
+    name = role.component.__name__
+    for column in columns.values():
+        if column.component is role.component and column.table != agents.name:
+            raise SchemaError(
+                f"{environment.name}: {column.table} has the component {name}, which only the agents' archetype "
+                f"{agents.name} may have: it says of an agent {role.meaning}"
+            )
+    if role.component in agents.components:
+        return {"": columns[f"{agents.name}.{name}"]}
+    if role.required:
+        raise SchemaError(f"archetype {agents.name} has the actions and so must have the component {name}")
+    return {}
+
+
+# ---- spaces, masks, scores -----------------------------------------------------------------------------------------
+
+
+def _action_space(environment: Environment, action: Column) -> gymnasium.Space:
+    space = environment.action_space
+    if not isinstance(space, (Discrete, MultiDiscrete, Box)):
+        raise SchemaError(f"{environment.name}: action_space must be Discrete, MultiDiscrete or Box, got {space!r}")
+    if space.shape != action.value_shape or isinstance(space, Box) != action.dtype.is_floating_point:
+        raise SchemaError(
+            f"{environment.name}: action_space {space} does not fit column {action.name}, "
+            f"which holds {action.dtype} of shape {list(action.value_shape)} per agent"
+        )
+    if not isinstance(space, Box):
+        limits = np.iinfo(numpy_dtype(action.dtype))
+        if int(np.min(space.start)) < limits.min or int(np.max(space.start + _choices(space))) - 1 > limits.max:
+            raise SchemaError(
+                f"{environment.name}: action_space {space} has values that column {action.name} of "
+                f"{action.dtype} cannot hold"
+            )
+    return space
+
+
+def _observation_space(environment: Environment, observations: Mapping[str, Column]) -> gymnasium.Space:
+    given = environment.observation_space
+    if given is None:
+        boxes = {key: _widest(column) for key, column in observations.items()}
+        return boxes[""] if "" in boxes else gymnasium.spaces.Dict(boxes)
+    parts = given.spaces if isinstance(given, gymnasium.spaces.Dict) else {"": given}
+    if set(parts) != set(observations):
+        raise SchemaError(f"{environment.name}: observation_space must have the keys {sorted(observations)}")
+    for key, column in observations.items():
+        dtype = numpy_dtype(column.dtype)
+        if parts[key].shape != column.value_shape or parts[key].dtype != dtype:
+            raise SchemaError(
+                f"{environment.name}: observation_space {parts[key]} does not fit column {column.name}, "
+                f"which holds {dtype} of shape {list(column.value_shape)} per agent"
+            )
+    return given
+
+
+def _widest(column: Column) -> Box:
+    """All that the column can hold."""
+    dtype = numpy_dtype(column.dtype)
+    if dtype == np.bool_:
+        low, high = 0, 1
+    elif np.issubdtype(dtype, np.floating):
+        low, high = -np.inf, np.inf
+    else:
+        low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    return Box(low, high, column.value_shape, dtype)
+
+
+def _choices(space: Discrete | MultiDiscrete) -> np.ndarray:
+    """Number of choices in each part of an action."""
+    return np.asarray(space.nvec if isinstance(space, MultiDiscrete) else space.n)
+
+
+def _check_mask(environment: Environment, mask: Column | None) -> None:
+    if mask is None:
+        return
+    if not isinstance(environment.action_space, (Discrete, MultiDiscrete)):
+        raise SchemaError(f"{environment.name}: action_mask needs a Discrete or MultiDiscrete action_space")
+    choices = int(_choices(environment.action_space).sum())
+    if mask.value_shape != (choices,):
+        raise SchemaError(
+            f"action_mask {environment.action_mask!r} must have one boolean for each choice of action_space "
+            f"{environment.action_space}, that is {choices}, got shape {list(mask.value_shape)}"
+        )
+
+
+def _check_score(environment: Environment, info: Mapping[str, Column]) -> None:
+    score = environment.metadata.get("score")
+    if score is not None and (score not in info or info[score].value_shape != ()):
+        scalars = [name for name, column in info.items() if column.value_shape == ()]
+        raise SchemaError(
+            f"{environment.name}: metadata names the score {score!r}, which must be an info with one number a row; "
+            f"of these there are: {', '.join(scalars) or 'none'}"
+        )

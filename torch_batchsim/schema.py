@@ -8,6 +8,7 @@ import keyword
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -353,6 +354,7 @@ class Environment:
       Their archetype is the agents' one: each of its rows is a row of the vector environment.
     - ``info``: dict of name to column, delivered in ``infos``; ``action_mask``: a column of booleans, or None.
     - ``action_space``, ``observation_space``: of one agent. The action space is required.
+    - ``enums``: ``enum.IntEnum`` classes that systems use too: ``Ground.POT`` is ``Ground::POT`` or ``POT`` in C++.
     - ``faults``: names of what systems report by ``world.fail(Fault::name, value)``.
     - ``fast_math``: compile with relaxed floating point; results are then no longer the same everywhere.
     - ``metadata``: may hold ``render_fps``, and ``score``: the name of an info, one number a row, that counts at the
@@ -377,6 +379,7 @@ class Environment:
     observation_space: gymnasium.Space | None = None
     info: Mapping[str, str] = {}
     action_mask: str | None = None
+    enums: Sequence[type[IntEnum]] = ()
     faults: Sequence[str] = ()
     fast_math: bool = False
     metadata: Mapping[str, Any] = {}

@@ -105,7 +105,7 @@ def crowded(folder: Path) -> tuple[type[Environment], list[str]]:
 def test_every_name_of_the_engine_can_be_a_component(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     environment, names = crowded(tmp_path)
     monkeypatch.setitem(support.COMPILED, "crowded", environment)
-    sims = [Simulator(environment(), 3), support.emulated_simulator("crowded", tmp_path, 3, "graph")]
+    sims = [Simulator(environment(), 3), support.emulated_simulator("crowded", 3, "graph")]
     seen = []
     for sim in sims:
         sim.reset(seed=1)

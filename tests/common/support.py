@@ -70,6 +70,11 @@ def baseline(name: str) -> jit.Library:
     return _library(name, Target(), str(jit.CSRC / "runtime" / "pool.cpp"))
 
 
+def unoptimised(name: str) -> jit.Library:
+    """The CPU unit of an environment in which the compiler does not know what a node may reach."""
+    return _library(name, Target(), "-O0", str(jit.CSRC / "runtime" / "pool.cpp"))
+
+
 def sanitized(name: str) -> jit.Library:
     """The CPU unit of an environment that ends the process at a bad access or undefined behaviour."""
     flags = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")

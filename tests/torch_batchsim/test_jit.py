@@ -39,7 +39,7 @@ from torch_batchsim import (
     jit,
     shared,
 )
-from torch_batchsim.codegen import Target, _component, generate
+from torch_batchsim.codegen import AUTHOR_NAMESPACE, Target, _component, _layout_checks, cpp_name, generate
 from torch_batchsim.program import Program
 from torch_batchsim.types import FIELD_TYPES
 
@@ -383,8 +383,9 @@ def test_the_compiler_agrees_with_the_layouts(tmp_path_factory: pytest.TempPathF
     lines = [*shared.definitions("cpu"), '#include "tbs/tbs.h"', "#include <cstddef>", "namespace tbs {"]
     for index, types in enumerate(many):
         component = component_of(types, f"Component{index}")
-        lines += _component(component)
-        lines.append(f"static_assert(alignof({component.__name__}) == {component.alignment});")
+        lines += [f"namespace {AUTHOR_NAMESPACE.removeprefix('tbs::')} {{", *_component(component), "}"]
+        lines += _layout_checks(component)
+        lines.append(f"static_assert(alignof({cpp_name(component)}) == {component.alignment});")
     unit.write_text("\n".join([*lines, "}"]))
     assert unit.read_text().count("offsetof") == sum(map(len, many))
     command = [jit._compiler(), "-std=c++20", "-fsyntax-only", f"-I{jit.CSRC}", str(unit)]

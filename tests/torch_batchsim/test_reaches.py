@@ -22,9 +22,7 @@ from torch_batchsim import (
     TaskGraph,
     WorldFault,
     i32,
-    jit,
 )
-from torch_batchsim.codegen import Target
 from torch_batchsim.compile_errors import undeclared_accesses
 from torch_batchsim.program import Program
 
@@ -177,8 +175,7 @@ def test_without_a_compiler_that_checks_it_is_a_fault(tmp_path: Path, monkeypatc
     text = HIDDEN + "TBS_SYSTEM void run(World &world) { if (world.step() == 2) Maker{world}(); }\n"
     made = environment(tmp_path, text, "run")
     monkeypatch.setitem(support.COMPILED, "hidden", lambda: made)
-    pool = str(jit.CSRC / "runtime" / "pool.cpp")
-    sim = Simulator(made, 2, _library=support._compiled("hidden", tmp_path, Target(), "-O0", pool))
+    sim = Simulator(made, 2, _library=support.unoptimised("hidden"))
     sim.reset(seed=0)
     sim.step()
     with pytest.raises(

@@ -16,7 +16,7 @@ setup(
         *under("envs"),
         *under("train"),
         "torch_batchsim.csrc",
-        *(f"torch_batchsim.csrc.{part}" for part in ("tbs", "runtime")),
+        "torch_batchsim.csrc.tbs",
     ],
     package_dir={
         "torch_batchsim": "torch_batchsim",
@@ -30,6 +30,6 @@ setup(
         "torch_batchsim.gpu_check": ["*.h"],
         **{package: ["*.h"] for package in under("envs")},
         "torch_batchsim.envs.overcooked": ["*.h", "layouts/*"],
-        **{f"torch_batchsim.csrc{part}": ["*.h", "*.cuh", "*.cpp", "*.cu"] for part in ("", ".tbs", ".runtime")},
+        **{f"torch_batchsim.csrc{part}": ["*.h", "*.cuh", "*.cpp", "*.cu"] for part in ("", ".tbs")},
     },
 )

@@ -143,6 +143,7 @@ def context_structure(program: Program, cuda: bool) -> type[ctypes.Structure]:
         ("num_worlds", ctypes.c_int32),
         ("tile", ctypes.c_int32),
         ("num_threads", ctypes.c_int32),
+        ("team", ctypes.c_int32),
         ("autoreset", ctypes.c_int32),
         ("keep_final", ctypes.c_int32),
         ("action_width", ctypes.c_int32),
@@ -331,7 +332,7 @@ def _context(program: Program, cuda: bool) -> Iterator[str]:
     yield from (f"    {c_type} *{name};" for name, c_type, *_ in output_flags(program))
     yield "};"
     yield "struct Context : Outputs {"
-    yield "    i32 device, num_worlds, tile, num_threads;"
+    yield "    i32 device, num_worlds, tile, num_threads, team;"
     yield "    Autoreset autoreset;"
     yield "    i32 keep_final, action_width;"
     yield f"    ActionBounds action_bounds[{width}];"

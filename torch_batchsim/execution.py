@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -13,7 +12,7 @@ from typing import Any
 
 import torch
 
-from . import jit
+from . import jit, openmp
 from .codegen import Target
 from .executors import EXECUTORS, Executor, Workload
 from .memory import Memory
@@ -63,7 +62,7 @@ class Execution:
     Args:
         memory: of the worlds; laid out for ``target``'s kind of device.
         target: what is run before anything has been chosen.
-        num_threads: on CPU, at most.
+        num_threads: on CPU, at most; None for as many as torch uses, whenever a step is taken.
         load: builds the library of a target; ``jit.load`` by default.
         library: that of ``target``, if it has been built already.
     """
@@ -74,7 +73,7 @@ class Execution:
         memory: Memory,
         target: Target,
         *,
-        num_threads: int,
+        num_threads: int | None,
         load: Loader | None = None,
         library: jit.Library | None = None,
     ) -> None:
@@ -85,6 +84,8 @@ class Execution:
         self._libraries: dict[Target, jit.Library] = {} if library is None else {library.target: library}
         self._context_address = ctypes.addressof(memory.context)
         self._close: weakref.finalize | None = None
+        self._most_threads = 1
+        self._team = 0  # torch's threads, as they were last seen
         self.library: jit.Library | None = None
 
     # ---- what is run -----------------------------------------------------------------------------------------------
@@ -114,9 +115,37 @@ class Execution:
         if self.library is None or target != self.library.target:
             self._use(self._library_of(target))
         context = self.memory.context
-        context.tile, context.num_threads = choice.tile, choice.threads
+        context.tile = choice.tile
         if target.cuda:
-            context.together = int(choice.together)
+            context.together, context.num_threads = int(choice.together), choice.threads
+            return
+        # A choice of all threads that there are is one of those that may come, too.
+        self._most_threads = choice.threads
+        if choice.threads >= self.threads:
+            self._most_threads = max(choice.threads, self._worthwhile_threads())
+        self._use_threads(self._torch_threads())
+
+    @property
+    def threads(self) -> int:
+        """Those that a step may use at present: ``num_threads``, or as many as torch does; in a forked child 1."""
+        if self.memory.cuda or openmp.forked:
+            return 1
+        return self.num_threads or torch.get_num_threads()
+
+    @staticmethod
+    def _torch_threads() -> int:
+        return 1 if openmp.forked else torch.get_num_threads()
+
+    def _follow_torch(self) -> None:
+        """Before each step: ``torch.set_num_threads`` may have been called, or this process forked."""
+        team = self._torch_threads()
+        if team != self._team and not self.memory.cuda:
+            self._use_threads(team)
+
+    def _use_threads(self, team: int) -> None:
+        """Let steps begin with a team of so many threads, and work with those of them that are allowed and useful."""
+        self._team = self.memory.context.team = team
+        self.memory.context.num_threads = min(self._most_threads, self.threads)
 
     def _library_of(self, target: Target) -> jit.Library:
         library = self._libraries.get(target)
@@ -135,10 +164,11 @@ class Execution:
         self._close = weakref.finalize(self, library.close, self._handle)
 
     def useful_threads(self) -> int:
-        """Threads that have enough to do to be worth waking."""
-        if self.memory.cuda:
-            return 1
-        return max(1, min(self.num_threads, self.num_worlds * self.memory.bytes_of_world() // _THREAD_BYTES))
+        """Those of the threads that there are which have enough to do to be worth waking."""
+        return min(self.threads, self._worthwhile_threads())
+
+    def _worthwhile_threads(self) -> int:
+        return max(1, self.num_worlds * self.memory.bytes_of_world() // _THREAD_BYTES)
 
     def workload(self) -> Workload:
         """What a tile is to be fit for."""
@@ -165,10 +195,12 @@ class Execution:
 
     def step(self, to: OutputSet) -> int:
         """A step whose outputs go to ``to``: 0, 1 if some world has a fault, or -1000 minus a CUDA error."""
+        self._follow_torch()
         return self.library.step(self._handle, self._context_address, to.address, self._stream())
 
     def act_and_step(self, actions: torch.Tensor, to: OutputSet) -> int:
         """A step with actions: the first illegal element (nothing has changed), -1, -2 with faults, or a CUDA error."""
+        self._follow_torch()
         return self.library.act_and_step(
             self._handle,
             self._context_address,
@@ -180,6 +212,7 @@ class Execution:
 
     def reset(self, mask: torch.Tensor, to: OutputSet) -> int:
         """Begin episodes where the bool ``mask [worlds]`` is set: as ``step`` returns."""
+        self._follow_torch()
         return self.library.reset(self._handle, self._context_address, to.address, mask.data_ptr(), self._stream())
 
     def synchronize(self) -> None:
@@ -254,8 +287,3 @@ class _StepCounter:
 def _build(program: Program, device: torch.device, target: Target) -> jit.Library:
     with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
         return jit.load(program, target)
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -22,6 +22,7 @@ from pathlib import Path
 
 import torch
 
+from . import openmp
 from .codegen import ABI_VERSION, Target, generate
 from .compile_errors import explain
 from .errors import BuildError
@@ -33,7 +34,7 @@ CSRC = Path(next(p for p in (Path(d) / "csrc" for d in __import__("torch_batchsi
 # Value-safe only: results do not depend on these, vectorisation does (no errno, no traps).
 CPU_FLAGS = (
     "-O3 -march=native -std=c++20 -fno-math-errno -fno-trapping-math -fvisibility=hidden "
-    "-Wall -Wextra -Wno-unused-parameter -Wno-unknown-pragmas -pthread"
+    "-Wall -Wextra -Wno-unused-parameter -Wno-unknown-pragmas"
 ).split()
 if os.uname().machine == "x86_64":
     CPU_FLAGS.append("-mprefer-vector-width=512")  # g++ takes half of it unasked; whole, CartPole gains 15 %
@@ -55,6 +56,7 @@ class Library:
         self.path = path
         self.target = replace(target, executor=target.executor_name)
         self.build_seconds = build_seconds
+        _share_openmp(target)
         try:
             handle = ctypes.CDLL(str(path))
         except OSError as error:
@@ -114,9 +116,19 @@ def load(program: Program, target: Target) -> Library:
         if library.is_file():  # another process was faster
             return Library(library, target)
         started = time.perf_counter()
+        _share_openmp(target)  # torch's builder loads what it has built
         _remove_unused(directory)
         _build(program, source, flags, target.cuda, directory, name)
         return Library(library, target, time.perf_counter() - started)
+
+
+def _share_openmp(target: Target) -> None:
+    """Let a library for CPU find torch's threads when it is loaded."""
+    try:
+        if not target.cuda:
+            openmp.share()
+    except OSError as error:
+        raise BuildError(f"no OpenMP runtime for the simulator's threads: {error}; install libgomp") from None
 
 
 def note_use(library: Path) -> None:
@@ -233,8 +245,7 @@ def _build(program: Program, source: str, flags: list[str], cuda: bool, director
     try:
         unit = folder / f"generated.{'cu' if cuda else 'cpp'}"
         unit.write_text(source)
-        sources = [unit] if cuda else [unit, CSRC / "runtime" / "pool.cpp"]
-        log = _compile(name, sources, flags, cuda, folder)
+        log = _compile(name, unit, flags, cuda, folder)
         built = next(folder.glob("*.so"), None)  # torch appends a version to a name that it has seen before
         if log is not None or built is None:
             raise BuildError(explain(program, log or "the compiler left no library"))
@@ -243,7 +254,7 @@ def _build(program: Program, source: str, flags: list[str], cuda: bool, director
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _compile(name: str, sources: list[Path], flags: list[str], cuda: bool, folder: Path) -> str | None:
+def _compile(name: str, unit: Path, flags: list[str], cuda: bool, folder: Path) -> str | None:
     """Run ``torch.utils.cpp_extension.load``; the compiler's output if it failed, else None."""
     from torch.utils import cpp_extension  # imported late: it takes half a second that a warm start has no use for
 
@@ -257,10 +268,9 @@ def _compile(name: str, sources: list[Path], flags: list[str], cuda: bool, folde
     try:
         cpp_extension.load(
             name=name,
-            sources=[str(path) for path in sources],
+            sources=[str(unit)],
             extra_cflags=[] if cuda else flags,
             extra_cuda_cflags=flags if cuda else [],
-            extra_ldflags=["-pthread"],
             extra_include_paths=[str(CSRC)],
             build_directory=str(folder),
             with_cuda=cuda,

@@ -20,6 +20,10 @@ MAX_TILE = {"cpu": 4096, "cuda": 1024}
 """Worlds in a tile at most: the length of the lists that a thread keeps on its stack, a block in shared memory."""
 
 
+MAX_THREADS = 1024
+"""Threads of a step on CPU at most."""
+
+
 class ElementType(IntEnum):
     """Types of actions that cross the C interface."""
 
@@ -129,7 +133,8 @@ def definitions(device_type: str) -> Iterator[str]:
     bits = {"fault_node_bits": NODE_BITS, "fault_row_bits": ROW_BITS, "fault_code_bits": CODE_BITS}
     yield from _constants({**faults, **bits})
     yield "namespace executors {"
-    yield from _constants({"block_threads": BLOCK_THREADS, "max_tile": MAX_TILE[device_type]})
+    limits = {"block_threads": BLOCK_THREADS, "max_tile": MAX_TILE[device_type], "max_threads": MAX_THREADS}
+    yield from _constants(limits)
     yield "}  // namespace executors"
     yield "}  // namespace tbs"
 

@@ -14,7 +14,7 @@ from gymnasium.vector import AutoresetMode
 from . import faults, jit, state, tuning
 from .codegen import Target
 from .entities import Entities
-from .execution import Execution, Loader, cores
+from .execution import Execution, Loader
 from .graph import Graph
 from .inputs import (
     checked_autoreset,
@@ -28,12 +28,10 @@ from .memory import Memory
 from .program import Program
 from .reset_options import reset_values
 from .schema import Environment
-from .shared import AUTORESET
+from .shared import AUTORESET, MAX_THREADS
 from .table_view import TableView
 from .tables import Ragged
 from .trace import Trace
-
-_MAX_THREADS = 1024
 
 
 class Simulator:
@@ -45,7 +43,9 @@ class Simulator:
         device: ``"cpu"``, ``"cuda"`` or ``"cuda:1"``.
         autoreset: what happens to worlds whose episode has ended (see ``step``).
         keep_final: keep observations and infos at the end of an episode (``SAME_STEP`` only) as ``final`` tensors.
-        num_threads: on CPU; all cores of the process by default.
+        num_threads: threads of a step on CPU, at most. By default as many as torch uses, now and whenever that changes
+            (``torch.set_num_threads``). They are torch's own threads, so that a policy and the simulator take turns on
+            the cores. Small batches, and the child of a fork, are stepped by the calling thread alone.
         executor: how the task graph is run; the results are the same to the bit. CPU: ``"batch"`` (default), or
             ``"per_world"``, world after world. CUDA: ``"graph"`` (default), a kernel for each group of nodes;
             ``"megakernel"``, one persistent kernel; ``"per_world"``, a thread for each world.
@@ -82,7 +82,8 @@ class Simulator:
         self.device = checked_device(device)
         self.num_worlds = checked_count(num_worlds, "num_worlds")
         self.autoreset = checked_autoreset(autoreset)
-        self.num_threads = cores() if num_threads is None else checked_count(num_threads, "num_threads", _MAX_THREADS)
+        if num_threads is not None:
+            num_threads = checked_count(num_threads, "num_threads", MAX_THREADS)
         self.environment = environment
         self.program = Program(environment)
         target = Target(self.device.type, executor) if _library is None else _library.target
@@ -96,7 +97,7 @@ class Simulator:
             output_sets=checked_count(output_sets, "output_sets", 2),
         )
         self.execution = Execution(
-            self.program, self.memory, target, num_threads=self.num_threads, load=_loader, library=_library
+            self.program, self.memory, target, num_threads=num_threads, load=_loader, library=_library
         )
         self._entities = Entities(self.program, self.memory)
         self._free = executor is None and _library is None  # to take up what was tuned
@@ -325,10 +326,11 @@ class Simulator:
         On CUDA each task is timed with several register limits, tasks are grouped into kernels so that the predicted
         step is shortest, and that is measured beside the other executors and groupings, with tiles of several sizes;
         on CPU the executor, the tile and the number of threads are chosen. The choice is kept with the builds: later
-        simulators of this program, device, number of worlds and ``num_threads`` take it up. One that was made with
-        ``executor`` neither takes up a choice nor keeps one. Results are the same to the bit, and all state is as
-        before. Steps with random actions are run for about ``seconds``; builds come on top, of which CUDA needs up to
-        a dozen. Dynamic tables do not grow meanwhile: where rows come and go, take some steps first.
+        simulators of this program, device, number of worlds and number of threads (``num_threads``, or torch's when it
+        is made) take it up. Where fewer threads than all were fastest, no more are used when torch gets more. One that
+        was made with ``executor`` neither takes up a choice nor keeps one. Results are the same to the bit, and all
+        state is as before. Steps with random actions are run for about ``seconds``; builds come on top, of which CUDA
+        needs up to a dozen. Dynamic tables do not grow meanwhile: where rows come and go, take some steps first.
 
         Raises RuntimeError before the first reset, or while it is being traced.
         """

@@ -241,7 +241,7 @@ def _report(
 def _tune_cpu(run: Execution, clock: _Clock) -> TuneReport:
     """Tiles of other sizes, other numbers of threads, and world after world."""
     present = run.choice()
-    threads = sorted({1, present.threads, run.num_threads})
+    threads = sorted({1, present.threads, run.threads})
     choices = []
     for record in executors.of_device("cpu"):
         tile = present.tile if present.executor == record.name else run.default_tile(record)
@@ -349,7 +349,7 @@ def _check(run: Execution, choice: Choice) -> None:
     device = run.device.type
     if choice.executor not in EXECUTORS[device]:
         raise ValueError(f"{device} has no executor {choice.executor!r}")
-    limits = ((choice.tile, MAX_TILE[device]), (choice.threads, max(run.num_threads, 1)))
+    limits = ((choice.tile, MAX_TILE[device]), (choice.threads, run.threads))
     if any(type(value) is not int or not 1 <= value <= most for value, most in limits):
         raise ValueError(f"tile and threads are {choice.tile} and {choice.threads}")
     if type(choice.together) is not bool:
@@ -376,6 +376,6 @@ def _path(run: Execution) -> Any:
     if device == "cuda":
         parts.append(torch.cuda.get_device_name(run.device))
     else:
-        parts += [jit.processor(), str(run.num_threads)]
+        parts += [jit.processor(), str(run.threads)]
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
     return jit.cache_directory() / f"{run.program.environment.name}_{device}_{digest}.json"

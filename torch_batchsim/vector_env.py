@@ -50,7 +50,7 @@ class TorchVectorEnv(VectorEnv):
             step after the next one, whatever is reset meanwhile. ``True`` returns copies, which stay for ever; with
             ``False`` there is one set only, which every call writes to.
         render_mode: ``"rgb_array"``, ``"ansi"`` or None; ``metadata["render_modes"]`` has what the environment defines.
-        num_threads: on CPU; all cores by default.
+        num_threads: threads of a step on CPU, at most; as many as torch uses by default, see ``Simulator``.
         executor: how the task graph is run, see ``Simulator``.
 
     Attributes: ``sim`` (the ``Simulator``; its tensors may be written between steps), ``device``, ``num_worlds``,

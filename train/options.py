@@ -28,7 +28,7 @@ class Options:
     device: str = "cpu"
     """Where simulator and networks run: cpu, cuda, cuda:1."""
     threads: int | None = None
-    """CPU threads of simulator and networks; they choose for themselves if not given."""
+    """CPU threads, which simulator and networks share; as many as torch takes by default if not given."""
     executor: str | None = None
     """How the simulator runs its task graph: batch or per_world on CPU; graph, megakernel or per_world on CUDA. By
     default what was tuned before, else the first of these."""

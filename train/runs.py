@@ -250,7 +250,7 @@ def _write_summary(path: Path | None, summary: dict[str, Any]) -> None:
 
 
 def _make_env(env_id: str, options: Options, env_options: dict[str, Any], **others: Any) -> VectorEnv:
-    own = {"device": options.device, "num_threads": options.threads}
+    own = {"device": options.device}  # threads are torch's
     if options.executor is not None:  # which environments of others need not know
         own["executor"] = options.executor
     with _user_errors():

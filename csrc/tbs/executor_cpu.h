@@ -8,10 +8,10 @@
 #include <immintrin.h>
 #endif
 
-#include "../runtime/pool.h"
 #include "actions.h"
 #include "engine.h"
 #include "settle.h"
+#include "threads.h"
 #include "trace.h"
 
 namespace tbs::executors {
@@ -296,12 +296,7 @@ template <class Program, template <class> class Worlds>
 struct CpuExecutor {
     using Context = typename Program::Context;
 
-    // Calls function(index) for every index below count, on several threads.
-    template <class Function>
-    static void for_each(Function &function, i32 count, i32 threads) {
-        run_tiles([](void *argument, std::int32_t index) { (*static_cast<Function *>(argument))(index); }, &function,
-                  count, threads);
-    }
+    static Threads threads(const Context &context) { return {context.num_threads, context.team}; }
 
     // Calls function(first, last) for every tile of all worlds.
     template <class Function>
@@ -310,7 +305,7 @@ struct CpuExecutor {
             const i32 first = index * context.tile;
             function(first, std::min(first + context.tile, context.num_worlds));
         };
-        for_each(tile, (context.num_worlds + context.tile - 1) / context.tile, context.num_threads);
+        for_each(tile, (context.num_worlds + context.tile - 1) / context.tile, threads(context));
     }
 
     // Returns 1 if some world has a fault.
@@ -369,7 +364,7 @@ struct CpuExecutor {
         };
         // Below this many blocks waking a thread costs more than it saves.
         const i32 blocks = i32((count + block - 1) / block);
-        for_each(check, blocks, blocks < 4 ? 1 : context.num_threads);
+        for_each(check, blocks, blocks < 4 ? Threads{1, 1} : threads(context));
         i64 element = refused.load();
         if (element == count) return -1;
         while (all_legal(context, source, element, element + 1)) ++element;

@@ -4,8 +4,10 @@
 #include "platform.h"
 
 #ifdef TBS_TRACE
-#include <atomic>
 #include <chrono>
+#ifndef TBS_EMULATED_CUDA
+#include "threads.h"
+#endif
 #endif
 
 namespace tbs::executors {
@@ -48,11 +50,7 @@ inline u64 unit_clock() { return global_clock(); }
 #ifdef TBS_EMULATED_CUDA
 inline u32 unit_number() { return blockIdx.x % 4; }
 #else
-inline u32 unit_number() {
-    static std::atomic<u32> threads{0};
-    thread_local const u32 own = threads.fetch_add(1);
-    return own;
-}
+inline u32 unit_number() { return u32(omp_get_thread_num()); }
 #endif
 inline u32 take_record(u32 *taken) { return __atomic_fetch_add(taken, 1u, __ATOMIC_RELAXED); }
 #endif

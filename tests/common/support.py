@@ -67,7 +67,7 @@ def emulated_simulator(name: str, worlds: int, executor: str, **kwargs: object) 
 @cache
 def baseline(name: str) -> jit.Library:
     """The CPU unit of an environment for the least processor of its kind, hardly optimised."""
-    return _library(name, Target(), str(jit.CSRC / "runtime" / "pool.cpp"))
+    return _library(name, Target())
 
 
 def unoptimised(name: str) -> jit.Library:
@@ -78,7 +78,7 @@ def unoptimised(name: str) -> jit.Library:
 def sanitized(name: str) -> jit.Library:
     """The CPU unit of an environment that ends the process at a bad access or undefined behaviour."""
     flags = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-    return _library(name, Target(), *flags, str(jit.CSRC / "runtime" / "pool.cpp"))
+    return _library(name, Target(), *flags)
 
 
 def _library(name: str, target: Target, *arguments: str) -> jit.Library:

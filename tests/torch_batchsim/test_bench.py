@@ -15,12 +15,13 @@ import pytest
 import torch
 from environments.duel import Duel
 from gymnasium.spaces import Discrete, MultiDiscrete
-from support import random_actions
+from support import COMPILED, random_actions
 
 import torch_batchsim
 from torch_batchsim import TorchVectorEnv, testing
 from torch_batchsim.bench import cli as bench
 from torch_batchsim.bench import peers
+from torch_batchsim.bench.policy import Policy
 from torch_batchsim.bench.throughput import build_seconds, measure, us_of_drawing
 from torch_batchsim.command_line import parse_env_options
 from torch_batchsim.legal import legal_actions
@@ -109,6 +110,38 @@ def test_drawing_is_told(run: Run) -> None:
     assert "us_of_drawing" not in result["rows"][0] and "includes drawing" not in printed
 
 
+# ---- a policy between steps ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["cartpole", "overcooked", "drift"])
+def test_a_policy_gives_actions_of_the_space(name: str) -> None:
+    env = TorchVectorEnv(COMPILED[name](), num_worlds=50)
+    policy, observations, seen = Policy(env), env.reset(seed=0)[0], []
+    for _ in range(20):
+        seen.append(policy(observations))
+        assert seen[-1].numpy() in env.action_space
+        observations = env.step(seen[-1])[0]
+    assert len(torch.stack(seen).unique()) > 1
+
+
+def test_a_policy_gives_legal_actions() -> None:
+    env = gymnasium.make_vec("bench_tests/Duel-v0", num_worlds=30)
+    step, legal = noting(env)
+    policy, observations = Policy(env), env.reset(seed=0)[0]
+    for _ in range(20):
+        observations = step(policy(observations))[0]
+    assert all(legal)
+
+
+def test_steps_between_decisions_of_a_policy_are_measured(run: Run) -> None:
+    result, printed = run("cartpole", "--num-envs", 20, 40, "--policy")
+    for row in result["rows"]:
+        assert row["policy_steps_per_second"] > row["loop_steps_per_second"] > 0
+    assert "policy_steps_per_second is env.step alone where a policy of 64 tanh units decides before" in printed
+    result, printed = run("cartpole", "--num-envs", 20)
+    assert "loop_steps_per_second" not in result["rows"][0] and "tanh" not in printed
+
+
 # ---- options of the environment, whole worlds ------------------------------------------------------------------------
 
 
@@ -172,6 +205,7 @@ def test_builds_are_measured_with_the_options() -> None:
         (["cartpole", "--env-option", "num_threads=2"], "num_threads is not an option .*; use --num-threads"),
         (["ecs", "--env-option", "a=2"], "--env-option can be given for environments, not for 'ecs'"),
         (["peers", "--executor", "batch", "--tune"], "--executor and --tune can be given for environments, not for"),
+        (["ecs", "--policy"], "--policy can be given for environments, not for 'ecs'"),
         (["cartpole", "--executor", "batch", "--tune"], "--tune chooses the executor, but --executor batch was given"),
         (["cartpole", "--num-envs", "0"], "must be positive"),
         (["ecs", "--device", "cuda"], "'ecs' has a baseline for CPU only"),

@@ -84,11 +84,11 @@ def test_tuning_on_an_emulated_device(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_the_choice_is_kept_with_the_builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tuning, "_path", lambda sim: tmp_path / f"{sim.num_worlds}.json")
     (jit.cache_directory() / "CartPole_cpu_00000000000000000000.json").touch()
-    sim = Simulator(CartPole(), 4096, num_threads=1)
+    run = Simulator(CartPole(), 4096, num_threads=1).execution
     choice = tuning.Choice("per_world", 1, 1)
-    assert tuning.stored(sim) is None
-    tuning._store(sim, choice)
-    assert tuning.stored(sim) == choice
+    assert tuning.stored(run) is None
+    tuning._store(run, choice)
+    assert tuning.stored(run) == choice
     assert Simulator(CartPole(), 4096, num_threads=1).executor == "per_world"
     assert Simulator(CartPole(), 4096, num_threads=1, executor="batch").executor == "batch"
     assert Simulator(CartPole(), 4095, num_threads=1).executor == "batch"
@@ -101,7 +101,7 @@ def test_the_choice_is_kept_with_the_builds(tmp_path: Path, monkeypatch: pytest.
     assert whole not in damaged
     for text in damaged:
         (tmp_path / "4096.json").write_text(text)
-        assert tuning.stored(sim) is None, text
+        assert tuning.stored(run) is None, text
         assert Simulator(CartPole(), 4096, num_threads=1).executor == "batch"
 
 

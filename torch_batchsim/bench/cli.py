@@ -21,8 +21,9 @@ from ..testing import random_actions
 from ..text import table
 from .ecs import ROWS, WORLDS, measure_ecs, printable
 from .peers import PEERS, measure_peers
+from .policy import UNITS, measure_with_policy
 from .report import machine_facts, made_folder
-from .throughput import build_seconds, measure, one_torch_thread, us_of_drawing
+from .throughput import build_seconds, measure, us_of_drawing
 
 _BATCH_SIZES = (1, 1024, 16384, 131072, 1048576)
 _SAID_OTHERWISE = {
@@ -53,12 +54,14 @@ class Options:
     """Of 'ecs': rows in a world."""
     device: str = "cpu"
     num_threads: int | None = None
-    """On CPU; all cores by default, of 'ecs' 1 and all cores."""
+    """On CPU; as many as torch uses by default, of 'ecs' 1 and all cores."""
     executor: str | None = None
     """How the task graph is run: batch or per_world on CPU; graph, megakernel or per_world on CUDA. By default what was
     tuned before, else the first of these."""
     tune: bool = False
     """First measure how steps are run best here, and say what was gained; kept for later simulators."""
+    policy: bool = False
+    """Also measure env.step alone with a policy in torch between steps, as in a training, and the whole loop."""
     trace: Path | None = None
     """Folder for a trace of a few steps of each batch size: a file for ui.perfetto.dev, a picture, a table."""
     seconds: float = 1.0
@@ -100,7 +103,7 @@ def _check(options: Options) -> None:
     numbers = (*(options.num_envs or ()), *options.rows, options.runs)
     if any(n < 1 for n in numbers) or options.seconds <= 0:
         raise ValueError("--num-envs, --rows, --seconds and --runs must be positive")
-    given = [name for name in ("executor", "tune", "trace", "env_option") if getattr(options, name)]
+    given = [name for name in ("executor", "tune", "policy", "trace", "env_option") if getattr(options, name)]
     if options.environment in ("peers", "ecs") and given:
         names = " and ".join(f"--{name.replace('_', '-')}" for name in given)
         raise ValueError(f"{names} can be given for environments, not for {options.environment!r}")
@@ -134,6 +137,11 @@ def _text(result: dict[str, Any]) -> str:
         lines.append(f"{result['num_agents']} agents in a world; steps_per_second counts agents (rows)")
     if any("us_of_drawing" in row for row in rows):
         lines.append("every step includes drawing actions that the masks allow, which takes us_of_drawing")
+    if any("policy_steps_per_second" in row for row in rows):
+        lines.append(
+            f"policy_steps_per_second is env.step alone where a policy of {UNITS} tanh units decides before each step; "
+            "loop_steps_per_second is both"
+        )
     lines.append(table(printable(rows) if result["benchmark"] == "ecs" else rows))
     for name in ("cold_build_seconds", "warm_start_seconds"):
         if name in result:
@@ -181,9 +189,11 @@ def _measure_size(env: gymnasium.vector.VectorEnv, options: Options) -> dict[str
     if options.tune:
         print(f"{env.unwrapped.tune()}\n")
     actions = random_actions(env)
-    with one_torch_thread():
-        rate = measure(env.step, actions, num_envs, options.seconds, options.runs, options.device)
-        drawing = us_of_drawing(actions, options.seconds, options.device)
+    rate = measure(env.step, actions, num_envs, options.seconds, options.runs, options.device)
+    drawing = us_of_drawing(actions, options.seconds, options.device)
+    with_policy, loop = None, None
+    if options.policy:
+        with_policy, loop = measure_with_policy(env, options.seconds, options.runs, options.device)
     if options.trace is not None:
         _trace(env, actions, options.trace, f"{options.environment.rpartition('/')[2].lower()}-{num_envs}")
     several = num_envs > worlds
@@ -195,6 +205,8 @@ def _measure_size(env: gymnasium.vector.VectorEnv, options: Options) -> dict[str
         "world_steps_per_second": rate.median * worlds / num_envs if several else None,
         "us_per_step": num_envs / rate.median * 1e6,
         "us_of_drawing": drawing or None,
+        "policy_steps_per_second": with_policy and with_policy.median,
+        "loop_steps_per_second": loop and loop.median,
         "slowest_run": rate.slowest,
         "fastest_run": rate.fastest,
         "bytes_per_world": env.unwrapped.sim.bytes_per_world,
@@ -214,4 +226,3 @@ def _trace(env: gymnasium.vector.VectorEnv, actions: Sequence[torch.Tensor], fol
     trace.draw(folder / f"{name}.png")
     (folder / f"{name}.txt").write_text(f"{trace}\n")
     print(f"{trace}\nwritten to {folder / name}.json, .png and .txt\n")
-

@@ -127,7 +127,8 @@ def _baseline_library() -> ctypes.CDLL:
     source = Path(__file__).with_name("ecs_baseline.cpp")
     with tempfile.TemporaryDirectory() as folder:  # what has been loaded needs its file no more
         path = Path(folder) / "baseline.so"
-        command = [jit._compiler(), *jit.compiler_flags("cpu"), "-fPIC", "-shared", str(source), "-o", str(path)]
+        flags = [*jit.compiler_flags("cpu"), "-pthread", "-fPIC", "-shared"]
+        command = [jit._compiler(), *flags, str(source), "-o", str(path)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise BuildError(f"{source.name} does not compile:\n{done.stderr}")

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..testing import random_actions
-from .throughput import measure, one_torch_thread
+from .throughput import measure
 
 # From a number of worlds: a function of one batch of actions, such batches, and how many steps one call takes.
 Prepare = Callable[[int], tuple[Callable[[Any], Any], Sequence[Any], int]]
@@ -45,8 +45,7 @@ def measure_peers(environment: str, batch_sizes: Sequence[int], seconds: float, 
             except ImportError as error:
                 print(f"{name}: left out ({error})")
                 break
-            with one_torch_thread():
-                rate = measure(step, actions, worlds * steps, seconds, runs)
+            rate = measure(step, actions, worlds * steps, seconds, runs)
             rows.append({"library": name, "num_worlds": worlds, "world_steps_per_second": rate.median})
     return rows
 

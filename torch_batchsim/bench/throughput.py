@@ -8,8 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,11 +32,11 @@ def measure(
     """Time ``step(actions[i])`` over and over, ``runs`` times for about ``seconds`` each, after a warm-up."""
 
     def timed(count: int) -> float:
-        _wait(device)
+        wait_for(device)
         started = time.perf_counter()
         for i in range(count):
             step(actions[i % len(actions)])
-        _wait(device)
+        wait_for(device)
         return time.perf_counter() - started
 
     timed(2)  # jax may compile twice: for the state of a reset, and for that of a step
@@ -49,20 +48,10 @@ def measure(
     return Rate(statistics.median(rates), min(rates), max(rates))
 
 
-def _wait(device: str) -> None:
+def wait_for(device: str) -> None:
+    """Until the device has done what it was given."""
     if torch.device(device).type == "cuda":
         torch.cuda.synchronize(device)
-
-
-@contextmanager
-def one_torch_thread() -> Iterator[None]:
-    """Draw actions by one thread: torch's others wait busily for the next draw, on cores that the simulator needs."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def us_of_drawing(actions: Sequence[torch.Tensor], seconds: float, device: str) -> float:

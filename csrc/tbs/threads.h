@@ -1,0 +1,71 @@
+// Shares work out to threads: those of the OpenMP team with which torch computes, so that nobody fights for the cores.
+#pragma once
+#include <algorithm>
+#include <atomic>
+
+#include "platform.h"
+
+// Of the OpenMP runtime that the process has; GNU's, LLVM's and Intel's know both. They are what g++ makes of
+// `#pragma omp parallel`; called by name they need neither a flag nor a runtime of the compiler's own, which could be a
+// second one. torch_batchsim/openmp.py lets them be found.
+extern "C" {
+void GOMP_parallel(void (*function)(void *), void *argument, unsigned threads, unsigned flags);
+int omp_get_thread_num(void);
+}
+
+namespace tbs::executors {
+
+// How a step is run on several threads. The team is as large as torch's even where fewer threads have enough to do: GNU's
+// runtime ends the threads that a smaller team lacks, and starts others for the next larger one.
+struct Threads {
+    i32 count;  // that work
+    i32 team;   // that begin together
+};
+
+// The pieces of one thread. Thread i of n has the i-th n-th of the pieces every time, so that a piece's data stay in the
+// cache of the core that used them last; a thread that has run all of its own takes from the others.
+struct alignas(64) Share {
+    i32 next;
+    i32 end;
+};
+
+template <class Function>
+struct SharedWork {
+    Function &function;
+    i32 threads;
+    Share shares[max_threads];  // only as many as threads are ever touched
+
+    SharedWork(Function &work, i32 count, i32 sharing) : function(work), threads(sharing) {
+        for (i64 i = 0; i < sharing; ++i) shares[i] = {i32(i * count / sharing), i32((i + 1) * count / sharing)};
+    }
+
+    // Also right where the runtime gives fewer threads than were asked for, as within another parallel region.
+    static void run(void *work) {
+        SharedWork &self = *static_cast<SharedWork *>(work);
+        const i32 thread = i32(omp_get_thread_num());
+        if (thread >= self.threads) return;
+        for (i32 i = 0; i < self.threads; ++i) {
+            Share &share = self.shares[(thread + i) % self.threads];
+            const std::atomic_ref<i32> next(share.next);
+            while (next.load(std::memory_order_relaxed) < share.end) {  // looks first: others need not lose the line
+                const i32 index = next.fetch_add(1, std::memory_order_relaxed);
+                if (index < share.end) self.function(index);
+            }
+        }
+    }
+};
+
+// Calls function(index) for every index below count and returns when all calls have: on the calling thread for one piece or
+// one thread.
+template <class Function>
+void for_each(Function &function, i32 count, Threads threads) {
+    const i32 sharing = std::min({threads.count, count, i32(max_threads)});
+    if (sharing <= 1) {
+        for (i32 index = 0; index < count; ++index) function(index);
+        return;
+    }
+    SharedWork<Function> work(function, count, sharing);
+    GOMP_parallel(SharedWork<Function>::run, &work, unsigned(std::max(sharing, threads.team)), 0);
+}
+
+}  // namespace tbs::executors

@@ -183,6 +183,7 @@ def _lines(program: Program, target: Target) -> Iterator[str]:
     yield f"namespace {AUTHOR_NAMESPACE} {{"
     yield from _constants(program)
     yield from _parameters(program)
+    yield from _enums(program)
     for component in program.components:
         if component is not Reward:
             yield from _component(component)
@@ -236,6 +237,14 @@ def _constants(program: Program) -> Iterator[str]:
     yield "};"
     names = [*BUILTIN_FAULTS, *program.environment.faults]
     yield f"enum class Fault : ::tbs::u32 {{ {', '.join(names)} }};"
+
+
+def _enums(program: Program) -> Iterator[str]:
+    """Enumerations of the author's; as wide as a byte where that holds them, which is what columns of them are."""
+    for given in program.environment.enums:
+        codes = {name: int(member) for name, member in given.__members__.items()}
+        c_type = "u8" if all(0 <= code < 256 for code in codes.values()) else "i32"
+        yield shared.enumeration(given.__name__, codes, _c_type(c_type), scoped=False)
 
 
 def _literal(value: bool | int | float) -> str:

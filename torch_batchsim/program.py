@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from enum import IntEnum
 from functools import cached_property
 from itertools import count
 from typing import Any
@@ -90,6 +91,7 @@ class Program:
         self.resources: list[type[Component]] = list(self.environment.resources)
         self.faults = (*BUILTIN_FAULTS, *self.environment.faults)
         self._check_tables()
+        self._check_enums()
         self.columns = self._columns()
         self.dynamic: list[Archetype] = [archetype for archetype in self.archetypes if archetype.dynamic]
         self.systems = read_systems(Unit(self.environment.source))
@@ -102,7 +104,7 @@ class Program:
     def _check_kinds(self) -> None:
         """Refuse attributes of a wrong type, which would fail somewhere further on."""
         environment = self.environment
-        sequences = ("archetypes", "singletons", "resources", "scratch", "kept", "reset_options", "faults")
+        sequences = ("archetypes", "singletons", "resources", "scratch", "kept", "reset_options", "enums", "faults")
         for name in sequences:
             if not isinstance(getattr(environment, name), (list, tuple)):
                 raise SchemaError(
@@ -174,6 +176,24 @@ class Program:
         if len(self.faults) != len(set(self.faults)) or len(self.faults) + dynamic >= MAX_FAULTS:
             raise SchemaError(f"faults must be distinct, not {', '.join(BUILTIN_FAULTS)}, and fewer than {MAX_FAULTS}")
 
+    def _check_enums(self) -> None:
+        """Names of enumerations and of their values stand beside those of components and archetypes in C++."""
+        taken = {*RESERVED_NAMES, *(a.name for a in self.archetypes), *(c.__name__ for c in self.components)}
+        for given in self.environment.enums:
+            if not (isinstance(given, type) and issubclass(given, IntEnum)) or not given.__members__:
+                raise SchemaError(f"{self.environment.name}: enums must be IntEnum classes with values, got {given!r}")
+            for name in (given.__name__, *given.__members__):
+                check_identifier(name, f"enumeration {given.__name__} or a value of it")
+                if name in taken:
+                    raise SchemaError(
+                        f"{self.environment.name}: enumeration {given.__name__} gives C++ the name {name}, which is "
+                        "that of something else there; rename it"
+                    )
+                taken.add(name)
+            for name, value in given.__members__.items():
+                if not -(2**31) <= value < 2**31:
+                    raise SchemaError(f"{given.__name__}.{name} is {int(value)}, which 32 bits with a sign cannot hold")
+
     @cached_property
     def has_entities(self) -> bool:
         """Whether worlds need what handles of rows are made from."""
@@ -233,11 +253,12 @@ class Program:
 
     def _check_names_of_systems(self) -> None:
         declared = {*(a.name for a in self.archetypes), *(c.__name__ for c in self.components), *AUTHOR_STRUCTS}
+        declared |= {name for given in self.environment.enums for name in (given.__name__, *given.__members__)}
         for system in self.systems.values():
             if system.name in declared:
                 raise SchemaError(
                     f"{system.place}: system '{system.name}' would hide what has this name already: a component, an "
-                    f"archetype or one of {', '.join(AUTHOR_STRUCTS)}"
+                    f"archetype, an enumeration, a value of one, or one of {', '.join(AUTHOR_STRUCTS)}"
                 )
 
     # ---- graphs ----------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import keyword
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -366,6 +367,7 @@ class Environment:
       (booleans, one a choice), ``active`` (one boolean a row: where it is false, the row may be given any action and is
       not trained on) and ``team`` (one integer a row). ``torch_batchsim.roles`` describes all roles of columns.
     - ``action_space``, ``observation_space``: of one agent. The action space is required.
+    - ``enums``: ``enum.IntEnum`` classes that systems use too: ``Ground.POT`` is ``Ground::POT`` or ``POT`` in C++.
     - ``faults``: names of what systems report by ``world.fail(Fault::name, value)``.
     - ``fast_math``: compile with relaxed floating point; results are then no longer the same everywhere.
     - ``metadata``: may hold ``render_fps``, and ``score``: the name of an info, one number a row, that counts at the
@@ -392,6 +394,7 @@ class Environment:
     action_mask: str | None = None
     active: str | None = None
     team: str | None = None
+    enums: Sequence[type[IntEnum]] = ()
     faults: Sequence[str] = ()
     fast_math: bool = False
     metadata: Mapping[str, Any] = {}

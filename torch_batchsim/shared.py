@@ -134,9 +134,10 @@ def definitions(device_type: str) -> Iterator[str]:
     yield "}  // namespace tbs"
 
 
-def enumeration(name: str, members: Mapping[str, int], c_type: str = "i32") -> str:
-    """C++ of a scoped enumeration."""
-    return f"enum class {name} : {c_type} {{ {', '.join(f'{key} = {int(code)}' for key, code in members.items())} }};"
+def enumeration(name: str, members: Mapping[str, int], c_type: str = "i32", scoped: bool = True) -> str:
+    """C++ of an enumeration, scoped (``Name::key``) or with keys that are names of their own and turn into numbers."""
+    keys = ", ".join(f"{key} = {int(code)}" for key, code in members.items())
+    return f"enum {'class ' if scoped else ''}{name} : {c_type} {{ {keys} }};"
 
 
 def _constants(values: Mapping[str, int]) -> Iterator[str]:

@@ -73,6 +73,7 @@ from torch_batchsim import (
 )
 
 from . import picture
+from .codes import Absent, MoveType, Revealed
 
 _FULL = {"colors": 5, "ranks": 5, "max_information_tokens": 8, "max_life_tokens": 3}
 _SMALL = {"ranks": 5, "hand_size": 2, "max_information_tokens": 3, "max_life_tokens": 1}
@@ -169,7 +170,7 @@ class Mercy(Component):
 
 class Last(Component):  # the last move; 255 for what it does not have
     player: u8
-    type: u8  # 0 play, 1 discard, 2 reveal colour, 3 reveal rank
+    type: u8  # of MoveType
     target: u8
     color: u8
     rank: u8
@@ -201,6 +202,7 @@ class Hanabi(Environment):
     observe = TaskGraph("encode", "show")
     observation, action, action_mask = "Player.View", "Player.Choice", "Player.Legal"
     info = {"score": "Player.Score"}
+    enums = (MoveType, Revealed, Absent)
     faults = ("illegal_move", "not_your_turn")
     reset_options = ("deck", "start_player")
     metadata = {"render_fps": 2, "score": "score"}

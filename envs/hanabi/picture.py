@@ -18,11 +18,13 @@ import numpy as np
 
 from torch_batchsim.draw import Canvas, Colour, Point, Sprite, text_width
 
+from .codes import Absent, MoveType, Revealed
+
 if TYPE_CHECKING:
     from .env import Rules
 
-NONE = 255
-PLAY, DISCARD, REVEAL_COLOR, REVEAL_RANK = range(4)
+NONE = Absent.NONE
+PLAY, DISCARD, REVEAL_COLOR, REVEAL_RANK = MoveType
 LETTERS, NAMES = "RYGWB", ("red", "yellow", "green", "white", "blue")
 
 # ---- what there is to show -------------------------------------------------------------------------------------------
@@ -35,13 +37,13 @@ class Held(NamedTuple):
     rank: int
     colors: int  # bits of those that are plausible
     ranks: int
-    revealed: int  # 1 colour, 2 rank
+    revealed: int  # bits of Revealed
 
     @property
     def knowledge(self) -> str:
         """As in the reference's states: colour and rank that were revealed, or X; then those that are plausible."""
-        color = LETTERS[self.color] if self.revealed & 1 else "X"
-        rank = str(self.rank + 1) if self.revealed & 2 else "X"
+        color = LETTERS[self.color] if self.revealed & Revealed.COLOR_REVEALED else "X"
+        rank = str(self.rank + 1) if self.revealed & Revealed.RANK_REVEALED else "X"
         colors = "".join(letter for bit, letter in enumerate(LETTERS) if self.colors >> bit & 1)
         return f"{color}{rank}|{colors}{''.join(str(bit + 1) for bit in range(5) if self.ranks >> bit & 1)}"
 

@@ -1,9 +1,6 @@
 // Hanabi as hanabi-learning-environment 0.0.4 plays and shows it. Moves have its uids; a card's kind is colour * ranks +
-// rank; players, colours and ranks count from 0.
+// rank; players, colours and ranks count from 0. codes.py has the enumerations.
 
-enum MoveType : u8 { PLAY, DISCARD, REVEAL_COLOR, REVEAL_RANK };  // in the order of the encoding
-constexpr u8 NONE = 255;
-constexpr u8 COLOR_REVEALED = 1, RANK_REVEALED = 2;
 constexpr i32 P = Constants::players, H = Constants::hand_size, C = Constants::colors, R = Constants::ranks;
 constexpr i32 KINDS = C * R, DECK = Constants::cards, TOKENS = Constants::information_tokens;
 constexpr i32 DISCARDS = 0, PLAYS = H, COLOR_REVEALS = 2 * H, RANK_REVEALS = 2 * H + (P - 1) * C, NO_OP = Constants::moves;
@@ -130,7 +127,7 @@ TBS_FUNCTION void reveal(Rows<Card> hands, Table &table, Last &last, const Move 
         card.revealed |= applies ? what : 0;
         outcome |= applies && i < 8 ? 1u << i : 0u;  // the reference keeps eight bits
     }
-    last = Last{u8(mover), move.type, u8(target), by_color ? u8(move.value) : NONE, by_color ? NONE : u8(move.value),
+    last = Last{u8(mover), move.type, u8(target), by_color ? u8(move.value) : u8(NONE), by_color ? u8(NONE) : u8(move.value),
                 NONE, NONE, 0, 0, u8(outcome)};
 }
 

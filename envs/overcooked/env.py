@@ -62,7 +62,7 @@ from torch_batchsim import (
 from torch_batchsim.types import FieldType
 
 from . import picture
-from .layout import KEYS, MOST_PLAYERS, OUTSIDE, POT, Layout, read_layout
+from .layout import KEYS, MOST_PLAYERS, OUTSIDE, POT, Action, Ground, ItemKind, Layout, read_layout
 
 LAYOUT_OPTIONS = (*(key for key in KEYS if key != "layout_name"), "start_player_positions")
 
@@ -148,7 +148,8 @@ class Overcooked(Environment):
     step = TaskGraph("interact", "aim", "walk", "start_full_pots", "cook", "pay", "tick")
     observe = TaskGraph("encode")
     observation, action = "Chef.View", "Chef.Choice"
-    action_space = Discrete(6)
+    action_space = Discrete(len(Action))
+    enums = (Ground, ItemKind, Action)
     info = {
         "sparse_reward": "Chef.SparseReward",
         "shaped_reward": "Chef.ShapedReward",

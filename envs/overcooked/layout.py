@@ -46,6 +46,7 @@ import difflib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
@@ -54,13 +55,16 @@ import numpy as np
 Recipe = tuple[int, int]  # onions, tomatoes
 Cell = tuple[int, int]  # x, y
 
-# Codes, which systems.h has too.
-FLOOR, POT, COUNTER, ONIONS, TOMATOES, DISHES, SERVING, OUTSIDE = range(8)  # terrain
-NOTHING, ONION, TOMATO, DISH, SOUP = range(5)  # items
+# Numbers that the state holds; systems.h has them by the same names.
+Ground = IntEnum("Ground", "FLOOR POT COUNTER ONIONS TOMATOES DISHES SERVING OUTSIDE", start=0)
+ItemKind = IntEnum("ItemKind", "NOTHING ONION TOMATO DISH SOUP", start=0)
+Action = IntEnum("Action", "NORTH SOUTH EAST WEST STAY INTERACT", start=0)
+FLOOR, POT, COUNTER, ONIONS, TOMATOES, DISHES, SERVING, OUTSIDE = Ground
+NOTHING, ONION, TOMATO, DISH, SOUP = ItemKind
 
 SYMBOLS = {" ": FLOOR, "P": POT, "X": COUNTER, "O": ONIONS, "T": TOMATOES, "D": DISHES, "S": SERVING}
 ITEMS = {"onion": ONION, "tomato": TOMATO, "dish": DISH, "soup": SOUP}
-DIRECTIONS = {(0, -1): 0, (0, 1): 1, (1, 0): 2, (-1, 0): 3}
+DIRECTIONS = {(0, -1): Action.NORTH, (0, 1): Action.SOUTH, (1, 0): Action.EAST, (-1, 0): Action.WEST}
 
 KEYS = (
     "start_all_orders", "start_bonus_orders", "order_bonus", "max_num_ingredients",

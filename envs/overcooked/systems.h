@@ -1,11 +1,9 @@
 // The rules of Overcooked-AI (class OvercookedGridworld of overcooked_ai_py/mdp/overcooked_mdp.py), in its order: chefs
 // interact at their old places, one after another; then all move at once; then soups cook.
 //
-// A cell's number is x * height + y, so that cells lie as in the observation [width, height, layers].
+// A cell's number is x * height + y, so that cells lie as in the observation [width, height, layers]. Ground, ItemKind
+// and Action are in layout.py.
 
-enum Ground : u8 { FLOOR, POT, COUNTER, ONIONS, TOMATOES, DISHES, SERVING, OUTSIDE };
-enum ItemKind : u8 { NOTHING, ONION, TOMATO, DISH, SOUP };
-enum Action : i32 { NORTH, SOUTH, EAST, WEST, STAY, INTERACT };
 enum Layer : u32 {  // behind those of chefs and terrain
     ONIONS_IN_POT = 5 * Constants::agents + 6,
     TOMATOES_IN_POT,

@@ -20,7 +20,8 @@ import support
 import torch
 from gymnasium.vector import AutoresetMode
 
-from torch_batchsim import Simulator, TorchVectorEnv
+from torch_batchsim import TorchVectorEnv
+from torch_batchsim.entities import Entities
 from torch_batchsim.executors import EXECUTORS
 from torch_batchsim.gpu_check import __main__ as command
 from torch_batchsim.gpu_check import checks, cuda_checks, machine, report, runner, speed, stages, tools
@@ -552,12 +553,12 @@ def test_growth_in_a_capture(make_on: Callable[..., Make], monkeypatch: pytest.M
         finally:
             capturing.clear()
 
-    grow = Simulator._grow
+    grow = Entities.grow
 
-    def refuse(sim: Simulator) -> None:
+    def refuse(entities: Entities) -> None:
         if capturing:
             raise RuntimeError("it cannot be captured")
-        grow(sim)
+        grow(entities)
 
     monkeypatch.setattr(torch.cuda, "graph", graph)
     monkeypatch.setattr(torch.cuda, "CUDAGraph", object)
@@ -565,7 +566,7 @@ def test_growth_in_a_capture(make_on: Callable[..., Make], monkeypatch: pytest.M
     make = make_on("cuda", "graph")
     with pytest.raises(AssertionError, match="was captured"):
         cuda_checks.growth_in_capture(make)
-    monkeypatch.setattr(Simulator, "_grow", refuse)
+    monkeypatch.setattr(Entities, "grow", refuse)
     assert cuda_checks.growth_in_capture(make) == "it cannot be captured"
 
 

@@ -54,7 +54,7 @@ def test_a_training_leaves_its_files_and_a_summary(tmp_path, capsys):
 
 @pytest.mark.parametrize("arguments", [["--tune"], ["--executor", "per_world"]])
 def test_how_steps_are_run_changes_nothing_but_speed(arguments, trained, tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("TORCH_BATCHSIM_CACHE", str(tmp_path / "cache"))  # where a choice may be left
+    monkeypatch.setattr(tuning, "_path", lambda run: tmp_path / "choice.json")
     monkeypatch.setattr(tuning, "_ROUNDS", 1)
     arguments = [*arguments, "--run-dir", tmp_path / "other", "--summary", tmp_path / "other.json"]
     assert run("cartpole", *SMALL, *arguments) == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import zipfile
@@ -36,3 +37,14 @@ def test_a_wheel_holds_everything(tmp_path: Path) -> None:
                 expected.add(f"torch_batchsim/{prefix}{path.relative_to(ROOT / folder)}")
     assert expected <= packed
     assert {name.split("/")[0].split("-")[0] for name in packed} == {"torch_batchsim"}
+
+
+def test_integrators_install_little() -> None:
+    tomllib = pytest.importorskip("tomllib")  # of Python 3.11
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    names = {re.match(r"[\w-]+", entry)[0] for entry in project["dependencies"]}
+    assert names == {"torch", "numpy", "gymnasium", "ninja"}
+    assert "torch_batchsim[train]" in project["optional-dependencies"]["test"]
+    readme = (ROOT / "README.md").read_text()
+    first = next(line for line in readme.splitlines() if "pip install" in line)
+    assert "-e '.[train]'" in first and "torch_batchsim.train" in first

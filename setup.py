@@ -1,6 +1,11 @@
 """Installs the four floors as one package: envs/, train/ and csrc/ become torch_batchsim.envs, .train and .csrc."""
 
+from pathlib import Path
+
 from setuptools import find_packages, setup
+
+CSRC = Path(__file__).parent / "csrc"
+HEADERS = [".".join(p.relative_to(CSRC).parts) for p in sorted(CSRC.rglob("*")) if p.is_dir()]  # libraries' too
 
 
 def under(folder: str) -> list[str]:
@@ -16,7 +21,7 @@ setup(
         *under("envs"),
         *under("train"),
         "torch_batchsim.csrc",
-        "torch_batchsim.csrc.tbs",
+        *(f"torch_batchsim.csrc.{part}" for part in HEADERS),
     ],
     package_dir={
         "torch_batchsim": "torch_batchsim",
@@ -30,6 +35,9 @@ setup(
         "torch_batchsim.gpu_check": ["*.h"],
         **{package: ["*.h"] for package in under("envs")},
         "torch_batchsim.envs.overcooked": ["*.h", "layouts/*"],
-        **{f"torch_batchsim.csrc{part}": ["*.h", "*.cuh", "*.cpp", "*.cu"] for part in ("", ".tbs")},
+        **{
+            ".".join(["torch_batchsim.csrc", *part]): ["*.h", "*.cuh", "*.cpp", "*.cu"]
+            for part in ([], *([part] for part in HEADERS))
+        },
     },
 )

@@ -15,21 +15,12 @@ _checkout = _Path(__file__).resolve().parent.parent
 if (_checkout / "setup.py").is_file() and (_checkout / "csrc" / "tbs").is_dir():
     __path__.append(str(_checkout))
 
+from .environment import Environment  # noqa: E402
 from .errors import BuildError, CheckpointError, Fault, SchemaError, WorldFault  # noqa: E402
+from .library import Library  # noqa: E402
+from .options import Constants, Option, Parameters  # noqa: E402
 from .registration import environment_ids, find_id, make, make_vec, option_names, register  # noqa: E402
-from .schema import (  # noqa: E402
-    AgentEnd,
-    Archetype,
-    Component,
-    Constants,
-    Environment,
-    Option,
-    Parameters,
-    Repeat,
-    Reward,
-    TaskGraph,
-    component,
-)
+from .schema import AgentEnd, Archetype, Bundle, Component, Repeat, Reward, TaskGraph, component  # noqa: E402
 from .simulator import Simulator  # noqa: E402
 from .trace import Trace  # noqa: E402
 from .tuning import TuneReport  # noqa: E402
@@ -58,6 +49,7 @@ __all__ = [
     "AgentEnd",
     "Archetype",
     "BuildError",
+    "Bundle",
     "CheckpointError",
     "Component",
     "Constants",
@@ -65,6 +57,7 @@ __all__ = [
     "Environment",
     "EpisodeStatistics",
     "Fault",
+    "Library",
     "Option",
     "Parameters",
     "Repeat",

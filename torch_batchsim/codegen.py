@@ -10,7 +10,8 @@ from itertools import pairwise
 import torch
 
 from . import executors, shared
-from .program import Column, Node, Program
+from .columns import Column
+from .program import Node, Program
 from .schedule import (
     Plan,
     Task,
@@ -29,13 +30,20 @@ from .schedule import (
     table_name,
     zero_node_name,
 )
-from .schema import Archetype, Component, Reward
-from .shared import BUILTIN_FAULTS, LANES, ActionBounds, DynamicTable, TraceBuffer
-from .types import FieldType
+from .schema import Archetype
+from .shared import LANES, ActionBounds, DynamicTable, TraceBuffer
+from .structs import (
+    AUTHOR_NAMESPACE,
+    cpp_function,
+    cpp_name,
+    cpp_namespace,
+    layout_checks,
+    parameters_structure,
+    scope_structs,
+)
 
 ABI_VERSION = 4
 
-_OPTION_C_TYPES = {bool: ("bool", ctypes.c_bool), int: ("i32", ctypes.c_int32), float: ("f32", ctypes.c_float)}
 _ACTION_ELEMENTS = {torch.float32: "f32", torch.int32: "i32", torch.int64: "i64", torch.uint8: "u8"}
 
 
@@ -159,10 +167,7 @@ def context_structure(program: Program, cuda: bool) -> type[ctypes.Structure]:
     names = [name for name, *_ in engine_columns(program, cuda)]
     names += [f"column_{column.c_name}" for column in program.columns.values()]
     fields += [(name, ctypes.c_void_p) for name in names if name not in placed]
-    options = program.environment.parameters
-    parameters = [(name, _OPTION_C_TYPES[type(value)][1]) for name, value in options.items()]
-    parameters_type = type("Parameters", (ctypes.Structure,), {"_fields_": parameters or [("none", ctypes.c_int32)]})
-    fields.append(("parameters", parameters_type))
+    fields.append(("parameters", parameters_structure(program)))
     return type("Context", (outputs,), {"_fields_": fields})
 
 
@@ -181,20 +186,12 @@ def _lines(program: Program, target: Target) -> Iterator[str]:
     yield '#include "tbs/tbs.h"'
     yield f'#include "tbs/{target.record.header}"'
     yield "#include <cstddef>"
-    yield f"namespace {AUTHOR_NAMESPACE} {{"
-    yield from _constants(program)
-    yield from _parameters(program)
-    yield from _enums(program)
-    for component in program.components:
-        if component is not Reward:
-            yield from _component(component)
-    for archetype in program.archetypes:
-        yield f"struct {archetype.name} {{}};"
-    yield f"}}  // namespace {AUTHOR_NAMESPACE}"
+    for scope in program.scopes:
+        yield from scope_structs(program, scope)
     yield "namespace tbs {"
     yield from shared.checks()
     for component in program.components:
-        yield from _layout_checks(component)
+        yield from layout_checks(component)
     yield from _context(program, cuda)
     yield from shared.layout_checks("Outputs", outputs_structure(program))
     # Of a derived struct offsetof is not portable; its fields follow in the same order.
@@ -203,11 +200,13 @@ def _lines(program: Program, target: Target) -> Iterator[str]:
     for archetype in program.archetypes:
         yield from _table(program, archetype)
     yield from _column_accessors(program)
+    yield from _holders(program)
     yield "}  // namespace tbs"
     yield '#include "tbs/poison.h"'
-    yield "TBS_BEGIN_SYSTEMS"
-    yield f'#include "{program.environment.source.resolve()}"'
-    yield "TBS_END_SYSTEMS"
+    for unit in program.units:
+        yield f"TBS_BEGIN_SYSTEMS({unit.namespace or AUTHOR_NAMESPACE})"
+        yield f'#include "{unit.source.resolve()}"'
+        yield "TBS_END_SYSTEMS"
     yield "namespace tbs {"
     for nodes in program.graphs.values():
         for node in nodes:
@@ -220,79 +219,11 @@ def _lines(program: Program, target: Target) -> Iterator[str]:
     yield from _c_interface(target)
 
 
-AUTHOR_NAMESPACE = "tbs::fence::systems"  # see csrc/tbs/poison.h
-
-
-def cpp_name(declared: type[Component] | Archetype) -> str:
-    """How the engine's code refers to a component or an archetype, which nothing of the author's can hide."""
-    if declared is Reward:
-        return "tbs::Reward"
-    return f"{AUTHOR_NAMESPACE}::{declared.name if isinstance(declared, Archetype) else declared.__name__}"
-
-
-def _constants(program: Program) -> Iterator[str]:
-    yield "struct Constants {"
-    for name, value in program.environment.constants.items():
-        if not isinstance(value, str):
-            yield f"    static constexpr {_c_type(_OPTION_C_TYPES[type(value)][0])} {name} = {_literal(value)};"
-    yield "};"
-    names = [*BUILTIN_FAULTS, *program.environment.faults]
-    yield f"enum class Fault : ::tbs::u32 {{ {', '.join(names)} }};"
-
-
-def _enums(program: Program) -> Iterator[str]:
-    """Enumerations of the author's; as wide as a byte where that holds them, which is what columns of them are."""
-    for given in program.environment.enums:
-        codes = {name: int(member) for name, member in given.__members__.items()}
-        c_type = "u8" if all(0 <= code < 256 for code in codes.values()) else "i32"
-        yield shared.enumeration(given.__name__, codes, _c_type(c_type), scoped=False)
-
-
-def _literal(value: bool | int | float) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return f"{float(value).hex()}f" if isinstance(value, float) else f"({value})"
-
-
-def _parameters(program: Program) -> Iterator[str]:
-    yield "struct Parameters {"
-    options = program.environment.parameters
-    for name, value in options.items():
-        yield f"    {_c_type(_OPTION_C_TYPES[type(value)][0])} {name};"
-    if not options:
-        yield "    ::tbs::i32 none;"
-    yield "};"
-
-
-def _component(component: type[Component]) -> Iterator[str]:
-    name = component.__name__
-    yield f"struct {name} {{"
-    for field in component.fields:
-        yield f"    {_declaration(field.type, field.name)};"
-    yield "};"
-
-
-def _layout_checks(component: type[Component]) -> Iterator[str]:
-    name = cpp_name(component)
-    yield f"static_assert(sizeof({name}) == {component.size});"
-    for field in component.fields:
-        yield f"static_assert(offsetof({name}, {field.name}) == {field.offset});"
-
-
-def _declaration(field_type: FieldType, name: str) -> str:
-    return f"{_c_type(field_type.c_type)} {name}" + "".join(f"[{extent}]" for extent in field_type.shape)
-
-
-def _c_type(name: str) -> str:
-    """A type of the engine's, as seen from the author's namespace."""
-    return name if name == "bool" else f"::tbs::{name}"
-
-
 def _table(program: Program, archetype: Archetype) -> Iterator[str]:
     """What the engine knows of an archetype, of which the author's text has a tag only."""
     number = entity_tables(program)[archetype.name]
     columns = [
-        (cpp_name(c), f"context.column_{program.columns[f'{archetype.name}.{c.__name__}'].c_name}")
+        (cpp_name(c), f"context.column_{program.queries.columns_of[archetype.name, c].c_name}")
         for c in archetype.components
     ]
     is_its = " || ".join(f"std::is_same_v<Component, {name}>" for name, _ in columns)
@@ -353,7 +284,7 @@ def _context(program: Program, cuda: bool) -> Iterator[str]:
     for column in program.columns.values():
         if f"column_{column.c_name}" not in outputs:
             yield f"    {cpp_name(column.component)} *column_{column.c_name};"
-    yield f"    {AUTHOR_NAMESPACE}::Parameters parameters;"
+    yield f"    {cpp_namespace('')}::Parameters parameters;"
     yield f"    using ActionElement = {_ACTION_ELEMENTS[program.action.dtype]};"
     yield "    static TBS_METHOD ActionElement *action_column(const Context &context) {"
     yield f"        return reinterpret_cast<ActionElement *>(context.column_{program.action.c_name});"
@@ -401,6 +332,13 @@ def _column_accessors(program: Program) -> Iterator[str]:
             yield f"        return context.column_{column.c_name};"
         yield "    }"
         yield "};"
+
+
+def _holders(program: Program) -> Iterator[str]:
+    """Which archetypes have a component."""
+    for component in program.components:
+        tags = (cpp_name(archetype) for archetype in program.archetypes if component in archetype.components)
+        yield f"template <> struct ArchetypesWith<{cpp_name(component)}> : Archetypes<{', '.join(tags)}> {{}};"
 
 
 def _node(program: Program, node: Node) -> Iterator[str]:
@@ -460,7 +398,7 @@ def _node(program: Program, node: Node) -> Iterator[str]:
             constant = f"static_cast<const {cpp_name(column.component)} &>({argument})"  # whatever the text says
             arguments.append(argument if parameter.writes else constant)
     yield from before
-    yield f"        {AUTHOR_NAMESPACE}::{node.system.name}({', '.join(arguments)});"
+    yield f"        {cpp_function(node.system)}({', '.join(arguments)});"
     if node.lanes > 1 and after:
         yield f"        group.once([&] {{ {' '.join(after)} }});"
     else:

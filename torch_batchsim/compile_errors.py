@@ -5,20 +5,19 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from .codegen import AUTHOR_NAMESPACE
 from .program import Program
-from .systems import source_files
 
 _ERROR = re.compile(r"^(?P<file>.+?)[:(](?P<line>\d+)\)?(?::\d+)?:? *(?:fatal )?error: *(?P<text>.*)$", re.MULTILINE)
 _UNDECLARED = re.compile(
     r"^In [^\n]*function[^\n]*,\n(?:    inlined from[^\n]*\n)+[^\n]*undeclared_access", re.MULTILINE
 )
+_IN_FENCE = re.compile(r"tbs::fence::(systems::)?")  # in front of an author's names; a library's name stays
 _INLINED = re.compile(r"inlined from .(?P<function>.*). at (?P<file>.*?):(?P<line>\d+):\d+[,:]")
 
 
 def explain(program: Program, log: str) -> str:
     """The compiler's log, or a linker's, with the author's own first error in front."""
-    own = {str(path) for path in source_files(program.environment.source)}
+    own = {str(path) for path in program.files}
     rest = f"\n(while compiling the systems of {program.environment.name})\n\n{log}"
     undeclared = undeclared_accesses(program, log)
     if undeclared:
@@ -26,7 +25,7 @@ def explain(program: Program, log: str) -> str:
     matches = list(_ERROR.finditer(log))
     for match in matches:
         if str(Path(match["file"]).resolve()) in own:
-            text = match["text"].replace(f"{AUTHOR_NAMESPACE}::", "")
+            text = _IN_FENCE.sub("", match["text"])
             return f"{match['file']}:{match['line']}: {text}{rest}"
     names = "|".join(map(re.escape, own))  # an error in the engine's headers, instantiated from the author's line
     mention = re.search(rf"^(?:{names}):\d+(?=(?::\d+)?:(?! warning:))", log, re.MULTILINE)
@@ -37,7 +36,7 @@ def explain(program: Program, log: str) -> str:
 
 def undeclared_accesses(program: Program, log: str) -> list[str]:
     """A sentence for each place at which g++ has found that a node reaches more than it declares (csrc/tbs/world.h)."""
-    own = {str(path) for path in source_files(program.environment.source)}
+    own = {str(path) for path in program.files}
     return [_undeclared_access(program, match[0], own) for match in _UNDECLARED.finditer(log)]
 
 
@@ -68,7 +67,7 @@ def _written(function: str) -> str:
         re.search(rf"\b{parameter} = ((?:const )?[\w:]+)", function)
         for parameter in (["Archetype", "Component"] if name in ("rows", "find") else ["Archetype", "Singleton"])
     ]
-    names = [re.sub(r"tbs::fence::(systems::)?", "", match[1]) for match in types if match]
+    names = [_IN_FENCE.sub("", match[1]) for match in types if match]
     if name == "random" and arguments:
         return "random_item"
     return f"{name}<{', '.join(names)}>" if names else name

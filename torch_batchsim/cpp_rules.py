@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from .cpp_text import Declaration, Source, Token
 from .errors import SchemaError
-from .schema import CPP_KEYWORDS
+from .names import CPP_KEYWORDS
 
 _MARKS = ("TBS_FUNCTION", "TBS_METHOD", "TBS_INLINE", "TBS_SYSTEM")
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from .declaration import ENGINE_HEADERS
 from .errors import SchemaError
 
 _TOKEN = re.compile(
@@ -147,10 +148,14 @@ def _bracket(token: Token) -> str:
     return {"{": "brace", "}": "brace"}.get(token.text, f"'{token.text}'")
 
 
+_ENGINE = (ENGINE_HEADERS / "tbs").resolve()
+
+
 def read_files(source: Path, include_paths: Sequence[Path] = ()) -> list[Source]:
     """``source`` and every file that it includes by quotes, each once, those that are included first.
 
-    Looked for in the folder of the file that includes, then in ``include_paths``. Raises SchemaError, with file and
+    Looked for in the folder of the file that includes, then in ``include_paths``, then among the engine's headers, of
+    which those of ``csrc/tbs`` are there already and left out. Raises SchemaError, with file and
     line, for a file that is not found, one that includes itself, and a header of the standard library.
     """
     if not source.is_file():
@@ -168,7 +173,8 @@ def read_files(source: Path, include_paths: Sequence[Path] = ()) -> list[Source]
                     p.name for p in (*including, path, included)[(*including, path).index(included) :]
                 )
                 raise SchemaError(f"{read.place(line)}: a file includes itself: {way}")
-            visit(included, (*including, path))
+            if included.parent != _ENGINE:
+                visit(included, (*including, path))
         found[path] = read
 
     visit(source.resolve(), ())
@@ -184,7 +190,7 @@ def _included(source: Source, written: str, line: int, include_paths: Sequence[P
         )
     if not written.startswith('"'):
         raise SchemaError(f'{source.place(line)}: #include {written} is not understood; write #include "file.h"')
-    folders = [source.path.parent, *include_paths]
+    folders = [source.path.parent, *include_paths, ENGINE_HEADERS]
     for folder in folders:
         if (folder / name).is_file():
             return (folder / name).resolve()

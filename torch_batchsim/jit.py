@@ -25,11 +25,9 @@ import torch
 from . import openmp
 from .codegen import ABI_VERSION, Target, generate
 from .compile_errors import explain
+from .declaration import ENGINE_HEADERS as CSRC
 from .errors import BuildError
 from .program import Program
-from .systems import source_files
-
-CSRC = Path(next(p for p in (Path(d) / "csrc" for d in __import__("torch_batchsim").__path__) if p.is_dir()))
 
 # Value-safe only: results do not depend on these, vectorisation does (no errno, no traps).
 CPU_FLAGS = (
@@ -164,13 +162,20 @@ def _key(program: Program, source: str, flags: list[str], cuda: bool) -> str:
 
 
 def program_sources(program: Program) -> list[str]:
-    """The texts that a library is made from, beside the generated one: the engine's and the author's."""
-    return [*_engine_sources(), *(text for _, text in sorted(source_files(program.environment.source).items()))]
+    """The texts that a build is made from, beside the generated one: the engine's, the libraries', the author's."""
+    return [*_engine_sources(), *(text for _, text in sorted(program.files.items()))]
+
+
+def include_folders(program: Program) -> list[str]:
+    """Where the compiler looks for headers: the folders that libraries and the author name, then the engine's."""
+    return [*map(str, program.include), str(CSRC)]
 
 
 @cache
 def _engine_sources() -> tuple[str, ...]:
-    return tuple(path.read_text() for path in sorted(CSRC.rglob("*")) if path.suffix in (".h", ".cuh", ".cpp", ".cu"))
+    """Without the headers of libraries under csrc/, which count where they are used."""
+    paths = sorted(path for part in ("tbs", "runtime") for path in (CSRC / part).rglob("*"))
+    return tuple(path.read_text() for path in paths if path.suffix in (".h", ".cuh", ".cpp", ".cu"))
 
 
 @cache
@@ -245,7 +250,7 @@ def _build(program: Program, source: str, flags: list[str], cuda: bool, director
     try:
         unit = folder / f"generated.{'cu' if cuda else 'cpp'}"
         unit.write_text(source)
-        log = _compile(name, unit, flags, cuda, folder)
+        log = _compile(name, unit, flags, cuda, folder, include_folders(program))
         built = next(folder.glob("*.so"), None)  # torch appends a version to a name that it has seen before
         if log is not None or built is None:
             raise BuildError(explain(program, log or "the compiler left no library"))
@@ -254,7 +259,7 @@ def _build(program: Program, source: str, flags: list[str], cuda: bool, director
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _compile(name: str, unit: Path, flags: list[str], cuda: bool, folder: Path) -> str | None:
+def _compile(name: str, unit: Path, flags: list[str], cuda: bool, folder: Path, include: list[str]) -> str | None:
     """Run ``torch.utils.cpp_extension.load``; the compiler's output if it failed, else None."""
     from torch.utils import cpp_extension  # imported late: it takes half a second that a warm start has no use for
 
@@ -271,7 +276,7 @@ def _compile(name: str, unit: Path, flags: list[str], cuda: bool, folder: Path) 
             sources=[str(unit)],
             extra_cflags=[] if cuda else flags,
             extra_cuda_cflags=flags if cuda else [],
-            extra_include_paths=[str(CSRC)],
+            extra_include_paths=include,
             build_directory=str(folder),
             with_cuda=cuda,
             is_python_module=False,

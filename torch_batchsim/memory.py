@@ -18,9 +18,10 @@ from .codegen import (
     output_flags,
     outputs_structure,
 )
+from .columns import Column
 from .errors import SchemaError
 from .outputs import Outputs, OutputSet, OutputSpec
-from .program import Column, Program
+from .program import Program
 from .schema import MAX_ROWS, Field
 from .shared import NO_FAULT, ActionBounds
 from .tables import TableMemory
@@ -164,13 +165,16 @@ class Memory:
 
     def _fill(self) -> None:
         """Write what options and resources say."""
-        context, environment = self.context, self.program.environment
-        for name, value in environment.parameters.items():
-            setattr(context.parameters, name, value)
-        for name, value in environment.resource_values().items():
-            self.check_named("resource_values", name, "resource", lambda column: column.resource)
-            tensor = self.tensor(name)
-            tensor.copy_(self.fitting("resource_values", name, value, tensor))
+        context = self.context
+        for scope in self.program.scopes:
+            parameters = getattr(context.parameters, scope.name, None) if scope.name else context.parameters
+            for name, value in scope.declaration.parameters.items():
+                setattr(parameters, name, value)
+            for own_name, value in scope.declaration.resource_values().items():
+                name = f"{scope.name}.{own_name}" if scope.name else own_name
+                self.check_named("resource_values", name, "resource", lambda column: column.resource)
+                tensor = self.tensor(name)
+                tensor.copy_(self.fitting("resource_values", name, value, tensor))
         low, high = action_bounds(self.program)
         context.action_width = len(low)
         for i, (least, most) in enumerate(zip(low, high, strict=True)):

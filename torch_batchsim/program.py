@@ -2,39 +2,27 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from enum import IntEnum
 from functools import cached_property
 from itertools import count
 from typing import Any
 
 from .columns import Column
+from .environment import Environment
 from .errors import SchemaError
-from .roles import ENGINE_COMPONENTS, check_kinds, resolve
-from .schema import (
-    AUTHOR_STRUCTS,
-    ENGINE_TENSORS,
-    Archetype,
-    Component,
-    Environment,
-    Field,
-    Repeat,
-    TaskGraph,
-    check_component,
-    check_identifier,
-)
-from .shared import BUILTIN_FAULTS, CODE_BITS, LANES, NODE_BITS
-from .systems import BY_VALUE, Reach, System, Unit, read_systems
+from .library import Library
+from .names import check_identifier, suggestion
+from .queries import Queries
+from .roles import check_kinds, resolve
+from .schema import AUTHOR_STRUCTS, Archetype, Component, Field, Repeat, TaskGraph
+from .scopes import Scopes, column_name, qualified_name
+from .shared import BUILTIN_FAULTS, CODE_BITS, NODE_BITS
+from .systems import System, Unit, read_units, systems_in
 
 GRAPHS = ("start", "step", "observe")
 MAX_NODES = 1 << NODE_BITS
 MAX_FAULTS = 1 << CODE_BITS
-ENGINE_PARAMETERS = (*BY_VALUE, *LANES, "Episode")
-# What neither a component nor an archetype can be named, since the name has a meaning already where both are named: in
-# signatures, beside them in the author's namespace, or in front of tensors. All else is the author's to use.
-RESERVED_NAMES = frozenset((*ENGINE_PARAMETERS, "World", *AUTHOR_STRUCTS, *ENGINE_TENSORS))
 MAX_DYNAMIC = 64  # bits of tbs::NodeKey::creates
 
 
@@ -86,16 +74,26 @@ class Program:
 
     def __post_init__(self) -> None:
         self._check_kinds()
-        self.archetypes: list[Archetype] = list(self.environment.archetypes)
-        self.singletons: list[type[Component]] = list(self.environment.singletons)
-        self.resources: list[type[Component]] = list(self.environment.resources)
-        self.faults = (*BUILTIN_FAULTS, *self.environment.faults)
+        self.scopes = Scopes(self.environment)
+        declared = [self.scopes.author, *self.scopes.libraries.values()]
+        self.archetypes: list[Archetype] = [archetype for scope in declared for archetype in scope.archetypes]
+        self.singletons: list[type[Component]] = [component for scope in declared for component in scope.singletons]
+        self.resources: list[type[Component]] = [component for scope in declared for component in scope.resources]
+        self.scratch: list[type[Component]] = [component for scope in declared for component in scope.scratch]
+        of_libraries = (f"{scope.name}.{fault}" for scope in declared[1:] for fault in scope.faults)
+        self.faults = (*BUILTIN_FAULTS, *self.scopes.author.faults, *of_libraries)
         self._check_tables()
-        self._check_enums()
         self.columns = self._columns()
+        self.queries = Queries(self.scopes, self.archetypes, self.columns)
         self.dynamic: list[Archetype] = [archetype for archetype in self.archetypes if archetype.dynamic]
-        self.systems = read_systems(Unit(self.environment.source))
-        self._check_names_of_systems()
+        folders = (folder for scope in self.scopes for folder in scope.declaration.include_folders)
+        self.include = tuple(dict.fromkeys(folders))  # one list for all: so it is for the compiler
+        self.units = [
+            Unit(source, scope.name, self.include) for scope in self.scopes for source in scope.declaration.sources
+        ]
+        read = read_units(*self.units)
+        self.files = {source.path: source.path.read_text() for _, source in read}
+        self.systems = self._systems(systems_in(read))
         self.graphs = self._graphs()
         for nodes in self.graphs.values():
             self._check_scratch(nodes)
@@ -104,18 +102,10 @@ class Program:
     def _check_kinds(self) -> None:
         """Refuse attributes of a wrong type, which would fail somewhere further on."""
         environment = self.environment
-        sequences = ("archetypes", "singletons", "resources", "scratch", "kept", "reset_options", "enums", "faults")
-        for name in sequences:
-            if not isinstance(getattr(environment, name), (list, tuple)):
-                raise SchemaError(
-                    f"{environment.name}: {name} must be a list or tuple, got {getattr(environment, name)!r}"
-                )
-        for archetype in environment.archetypes:
-            if not isinstance(archetype, Archetype):
-                raise SchemaError(f"{environment.name}: archetypes must be Archetype(...) each, got {archetype!r}")
-        for what in ("singletons", "resources", "scratch", "kept"):
-            for component in getattr(environment, what):
-                check_component(component, f"{environment.name}: {what}")
+        if not isinstance(environment.reset_options, (list, tuple)):
+            raise SchemaError(
+                f"{environment.name}: reset_options must be a list or tuple, got {environment.reset_options!r}"
+            )
         for name in GRAPHS:
             if not isinstance(getattr(environment, name), TaskGraph):
                 raise SchemaError(f"{environment.name}: {name} must be a TaskGraph, got {getattr(environment, name)!r}")
@@ -124,23 +114,6 @@ class Program:
     # ---- tables ----------------------------------------------------------------------------------------------------
 
     def _check_tables(self) -> None:
-        names = [a.name for a in self.archetypes] + [c.__name__ for c in self.components]
-        for name in names:
-            if name in RESERVED_NAMES:
-                raise SchemaError(
-                    f"{self.environment.name}: no component or archetype can be named {name}, which the engine gives a "
-                    f"meaning; such names are {', '.join(sorted(RESERVED_NAMES))}"
-                )
-            if names.count(name) > 1:
-                raise SchemaError(
-                    f"{self.environment.name}: the name {name} is used twice among archetypes and components"
-                )
-        for component in self.components:
-            name = component.__name__
-            if ENGINE_COMPONENTS.get(name, component) is not component:
-                raise SchemaError(
-                    f"{self.environment.name}: {name} is the engine's component; take torch_batchsim.{name}"
-                )
         in_tables = {component for archetype in self.archetypes for component in archetype.components}
         for kind, components in (("singleton", self.singletons), ("resource", self.resources)):
             for component in components:
@@ -152,13 +125,14 @@ class Program:
                     f"component {component.__name__} is a singleton, which each world has, and a resource, which there "
                     "is once for all; make them two"
                 )
-        for component in self.environment.kept:
+        for component in self.kept_components:
             if component not in self.singletons:
                 raise SchemaError(f"component {component.__name__} is kept, which only singletons can be")
-            if component in self.environment.scratch:
+            if component in self.scratch:
                 raise SchemaError(f"component {component.__name__} is kept, and scratch, which nothing keeps")
-        for component in self.environment.scratch:
-            if component not in self.singletons and component not in in_tables:
+        for component in self.scratch:
+            unused = component.library is not None  # a library's, which no archetype has taken
+            if component not in self.singletons and component not in in_tables and not unused:
                 raise SchemaError(
                     f"component {component.__name__} is scratch, which singletons and components of archetypes can be"
                 )
@@ -166,33 +140,21 @@ class Program:
             check_identifier(name, "an option of reset")
             if name == "reset_mask":
                 raise SchemaError(f"{self.environment.name}: reset has the option 'reset_mask' already")
-        for name in self.faults:
-            check_identifier(name, "a fault")
+        for scope in self.scopes:
+            for name in scope.faults:
+                check_identifier(name, "a fault")
+                if name in BUILTIN_FAULTS or scope.faults.count(name) > 1:
+                    raise SchemaError(
+                        f"faults of {scope.declaration.title} must be distinct, not {', '.join(BUILTIN_FAULTS)}, "
+                        f"got {name!r}"
+                    )
         dynamic = sum(archetype.dynamic for archetype in self.archetypes)
         if dynamic > MAX_DYNAMIC:
             raise SchemaError(
                 f"{self.environment.name} has {dynamic} archetypes with capacity; {MAX_DYNAMIC} are allowed"
             )
-        if len(self.faults) != len(set(self.faults)) or len(self.faults) + dynamic >= MAX_FAULTS:
-            raise SchemaError(f"faults must be distinct, not {', '.join(BUILTIN_FAULTS)}, and fewer than {MAX_FAULTS}")
-
-    def _check_enums(self) -> None:
-        """Names of enumerations and of their values stand beside those of components and archetypes in C++."""
-        taken = {*RESERVED_NAMES, *(a.name for a in self.archetypes), *(c.__name__ for c in self.components)}
-        for given in self.environment.enums:
-            if not (isinstance(given, type) and issubclass(given, IntEnum)) or not given.__members__:
-                raise SchemaError(f"{self.environment.name}: enums must be IntEnum classes with values, got {given!r}")
-            for name in (given.__name__, *given.__members__):
-                check_identifier(name, f"enumeration {given.__name__} or a value of it")
-                if name in taken:
-                    raise SchemaError(
-                        f"{self.environment.name}: enumeration {given.__name__} gives C++ the name {name}, which is "
-                        "that of something else there; rename it"
-                    )
-                taken.add(name)
-            for name, value in given.__members__.items():
-                if not -(2**31) <= value < 2**31:
-                    raise SchemaError(f"{given.__name__}.{name} is {int(value)}, which 32 bits with a sign cannot hold")
+        if len(self.faults) + dynamic >= MAX_FAULTS:
+            raise SchemaError(f"{self.environment.name} must have fewer than {MAX_FAULTS} faults")
 
     @cached_property
     def has_entities(self) -> bool:
@@ -204,27 +166,43 @@ class Program:
         return bool(self.dynamic or asked or "Entity" in fields or "Entity" in parameters)
 
     @property
+    def kept_components(self) -> list[type[Component]]:
+        return [component for scope in self.scopes for component in scope.kept]
+
+    @property
     def kept(self) -> set[str]:
         """Names of the columns that a new episode does not zero."""
-        return {component.__name__ for component in self.environment.kept}
+        return {qualified_name(component) for component in self.kept_components}
 
     @cached_property
     def components(self) -> list[type[Component]]:
-        """All components, each once, in order of declaration."""
-        found = dict.fromkeys(c for archetype in self.archetypes for c in archetype.components)
-        found.update(dict.fromkeys((*self.singletons, *self.resources)))
-        return list(found)
+        """All components, each once: those of libraries first, also where no table has them."""
+        return list(dict.fromkeys(component for scope in self.scopes for component in scope.all_components))
+
+    @property
+    def parameters(self) -> dict[str, bool | int | float]:
+        """Values of all parameters by name: ``"gust"``, ``"grid.cell"``."""
+        return self._options("parameters")
+
+    @property
+    def constants(self) -> dict[str, bool | int | float | str]:
+        return self._options("constants")
+
+    def _options(self, what: str) -> dict[str, Any]:
+        named = ((f"{scope.name}." if scope.name else "", getattr(scope.declaration, what)) for scope in self.scopes)
+        return {f"{prefix}{name}": value for prefix, values in named for name, value in values.items()}
 
     def _columns(self) -> dict[str, Column]:
-        scratch = self.environment.scratch
         columns = []
         for a in self.archetypes:
             rows = a.capacity or a.count
             for c in a.components:
-                own = {"dynamic": a.dynamic, "scratch": a.scratch or c in scratch}
-                columns.append(Column(f"{a.name}.{c.__name__}", a.name, c, rows, singleton=False, **own))
-        columns += [Column(c.__name__, c.__name__, c, 1, singleton=True, scratch=c in scratch) for c in self.singletons]
-        columns += [Column(c.__name__, c.__name__, c, 1, singleton=True, resource=True) for c in self.resources]
+                own = {"dynamic": a.dynamic, "scratch": a.scratch or c in self.scratch}
+                columns.append(Column(column_name(a, c), a.name, c, rows, singleton=False, **own))
+        for components, resource in ((self.singletons, False), (self.resources, True)):
+            for c in components:
+                own = {"resource": resource, "scratch": c in self.scratch}
+                columns.append(Column(qualified_name(c), qualified_name(c), c, 1, singleton=True, **own))
         distinct: dict[str, Column] = {}  # by c_name: A.B_C and A_B.C are two columns
         for column in columns:
             name = column.name.replace(".", "_")
@@ -232,6 +210,10 @@ class Program:
                 name += "_"
             distinct[name] = replace(column, c_name=name)
         return {column.name: column for column in distinct.values()}
+
+    def is_prefix(self, name: str) -> bool:
+        """Whether it is what names of columns begin with: a table, ``"Drone.grid"``, or a column that is one."""
+        return any(f"{column}.".startswith(f"{name}.") for column in self.columns)
 
     def find(self, name: str, what: str = "tensor") -> tuple[Column, Field | None]:
         """The column (and field) that is meant by ``"Cart.CartState"``, ``"Cart.CartState.x"``, ``"Clock.time"``."""
@@ -248,39 +230,36 @@ class Program:
                 f"{what} {name!r}: component {column.component.__name__} has no field {field_name!r}; it has {fields}"
             )
         raise KeyError(
-            f"{what} {name!r} does not exist{_suggestion(name, self.columns)}; columns: {', '.join(self.columns)}"
+            f"{what} {name!r} does not exist{suggestion(name, self.columns)}; columns: {', '.join(self.columns)}"
         )
 
-    def _check_names_of_systems(self) -> None:
-        declared = {*(a.name for a in self.archetypes), *(c.__name__ for c in self.components), *AUTHOR_STRUCTS}
-        declared |= {name for given in self.environment.enums for name in (given.__name__, *given.__members__)}
-        for system in self.systems.values():
-            if system.name in declared:
+    # ---- graphs ----------------------------------------------------------------------------------------------------
+
+    def _systems(self, read: dict[str, System]) -> dict[str, System]:
+        """All systems by name: ``"move"``, or ``"grid.insert"`` where it is of a library."""
+        systems = {}
+        for system in read.values():
+            if system.name in AUTHOR_STRUCTS or self.scopes.is_declared(system.name, system.namespace):
                 raise SchemaError(
                     f"{system.place}: system '{system.name}' would hide what has this name already: a component, an "
                     f"archetype, an enumeration, a value of one, or one of {', '.join(AUTHOR_STRUCTS)}"
                 )
-
-    # ---- graphs ----------------------------------------------------------------------------------------------------
+            name = f"{system.namespace}.{system.name}" if system.namespace else system.name
+            systems[name] = replace(system, name=name)
+        return systems
 
     def _graphs(self) -> dict[str, list[Node]]:
         graphs: dict[str, list[Node]] = {}
         index, numbers = 0, count()
         for graph in GRAPHS:
             nodes: list[Node] = []
-            entries = list(_flattened(getattr(self.environment, graph).items, numbers))
+            entries = list(self._flattened(getattr(self.environment, graph), "", graph, numbers))
             names = [name for name, _ in entries]
             for position, (name, loops) in enumerate(entries):
-                if name not in self.systems:
-                    known = ", ".join(self.systems) or "none"
-                    raise SchemaError(
-                        f"task graph '{graph}' of {self.environment.name} names system '{name}', which "
-                        f"{self.environment.source.name} does not define; it defines: {known}"
-                    )
-                for table, columns in self._matches(self.systems[name]):
+                for table, columns in self.queries.matches(self.systems[name]):
                     system = self.systems[name]
                     occurrence = names[:position].count(name)
-                    accesses = self._accesses(system, table, columns)
+                    accesses = self.queries.accesses(system, table, columns)
                     nodes.append(Node(graph, index, system, table, occurrence, columns, **accesses, loops=loops))
                     if graph == "observe" and nodes[-1].changes:
                         raise SchemaError(
@@ -311,188 +290,50 @@ class Program:
                         f"anything when '{node.graph}' begins; no system before it in '{node.graph}' writes it"
                     )
 
-    def _matches(self, system: System) -> list[tuple[Archetype | None, tuple[Column | str, ...]]]:
-        singletons = {c.__name__ for c in (*self.singletons, *self.resources)}
-        in_tables = {c.__name__ for a in self.archetypes for c in a.components}
-        query = []
-        for parameter in system.parameters:
-            if parameter.type in in_tables:
-                query.append(parameter.type)
-            elif parameter.type not in singletons and parameter.type not in ENGINE_PARAMETERS:
-                known = sorted(in_tables | singletons)
-                if parameter.type in ENGINE_COMPONENTS:
-                    raise SchemaError(
-                        f"{system.place}: system '{system.name}' names component '{parameter.type}', which does not "
-                        "exist in any archetype; the agents' archetype must have it"
-                    )
-                raise SchemaError(
-                    f"{system.place}: system '{system.name}' names component '{parameter.type}', which does not exist"
-                    f"{_suggestion(parameter.type, known)}; components: {', '.join(known)}"
-                )
-        tables: list[Archetype | None] = [None]
-        if query:
-            tables = [a for a in self.archetypes if set(query) <= {c.__name__ for c in a.components}]
-            if not tables:
-                raise SchemaError(
-                    f"{system.place}: system '{system.name}' matches no archetype: none has all of {', '.join(query)}"
-                )
-        return [(table, self._arguments(system, table)) for table in tables]
+    def _flattened(
+        self, part: TaskGraph | Repeat, namespace: str, graph: str, numbers: Iterator[int], loops: tuple[Loop, ...] = ()
+    ) -> Iterator[tuple[str, tuple[Loop, ...]]]:
+        """The systems of a part of a task graph in order, each with the loops in which it is.
 
-    def _arguments(self, system: System, table: Archetype | None) -> tuple[Column | str, ...]:
-        columns: list[Column | str] = []
-        for parameter in system.parameters:
-            if parameter.type in BY_VALUE and table is None:
-                raise SchemaError(
-                    f"{system.place}: system '{system.name}' runs once per world and so has no {parameter.type}"
-                )
-            if parameter.type in (*BY_VALUE, *LANES):
-                columns.append(parameter.type)
-                continue
-            own = self.columns.get(f"{table.name}.{parameter.type}") if table else None
-            if own is None and parameter.writes and parameter.type in {c.__name__ for c in self.resources}:
-                raise SchemaError(
-                    f"{system.place}: system '{system.name}' would write {parameter.type}, a resource, which all "
-                    "worlds read at once; take it as const, or make it a singleton"
-                )
-            if own is None and parameter.writes and table is not None and not table.alone:
-                raise SchemaError(
-                    f"{system.place}: system '{system.name}' would write {parameter.type}, which a world has once, "
-                    f"from {_rows(table)} of {table.name} at a time; take it as const, or write it in a system "
-                    "that runs once per world"
-                )
-            columns.append("Episode" if parameter.type == "Episode" else own or self.columns[parameter.type])
-        return tuple(columns)
-
-    def _accesses(
-        self, system: System, table: Archetype | None, columns: tuple[Column | str, ...]
-    ) -> dict[str, Any]:
-        """What the system reads, writes, creates, destroys and reaches over ``table``, by the names of Node's fields.
-
-        Checks that rows that run at once do not meet in what they write, and what systems on several lanes may do.
+        ``namespace`` is where its names are looked up.
         """
-        self._check_lanes(system)
-        reads, writes, creates, destroys = set(), set(), set(), set()
-        reached, reached_writes, looks = set(), set(), set()
-        for parameter, column in zip(system.parameters, columns, strict=True):
-            if isinstance(column, Column) or column == "Episode":
-                (writes if parameter.writes else reads).add(column if isinstance(column, str) else column.name)
-        written = set(writes)
-        if table is not None and table.dynamic:
-            reads.add(table.name)
-        for reach in self._clear_reaches(system):
-            if reach.kind in ("rows", "find", "get"):
-                column = self._reached(system, table, reach)
-                if not reach.writes and column.name in written and table is not None and not table.alone:
-                    raise SchemaError(
-                        f"{system.place}: system '{system.name}' reads {column.name} of other rows while each row "
-                        "writes its own; split it into a system that reads and one that writes"
-                    )
-                (reached_writes if reach.writes else reached).add(column.name)
-                if column.dynamic:
-                    looks.add(column.table)
-            elif reach.kind in ("count", "index_of", "entity", "create", "create_at"):
-                archetype = self._archetype(system, reach)
-                if archetype.dynamic:
-                    (creates if reach.kind in ("create", "create_at") else looks).add(archetype.name)
-            elif reach.kind == "destroy_self" or (reach.kind == "destroy" and reach.archetype):
-                archetype = table if reach.kind == "destroy_self" else self._archetype(system, reach)
-                if not archetype.dynamic:
-                    raise SchemaError(
-                        f"{system.place}: system '{system.name}' destroys rows of {archetype.name}, which has count="
-                        f"{archetype.count} rows in every world; rows come and go in archetypes with capacity="
-                    )
-                destroys.add(archetype.name)
-            elif reach.kind in ("destroy", "alive"):
-                names = {archetype.name for archetype in self.dynamic}
-                if not names and reach.kind == "destroy":
-                    raise SchemaError(
-                        f"{system.place}: system '{system.name}' destroys, but no archetype is declared with capacity="
-                    )
-                (destroys if reach.kind == "destroy" else looks).update(names)
-        writes |= creates | destroys | reached_writes
-        reads |= reached | looks
-        return {
-            "reads": frozenset(reads - writes),
-            "writes": frozenset(writes),
-            "creates": tuple(a.name for a in self.dynamic if a.name in creates),
-            "destroys": tuple(a.name for a in self.dynamic if a.name in destroys),
-            "reached": frozenset(reached),
-            "reached_writes": frozenset(reached_writes),
-            "looks": frozenset(looks),
-        }
+        if part.owner is not None and issubclass(part.owner, Library):
+            namespace = self._fragment_of(part.owner, namespace, graph)
+        if isinstance(part, Repeat):
+            loops = (*loops, Loop(next(numbers), part.times))
+        for item in part.items:
+            if isinstance(item, str):
+                yield self._system_name(item, namespace, graph), loops
+            else:
+                yield from self._flattened(item, namespace, graph, numbers, loops)
 
-    def _clear_reaches(self, system: System) -> Iterator[Reach]:
-        """Its reaches, but for those that it has declared otherwise since their names do not say what is meant."""
-        names = {archetype.name for archetype in self.archetypes} | {c.__name__ for c in self.components}
-        for reach in system.reaches:
-            named = {reach.archetype, reach.component} - {None}
-            if system.declared is not None and reach not in system.declared and (reach.unclear or not named <= names):
-                continue
-            if reach.unclear:
-                raise SchemaError(
-                    f"{system.place}: system '{system.name}' asks for {reach}, in which a template or a macro fills in "
-                    f"a name; say what it reaches: TBS_SYSTEM TBS_REACHES({_example(reach)}) void {system.name}(...)"
-                )
-            yield reach
+    def _fragment_of(self, library: type, namespace: str, graph: str) -> str:
+        """The namespace of a fragment of ``library``, which the holder of the fragment must name."""
+        holder = self.scopes.of(namespace)
+        for name in (namespace, *holder.visible):
+            if name and isinstance(self.scopes.of(name).declaration, library):
+                return name
+        where = "uses" if namespace else "libraries"
+        raise SchemaError(
+            f"task graph '{graph}' of {self.environment.name} has a fragment of library {library.name}, which "
+            f"{holder.declaration.title} does not name: add {library.__name__} to {where}"
+        )
 
-    def _check_lanes(self, system: System) -> None:
-        if system.lanes == 1:
-            if system.kinds("create_at"):
-                raise SchemaError(
-                    f"{system.place}: system '{system.name}' uses create_at, which is for systems that take Warp & or "
-                    "Block &; write create"
-                )
-            return
-        if sum(parameter.type in LANES for parameter in system.parameters) > 1:
-            raise SchemaError(f"{system.place}: system '{system.name}' takes both Warp & and Block &; take one")
-        if system.shared_writes:
-            raise SchemaError(
-                f"{system.place}: system '{system.name}' runs on several lanes, all of which would do "
-                f"'{system.shared_writes[0]}': write what lanes share inside of operations, such as "
-                "once([&] { ... }) or for_each(n, [&](u32 i) { ... })"
-            )
-        for kind, instead in (("create", "create_at<...>(i, ...)"), ("random", "random(i)")):
-            if system.kinds(kind):
-                raise SchemaError(
-                    f"{system.place}: system '{system.name}' runs on several lanes, each of which would do {kind}(): "
-                    f"write {instead}, where i is the item"
-                )
-
-    def _archetype(self, system: System, reach: Reach) -> Archetype:
-        names = {archetype.name: archetype for archetype in self.archetypes}
-        archetype = names.get(reach.archetype)
-        if archetype is None:
-            raise SchemaError(
-                f"{system.place}: system '{system.name}' asks for {reach}, but there is no archetype of that name"
-                f"{_suggestion(reach.archetype or '', names)}; archetypes: {', '.join(names)}"
-            )
-        if reach.kind in ("create", "create_at") and not archetype.dynamic:
-            raise SchemaError(
-                f"{system.place}: system '{system.name}' asks for {reach}, but {archetype.name} has count="
-                f"{archetype.count} rows in every world; rows come and go in archetypes with capacity="
-            )
-        return archetype
-
-    def _reached(self, system: System, table: Archetype | None, reach: Reach) -> Column:
-        name = f"{reach.archetype}.{reach.component}" if reach.archetype else str(reach.component)
-        column = self.columns.get(name)
-        if column is None or column.singleton != (reach.archetype is None):
-            raise SchemaError(
-                f"{system.place}: system '{system.name}' asks for {reach}, which does not exist"
-                f"{_suggestion(name, self.columns)}; columns: {', '.join(self.columns)}"
-            )
-        if reach.writes and column.resource:
-            raise SchemaError(
-                f"{system.place}: system '{system.name}' could write by {reach} a resource, which all worlds read at "
-                f"once; put const in front of {reach.component}, or make it a singleton"
-            )
-        if reach.writes and table is not None and not table.alone:
-            raise SchemaError(
-                f"{system.place}: system '{system.name}' could write by {reach} from {_rows(table)} of "
-                f"{table.name} at a time; put const in front of {reach.component}, or write it in a system "
-                "that runs once per world"
-            )
-        return column
+    def _system_name(self, text: str, namespace: str, graph: str) -> str:
+        scope = self.scopes.of(namespace)
+        own = f"{namespace}.{text}" if namespace else text
+        if own in self.systems:
+            return own
+        prefix = text.rpartition(".")[0]
+        if text in self.systems and prefix in scope.visible:
+            return text
+        headers = ", ".join(unit.source.name for unit in self.units if unit.namespace == (prefix or namespace))
+        names = [name.removeprefix(f"{namespace}.") for name in self.systems]
+        known = [name for name in names if name.rpartition(".")[0] in ("", *scope.visible)]
+        raise SchemaError(
+            f"task graph '{graph}' of {self.environment.name} names system '{own}', which {headers or 'no header'} "
+            f"does not define{suggestion(text, known)}; it defines: {', '.join(known) or 'none'}"
+        )
 
     @cached_property
     def observe_only(self) -> set[str]:
@@ -565,29 +406,3 @@ class Program:
         return self.agents.count > 1 or self.agent_end is not None
 
 
-def _flattened(
-    items: Iterable[str | Repeat], numbers: Iterator[int], loops: tuple[Loop, ...] = ()
-) -> Iterator[tuple[str, tuple[Loop, ...]]]:
-    """The systems of a task graph in order, each with the loops in which it is."""
-    for item in items:
-        if isinstance(item, Repeat):
-            yield from _flattened(item.items, numbers, (*loops, Loop(next(numbers), item.times)))
-        else:
-            yield item, loops
-
-
-def _example(reach: Reach) -> str:
-    """How a reach is declared, with names to be filled in."""
-    types = [name for name, there in (("Archetype", reach.archetype), ("Component", reach.component)) if there]
-    if reach.component and not reach.writes:
-        types[-1] = "const Component"
-    return f"{reach.kind}<{', '.join(types)}>"
-
-
-def _rows(table: Archetype) -> str:
-    return "many rows" if table.dynamic else f"{table.count} rows"
-
-
-def _suggestion(name: str, known: object) -> str:
-    close = difflib.get_close_matches(name, list(known), n=1)
-    return f" (did you mean {close[0]!r}?)" if close else ""

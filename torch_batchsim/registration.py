@@ -8,7 +8,8 @@ from typing import Any
 
 import gymnasium
 
-from .schema import VECTOR_ARGUMENTS, Environment, Option
+from .environment import Environment
+from .options import VECTOR_ARGUMENTS, Option
 from .single_env import SingleEnv
 from .vector_env import TorchVectorEnv
 

@@ -15,8 +15,9 @@ import torch
 from gymnasium.spaces import Box, Discrete, MultiDiscrete
 
 from .columns import Column, numpy_dtype
+from .environment import Environment
 from .errors import SchemaError
-from .schema import AgentEnd, Archetype, Component, Environment, Field, Reward
+from .schema import AgentEnd, Archetype, Component, Field, Reward
 
 Find = Callable[[str, str], tuple[Column, Field | None]]  # of a name of a column, and what it is for
 

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
+from .columns import Column
 from .executors import Executor
-from .program import Column, Loop, Node, Program
+from .program import Loop, Node, Program
 
 BLOCKS = (1, 2, 3, 4, 6, 8)
 """How many blocks may be asked to fit on a multiprocessor: at most 255, 128, 80, 64, 40, 32 registers a thread."""
@@ -143,7 +144,7 @@ def _with_settling(program: Program, nodes: list[Node]) -> Iterator[TaskNode]:
 
 def node_name(node: Node) -> str:
     """The name of the generated struct."""
-    return f"Node{node.index}_{node.system.name.replace('::', '_')}"
+    return f"Node{node.index}_{node.system.name.replace('.', '_')}"
 
 
 def zero_node_name(columns: list[Column]) -> str:

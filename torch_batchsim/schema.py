@@ -1,49 +1,24 @@
-"""What an author declares: components, archetypes, parameters, task graphs, and the environment that holds them."""
+"""What tables and their order of work are declared with: components, archetypes, bundles, task graphs."""
 
 from __future__ import annotations
 
-import difflib
+import copy
 import inspect
-import keyword
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import IntEnum
-from pathlib import Path
 from typing import Any, ClassVar
 
-import gymnasium
-import numpy as np
 import torch
 
 from .errors import SchemaError
+from .names import check_identifier
 from .types import FIELD_TYPES, FieldType, boolean, f32
 
 MAX_ROWS = 2**31 - 2**13  # of one table in all worlds: row numbers are 32-bit, with room to round up to a whole tile
 MAX_REPETITIONS = 2**31 - 1  # of a system in one task graph: their numbers are 32-bit
 
-CPP_KEYWORDS = frozenset(
-    "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class "
-    "compl concept const consteval constexpr constinit const_cast continue co_await co_return co_yield decltype "
-    "default delete do double dynamic_cast else enum explicit export extern false float for friend goto if inline "
-    "int long mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public register "
-    "reinterpret_cast requires return short signed sizeof static static_assert static_cast struct switch template "
-    "this thread_local throw true try typedef typeid typename union unsigned using virtual void volatile wchar_t "
-    "while xor xor_eq".split()
-)
 AUTHOR_STRUCTS = ("Constants", "Fault", "Parameters")  # written beside the author's components, in their namespace
 ENGINE_TENSORS = ("World", "Agents", "final")  # what names of the engine's own tensors begin with: "World.step"
-
-
-def check_identifier(name: str, what: str) -> str:
-    """Return ``name`` if C++ and Python can both use it, else raise ``SchemaError``."""
-    usable = isinstance(name, str) and re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) and "__" not in name
-    if not usable or name in CPP_KEYWORDS or keyword.iskeyword(name) or name.startswith("TBS_"):
-        raise SchemaError(
-            f"{what} cannot be named {name!r}: a name is letters, digits and single underscores, no keyword, and does "
-            "not begin with TBS_"
-        )
-    return name
 
 
 @dataclass(frozen=True)
@@ -68,6 +43,7 @@ class Component:
     fields: ClassVar[tuple[Field, ...]] = ()
     size: ClassVar[int] = 0  # bytes, padding included, as in C
     alignment: ClassVar[int] = 1
+    library: ClassVar[type | None] = None  # the ``Library`` that declares it; of an author's own there is none
 
     def __init_subclass__(cls) -> None:
         check_identifier(cls.__name__, "a component")
@@ -122,6 +98,41 @@ class AgentEnd(Component):
     truncated: boolean  # cut short by a limit
 
 
+class Bundle:
+    """Components of a library that belong together: ``Archetype("Drone", Place, SpatialGrid.body, count=4)``.
+
+    Args:
+        components: component classes, and bundles, such as those of a library that this one uses.
+
+    As an attribute of a ``Library`` it has that attribute's ``name``. A component that comes with several bundles is
+    taken once.
+    """
+
+    def __init__(self, *components: type[Component] | Bundle) -> None:
+        self.name = ""
+        self.components = unbundled(components, "a bundle")
+        if not self.components:
+            raise SchemaError("a bundle has no components")
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = self.name or f"{owner.__name__}.{name}"
+
+
+def unbundled(components: Iterable[Any], where: str) -> tuple[type[Component], ...]:
+    """Components and those of bundles, each once. SchemaError for anything else, and for one that is named twice."""
+    found: dict[type[Component], bool] = {}  # whether it was named itself
+    for component in components:
+        if isinstance(component, Bundle):
+            for part in component.components:
+                found.setdefault(part, False)
+            continue
+        check_component(component, where)
+        if found.get(component):
+            raise SchemaError(f"{where} names a component twice")
+        found[component] = True
+    return tuple(found)
+
+
 class Archetype:
     """A set of components and the table of all entities that have them.
 
@@ -130,7 +141,7 @@ class Archetype:
 
     Args:
         name: of the table, e.g. ``"Cart"``; tensors are named ``"Cart.CartState.x"``.
-        components: component classes; each becomes a column.
+        components: component classes, each of which becomes a column, and libraries' bundles of them.
         count: rows per world.
         capacity: rows for which every world has room at first.
         limit: rows in one world up to which its room grows, between steps, by doubling when three quarters are used;
@@ -145,7 +156,7 @@ class Archetype:
     def __init__(
         self,
         name: str,
-        *components: type[Component],
+        *components: type[Component] | Bundle,
         count: int | None = None,
         capacity: int | None = None,
         limit: int | None = None,
@@ -155,10 +166,7 @@ class Archetype:
         self.name = check_identifier(name, "an archetype")
         if not components:
             raise SchemaError(f"archetype {name} has no components")
-        for component in components:
-            check_component(component, f"archetype {name}")
-        if len(set(components)) != len(components):
-            raise SchemaError(f"archetype {name} names a component twice")
+        components = unbundled(components, f"archetype {name}")
         if (count is None) == (capacity is None):
             raise SchemaError(
                 f"archetype {name} needs either count (rows that every world always has) or capacity (rows come and go)"
@@ -192,6 +200,12 @@ class Archetype:
                 f"got {rows!r}"
             )
 
+    def within(self, library: str) -> Archetype:
+        """The same, as a table of a library: named ``"grid.Cells"``."""
+        named = copy.copy(self)
+        named.name = f"{library}.{self.name}"
+        return named
+
     @property
     def dynamic(self) -> bool:
         return self.capacity is not None
@@ -212,7 +226,23 @@ def check_component(component: Any, where: str) -> None:
         raise SchemaError(f"{where}: {component!r} is no component class")
 
 
-class Repeat:
+class _Items:
+    """Systems by name, and parts of task graphs."""
+
+    def __init__(self, *items: str | _Items) -> None:
+        for item in items:
+            if not isinstance(item, (str, _Items)):
+                what = "Repeat" if isinstance(self, Repeat) else "a task graph"
+                raise SchemaError(f"{what} lists systems by name, and Repeat(times, ...) of them, got {item!r}")
+        self.items = items
+        self.owner: type | None = None  # the class of which it is an attribute
+        self.total: int = max((item.total for item in items if isinstance(item, _Items)), default=1)
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.owner = self.owner or owner
+
+
+class Repeat(_Items):
     """A part of a task graph that runs ``times`` times, one after the other: ``Repeat(4, "collide", "solve")``.
 
     It is a loop, so its code does not grow with ``times``. ``world.repetition()`` says which time it is, from 0; random
@@ -220,282 +250,31 @@ class Repeat:
 
     Args:
         times: from 1 to ``MAX_REPETITIONS``, those of repeats around it and within it multiplied.
-        items: names of systems and further ``Repeat``s, at least one.
+        items: as those of a ``TaskGraph``, at least one.
 
     Raises SchemaError for anything else.
     """
 
-    def __init__(self, times: int, *items: str | Repeat) -> None:
+    def __init__(self, times: int, *items: str | _Items) -> None:
         if isinstance(times, bool) or not isinstance(times, int) or not 1 <= times <= MAX_REPETITIONS:
             raise SchemaError(
                 f"Repeat needs the number of repetitions first, an integer from 1 to {MAX_REPETITIONS}, got {times!r}"
             )
         if not items:
             raise SchemaError(f"Repeat({times}) repeats nothing; name systems behind the number")
-        _check_items(items, "Repeat")
-        self.times, self.items = times, items
-        self.total: int = times * max((item.total for item in items if isinstance(item, Repeat)), default=1)
+        super().__init__(*items)
+        self.times = times
+        self.total *= times
         if self.total > MAX_REPETITIONS:
             raise SchemaError(f"nested Repeats run a system {self.total} times; {MAX_REPETITIONS} are allowed")
 
 
-class TaskGraph:
-    """Systems by name, in the order in which they run, and ``Repeat``s of them."""
+class TaskGraph(_Items):
+    """Systems by name, in the order in which they run, ``Repeat``s of them, and further task graphs.
 
-    def __init__(self, *items: str | Repeat) -> None:
-        _check_items(items, "a task graph")
-        self.items = items
-
-
-def _check_items(items: Iterable[Any], what: str) -> None:
-    for item in items:
-        if not isinstance(item, (str, Repeat)):
-            raise SchemaError(f"{what} lists systems by name, and Repeat(times, ...) of them, got {item!r}")
-
-
-@dataclass(frozen=True)
-class Option:
-    """A default together with what is allowed, for ``Parameters`` and ``Constants``.
-
-    Args:
-        default: its type (bool, int, float or str) is the option's type.
-        minimum, maximum: both allowed themselves.
-        above: values must be greater than this.
-        choices: the allowed values.
-        help: one line with the unit.
+    A task graph, or a ``Repeat``, that is an attribute of a ``Library`` is a fragment: its names are those of the
+    library's systems. Elsewhere a library's system is named ``"grid.insert"``.
     """
-
-    default: bool | int | float | str
-    minimum: float | None = None
-    maximum: float | None = None
-    above: float | None = None
-    choices: tuple[Any, ...] | None = None
-    help: str = ""
-
-    def checked(self, name: str, value: Any) -> Any:
-        """Return ``value`` as the option's type, or raise ``TypeError`` or ``ValueError``."""
-        kind = type(self.default)
-        if isinstance(value, np.generic):
-            value = value.item()
-        if kind is float and isinstance(value, int) and not isinstance(value, bool):
-            value = float(value)
-        if type(value) is not kind:
-            raise TypeError(f"option {name} must be {_article(kind)}, got {value!r}")
-        if kind is float and not abs(value) <= float(np.finfo(np.float32).max):
-            raise ValueError(f"option {name} must be finite as a 32-bit float, got {value!r}")
-        if kind is int and not -(2**31) <= value < 2**31:
-            raise ValueError(f"option {name} must fit 32 bits, got {value!r}")
-        if self.choices is not None and value not in self.choices:
-            raise ValueError(f"option {name} must be one of {', '.join(map(repr, self.choices))}, got {value!r}")
-        if self.minimum is not None and value < self.minimum:
-            raise ValueError(f"option {name} must be at least {self.minimum}, got {value!r}")
-        if self.maximum is not None and value > self.maximum:
-            raise ValueError(f"option {name} must be at most {self.maximum}, got {value!r}")
-        if self.above is not None and np.float32(value) <= self.above:
-            raise ValueError(f"option {name} must be greater than {self.above}, got {value!r}")
-        return value
-
-
-def _article(kind: type) -> str:
-    return {bool: "True or False", int: "an integer", float: "a number", str: "a string"}[kind]
-
-
-# Keyword arguments of gymnasium.make_vec and gymnasium.make, and of the vector environment.
-VECTOR_ARGUMENTS = (
-    "num_worlds", "device", "autoreset_mode", "final_obs", "output", "copy", "render_mode", "num_threads",
-    "executor",
-)  # fmt: skip
-RESERVED_OPTIONS = (
-    *VECTOR_ARGUMENTS, "id", "num_envs", "vectorization_mode", "vector_kwargs", "wrappers", "disable_env_checker",
-    "environment", "time_limit",
-)  # fmt: skip
-
-
-class _Options:
-    def __init__(self, **options: bool | int | float | str | Option) -> None:
-        self.options = {}
-        for name, value in options.items():
-            check_identifier(name, "an option")
-            if name in RESERVED_OPTIONS:
-                raise SchemaError(
-                    f"an option cannot be named {name!r}, which gymnasium or the vector environment takes"
-                )
-            option = value if isinstance(value, Option) else Option(value)
-            if type(option.default) not in self.kinds:
-                kinds = ", ".join(kind.__name__ for kind in self.kinds)
-                raise SchemaError(f"option {name} has default {option.default!r}; its type must be one of {kinds}")
-            option.checked(name, option.default)
-            self.options[name] = option
-
-    kinds: ClassVar[tuple[type, ...]] = (bool, int, float)
-
-
-class Parameters(_Options):
-    """Keyword options that systems read at run time as ``world.parameters.name`` (bool, i32 or f32)."""
-
-
-class Constants(_Options):
-    """Keyword options that are fixed when the systems are compiled: ``Constants::name`` in C++.
-
-    Use them for what shapes the data (players, cells); each combination is compiled once. A ``str`` is for Python only.
-    """
-
-    kinds: ClassVar[tuple[type, ...]] = (bool, int, float, str)
-
-
-class Environment:
-    """The declaration of one environment. Subclass it, set the class attributes, and write ``systems.h`` beside it.
-
-    Class attributes (what depends on options may be a property that reads ``self.constants`` or ``self.parameters``):
-
-    - ``systems``: the C++ header with the systems, relative to the file of the class.
-    - ``archetypes``: list of ``Archetype``; ``singletons``: list of components with one row per world; ``resources``:
-      list of components that there are once for all worlds, which systems only read (see ``resource_values``).
-    - ``parameters``, ``constants``: the keyword options.
-    - ``start``: task graph for worlds that begin an episode (their state is zero before it, but for ``kept``).
-    - ``scratch``: those of the components (singletons, or of archetypes) whose columns are memory that systems use
-      within one task graph: it holds anything when that begins, is not zeroed for a new episode, and is not part
-      of a state.
-    - ``kept``: those of the singletons that a new episode finds as they were, so that they can be written before it.
-    - ``reset_options``: names of what ``reset(options={...})`` takes for the episodes that it begins, see
-      ``reset_values``.
-    - ``step``: task graph of a step.
-    - ``observe``: task graph that writes observations wholly from the state; runs after ``step`` and after ``start``.
-    - ``observation``: a column such as ``"Cart.CartState"``, or a dict of them; ``action``: a column.
-      Their archetype is the agents' one: each of its rows is a row of the vector environment.
-    - ``info``: dict of name to column, delivered in ``infos``; and there too, if they are not None: ``action_mask``
-      (booleans, one a choice), ``active`` (one boolean a row: where it is false, the row may be given any action and is
-      not trained on) and ``team`` (one integer a row). ``torch_batchsim.roles`` describes all roles of columns.
-    - ``action_space``, ``observation_space``: of one agent. The action space is required.
-    - ``enums``: ``enum.IntEnum`` classes that systems use too: ``Ground.POT`` is ``Ground::POT`` or ``POT`` in C++.
-    - ``faults``: names of what systems report by ``world.fail(Fault::name, value)``.
-    - ``fast_math``: compile with relaxed floating point; results are then no longer the same everywhere.
-    - ``metadata``: may hold ``render_fps``, and ``score``: the name of an info, one number a row, that counts at the
-      end of an episode in place of the rewards (which may hold shaping).
-    """
-
-    systems: str = "systems.h"
-    archetypes: Sequence[Archetype] = ()
-    singletons: Sequence[type[Component]] = ()
-    resources: Sequence[type[Component]] = ()
-    scratch: Sequence[type[Component]] = ()
-    kept: Sequence[type[Component]] = ()
-    reset_options: Sequence[str] = ()
-    parameters: Any = Parameters()
-    constants: Any = Constants()
-    start: TaskGraph = TaskGraph()
-    step: TaskGraph = TaskGraph()
-    observe: TaskGraph = TaskGraph()
-    observation: str | Mapping[str, str] = ""
-    action: str = ""
-    action_space: gymnasium.Space | None = None
-    observation_space: gymnasium.Space | None = None
-    info: Mapping[str, str] = {}
-    action_mask: str | None = None
-    active: str | None = None
-    team: str | None = None
-    enums: Sequence[type[IntEnum]] = ()
-    faults: Sequence[str] = ()
-    fast_math: bool = False
-    metadata: Mapping[str, Any] = {}
-
-    def __init__(self, **options: Any) -> None:
-        """Args: values for the options that ``parameters`` and ``constants`` declare. Raises TypeError, ValueError."""
-        cls = type(self)
-        cls.check_options(options)
-        known = {**cls.constants.options, **cls.parameters.options}
-        values = {name: option.checked(name, options.get(name, option.default)) for name, option in known.items()}
-        self.constants = Values({name: values[name] for name in cls.constants.options})
-        self.parameters = Values({name: values[name] for name in cls.parameters.options})
-
-    @classmethod
-    def option_names(cls) -> tuple[str, ...]:
-        """Keyword arguments. A class whose ``__init__`` takes more than the declared options extends this."""
-        return (*cls.constants.options, *cls.parameters.options)
-
-    @classmethod
-    def check_options(cls, given: Iterable[str], others: tuple[str, ...] = ()) -> None:
-        """Raise TypeError for a name that is no option; the message names ``others`` too, which the caller takes."""
-        known = cls.option_names()
-        for name in given:
-            if name not in known:
-                close = difflib.get_close_matches(name, (*known, *others), n=1)
-                suggestion = f" (did you mean {close[0]!r}?)" if close else ""
-                raise TypeError(
-                    f"{cls.__name__} has no option {name!r}{suggestion}; it has: "
-                    f"{', '.join((*known, *others)) or 'none'}"
-                )
-
-    def add_constants(self, **values: bool | int | float) -> None:
-        """Constants for the systems that follow from options, such as the size of a level: ``Constants::width``."""
-        for name, value in values.items():
-            check_identifier(name, "a constant")
-            if name in self.constants:
-                raise SchemaError(f"constant {name} is there already")
-            Option(value).checked(name, value)
-        self.constants = Values({**self.constants, **values})
-
-    @property
-    def name(self) -> str:
-        return type(self).__name__
-
-    @property
-    def source(self) -> Path:
-        """The header with the systems."""
-        if Path(self.systems).is_absolute():
-            return Path(self.systems)
-        try:
-            return Path(inspect.getfile(type(self))).parent / self.systems
-        except (OSError, TypeError):
-            raise SchemaError(
-                f"{self.name} is not in a file, so give 'systems' as an absolute path, got {self.systems!r}"
-            ) from None
-
-    def resource_values(self) -> Mapping[str, Any]:
-        """What resources hold at first, by name of component or field: ``{"Levels.walls": array}``; the rest is zero.
-
-        Values are numbers, arrays or tensors that can be broadcast to the shape that ``sim.tensor(name)`` has.
-        """
-        return {}
-
-    def reset_values(self, options: Mapping[str, torch.Tensor], worlds: torch.Tensor) -> Mapping[str, Any]:
-        """What ``reset`` writes into ``kept`` singletons before ``start`` runs, by name of component or field.
-
-        Args:
-            options: those of ``reset_options`` that were given, on the simulator's device, ``[k, ...]``: a row for each
-                world that begins an episode.
-            worlds: int64 ``[k]``, their numbers, for messages.
-
-        Returns numbers or tensors that can be broadcast to ``[k, ...]``. Raises TypeError or ValueError, which name
-        what was given and what is allowed; nothing has changed then.
-        """
-        raise NotImplementedError(f"{self.name} has reset_options, but does not define reset_values()")
-
-    def render(self, world: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Draw a world as ``uint8 [height, width, 3]``.
-
-        ``world`` maps ``"Cart.CartState.x"`` to ``[rows, ...]``, a singleton's or resource's field to ``[...]``.
-        """
-        raise NotImplementedError(f"{self.name} has no picture: it does not define render()")
-
-    def render_text(self, world: Mapping[str, np.ndarray]) -> str:
-        """Describe a world in plain text, some lines of it; ``world`` as ``render`` gets it."""
-        raise NotImplementedError(f"{self.name} has no text: it does not define render_text()")
-
-
-class Values(dict):
-    """The checked values of options, as attributes too. They do not change: compiled systems have their own copy."""
-
-    def _refuse(self, *_: Any, **__: Any) -> None:
-        raise TypeError("options are given when the environment is made and do not change")
-
-    __setitem__ = __setattr__ = __delitem__ = update = clear = pop = popitem = setdefault = _refuse
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return self[name]
-        except KeyError:
-            raise AttributeError(name) from None
 
 
 def homogeneous_dtype(component: type[Component]) -> torch.dtype | None:

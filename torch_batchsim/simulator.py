@@ -14,6 +14,7 @@ from gymnasium.vector import AutoresetMode
 from . import faults, jit, state, tuning
 from .codegen import Target
 from .entities import Entities
+from .environment import Environment
 from .execution import Execution, Loader
 from .graph import Graph
 from .inputs import (
@@ -27,7 +28,6 @@ from .inputs import (
 from .memory import Memory
 from .program import Program
 from .reset_options import reset_values
-from .schema import Environment
 from .shared import AUTORESET, MAX_THREADS
 from .table_view import TableView
 from .tables import Ragged
@@ -157,7 +157,7 @@ class Simulator:
 
     def __getattr__(self, name: str) -> TableView:
         program = self.__dict__.get("program")
-        if program is not None and any(column.table == name for column in program.columns.values()):
+        if program is not None and program.is_prefix(name):
             return TableView(self, name)
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 

@@ -8,8 +8,8 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
+from .environment import Environment
 from .inputs import checked_options, checked_seed, number_tensor
-from .schema import Environment
 from .vector_env import TorchVectorEnv
 
 

@@ -87,15 +87,14 @@ def _check_format(state: Any) -> None:
 
 def _signature(program: Program) -> dict[str, Any]:
     """What a state must have in common with the simulator that loads it."""
-    environment = program.environment
     held = {name: c.component.fields for name, c in program.columns.items() if not c.scratch}
     columns = {name: [(f.name, str(f.type)) for f in fields] for name, fields in held.items()}
     return {
-        "environment": environment.name,
+        "environment": program.environment.name,
         "columns": columns,
         "counts": {a.name: a.count or f"at most {a.limit}" for a in program.archetypes if not a.scratch},
-        "parameters": dict(environment.parameters),
-        "constants": dict(environment.constants),
+        "parameters": program.parameters,
+        "constants": program.constants,
     }
 
 

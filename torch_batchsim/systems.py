@@ -18,7 +18,7 @@ ENGINE_TYPES = ("World", "Episode", "Reward", *BY_VALUE, *LANES)  # to which the
 _PARAMETER = re.compile(
     r"(?P<front>const\s+)?(?P<type>\w+(?:\s*::\s*\w+)*)(?P<back>\s+const)?\s*(?P<reference>&?)\s*(?P<name>\w*)"
 )
-_OF_COLUMNS = {"rows": 2, "find": 2, "get": 1}  # methods of World with so many types: archetype and component
+_OF_COLUMNS = {"rows": (2,), "find": (1, 2), "get": (1,)}  # methods of World with so many types
 _OF_ARCHETYPES = ("count", "index_of", "entity", "create", "create_at", "destroy")
 _PLAIN = ("destroy", "alive", "random")
 _LAMBDA = re.compile(r"\[[&=\w\s,]*\]\s*(?:\([^()]*\)\s*)?(?:->\s*[\w:<>\s*&]+)?\{")
@@ -42,10 +42,11 @@ class Parameter:
 class Reach:
     """What a system does beyond its own row, such as ``world.rows<Stone, const Place>()``.
 
-    ``kind`` is the method. Of ``rows`` and ``find`` there are archetype and component, of ``get`` the component (a
-    singleton), of ``count``, ``index_of``, ``entity``, ``create``, ``create_at`` and ``destroy`` the archetype; of
-    ``destroy``, ``alive`` and ``random`` neither. ``destroy_self`` is ``world.destroy(self)``, ``random_item`` is
-    ``world.random(i)``. Names are as written, in text of ``namespace``; ``unclear``: a template or macro fills in one.
+    ``kind`` is the method. Of ``rows`` and ``find`` there are archetype and component (of ``find`` only the component,
+    where any archetype that has it is meant), of ``get`` the component (a singleton), of ``count``, ``index_of``,
+    ``entity``, ``create``, ``create_at`` and ``destroy`` the archetype; of ``destroy``, ``alive``, ``random`` neither.
+    ``destroy_self`` is ``world.destroy(self)``, ``random_item`` is ``world.random(i)``. Names are as written, in text
+    of ``namespace``; ``unclear``: a template or macro fills in one.
     """
 
     kind: str
@@ -108,26 +109,42 @@ class _Text:
     types: frozenset[str]
 
 
-def source_files(source: Path, include_paths: Sequence[Path] = ()) -> dict[Path, str]:
-    """Text of ``source`` and of every file that it includes, those that are included first."""
-    return {read.path: read.path.read_text() for read in read_files(source, include_paths)}
+def read_units(*units: Unit) -> list[tuple[str, Source]]:
+    """The files of the units with their namespaces: the headers, and what they include before them, each once.
+
+    Raises SchemaError as ``read_files`` does, and for a file that is of two namespaces: it has one.
+    """
+    found: dict[Path, tuple[str, Source]] = {}
+    for unit in units:
+        for source in read_files(unit.source, unit.include_paths):
+            namespace, _ = found.setdefault(source.path, (unit.namespace, source))
+            if namespace != unit.namespace:
+                raise SchemaError(
+                    f"{unit.source.name} includes {source.path.name}, which is of library {namespace}: leave the "
+                    f"include out, what it defines is there as {namespace}::..."
+                )
+    return list(found.values())
 
 
 def read_systems(*units: Unit) -> dict[str, System]:
-    """Every ``TBS_SYSTEM`` of the units, by name: ``"move"``, or ``"grid::insert"`` where a unit has a namespace.
+    """Every ``TBS_SYSTEM`` of the units, by name: ``"move"``, or ``"grid::insert"`` where a unit has a namespace."""
+    return systems_in(read_units(*units))
+
+
+def systems_in(sources: Sequence[tuple[str, Source]]) -> dict[str, System]:
+    """Every ``TBS_SYSTEM`` of files with their namespaces, by name, as ``read_systems`` has them.
 
     Raises SchemaError, with file and line, for what is not understood or would not run on every device.
     """
     systems: dict[str, System] = {}
     helpers: dict[str, list[_Text]] = {}
     found: list[tuple[str, Source, Declaration]] = []
-    for unit in units:
-        for source in read_files(unit.source, unit.include_paths):
-            declared = list(declarations(source))
-            check_rules(source, declared)
-            for name, text in _helpers(unit.namespace, source, declared):
-                helpers.setdefault(name, []).append(text)
-            found += [(unit.namespace, source, d) for d in declared if "TBS_SYSTEM" in d.words]
+    for namespace, source in sources:
+        declared = list(declarations(source))
+        check_rules(source, declared)
+        for name, text in _helpers(namespace, source, declared):
+            helpers.setdefault(name, []).append(text)
+        found += [(namespace, source, d) for d in declared if "TBS_SYSTEM" in d.words]
     for namespace, source, declaration in found:
         system = _read_system(namespace, source, declaration, helpers)
         key = f"{namespace}::{system.name}" if namespace else system.name
@@ -216,15 +233,27 @@ def _reaches(text: _Text, own: str, helpers: dict[str, list[_Text]], hidden: set
 
     ``own`` is the name of its parameter ``Entity self``; ``hidden`` are the names of all its parameters.
     """
-    seen: set[str] = set()
+    seen: set[int] = set()
     texts = [(text, own)]
     while texts:
         text, own = texts.pop()
         yield from _own_reaches(text, own)
-        called = {token.text for token in text.tokens} & helpers.keys() - seen - hidden
+        for index, token in enumerate(text.tokens):
+            if token.text in helpers and token.text not in hidden:
+                called = [each for each in _meant(helpers[token.text], text, index) if id(each) not in seen]
+                seen.update(map(id, called))
+                texts += [(helper, "") for helper in called]
         hidden = set()  # of the system only
-        seen |= called
-        texts += [(helper, "") for name in sorted(called) for helper in helpers[name]]
+
+
+def _meant(found: list[_Text], text: _Text, index: int) -> list[_Text]:
+    """Of the functions of one name those that a token of ``text`` means, with ``grid::`` in front or nothing."""
+    space = text.tokens[index - 2].text if index > 1 and text.tokens[index - 1].text == "::" else ""
+    for wanted in (space, text.namespace):
+        own = [each for each in found if each.namespace == wanted]
+        if own:
+            return own
+    return found
 
 
 def _own_reaches(text: _Text, own: str) -> Iterator[Reach]:
@@ -273,9 +302,9 @@ def _typed_reach(text: _Text, kind: str, types: list[list[str]]) -> Reach | None
     unclear = bool(filled_in) or not all(re.fullmatch(r"(?:::)?\w+(?:::\w+)*", name) for name in names)
     if kind in _OF_ARCHETYPES:
         return Reach(kind, names[0], namespace=text.namespace, unclear=unclear)
-    if len(names) != _OF_COLUMNS[kind]:
+    if len(names) not in _OF_COLUMNS[kind]:
         return None
-    archetype = names[0] if kind != "get" else None
+    archetype = names[0] if len(names) == 2 else None
     return Reach(kind, archetype, names[-1], "const" not in types[-1], text.namespace, unclear)
 
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 class TableView:
     """``sim.Cart`` or ``sim.Cart.CartState``: attributes are components, then fields; ``tensor`` is the column.
 
+    Names of libraries are attributes too: ``sim.Drone.grid.Body.x``, ``sim.grid.Cells.Cell``.
+
     Assignment fills the field in place, as ``sim.tensor(name)[...] = value`` does.
     """
 
@@ -27,7 +29,8 @@ class TableView:
         if attribute.startswith("_"):
             raise AttributeError(attribute)
         name = f"{self._name}.{attribute}"
-        if name in self._simulator.program.columns:
+        program = self._simulator.program
+        if name in program.columns or program.is_prefix(name):
             return TableView(self._simulator, name)
         try:
             return self._simulator.tensor(name)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from .codegen import TABLE_COLUMNS
-from .program import Column
+from .columns import Column
 from .schema import MAX_ROWS, Archetype
 
 _SIGN = -(2**63)

@@ -12,6 +12,7 @@ import torch
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
+from .environment import Environment
 from .errors import WorldFault
 from .inputs import (
     bool_tensor,
@@ -23,7 +24,6 @@ from .inputs import (
     number_tensor,
 )
 from .outputs import OutputSet
-from .schema import Environment
 from .simulator import Simulator
 from .trace import Trace
 from .tuning import TuneReport
@@ -506,8 +506,9 @@ def _render_modes(environment: Environment) -> list[str]:
 def _agents_per_world(environment: Environment) -> int:
     if not isinstance(environment, Environment):
         raise TypeError(f"environment must be an instance of Environment, got {environment!r}")
-    table = environment.action.partition(".")[0]
-    return next((a.count or 1 for a in environment.archetypes if a.name == table), 1)
+    tables = [*environment.archetypes]
+    tables += [a.within(name) for name, library in environment.libraries.items() for a in library.archetypes]
+    return next((a.count or 1 for a in tables if environment.action.startswith(f"{a.name}.")), 1)
 
 
 def _worlds(num_envs: Any, num_worlds: Any, agents: int) -> int:

@@ -6,7 +6,7 @@
 //     #include "tbs/tbs.h"
 //     ... components, parameters: in namespace tbs::fence::systems, so that the author's names are found first ...
 //     #include "tbs/poison.h"
-//     TBS_BEGIN_SYSTEMS
+//     TBS_BEGIN_SYSTEMS(systems)
 //     #include "systems.h"
 //     TBS_END_SYSTEMS
 //     ... here a system is called tbs::fence::systems::push_cart ...
@@ -155,10 +155,11 @@ TBS_LIBM_2(TBS_MARK_STD_2)
 #undef TBS_DELETED_RANDOM
 #undef TBS_DELETED_EVERYWHERE
 
-#define TBS_BEGIN_SYSTEMS                                                            \
+// `name` is the namespace within tbs::fence: `systems` for the author's text, a library's own for a library's.
+#define TBS_BEGIN_SYSTEMS(name)                                                      \
     _Pragma("GCC diagnostic push")                                                   \
     _Pragma("GCC diagnostic error \"-Wdeprecated-declarations\"")                    \
-    namespace tbs::fence::systems {
+    namespace tbs::fence::name {
 #define TBS_END_SYSTEMS \
     }                   \
     _Pragma("GCC diagnostic pop")

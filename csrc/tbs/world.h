@@ -27,6 +27,12 @@ struct Reward {
     f32 value;
 };
 
+// Whether the episode of an agent ends with this step while its world may go on. The engine sets both to false before.
+struct AgentEnd {
+    bool terminated;
+    bool truncated;
+};
+
 // All rows that a world has in one column, as world.rows<Archetype, const Component>() gives them.
 template <class Component>
 struct Rows {
@@ -76,6 +82,21 @@ struct ColumnOf {
 template <class Component>
 struct OnlyRow {
     static_assert(is_declared<Component>, "this is neither a singleton nor a resource");
+};
+
+// The archetypes that have a component, as the generated code lists them.
+template <class... Archetype>
+struct Archetypes {
+    template <class Component, class World>
+    static TBS_METHOD Component *find(const World &world, Entity entity) {
+        Component *found = nullptr;
+        ((found = found != nullptr ? found : world.template find<Archetype, Component>(entity)), ...);
+        return found;
+    }
+};
+template <class Component>
+struct ArchetypesWith {
+    static_assert(is_declared<Component>, "this is not a component of the environment");
 };
 
 // What of `given` is a Component; zero if nothing is.
@@ -200,6 +221,13 @@ class BasicWorld {
         check(reaches_rows<Archetype, Component>());
         const u32 row = row_in<Archetype>(entity);
         return row == no_row ? nullptr : first_in_column<Archetype, Component>() + row;
+    }
+
+    // The same in whichever archetype the entity is, or nullptr if that does not have the component: libraries do not
+    // know the archetypes that take their components.
+    template <class Component>
+    TBS_METHOD Component *find(Entity entity) const {
+        return ArchetypesWith<std::remove_const_t<Component>>::template find<Component>(*this, entity);
     }
 
     // The entity's index among the rows of this world, or no_row. It holds until the next system.

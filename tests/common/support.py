@@ -14,6 +14,7 @@ import torch
 from environments.drift import Drift
 from environments.duel import Duel
 from environments.forge import Forge
+from environments.hall import Hall
 from environments.herd import Herd
 from environments.melee import Melee
 from environments.zoo import Zoo
@@ -44,7 +45,7 @@ ENVIRONMENTS = {
     "cartpole": CartPole, "duel": Duel, "drift": Drift, "zoo": Zoo, "swarm": BUSY, "overcooked": KITCHENS,
     "hanabi": HINTS, "forge": Forge, "melee": Melee,
 }  # fmt: skip
-COMPILED = {**ENVIRONMENTS, "herd": Herd}  # also those that random play is not for
+COMPILED = {**ENVIRONMENTS, "hall": Hall, "herd": Herd}  # also those that random play is not for
 _EMULATION = Path(__file__).parent.parent / "emulation" / "cuda_words.h"
 
 
@@ -84,7 +85,7 @@ def sanitized(name: str) -> jit.Library:
 def _library(name: str, target: Target, *arguments: str) -> jit.Library:
     program = Program(COMPILED[name]())
     flags = [f for f in jit.compiler_flags("cpu") if f not in ("-O3", "-march=native")]
-    flags += ["-O1", "-fPIC", "-shared", f"-I{jit.CSRC}"]
+    flags += ["-O1", "-fPIC", "-shared", *(f"-I{folder}" for folder in jit.include_folders(program))]
     depends_on = (*jit.program_sources(program), _EMULATION.read_text())
     return jit.Library(compiled(generate(program, target), [*flags, *arguments], depends_on), target)
 
@@ -128,4 +129,4 @@ def declare(text: str, folder: Path, **attributes: object) -> type[Environment]:
     """A small environment class whose systems are ``text``."""
     source = folder / "systems.h"
     source.write_text(text)
-    return type("Declared", (Environment,), {"source": source, **attributes})
+    return type("Declared", (Environment,), {"systems": str(source), **attributes})

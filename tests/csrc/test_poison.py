@@ -9,7 +9,7 @@ PROGRAM = """
 #include "tbs/vector.h"
 struct Cart { float x, v; int n; double wide; };
 #include "tbs/poison.h"
-TBS_BEGIN_SYSTEMS
+TBS_BEGIN_SYSTEMS(systems)
 constexpr f32 y0 = 0.5f, gamma = 2;
 TBS_SYSTEM void push(Cart &cart, Random &random, vec3 *around) {
     STATEMENT;

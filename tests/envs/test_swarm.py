@@ -39,7 +39,7 @@ class UntilSpawn:
     """A Swarm whose step ends after ``spawn_drones``. Its name and tables are Swarm's, so it takes Swarm's states."""
 
     def __new__(cls, **options: Any) -> Swarm:
-        attributes = {"step": TaskGraph("steer", "spawn_drones"), "systems": str(Swarm().source)}
+        attributes = {"step": TaskGraph("steer", "spawn_drones"), "systems": str(Swarm().sources[0])}
         return type("Swarm", (Swarm,), attributes)(**options)
 
 

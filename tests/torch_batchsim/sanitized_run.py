@@ -18,7 +18,7 @@ from support import COMPILED, ended_worlds, random_actions, sanitized
 def main(name: str, folder: str) -> None:
     if name == "control":  # a system that writes before the first row: the sanitizer must see it
         source = Path(folder) / "control.h"
-        text = COMPILED["drift"]().source.read_text()
+        text = COMPILED["drift"]().sources[0].read_text()
         source.write_text(text.replace("trail.last =", "(&trail)[world.id == 0 ? -1 : 0].last ="))
         COMPILED[name] = type("Control", (COMPILED["drift"],), {"systems": str(source)})
     library = sanitized(name)

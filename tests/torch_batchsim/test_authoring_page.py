@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import gymnasium
+import pytest
 import torch
 from gymnasium.spaces import Discrete
 from support import declare
@@ -26,7 +29,7 @@ def files() -> dict[str, str]:
 
 def test_the_example_of_the_page_runs(tmp_path: Path) -> None:
     found = files()
-    assert set(found) == {"catch.py", "catch.h", "play.py", "ships.h"}
+    assert set(found) == {"catch.py", "catch.h", "play.py", "ships.h", "ring.py", "ring.h", "race.py", "race.h"}
     for name, text in found.items():
         (tmp_path / name).write_text(text)
     done = subprocess.run([sys.executable, "play.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -89,3 +92,27 @@ def test_ships_shoot_and_are_found(tmp_path: Path) -> None:
         near = int(((flown - 0.5).abs() < 0.1).sum())
         assert sim.ragged("Contact.Pair.target").counts.tolist()[0] == 0
         assert abs(sim.ragged("Contact.Pair.target").counts.tolist()[1] - near) <= 1  # f32 at the edge
+
+
+def test_the_library_of_the_page_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ring.py", "ring.h", "race.py", "race.h"):
+        (tmp_path / name).write_text(files()[name])
+    monkeypatch.syspath_prepend(tmp_path)
+    try:
+        race = importlib.import_module("race")
+        env = gymnasium.make_vec("my_project/Race-v0", num_envs=4, ring={"length": 3.0})
+        env.reset(seed=0)
+        env.unwrapped.sim.Hare.ring.Motion.speed = 5.0
+        for _ in range(4):
+            observations, rewards, *_ = env.step(torch.tensor([0, 1, 1, 1]))
+        assert observations.flatten().tolist() == [4.0, 8.0, 8.0, 8.0]
+        assert rewards.tolist() == [1.0, 2.0, 2.0, 2.0]
+        sim = env.unwrapped.sim
+        assert sim.tensor("Hare.ring.Place.along").flatten().tolist() == [20.0, 20.0]
+        assert sim.tensor("Runner.Place.rank").tolist() == [[2, 1], [1, 1]]
+        assert sim.tensor("ring.Laps.count").tolist() == [4, 4]
+        assert race.Race().libraries.ring.parameters.length == 100.0
+    finally:
+        gymnasium.registry.pop("my_project/Race-v0", None)
+        for name in ("race", "ring"):
+            sys.modules.pop(name, None)

@@ -477,10 +477,6 @@ def test_a_component_that_has_changed() -> None:
     class Other(CartPole):
         parameters = Parameters(**{**CartPole.parameters.options, "wind": 0.0})
 
-        @property
-        def source(self) -> Path:
-            return CartPole().source
-
     Other.__name__ = "CartPole"
     state = Simulator(Other(), 2).state_dict()
     refused(
@@ -653,7 +649,7 @@ def test_a_missing_systems_file(tmp_path: Path) -> None:
         ({"archetypes": (Archetype("Walker", Spot, Step, Reward, count=1),) * 2}, "the name Walker is used twice"),
         ({"singletons": (Spot,)}, "component Spot is a singleton and in an archetype; make them two"),
         ({"metadata": {"score": "sum"}}, "metadata names the score 'sum', which must be an info with one number a row"),
-        ({"faults": ("nan",)}, "faults must be distinct, not bad_action, nan, stale_entity, too_many_created"),
+        ({"faults": ("nan",)}, "faults of Declared must be distinct, not bad_action, nan, stale_entity"),
         ({"faults": ("no good",)}, "a fault cannot be named 'no good'"),
         ({"action_mask": "Walker.Spot"}, "action_mask 'Walker.Spot' must hold booleans, one for each"),
         ({"info": {"spot": "Walker.Spt"}}, "info 'Walker.Spt' does not exist (did you mean 'Walker.Spot'?)"),
@@ -692,7 +688,7 @@ def _component(name: str, *fields: str) -> type[Component]:
         (lambda: Archetype("class", CartState, Push, count=1), "an archetype cannot be named 'class'"),
         (lambda: Archetype("my cart", CartState, count=1), "an archetype cannot be named 'my cart': a name is letters"),
         (lambda: Archetype("a__b", CartState, count=1), "an archetype cannot be named 'a__b'"),
-        (lambda: TaskGraph("a", 3), "a task graph lists systems by name, got 3"),
+        (lambda: TaskGraph("a", 3), "a task graph lists systems by name, and Repeat(times, ...) of them, got 3"),
         (lambda: _component("Empty"), "component Empty has no fields"),
         (lambda: _component("Bad", "int"), "a field of component Bad cannot be named 'int'"),
         (lambda: _component("lambda", "x"), "a component cannot be named 'lambda'"),

@@ -39,8 +39,9 @@ from torch_batchsim import (
     jit,
     shared,
 )
-from torch_batchsim.codegen import AUTHOR_NAMESPACE, Target, _component, _layout_checks, cpp_name, generate
+from torch_batchsim.codegen import Target, generate
 from torch_batchsim.program import Program
+from torch_batchsim.structs import component_struct, cpp_name, cpp_namespace, layout_checks
 from torch_batchsim.types import FIELD_TYPES
 
 SYSTEMS = """// the first line
@@ -380,11 +381,12 @@ def test_layouts_are_those_of_c(types: list[Any]) -> None:
 def test_the_compiler_agrees_with_the_layouts(tmp_path_factory: pytest.TempPathFactory, many: list[list[Any]]) -> None:
     """The static_asserts of generated structs, for many of them in one unit."""
     unit = tmp_path_factory.mktemp("layouts") / "unit.cpp"
-    lines = [*shared.definitions("cpu"), '#include "tbs/tbs.h"', "#include <cstddef>", "namespace tbs {"]
+    lines = [*shared.definitions("cpu"), '#include "tbs/tbs.h"', "#include <cstddef>"]
+    lines.append("namespace tbs::fence::systems {")
     for index, types in enumerate(many):
         component = component_of(types, f"Component{index}")
-        lines += [f"namespace {AUTHOR_NAMESPACE.removeprefix('tbs::')} {{", *_component(component), "}"]
-        lines += _layout_checks(component)
+        lines += [f"namespace {cpp_namespace('').removeprefix('tbs::')} {{", *component_struct(component), "}"]
+        lines += layout_checks(component)
         lines.append(f"static_assert(alignof({cpp_name(component)}) == {component.alignment});")
     unit.write_text("\n".join([*lines, "}"]))
     assert unit.read_text().count("offsetof") == sum(map(len, many))

@@ -24,7 +24,8 @@ from torch_batchsim import (
     i32,
     jit,
 )
-from torch_batchsim.program import RESERVED_NAMES, Program
+from torch_batchsim.program import Program
+from torch_batchsim.scopes import RESERVED_NAMES
 from torch_batchsim.types import FIELD_TYPES
 
 
@@ -52,7 +53,7 @@ def engine_names() -> list[str]:
     found = {name for text in texts for pattern in (types, functions) for name in pattern.findall(text)}
     assert {"Vector", "Float64", "Birth", "Settle", "BasicWorld", "given_or_zero", "find_birth"} <= found
     found |= {"Context", "Program", "Table1", "Node0_count", "ZeroReward", "executors", "fence", "systems", "tbs"}
-    return sorted(found - RESERVED_NAMES - FIELD_TYPES.keys() - {"Reward", "namespace", "operator"})
+    return sorted(found - RESERVED_NAMES - FIELD_TYPES.keys() - {"Reward", "AgentEnd", "namespace", "operator"})
 
 
 def crowded(folder: Path) -> tuple[type[Environment], list[str]]:

@@ -1169,7 +1169,7 @@ def test_a_fault_carries_what_the_step_gave_and_statistics_count_it() -> None:
 
 
 def test_a_fault_in_the_first_reset_leaves_the_other_worlds_usable(tmp_path: Path) -> None:
-    text = CartPole().source.read_text()
+    text = CartPole().sources[0].read_text()
     source = tmp_path / "sick.h"
     source.write_text(
         text.replace(

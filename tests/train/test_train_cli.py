@@ -11,7 +11,7 @@ from torch_batchsim.train import Config, Trainer, checkpoint, cli, evaluation, o
 
 import torch_batchsim
 from torch_batchsim import Fault, WorldFault, tuning
-from torch_batchsim.schema import RESERVED_OPTIONS
+from torch_batchsim.options import RESERVED_OPTIONS
 
 ENV = "torch_batchsim/CartPole-v0"
 SMALL = [

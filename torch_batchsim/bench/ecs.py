@@ -22,8 +22,10 @@ from gymnasium.spaces import Discrete
 
 from .. import jit
 from ..codegen import TABLE_COLUMNS
+from ..environment import Environment
 from ..errors import BuildError
-from ..schema import Archetype, Component, Constants, Environment, Option, Reward, TaskGraph
+from ..options import Constants, Option
+from ..schema import Archetype, Component, Reward, TaskGraph
 from ..simulator import Simulator
 from ..types import f32, i32, u32
 from .throughput import measure

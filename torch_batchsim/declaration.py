@@ -1,0 +1,135 @@
+"""What an environment and a library have in common: tables, options, and headers with systems."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
+
+from .errors import SchemaError
+from .names import check_identifier, suggestion
+from .options import Constants, Option, Parameters, Values
+from .schema import Archetype, Component
+
+ENGINE_HEADERS = Path(next(p for p in (Path(d) / "csrc" for d in __import__("torch_batchsim").__path__) if p.is_dir()))
+
+
+class Declaration:
+    """Base of ``Environment`` and ``Library``. Subclass one of these, and set the class attributes:
+
+    - ``systems``: the C++ header with the systems, or a tuple of several: beside the file of the class that names them,
+      in a folder of ``include`` or in the engine's own, or absolute.
+    - ``include``: folders in which ``#include "folder/header.h"`` is looked up, after the folder of the including
+      file and before the engine's own; relative to the file of the class that names them, or absolute.
+    - ``archetypes``: list of ``Archetype``; ``singletons``: list of components with one row per world; ``resources``:
+      list of components that there are once for all worlds, which systems only read (see ``resource_values``).
+    - ``scratch``: those of the components (singletons, or of archetypes) whose columns are memory that systems use
+      within one task graph: it holds anything when that begins, is not zeroed for a new episode, and is not part
+      of a state.
+    - ``kept``: those of the singletons that a new episode finds as they were, so that they can be written before it.
+    - ``parameters``, ``constants``: the keyword options.
+    - ``enums``: ``enum.IntEnum`` classes that systems use too: ``Ground.POT`` is ``Ground::POT`` or ``POT`` in C++.
+    - ``faults``: names of what systems report by ``world.fail(Fault::name, value)``.
+
+    What depends on options may be a property that reads ``self.constants`` or ``self.parameters``.
+    """
+
+    systems: str | Sequence[str] = ()
+    include: Sequence[str] = ()
+    archetypes: Sequence[Archetype] = ()
+    singletons: Sequence[type[Component]] = ()
+    resources: Sequence[type[Component]] = ()
+    scratch: Sequence[type[Component]] = ()
+    kept: Sequence[type[Component]] = ()
+    enums: Sequence[type[IntEnum]] = ()
+    faults: Sequence[str] = ()
+    parameters: Any = Parameters()
+    constants: Any = Constants()
+
+    def __init__(self, **options: Any) -> None:
+        """Args: values for the options that ``parameters`` and ``constants`` declare. Raises TypeError, ValueError."""
+        cls = type(self)
+        cls.check_options(options)
+        known = {**cls.constants.options, **cls.parameters.options}
+        values = {name: option.checked(name, options.get(name, option.default)) for name, option in known.items()}
+        self.constants = Values({name: values[name] for name in cls.constants.options})
+        self.parameters = Values({name: values[name] for name in cls.parameters.options})
+
+    @classmethod
+    def option_names(cls) -> tuple[str, ...]:
+        """Keyword arguments. A class whose ``__init__`` takes more than the declared options extends this."""
+        return (*cls.constants.options, *cls.parameters.options)
+
+    @classmethod
+    def check_options(cls, given: Iterable[str], others: tuple[str, ...] = ()) -> None:
+        """Raise TypeError for a name that is no option; the message names ``others`` too, which the caller takes."""
+        known = (*cls.option_names(), *others)
+        for name in given:
+            if name not in known:
+                raise TypeError(
+                    f"{cls.__name__} has no option {name!r}{suggestion(name, known)}; it has: "
+                    f"{', '.join(known) or 'none'}"
+                )
+
+    def add_constants(self, **values: bool | int | float) -> None:
+        """Constants for the systems that follow from options, such as the size of a level: ``Constants::width``."""
+        for name, value in values.items():
+            check_identifier(name, "a constant")
+            if name in self.constants:
+                raise SchemaError(f"constant {name} is there already")
+            Option(value).checked(name, value)
+        self.constants = Values({**self.constants, **values})
+
+    @property
+    def title(self) -> str:
+        """How messages call it."""
+        return type(self).__name__
+
+    @property
+    def sources(self) -> tuple[Path, ...]:
+        """The headers with the systems. Raises SchemaError where one is not found."""
+        names = (self.systems,) if isinstance(self.systems, (str, Path)) else self.systems
+        if not isinstance(names, (list, tuple)) or not all(isinstance(name, (str, Path)) for name in names):
+            raise SchemaError(f"{self.title}: systems must be a file's name or a tuple of them, got {names!r}")
+        return tuple(self._source(name) for name in names)
+
+    def _source(self, name: str) -> Path:
+        if Path(name).is_absolute():
+            return Path(name)
+        folders = (*self._beside("systems"), *self.include_folders, ENGINE_HEADERS)
+        return next((folder / name for folder in folders if (folder / name).is_file()), folders[0] / name)
+
+    @property
+    def include_folders(self) -> tuple[Path, ...]:
+        """The folders of ``include``, absolute. Raises SchemaError for what is no folder."""
+        if not isinstance(self.include, (list, tuple)):
+            raise SchemaError(f"{self.title}: include must be a tuple of folders, got {self.include!r}")
+        folders = []
+        for name in self.include:
+            folder = Path(name) if Path(name).is_absolute() else self._beside("include")[0] / name
+            if not folder.is_dir():
+                raise SchemaError(f"{self.title}: the folder {folder} of include does not exist")
+            folders.append(folder.resolve())
+        return tuple(folders)
+
+    def _beside(self, attribute: str) -> list[Path]:
+        """The folder of the class that sets ``attribute``; where none does, of all that could."""
+        classes = [cls for cls in type(self).__mro__ if issubclass(cls, Declaration) and cls is not Declaration]
+        own = [cls for cls in classes if Declaration not in cls.__bases__]
+        setters = [cls for cls in own if attribute in vars(cls)]
+        try:
+            return [Path(inspect.getfile(cls)).parent for cls in (setters[:1] or own)]
+        except (OSError, TypeError):
+            raise SchemaError(
+                f"{self.title} is not in a file, so give {attribute!r} as an absolute path, got "
+                f"{getattr(self, attribute)!r}"
+            ) from None
+
+    def resource_values(self) -> Mapping[str, Any]:
+        """What resources hold at first, by name of component or field: ``{"Levels.walls": array}``; the rest is zero.
+
+        Values are numbers, arrays or tensors that can be broadcast to the shape that ``sim.tensor(name)`` has.
+        """
+        return {}

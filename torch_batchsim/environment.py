@@ -1,0 +1,103 @@
+"""The declaration of an environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+
+from .declaration import Declaration
+from .errors import SchemaError
+from .library import library_classes, made_libraries
+from .schema import TaskGraph
+
+
+class Environment(Declaration):
+    """The declaration of one environment. Subclass it, set the class attributes, and write ``systems.h`` beside it.
+
+    Class attributes are those of a ``Declaration`` and these (what depends on options may be a property):
+
+    - ``libraries``: tuple of ``Library`` classes. Their options are given as ``grid=dict(cell=0.2)``; an instance has
+      them as ``self.libraries["grid"]`` (or ``self.libraries.grid``), together with those that they use.
+    - ``library_options``: what this environment gives them where the user gives nothing: ``{"grid": {"cell": 0.3}}``.
+    - ``start``: task graph for worlds that begin an episode (their state is zero before it, but for ``kept``).
+    - ``step``: task graph of a step.
+    - ``observe``: task graph that writes observations wholly from the state; runs after ``step`` and after ``start``.
+    - ``reset_options``: names of what ``reset(options={...})`` takes for the episodes that it begins, see
+      ``reset_values``.
+    - ``observation``: a column such as ``"Cart.CartState"``, or a dict of them; ``action``: a column.
+      Their archetype is the agents' one: each of its rows is a row of the vector environment.
+    - ``info``: dict of name to column, delivered in ``infos``; and there too, if they are not None: ``action_mask``
+      (booleans, one a choice), ``active`` (one boolean a row: where it is false, the row may be given any action and is
+      not trained on) and ``team`` (one integer a row). ``torch_batchsim.roles`` describes all roles of columns.
+    - ``action_space``, ``observation_space``: of one agent. The action space is required.
+    - ``fast_math``: compile with relaxed floating point; results are then no longer the same everywhere.
+    - ``metadata``: may hold ``render_fps``, and ``score``: the name of an info, one number a row, that counts at the
+      end of an episode in place of the rewards (which may hold shaping).
+    """
+
+    systems: str | Sequence[str] = "systems.h"
+    libraries: Any = ()
+    library_options: Mapping[str, Mapping[str, Any]] = {}
+    reset_options: Sequence[str] = ()
+    start: TaskGraph = TaskGraph()
+    step: TaskGraph = TaskGraph()
+    observe: TaskGraph = TaskGraph()
+    observation: str | Mapping[str, str] = ""
+    action: str = ""
+    action_space: gymnasium.Space | None = None
+    observation_space: gymnasium.Space | None = None
+    info: Mapping[str, str] = {}
+    action_mask: str | None = None
+    active: str | None = None
+    team: str | None = None
+    fast_math: bool = False
+    metadata: Mapping[str, Any] = {}
+
+    def __init__(self, **options: Any) -> None:
+        """Args: values for the options that ``parameters`` and ``constants`` declare, and a dict for each library.
+
+        Raises TypeError, ValueError; SchemaError where the libraries do not go together.
+        """
+        super().__init__(**options)
+        self.libraries = made_libraries(library_classes(type(self)), self.library_options, options)
+
+    @classmethod
+    def option_names(cls) -> tuple[str, ...]:
+        """Keyword arguments. A class whose ``__init__`` takes more than the declared options extends this."""
+        own, libraries = super().option_names(), library_classes(cls)
+        for name in own:
+            if name in libraries:
+                raise SchemaError(f"{cls.__name__} has an option and a library of the name {name!r}; rename the option")
+        return (*own, *libraries)
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__
+
+    def reset_values(self, options: Mapping[str, torch.Tensor], worlds: torch.Tensor) -> Mapping[str, Any]:
+        """What ``reset`` writes into ``kept`` singletons before ``start`` runs, by name of component or field.
+
+        Args:
+            options: those of ``reset_options`` that were given, on the simulator's device, ``[k, ...]``: a row for each
+                world that begins an episode.
+            worlds: int64 ``[k]``, their numbers, for messages.
+
+        Returns numbers or tensors that can be broadcast to ``[k, ...]``. Raises TypeError or ValueError, which name
+        what was given and what is allowed; nothing has changed then.
+        """
+        raise NotImplementedError(f"{self.name} has reset_options, but does not define reset_values()")
+
+    def render(self, world: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Draw a world as ``uint8 [height, width, 3]``.
+
+        ``world`` maps ``"Cart.CartState.x"`` to ``[rows, ...]``, a singleton's or resource's field to ``[...]``.
+        """
+        raise NotImplementedError(f"{self.name} has no picture: it does not define render()")
+
+    def render_text(self, world: Mapping[str, np.ndarray]) -> str:
+        """Describe a world in plain text, some lines of it; ``world`` as ``render`` gets it."""
+        raise NotImplementedError(f"{self.name} has no text: it does not define render_text()")

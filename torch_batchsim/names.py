@@ -1,0 +1,37 @@
+"""Names that authors give, and what is said about a misspelt one."""
+
+from __future__ import annotations
+
+import difflib
+import keyword
+import re
+from collections.abc import Iterable
+
+from .errors import SchemaError
+
+CPP_KEYWORDS = frozenset(
+    "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class "
+    "compl concept const consteval constexpr constinit const_cast continue co_await co_return co_yield decltype "
+    "default delete do double dynamic_cast else enum explicit export extern false float for friend goto if inline "
+    "int long mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public register "
+    "reinterpret_cast requires return short signed sizeof static static_assert static_cast struct switch template "
+    "this thread_local throw true try typedef typeid typename union unsigned using virtual void volatile wchar_t "
+    "while xor xor_eq".split()
+)
+
+
+def check_identifier(name: str, what: str) -> str:
+    """Return ``name`` if C++ and Python can both use it, else raise ``SchemaError``."""
+    usable = isinstance(name, str) and re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) and "__" not in name
+    if not usable or name in CPP_KEYWORDS or keyword.iskeyword(name) or name.startswith("TBS_"):
+        raise SchemaError(
+            f"{what} cannot be named {name!r}: a name is letters, digits and single underscores, no keyword, and does "
+            "not begin with TBS_"
+        )
+    return name
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """``" (did you mean 'gravity'?)"``: the nearest of the known names, or nothing where none is near."""
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""

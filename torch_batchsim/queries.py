@@ -1,0 +1,247 @@
+"""What systems mean: the tables over which they run, the columns that they take, what they reach beyond their row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from .columns import Column
+from .errors import SchemaError
+from .names import suggestion
+from .roles import ENGINE_COMPONENTS
+from .schema import Archetype, Component
+from .scopes import ENGINE_PARAMETERS, Scopes
+from .shared import LANES
+from .systems import BY_VALUE, Reach, System
+
+
+class Queries:
+    """The queries of systems over the tables of a program, whose names ``scopes`` knows. Raises SchemaError."""
+
+    def __init__(self, scopes: Scopes, archetypes: Sequence[Archetype], columns: Mapping[str, Column]) -> None:
+        self.scopes, self.archetypes, self.columns = scopes, archetypes, columns
+        self.dynamic = [archetype for archetype in archetypes if archetype.dynamic]
+
+    @cached_property
+    def columns_of(self) -> dict[tuple[str | None, type[Component]], Column]:
+        """Columns by table (None: singletons and resources) and component."""
+        return {(None if c.singleton else c.table, c.component): c for c in self.columns.values()}
+
+    def matches(self, system: System) -> list[tuple[Archetype | None, tuple[Column | str, ...]]]:
+        in_tables = {component for archetype in self.archetypes for component in archetype.components}
+        query = []
+        for parameter in system.parameters:
+            if parameter.type in ENGINE_PARAMETERS:
+                continue
+            component = self._component(system, parameter.type)
+            if component in ENGINE_COMPONENTS.values() and component not in in_tables:
+                raise SchemaError(
+                    f"{system.place}: system '{system.name}' names component '{parameter.type}', which does not exist "
+                    "in any archetype; the agents' archetype must have it"
+                )
+            if (None, component) not in self.columns_of:
+                query.append(component)
+        tables: list[Archetype | None] = [None]
+        if query:
+            tables = [archetype for archetype in self.archetypes if set(query) <= set(archetype.components)]
+            if not tables:
+                names = ", ".join(self.scopes.written(component, system.namespace) for component in query)
+                raise SchemaError(
+                    f"{system.place}: system '{system.name}' matches no archetype: none has all of {names}"
+                    f"{self.scopes.bundles_with(query)}"
+                )
+        return [(table, self._arguments(system, table)) for table in tables]
+
+    def _component(self, system: System, text: str) -> type[Component]:
+        component = self.scopes.meaning(text, system.namespace)
+        if not isinstance(component, type):
+            known = self.scopes.known(system.namespace, Component)
+            raise SchemaError(
+                f"{system.place}: system '{system.name}' names component '{text}', which does not exist"
+                f"{self.scopes.hint(text, system.namespace, known)}; components: {', '.join(known)}"
+            )
+        return component
+
+    def _arguments(self, system: System, table: Archetype | None) -> tuple[Column | str, ...]:
+        columns: list[Column | str] = []
+        for parameter in system.parameters:
+            if parameter.type in BY_VALUE and table is None:
+                raise SchemaError(
+                    f"{system.place}: system '{system.name}' runs once per world and so has no {parameter.type}"
+                )
+            if parameter.type in (*BY_VALUE, *LANES):
+                columns.append(parameter.type)
+                continue
+            if parameter.type == "Episode":
+                column = None
+            else:
+                component = self._component(system, parameter.type)
+                column = self.columns_of.get((table.name if table else None, component))
+                column = column or self.columns_of[None, component]
+            shared = column is None or column.singleton
+            if shared and parameter.writes and column is not None and column.resource:
+                raise SchemaError(
+                    f"{system.place}: system '{system.name}' would write {parameter.type}, a resource, which all "
+                    "worlds read at once; take it as const, or make it a singleton"
+                )
+            if shared and parameter.writes and table is not None and not table.alone:
+                raise SchemaError(
+                    f"{system.place}: system '{system.name}' would write {parameter.type}, which a world has once, "
+                    f"from {_rows(table)} of {table.name} at a time; take it as const, or write it in a system "
+                    "that runs once per world"
+                )
+            columns.append(column or "Episode")
+        return tuple(columns)
+
+    def accesses(
+        self, system: System, table: Archetype | None, columns: tuple[Column | str, ...]
+    ) -> dict[str, Any]:
+        """What the system reads, writes, creates, destroys and reaches over ``table``, by the names of Node's fields.
+
+        Checks that rows that run at once do not meet in what they write, and what systems on several lanes may do.
+        """
+        _check_lanes(system)
+        reads, writes, creates, destroys = set(), set(), set(), set()
+        reached, reached_writes, looks = set(), set(), set()
+        for parameter, column in zip(system.parameters, columns, strict=True):
+            if isinstance(column, Column) or column == "Episode":
+                (writes if parameter.writes else reads).add(column if isinstance(column, str) else column.name)
+        written = set(writes)
+        if table is not None and table.dynamic:
+            reads.add(table.name)
+        for reach in self._clear_reaches(system):
+            if reach.kind in ("rows", "find", "get"):
+                for column in self._reached(system, table, reach):
+                    if not reach.writes and column.name in written and table is not None and not table.alone:
+                        raise SchemaError(
+                            f"{system.place}: system '{system.name}' reads {column.name} of other rows while each row "
+                            "writes its own; split it into a system that reads and one that writes"
+                        )
+                    (reached_writes if reach.writes else reached).add(column.name)
+                    if column.dynamic:
+                        looks.add(column.table)
+            elif reach.kind in ("count", "index_of", "entity", "create", "create_at"):
+                archetype = self._archetype(system, reach)
+                if archetype.dynamic:
+                    (creates if reach.kind in ("create", "create_at") else looks).add(archetype.name)
+            elif reach.kind == "destroy_self" or (reach.kind == "destroy" and reach.archetype):
+                archetype = table if reach.kind == "destroy_self" else self._archetype(system, reach)
+                if not archetype.dynamic:
+                    raise SchemaError(
+                        f"{system.place}: system '{system.name}' destroys rows of {archetype.name}, which has count="
+                        f"{archetype.count} rows in every world; rows come and go in archetypes with capacity="
+                    )
+                destroys.add(archetype.name)
+            elif reach.kind in ("destroy", "alive"):
+                names = {archetype.name for archetype in self.dynamic}
+                if not names and reach.kind == "destroy":
+                    raise SchemaError(
+                        f"{system.place}: system '{system.name}' destroys, but no archetype is declared with capacity="
+                    )
+                (destroys if reach.kind == "destroy" else looks).update(names)
+        writes |= creates | destroys | reached_writes
+        reads |= reached | looks
+        return {
+            "reads": frozenset(reads - writes),
+            "writes": frozenset(writes),
+            "creates": tuple(a.name for a in self.dynamic if a.name in creates),
+            "destroys": tuple(a.name for a in self.dynamic if a.name in destroys),
+            "reached": frozenset(reached),
+            "reached_writes": frozenset(reached_writes),
+            "looks": frozenset(looks),
+        }
+
+    def _clear_reaches(self, system: System) -> Iterator[Reach]:
+        """Its reaches, but for those that it has declared otherwise since their names do not say what is meant."""
+        for reach in system.reaches:
+            names = filter(None, (reach.archetype, reach.component))
+            clear = not reach.unclear and all(self.scopes.meaning(name, reach.namespace) for name in names)
+            if system.declared is not None and reach not in system.declared and not clear:
+                continue
+            if reach.unclear:
+                raise SchemaError(
+                    f"{system.place}: system '{system.name}' asks for {reach}, in which a template or a macro fills in "
+                    f"a name; say what it reaches: TBS_SYSTEM TBS_REACHES({_example(reach)}) void {system.name}(...)"
+                )
+            yield reach
+
+    def _archetype(self, system: System, reach: Reach) -> Archetype:
+        archetype = self.scopes.meaning(reach.archetype or "", reach.namespace)
+        if not isinstance(archetype, Archetype):
+            known = self.scopes.known(reach.namespace, Archetype)
+            raise SchemaError(
+                f"{system.place}: system '{system.name}' asks for {reach}, but there is no archetype of that name"
+                f"{self.scopes.hint(reach.archetype or '', reach.namespace, known)}; archetypes: {', '.join(known)}"
+            )
+        if reach.kind in ("create", "create_at") and not archetype.dynamic:
+            raise SchemaError(
+                f"{system.place}: system '{system.name}' asks for {reach}, but {archetype.name} has count="
+                f"{archetype.count} rows in every world; rows come and go in archetypes with capacity="
+            )
+        return archetype
+
+    def _reached(self, system: System, table: Archetype | None, reach: Reach) -> list[Column]:
+        """The columns that a reach means: one, or with ``find<const Body>`` those of all archetypes that have it."""
+        archetype = self.scopes.meaning(reach.archetype, reach.namespace) if reach.archetype else None
+        component = self.scopes.meaning(str(reach.component), reach.namespace)
+        columns = []
+        if reach.kind == "find" and reach.archetype is None:
+            columns = [column for column in self.columns.values() if column.component is component]
+            columns = [column for column in columns if not column.singleton]
+        elif isinstance(archetype, Archetype) or reach.archetype is None:
+            columns = [self.columns_of.get((archetype.name if archetype else None, component))]
+        if not columns or columns[0] is None:
+            name = f"{reach.archetype}.{reach.component}" if reach.archetype else str(reach.component)
+            raise SchemaError(
+                f"{system.place}: system '{system.name}' asks for {reach}, which does not exist"
+                f"{suggestion(name.replace('::', '.'), self.columns)}; columns: {', '.join(self.columns)}"
+            )
+        if reach.writes and columns[0].resource:
+            raise SchemaError(
+                f"{system.place}: system '{system.name}' could write by {reach} a resource, which all worlds read at "
+                f"once; put const in front of {reach.component}, or make it a singleton"
+            )
+        if reach.writes and table is not None and not table.alone:
+            raise SchemaError(
+                f"{system.place}: system '{system.name}' could write by {reach} from {_rows(table)} of "
+                f"{table.name} at a time; put const in front of {reach.component}, or write it in a system "
+                "that runs once per world"
+            )
+        return columns
+
+
+def _check_lanes(system: System) -> None:
+    if system.lanes == 1:
+        if system.kinds("create_at"):
+            raise SchemaError(
+                f"{system.place}: system '{system.name}' uses create_at, which is for systems that take Warp & or "
+                "Block &; write create"
+            )
+        return
+    if sum(parameter.type in LANES for parameter in system.parameters) > 1:
+        raise SchemaError(f"{system.place}: system '{system.name}' takes both Warp & and Block &; take one")
+    if system.shared_writes:
+        raise SchemaError(
+            f"{system.place}: system '{system.name}' runs on several lanes, all of which would do "
+            f"'{system.shared_writes[0]}': write what lanes share inside of operations, such as "
+            "once([&] { ... }) or for_each(n, [&](u32 i) { ... })"
+        )
+    for kind, instead in (("create", "create_at<...>(i, ...)"), ("random", "random(i)")):
+        if system.kinds(kind):
+            raise SchemaError(
+                f"{system.place}: system '{system.name}' runs on several lanes, each of which would do {kind}(): "
+                f"write {instead}, where i is the item"
+            )
+
+
+def _example(reach: Reach) -> str:
+    """How a reach is declared, with names to be filled in."""
+    types = [name for name, there in (("Archetype", reach.archetype), ("Component", reach.component)) if there]
+    if reach.component and not reach.writes:
+        types[-1] = "const Component"
+    return f"{reach.kind}<{', '.join(types)}>"
+
+
+def _rows(table: Archetype) -> str:
+    return "many rows" if table.dynamic else f"{table.count} rows"

@@ -1,0 +1,139 @@
+"""Writes the C++ structs of what is declared, each scope's in a namespace of its own, and names them."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+
+from . import shared
+from .program import Program
+from .roles import ENGINE_COMPONENTS
+from .schema import Archetype, Component
+from .scopes import Scope, namespace_of
+from .shared import BUILTIN_FAULTS
+from .systems import System
+from .types import FieldType
+
+AUTHOR_NAMESPACE = "systems"  # within tbs::fence, see csrc/tbs/poison.h
+
+_OPTION_C_TYPES = {bool: ("bool", ctypes.c_bool), int: ("i32", ctypes.c_int32), float: ("f32", ctypes.c_float)}
+
+
+def cpp_namespace(scope: str) -> str:
+    """Where the text and the structs of a library are, or with ``""`` the author's: both find the engine's names."""
+    return f"tbs::fence::{scope or AUTHOR_NAMESPACE}"
+
+
+def cpp_name(declared: type[Component] | Archetype) -> str:
+    """How the engine's code refers to a component or an archetype, which nothing of the author's can hide."""
+    if declared in ENGINE_COMPONENTS.values():
+        return f"tbs::{declared.__name__}"
+    return f"{cpp_namespace(namespace_of(declared))}::{_own_name(declared)}"
+
+
+def cpp_function(system: System) -> str:
+    return f"{cpp_namespace(system.namespace)}::{system.name.rpartition('.')[2]}"
+
+
+def _own_name(declared: type[Component] | Archetype) -> str:
+    return declared.name.rpartition(".")[2] if isinstance(declared, Archetype) else declared.__name__
+
+
+def parameters_structure(program: Program) -> type[ctypes.Structure]:
+    """The ``ctypes`` twin of the author's ``Parameters``, with those of each library as a structure in it."""
+    fields = _parameter_types(program.scopes.author)
+    for name, scope in program.scopes.libraries.items():
+        own = _parameter_types(scope)
+        if own:
+            fields.append((name, type(f"{name}_Parameters", (ctypes.Structure,), {"_fields_": own})))
+    return type("Parameters", (ctypes.Structure,), {"_fields_": fields or [("none", ctypes.c_int32)]})
+
+
+def _parameter_types(scope: Scope) -> list[tuple[str, type]]:
+    return [(name, _OPTION_C_TYPES[type(value)][1]) for name, value in scope.declaration.parameters.items()]
+
+
+def scope_structs(program: Program, scope: Scope) -> Iterator[str]:
+    """All that one scope declares: constants, faults, components, tags of archetypes; the author's the parameters."""
+    namespace = cpp_namespace(scope.name)
+    yield f"namespace {namespace} {{"
+    yield from _constants(scope)
+    yield from _faults(program, scope)
+    yield from _enums(scope)
+    if not scope.name:
+        yield from _parameters(program)
+    for component in scope.all_components:
+        if component not in ENGINE_COMPONENTS.values() and namespace_of(component) == scope.name:
+            yield from component_struct(component)
+    for archetype in scope.archetypes:
+        yield f"struct {_own_name(archetype)} {{}};"
+    yield f"}}  // namespace {namespace}"
+
+
+def _constants(scope: Scope) -> Iterator[str]:
+    yield "struct Constants {"
+    for name, value in scope.declaration.constants.items():
+        if not isinstance(value, str):
+            yield f"    static constexpr {_option_type(value)} {name} = {_literal(value)};"
+    yield "};"
+
+
+def _faults(program: Program, scope: Scope) -> Iterator[str]:
+    prefix = f"{scope.name}." if scope.name else ""
+    own = (f"{name} = {program.faults.index(prefix + name)}" for name in scope.faults)
+    yield f"enum class Fault : ::tbs::u32 {{ {', '.join([*BUILTIN_FAULTS, *own])} }};"
+
+
+def _enums(scope: Scope) -> Iterator[str]:
+    """Enumerations; as wide as a byte where that holds them, which is what columns of them are."""
+    for given in scope.enums:
+        codes = {name: int(member) for name, member in given.__members__.items()}
+        c_type = "u8" if all(0 <= code < 256 for code in codes.values()) else "i32"
+        yield shared.enumeration(given.__name__, codes, _c_type(c_type), scoped=False)
+
+
+def _option_type(value: bool | int | float) -> str:
+    return _c_type(_OPTION_C_TYPES[type(value)][0])
+
+
+def _literal(value: bool | int | float) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{float(value).hex()}f" if isinstance(value, float) else f"({value})"
+
+
+def _parameters(program: Program) -> Iterator[str]:
+    yield "struct Parameters {"
+    own = program.scopes.author.declaration.parameters
+    for name, value in own.items():
+        yield f"    {_option_type(value)} {name};"
+    for name, scope in program.scopes.libraries.items():
+        members = "".join(f" {_option_type(value)} {key};" for key, value in scope.declaration.parameters.items())
+        if members:
+            yield f"    struct {{{members} }} {name};"
+    if not program.parameters:
+        yield "    ::tbs::i32 none;"
+    yield "};"
+
+
+def component_struct(component: type[Component]) -> Iterator[str]:
+    yield f"struct {component.__name__} {{"
+    for field in component.fields:
+        yield f"    {_declaration(field.type, field.name)};"
+    yield "};"
+
+
+def layout_checks(component: type[Component]) -> Iterator[str]:
+    name = cpp_name(component)
+    yield f"static_assert(sizeof({name}) == {component.size});"
+    for field in component.fields:
+        yield f"static_assert(offsetof({name}, {field.name}) == {field.offset});"
+
+
+def _declaration(field_type: FieldType, name: str) -> str:
+    return f"{_c_type(field_type.c_type)} {name}" + "".join(f"[{extent}]" for extent in field_type.shape)
+
+
+def _c_type(name: str) -> str:
+    """A type of the engine's, as seen from the author's namespace."""
+    return name if name == "bool" else f"::tbs::{name}"

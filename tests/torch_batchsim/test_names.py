@@ -48,7 +48,9 @@ class Seen(Component):
 def engine_names() -> list[str]:
     """Every type, concept and free function of the engine's headers, but for what the systems below have to write."""
     texts = [path.read_text() for path in sorted(jit.CSRC.rglob("*.*h"))]
-    types = re.compile(r"^(?:struct|class|enum class|using|concept)\s+(\w+)\b(?!;)", re.MULTILINE)
+    types = re.compile(
+        r"^(?:struct|class|enum class|using|concept)\s+(?:alignas\(\w+\)\s+)?(\w+)\b(?![;(])", re.MULTILINE
+    )
     functions = re.compile(r"^TBS_FUNCTION [\w<>:,&* ]*?(\w+)\(", re.MULTILINE)
     found = {name for text in texts for pattern in (types, functions) for name in pattern.findall(text)}
     assert {"Vector", "Float64", "Birth", "Settle", "BasicWorld", "given_or_zero", "find_birth"} <= found

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from torch_batchsim import Bundle, Component, Library, Parameters, TaskGraph, f32
+from torch_batchsim import Bundle, Component, Library, Parameters, Repeat, TaskGraph, f32
 
 from .buckets import Buckets
 
@@ -24,7 +24,7 @@ class Pushes(Library):
     parameters = Parameters(gain=1.0)
     pushed = Bundle(Push, Buckets.body)
     begin = TaskGraph("draw_wind", Buckets.build)
-    advance = TaskGraph("push", Buckets.build)
+    advance = Repeat(2, "push", Buckets.build)
 
     def __init__(self, pattern: tuple[float, ...] = (1.0, -1.0), **options: Any) -> None:
         super().__init__(**options)

@@ -10,7 +10,15 @@ from itertools import pairwise
 import torch
 
 from . import executors, shared
-from .columns import Column
+from .context import (
+    context_structure,
+    engine_columns,
+    entity_tables,
+    final_columns,
+    output_columns,
+    output_flags,
+    outputs_structure,
+)
 from .program import Node, Program
 from .schedule import (
     Plan,
@@ -31,43 +39,19 @@ from .schedule import (
     zero_node_name,
 )
 from .schema import Archetype
-from .shared import LANES, ActionBounds, DynamicTable, TraceBuffer
+from .shared import LANES
 from .structs import (
     AUTHOR_NAMESPACE,
     cpp_function,
     cpp_name,
     cpp_namespace,
     layout_checks,
-    parameters_structure,
     scope_structs,
 )
 
 ABI_VERSION = 4
 
 _ACTION_ELEMENTS = {torch.float32: "f32", torch.int32: "i32", torch.int64: "i64", torch.uint8: "u8"}
-
-
-# The engine's own columns: name in the context, C type, dtype, and whether the column has a row per agent or per world.
-ENGINE_COLUMNS: tuple[tuple[str, str, torch.dtype, bool], ...] = (
-    ("seed", "u64", torch.int64, False),
-    ("stream", "u32", torch.int32, False),
-    ("episode", "u32", torch.int32, False),
-    ("step", "u32", torch.int32, False),
-    ("fault", "u64", torch.int64, False),
-    ("ended", "u8", torch.uint8, False),
-    ("terminated", "u8", torch.bool, False),
-    ("truncated", "u8", torch.bool, False),
-    ("agent_done", "u8", torch.bool, True),
-)
-AGENT_FLAGS = (  # only where agents have flags beside those of their world
-    ("agent_terminated", "u8", torch.bool, True),
-    ("agent_truncated", "u8", torch.bool, True),
-)
-ENTITY_COLUMNS = (
-    ("tag", "u32", torch.int32, False),
-    ("tick", "u32", torch.int32, False),
-)  # only where there are handles
-PHASE = ("phase", "u8", torch.uint8, False)  # scratch of the CUDA executors
 
 
 @dataclass(frozen=True)
@@ -95,80 +79,6 @@ class Target:
     @property
     def executor_name(self) -> str:
         return self.record.name
-
-
-# Memory of a dynamic table beside its columns, by field of tbs::DynamicTable: dtype, values a world, values a slot.
-TABLE_COLUMNS: dict[str, tuple[torch.dtype, int, int]] = {
-    "first": (torch.int32, 1, 0),  # and one more for the end
-    "count": (torch.int32, 1, 0),
-    "added": (torch.int32, 1, 0),
-    "crowded": (torch.int32, 1, 0),
-    "world": (torch.int32, 0, 1),
-    "birth": (torch.int32, 0, 2),
-    "doomed": (torch.int32, 0, 1),
-}
-
-
-def engine_columns(program: Program, cuda: bool) -> tuple[tuple[str, str, torch.dtype, bool], ...]:
-    """``(name, C type, dtype, per agent)`` of the engine's columns in the order of the context."""
-    flags = AGENT_FLAGS if program.agent_flags else ()
-    entities = ENTITY_COLUMNS if program.has_entities else ()
-    return (*ENGINE_COLUMNS, *flags, *entities, *((PHASE,) if cuda else ()))
-
-
-def final_columns(program: Program) -> dict[str, Column]:
-    """Columns whose values at the end of an episode are kept, by their name in the context."""
-    return {f"final_{column.c_name}": column for column in program.outputs}
-
-
-def output_columns(program: Program) -> dict[str, Column]:
-    """Columns of which each step writes all rows to a place that may be another than before, by name in the context.
-
-    Observations and infos, as columns or delivered copies of them, the reward, and final values.
-    """
-    outputs = {program.output_field(column): column for column in program.outputs}
-    return {**outputs, f"column_{program.reward.c_name}": program.reward, **final_columns(program)}
-
-
-def output_flags(program: Program) -> tuple[tuple[str, str, torch.dtype, bool], ...]:
-    """Those of ``engine_columns`` that go with them."""
-    return tuple(c for c in engine_columns(program, False) if c[0].endswith(("terminated", "truncated", "done")))
-
-
-def outputs_structure(program: Program) -> type[ctypes.Structure]:
-    """The ``ctypes`` twin of the generated ``Outputs``."""
-    names = [*output_columns(program), *(name for name, *_ in output_flags(program))]
-    return type("Outputs", (ctypes.Structure,), {"_fields_": [(name, ctypes.c_void_p) for name in names]})
-
-
-def context_structure(program: Program, cuda: bool) -> type[ctypes.Structure]:
-    """The ``ctypes`` twin of the generated ``Context``, which begins with an ``Outputs``."""
-    outputs = outputs_structure(program)
-    placed = {name for name, _ in outputs._fields_}
-    width = program.action.component.size // program.action.dtype.itemsize
-    fields: list[tuple[str, type]] = [
-        ("device", ctypes.c_int32),
-        ("num_worlds", ctypes.c_int32),
-        ("tile", ctypes.c_int32),
-        ("num_threads", ctypes.c_int32),
-        ("team", ctypes.c_int32),
-        ("autoreset", ctypes.c_int32),
-        ("keep_final", ctypes.c_int32),
-        ("action_width", ctypes.c_int32),
-        ("action_bounds", ActionBounds * width),
-        ("fault_flag", ctypes.c_void_p),
-        ("trace", TraceBuffer),
-    ]
-    if cuda:
-        fields += [("together", ctypes.c_int32), ("action_type", ctypes.c_int32)]
-        fields += [(name, ctypes.c_void_p) for name in ("queue", "mask", "action_source")]
-    if program.dynamic:
-        fields += [("crowded_flag", ctypes.c_void_p), ("tables", DynamicTable * len(program.dynamic))]
-    names = [name for name, *_ in engine_columns(program, cuda)]
-    names += [f"column_{column.c_name}" for column in program.columns.values()]
-    fields += [(name, ctypes.c_void_p) for name in names if name not in placed]
-    fields.append(("parameters", parameters_structure(program)))
-    return type("Context", (outputs,), {"_fields_": fields})
 
 
 def generate(program: Program, target: Target) -> str:
@@ -246,12 +156,6 @@ def _table(program: Program, archetype: Archetype) -> Iterator[str]:
         yield "    }"
     yield "};"
     yield f"template <> struct TableOf<{cpp_name(archetype)}> : {table_name(number)} {{}};"
-
-
-def entity_tables(program: Program) -> dict[str, int]:
-    """Numbers of the archetypes in handles, from 1: the dynamic ones first, see ``World::index_of``."""
-    fixed = [archetype for archetype in program.archetypes if not archetype.dynamic]
-    return {archetype.name: i for i, archetype in enumerate([*program.dynamic, *fixed], start=1)}
 
 
 def _context(program: Program, cuda: bool) -> Iterator[str]:

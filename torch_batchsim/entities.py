@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from .codegen import entity_tables
+from .context import entity_tables
 from .inputs import checked_worlds
 from .memory import Memory
 from .program import Program

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from .codegen import (
+from .columns import Column
+from .context import (
     context_structure,
     engine_columns,
     entity_tables,
@@ -18,7 +19,6 @@ from .codegen import (
     output_flags,
     outputs_structure,
 )
-from .columns import Column
 from .errors import SchemaError
 from .outputs import Outputs, OutputSet, OutputSpec
 from .program import Program

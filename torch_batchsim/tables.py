@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from .codegen import TABLE_COLUMNS
 from .columns import Column
+from .context import TABLE_COLUMNS
 from .schema import MAX_ROWS, Archetype
 
 _SIGN = -(2**63)

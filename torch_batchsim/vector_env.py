@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -14,21 +14,12 @@ from gymnasium.vector.utils import batch_space
 
 from .environment import Environment
 from .errors import WorldFault
-from .inputs import (
-    bool_tensor,
-    checked_count,
-    checked_device,
-    checked_mask,
-    checked_options,
-    checked_seed,
-    number_tensor,
-)
-from .outputs import OutputSet
+from .inputs import checked_device, checked_options, checked_seed
+from .results import Observation, Results, collected, named_outputs
 from .simulator import Simulator
 from .trace import Trace
 from .tuning import TuneReport
-
-Observation = Any  # torch.Tensor, or dict of them
+from .vector_inputs import ActionInput, agents_per_world, checked_reset_mask, number_of_worlds
 
 _MAX_RENDERED = 16
 _OUTPUTS = ("torch", "numpy")
@@ -87,14 +78,14 @@ class TorchVectorEnv(VectorEnv):
             raise TypeError(f"final_obs must be True or False, got {final_obs!r}")
         if copy is not None and not isinstance(copy, bool):
             raise TypeError(f"copy must be True, False or None (two sets of outputs that take turns), got {copy!r}")
-        agents = _agents_per_world(environment)
+        agents = agents_per_world(environment)
         render_modes = _render_modes(environment)
         if render_mode is not None and render_mode not in render_modes:
             allowed = " or ".join([", ".join(map(repr, render_modes)), "None"] if render_modes else ["None"])
             method = _RENDER_MODES.get(render_mode) if isinstance(render_mode, str) else None
             reason = f": {environment.name} does not define {method}()" if method else ""
             raise ValueError(f"render_mode must be {allowed}, got {render_mode!r}{reason}")
-        worlds = _worlds(num_envs, num_worlds, agents)
+        worlds = number_of_worlds(num_envs, num_worlds, agents)
         if output == "numpy" and checked_device(device).type != "cpu":
             raise ValueError(f"output='numpy' needs device='cpu', got device={str(device)!r}")
         self.sim = Simulator(
@@ -126,9 +117,8 @@ class TorchVectorEnv(VectorEnv):
         self.output, self._copy = output, bool(copy)
         self._needs_conversion = self._copy or output == "numpy"
         self._ready = False
-        self._action_shape = torch.Size((self.num_envs, *self.sim.program.action.value_shape))
-        self._action_floating = self.sim.program.action.dtype.is_floating_point
-        self._plain_action_dtypes = _FLOAT_DTYPES if self._action_floating else _INTEGER_DTYPES
+        self._actions = ActionInput(self.sim.program, self.num_envs, self.num_agents, self.device)
+        self._action_shape, self._plain_action_dtypes = self._actions.shape, self._actions.dtypes
         self._delivers_final = final_obs and self.autoreset_mode is AutoresetMode.SAME_STEP
         self._outputs = self.sim.memory.outputs
         self.closed = False
@@ -148,7 +138,7 @@ class TorchVectorEnv(VectorEnv):
         """
         self._check_open()
         options = checked_options(options, ("reset_mask", *self.environment.reset_options))
-        mask = self._reset_mask(options.pop("reset_mask", None))
+        mask = checked_reset_mask(options.pop("reset_mask", None), self.num_worlds, self.num_agents, self.device)
         if mask is not None and not self._ready:
             raise gymnasium.error.ResetNeeded("the first reset must be of all worlds; call reset() without reset_mask")
         seed = checked_seed(seed)
@@ -185,7 +175,7 @@ class TorchVectorEnv(VectorEnv):
             or actions.dtype not in self._plain_action_dtypes
             or (actions.shape != self._action_shape or actions.device != self.device or not actions.is_contiguous())
         ):
-            actions = self._checked_actions(actions)
+            actions = self._actions.checked(actions)
         try:
             illegal = self.sim.act_and_step(actions)
         except WorldFault as fault:
@@ -193,7 +183,7 @@ class TorchVectorEnv(VectorEnv):
                 fault.outputs = self._step_results()
             raise
         if illegal >= 0:
-            self._refuse(actions, illegal)
+            self._actions.refuse(actions, illegal)
         return self._step_results()
 
     def _step_results(self) -> tuple[Observation, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:
@@ -257,7 +247,9 @@ class TorchVectorEnv(VectorEnv):
         """
         self._check_open()
         roles = {"action_mask": action_mask, "active": active}
-        given = self._named_outputs(observations, rewards, terminations, truncations, final_obs, roles)
+        given = named_outputs(
+            self.sim.program, observations, final_obs, rewards, terminations, truncations, roles
+        )
         if actions is not None:
             given[self.sim.program.action.name] = actions
         self.sim.memory.bind(given)
@@ -288,7 +280,9 @@ class TorchVectorEnv(VectorEnv):
         """
         self._check_open()
         roles = {"action_mask": action_mask, "active": active}
-        given = self._named_outputs(observations, rewards, terminations, truncations, final_obs, roles)
+        given = named_outputs(
+            self.sim.program, observations, final_obs, rewards, terminations, truncations, roles
+        )
         self.sim.memory.bind_slots(given)
 
     def select_slot(self, slot: int) -> None:
@@ -299,31 +293,6 @@ class TorchVectorEnv(VectorEnv):
         """Let all outputs go to the simulator's own memory again, from the next ``step`` or ``reset`` on."""
         self._check_open()
         self._outputs.unbind()
-
-    def _named_outputs(
-        self,
-        observations: Any,
-        rewards: Any,
-        terminations: Any,
-        truncations: Any,
-        final_obs: Any,
-        roles: Mapping[str, Any],
-    ) -> dict[str, Any]:
-        """What is given, by the simulator's name of the output."""
-        program = self.sim.program
-        roles = {role: tensor for role, tensor in roles.items() if tensor is not None}
-        for role in roles:
-            if role not in program.info:
-                raise ValueError(f"{role} cannot be bound: this environment has none")
-        given = _named(observations, {key: f"output.{column.name}" for key, column in program.observations.items()})
-        given |= _named(final_obs, {key: f"final.{column.name}" for key, column in program.observations.items()})
-        single = {
-            program.reward.name: rewards,
-            "Agents.terminated": terminations,
-            "Agents.truncated": truncations,
-        }
-        single |= {f"output.{program.info[role].name}": tensor for role, tensor in roles.items()}
-        return given | {name: tensor for name, tensor in single.items() if tensor is not None}
 
     def by_world(self, tensor: torch.Tensor) -> torch.Tensor:
         """``[rows, ...]`` as a view ``[worlds, agents, ...]``."""
@@ -363,28 +332,12 @@ class TorchVectorEnv(VectorEnv):
         if self.closed:
             raise gymnasium.error.ClosedEnvironmentError("this environment is closed; make a new one")
 
-    def _results(self) -> _Results:
+    def _results(self) -> Results:
         """What ``reset`` and ``step`` return from where the outputs lie; made once for each place."""
         places = self._outputs.present
         if places.results is None:
-            places.results = self._collected(places)
+            places.results = collected(self.sim, places, self._delivers_final)
         return places.results
-
-    def _collected(self, places: OutputSet) -> _Results:
-        program, rows_of = self.sim.program, self.sim.memory.rows_of
-        observations = _unkeyed({k: rows_of(f"output.{c.name}", places) for k, c in program.observations.items()})
-        infos = {key: rows_of(f"output.{column.name}", places) for key, column in program.info.items()}
-        step_infos = dict(infos)
-        if self._delivers_final:
-            done = rows_of("Agents.done", places)
-            finals = {key: rows_of(f"final.{column.name}", places) for key, column in program.observations.items()}
-            step_infos["final_obs"], step_infos["_final_obs"] = _unkeyed(finals), done
-            kept = {key: rows_of(f"final.{column.name}", places) for key, column in program.info.items()}
-            step_infos["final_info"] = {**kept, **{f"_{key}": done for key in kept}}
-            step_infos["_final_info"] = done
-        flags = rows_of("Agents.terminated", places), rows_of("Agents.truncated", places)
-        step = (observations, rows_of(program.reward.name, places), *flags)
-        return _Results(observations, infos, step, step_infos)
 
     @property
     def observations(self) -> Observation:
@@ -418,111 +371,7 @@ class TorchVectorEnv(VectorEnv):
         super().reset(seed=seed)  # numpy's own generator
         self._ready = True
 
-    def _reset_mask(self, mask: Any) -> torch.Tensor | None:
-        if mask is None:
-            return None
-        agents = self.num_agents
-        shape = tuple(getattr(mask, "shape", ()))
-        if agents > 1 and shape == (self.num_envs,) and shape != (self.num_worlds,):
-            rows = bool_tensor(mask, "reset_mask").reshape(self.num_worlds, agents)
-            # On CUDA a look at it would wait for the device; there the first agents speak for their worlds.
-            if rows.device.type == "cpu" and not torch.equal(rows.any(1), rows.all(1)):
-                raise ValueError("reset_mask must be the same for all agents of a world, for they share it")
-            mask = rows[:, 0]
-        elif shape and shape != (self.num_worlds,):
-            allowed = f"[{self.num_envs}]" + (f" or [{self.num_worlds}] (worlds)" if agents > 1 else "")
-            raise ValueError(f"reset_mask must have shape {allowed}, got {list(shape)}")
-        return checked_mask(mask, "reset_mask", self.num_worlds, self.device)
-
-    def _checked_actions(self, actions: Any) -> torch.Tensor:
-        """``actions`` as a contiguous tensor that the library can read, or TypeError, ValueError."""
-        on_device = isinstance(actions, torch.Tensor)
-        actions = number_tensor(actions, "actions", f"shape {list(self._action_shape)}")
-        if not on_device:
-            actions = actions.to(self.device)
-        if actions.shape != self._action_shape:
-            raise ValueError(f"actions must have shape {list(self._action_shape)}, got {list(actions.shape)}")
-        if actions.device != self.device:
-            raise ValueError(f"actions must be on {self.device}, got a tensor on {actions.device}")
-        if actions.layout is not torch.strided:
-            raise TypeError(f"actions must be a dense tensor, got layout {actions.layout}")
-        if self._action_floating and actions.dtype in (torch.float16, torch.bfloat16):
-            actions = actions.float()
-        if self._action_floating and not actions.dtype.is_floating_point and actions.dtype in _INTEGER_DTYPES[:-1]:
-            actions = actions.double()
-        if actions.dtype not in self._plain_action_dtypes:
-            *others, last = (str(dtype).removeprefix("torch.") for dtype in self._plain_action_dtypes)
-            given = str(actions.dtype).removeprefix("torch.")
-            raise TypeError(f"actions must have dtype {', '.join(others)} or {last}, got {given}")
-        return actions.detach().contiguous()
-
-    def _refuse(self, actions: torch.Tensor, element: int) -> None:
-        width = max(1, int(np.prod(self._action_shape[1:])))
-        row, value = element // width, actions.reshape(-1)[element].item()
-        agent = f", agent {row % self.num_agents}" if self.num_agents > 1 else ""
-        part = f", element {element % width}" if width > 1 else ""
-        raise ValueError(
-            f"action {value} of world {row // self.num_agents}{agent}{part} is not in {self.single_action_space}; "
-            "no world has stepped"
-        )
-
-
-class _Results(NamedTuple):
-    """What is returned from one place of outputs."""
-
-    observations: Observation
-    infos: dict[str, Any]  # of a reset
-    step: tuple[Observation, torch.Tensor, torch.Tensor, torch.Tensor]
-    step_infos: dict[str, Any]
-
-
-_FLOAT_DTYPES = (torch.float32, torch.float64)
-_INTEGER_DTYPES = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool)
-
-
-def _named(given: Any, names: Mapping[str, str]) -> dict[str, Any]:
-    """Tensors by name of their column, from one tensor (or None) or a dict of them by key of the observation space."""
-    if given is None:
-        return {}
-    keyed = dict(given) if isinstance(given, Mapping) else {"": given}
-    for key in keyed:
-        if key not in names:
-            keys = ", ".join(repr(name) for name in names if name)
-            expected = f"a dict with keys of {keys}" if keys else "one tensor"
-            raise ValueError(f"bind of observations needs {expected}, got {repr(key) if key else 'one tensor'}")
-    return {names[key]: tensor for key, tensor in keyed.items()}
-
-
-def _unkeyed(values: dict[str, torch.Tensor]) -> Observation:
-    return values.get("", values)
-
-
 def _render_modes(environment: Environment) -> list[str]:
     """Those whose method the environment defines."""
     cls = type(environment)
     return [mode for mode, name in _RENDER_MODES.items() if getattr(cls, name) is not getattr(Environment, name)]
-
-
-def _agents_per_world(environment: Environment) -> int:
-    if not isinstance(environment, Environment):
-        raise TypeError(f"environment must be an instance of Environment, got {environment!r}")
-    tables = [*environment.archetypes]
-    tables += [a.within(name) for name, library in environment.libraries.items() for a in library.archetypes]
-    return next((a.count or 1 for a in tables if environment.action.startswith(f"{a.name}.")), 1)
-
-
-def _worlds(num_envs: Any, num_worlds: Any, agents: int) -> int:
-    """Number of worlds from either number; both are given by ``gymnasium.make_vec``, whose default is one row."""
-    if num_worlds is not None:
-        worlds = checked_count(num_worlds, "num_worlds")
-        if num_envs not in (None, 1, worlds * agents):
-            raise ValueError(f"num_envs={num_envs!r} and num_worlds={worlds} contradict each other; give one of them")
-        return worlds
-    rows = checked_count(agents if num_envs is None else num_envs, "num_envs")
-    if rows % agents:
-        below, above = rows // agents * agents, (rows // agents + 1) * agents
-        nearest = f"{below} or {above}" if below else f"{above}"
-        raise ValueError(
-            f"num_envs must be a multiple of the {agents} agents of a world, such as {nearest}, got {rows}"
-        )
-    return rows // agents

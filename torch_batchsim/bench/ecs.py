@@ -21,7 +21,7 @@ import numpy as np
 from gymnasium.spaces import Discrete
 
 from .. import jit
-from ..codegen import TABLE_COLUMNS
+from ..context import TABLE_COLUMNS
 from ..environment import Environment
 from ..errors import BuildError
 from ..options import Constants, Option

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from ..bench.throughput import measure
-from ..codegen import engine_columns
+from ..context import engine_columns
 from ..errors import WorldFault
 from ..legal import LegalActions
 from ..simulator import Simulator

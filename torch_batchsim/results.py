@@ -1,0 +1,83 @@
+"""What the vector environment returns from a place of outputs, and the names of outputs that a user binds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import torch
+
+from .outputs import OutputSet
+from .program import Program
+from .simulator import Simulator
+
+Observation = Any  # torch.Tensor, or dict of them
+
+
+class Results(NamedTuple):
+    """What is returned from one place of outputs."""
+
+    observations: Observation
+    infos: dict[str, Any]  # of a reset
+    step: tuple[Observation, torch.Tensor, torch.Tensor, torch.Tensor]
+    step_infos: dict[str, Any]
+
+
+def collected(sim: Simulator, places: OutputSet, final: bool) -> Results:
+    """The outputs that lie in ``places`` as ``reset`` and ``step`` return them; ``final``: with final values."""
+    program, rows_of = sim.program, sim.memory.rows_of
+    observations = _unkeyed({key: rows_of(f"output.{c.name}", places) for key, c in program.observations.items()})
+    infos = {key: rows_of(f"output.{column.name}", places) for key, column in program.info.items()}
+    step_infos = dict(infos)
+    if final:
+        done = rows_of("Agents.done", places)
+        finals = {key: rows_of(f"final.{column.name}", places) for key, column in program.observations.items()}
+        step_infos["final_obs"], step_infos["_final_obs"] = _unkeyed(finals), done
+        kept = {key: rows_of(f"final.{column.name}", places) for key, column in program.info.items()}
+        step_infos["final_info"] = {**kept, **{f"_{key}": done for key in kept}}
+        step_infos["_final_info"] = done
+    flags = rows_of("Agents.terminated", places), rows_of("Agents.truncated", places)
+    step = (observations, rows_of(program.reward.name, places), *flags)
+    return Results(observations, infos, step, step_infos)
+
+
+def named_outputs(
+    program: Program,
+    observations: Any,
+    final_obs: Any,
+    rewards: Any,
+    terminations: Any,
+    truncations: Any,
+    roles: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Those tensors that are given, by the simulator's names of the outputs; ``roles`` by name, None if not given."""
+    given_roles = {name: tensor for name, tensor in roles.items() if tensor is not None}
+    for name in given_roles:
+        if name not in program.info:
+            raise ValueError(f"{name} cannot be bound: this environment has none")
+    given = _keyed(observations, {key: f"output.{column.name}" for key, column in program.observations.items()})
+    given |= _keyed(final_obs, {key: f"final.{column.name}" for key, column in program.observations.items()})
+    single = {
+        program.reward.name: rewards,
+        "Agents.terminated": terminations,
+        "Agents.truncated": truncations,
+        **{f"output.{program.info[name].name}": tensor for name, tensor in given_roles.items()},
+    }
+    return given | {name: tensor for name, tensor in single.items() if tensor is not None}
+
+
+def _keyed(given: Any, names: Mapping[str, str]) -> dict[str, Any]:
+    """Tensors by name of their column, from one tensor (or None) or a dict of them by key of the observation space."""
+    if given is None:
+        return {}
+    keyed = dict(given) if isinstance(given, Mapping) else {"": given}
+    for key in keyed:
+        if key not in names:
+            keys = ", ".join(repr(name) for name in names if name)
+            expected = f"a dict with keys of {keys}" if keys else "one tensor"
+            raise ValueError(f"bind of observations needs {expected}, got {repr(key) if key else 'one tensor'}")
+    return {names[key]: tensor for key, tensor in keyed.items()}
+
+
+def _unkeyed(values: dict[str, torch.Tensor]) -> Observation:
+    return values.get("", values)

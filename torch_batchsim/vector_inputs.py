@@ -1,0 +1,104 @@
+"""Checks of what a user gives to the vector environment: actions, masks of a reset, numbers of rows and worlds."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import numpy as np
+import torch
+
+from .environment import Environment
+from .inputs import bool_tensor, checked_count, checked_mask, number_tensor
+from .program import Program
+
+_FLOAT_DTYPES = (torch.float32, torch.float64)
+_INTEGER_DTYPES = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool)
+
+
+class ActionInput:
+    """Actions as users give them.
+
+    Attributes: ``shape`` ``[rows, ...]`` and ``dtypes`` that the library reads as they are.
+    """
+
+    def __init__(self, program: Program, rows: int, agents: int, device: torch.device) -> None:
+        self.shape = torch.Size((rows, *program.action.value_shape))
+        self._floating = program.action.dtype.is_floating_point
+        self.dtypes = _FLOAT_DTYPES if self._floating else _INTEGER_DTYPES
+        self._space, self._agents, self._device = program.action_space, agents, device
+
+    def checked(self, actions: Any) -> torch.Tensor:
+        """``actions`` as a contiguous tensor that the library can read, or TypeError, ValueError."""
+        on_device = isinstance(actions, torch.Tensor)
+        actions = number_tensor(actions, "actions", f"shape {list(self.shape)}")
+        if not on_device:
+            actions = actions.to(self._device)
+        if actions.shape != self.shape:
+            raise ValueError(f"actions must have shape {list(self.shape)}, got {list(actions.shape)}")
+        if actions.device != self._device:
+            raise ValueError(f"actions must be on {self._device}, got a tensor on {actions.device}")
+        if actions.layout is not torch.strided:
+            raise TypeError(f"actions must be a dense tensor, got layout {actions.layout}")
+        if self._floating and actions.dtype in (torch.float16, torch.bfloat16):
+            actions = actions.float()
+        if self._floating and not actions.dtype.is_floating_point and actions.dtype in _INTEGER_DTYPES[:-1]:
+            actions = actions.double()
+        if actions.dtype not in self.dtypes:
+            *others, last = (str(dtype).removeprefix("torch.") for dtype in self.dtypes)
+            given = str(actions.dtype).removeprefix("torch.")
+            raise TypeError(f"actions must have dtype {', '.join(others)} or {last}, got {given}")
+        return actions.detach().contiguous()
+
+    def refuse(self, actions: torch.Tensor, element: int) -> NoReturn:
+        """Raise ValueError for an element that is not in the action space."""
+        width = max(1, int(np.prod(self.shape[1:])))
+        row, value = element // width, actions.reshape(-1)[element].item()
+        agent = f", agent {row % self._agents}" if self._agents > 1 else ""
+        part = f", element {element % width}" if width > 1 else ""
+        raise ValueError(
+            f"action {value} of world {row // self._agents}{agent}{part} is not in {self._space}; no world has stepped"
+        )
+
+
+def checked_reset_mask(mask: Any, worlds: int, agents: int, device: torch.device) -> torch.Tensor | None:
+    """A mask of worlds ``[worlds]`` from one of rows or worlds; None if there is none. TypeError or ValueError."""
+    if mask is None:
+        return None
+    rows = worlds * agents
+    shape = tuple(getattr(mask, "shape", ()))
+    if agents > 1 and shape == (rows,) and shape != (worlds,):
+        of_rows = bool_tensor(mask, "reset_mask").reshape(worlds, agents)
+        # On CUDA a look at it would wait for the device; there the first agents speak for their worlds.
+        if of_rows.device.type == "cpu" and not torch.equal(of_rows.any(1), of_rows.all(1)):
+            raise ValueError("reset_mask must be the same for all agents of a world, for they share it")
+        mask = of_rows[:, 0]
+    elif shape and shape != (worlds,):
+        allowed = f"[{rows}]" + (f" or [{worlds}] (worlds)" if agents > 1 else "")
+        raise ValueError(f"reset_mask must have shape {allowed}, got {list(shape)}")
+    return checked_mask(mask, "reset_mask", worlds, device)
+
+
+def agents_per_world(environment: Environment) -> int:
+    """Rows of the vector environment that a world has."""
+    if not isinstance(environment, Environment):
+        raise TypeError(f"environment must be an instance of Environment, got {environment!r}")
+    tables = [*environment.archetypes]
+    tables += [a.within(name) for name, library in environment.libraries.items() for a in library.archetypes]
+    return next((a.count or 1 for a in tables if environment.action.startswith(f"{a.name}.")), 1)
+
+
+def number_of_worlds(num_envs: Any, num_worlds: Any, agents: int) -> int:
+    """Number of worlds from either number; both are given by ``gymnasium.make_vec``, whose default is one row."""
+    if num_worlds is not None:
+        worlds = checked_count(num_worlds, "num_worlds")
+        if num_envs not in (None, 1, worlds * agents):
+            raise ValueError(f"num_envs={num_envs!r} and num_worlds={worlds} contradict each other; give one of them")
+        return worlds
+    rows = checked_count(agents if num_envs is None else num_envs, "num_envs")
+    if rows % agents:
+        below, above = rows // agents * agents, (rows // agents + 1) * agents
+        nearest = f"{below} or {above}" if below else f"{above}"
+        raise ValueError(
+            f"num_envs must be a multiple of the {agents} agents of a world, such as {nearest}, got {rows}"
+        )
+    return rows // agents

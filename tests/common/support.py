@@ -73,7 +73,7 @@ def baseline(name: str) -> jit.Library:
 
 def unoptimised(name: str) -> jit.Library:
     """The CPU unit of an environment in which the compiler does not know what a node may reach."""
-    return _library(name, Target(), "-O0", str(jit.CSRC / "runtime" / "pool.cpp"))
+    return _library(name, Target(), "-O0")
 
 
 def sanitized(name: str) -> jit.Library:

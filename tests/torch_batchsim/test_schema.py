@@ -377,7 +377,7 @@ def test_a_component_that_depends_on_an_option(tmp_path: Path) -> None:
         "    cells.content[Constants::rows - 1][mark.cell] += 1;\n}\n"
     )
     env = TorchVectorEnv(Grid(rows=4), 2)
-    observations, _ = env.reset(seed=0)
-    env.step(torch.tensor([0, 1]))
+    env.reset(seed=0)
+    observations = env.step(torch.tensor([0, 1]))[0]
     assert observations.shape == (2, 4, 3)
     assert observations.nonzero().tolist() == [[0, 3, 0], [1, 3, 1]]

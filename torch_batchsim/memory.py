@@ -299,14 +299,22 @@ class Memory:
     def bind(self, tensors: Mapping[str, torch.Tensor]) -> None:
         """See ``Simulator.bind``, of several at once."""
         bindings = {name: self.check_bindable(name, tensor) for name, tensor in tensors.items()}
-        placed = {n: b for n, b in bindings.items() if b.field in self.outputs.specs}
+        by_field = {binding.field: tensors[name] for name, binding in bindings.items()}
+        own = {field: tensor for field, tensor in self._fixed.items() if field not in by_field}
+        self.outputs.check_disjoint(by_field, own)
+        placed = {field: tensor for field, tensor in by_field.items() if field in self.outputs.specs}
         if placed:
-            self.outputs.bind({binding.field: tensors[name] for name, binding in placed.items()})
+            self.outputs.bind(placed)
         for name, binding in bindings.items():
-            if name not in placed:
+            if binding.field not in placed:
                 tensors[name].view(binding.shape).copy_(self.tensor(name))
                 self._fixed[binding.field] = tensors[name]
                 setattr(self.context, binding.field, tensors[name].data_ptr())
+
+    def move_outputs(self) -> None:
+        """Before outputs are written from outside: let them lie where a reset would put them, not in what was returned."""
+        to = self.outputs.for_reset(whole=False)
+        self.outputs.advance(to)
 
     def bind_slots(self, tensors: Mapping[str, torch.Tensor]) -> None:
         """See ``TorchVectorEnv.bind_slots``; by the names of outputs."""
@@ -327,7 +335,9 @@ class Memory:
         if len(set(counts.values())) > 1:
             given = ", ".join(f"{count} of {name}" for name, count in counts.items())
             raise ValueError(f"bind_slots needs as many slots of each output, got {given}")
-        self.outputs.bind_slots({fields[name]: tensor for name, tensor in tensors.items()})
+        by_field = {fields[name]: tensor for name, tensor in tensors.items()}
+        self.outputs.check_disjoint(by_field, self._fixed, slots=True)
+        self.outputs.bind_slots(by_field)
 
     def check_bindable(self, name: str, tensor: Any) -> Binding:
         """Raise what ``bind`` would raise."""

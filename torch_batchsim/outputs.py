@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -25,13 +25,16 @@ class OutputSet:
     Attributes:
         tensors: by field of the context.
         address: of the ``tbs::Outputs`` that points to them.
+        takes_turn: whether it is one of the simulator's own that steps write to in turns.
         results: what the vector environment returns from here, put together when it is first asked for.
     """
 
-    __slots__ = ("_block", "address", "results", "tensors")
+    __slots__ = ("_block", "address", "results", "takes_turn", "tensors")
 
-    def __init__(self, tensors: dict[str, torch.Tensor], structure: type[ctypes.Structure]) -> None:
-        self.tensors = tensors
+    def __init__(
+        self, tensors: dict[str, torch.Tensor], structure: type[ctypes.Structure], takes_turn: bool = True
+    ) -> None:
+        self.tensors, self.takes_turn = tensors, takes_turn
         self._block = structure(**{field: tensor.data_ptr() for field, tensor in tensors.items()})
         self.address = ctypes.addressof(self._block)
         self.results: Any = None
@@ -40,9 +43,9 @@ class OutputSet:
 class Outputs:
     """The places of outputs, and whose turn it is.
 
-    With two sets of its own, steps take them in turns, and resets of some worlds two others: so what a step returned
-    stays as it is until the step after the next one. What is bound takes the place of its own in all of them. A user's
-    slots come before all others.
+    With two sets of its own, steps take them in turns, and resets after the first two others: so what a step returned
+    stays as it is until the step after the next one, and what a reset returned until the second reset after it. What is
+    bound takes the place of its own in all of them, and what is in a slot in those of steps.
 
     Args:
         specs: by field of the context.
@@ -58,61 +61,76 @@ class Outputs:
         self, specs: dict[str, OutputSpec], structure: type[ctypes.Structure], device: torch.device, sets: int
     ) -> None:
         self.specs, self._structure, self._device = specs, structure, device
-        self._own = [self._made() for _ in range(sets)]
+        self._own = [self._made(specs) for _ in range(sets)]
         self._own_of_resets: list[dict[str, torch.Tensor]] = []
         self._bound: dict[str, torch.Tensor] = {}
-        self._slots: list[OutputSet] = []
+        self._slots: dict[str, tuple[torch.Tensor, ...]] = {}
+        self._slot: int | None = None
         self._turn = self._turn_of_resets = 0
-        self._arrange()
-        self.present = self.next
+        self._was_reset = False
+        self._sets: dict[tuple[int | None, int], OutputSet] = {}
+        self.next = self.present = self._set()
 
-    def _made(self) -> dict[str, torch.Tensor]:
-        return {
-            field: torch.zeros(spec.size, dtype=spec.dtype, device=self._device) for field, spec in self.specs.items()
-        }
+    def _made(self, specs: Mapping[str, OutputSpec]) -> dict[str, torch.Tensor]:
+        return {field: torch.zeros(spec.size, dtype=spec.dtype, device=self._device) for field, spec in specs.items()}
 
-    def _arrange(self) -> None:
+    def _set(self) -> OutputSet:
+        """The place for a step whose turn and slot it is."""
+        key = self._slot, self._turn
+        found = self._sets.get(key)
+        if found is None:
+            slot = {} if self._slot is None else {field: slots[self._slot] for field, slots in self._slots.items()}
+            found = self._sets[key] = OutputSet(self._own[self._turn] | self._bound | slot, self._structure)
+        return found
+
+    def _rearrange(self) -> None:
         """After something was bound."""
-        self._of_steps = [OutputSet(own | self._bound, self._structure) for own in self._own]
-        self._of_resets = [OutputSet(own | self._bound, self._structure) for own in self._own_of_resets]
-        self.next = self._of_steps[self._turn]
+        self._sets = {}
+        self.next = self._set()
 
     @property
     def num_bytes(self) -> int:
         """Of the memory that was allocated here."""
-        own = [tensor for made in (*self._own, *self._own_of_resets) for tensor in made.values()]
-        return sum(tensor.numel() * tensor.element_size() for tensor in own)
+        return sum(tensor.numel() * tensor.element_size() for _, tensor in self._own_tensors())
+
+    def _own_tensors(self) -> list[tuple[str, torch.Tensor]]:
+        return [item for made in (*self._own, *self._own_of_resets) for item in made.items()]
 
     # ---- turns -----------------------------------------------------------------------------------------------------
 
     def advance(self, to: OutputSet) -> None:
         """A call has written to ``to``."""
         self.present = to
-        if not self._slots:
-            if to is self.next:
-                self._turn = (self._turn + 1) % len(self._of_steps)
-            self.next = self._of_steps[self._turn]
+        if to.takes_turn:
+            self._turn = (self._turn + 1) % len(self._own)
+            self.next = self._set()
 
     def for_reset(self, whole: bool) -> OutputSet:
-        """Where a reset writes; unless it is ``whole``, with the rows of the worlds that it leaves alone."""
-        if whole or self._slots or len(self._own) == 1:
-            to = self.next
-        else:
-            if not self._own_of_resets:
-                self._own_of_resets = [self._made(), self._made()]
-                self._of_resets = [OutputSet(own | self._bound, self._structure) for own in self._own_of_resets]
-            self._turn_of_resets = 1 - self._turn_of_resets
-            to = self._of_resets[self._turn_of_resets]
+        """Where a reset writes; unless it is ``whole``, with the rows of the worlds that it leaves alone.
+
+        Never to a slot: what the last step has written there stays.
+        """
+        first, self._was_reset = not self._was_reset, True
+        if first and whole and not self._slots:
+            return self.next
+        to = OutputSet(self._tensors_of_reset(), self._structure, takes_turn=False)
         if not whole:
-            self._copy(self.present, to)
+            for field, tensor in self.present.tensors.items():
+                target = to.tensors[field]
+                if target.data_ptr() != tensor.data_ptr():
+                    target.view(-1).view(torch.uint8).copy_(tensor.view(-1).view(torch.uint8))
         return to
 
-    def _copy(self, source: OutputSet, to: OutputSet) -> None:
-        """All but final values, which mean something in the rows of a step only."""
-        for field, tensor in source.tensors.items():
-            target = to.tensors[field]
-            if not field.startswith("final_") and target.data_ptr() != tensor.data_ptr():
-                target.view(-1).view(torch.uint8).copy_(tensor.view(-1).view(torch.uint8))
+    def _tensors_of_reset(self) -> dict[str, torch.Tensor]:
+        """Final values, which a reset does not write, stay where they are."""
+        final = {field: tensor for field, tensor in self.present.tensors.items() if field.startswith("final_")}
+        if len(self._own) == 1:
+            return self._own[0] | self._bound | final
+        if not self._own_of_resets:
+            specs = {field: spec for field, spec in self.specs.items() if field not in final}
+            self._own_of_resets = [self._made(specs), self._made(specs)]
+        self._turn_of_resets = 1 - self._turn_of_resets
+        return self._own_of_resets[self._turn_of_resets] | self._bound | final
 
     # ---- places that a user gives ----------------------------------------------------------------------------------
 
@@ -120,56 +138,67 @@ class Outputs:
         """Let outputs go to these tensors, checked before, from the next call on. Raises ValueError."""
         if self._slots:
             raise ValueError("slots are bound: call unbind() before bind() of single outputs")
-        self._check_disjoint(given.items())
         self._bound |= given
-        self._arrange()
+        self._rearrange()
 
     def bind_slots(self, given: Mapping[str, torch.Tensor]) -> None:
-        """Prepare a set for each slot ``t`` of tensors ``[T, ...]``; slot 0 is next. Raises ValueError."""
+        """Take tensors ``[T, ...]`` as ``T`` slots; slot 0 is next. Raises ValueError."""
         if self._slots:
             raise ValueError("slots are bound already: call unbind() before other slots take their place")
-        count = len(next(iter(given.values())))
-        parts = {field: tensor.unbind() for field, tensor in given.items()}
-        self._check_disjoint((field, part) for field, slots in parts.items() for part in slots)
-        for t in range(count):
-            others = self._own[t % len(self._own)] | self._bound
-            own = {field: slots[t] for field, slots in parts.items()}
-            self._slots.append(OutputSet(others | own, self._structure))
-        self.next = self._slots[0]
+        self._slots = {field: tensor.unbind() for field, tensor in given.items()}
+        self._slot = 0
+        self._rearrange()
 
     def select(self, slot: int) -> None:
-        """Let the next call write to a slot. Raises IndexError."""
-        if not 0 <= slot < len(self._slots):
-            bound = f"from 0 to {len(self._slots) - 1}" if self._slots else "none: call bind_slots() before"
+        """Let the next step write to a slot. Raises IndexError."""
+        if not 0 <= slot < self.num_slots:
+            bound = f"from 0 to {self.num_slots - 1}" if self._slots else "none: call bind_slots() before"
             raise IndexError(f"there is no slot {slot}; slots are {bound}")
-        self.next = self._slots[slot]
+        self._slot = slot
+        self.next = self._set()
 
     @property
     def num_slots(self) -> int:
         """Slots that are bound."""
-        return len(self._slots)
+        return len(next(iter(self._slots.values()), ()))
 
     def unbind(self) -> None:
         """Let all outputs go to memory of one's own again, from the next call on."""
-        self._slots, self._bound = [], {}
-        self._arrange()
+        self._slots, self._slot, self._bound = {}, None, {}
+        self._rearrange()
 
-    def _check_disjoint(self, given: Iterable[tuple[str, torch.Tensor]]) -> None:
-        """Raise ValueError if outputs would share memory, or one lie across where the present ones are."""
-        given = list(given)
-        ranges = sorted(_range(tensor) for _, tensor in given)
-        if any(end > start for (_, end), (start, _) in pairwise(ranges)):
+    def check_disjoint(
+        self, given: Mapping[str, torch.Tensor], others: Mapping[str, torch.Tensor], slots: bool = False
+    ) -> None:
+        """Raise ValueError if outputs would share memory with each other or with ``others``.
+
+        Args:
+            given: what is to be bound, by field; with ``slots`` tensors ``[T, ...]``.
+            others: what is not an output: state and the engine's own.
+
+        Where an output lies already, it may be bound again: at the same place, or at that of a slot.
+        """
+        ranges = sorted((*_range(tensor), field) for field, tensor in given.items())
+        if any(end > start for (_, end, _), (start, _, _) in pairwise(ranges)):
             raise ValueError("bind needs different tensors for different outputs, got some that share memory")
-        for field, tensor in given:
+        all_others = [*others.items(), *self._own_tensors(), *self.present.tensors.items(), *self._bound.items()]
+        held = [(*_range(memory), other) for other, memory in all_others]
+        for field, tensor in given.items():
             start, end = _range(tensor)
-            for other, present in self.present.tensors.items():
-                first, last = _range(present)
-                if start < last and first < end and (field != other or start != first):
+            step = (end - start) // len(tensor) if slots else end - start
+            for first, last, other in held:
+                in_place = field == other and last - first == step and start <= first and (first - start) % step == 0
+                if start < last and first < end and not in_place:
                     raise ValueError(
-                        f"bind of {field} needs memory apart from the present outputs, got a tensor that shares some "
-                        f"with that of {other}"
+                        f"bind needs memory that nothing else is in, got a tensor for {_shown(field)} that shares some "
+                        f"with {_shown(other)}"
                     )
 
 
 def _range(tensor: torch.Tensor) -> tuple[int, int]:
     return tensor.data_ptr(), tensor.data_ptr() + tensor.numel() * tensor.element_size()
+
+
+def _shown(field: str) -> str:
+    """A field of the context in words."""
+    return field.removeprefix("column_").removeprefix("output_")

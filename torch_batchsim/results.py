@@ -48,20 +48,21 @@ def named_outputs(
     rewards: Any,
     terminations: Any,
     truncations: Any,
-    roles: Mapping[str, Any],
+    infos: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Those tensors that are given, by the simulator's names of the outputs; ``roles`` by name, None if not given."""
-    given_roles = {name: tensor for name, tensor in roles.items() if tensor is not None}
-    for name in given_roles:
+    """Those tensors that are given (not None), by the simulator's names of the outputs."""
+    given_infos = {name: tensor for name, tensor in infos.items() if tensor is not None}
+    for name in given_infos:
         if name not in program.info:
-            raise ValueError(f"{name} cannot be bound: this environment has none")
+            known = ", ".join(program.info) or "none"
+            raise ValueError(f"{name} cannot be bound: this environment has none; its infos are {known}")
     given = _keyed(observations, {key: f"output.{column.name}" for key, column in program.observations.items()})
     given |= _keyed(final_obs, {key: f"final.{column.name}" for key, column in program.observations.items()})
     single = {
         program.reward.name: rewards,
         "Agents.terminated": terminations,
         "Agents.truncated": truncations,
-        **{f"output.{program.info[name].name}": tensor for name, tensor in given_roles.items()},
+        **{f"output.{program.info[name].name}": tensor for name, tensor in given_infos.items()},
     }
     return given | {name: tensor for name, tensor in single.items() if tensor is not None}
 

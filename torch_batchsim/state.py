@@ -63,8 +63,9 @@ def load(program: Program, memory: Memory, state: Mapping[str, Any], autoreset: 
             raise CheckpointError(f"the state is damaged: it lacks the rows of {name}")
     if autoreset is AutoresetMode.SAME_STEP and bool(state["tensors"]["ended"].any()):
         raise CheckpointError("the state holds ended worlds that await a reset, which with SAME_STEP never happens")
-    for name, tensor in own.items():
-        tensor.copy_(state["tensors"][name])
+    memory.move_outputs()
+    for name, tensor in state_tensors(program, memory).items():
+        as_bytes(tensor).copy_(state["tensors"][name])
     for name, table in memory.tables.items():
         if table.archetype.scratch:
             table.empty()
@@ -121,6 +122,7 @@ def copy_worlds(program: Program, memory: Memory, source: torch.Tensor, target: 
             table.empty(target)
         else:
             table.lay_out(table.rooms[sources], sources)
+    memory.move_outputs()
     shared = memory.resource_fields()
     for name, tensor in state_tensors(program, memory).items():
         if name not in shared:

@@ -38,8 +38,9 @@ class TorchVectorEnv(VectorEnv):
         final_obs: deliver ``infos["final_obs"]`` (``SAME_STEP`` only).
         output: ``"torch"``, or ``"numpy"`` for arrays (CPU only).
         copy: what ``step`` returns is the simulator's memory, in two sets that take turns: it stays as it is until the
-            step after the next one, whatever is reset meanwhile. ``True`` returns copies, which stay for ever; with
-            ``False`` there is one set only, which every call writes to.
+            step after the next one, whatever is reset meanwhile; what ``reset`` returns until then too, but for the
+            second reset after it. ``True`` returns copies, which stay for ever; with ``False`` there is one set only,
+            which every call writes to.
         render_mode: ``"rgb_array"``, ``"ansi"`` or None; ``metadata["render_modes"]`` has what the environment defines.
         num_threads: threads of a step on CPU, at most; as many as torch uses by default, see ``Simulator``.
         executor: how the task graph is run, see ``Simulator``.
@@ -189,6 +190,8 @@ class TorchVectorEnv(VectorEnv):
     def _step_results(self) -> tuple[Observation, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:
         present = self._outputs.present.results or self._results()
         results = (*present.step, dict(present.step_infos))
+        if self._delivers_final:
+            results[-1]["final_info"] = dict(present.step_infos["final_info"])  # the user's own, as the other dict is
         return tuple(self._converted(part) for part in results) if self._needs_conversion else results
 
     def render(self) -> tuple[np.ndarray, ...] | tuple[str, ...] | None:
@@ -236,20 +239,16 @@ class TorchVectorEnv(VectorEnv):
         truncations: torch.Tensor | None = None,
         final_obs: torch.Tensor | Mapping[str, torch.Tensor] | None = None,
         actions: torch.Tensor | None = None,
-        action_mask: torch.Tensor | None = None,
-        active: torch.Tensor | None = None,
+        **infos: torch.Tensor | None,
     ) -> None:
         """Let outputs go to the given tensors: the next ``step`` or ``reset`` writes there, and returns them.
 
-        Each tensor is contiguous and has the shape, dtype and device of what ``step`` returns. Nothing is copied: what
-        the last call returned lies where it was until then. Only ``actions``, the action column, moves at once.
-        For a rollout with a place for each step see ``bind_slots``.
+        Each tensor is contiguous and has the shape, dtype and device of what ``step`` returns. Other keywords are names
+        of infos, such as ``action_mask``. Nothing is copied: what the last call returned lies where it was until then.
+        Only ``actions``, the action column, moves at once. For a rollout with a place for each step see ``bind_slots``.
         """
         self._check_open()
-        roles = {"action_mask": action_mask, "active": active}
-        given = named_outputs(
-            self.sim.program, observations, final_obs, rewards, terminations, truncations, roles
-        )
+        given = named_outputs(self.sim.program, observations, final_obs, rewards, terminations, truncations, infos)
         if actions is not None:
             given[self.sim.program.action.name] = actions
         self.sim.memory.bind(given)
@@ -262,13 +261,12 @@ class TorchVectorEnv(VectorEnv):
         terminations: torch.Tensor | None = None,
         truncations: torch.Tensor | None = None,
         final_obs: torch.Tensor | Mapping[str, torch.Tensor] | None = None,
-        action_mask: torch.Tensor | None = None,
-        active: torch.Tensor | None = None,
+        **infos: torch.Tensor | None,
     ) -> None:
         """Prepare slots for outputs: tensors ``[slots, rows, ...]``, contiguous, the same number of slots each.
 
-        ``select_slot(t)`` lets the next ``step`` or ``reset`` write to slot ``t`` of all of them; slot 0 is selected at
-        first. State does not move, and nothing is copied::
+        ``select_slot(t)`` lets the next ``step`` write to slot ``t`` of all of them; slot 0 is selected at first. State
+        does not move, and nothing is copied. Resets do not write to slots. Other keywords are names of infos::
 
             env.bind_slots(observations=storage.observations[1:], rewards=storage.rewards)
             for t in range(len(storage.rewards)):
@@ -279,14 +277,11 @@ class TorchVectorEnv(VectorEnv):
         not fit, of memory that outputs would share, and while other slots are bound.
         """
         self._check_open()
-        roles = {"action_mask": action_mask, "active": active}
-        given = named_outputs(
-            self.sim.program, observations, final_obs, rewards, terminations, truncations, roles
-        )
+        given = named_outputs(self.sim.program, observations, final_obs, rewards, terminations, truncations, infos)
         self.sim.memory.bind_slots(given)
 
     def select_slot(self, slot: int) -> None:
-        """Let the next ``step`` or ``reset`` write to this slot of ``bind_slots``. Raises IndexError."""
+        """Let the next ``step`` write to this slot of ``bind_slots``. Raises IndexError."""
         self._outputs.select(slot)
 
     def unbind(self) -> None:

@@ -417,10 +417,45 @@ def test_what_a_step_returned_stays_until_the_step_after_the_next_one(name: str,
         results = [env.step(random_actions(env, generator))]
         held.append((results[0], copied(results[0])))
         if step % 3:
-            results.append(env.reset(options={"reset_mask": mask}))
+            results.append(env.reset(options={"reset_mask": mask} if step % 4 else None))
         for returned, as_it_was in held:
             assert equal(returned, as_it_was), f"step {step}"
         held = [(result, copied(result)) for result in results]
+
+
+def test_slots_and_own_outputs_stay_beside_each_other() -> None:
+    """What is not in slots takes turns, also with an odd number of slots and after resets."""
+    env = make("duel", 3)
+    zeros = torch.zeros(6, 2, dtype=torch.int64)
+    first = env.reset(seed=0)
+    held = [(first[0], copied(first[0]))]
+    env.bind_slots(rewards=torch.zeros(3, 6))
+    for step in range(9):
+        env.select_slot(step % 3)
+        result = env.step(zeros)
+        assert all(equal(returned, as_it_was) for returned, as_it_was in held), step
+        held = [(result[0], copied(result[0]))]
+        if step % 2:
+            fresh = env.reset(options={"reset_mask": torch.tensor([True, False, True])})[0]
+            held.append((fresh, copied(fresh)))
+
+
+@pytest.mark.parametrize("change", ["load", "copy"])
+def test_what_was_returned_survives_changes_from_outside(change: str) -> None:
+    env = make("cartpole", 4)
+    env.reset(seed=0)
+    state = env.state_dict()
+    mine = torch.zeros(4, 4)
+    env.bind(observations=mine)
+    actions = torch.zeros(4, dtype=torch.int64)
+    env.step(actions)
+    env.unbind()
+    result = env.step(actions)
+    held, kept = copied(result), mine.clone()
+    env.load_state_dict(state) if change == "load" else env.sim.copy_worlds([0], [1])
+    assert equal(result, held) and torch.equal(mine, kept)
+    expected = env.sim.tensor("Cart.CartState").view(4, 4)
+    assert torch.equal(env.observations, expected)
 
 
 def test_two_sets_take_turns_without_copies() -> None:
@@ -674,10 +709,10 @@ def test_slots_hold_a_rollout(name: str, mode: AutoresetMode) -> None:
         assert equal(result[:4], expected[:4])
         if step == 5:
             mask = torch.tensor([False, True, True, False, False])
-            env.select_slot(5)
+            kept = copied(stored)
             fresh = env.reset(options={"reset_mask": mask})
             assert equal(fresh[0], plain.reset(options={"reset_mask": mask})[0])
-            held[5] = copied(fresh[0])
+            assert equal(stored, kept)  # what is in slots is of steps
         if step == 7 and name == "cartpole":
             for one in (env, plain):
                 one.sim.tensor("Cart.CartState.theta_dot")[2] = 1.5
@@ -749,8 +784,19 @@ def test_slots_that_share_memory_or_come_twice() -> None:
         with pytest.raises(ValueError, match="call unbind"):
             bind()
     env.unbind()
-    with pytest.raises(ValueError, match="memory apart from the present outputs"):  # it lies across slot 0
+    with pytest.raises(ValueError, match="memory that nothing else is in"):  # it lies across slot 0
         env.bind(observations=memory[4:20].view(4, 4))
+    env.bind(terminations=(flags := torch.zeros(4, dtype=torch.bool)))
+    state = env.sim.tensor("Cart.CartState")
+    mine = torch.zeros(4)
+    for wrong in (
+        {"truncations": flags},
+        {"rewards": state.view(-1)[:4]},
+        {"rewards": mine, "actions": mine.view(torch.int32)},
+    ):
+        with pytest.raises(ValueError, match="memory that nothing else is in|share memory"):
+            env.bind(**wrong)
+    env.unbind()
     env.bind_slots(observations=memory[:48].view(3, 4, 4))  # where it lies already
     env.step(torch.zeros(4, dtype=torch.int64))
     assert torch.equal(memory[:16].view(4, 4), env.sim.tensor("Cart.CartState").view(4, 4))

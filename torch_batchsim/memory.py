@@ -312,7 +312,7 @@ class Memory:
                 setattr(self.context, binding.field, tensors[name].data_ptr())
 
     def move_outputs(self) -> None:
-        """Before outputs are written from outside: let them lie where a reset would put them, not in what was returned."""
+        """Before outputs are written from outside: let them lie where a reset would put them."""
         to = self.outputs.for_reset(whole=False)
         self.outputs.advance(to)
 
@@ -322,42 +322,54 @@ class Memory:
             raise ValueError("bind_slots needs at least one output")
         fields, counts = {}, {}
         for name, tensor in tensors.items():
+            what = self._shown(name)
             if not isinstance(tensor, torch.Tensor):
-                raise TypeError(f"bind_slots of {name} needs a torch tensor, got {type(tensor).__name__}")
+                raise TypeError(f"bind_slots of {what} needs a torch tensor, got {type(tensor).__name__}")
             if tensor.ndim < 1 or len(tensor) < 1:
-                raise ValueError(f"bind_slots of {name} needs a tensor [slots, ...], got shape {list(tensor.shape)}")
+                raise ValueError(f"bind_slots of {what} needs a tensor [slots, ...], got shape {list(tensor.shape)}")
             if not tensor.is_contiguous():
-                raise ValueError(f"bind_slots of {name} needs a contiguous tensor, got strides {tensor.stride()}")
-            fields[name] = self.check_bindable(name, tensor[0]).field
+                raise ValueError(f"bind_slots of {what} needs a contiguous tensor, got strides {tensor.stride()}")
+            fields[name] = self.check_bindable(name, tensor[0], "a slot of ").field
             if fields[name] not in self.outputs.specs:
                 raise ValueError(f"bind_slots takes outputs of a step, and {name} is not one")
             counts[name] = len(tensor)
         if len(set(counts.values())) > 1:
-            given = ", ".join(f"{count} of {name}" for name, count in counts.items())
+            given = ", ".join(f"{count} of {self._shown(name)}" for name, count in counts.items())
             raise ValueError(f"bind_slots needs as many slots of each output, got {given}")
         by_field = {fields[name]: tensor for name, tensor in tensors.items()}
         self.outputs.check_disjoint(by_field, self._fixed, slots=True)
         self.outputs.bind_slots(by_field)
 
-    def check_bindable(self, name: str, tensor: Any) -> Binding:
-        """Raise what ``bind`` would raise."""
+    def check_bindable(self, name: str, tensor: Any, part: str = "") -> Binding:
+        """Raise what ``bind`` would raise, of ``part`` of what was given."""
         binding = self._bindings.get(name)
         if binding is None:
             binding = self._bindings[name] = self._new_binding(name)
+        what = part + self._shown(name)
         if not isinstance(tensor, torch.Tensor):
-            raise TypeError(f"bind of {name} needs a torch tensor, got {type(tensor).__name__}")
+            raise TypeError(f"bind of {what} needs a torch tensor, got {type(tensor).__name__}")
         if tensor.shape != binding.rows and tensor.shape != binding.shape:
             shapes = " or ".join(str(list(shape)) for shape in dict.fromkeys((binding.shape, binding.rows)))
-            raise ValueError(f"bind of {name} needs shape {shapes}, got {list(tensor.shape)}")
+            raise ValueError(f"bind of {what} needs shape {shapes}, got {list(tensor.shape)}")
         if tensor.dtype != binding.dtype:
-            raise TypeError(f"bind of {name} needs dtype {binding.dtype}, got {tensor.dtype}")
+            raise TypeError(f"bind of {what} needs dtype {binding.dtype}, got {tensor.dtype}")
         if tensor.device != self.device:
-            raise ValueError(f"bind of {name} needs a tensor on {self.device}, got one on {tensor.device}")
+            raise ValueError(f"bind of {what} needs a tensor on {self.device}, got one on {tensor.device}")
         if not tensor.is_contiguous():
-            raise ValueError(f"bind of {name} needs a contiguous tensor, got strides {tensor.stride()}")
+            raise ValueError(f"bind of {what} needs a contiguous tensor, got strides {tensor.stride()}")
         if tensor.requires_grad:
-            raise ValueError(f"bind of {name} needs a tensor without gradient")
+            raise ValueError(f"bind of {what} needs a tensor without gradient")
         return binding
+
+    def _shown(self, name: str) -> str:
+        """The name of an output in the words of ``env.bind``."""
+        kind, _, rest = name.partition(".")
+        words = {
+            "Agents.terminated": "terminations",
+            "Agents.truncated": "truncations",
+            self.program.reward.name: "rewards",
+        }
+        return words.get(name, {"output": f"the output {rest}", "final": f"the final value of {rest}"}.get(kind, name))
 
     def _new_binding(self, name: str) -> Binding:
         field, column, selected = self._find(name)

@@ -150,10 +150,15 @@ class Outputs:
         self._rearrange()
 
     def select(self, slot: int) -> None:
-        """Let the next step write to a slot. Raises IndexError."""
+        """Let the next step write to a slot. Raises TypeError or IndexError."""
+        if type(slot) is not int:
+            if isinstance(slot, bool) or not hasattr(slot, "__index__"):
+                raise TypeError(f"a slot is an integer, got {slot!r}")
+            slot = slot.__index__()
         if not 0 <= slot < self.num_slots:
-            bound = f"from 0 to {self.num_slots - 1}" if self._slots else "none: call bind_slots() before"
-            raise IndexError(f"there is no slot {slot}; slots are {bound}")
+            if not self._slots:
+                raise IndexError(f"there is no slot {slot}: call bind_slots() before")
+            raise IndexError(f"there is no slot {slot}; slots are from 0 to {self.num_slots - 1}")
         self._slot = slot
         self.next = self._set()
 

@@ -49,8 +49,14 @@ def named_outputs(
     terminations: Any,
     truncations: Any,
     infos: Mapping[str, Any],
+    final: bool,
 ) -> dict[str, Any]:
-    """Those tensors that are given (not None), by the simulator's names of the outputs."""
+    """Those tensors that are given (not None), by the simulator's names of the outputs.
+
+    Raises ValueError for an output that the environment does not have, or does not deliver.
+    """
+    if final_obs is not None and not final:
+        raise ValueError("final_obs cannot be bound: it is delivered with SAME_STEP and final_obs=True only")
     given_infos = {name: tensor for name, tensor in infos.items() if tensor is not None}
     for name in given_infos:
         if name not in program.info:

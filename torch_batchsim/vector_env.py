@@ -248,7 +248,8 @@ class TorchVectorEnv(VectorEnv):
         Only ``actions``, the action column, moves at once. For a rollout with a place for each step see ``bind_slots``.
         """
         self._check_open()
-        given = named_outputs(self.sim.program, observations, final_obs, rewards, terminations, truncations, infos)
+        flags, final = (terminations, truncations), self._delivers_final
+        given = named_outputs(self.sim.program, observations, final_obs, rewards, *flags, infos, final)
         if actions is not None:
             given[self.sim.program.action.name] = actions
         self.sim.memory.bind(given)
@@ -277,7 +278,8 @@ class TorchVectorEnv(VectorEnv):
         not fit, of memory that outputs would share, and while other slots are bound.
         """
         self._check_open()
-        given = named_outputs(self.sim.program, observations, final_obs, rewards, terminations, truncations, infos)
+        flags, final = (terminations, truncations), self._delivers_final
+        given = named_outputs(self.sim.program, observations, final_obs, rewards, *flags, infos, final)
         self.sim.memory.bind_slots(given)
 
     def select_slot(self, slot: int) -> None:

@@ -356,8 +356,8 @@ def test_an_action_that_a_space_with_a_start_does_not_have(tmp_path: Path) -> No
         ({"rewards": torch.zeros(4, requires_grad=True)}, ValueError, "needs a tensor without gradient"),
         ({"rewards": torch.zeros(4, device="meta")}, ValueError, "needs a tensor on cpu, got one on meta"),
         ({"rewards": torch.zeros(1).expand(4)}, ValueError, "needs a contiguous tensor"),
-        ({"terminations": torch.zeros(4)}, TypeError, "Agents.terminated needs dtype torch.bool, got torch.float32"),
-        ({"truncations": torch.zeros(4, 1)}, TypeError, "Agents.truncated needs dtype torch.bool, got"),
+        ({"terminations": torch.zeros(4)}, TypeError, "terminations needs dtype torch.bool, got torch.float32"),
+        ({"truncations": torch.zeros(4, 1)}, TypeError, "truncations needs dtype torch.bool, got"),
         ({"final_obs": torch.zeros(4)}, ValueError, "needs shape [4, 1, 4] or [4, 4], got [4]"),
         ({"actions": torch.zeros(4)}, TypeError, "needs dtype torch.int32, got torch.float32"),
         ({"action_mask": torch.zeros(4)}, ValueError, "action_mask cannot be bound: this environment has none"),
@@ -375,8 +375,8 @@ def test_bind(env: TorchVectorEnv, bound: dict[str, Any], error: type[Exception]
 
 def test_bind_of_final_obs_where_there_is_none() -> None:
     env = TorchVectorEnv(CartPole(), 4, autoreset_mode=AutoresetMode.NEXT_STEP)
-    says = "tensor 'final.Cart.CartState' is not kept; kept with SAME_STEP: observations and infos"
-    refused(KeyError, says, lambda: env.bind(final_obs=torch.zeros(4, 4)), env.sim)
+    says = "final_obs cannot be bound: it is delivered with SAME_STEP and final_obs=True only"
+    refused(ValueError, says, lambda: env.bind(final_obs=torch.zeros(4, 4)), env.sim)
 
 
 def test_names_of_tensors(env: TorchVectorEnv) -> None:

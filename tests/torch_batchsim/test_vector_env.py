@@ -770,11 +770,14 @@ def test_slots_that_share_memory_or_come_twice() -> None:
     memory = torch.zeros(100)
     with pytest.raises(ValueError, match="share memory"):
         env.bind_slots(observations=memory[:48].view(3, 4, 4), rewards=memory[40:52].view(3, 4))
-    with pytest.raises(IndexError, match="there is no slot 0; slots are none: call bind_slots"):
+    with pytest.raises(IndexError, match="there is no slot 0: call bind_slots"):
         env.select_slot(0)
     env.bind_slots(observations=memory[:48].view(3, 4, 4))
     for slot in (-1, 3):
         with pytest.raises(IndexError, match=f"there is no slot {slot}; slots are from 0 to 2"):
+            env.select_slot(slot)
+    for slot in (1.0, None, True):
+        with pytest.raises(TypeError, match=f"a slot is an integer, got {slot}"):
             env.select_slot(slot)
     env.step(torch.zeros(4, dtype=torch.int64))
     for bind in (
@@ -794,7 +797,7 @@ def test_slots_that_share_memory_or_come_twice() -> None:
         {"rewards": state.view(-1)[:4]},
         {"rewards": mine, "actions": mine.view(torch.int32)},
     ):
-        with pytest.raises(ValueError, match="memory that nothing else is in|share memory"):
+        with pytest.raises(ValueError, match=r"memory that nothing else is in|share memory"):
             env.bind(**wrong)
     env.unbind()
     env.bind_slots(observations=memory[:48].view(3, 4, 4))  # where it lies already
@@ -830,9 +833,9 @@ def test_a_refused_bind_binds_nothing() -> None:
     env.step(zeros)
     held = copied(observations)
     good = {"self": torch.zeros(6, 2), "cells": torch.zeros(6, 7, dtype=torch.uint8)}
-    with pytest.raises(ValueError, match=r"bind of Fighter.Reward needs shape \[3, 2\] or \[6\], got \[5\]"):
+    with pytest.raises(ValueError, match=r"bind of rewards needs shape \[3, 2\] or \[6\], got \[5\]"):
         env.bind(observations=good, rewards=torch.zeros(5))
-    with pytest.raises(TypeError, match=r"bind of Agents.truncated needs dtype torch.bool, got torch.uint8"):
+    with pytest.raises(TypeError, match=r"bind of truncations needs dtype torch.bool, got torch.uint8"):
         env.bind(observations=good, truncations=torch.zeros(6, dtype=torch.uint8))
     with pytest.raises(ValueError, match=r"bind of observations needs a dict with keys of .*, got 'other'"):
         env.bind(observations={**good, "other": torch.zeros(6)})

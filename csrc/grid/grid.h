@@ -26,16 +26,30 @@ TBS_FUNCTION void build(Cells &cells, u32 count, Group &group, Place &&place) {
         cells.count = count;
         cells.words = words;
     });
-    group.for_each(words, [&](u32 word) {
-        for (u32 c = 0; c < u32(Constants::columns); ++c) cells.column[word][c] = 0;
-        for (u32 l = 0; l < u32(Constants::lines); ++l) cells.line[word][l] = 0;
-        const u32 end = count < 32 * word + 32 ? count : 32 * word + 32;
-        for (u32 i = 32 * word; i < end; ++i) {
-            const auto at = place(i);
-            cells.column[word][cell_of(at.x, Constants::left, u32(Constants::columns))] |= 1u << i % 32;
-            cells.line[word][cell_of(at.y, Constants::bottom, u32(Constants::lines))] |= 1u << i % 32;
+    const auto column_of = [&](u32 i) { return cell_of(place(i).x, Constants::left, u32(Constants::columns)); };
+    const auto line_of = [&](u32 i) { return cell_of(place(i).y, Constants::bottom, u32(Constants::lines)); };
+    if constexpr (Group::group_threads == 1) {
+        for (u32 word = 0; word < words; ++word) {
+            for (u32 c = 0; c < u32(Constants::columns); ++c) cells.column[word][c] = 0;
+            for (u32 l = 0; l < u32(Constants::lines); ++l) cells.line[word][l] = 0;
         }
-    });
+        for (u32 i = 0; i < count && i < 32 * words; ++i) {
+            cells.column[i / 32][column_of(i)] |= 1u << i % 32;
+            cells.line[i / 32][line_of(i)] |= 1u << i % 32;
+        }
+    } else {
+        // Each lane looks at all rows of a word, as the others do at the same time, for the column or line of its item.
+        const u32 columns = u32(Constants::columns), strings = columns + u32(Constants::lines);
+        group.for_each(words * strings, [&](u32 item) {
+            const u32 word = item / strings, string = item % strings, first = 32 * word;
+            u32 bits = 0;
+            for (u32 k = 0; k < 32 && first + k < count; ++k) {
+                const u32 own = string < columns ? column_of(first + k) : columns + line_of(first + k);
+                bits |= u32(own == string) << k;
+            }
+            (string < columns ? cells.column[word][string] : cells.line[word][string - columns]) = bits;
+        });
+    }
 }
 
 // The rows in the cells that a box touches, in ascending order: `for (const u32 i : near(...))`.
@@ -80,15 +94,16 @@ struct Near {
     TBS_METHOD End end() const { return End{}; }
 };
 
-// All rows for which |x' - x| <= reach and |y' - y| <= reach may hold, as f32 computes it, or dx*dx + dy*dy <=
-// reach*reach; and others beside them: test each. `count` is how many rows there are now: if it is not as many as
-// the grid was built of, that is the fault `stale`, and all rows are near.
+// All rows for which abs(x' - x) <= reach && abs(y' - y) <= reach, or dx * dx + dy * dy <= reach * reach, is true, as f32
+// has it; and others beside them: test each. `count` is how many rows there are now: if it is not as many as the grid
+// was built of, that is the fault `stale`, and all rows are near.
 TBS_FUNCTION Near near(World &world, const Cells &cells, u32 count, f32 x, f32 y, f32 reach) {
     const bool stale = count != cells.count;
     if (stale) world.fail(Fault::stale, i32(count));
-    const f32 r = reach * 1.000001f + 1e-18f;  // more than the rounding of such tests
+    const f32 size = abs(reach), r = size * 1.000001f + 1e-18f;  // more than the rounding of such tests
+    const bool all = stale || !(size < 1e18f);                     // whose square is finite
     const u32 columns = u32(Constants::columns), lines = u32(Constants::lines);
-    return {cells, count, stale ? 0 : cells.words,
+    return {cells, count, all ? 0 : cells.words,
             cell_of(x - r, Constants::left, columns), cell_of(x + r, Constants::left, columns),
             cell_of(y - r, Constants::bottom, lines), cell_of(y + r, Constants::bottom, lines)};
 }

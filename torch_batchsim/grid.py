@@ -15,7 +15,7 @@ MOST_CELLS = 256  # in a column or a line
 
 
 class Grid(Library):
-    """Finds the rows of a table near a place: ``grid::build``, ``grid::near`` and ``grid::scan`` of ``csrc/grid/grid.h``.
+    """Finds the rows of a table near a place: ``grid::build``, ``grid::near``, ``grid::scan`` of ``csrc/grid/grid.h``.
 
     An environment lists it in ``libraries``; options are given as ``library_options = {"grid": {"cell": 0.2}}`` or
     ``make_vec(..., grid=dict(cell=0.2))``. They decide how fast rows are found, never which.
@@ -57,8 +57,8 @@ class Grid(Library):
         cells = ceil((end - start) / cell)
         if cells > MOST_CELLS:
             raise ValueError(
-                f"grid: from {low}={start} to {high}={end} there are {cells} cells of cell={cell}, and {MOST_CELLS} are "
-                "allowed; give larger cells"
+                f"grid: from {low}={start} to {high}={end} there are {cells} cells of cell={cell}, and {MOST_CELLS} "
+                "are allowed; give larger cells"
             )
         return cells
 

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import importlib
+import re
+import sys
+from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
 from environments.dust import Dust
 from support import assert_same_bits, emulated_cuda, snapshot, spoil_scratch
+from torch_batchsim.envs.swarm import Swarm
 
-from torch_batchsim import SchemaError, Simulator, TaskGraph, WorldFault
+from torch_batchsim import SchemaError, Simulator, TaskGraph, TorchVectorEnv, WorldFault
 from torch_batchsim.program import Program
+from torch_batchsim.testing import random_actions
 
 WORLDS = 5
-# A grid that holds 96 rows, from a library_options of the environment; one of fine cells; none, as all rows are too few.
+# A grid that holds 96 rows, the choice of the environment; one of fine cells; none, since all rows are too few.
 GRIDS: tuple[dict[str, Any], ...] = ({}, {"cell": 0.013, "rows": 200, "least": 0}, {"least": 1000})
 
 
@@ -73,6 +80,24 @@ def test_what_is_found_is_what_brute_force_finds(grid: dict[str, Any]) -> None:
     assert assert_all_are_found(sim) > 1000
 
 
+def test_rounding_hides_nobody() -> None:
+    """Each second row is the first in its column of cells, and as far from the row before it as that reaches."""
+    sim = dust(GRIDS[1], worlds=1, grains=200, drift=0.0)
+    per_unit = np.float32(sim.environment.libraries.grid.constants.cells_per_unit)
+    edge = (np.arange(1, 101) * 2 / per_unit).astype(np.float32)
+    for _ in range(4):  # to the least number that belongs to the column
+        below = np.nextafter(edge, np.float32(0))
+        edge = np.where((below * per_unit).astype(int) == (edge * per_unit).astype(int), below, edge)
+    start = -np.random.default_rng(3).uniform(0.0, 2.0, 100).astype(np.float32)
+    reach = np.abs(edge - start)
+    assert (start + reach < edge).sum() > 10
+    x, y = sim.tensor("Grain.Place").unbind(-1)
+    x[0::2], x[1::2], y[:] = torch.from_numpy(start), torch.from_numpy(edge), 1.5
+    sim.tensor("Grain.Search.reach")[0::2] = torch.from_numpy(reach)
+    sim.step()
+    assert_all_are_found(sim)
+
+
 def test_few_rows_are_looked_at() -> None:
     def looked(grid: dict[str, Any], grains: int) -> float:
         sim = dust(grid, grains=grains)
@@ -81,7 +106,7 @@ def test_few_rows_are_looked_at() -> None:
 
     assert looked(GRIDS[2], 150) == 150
     assert looked(GRIDS[0], 15) == 15  # fewer than it is worth
-    # Squares with a side of 0.5 and up to two cells more, in an arena of 3.4 by 1.4 whose rows are at an edge or inside.
+    # Squares with a side of 0.5 and up to two cells more, where rows lie in 3.4 by 1.4.
     assert looked(GRIDS[1], 150) < 1.3 * 150 * 0.53**2 / 4.76
     assert 104 < looked(GRIDS[0], 200) < 104 + 1.3 * 96 * 1.1**2 / 4.76  # the grid holds 96
 
@@ -99,6 +124,40 @@ def test_every_executor_gives_the_same_bits() -> None:
     assert_same_bits(expected, after(num_threads=2))
     for executor in ("graph", "per_world"):
         assert_same_bits(expected, after(_library=emulated_cuda("dust", executor)))
+
+
+def test_swarm_is_the_same_with_any_grid() -> None:
+    def after(grid: dict[str, Any]) -> dict[str, torch.Tensor]:
+        env = TorchVectorEnv(Swarm(ships=3, spawn_rate=3.0, hull=50, grid=grid), num_worlds=8, num_threads=1)
+        env.reset(seed=2)
+        for actions in random_actions(env, 60):
+            env.step(actions)
+        assert env.sim.entities("Drone").counts.max() > 40
+        return snapshot(env.sim)
+
+    expected = after({"least": 1000})
+    assert_same_bits(expected, after({}))
+    assert_same_bits(expected, after({"cell": 0.04, "right": 0.3, "rows": 32}))
+
+
+def test_the_example_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "grid.md").read_text()
+    for name, text in re.findall(r"```\w+ title=(\S+)\n(.*?)```", page, re.DOTALL):
+        (tmp_path / name).write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    try:
+        importlib.import_module("gnats")
+        env = gymnasium.make_vec("my_project/Gnats-v0", num_envs=3, reach=0.2)
+        env.reset(seed=0)
+        for _ in range(3):
+            _, rewards, *_ = env.step(torch.zeros(3, dtype=torch.int64))
+        x, y = env.unwrapped.sim.tensor("Gnat.Place").unbind(-1)
+        dx, dy, reach = x[:, None] - x[..., None], y[:, None] - y[..., None], torch.tensor(0.2)
+        near = (dx * dx + dy * dy <= reach * reach).sum((1, 2)) - 300
+        assert rewards.tolist() == (-near).tolist() and near.min() > 300
+    finally:
+        gymnasium.registry.pop("my_project/Gnats-v0", None)
+        sys.modules.pop("gnats", None)
 
 
 def test_rows_that_have_come_or_gone_since_are_told() -> None:

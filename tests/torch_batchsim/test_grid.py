@@ -17,6 +17,7 @@ from support import assert_same_bits, emulated_cuda, snapshot, spoil_scratch
 from torch_batchsim.envs.swarm import Swarm
 
 from torch_batchsim import SchemaError, Simulator, TaskGraph, TorchVectorEnv, WorldFault
+from torch_batchsim.codegen import Target, generate
 from torch_batchsim.program import Program
 from torch_batchsim.testing import random_actions
 
@@ -172,6 +173,14 @@ def test_the_grid_is_built_before_it_is_asked() -> None:
     late = type("Late", (Dust,), {"step": TaskGraph("drift", "count", "sort"), "systems": str(Dust().sources[0])})
     with pytest.raises(SchemaError, match=r"grid\.Cells"):
         Program(late())
+
+
+def test_constants_are_numbers_that_f32_has() -> None:
+    """nvcc warns of others."""
+    unit = generate(Program(Dust()), Target())
+    written = dict(re.findall(r"f32 (\w+) = (\S+)f;", unit))
+    assert np.float32(float.fromhex(written["cell"])) == np.float32(0.3)
+    assert all(float(np.float32(float.fromhex(text))) == float.fromhex(text) for text in written.values())
 
 
 @pytest.mark.parametrize(

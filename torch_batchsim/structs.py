@@ -99,7 +99,8 @@ def _option_type(value: bool | int | float) -> str:
 def _literal(value: bool | int | float) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return f"{float(value).hex()}f" if isinstance(value, float) else f"({value})"
+    # As a 32-bit float has it: nvcc warns of a number that is rounded.
+    return f"{ctypes.c_float(value).value.hex()}f" if isinstance(value, float) else f"({value})"
 
 
 def _parameters(program: Program) -> Iterator[str]:

@@ -50,6 +50,7 @@ from torch_batchsim import (
     i32,
 )
 from torch_batchsim.draw import Canvas
+from torch_batchsim.grid import Grid
 
 
 class Place(Component):
@@ -105,6 +106,7 @@ class Pair(Component):
 
 
 class Swarm(Environment):
+    libraries = (Grid,)  # of drones, for the bullets
     constants = Constants(
         ships=Option(1, minimum=1, maximum=8, help="agents"),
         drones=Option(128, minimum=16, maximum=128, help="that may live in a world at once; others do not come"),
@@ -125,13 +127,17 @@ class Swarm(Environment):
     start = TaskGraph("place_ships")
     step = TaskGraph(
         "steer", "spawn_drones", "choose_target", "chase", "move", "expire",
-        "find_contacts", "resolve", "strike", "ram", "pay", "judge",
+        "sort_drones", "find_contacts", "resolve", "strike", "ram", "pay", "judge",
     )  # fmt: skip
     observe = TaskGraph("look")
     observation, action = "Ship.View", "Ship.Choice"
     action_space = MultiDiscrete([5, 9])
     info = {"score": "Ship.Score"}
     metadata = {"render_fps": 20}
+
+    @property
+    def library_options(self) -> dict[str, dict[str, int]]:
+        return {"grid": {"rows": self.constants.drones}}
 
     @property
     def archetypes(self) -> list[Archetype]:

@@ -77,24 +77,39 @@ TBS_SYSTEM void expire(World &world, const Place &place, Shot &shot, Entity self
     if (shot.left <= 0 || abs(place.x) > 1.0f || abs(place.y) > 1.0f) world.destroy(self);
 }
 
+TBS_SYSTEM void sort_drones(World &world, grid::Cells &cells, Warp &warp) {
+    const Rows<const Place> drones = world.rows<Drone, const Place>();
+    grid::build(cells, drones.count, warp, [&](u32 i) { return drones[i]; });
+}
+
 // What a bullet may have hit in this step: bullets of ships hit drones, all others ships. Of the targets in reach only
 // the eight oldest are compared, so that the table of pairs has an end.
-TBS_SYSTEM void find_contacts(World &world, const Place &place, const Shot &shot, Entity self, Warp &warp) {
+TBS_SYSTEM void find_contacts(World &world, const Place &place, const Shot &shot, Entity self, const grid::Cells &cells,
+                              Warp &warp) {
     const Parameters &p = world.parameters;
-    const bool of_ship = world.index_of<Ship>(shot.owner) != no_row;
-    const Rows<const Place> ships = world.rows<Ship, const Place>(), drones = world.rows<Drone, const Place>();
-    const Rows<const Hull> hulls = world.rows<Ship, const Hull>();
-    const Rows<const Place> targets = of_ship ? drones : ships;
     const f32 reach = p.radius + p.bullet_speed + max(p.ship_speed, p.drone_speed);
-    const auto near = [&](u32 i) {
-        const bool there = of_ship || hulls[i].left > 0;
-        return there && abs(targets[i].x - place.x) <= reach && abs(targets[i].y - place.y) <= reach;
+    const auto close = [&](const Place &target) {
+        return abs(target.x - place.x) <= reach && abs(target.y - place.y) <= reach;
     };
-    const auto pair = [&](u32 i, u32 before) {
-        if (!near(i) || before >= 8) return;
-        world.create_at<Contact>(before, Pair{self, of_ship ? world.entity<Drone>(i) : world.entity<Ship>(i), 0});
+    const auto pair = [&](Entity target, u32 before) {
+        if (before < 8) world.create_at<Contact>(before, Pair{self, target, 0});
     };
-    warp.scan(targets.count, [&](u32 i) { return near(i) ? 1u : 0u; }, pair);
+    if (world.index_of<Ship>(shot.owner) != no_row) {
+        const Rows<const Place> drones = world.rows<Drone, const Place>();
+        grid::scan(
+            grid::near(world, cells, drones.count, place.x, place.y, reach), warp,
+            [&](u32 i) { return close(drones[i]); },
+            [&](u32 i, u32 before) { pair(world.entity<Drone>(i), before); });
+    } else {
+        const Rows<const Place> ships = world.rows<Ship, const Place>();
+        const Rows<const Hull> hulls = world.rows<Ship, const Hull>();
+        const auto reached = [&](u32 i) { return hulls[i].left > 0 && close(ships[i]); };
+        warp.scan(
+            ships.count, [&](u32 i) { return reached(i) ? 1u : 0u; },
+            [&](u32 i, u32 before) {
+                if (reached(i)) pair(world.entity<Ship>(i), before);
+            });
+    }
 }
 
 // Whether the bullet has come as near as `radius` on its way, seen from the target, which has moved too.

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from environments.drift import Drift
 from environments.duel import Duel
+from environments.dust import Dust
 from environments.forge import Forge
 from environments.hall import Hall
 from environments.herd import Herd
@@ -45,7 +46,7 @@ ENVIRONMENTS = {
     "cartpole": CartPole, "duel": Duel, "drift": Drift, "zoo": Zoo, "swarm": BUSY, "overcooked": KITCHENS,
     "hanabi": HINTS, "forge": Forge, "melee": Melee,
 }  # fmt: skip
-COMPILED = {**ENVIRONMENTS, "hall": Hall, "herd": Herd}  # also those that random play is not for
+COMPILED = {**ENVIRONMENTS, "dust": Dust, "hall": Hall, "herd": Herd}  # also those that random play is not for
 _EMULATION = Path(__file__).parent.parent / "emulation" / "cuda_words.h"
 
 

@@ -171,7 +171,7 @@ def test_env_options_reach_the_environment_and_are_told(run: Run) -> None:
     result, printed = run("overcooked", "--num-envs", 8, *options)
     assert result["env_options"] == {"layout": "coordination_ring", "obs_dtype": "float32"}
     assert "options of the environment: layout='coordination_ring', obs_dtype='float32'" in printed
-    bytes_of_observations = 2 * 2 * (5 * 5 * 26 * 4)  # of two chefs, final ones too
+    bytes_of_observations = 2 * 2 * 2 * (5 * 5 * 26 * 4)  # of two chefs, final ones too, in both sets of outputs
     assert bytes_of_observations < result["rows"][0]["bytes_per_world"] < 1.1 * bytes_of_observations
 
 

@@ -192,7 +192,7 @@ class ZooMachine(RuleBasedStateMachine):
         stale, twice = any(row is None for row in rows), len({id(row) for row in rows}) < count
         for sim in self.sims:
             if stale or twice:
-                with pytest.raises(ValueError, match="no row of a dynamic table" if stale else "named twice"):
+                with pytest.raises(ValueError, match="is not a row of a dynamic table" if stale else "named twice"):
                     sim.destroy(worlds, entities)
             else:
                 sim.destroy(worlds, entities)

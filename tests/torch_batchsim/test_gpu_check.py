@@ -376,9 +376,9 @@ def test_legal_actions_do_not_depend_on_the_number_of_worlds() -> None:
 
 def test_the_bytes_of_a_step_are_those_of_its_columns() -> None:
     sim = checks.maker("cpu")("cartpole", 100).sim
-    # Read and written: the state, 16 bytes. Read: the push, 4. Written: the reward, 4. Read and written by the engine:
-    # step 4, and phase, ended, terminated, truncated, done 1 each.
-    assert speed.bytes_of_step(sim) == 100 * (2 * 16 + 4 + 4 + 2 * 9)
+    # Read and written: the state, 16 bytes. Delivered: the observation, 16. Read: the push, 4. Written: the reward, 4. Read
+    # and written by the engine: step 4, and phase, ended, terminated, truncated, done 1 each.
+    assert speed.bytes_of_step(sim) == 100 * (3 * 16 + 4 + 4 + 2 * 9)
 
 
 def test_the_peer_is_the_same_cartpole() -> None:
@@ -387,7 +387,7 @@ def test_the_peer_is_the_same_cartpole() -> None:
     state, steps = observations.clone(), torch.zeros(500, dtype=torch.int32)
     ended = 0
     for actions in random_actions(env, 40):
-        _, rewards, terminations, truncations, infos = env.step(actions)
+        observations, rewards, terminations, truncations, infos = env.step(actions)
         state, steps, *flags, last = speed.torch_cartpole(state, steps, actions)
         done = terminations | truncations
         torch.testing.assert_close(last[~done], observations[~done], atol=1e-5, rtol=1e-5)

@@ -382,7 +382,7 @@ def test_the_compiler_agrees_with_the_layouts(tmp_path_factory: pytest.TempPathF
     """The static_asserts of generated structs, for many of them in one unit."""
     unit = tmp_path_factory.mktemp("layouts") / "unit.cpp"
     lines = [*shared.definitions("cpu"), '#include "tbs/tbs.h"', "#include <cstddef>"]
-    lines.append("namespace tbs::fence::systems {")
+    lines.append("namespace tbs {")
     for index, types in enumerate(many):
         component = component_of(types, f"Component{index}")
         lines += [f"namespace {cpp_namespace('').removeprefix('tbs::')} {{", *component_struct(component), "}"]

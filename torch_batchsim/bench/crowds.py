@@ -47,7 +47,8 @@ def make_micro(agents: int | None = None, **arguments: Any) -> TorchVectorEnv:
 
 def make_kitchen(agents: int, **arguments: Any) -> TorchVectorEnv:
     env_id = "torch_batchsim/Overcooked-v0"
-    return gymnasium.make_vec(env_id, layout=KITCHEN, agents=agents, **arguments).unwrapped
+    # One set of outputs: observations of 40 chefs are most of the memory.
+    return gymnasium.make_vec(env_id, layout=KITCHEN, agents=agents, copy=False, **arguments).unwrapped
 
 
 CROWDS = {

@@ -200,7 +200,8 @@ def capture(function: Callable[[], Any], warm_ups: int = _WARM_UPS) -> tuple[tor
 
 def captured_step(reference: Make, make: Make, name: str, worlds: int, mode: AutoresetMode) -> str:
     """One step as a graph, replayed with other actions and among steps that are not captured; a fault in a replay."""
-    env, other = make(name, worlds, autoreset_mode=mode), reference(name, worlds, autoreset_mode=mode)
+    # One set of outputs: a replay writes where the captured step did, whoever's turn it is.
+    env, other = make(name, worlds, autoreset_mode=mode, copy=False), reference(name, worlds, autoreset_mode=mode)
     env.reset(seed=SEED)
     other.reset(seed=SEED)
     batches, same_batches = random_actions(env, 30), random_actions(other, 30)

@@ -30,7 +30,7 @@ def bytes_of_step(sim: Simulator) -> int:
     """Bytes that a step must move at least, if each is read once and written once: an estimate.
 
     Counted are the columns that the systems of ``step`` and ``observe`` read, and those that they write (of dynamic
-    tables for the rows that there are now), 16 bytes for each slot of a dynamic table, and of the engine's own columns
+    tables for the rows that there are now), the copies of state that are delivered, 16 bytes for each slot of a dynamic table, and of the engine's own columns
     all that are not seeds, streams or faults, read and written. Not counted: what worlds that end need beside, and
     actions on their way into their column.
     """
@@ -43,6 +43,7 @@ def bytes_of_step(sim: Simulator) -> int:
             rows = int(sim.ragged(f"{column.name}.{column.component.fields[0].name}").counts.sum())
         uses = any(column.name in node.reads for node in nodes) + any(column.name in node.writes for node in nodes)
         moved += uses * rows * column.component.size
+    moved += sum(sim.num_worlds * column.rows_per_world * column.component.size for column in program.delivered)
     for archetype in program.dynamic:
         moved += _SLOT_BYTES * sim.entities(archetype.name).values.shape[0]
     for name, _, dtype, per_agent in engine_columns(program, cuda=True):

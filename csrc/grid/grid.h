@@ -102,8 +102,9 @@ TBS_FUNCTION Near near(World &world, const Cells &cells, u32 count, f32 x, f32 y
     if (stale) world.fail(Fault::stale, i32(count));
     const f32 size = abs(reach), r = size * 1.000001f + 1e-18f;  // more than the rounding of such tests
     const bool all = stale || !(size < 1e18f);                     // whose square is finite
+    if (all || cells.words == 0) return {cells, count, 0, 0, 0, 0, 0};
     const u32 columns = u32(Constants::columns), lines = u32(Constants::lines);
-    return {cells, count, all ? 0 : cells.words,
+    return {cells, count, cells.words,
             cell_of(x - r, Constants::left, columns), cell_of(x + r, Constants::left, columns),
             cell_of(y - r, Constants::bottom, lines), cell_of(y + r, Constants::bottom, lines)};
 }
@@ -114,6 +115,12 @@ template <class Group, class Condition, class Take>
 TBS_FUNCTION u32 scan(const Near &near, Group &group, Condition &&condition, Take &&take) {
     u32 found = 0;
     if constexpr (Group::group_threads == 1) {
+        if (near.words == 0) {  // few rows: as fast as without a grid
+            for (u32 i = 0; i < near.count; ++i) {
+                if (condition(i)) take(i, found++);
+            }
+            return found;
+        }
         for (const u32 i : near) {
             if (condition(i)) take(i, found++);
         }

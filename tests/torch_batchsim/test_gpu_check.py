@@ -376,8 +376,8 @@ def test_legal_actions_do_not_depend_on_the_number_of_worlds() -> None:
 
 def test_the_bytes_of_a_step_are_those_of_its_columns() -> None:
     sim = checks.maker("cpu")("cartpole", 100).sim
-    # Read and written: the state, 16 bytes. Delivered: the observation, 16. Read: the push, 4. Written: the reward, 4. Read
-    # and written by the engine: step 4, and phase, ended, terminated, truncated, done 1 each.
+    # Read and written: the state, 16 bytes. Delivered: the observation, 16. Read: the push, 4. Written: the reward, 4.
+    # Read and written by the engine: step 4, and phase, ended, terminated, truncated, done 1 each.
     assert speed.bytes_of_step(sim) == 100 * (3 * 16 + 4 + 4 + 2 * 9)
 
 

@@ -30,8 +30,8 @@ def bytes_of_step(sim: Simulator) -> int:
     """Bytes that a step must move at least, if each is read once and written once: an estimate.
 
     Counted are the columns that the systems of ``step`` and ``observe`` read, and those that they write (of dynamic
-    tables for the rows that there are now), the copies of state that are delivered, 16 bytes for each slot of a dynamic table, and of the engine's own columns
-    all that are not seeds, streams or faults, read and written. Not counted: what worlds that end need beside, and
+    tables for the rows that there are now), the copies of state that are delivered, 16 bytes for each slot of a dynamic
+    table, and of the engine's own columns all that are not seeds, streams or faults, read and written. Not counted: what worlds that end need beside, and
     actions on their way into their column.
     """
     program = sim.program

@@ -5,11 +5,13 @@ from types import SimpleNamespace
 import pytest
 import torch
 from environments.melee import Melee
+from gymnasium.spaces import MultiDiscrete
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_batchsim.train import Config, Trainer, evaluate, generalised_advantages, runs
 from torch_batchsim.train.active import counted_ends, mean, std_mean
 from torch_batchsim.train.networks import ActorCritic
+from torch_batchsim.train.ppo import flatten_parameters
 
 from torch_batchsim import TorchVectorEnv
 
@@ -156,6 +158,21 @@ def test_what_inactive_rows_hold_changes_not_a_bit():
     second = made.estimate()
     assert all(a is b is None or torch.equal(a, b) for a, b in zip(first, second, strict=True))
     metrics = made.update(second)
+    assert all(value.isfinite() for value in metrics.values()) and made.parameters.isfinite().all()
+
+
+def test_several_forbidden_choices_of_inactive_rows_keep_numbers_finite():
+    """The idle action may be forbidden in several parts, whose log-probabilities together are minus infinity."""
+    made = trainer(num_minibatches=2)
+    made.agent = ActorCritic(made.env.single_observation_space, MultiDiscrete([3, 3]), (16,), 1, made.device)
+    made.parameters = flatten_parameters(made.agent)
+    made.optimizer = torch.optim.Adam([made.parameters])
+    storage, (steps, rows) = made.storage, made.storage.rewards.shape
+    storage.active.copy_(torch.arange(rows) % 3 > 0)
+    storage.rewards.copy_(torch.sin(torch.arange(steps * rows)).view(steps, rows))
+    storage.actions = torch.full((steps, rows, 2), 2)
+    storage.action_masks = storage.active.unsqueeze(-1) | torch.tensor([False, False, True]).repeat(2)
+    metrics = made.update(made.estimate())
     assert all(value.isfinite() for value in metrics.values()) and made.parameters.isfinite().all()
 
 

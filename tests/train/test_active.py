@@ -1,5 +1,6 @@
 """Rows that take no part for a while count for nothing, in training, statistics and evaluation."""
 
+import json
 from types import SimpleNamespace
 
 import pytest
@@ -254,3 +255,12 @@ def test_rows_that_took_no_part_are_not_in_the_summary(monkeypatch):
     assert told["eval_length_mean"] == pytest.approx(lengths[there].mean().item())
     expected = [returns[i::4][there[i::4]].mean().item() for i in range(4)]
     assert told["eval_return_mean_by_agent"] == pytest.approx(expected)
+
+
+def test_a_summary_of_nobody_is_json(monkeypatch):
+    env = TorchVectorEnv(Melee(max_episode_steps=9), num_worlds=3)
+    monkeypatch.setattr(runs, "_make_env", lambda *_, **__: env)
+    monkeypatch.setattr(runs, "evaluate", lambda *_: (torch.zeros(12), torch.zeros(12)))
+    told = runs._evaluate("melee", SimpleNamespace(eval_episodes=3, eval_stochastic=False, video=None), {}, None, seed=1)
+    assert told["eval_return_mean"] is told["eval_return_min"] is told["eval_length_mean"] is None
+    assert json.loads(json.dumps(told, allow_nan=False))["eval_return_mean_by_agent"] == [None] * 4

@@ -268,7 +268,7 @@ class Execution:
 
 
 class _StepCounter:
-    """Counts the steps that a library takes from now on; one that is refused for its actions is none."""
+    """Counts the steps that a library takes from now on, without those that are refused for their actions."""
 
     def __init__(self, library: jit.Library) -> None:
         self.steps = 0

@@ -261,6 +261,7 @@ def test_a_summary_of_nobody_is_json(monkeypatch):
     env = TorchVectorEnv(Melee(max_episode_steps=9), num_worlds=3)
     monkeypatch.setattr(runs, "_make_env", lambda *_, **__: env)
     monkeypatch.setattr(runs, "evaluate", lambda *_: (torch.zeros(12), torch.zeros(12)))
-    told = runs._evaluate("melee", SimpleNamespace(eval_episodes=3, eval_stochastic=False, video=None), {}, None, seed=1)
+    options = SimpleNamespace(eval_episodes=3, eval_stochastic=False, video=None)
+    told = runs._evaluate("melee", options, {}, None, seed=1)
     assert told["eval_return_mean"] is told["eval_return_min"] is told["eval_length_mean"] is None
     assert json.loads(json.dumps(told, allow_nan=False))["eval_return_mean_by_agent"] == [None] * 4

@@ -1,4 +1,4 @@
-"""Installs the four floors as one package: envs/, train/ and csrc/ become torch_batchsim.envs, .train and .csrc."""
+"""Installs all floors as one package: envs/, train/ and csrc/ become torch_batchsim.envs, .train and .csrc."""
 
 from pathlib import Path
 

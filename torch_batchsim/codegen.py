@@ -130,7 +130,7 @@ def _lines(program: Program, target: Target) -> Iterator[str]:
 
 
 def _table(program: Program, archetype: Archetype) -> Iterator[str]:
-    """What the engine knows of an archetype, of which the author's text has a tag only."""
+    """What the engine knows of an archetype; the author's text has only a tag for it."""
     number = entity_tables(program)[archetype.name]
     columns = [
         (cpp_name(c), f"context.column_{program.queries.columns_of[archetype.name, c].c_name}")

@@ -58,7 +58,7 @@ def final_columns(program: Program) -> dict[str, Column]:
 
 
 def output_columns(program: Program) -> dict[str, Column]:
-    """Columns of which each step writes all rows to a place that may be another than before, by name in the context.
+    """Columns whose rows each step writes, all of them, where the call says, by name in the context.
 
     Observations and infos, as columns or delivered copies of them, the reward, and final values.
     """

@@ -85,7 +85,7 @@ class Execution:
         self._context_address = ctypes.addressof(memory.context)
         self._close: weakref.finalize | None = None
         self._most_threads = 1
-        self._team = 0  # torch's threads, as they were last seen
+        self._team = -1  # torch's threads, as they were last seen
         self.library: jit.Library | None = None
 
     # ---- what is run -----------------------------------------------------------------------------------------------
@@ -134,7 +134,8 @@ class Execution:
 
     @staticmethod
     def _torch_threads() -> int:
-        return 1 if openmp.forked else torch.get_num_threads()
+        """Those of torch; 0 in a forked child, which is another number than any before the fork."""
+        return 0 if openmp.forked else torch.get_num_threads()
 
     def _follow_torch(self) -> None:
         """Before each step: ``torch.set_num_threads`` may have been called, or this process forked."""
@@ -144,7 +145,7 @@ class Execution:
 
     def _use_threads(self, team: int) -> None:
         """Let steps begin with a team of so many threads, and work with those of them that are allowed and useful."""
-        self._team = self.memory.context.team = team
+        self._team, self.memory.context.team = team, max(1, team)
         self.memory.context.num_threads = min(self._most_threads, self.threads)
 
     def _library_of(self, target: Target) -> jit.Library:
@@ -267,7 +268,7 @@ class Execution:
 
 
 class _StepCounter:
-    """Counts the steps that a library takes from now on; one that is refused for its actions is none."""
+    """Counts the steps that a library takes from now on, without those that are refused for their actions."""
 
     def __init__(self, library: jit.Library) -> None:
         self.steps = 0

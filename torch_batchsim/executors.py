@@ -11,7 +11,7 @@ from .shared import BLOCK_THREADS, MAX_TILE
 _TILE_BYTES = 24 * 1024  # of columns in one tile: what a first-level cache holds beside the code's own data
 _LEAST_TILE = 8
 _VECTOR = 16
-_CLAIMED = 16  # worlds that a thread takes from the queue at a time, where it runs one after the other
+_AT_A_TIME = 16  # worlds that a thread takes from a share at a time, where it runs one after the other
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def _only_this(tile: int, worlds: int) -> list[int]:
 RECORDS = (
     Executor("cpu", "batch", "CpuExecutor<Program, Batch>", "executor_cpu.h", _cpu_tile, _scaled),
     Executor(
-        "cpu", "per_world", "CpuExecutor<Program, PerWorld>", "executor_cpu.h", lambda load: _CLAIMED, _only_this
+        "cpu", "per_world", "CpuExecutor<Program, PerWorld>", "executor_cpu.h", lambda load: _AT_A_TIME, _only_this
     ),
     Executor(
         "cuda",

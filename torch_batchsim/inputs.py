@@ -119,7 +119,7 @@ def checked_worlds(worlds: Any, what: str, num_worlds: int, device: torch.device
 
 
 def checked_mask(mask: Any, what: str, num_worlds: int, device: torch.device) -> torch.Tensor:
-    """``mask`` as a contiguous bool tensor ``[worlds]`` on ``device``; TypeError or ValueError if it is none."""
+    """``mask`` as a contiguous bool tensor ``[worlds]`` on ``device``; TypeError or ValueError if it is not one."""
     mask = bool_tensor(mask, what)
     if tuple(mask.shape) != (num_worlds,):
         raise ValueError(f"{what} must have shape [{num_worlds}], got {list(mask.shape)}")

@@ -19,7 +19,7 @@ def legal_actions(space: Discrete | MultiDiscrete, mask: torch.Tensor, scores: t
         space: of the action of one row.
         mask: bool ``[rows, choices]``: what is legal, part after part, as ``TorchVectorEnv.action_mask``.
         scores: positive numbers ``[rows, choices]``. Where they are drawn alike and independent of each other, every
-            legal choice is equally likely, but for ties, of which the first wins.
+            legal choice is equally likely, but for ties: there the first wins.
 
     Returns int64 ``[rows, *space.shape]``. Where nothing is legal, it is any action of the space.
     """
@@ -70,8 +70,8 @@ def batches_of_actions(
 ) -> Sequence[torch.Tensor]:
     """Random actions of ``rows`` rows: ``LegalActions`` where there are masks, else prepared draws from the space.
 
-    ``drawn_rows``: for so many rows numbers are drawn, of which the first are taken: so a row's are the same among
-    others.
+    ``drawn_rows``: draw numbers for so many rows and take the first ``rows``: a row's are then the same for each
+    number of rows.
     """
     drawn_rows = drawn_rows or rows
     if mask is not None:

@@ -116,7 +116,7 @@ class Roles:
 
     agents: Archetype
     action: Column
-    observations: dict[str, Column]  # by key of the observation space; "" if it is no dict
+    observations: dict[str, Column]  # by key of the observation space; "" if that is not a dict
     info: dict[str, Column]  # by key of infos
     reward: Column
     end: Column | None

@@ -179,8 +179,8 @@ class Storage:
 
 class Batch(NamedTuple):
     """What the updates learn from: inputs are encoded observations float32 `[B, size]`, actions `[B, ...]`,
-    action_masks bool `[B, n]`, active bool `[B]`, and the rest float32 `[B]`. Of samples that are not active
-    all is zero."""
+    action_masks bool `[B, n]`, active bool `[B]`, and the rest float32 `[B]`. Of samples that are not active inputs,
+    actions and advantages are zero, and all actions are allowed."""
 
     inputs: Tensor
     actions: Tensor
@@ -423,6 +423,8 @@ class Trainer:
         )
         masks = None if storage.action_masks is None else storage.action_masks[:-1]
         active = None if storage.active is None else storage.active[:-1]
+        if masks is not None and active is not None:  # the actions made zero would count as forbidden
+            masks = masks | ~active.unsqueeze(-1)
         actions = zeroed(storage.actions, active)
         log_probs, _ = agent.policy.log_prob_and_entropy(agent.outputs(inputs), actions, masks)
         fields = (inputs, actions, log_probs, values, advantages, advantages + values, masks, active)
@@ -465,7 +467,7 @@ class Trainer:
         config, agent = self.config, self.agent
         outputs = agent.outputs(batch.inputs)
         log_probs, entropy = agent.policy.log_prob_and_entropy(outputs, batch.actions, batch.action_masks)
-        log_ratio = log_probs - batch.log_probs
+        log_ratio = zeroed(log_probs - batch.log_probs, batch.active)  # before exp, whose gradient may be infinite
         ratio = log_ratio.exp()
 
         advantages = batch.advantages

@@ -188,18 +188,19 @@ def _evaluate(
     returns, lengths = returns[counted], lengths[counted]
     how = "drawn actions" if options.eval_stochastic else "likeliest actions"
     print(f"evaluation      mean return {returns.mean():.2f}, {options.eval_episodes} episodes, {how}")
+    told = {"eval_return_mean": None, "eval_return_std": None, "eval_return_min": None, "eval_length_mean": None}
+    if counted.any():  # else there is no mean, and JSON has no NaN
+        numbers = returns.mean(), returns.std(correction=0), returns.min(), lengths.mean()
+        told = {name: number.item() for name, number in zip(told, numbers, strict=True)}
     by_agent = {}
     if agents > 1 and not env.metadata.get("score"):
         means = [agent_returns[i::agents][counted[i::agents]].mean().item() for i in range(agents)]
         print(f"  by agent      {', '.join(f'{mean:.2f}' for mean in means)}")
         by_agent = {"eval_return_mean_by_agent": [None if math.isnan(mean) else mean for mean in means]}
     return {
-        "eval_return_mean": returns.mean().item(),
+        **told,
         **by_agent,
         **_write_video(recorder, options.video),
-        "eval_return_std": returns.std(correction=0).item(),
-        "eval_return_min": returns.min().item(),
-        "eval_length_mean": lengths.mean().item(),
         "eval_episodes": options.eval_episodes,
         "eval_seed": seed,
         "eval_deterministic": not options.eval_stochastic,

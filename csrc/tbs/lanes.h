@@ -1,10 +1,10 @@
 // Groups of lanes: a system that takes `Warp &` or `Block &` runs on 32 or 256 lanes for each of its rows.
 //
 // The system's text is run by every lane; work is shared out by the operations below, each over items 0 .. n - 1. What
-// a system does between them, all lanes do alike, so there it writes to its own variables only. On CPU one thread is all lanes. Results are the same to the bit,
-// sums of floats included, for each operation fixes which item belongs to which lane and in what order lanes are
-// combined, and the CPU does the same: item i belongs to lane i mod `lanes`, and lane l is combined with lane
-// l + lanes/2, then l + lanes/4, and so on.
+// a system does between them, all lanes do alike, so there it writes to its own variables only. On CPU one thread is all
+// lanes. Results are the same to the bit, sums of floats included, for each operation fixes which item belongs to which
+// lane and in what order lanes are combined, and the CPU does the same: item i belongs to lane i mod `lanes`, and lane l
+// is combined with lane l + lanes/2, then l + lanes/4, and so on.
 //
 // Every operation must be reached by all lanes (not inside of another one, nor under a condition that items differ in),
 // and is a barrier: what items have written before it, all lanes see after it.

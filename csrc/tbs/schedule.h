@@ -33,8 +33,8 @@ struct Run {
     using Leader = First;
 };
 
-// Runs, and loops of them (engine.h), in one kernel. `blocks_per_multiprocessor`: the least number of blocks that must fit on a multiprocessor at a time,
-// which bounds the registers of a thread.
+// Runs, and loops of them (engine.h), in one kernel. `blocks_per_multiprocessor`: the least number of blocks that must
+// fit on a multiprocessor at a time, which bounds the registers of a thread.
 enum class Shape : u8 {
     tile,    // a block takes a tile of worlds through all runs
     spread,  // the rows of all worlds are spread over all blocks; one run only, in no loop

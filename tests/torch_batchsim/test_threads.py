@@ -194,7 +194,7 @@ def test_a_step_within_a_parallel_region() -> None:
 
 
 _FORKED = """
-import os, signal
+import os, signal, sys
 import torch
 from torch_batchsim import Simulator
 from torch_batchsim.envs.cartpole import CartPole
@@ -211,20 +211,25 @@ def after(sim):
 
 torch.set_num_threads(2)
 torch.zeros(1 << 20).add_(1)
-expected, before = after(made()), made()
+expected, before, stepped = after(made()), made(), made()
+torch.set_num_threads(int(sys.argv[1]))
+stepped.step()  # of two threads, whatever torch has
+stepped.reset(seed=1)
 child = os.fork()
 if child == 0:
-    signal.alarm(60)  # ends it
-same = torch.equal(expected, after(before))
+    signal.alarm(20)  # ends it
+same = all(torch.equal(expected, after(sim)) for sim in (before, stepped))
 if child == 0:
     torch.set_num_threads(1)  # or its own larger operations would wait for ever
     same = same and torch.equal(expected, after(made()))
-    os._exit(0 if same and before.memory.context.num_threads == 1 else 3)
+    used = {sim.memory.context.num_threads for sim in (before, stepped)}
+    os._exit(0 if same and used == {1} else 3)
 assert os.waitpid(child, 0)[1] == 0
 assert same and before.memory.context.num_threads == 2
 """
 
 
-def test_a_forked_child_steps_on() -> None:
-    """Without the threads of the team, which stayed with its parent."""
-    _run(_FORKED)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_forked_child_steps_on(threads: int) -> None:
+    """Without the threads of the team, which stayed with its parent; also where torch had one thread at the fork."""
+    _run(_FORKED, threads)

@@ -1,15 +1,18 @@
 """Rows that take no part for a while count for nothing, in training, statistics and evaluation."""
 
+import json
 from types import SimpleNamespace
 
 import pytest
 import torch
 from environments.melee import Melee
+from gymnasium.spaces import MultiDiscrete
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_batchsim.train import Config, Trainer, evaluate, generalised_advantages, runs
 from torch_batchsim.train.active import counted_ends, mean, std_mean
 from torch_batchsim.train.networks import ActorCritic
+from torch_batchsim.train.ppo import flatten_parameters
 
 from torch_batchsim import TorchVectorEnv
 
@@ -159,6 +162,21 @@ def test_what_inactive_rows_hold_changes_not_a_bit():
     assert all(value.isfinite() for value in metrics.values()) and made.parameters.isfinite().all()
 
 
+def test_several_forbidden_choices_of_inactive_rows_keep_numbers_finite():
+    """The idle action may be forbidden in several parts, whose log-probabilities together are minus infinity."""
+    made = trainer(num_minibatches=2)
+    made.agent = ActorCritic(made.env.single_observation_space, MultiDiscrete([3, 3]), (16,), 1, made.device)
+    made.parameters = flatten_parameters(made.agent)
+    made.optimizer = torch.optim.Adam([made.parameters])
+    storage, (steps, rows) = made.storage, made.storage.rewards.shape
+    storage.active.copy_(torch.arange(rows) % 3 > 0)
+    storage.rewards.copy_(torch.sin(torch.arange(steps * rows)).view(steps, rows))
+    storage.actions = torch.full((steps, rows, 2), 2)
+    storage.action_masks = storage.active.unsqueeze(-1) | torch.tensor([False, False, True]).repeat(2)
+    metrics = made.update(made.estimate())
+    assert all(value.isfinite() for value in metrics.values()) and made.parameters.isfinite().all()
+
+
 def test_training_goes_on_to_the_bit():
     def trained(*parts):
         made = trainer(num_minibatches=4)
@@ -237,3 +255,13 @@ def test_rows_that_took_no_part_are_not_in_the_summary(monkeypatch):
     assert told["eval_length_mean"] == pytest.approx(lengths[there].mean().item())
     expected = [returns[i::4][there[i::4]].mean().item() for i in range(4)]
     assert told["eval_return_mean_by_agent"] == pytest.approx(expected)
+
+
+def test_a_summary_of_nobody_is_json(monkeypatch):
+    env = TorchVectorEnv(Melee(max_episode_steps=9), num_worlds=3)
+    monkeypatch.setattr(runs, "_make_env", lambda *_, **__: env)
+    monkeypatch.setattr(runs, "evaluate", lambda *_: (torch.zeros(12), torch.zeros(12)))
+    options = SimpleNamespace(eval_episodes=3, eval_stochastic=False, video=None)
+    told = runs._evaluate("melee", options, {}, None, seed=1)
+    assert told["eval_return_mean"] is told["eval_return_min"] is told["eval_length_mean"] is None
+    assert json.loads(json.dumps(told, allow_nan=False))["eval_return_mean_by_agent"] == [None] * 4

@@ -127,7 +127,7 @@ def _check_marks(source: Source, tokens: Sequence[Token]) -> None:
         pair = token.text + after.text[0] if after.start == token.start + 1 else ""
         if token.text == "\\":
             raise SchemaError(f"{source.place(token)}: a line is continued outside of a directive: write it in one")
-        if pair in _DIGRAPHS:
+        if pair in _DIGRAPHS and not (pair == "<:" and after.text == "::"):  # Rows<::Spot>
             raise SchemaError(f"{source.place(token)}: '{pair}' in systems: write {{ }} [ ] or #, or a space between")
         if pair == "##":
             raise SchemaError(

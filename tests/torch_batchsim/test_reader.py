@@ -167,6 +167,7 @@ TBS_SYSTEM void one(World &world, const Spot &spot) {
     static constexpr i32 steps[2] = {1, -1};
     constexpr f32 slant = 0.7f;
     const auto near = [&](u32 i) -> bool { return i * spot.x < (slant) * steps[i & 1]; };
+    const std::pair<::i32, i32> both{};
     const char *text = R"(a "raw" } string)";
     const i32 free = 3, rows = 2, count = 1;
     if (rows < count && free > (rows)) return;

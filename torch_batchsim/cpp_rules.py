@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .cpp_text import Declaration, Source, Token
+from .cpp_text import Declaration, Source, Token, outside_of_brackets
 from .errors import SchemaError
 from .names import CPP_KEYWORDS
 
@@ -13,10 +13,20 @@ _MARKS = ("TBS_FUNCTION", "TBS_METHOD", "TBS_INLINE", "TBS_SYSTEM")
 # Words that a device has no meaning for, or by which a system would leave what its signature says.
 _FORBIDDEN = {
     **dict.fromkeys(
-        ("new", "delete"), "systems do not allocate; declare a component, or an archetype"
+        ("new", "delete", "malloc", "calloc", "realloc"),
+        "systems do not allocate; declare a component, or an archetype",
     ),
     "const_cast": "what is const is read by others at the same time; take it without const, so that the engine knows",
-    "reinterpret_cast": "memory is reached by components only; for the bits of a number use __builtin_memcpy",
+    "reinterpret_cast": "memory is reached by components only; for the bits of a number use to_bits and from_bits",
+    **dict.fromkeys(
+        ("union", "bit_cast", "memcpy", "memmove"),
+        "it could make a pointer to what is const; for the bits of a number use to_bits and from_bits",
+    ),
+    **dict.fromkeys(
+        ("printf", "fprintf", "puts", "fputs", "putchar", "fopen", "getenv"),
+        "systems have no input and output but their world; write what is to be seen into a component",
+    ),
+    "_Pragma": "the compiler's checks are the engine's",
     "thread_local": "systems keep nothing between calls; declare a singleton",
     **dict.fromkeys(("goto", "asm", "__asm__", "__asm"), "not every device has it"),
     **dict.fromkeys(("throw", "try", "catch"), "a device has no exceptions; report by world.fail(Fault::name)"),
@@ -29,10 +39,14 @@ _FORBIDDEN = {
 }
 
 
-def check_rules(source: Source, declared: Sequence[Declaration]) -> None:
-    """Raise SchemaError, with file and line, for what a file may not hold."""
+_DIGRAPHS = ("<:", ":>", "<%", "%>", "%:")
+
+
+def check_words(source: Source) -> None:
+    """Raise SchemaError, with file and line, for words that a file, its macros included, may not hold."""
     for tokens in (source.tokens, *(macro.body for macro in source.macros)):
         _check_words(source, tokens)
+        _check_marks(source, tokens)
     for macro in source.macros:
         if macro.name in CPP_KEYWORDS:
             raise SchemaError(f"{source.place(macro.line)}: macro {macro.name}: a word of C++ means what it means")
@@ -41,15 +55,30 @@ def check_rules(source: Source, declared: Sequence[Declaration]) -> None:
                 f"{source.place(macro.line)}: macro {macro.name}: systems are written out, not by macros, and names "
                 "that begin with TBS_ are the engine's"
             )
+        for index, token in enumerate(macro.body):
+            if token.text == "static" and not _constant(macro.body, index):
+                raise _static(source, token, f"macro {macro.name}")
+
+
+def check_rules(source: Source, declared: Sequence[Declaration]) -> None:
+    """Raise SchemaError, with file and line, for declarations that a file may not hold."""
     understood = {declaration.first for declaration in declared if _is_system(source, declaration)}
     for index, token in enumerate(source.tokens):
         if token.text == "TBS_SYSTEM":
-            _check_system(source, index, understood)
+            _check_system(source, index, understood, declared)
     for declaration in declared:
         if declaration.kind == "function":
             _check_function(source, declaration)
         elif declaration.kind == "variable":
             _check_variable(source, declaration)
+    heads = {
+        index
+        for declaration in declared
+        for index, _ in outside_of_brackets(source, declaration.first, declaration.last)
+    }
+    for index, token in enumerate(source.tokens):  # in a lambda that is not in a function
+        if token.text == "static" and index not in heads and not _constant(source.tokens, index):
+            raise _static(source, token, "a lambda")
 
 
 def _is_system(source: Source, declaration: Declaration) -> bool:
@@ -57,12 +86,15 @@ def _is_system(source: Source, declaration: Declaration) -> bool:
     return begins and declaration.kind == "function" and declaration.body is not None
 
 
-def _check_system(source: Source, index: int, understood: set[int]) -> None:
+def _check_system(source: Source, index: int, understood: set[int], declared: Sequence[Declaration]) -> None:
     place = source.place(source.tokens[index])
     if index not in understood:
+        around = [d.first for d in declared if d.where == "file" and d.first < index < d.last]
+        before = source.text(around[0], index) if around else ""
         raise SchemaError(
             f"{place}: this TBS_SYSTEM is not understood; a system is written outside of structs, namespaces, "
             "templates and macros as TBS_SYSTEM void name(World &world, ...) { ... }"
+            + (f"; in front of it stands '{before}' ({source.place(source.tokens[around[0]])})" if before else "")
         )
     if any(first <= index < last for first, last in source.conditional):
         raise SchemaError(
@@ -75,6 +107,11 @@ def _check_words(source: Source, tokens: Sequence[Token]) -> None:
     for index, token in enumerate(tokens):
         text = token.text
         before = tokens[index - 1].text if index else ""
+        if text.startswith("__builtin_"):
+            raise SchemaError(
+                f"{source.place(token)}: '{text}' in systems: not every device has it; for the bits of a number use "
+                "to_bits and from_bits"
+            )
         if text in _FORBIDDEN and not (text == "delete" and before == "=") and before not in (".", "->"):
             raise SchemaError(f"{source.place(token)}: '{text}' in systems: {_FORBIDDEN[text]}")
         if text == "(" and _casts_to_reference(tokens, index):
@@ -82,6 +119,27 @@ def _check_words(source: Source, tokens: Sequence[Token]) -> None:
                 f"{source.place(token)}: a cast to a reference or pointer in systems: it could write what is const; "
                 "take the component as you need it, so that the engine knows"
             )
+
+
+def _check_marks(source: Source, tokens: Sequence[Token]) -> None:
+    """Refuse other spellings of brackets and ``#``, and what puts words together that are read one by one here."""
+    for token, after in zip(tokens, (*tokens[1:], Token(" ", 0)), strict=False):
+        pair = token.text + after.text[0] if after.start == token.start + 1 else ""
+        if token.text == "\\":
+            raise SchemaError(f"{source.place(token)}: a line is continued outside of a directive: write it in one")
+        if pair in _DIGRAPHS and not (pair == "<:" and after.text == "::"):  # Rows<::Spot>
+            raise SchemaError(f"{source.place(token)}: '{pair}' in systems: write {{ }} [ ] or #, or a space between")
+        if pair == "##":
+            raise SchemaError(
+                f"{source.place(token)}: '##' in systems: names are written out, so that the engine can read them"
+            )
+
+
+def _static(source: Source, token: Token, where: str) -> SchemaError:
+    return SchemaError(
+        f"{source.place(token)}: a static variable in {where}: systems keep nothing between calls, and rows run at "
+        "once; declare a singleton, or write constexpr"
+    )
 
 
 def _casts_to_reference(tokens: Sequence[Token], index: int) -> bool:
@@ -113,15 +171,12 @@ def _check_function(source: Source, declaration: Declaration) -> None:
             return
         raise SchemaError(f"{place}: function '{name}' has no body; define it where it is declared")
     for index in range(*declaration.body):
-        if source.tokens[index].text == "static" and not _constant(source, index):
-            raise SchemaError(
-                f"{source.place(source.tokens[index])}: a static variable in '{name}': systems keep nothing between "
-                "calls, and rows run at once; declare a singleton, or write constexpr"
-            )
+        if source.tokens[index].text == "static" and not _constant(source.tokens, index):
+            raise _static(source, source.tokens[index], f"'{name}'")
 
 
-def _constant(source: Source, index: int) -> bool:
-    around = source.tokens[max(index - 1, 0) : index + 2]
+def _constant(tokens: Sequence[Token], index: int) -> bool:
+    around = tokens[max(index - 1, 0) : index + 2]
     return any(token.text == "constexpr" for token in around)
 
 

@@ -11,7 +11,7 @@ from .declaration import ENGINE_HEADERS
 from .errors import SchemaError
 
 _TOKEN = re.compile(
-    r"""(?P<comment>//(?:[^\n\\]|\\.)*|/\*.*?\*/)
+    r"""(?P<comment>//(?:[^\n\\]|\\[ \t]*\n|\\.)*|/\*.*?\*/)
     |(?P<string>(?:u8|[uUL])?R"(?P<delimiter>[^\s()\\]{0,16})\(.*?\)(?P=delimiter)"|(?:u8|[uUL])?"(?:\\.|[^"\\\n])*")
     |(?P<character>(?:u8|[uUL])?'(?:\\.|[^'\\\n])+')
     |(?P<number>\.?\d(?:[eEpP][+-]|'?\w|\.)*)
@@ -19,7 +19,11 @@ _TOKEN = re.compile(
     |(?P<mark>::|->|[^\s])""",
     re.VERBOSE | re.DOTALL,
 )
-_DIRECTIVE_LINE = re.compile(r"(?:[^\n\\]|\\.)*", re.DOTALL)
+_CONTINUED = r"\\[ \t]*\n"
+_DIRECTIVE_LINE = re.compile(
+    rf"""(?://(?:[^\n\\]|{_CONTINUED}|\\.)*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|[^\n\\]|{_CONTINUED}|\\.)*""", re.DOTALL
+)
+_DIRECTIVES = frozenset("include define undef if ifdef ifndef elif else endif pragma error warning".split())
 _PARTNERS = {")": "(", "}": "{", "]": "["}
 _CONDITIONALS = ("if", "ifdef", "ifndef")
 
@@ -62,6 +66,7 @@ class Source:
     includes: list[tuple[str, int]] = field(default_factory=list)  # as written, quotes or angles included, and line
     conditional: list[tuple[int, int]] = field(default_factory=list)  # indices of tokens between #if and #endif
     partner: dict[int, int] = field(default_factory=dict)
+    once: bool = False  # whether a second inclusion changes nothing
 
     def place(self, token: Token | int) -> str:
         return f"{self.path.name}:{token if isinstance(token, int) else token.line}"
@@ -107,15 +112,26 @@ def read_source(path: Path, text: str) -> Source:
 
 
 def _read_directive(source: Source, whole: str, line: int, opened: list[tuple[int, str]]) -> None:
-    tokens = [Token(m[0], line) for m in _TOKEN.finditer(whole.replace("\\\n", " ")) if m.lastgroup != "comment"]
+    """A directive, continued lines included. Raises SchemaError for those by which text would come unread."""
+    joined = re.sub(_CONTINUED, "", whole)
+    joined = _TOKEN.sub(lambda match: " " if match.lastgroup == "comment" else match[0], joined)
+    tokens = [Token(match[0], line, match.start()) for match in _TOKEN.finditer(joined)]
     name = tokens[1].text if len(tokens) > 1 else ""
+    if (name and name not in _DIRECTIVES) or any(token.text.startswith("__has_") for token in tokens):
+        raise SchemaError(
+            f'{source.place(line)}: {" ".join(joined.split())} is not read by the engine; write #include "file.h", and '
+            "#pragma once in that file"
+        )
+    if name == "pragma" and [token.text for token in tokens[2:]] != ["once"]:
+        raise SchemaError(f"{source.place(line)}: {' '.join(joined.split())}: the only pragma in systems is once")
+    source.once |= name == "pragma"
     if name == "include":
-        written = re.search(r'"[^"\n]*"|<[^>\n]*>', whole)
-        source.includes.append((written[0] if written else " ".join(whole.split()[1:]), line))
+        written = re.search(r'"[^"\n]*"|<[^>\n]*>', joined)
+        source.includes.append((written[0] if written else " ".join(joined.split()[1:]), line))
     elif name == "define" and len(tokens) > 2:
         called = tokens[2].text
         parameters, body = frozenset(), tokens[3:]
-        if re.search(rf"define\s+{called}\(", whole):
+        if re.search(rf"define\s+{re.escape(called)}\(", joined):
             end = next((i for i, token in enumerate(body) if token.text == ")"), len(body) - 1)
             parameters, body = frozenset(t.text for t in body[:end] if t.is_word), body[end + 1 :]
         source.macros.append(Macro(called, parameters, tuple(body), line))
@@ -124,6 +140,7 @@ def _read_directive(source: Source, whole: str, line: int, opened: list[tuple[in
     elif name == "endif" and opened:
         first, unknown = opened.pop()
         guard = first == 0 and source.macros and source.macros[0].name == unknown  # against a second inclusion
+        source.once |= bool(guard)
         if not guard:
             source.conditional.append((first, len(source.tokens)))
 
@@ -156,7 +173,7 @@ def read_files(source: Path, include_paths: Sequence[Path] = ()) -> list[Source]
 
     Looked for in the folder of the file that includes, then in ``include_paths``, then among the engine's headers, of
     which those of ``csrc/tbs`` are there already and left out. Raises SchemaError, with file and
-    line, for a file that is not found, one that includes itself, and a header of the standard library.
+    line, for a file that is not found, one that includes itself or comes twice, and a header of the standard library.
     """
     if not source.is_file():
         raise SchemaError(f"the systems' file {source} does not exist")
@@ -173,6 +190,10 @@ def read_files(source: Path, include_paths: Sequence[Path] = ()) -> list[Source]
                     p.name for p in (*including, path, included)[(*including, path).index(included) :]
                 )
                 raise SchemaError(f"{read.place(line)}: a file includes itself: {way}")
+            if included in found and not found[included].once:
+                raise SchemaError(
+                    f"{read.place(line)}: {written} is included a second time; begin it with #pragma once"
+                )
             if included.parent != _ENGINE:
                 visit(included, (*including, path))
         found[path] = read
@@ -265,7 +286,7 @@ def _one(source: Source, first: int, last: int, where: str, types: frozenset[str
         types |= _template_parameters(tokens[index + 2 : end - 1])
         index = end
     stop = _stop(source, index, last)
-    words = frozenset(t.text for i, t in _outside_of_brackets(source, index, stop) if t.is_word)
+    words = frozenset(t.text for i, t in outside_of_brackets(source, index, stop) if t.is_word)
     begin = next(
         (tokens[i].text for i in range(index, stop) if tokens[i].text not in ("constexpr", "inline", "static")), ""
     )
@@ -285,7 +306,7 @@ def _one(source: Source, first: int, last: int, where: str, types: frozenset[str
     elif name >= 0:
         body, end = _body(source, name, last)
         head = body[0] if body else end
-        words = frozenset(t.text for i, t in _outside_of_brackets(source, index, head) if t.is_word)
+        words = frozenset(t.text for i, t in outside_of_brackets(source, index, head) if t.is_word)
         yield Declaration("function", first, head, where, name, body, types, words)
     else:
         end = _behind_semicolon(source, stop, last)
@@ -311,7 +332,7 @@ def _behind_semicolon(source: Source, index: int, last: int) -> int:
     return min(index + 1, last)
 
 
-def _outside_of_brackets(source: Source, first: int, last: int) -> Iterator[tuple[int, Token]]:
+def outside_of_brackets(source: Source, first: int, last: int) -> Iterator[tuple[int, Token]]:
     index = first
     while index < last:
         yield index, source.tokens[index]
@@ -349,7 +370,7 @@ def _template_parameters(tokens: Sequence[Token]) -> frozenset[str]:
 
 def _function_name(source: Source, first: int, last: int) -> int:
     """Index of the name in front of the first parameters, -1 if there are none."""
-    for index, token in _outside_of_brackets(source, first, last):
+    for index, token in outside_of_brackets(source, first, last):
         if token.text == "operator":
             return index
         if token.text == "(" and index > first:

@@ -174,7 +174,7 @@ def include_folders(program: Program) -> list[str]:
 @cache
 def _engine_sources() -> tuple[str, ...]:
     """Without the headers of libraries under csrc/, which count where they are used."""
-    paths = sorted(path for part in ("tbs", "runtime") for path in (CSRC / part).rglob("*"))
+    paths = sorted((CSRC / "tbs").rglob("*"))
     return tuple(path.read_text() for path in paths if path.suffix in (".h", ".cuh", ".cpp", ".cu"))
 
 

@@ -172,7 +172,8 @@ class Queries:
             known = self.scopes.known(reach.namespace, Archetype)
             raise SchemaError(
                 f"{system.place}: system '{system.name}' asks for {reach}, but there is no archetype of that name"
-                f"{self.scopes.hint(reach.archetype or '', reach.namespace, known)}; archetypes: {', '.join(known)}"
+                f"{self.scopes.hint(reach.archetype or '', reach.namespace, known)}; archetypes: {', '.join(known)} "
+                "(names are read as written: aliases by using are not)"
             )
         if reach.kind in ("create", "create_at") and not archetype.dynamic:
             raise SchemaError(
@@ -195,7 +196,8 @@ class Queries:
             name = f"{reach.archetype}.{reach.component}" if reach.archetype else str(reach.component)
             raise SchemaError(
                 f"{system.place}: system '{system.name}' asks for {reach}, which does not exist"
-                f"{suggestion(name.replace('::', '.'), self.columns)}; columns: {', '.join(self.columns)}"
+                f"{suggestion(name.replace('::', '.'), self.columns)}; columns: {', '.join(self.columns)} "
+                "(names are read as written: aliases by using are not)"
             )
         if reach.writes and columns[0].resource:
             raise SchemaError(

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from .cpp_rules import check_rules
+from .cpp_rules import check_rules, check_words
 from .cpp_text import Declaration, Source, Token, behind_angles, declarations, read_files
 from .errors import SchemaError
 from .shared import LANES
@@ -102,11 +102,17 @@ class Unit:
 
 @dataclass(frozen=True)
 class _Text:
-    """What is run where a name is used: a function's body, or a macro's. ``types``: names that a template fills in."""
+    """What is run where a name is used: a function's body, or a macro's. ``types``: names that a template fills in.
+
+    ``use`` says in which places its name means it: ``"function"`` not behind a ``.``, ``"method"`` there too,
+    ``"any"`` everywhere (macros, constructors). ``parameters``: names that mean no functions in its body.
+    """
 
     namespace: str
     tokens: Sequence[Token]
     types: frozenset[str]
+    use: str = "any"
+    parameters: frozenset[str] = frozenset()
 
 
 def read_units(*units: Unit) -> list[tuple[str, Source]]:
@@ -140,6 +146,7 @@ def systems_in(sources: Sequence[tuple[str, Source]]) -> dict[str, System]:
     helpers: dict[str, list[_Text]] = {}
     found: list[tuple[str, Source, Declaration]] = []
     for namespace, source in sources:
+        check_words(source)
         declared = list(declarations(source))
         check_rules(source, declared)
         for name, text in _helpers(namespace, source, declared):
@@ -157,10 +164,20 @@ def systems_in(sources: Sequence[tuple[str, Source]]) -> dict[str, System]:
 def _helpers(namespace: str, source: Source, declared: Sequence[Declaration]) -> Iterator[tuple[str, _Text]]:
     for declaration in declared:
         if declaration.kind == "function" and declaration.body:
-            body = source.tokens[slice(*declaration.body)]
-            yield source.tokens[declaration.name].text, _Text(namespace, body, declaration.types)
+            name, (begin, end) = declaration.name, declaration.body
+            parameters = frozenset(_declared_in(source.tokens[name + 1 : begin]))
+            text = _Text(namespace, source.tokens[begin:end], declaration.types, _use(source, declaration), parameters)
+            yield source.tokens[name].text, text
     for macro in source.macros:
         yield macro.name, _Text(namespace, macro.body, macro.parameters)
+
+
+def _use(source: Source, declaration: Declaration) -> str:
+    if declaration.where != "struct":
+        return "function"
+    before = source.tokens[declaration.name - 1].text
+    without_type = before in ("TBS_METHOD", "TBS_FUNCTION", "TBS_INLINE", "constexpr", "explicit", "inline", "~", ")")
+    return "any" if without_type or declaration.name == declaration.first else "method"
 
 
 def _read_system(namespace: str, source: Source, found: Declaration, helpers: dict[str, list[_Text]]) -> System:
@@ -177,8 +194,8 @@ def _read_system(namespace: str, source: Source, found: Declaration, helpers: di
     parameters = _read_parameters(source, found.name + 2, close, name, place)
     body = tokens[slice(*found.body)]
     own = next((parameter.name for parameter in parameters if parameter.type == "Entity"), "")
-    hidden = {parameter.name for parameter in parameters}  # these names mean no functions in its body
-    reaches = _reaches(_Text(namespace, body, frozenset()), own, helpers, hidden)
+    hidden = frozenset(parameter.name for parameter in parameters)
+    reaches = _reaches(_Text(namespace, body, frozenset(), parameters=hidden), own, helpers)
     reaches = tuple(dict.fromkeys((*reaches, *(declared or ()))))
     system = System(name, parameters, place, reaches, declared=declared, namespace=namespace)
     if system.lanes == 1:
@@ -228,22 +245,80 @@ def _read_parameter(text: str, system: str, place: str) -> Parameter:
 # ---- reaches -------------------------------------------------------------------------------------------------------
 
 
-def _reaches(text: _Text, own: str, helpers: dict[str, list[_Text]], hidden: set[str]) -> Iterator[Reach]:
+def _reaches(text: _Text, own: str, helpers: dict[str, list[_Text]]) -> Iterator[Reach]:
     """What a body reaches: itself and by the functions that it calls, and they call.
 
-    ``own`` is the name of its parameter ``Entity self``; ``hidden`` are the names of all its parameters.
+    ``own`` is the name of its parameter ``Entity self``.
     """
     seen: set[int] = set()
     texts = [(text, own)]
     while texts:
         text, own = texts.pop()
         yield from _own_reaches(text, own)
-        for index, token in enumerate(text.tokens):
-            if token.text in helpers and token.text not in hidden:
-                called = [each for each in _meant(helpers[token.text], text, index) if id(each) not in seen]
-                seen.update(map(id, called))
-                texts += [(helper, "") for helper in called]
-        hidden = set()  # of the system only
+        for index, is_variable in _names(text):
+            if text.tokens[index].text not in helpers:
+                continue
+            called = [
+                each
+                for each in _meant(helpers[text.tokens[index].text], text, index)
+                if id(each) not in seen and (each.use == "any" or (not is_variable and _is_call(text, index, each.use)))
+            ]
+            seen.update(map(id, called))
+            texts += [(helper, "") for helper in called]
+
+
+def _names(text: _Text) -> Iterator[tuple[int, bool]]:
+    """The words of a body, and whether each is a variable there: a parameter, or declared in front of it in a block."""
+    tokens, blocks = text.tokens, [set(text.parameters)]
+    for index, token in enumerate(tokens):
+        if token.text == "{":
+            blocks.append(set())
+        elif token.text == "}" and len(blocks) > 1:
+            blocks.pop()
+        elif token.is_word:
+            if _declares(tokens, index):
+                blocks[-1].add(token.text)
+            qualified = index > 0 and tokens[index - 1].text in ("::", ".", "->")
+            yield index, not qualified and any(token.text in block for block in blocks)
+
+
+_NO_TYPES = frozenset("return else do case and or not typename template".split())
+
+
+def _declares(tokens: Sequence[Token], index: int) -> bool:
+    """Whether a variable of a body is declared here: ``f32 length``, ``auto &length =``, ``f32 width, length;``."""
+    before = tokens[index - 1] if index else None
+    after, next_after = (token.text for token in (*tokens[index + 1 : index + 3], *[Token(" ", 0)] * 2)[:2])
+    if before is None:
+        return False
+    if before.is_word and before.text not in _NO_TYPES:
+        return after in ("=", "{", ":", ";", ",", ")", "[", "(")
+    given = after == "=" and next_after != "="
+    return (
+        (given and before.text in ("&", "*", ">", ","))
+        or (before.text == "&" and after == ":")
+        or (before.text == ">" and after == "{")
+        or (before.text == "," and after == ";")
+    )
+
+
+def _declared_in(tokens: Sequence[Token]) -> Iterator[str]:
+    """The names of a function's parameters: the last word before a comma, a default, an array or the end."""
+    for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        if token.is_word and after.text in (",", ")", "=", "[") and (before.is_word or before.text in ("&", "*", ">")):
+            yield token.text
+
+
+def _is_call(text: _Text, index: int, use: str) -> bool:
+    """Whether a function's name is called here, or handed on as a whole argument."""
+    tokens = text.tokens
+    before = tokens[index - 1].text if index else ""
+    after = tokens[index + 1].text if index + 1 < len(tokens) else ""
+    if before in (".", "->") and use == "function":
+        return False
+    if before == "&" and index > 1:
+        before = tokens[index - 2].text
+    return after in ("(", "<") or (before in ("(", ",", "<", "::") and after in (",", ")", ">"))
 
 
 def _meant(found: list[_Text], text: _Text, index: int) -> list[_Text]:

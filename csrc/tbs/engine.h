@@ -10,7 +10,7 @@ namespace tbs {
 // A node is one of two kinds. A flat one has `rows_per_world` and run(context, row), row = world * rows_per_world + k:
 // its rows may be run in any order, several at once. The other kind is over a dynamic table, or on several lanes, or
 // creates and destroys. It has run(context, rows of a world, k[, group of lanes]), `table` (the dynamic table's index, or
-// -1), `rows_per_world` (of a fixed table), `lanes`, and `changes` (the tables in which it creates and destroys).
+// -1), `rows_per_world` (of a fixed table), `lanes`, and `creates`.
 template <class... Node>
 struct Nodes {};
 

@@ -39,9 +39,9 @@ class Clock(Component):
     time: i32
 
 
-# The access by a name that is put together, so that the reader of the text does not see it.
+# The access by a name that a macro gives, so that the reader of the text does not see it.
 HIDDEN = """
-#define PASTE(a, b) a##b
+#define QUIET(name) name
 template <class A> TBS_FUNCTION i32 first(World &world) {
     return world.rows<A, const Spot>()[0].x;  // line 4
 }
@@ -51,27 +51,27 @@ struct Maker {
         world.create<Item>(Spot{1});  // line 9
     }
     TBS_METHOD void unmake(Entity row) const {
-        world.PASTE(des, troy)(row);  // line 12
+        world.QUIET(destroy)(row);  // line 12
     }
 };
 """
 # Body, and the line and what it does, as the message has them. Each body begins in line 1 of its system.
 MUTATIONS = {
-    "macro": ("act.kind = world.PASTE(ro, ws)<Stone, const Spot>()[0].x;", 1, "rows<Stone, const Spot>"),
-    "written": ("world.PASTE(ro, ws)<Walker, Act>()[0].kind = act.kind;", 1, "rows<Walker, Act>"),
+    "macro": ("act.kind = world.QUIET(rows)<Stone, const Spot>()[0].x;", 1, "rows<Stone, const Spot>"),
+    "written": ("world.QUIET(rows)<Walker, Act>()[0].kind = act.kind;", 1, "rows<Walker, Act>"),
     "method": ("Maker{world}();", 9, "create<Item>"),
     "unmake": ("Maker{world}.unmake(Entity{});", 12, "destroy"),
     "lambda": (
-        "const auto f = [&](i32 n) { for (i32 i = 0; i < n; ++i) world.PASTE(cre, ate)<Item>(Spot{i}); };"
+        "const auto f = [&](i32 n) { for (i32 i = 0; i < n; ++i) world.QUIET(create)<Item>(Spot{i}); };"
         " f(2); f(act.kind);",
         1,
         "create<Item>",
     ),
-    "draw": ("act.kind = i32(world.PASTE(ran, dom)().below(3));", 1, "random"),
-    "get": ("act.kind = world.PASTE(g, et)<const Clock>().time;", 1, "get<const Clock>"),
-    "find": ("act.kind = world.PASTE(fi, nd)<Item, const Spot>(Entity{}) != nullptr;", 1, "find<Item, const Spot>"),
-    "count": ("act.kind = i32(world.PASTE(co, unt)<Item>());", 1, "count<Item>"),
-    "alive": ("act.kind = world.PASTE(ali, ve)(Entity{});", 1, "alive"),
+    "draw": ("act.kind = i32(world.QUIET(random)().below(3));", 1, "random"),
+    "get": ("act.kind = world.QUIET(get)<const Clock>().time;", 1, "get<const Clock>"),
+    "find": ("act.kind = world.QUIET(find)<Item, const Spot>(Entity{}) != nullptr;", 1, "find<Item, const Spot>"),
+    "count": ("act.kind = i32(world.QUIET(count)<Item>());", 1, "count<Item>"),
+    "alive": ("act.kind = world.QUIET(alive)(Entity{});", 1, "alive"),
 }
 
 
@@ -121,6 +121,14 @@ def _line_of(text: str, system: str) -> int:
     return text[: text.index(f" {system}(World")].count("\n") + 1
 
 
+@pytest.mark.parametrize("cast", ["((R)act).kind = 1", "P(&act)->kind = 1"])
+def test_const_is_not_cast_away_by_an_alias(cast: str, tmp_path: Path) -> None:
+    text = "using R = Act &;\nusing P = Act *;\n"
+    text += f"TBS_SYSTEM void run(World &world, const Act &act) {{\n    {cast};\n}}\n"
+    with pytest.raises(BuildError, match=r"systems\.h:4: cast from type .* casts away qualifiers"):
+        Simulator(environment(tmp_path, text, "run"), 1)
+
+
 def test_what_is_const_in_the_text_is_const_for_the_compiler(tmp_path: Path) -> None:
     text = "#define QUIETLY(type) type &\nTBS_SYSTEM void run(World &world, const Act &act) { act.kind = 1; }\n"
     with pytest.raises(BuildError, match=r"systems\.h:2: assignment of member .* in read-only object"):
@@ -131,11 +139,11 @@ DECLARED = (
     HIDDEN
     + """
 TBS_SYSTEM TBS_REACHES(rows<Stone, const Spot>, create<Item>, get<Clock>, count<Item>, random) void run(World &world) {
-    const auto make = [&](i32 x) { world.PASTE(cre, ate)<Item>(Spot{first<Stone>(world) + x}); };
+    const auto make = [&](i32 x) { world.QUIET(create)<Item>(Spot{first<Stone>(world) + x}); };
     make(1);
     make(2);
-    const i32 drawn = world.PASTE(ran, dom)().chance(2.0f) ? 10 : 0;
-    world.PASTE(g, et)<Clock>().time += drawn + i32(world.PASTE(co, unt)<Item>());
+    const i32 drawn = world.QUIET(random)().chance(2.0f) ? 10 : 0;
+    world.QUIET(get)<Clock>().time += drawn + i32(world.QUIET(count)<Item>());
 }
 """
 )

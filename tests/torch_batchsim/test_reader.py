@@ -28,6 +28,15 @@ def read(folder: Path, text: str, **others: str) -> dict[str, System]:
         ("#include <vector>\n", 1, "systems cannot include <vector>, since not every device has it"),
         ("#include HEADER\n", 1, '#include HEADER is not understood; write #include "file.h"'),
         ('\n#include "systems.h"\n', 2, "a file includes itself: systems.h includes systems.h"),
+        ('\n#import "none.h"\n', 2, '#import "none.h" is not read by the engine; write #include "file.h"'),
+        ('#include_next "none.h"\n', 1, '#include_next "none.h" is not read by the engine'),
+        ('\n#inc\\\nlude "none.h"\n', 2, 'the included file "none.h" is not found in '),
+        ('#define A 1 \\ \n + 2\n#include /* "systems.h"\n*/ "none.h"', 3, 'the included file "none.h" is not'),
+        ('%:include "none.h"\n', 1, "'%:' in systems: write { } [ ] or #"),
+        ("namespace a <%\ni32 x; %>\n", 1, "'<%' in systems"),
+        ('#if __has_include("none.h")\n#endif\n', 1, "is not read by the engine"),
+        ("#pragma GCC system_header\n", 1, "the only pragma in systems is once"),
+        ('_Pragma("once")\n' + RUN, 1, "'_Pragma' in systems: the compiler's checks are the engine's"),
         # What is a system
         ("\nTBS_SYSTEM void (World &world) {}\n", 2, "this TBS_SYSTEM is not understood; a system is written"),
         ("TBS_SYSTEM void run(World &world);\n", 1, "this TBS_SYSTEM is not understood"),
@@ -56,6 +65,11 @@ def read(folder: Path, text: str, **others: str) -> dict[str, System]:
         ("constexpr i32 step[2] = {1, 2};\n", 1, "a table outside of functions"),
         ("TBS_SYSTEM void run(World &world) {\n  static i32 calls = 0;\n}\n", 2, "a static variable in 'run'"),
         ("TBS_SYSTEM void run(World &world) { thread_local i32 calls; }\n", 1, "'thread_local' in systems: "),
+        ("#define S static\n", 1, "a static variable in macro S"),
+        ("\n#define COUNT [] { static i32 n = 0; return ++n; }()\n", 2, "a static variable in macro COUNT"),
+        ("#define S(a, b) a##b\n", 1, "'##' in systems: names are written out"),
+        ("TBS_SYSTEM void run(World &world) {\n  sta\\\ntic i32 calls; }\n", 2, "a line is continued outside of a"),
+        ("using F = decltype([] {\n static i32 n; return ++n; });\n", 2, "a static variable in a lambda"),
         # What not every device has
         ("f32 twice(f32 x) { return 2.0f * x; }\n", 1, "put TBS_FUNCTION in front of function 'twice'"),
         ("constexpr f32 twice(f32 x) { return 2.0f * x; }\n", 1, "put TBS_FUNCTION in front of function 'twice'"),
@@ -81,6 +95,9 @@ def read(folder: Path, text: str, **others: str) -> dict[str, System]:
             2,
             "a cast to a reference or",
         ),
+        ("TBS_SYSTEM void run(World &world) { union { Spot *a; } u; }\n", 1, "'union' in systems: it could make a"),
+        ("#define BITS(x) __builtin_bit_cast(Spot *, x)\n", 1, "'__builtin_bit_cast' in systems: "),
+        ('TBS_SYSTEM void run(World &world) { printf("x"); }\n', 1, "'printf' in systems: systems have no input"),
         ("TBS_SYSTEM void run(World &world) { again: goto again; }\n", 1, "'goto' in systems: not every device has it"),
         ('TBS_SYSTEM void run(World &world) { asm("nop"); }\n', 1, "'asm' in systems"),
         ("__device__ f32 x;\n", 1, "'__device__' in systems: write TBS_FUNCTION in front of functions"),
@@ -98,6 +115,16 @@ def test_files_that_include_each_other(tmp_path: Path) -> None:
     says = re.escape("b.h:1: a file includes itself: a.h includes b.h includes a.h")
     with pytest.raises(SchemaError, match=f"^{says}$"):
         read(tmp_path, '#include "a.h"\n', a='#pragma once\n#include "b.h"\n', b='#include "a.h"\n')
+
+
+def test_a_header_without_a_guard_twice(tmp_path: Path) -> None:
+    guarded = "#ifndef B\n#define B\n#endif\n"
+    files = {"a": '#pragma once\n#include "b.h"\n', "b": guarded}
+    assert set(read(tmp_path, '#include "a.h"\n#include "b.h"\n' + RUN, **files)) == {"run"}
+    with pytest.raises(
+        SchemaError, match=r'^systems\.h:2: "b.h" is included a second time; begin it with #pragma once'
+    ):
+        read(tmp_path, '#include "a.h"\n#include "b.h"\n' + RUN, **files | {"b": "constexpr i32 x = 1;\n"})
 
 
 SOUND = """
@@ -140,6 +167,7 @@ TBS_SYSTEM void one(World &world, const Spot &spot) {
     static constexpr i32 steps[2] = {1, -1};
     constexpr f32 slant = 0.7f;
     const auto near = [&](u32 i) -> bool { return i * spot.x < (slant) * steps[i & 1]; };
+    const std::pair<::i32, i32> both{};
     const char *text = R"(a "raw" } string)";
     const i32 free = 3, rows = 2, count = 1;
     if (rows < count && free > (rows)) return;
@@ -177,6 +205,30 @@ def test_reaches(text: str, reaches: list[str], tmp_path: Path) -> None:
     """
     system = read(tmp_path, f"{helpers}\nTBS_SYSTEM void run(World &world) {{ {text} }}")["run"]
     assert [str(reach) for reach in system.reaches] == reaches
+
+
+@pytest.mark.parametrize(
+    ("text", "reached"),
+    [
+        ("length(world);", True),
+        ("{ f32 length = 1; } const f32 length = systems::length(world);", True),
+        ("if (length<3>(world) > 1) return;", True),
+        ("apply(world, length); ", True),
+        ("apply(world, &length);", True),
+        ("f32 length = 2; if (length < 3 && length (2)) apply(world, length);", False),
+        ("const auto &length = spot.length; apply(length);", False),
+        ("f32 width = 1, length; apply(length, width);", False),
+        ("apply(spot.length, spot.length(3)); spot.length = 1;", False),
+        ("scale(1);", False),
+    ],
+)
+def test_what_is_a_call(text: str, reached: bool, tmp_path: Path) -> None:
+    helpers = """
+    TBS_FUNCTION f32 length(World &world) { return world.find<Stone, const Spot>(Entity{})->x; }
+    TBS_FUNCTION f32 scale(f32 length) { return apply(length); }
+    """
+    system = read(tmp_path, f"{helpers}\nTBS_SYSTEM void run(World &world) {{ {text} }}")["run"]
+    assert [str(reach) for reach in system.reaches] == ["find<Stone, const Spot>"] * reached
 
 
 def test_declared_reaches(tmp_path: Path) -> None:

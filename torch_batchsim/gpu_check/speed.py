@@ -31,8 +31,8 @@ def bytes_of_step(sim: Simulator) -> int:
 
     Counted are the columns that the systems of ``step`` and ``observe`` read, and those that they write (of dynamic
     tables for the rows that there are now), the copies of state that are delivered, 16 bytes for each slot of a dynamic
-    table, and of the engine's own columns all that are not seeds, streams or faults, read and written. Not counted: what
-    worlds that end need beside, and actions on their way into their column.
+    table, and of the engine's own columns all that are not seeds, streams or faults, read and written. Not counted:
+    what worlds that end need beside, and actions on their way into their column.
     """
     program = sim.program
     nodes = [node for graph in ("step", "observe") for node in program.graphs[graph]]

@@ -48,18 +48,34 @@ class Macro:
 
 
 @dataclass
+class Include:
+    """``#include``: as ``written``, quotes or angles included; ``text[first:last]`` of its file, at ``line``.
+
+    ``path`` is the file that is meant; None where it is one of the engine's, which are there already.
+    """
+
+    written: str
+    line: int
+    first: int
+    last: int
+    path: Path | None = None
+
+
+@dataclass
 class Source:
-    """A file, without comments: its tokens, and what its directives say.
+    """A file: its text, its tokens without comments, and what its directives say.
 
     ``code`` is the text with comments and the insides of strings and characters blanked, so that places stay true.
     ``partner[i]`` is the index of the bracket that belongs to the bracket ``tokens[i]``.
     """
 
     path: Path
-    code: str
+    whole: str
+    code: str = ""
     tokens: list[Token] = field(default_factory=list)
     macros: list[Macro] = field(default_factory=list)
-    includes: list[tuple[str, int]] = field(default_factory=list)  # as written, quotes or angles included, and line
+    includes: list[Include] = field(default_factory=list)
+    once: tuple[int, int] | None = None  # where ``#pragma once`` stands in the text
     conditional: list[tuple[int, int]] = field(default_factory=list)  # indices of tokens between #if and #endif
     partner: dict[int, int] = field(default_factory=dict)
 
@@ -86,7 +102,7 @@ def read_source(path: Path, text: str) -> Source:
         kind, content = match.lastgroup if match.lastgroup != "delimiter" else "string", match[0]
         if content == "#" and line_begins:
             whole = _DIRECTIVE_LINE.match(text, match.start())[0]
-            _read_directive(source, whole, line, opened)
+            _read_directive(source, whole, line, match.start(), opened)
             blanked.append(re.sub(r"[^\n]", " ", whole))
             place, line = match.start() + len(whole), line + whole.count("\n")
             continue
@@ -106,12 +122,15 @@ def read_source(path: Path, text: str) -> Source:
     return source
 
 
-def _read_directive(source: Source, whole: str, line: int, opened: list[tuple[int, str]]) -> None:
+def _read_directive(source: Source, whole: str, line: int, first: int, opened: list[tuple[int, str]]) -> None:
     tokens = [Token(m[0], line) for m in _TOKEN.finditer(whole.replace("\\\n", " ")) if m.lastgroup != "comment"]
     name = tokens[1].text if len(tokens) > 1 else ""
     if name == "include":
         written = re.search(r'"[^"\n]*"|<[^>\n]*>', whole)
-        source.includes.append((written[0] if written else " ".join(whole.split()[1:]), line))
+        name = written[0] if written else " ".join(whole.split()[1:])
+        source.includes.append(Include(name, line, first, first + len(whole)))
+    elif name == "pragma" and [token.text for token in tokens[2:]] == ["once"]:
+        source.once = (first, first + len(whole))
     elif name == "define" and len(tokens) > 2:
         called = tokens[2].text
         parameters, body = frozenset(), tokens[3:]
@@ -165,15 +184,16 @@ def read_files(source: Path, include_paths: Sequence[Path] = ()) -> list[Source]
     def visit(path: Path, including: tuple[Path, ...]) -> None:
         if path in found:
             return
-        read = read_source(path, path.read_text())
-        for written, line in read.includes:
-            included = _included(read, written, line, include_paths)
+        read = read_source(path, path.read_text().removeprefix("\ufeff"))
+        for include in read.includes:
+            included = _included(read, include.written, include.line, include_paths)
             if included in (*including, path):
                 way = " includes ".join(
                     p.name for p in (*including, path, included)[(*including, path).index(included) :]
                 )
-                raise SchemaError(f"{read.place(line)}: a file includes itself: {way}")
+                raise SchemaError(f"{read.place(include.line)}: a file includes itself: {way}")
             if included.parent != _ENGINE:
+                include.path = included
                 visit(included, (*including, path))
         found[path] = read
 

@@ -34,7 +34,7 @@ from torch_batchsim import (
     i32,
     jit,
 )
-from torch_batchsim.codegen import _random_key
+from torch_batchsim.codegen import Target, _random_key
 from torch_batchsim.command_line import parse_env_options
 from torch_batchsim.program import BUILTIN_FAULTS, Program
 
@@ -316,3 +316,39 @@ def test_headers_have_one_namespace(tmp_path: Path) -> None:
         "faults of library fourth must be distinct",
         lambda: program(tmp_path, library(tmp_path, name="fourth", faults=("a", "a"))),
     )
+
+
+SUM = "TBS_SYSTEM void add(World &world, Total &total) {{ total.value += f32({}()) + f32(shared_half()); }}\n"
+
+
+def with_headers(folder: Path, name: str, number: str) -> type[Library]:
+    """A library with headers of names, and one of a text, that others have too, and with a macro."""
+    headers = folder / f"headers_{name}"
+    headers.mkdir()
+    (headers / "detail.h").write_text(f"#ifndef DETAIL_H\n#define DETAIL_H\n#define TWICE(x) {number}\n#endif\n")
+    (headers / "util.h").write_text("#pragma once\nTBS_FUNCTION i32 shared_half() { return 1; }\n")
+    text = '#include "util.h"  // of the folder\n#include "detail.h"\n#include "util.h"\n'
+    text += f"TBS_FUNCTION i32 {name}_number() {{ return TWICE(3); }}\n" + SUM.format(f"{name}_number")
+    total = component("Total", value=f32)
+    held = {"include": (str(headers),), "singletons": (total,), "turn": TaskGraph("add")}
+    return library(folder, text, name=name, **held)
+
+
+def test_headers_and_macros_are_a_librarys_own(tmp_path: Path) -> None:
+    first = with_headers(tmp_path, "first", "(2 * (x))")
+    second = with_headers(tmp_path, "second", "(20 * (x))")
+    text = "TBS_FUNCTION i32 TWICE() { return 5; }\n"
+    text += "TBS_SYSTEM void act(World &world, Push &push) { push.side = TWICE(); }\n"
+    graph = TaskGraph(first.turn, second.turn, "act")
+    made = program(tmp_path, first, second, text=text, step=graph)
+    kept = {path: path.read_text() for path in made.files}
+    for path in kept:  # what is compiled is what was read
+        path.write_text("this does not compile\n")
+    built = jit.load(made, Target())
+    for path, was in kept.items():
+        path.write_text(was)
+    sim = Simulator(made.environment, 2, _library=built)
+    sim.reset(seed=0)
+    sim.step()
+    assert [sim.tensor(name).tolist() for name in ("first.Total", "second.Total")] == [[7.0] * 2, [61.0] * 2]
+    assert sim.tensor("Cart.Push").tolist() == [[5], [5]]

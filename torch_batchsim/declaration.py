@@ -53,7 +53,10 @@ class Declaration:
         cls = type(self)
         cls.check_options(options)
         known = {**cls.constants.options, **cls.parameters.options}
-        values = {name: option.checked(name, options.get(name, option.default)) for name, option in known.items()}
+        values = {
+            name: option.checked(cls.option_title(name), options.get(name, option.default))
+            for name, option in known.items()
+        }
         self.constants = Values({name: values[name] for name in cls.constants.options})
         self.parameters = Values({name: values[name] for name in cls.parameters.options})
 
@@ -69,9 +72,19 @@ class Declaration:
         for name in given:
             if name not in known:
                 raise TypeError(
-                    f"{cls.__name__} has no option {name!r}{suggestion(name, known)}; it has: "
+                    f"{cls.__name__} has no option {name!r}{cls.option_hint(name, known)}; it has: "
                     f"{', '.join(known) or 'none'}"
                 )
+
+    @classmethod
+    def option_title(cls, name: str) -> str:
+        """How messages call an option."""
+        return name
+
+    @classmethod
+    def option_hint(cls, name: str, known: Iterable[str]) -> str:
+        """What messages say behind a name that is not among the ``known`` options."""
+        return suggestion(name, known)
 
     def add_constants(self, **values: bool | int | float) -> None:
         """Constants for the systems that follow from options, such as the size of a level: ``Constants::width``."""

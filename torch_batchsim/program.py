@@ -330,9 +330,11 @@ class Program:
         headers = ", ".join(unit.source.name for unit in self.units if unit.namespace == (prefix or namespace))
         names = [name.removeprefix(f"{namespace}.") for name in self.systems]
         known = [name for name in names if name.rpartition(".")[0] in ("", *scope.visible)]
+        of_libraries = [name for name in known if name.rpartition(".")[2] == text]
+        hint = suggestion(of_libraries[0], of_libraries) if of_libraries else suggestion(text, known)
         raise SchemaError(
             f"task graph '{graph}' of {self.environment.name} names system '{own}', which {headers or 'no header'} "
-            f"does not define{suggestion(text, known)}; it defines: {', '.join(known) or 'none'}"
+            f"does not define{hint}; it defines: {', '.join(known) or 'none'}"
         )
 
     @cached_property

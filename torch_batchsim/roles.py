@@ -235,8 +235,8 @@ def _own_component(
     for column in columns.values():
         if column.component is role.component and column.table != agents.name:
             raise SchemaError(
-                f"{environment.name}: {column.table} has the component {name}, which only the agents' archetype "
-                f"{agents.name} may have: it says of an agent {role.meaning}"
+                f"{environment.name}: {column.table} has the component {name}, but only the archetype with the actions, "
+                f"{agents.name}, may have it"
             )
     if role.component in agents.components:
         return {"": columns[f"{agents.name}.{name}"]}

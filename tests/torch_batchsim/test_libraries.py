@@ -21,8 +21,10 @@ from torch_batchsim import (
     Archetype,
     Bundle,
     Component,
+    Constants,
     Library,
     Parameters,
+    Repeat,
     Reward,
     SchemaError,
     Simulator,
@@ -229,6 +231,7 @@ def test_names_of_libraries(tmp_path: Path) -> None:
     )
     refused("must keep the name 'buckets'", lambda: type("Fine", (Buckets,), {"name": "fine"}))
     refused("libraries must be a tuple of Library classes, got", lambda: program(tmp_path, Buckets()))
+    refused("Declared: libraries lists Buckets twice", lambda: program(tmp_path, Buckets, Buckets))
 
 
 def test_libraries_in_a_circle(tmp_path: Path) -> None:
@@ -252,7 +255,11 @@ def test_options_of_libraries_are_checked() -> None:
     refused(says, lambda: Hall(buckets={"widht": 1}), TypeError)
     refused("option buckets must be a dict of the options of library buckets", lambda: Hall(buckets=0.5), TypeError)
     refused("Hall has no option 'bukets' (did you mean 'buckets'?)", lambda: Hall(bukets={}), TypeError)
-    refused("option width must be greater than 0.0, got -1.0", lambda: Hall(buckets={"width": -1}), ValueError)
+    refused("option buckets.width must be greater than 0.0, got -1.0", lambda: Hall(buckets={"width": -1}), ValueError)
+    says = "Hall has no option 'width' (it is of library buckets: give buckets=dict(width=...)); it has"
+    refused(says, lambda: Hall(width=1), TypeError)
+    says = "nothing is named 'bukets' here (did you mean 'buckets'?); there are buckets, pushes"
+    refused(says, lambda: Hall().libraries.bukets, AttributeError)
     odd = type("Odd", (Street,), {"library_options": {"buckts": {}}})
     refused("library_options names 'buckts', which is no library of this environment (did you mean 'buckets'?)", odd)
 
@@ -295,6 +302,8 @@ def test_names_in_texts(tmp_path: Path) -> None:
     assert len(program(tmp_path, own, step=TaskGraph("grid.spin"), archetypes=cart).graphs["step"]) == 1
     says = "names system 'grid.spni', which grid_0.h does not define (did you mean 'grid.spin'?); it defines: grid.spin"
     refused(says, lambda: program(tmp_path, own, step=TaskGraph("grid.spni"), archetypes=cart))
+    says = "names system 'spin', which systems.h does not define (did you mean 'grid.spin'?); it defines: grid.spin"
+    refused(says, lambda: program(tmp_path, own, step=TaskGraph("spin"), archetypes=cart))
     says = "task graph 'step' of Declared names system 'grid.spni', which grid_"
     wrong = with_mass(tmp_path, turn=TaskGraph("spni"))
     refused(says, lambda: program(tmp_path, wrong, step=TaskGraph(wrong.turn)))
@@ -352,3 +361,24 @@ def test_headers_and_macros_are_a_librarys_own(tmp_path: Path) -> None:
     sim.step()
     assert [sim.tensor(name).tolist() for name in ("first.Total", "second.Total")] == [[7.0] * 2, [61.0] * 2]
     assert sim.tensor("Cart.Push").tolist() == [[5], [5]]
+
+
+def test_a_subclass_that_is_made_first_does_not_take_the_components(tmp_path: Path) -> None:
+    mass = component("Mass", value=f32)
+    made = {"cells": property(lambda self: mass), "archetypes": property(lambda self: [Archetype("Cells", mass, count=2)])}
+    base = library(tmp_path, **made)
+    for each in (type("Sub", (base,), {}), type("Other", (base,), made), base):
+        assert "grid.Cells.Mass" in program(tmp_path, each).columns
+    assert mass.library is base
+
+
+def test_a_fragment_is_repeated_as_an_option_says(tmp_path: Path) -> None:
+    class Turning(with_mass(tmp_path)):
+        constants = Constants(turns=3)
+        many = property(lambda self: TaskGraph(Repeat(self.constants.turns, type(self).turn)))
+
+    cart = [Archetype("Cart", Push, Turning.heavy, Reward, count=1)]
+    step = property(lambda self: TaskGraph(self.libraries.grid.many))
+    held = {"step": step, "archetypes": cart, "library_options": {"grid": {"turns": 7}}}
+    (node,) = program(tmp_path, Turning, **held).graphs["step"]
+    assert (node.system.name, node.loops[0].times) == ("grid.spin", 7)

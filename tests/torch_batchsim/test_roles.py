@@ -329,7 +329,7 @@ def walk(folder: Path, *, parts: tuple = PARTS, others: tuple = (STONE,), **chan
         ({"info": None}, "info must be a dict, got None"),
         (
             {"others": (Archetype("Stone", AgentEnd, count=1),)},
-            "Stone has the component AgentEnd, which only the agents' archetype Walker may have: it says of an agent",
+            "Stone has the component AgentEnd, but only the archetype with the actions, Walker, may have it",
         ),
         ({"singletons": (AgentEnd,)}, "AgentEnd has the component AgentEnd, which only the agents' archetype Walker"),
         (

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import SchemaError
-from .names import check_identifier, suggestion
+from .names import check_identifier, near_miss, suggestion
 from .options import Constants, Option, Parameters, Values
 from .schema import Archetype, Component
 
@@ -22,7 +22,7 @@ class Declaration:
     - ``systems``: the C++ header with the systems, or a tuple of several: beside the file of the class that names them,
       in a folder of ``include`` or in the engine's own, or absolute.
     - ``include``: folders in which ``#include "folder/header.h"`` is looked up, after the folder of the including
-      file and before the engine's own, by the headers of this declaration only; relative to the file of the class that names them, or absolute.
+      file and before the engine's own, by its own headers; relative to the file of the class that names them, or absolute.
     - ``archetypes``: list of ``Archetype``; ``singletons``: list of components with one row per world; ``resources``:
       list of components that there are once for all worlds, which systems only read (see ``resource_values``).
     - ``scratch``: those of the components (singletons, or of archetypes) whose columns are memory that systems use
@@ -47,6 +47,11 @@ class Declaration:
     faults: Sequence[str] = ()
     parameters: Any = Parameters()
     constants: Any = Constants()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if Declaration not in cls.__bases__:
+            _check_attributes(cls)
 
     def __init__(self, **options: Any) -> None:
         """Args: values for the options that ``parameters`` and ``constants`` declare. Raises TypeError, ValueError."""
@@ -146,3 +151,31 @@ class Declaration:
         Values are numbers, arrays or tensors that can be broadcast to the shape that ``sim.tensor(name)`` has.
         """
         return {}
+
+
+def _check_attributes(cls: type[Declaration]) -> None:
+    """Refuse attributes that would silently mean nothing; all others are the author's own.
+
+    Those are, of the public attributes that are not callable, the ones of the other kind of declaration, and near
+    misses of an attribute that the class leaves unset. Raises SchemaError.
+    """
+    kind = next(base for base in cls.__mro__ if Declaration in base.__bases__)
+    known = {*inspect.get_annotations(Declaration), *inspect.get_annotations(kind)}
+    others = {name: other for other in Declaration.__subclasses__() for name in inspect.get_annotations(other)}
+    authors = [base for base in cls.__mro__ if base not in kind.__mro__]
+    unset = known.difference(*map(vars, authors))
+    for name, value in vars(cls).items():
+        own = isinstance(value, (classmethod, staticmethod)) or callable(value) or hasattr(kind, name)
+        if name.startswith("_") or name in known or own:
+            continue
+        if name in others:
+            raise SchemaError(
+                f"{cls.__name__} sets {name!r}, which is an attribute of {others[name].__name__}, not of "
+                f"{kind.__name__}{suggestion(name, unset)}; if it is something of your own, rename it"
+            )
+        near = near_miss(name, sorted(unset))
+        if near is not None:
+            raise SchemaError(
+                f"{cls.__name__} sets {name!r}, which {kind.__name__} does not have (did you mean {near!r}?); if it is "
+                "something of your own, rename it"
+            )

@@ -22,6 +22,7 @@ from torch_batchsim import (
     Bundle,
     Component,
     Constants,
+    Environment,
     Library,
     Parameters,
     Repeat,
@@ -365,7 +366,7 @@ def test_headers_and_macros_are_a_librarys_own(tmp_path: Path) -> None:
 
 def test_a_subclass_that_is_made_first_does_not_take_the_components(tmp_path: Path) -> None:
     mass = component("Mass", value=f32)
-    made = {"cells": property(lambda self: mass), "archetypes": property(lambda self: [Archetype("Cells", mass, count=2)])}
+    made = {"archetypes": property(lambda self: [Archetype("Cells", mass, count=2)])}
     base = library(tmp_path, **made)
     for each in (type("Sub", (base,), {}), type("Other", (base,), made), base):
         assert "grid.Cells.Mass" in program(tmp_path, each).columns
@@ -382,3 +383,19 @@ def test_a_fragment_is_repeated_as_an_option_says(tmp_path: Path) -> None:
     held = {"step": step, "archetypes": cart, "library_options": {"grid": {"turns": 7}}}
     (node,) = program(tmp_path, Turning, **held).graphs["step"]
     assert (node.system.name, node.loops[0].times) == ("grid.spin", 7)
+
+
+def test_attributes_that_mean_nothing_are_refused() -> None:
+    said = {
+        "activ": "Wrong sets 'activ', which Environment does not have (did you mean 'active'?)",
+        "library": "Wrong sets 'library', which Environment does not have (did you mean 'libraries'?)",
+        "uses": "Wrong sets 'uses', which is an attribute of Library, not of Environment",
+    }
+    for name, says in said.items():
+        refused(says, lambda name=name: type("Wrong", (Environment,), {name: ()}))
+    says = "Wrong sets 'step', which is an attribute of Environment, not of Library"
+    refused(says, lambda: type("Wrong", (Library,), {"name": "wrong", "step": TaskGraph()}))
+    says = "Wrong sets 'parameter', which Library does not have (did you mean 'parameters'?)"
+    refused(says, lambda: type("Wrong", (Library,), {"name": "wrong", "parameter": 1}))
+    own = {"action": "Cart.Push", "actions": 5, "use": lambda self: 1, "width": 3}  # 'action' is there: no misspelling
+    assert type("Right", (Environment,), own).actions == 5

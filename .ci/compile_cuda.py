@@ -46,8 +46,7 @@ def main() -> None:
                 unit = Path(folder) / f"{name}.cu"
                 program = Program(environment())
                 unit.write_text(generate(program, Target("cuda", executor)))
-                include = [f"-I{folder}" for folder in jit.include_folders(program)]
-                command = [nvcc, *added_by_torch, *jit.compiler_flags("cuda"), *warnings, *targets, *include]
+                command = [nvcc, *added_by_torch, *jit.compiler_flags("cuda"), *warnings, *targets, f"-I{jit.CSRC}"]
                 command += ["-c", str(unit), "-o", f"{folder}/unit.o"]
                 subprocess.run(command, check=True)
             print(f"nvcc compiled {name} ({executor}) for {', '.join(f'sm_{a}' for a in ARCHITECTURES)}")

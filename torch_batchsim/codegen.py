@@ -19,6 +19,7 @@ from .context import (
     output_flags,
     outputs_structure,
 )
+from .inlining import inlined
 from .program import Node, Program
 from .schedule import (
     Plan,
@@ -113,10 +114,8 @@ def _lines(program: Program, target: Target) -> Iterator[str]:
     yield from _holders(program)
     yield "}  // namespace tbs"
     yield '#include "tbs/poison.h"'
-    for unit in program.units:
-        yield f"TBS_BEGIN_SYSTEMS({unit.namespace or AUTHOR_NAMESPACE})"
-        yield f'#include "{unit.source.resolve()}"'
-        yield "TBS_END_SYSTEMS"
+    for scope in program.scopes:
+        yield from _texts(program, scope.name)
     yield "namespace tbs {"
     for nodes in program.graphs.values():
         for node in nodes:
@@ -127,6 +126,20 @@ def _lines(program: Program, target: Target) -> Iterator[str]:
     yield "}  // namespace executors"
     yield "}  // namespace tbs"
     yield from _c_interface(target)
+
+
+def _texts(program: Program, namespace: str) -> Iterator[str]:
+    """The texts of a library or the author as they were read. Their macros end with them."""
+    sources = {source.path: source for owner, source in program.sources if owner == namespace}
+    macros = sorted({macro.name for source in sources.values() for macro in source.macros})
+    yield from (f'#pragma push_macro("{name}")' for name in macros)
+    for unit in program.units:
+        if unit.namespace == namespace:
+            yield f"TBS_BEGIN_SYSTEMS({namespace or AUTHOR_NAMESPACE})"
+            yield from inlined(sources, unit.source.resolve(), namespace or AUTHOR_NAMESPACE)
+            yield '#line 1 "generated"'
+            yield "TBS_END_SYSTEMS"
+    yield from (f'#pragma pop_macro("{name}")' for name in macros)
 
 
 def _table(program: Program, archetype: Archetype) -> Iterator[str]:

@@ -52,21 +52,37 @@ class Macro:
 
 
 @dataclass
+class Include:
+    """``#include``: as ``written``, quotes or angles included; ``text[first:last]`` of its file, at ``line``.
+
+    ``path`` is the file that is meant; None where it is one of the engine's, which are there already.
+    """
+
+    written: str
+    line: int
+    first: int
+    last: int
+    path: Path | None = None
+
+
+@dataclass
 class Source:
-    """A file, without comments: its tokens, and what its directives say.
+    """A file: its text, its tokens without comments, and what its directives say.
 
     ``code`` is the text with comments and the insides of strings and characters blanked, so that places stay true.
     ``partner[i]`` is the index of the bracket that belongs to the bracket ``tokens[i]``.
     """
 
     path: Path
-    code: str
+    whole: str
+    code: str = ""
     tokens: list[Token] = field(default_factory=list)
     macros: list[Macro] = field(default_factory=list)
-    includes: list[tuple[str, int]] = field(default_factory=list)  # as written, quotes or angles included, and line
+    includes: list[Include] = field(default_factory=list)
+    once: tuple[int, int] | None = None  # where ``#pragma once`` stands in the text
+    guarded: bool = False  # by a macro against a second inclusion
     conditional: list[tuple[int, int]] = field(default_factory=list)  # indices of tokens between #if and #endif
     partner: dict[int, int] = field(default_factory=dict)
-    once: bool = False  # whether a second inclusion changes nothing
 
     def place(self, token: Token | int) -> str:
         return f"{self.path.name}:{token if isinstance(token, int) else token.line}"
@@ -91,7 +107,7 @@ def read_source(path: Path, text: str) -> Source:
         kind, content = match.lastgroup if match.lastgroup != "delimiter" else "string", match[0]
         if content == "#" and line_begins:
             whole = _DIRECTIVE_LINE.match(text, match.start())[0]
-            _read_directive(source, whole, line, opened)
+            _read_directive(source, whole, line, match.start(), opened)
             blanked.append(re.sub(r"[^\n]", " ", whole))
             place, line = match.start() + len(whole), line + whole.count("\n")
             continue
@@ -111,7 +127,7 @@ def read_source(path: Path, text: str) -> Source:
     return source
 
 
-def _read_directive(source: Source, whole: str, line: int, opened: list[tuple[int, str]]) -> None:
+def _read_directive(source: Source, whole: str, line: int, first: int, opened: list[tuple[int, str]]) -> None:
     """A directive, continued lines included. Raises SchemaError for those by which text would come unread."""
     joined = re.sub(_CONTINUED, "", whole)
     joined = _TOKEN.sub(lambda match: " " if match.lastgroup == "comment" else match[0], joined)
@@ -124,10 +140,12 @@ def _read_directive(source: Source, whole: str, line: int, opened: list[tuple[in
         )
     if name == "pragma" and [token.text for token in tokens[2:]] != ["once"]:
         raise SchemaError(f"{source.place(line)}: {' '.join(joined.split())}: the only pragma in systems is once")
-    source.once |= name == "pragma"
+    if name == "pragma":
+        source.once = first, first + len(whole)
     if name == "include":
         written = re.search(r'"[^"\n]*"|<[^>\n]*>', joined)
-        source.includes.append((written[0] if written else " ".join(joined.split()[1:]), line))
+        given = written[0] if written else " ".join(joined.split()[1:])
+        source.includes.append(Include(given, line, first, first + len(whole)))
     elif name == "define" and len(tokens) > 2:
         called = tokens[2].text
         parameters, body = frozenset(), tokens[3:]
@@ -140,7 +158,7 @@ def _read_directive(source: Source, whole: str, line: int, opened: list[tuple[in
     elif name == "endif" and opened:
         first, unknown = opened.pop()
         guard = first == 0 and source.macros and source.macros[0].name == unknown  # against a second inclusion
-        source.once |= bool(guard)
+        source.guarded |= bool(guard)
         if not guard:
             source.conditional.append((first, len(source.tokens)))
 
@@ -182,19 +200,21 @@ def read_files(source: Path, include_paths: Sequence[Path] = ()) -> list[Source]
     def visit(path: Path, including: tuple[Path, ...]) -> None:
         if path in found:
             return
-        read = read_source(path, path.read_text())
-        for written, line in read.includes:
-            included = _included(read, written, line, include_paths)
+        read = read_source(path, path.read_text().removeprefix("\ufeff"))
+        for include in read.includes:
+            included = _included(read, include.written, include.line, include_paths)
             if included in (*including, path):
                 way = " includes ".join(
                     p.name for p in (*including, path, included)[(*including, path).index(included) :]
                 )
-                raise SchemaError(f"{read.place(line)}: a file includes itself: {way}")
-            if included in found and not found[included].once:
+                raise SchemaError(f"{read.place(include.line)}: a file includes itself: {way}")
+            if included in found and not (found[included].once or found[included].guarded):
                 raise SchemaError(
-                    f"{read.place(line)}: {written} is included a second time; begin it with #pragma once"
+                    f"{read.place(include.line)}: {include.written} is included a second time; begin it with "
+                    "#pragma once"
                 )
             if included.parent != _ENGINE:
+                include.path = included
                 visit(included, (*including, path))
         found[path] = read
 

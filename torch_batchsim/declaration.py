@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import SchemaError
-from .names import check_identifier, suggestion
+from .names import check_identifier, near_miss, suggestion
 from .options import Constants, Option, Parameters, Values
 from .schema import Archetype, Component
 
@@ -21,8 +21,8 @@ class Declaration:
 
     - ``systems``: the C++ header with the systems, or a tuple of several: beside the file of the class that names them,
       in a folder of ``include`` or in the engine's own, or absolute.
-    - ``include``: folders in which ``#include "folder/header.h"`` is looked up, after the folder of the including
-      file and before the engine's own; relative to the file of the class that names them, or absolute.
+    - ``include``: folders in which its own headers look up ``#include "folder/header.h"``, after the folder of the
+      including file and before the engine's own; relative to the file of the class that names them, or absolute.
     - ``archetypes``: list of ``Archetype``; ``singletons``: list of components with one row per world; ``resources``:
       list of components that there are once for all worlds, which systems only read (see ``resource_values``).
     - ``scratch``: those of the components (singletons, or of archetypes) whose columns are memory that systems use
@@ -48,12 +48,20 @@ class Declaration:
     parameters: Any = Parameters()
     constants: Any = Constants()
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if Declaration not in cls.__bases__:
+            _check_attributes(cls)
+
     def __init__(self, **options: Any) -> None:
         """Args: values for the options that ``parameters`` and ``constants`` declare. Raises TypeError, ValueError."""
         cls = type(self)
         cls.check_options(options)
         known = {**cls.constants.options, **cls.parameters.options}
-        values = {name: option.checked(name, options.get(name, option.default)) for name, option in known.items()}
+        values = {
+            name: option.checked(cls.option_title(name), options.get(name, option.default))
+            for name, option in known.items()
+        }
         self.constants = Values({name: values[name] for name in cls.constants.options})
         self.parameters = Values({name: values[name] for name in cls.parameters.options})
 
@@ -69,9 +77,19 @@ class Declaration:
         for name in given:
             if name not in known:
                 raise TypeError(
-                    f"{cls.__name__} has no option {name!r}{suggestion(name, known)}; it has: "
+                    f"{cls.__name__} has no option {name!r}{cls.option_hint(name, known)}; it has: "
                     f"{', '.join(known) or 'none'}"
                 )
+
+    @classmethod
+    def option_title(cls, name: str) -> str:
+        """How messages call an option."""
+        return name
+
+    @classmethod
+    def option_hint(cls, name: str, known: Iterable[str]) -> str:
+        """What messages say behind a name that is not among the ``known`` options."""
+        return suggestion(name, known)
 
     def add_constants(self, **values: bool | int | float) -> None:
         """Constants for the systems that follow from options, such as the size of a level: ``Constants::width``."""
@@ -133,3 +151,31 @@ class Declaration:
         Values are numbers, arrays or tensors that can be broadcast to the shape that ``sim.tensor(name)`` has.
         """
         return {}
+
+
+def _check_attributes(cls: type[Declaration]) -> None:
+    """Refuse attributes that would silently mean nothing; all others are the author's own.
+
+    Those are, of the public attributes that are not callable, the ones of the other kind of declaration, and near
+    misses of an attribute that the class leaves unset. Raises SchemaError.
+    """
+    kind = next(base for base in cls.__mro__ if Declaration in base.__bases__)
+    known = {*inspect.get_annotations(Declaration), *inspect.get_annotations(kind)}
+    others = {name: other for other in Declaration.__subclasses__() for name in inspect.get_annotations(other)}
+    authors = [base for base in cls.__mro__ if base not in kind.__mro__]
+    unset = known.difference(*map(vars, authors))
+    for name, value in vars(cls).items():
+        own = isinstance(value, (classmethod, staticmethod)) or callable(value) or hasattr(kind, name)
+        if name.startswith("_") or name in known or own:
+            continue
+        if name in others:
+            raise SchemaError(
+                f"{cls.__name__} sets {name!r}, which is an attribute of {others[name].__name__}, not of "
+                f"{kind.__name__}{suggestion(name, unset)}; if it is something of your own, rename it"
+            )
+        near = near_miss(name, sorted(unset))
+        if near is not None:
+            raise SchemaError(
+                f"{cls.__name__} sets {name!r}, which {kind.__name__} does not have (did you mean {near!r}?); if it is "
+                "something of your own, rename it"
+            )

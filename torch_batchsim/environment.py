@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import gymnasium
@@ -73,6 +73,13 @@ class Environment(Declaration):
             if name in libraries:
                 raise SchemaError(f"{cls.__name__} has an option and a library of the name {name!r}; rename the option")
         return (*own, *libraries)
+
+    @classmethod
+    def option_hint(cls, name: str, known: Iterable[str]) -> str:
+        for library in library_classes(cls).values():
+            if name in library.option_names():
+                return f" (it is of library {library.name}: give {library.name}=dict({name}=...))"
+        return super().option_hint(name, known)
 
     @property
     def name(self) -> str:

@@ -155,7 +155,7 @@ def _key(program: Program, source: str, flags: list[str], cuda: bool) -> str:
         variables = ("TORCH_CUDA_ARCH_LIST", "CC", "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
         parts += [_compiler_identity(_nvcc()), str(_cuda_capabilities())]
         parts += [os.environ.get(variable, "") for variable in variables]
-    for part in [*parts, *program_sources(program)]:
+    for part in [*parts, *_engine_sources()]:  # the libraries' and the author's texts are part of ``source``
         digest.update(part.encode())
         digest.update(b"\0")
     return digest.hexdigest()[:20]
@@ -164,11 +164,6 @@ def _key(program: Program, source: str, flags: list[str], cuda: bool) -> str:
 def program_sources(program: Program) -> list[str]:
     """The texts that a build is made from, beside the generated one: the engine's, the libraries', the author's."""
     return [*_engine_sources(), *(text for _, text in sorted(program.files.items()))]
-
-
-def include_folders(program: Program) -> list[str]:
-    """Where the compiler looks for headers: the folders that libraries and the author name, then the engine's."""
-    return [*map(str, program.include), str(CSRC)]
 
 
 @cache
@@ -250,7 +245,7 @@ def _build(program: Program, source: str, flags: list[str], cuda: bool, director
     try:
         unit = folder / f"generated.{'cu' if cuda else 'cpp'}"
         unit.write_text(source)
-        log = _compile(name, unit, flags, cuda, folder, include_folders(program))
+        log = _compile(name, unit, flags, cuda, folder)
         built = next(folder.glob("*.so"), None)  # torch appends a version to a name that it has seen before
         if log is not None or built is None:
             raise BuildError(explain(program, log or "the compiler left no library"))
@@ -259,7 +254,7 @@ def _build(program: Program, source: str, flags: list[str], cuda: bool, director
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _compile(name: str, unit: Path, flags: list[str], cuda: bool, folder: Path, include: list[str]) -> str | None:
+def _compile(name: str, unit: Path, flags: list[str], cuda: bool, folder: Path) -> str | None:
     """Run ``torch.utils.cpp_extension.load``; the compiler's output if it failed, else None."""
     from torch.utils import cpp_extension  # imported late: it takes half a second that a warm start has no use for
 
@@ -276,7 +271,7 @@ def _compile(name: str, unit: Path, flags: list[str], cuda: bool, folder: Path, 
             sources=[str(unit)],
             extra_cflags=[] if cuda else flags,
             extra_cuda_cflags=flags if cuda else [],
-            extra_include_paths=include,
+            extra_include_paths=[str(CSRC)],
             build_directory=str(folder),
             with_cuda=cuda,
             is_python_module=False,

@@ -60,6 +60,10 @@ class Library(Declaration):
     def title(self) -> str:
         return f"library {self.name}"
 
+    @classmethod
+    def option_title(cls, name: str) -> str:
+        return f"{cls.name}.{name}"
+
     def bundles(self) -> dict[str, Bundle]:
         """Its bundles, by what to write in Python."""
         found = (getattr(type(self), name, None) for name in dir(type(self)))
@@ -67,7 +71,11 @@ class Library(Declaration):
 
 
 def claim(library: type[Library], declared: Mapping[str, Any]) -> None:
-    """Note of which library the components are that a class declares. A component is of the first that declares it."""
+    """Note of which library the components are that a class declares. A component is of the first that declares it.
+
+    It is noted for the first class of the library's name: which of its subclasses is made first must not matter.
+    """
+    owner = next(base for base in reversed(library.__mro__) if issubclass(base, Library) and base.name == library.name)
     for name, value in declared.items():
         found: Any = value if name in ("components", "singletons", "resources") else ()
         if name == "archetypes" and isinstance(value, (list, tuple)):
@@ -78,7 +86,7 @@ def claim(library: type[Library], declared: Mapping[str, Any]) -> None:
             if not (isinstance(component, type) and issubclass(component, Component)):
                 continue
             if component.library is None and component not in (Reward, AgentEnd):
-                component.library = library
+                component.library = owner
 
 
 def library_classes(environment: type) -> dict[str, type[Library]]:
@@ -131,7 +139,9 @@ def _listed(cls: type, attribute: str) -> Iterator[type[Library]]:
     listed = getattr(cls, attribute)
     if not isinstance(listed, (list, tuple)):
         raise SchemaError(f"{cls.__name__}: {attribute} must be a tuple of Library classes, got {listed!r}")
-    for library in listed:
+    for position, library in enumerate(listed):
+        if library in listed[:position]:
+            raise SchemaError(f"{cls.__name__}: {attribute} lists {library.__name__} twice")
         if not (isinstance(library, type) and issubclass(library, Library)):
             raise SchemaError(f"{cls.__name__}: {attribute} must be a tuple of Library classes, got {library!r} in it")
         yield library

@@ -31,6 +31,17 @@ def check_identifier(name: str, what: str) -> str:
     return name
 
 
+def near_miss(name: str, known: Iterable[str]) -> str | None:
+    """The known name that ``name`` misspells, or of which it is the singular or plural; None where none is near."""
+    names = list(known)
+    same = [other for other in names if _singular(other) == _singular(name)]
+    return next(iter(same or difflib.get_close_matches(name, names, n=1, cutoff=0.85)), None)
+
+
+def _singular(name: str) -> str:
+    return f"{name[:-3]}y" if name.endswith("ies") else name.removesuffix("s")
+
+
 def suggestion(name: str, known: Iterable[str]) -> str:
     """``" (did you mean 'gravity'?)"``: the nearest of the known names, or nothing where none is near."""
     close = difflib.get_close_matches(name, list(known), n=1)

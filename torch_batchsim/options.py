@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .errors import SchemaError
-from .names import check_identifier
+from .names import check_identifier, suggestion
 
 
 @dataclass(frozen=True)
@@ -113,4 +113,5 @@ class Values(dict):
         try:
             return self[name]
         except KeyError:
-            raise AttributeError(name) from None
+            there = f"there are {', '.join(self)}" if self else "there are none"
+            raise AttributeError(f"nothing is named {name!r} here{suggestion(name, self)}; {there}") from None

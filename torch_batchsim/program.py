@@ -86,14 +86,14 @@ class Program:
         self.columns = self._columns()
         self.queries = Queries(self.scopes, self.archetypes, self.columns)
         self.dynamic: list[Archetype] = [archetype for archetype in self.archetypes if archetype.dynamic]
-        folders = (folder for scope in self.scopes for folder in scope.declaration.include_folders)
-        self.include = tuple(dict.fromkeys(folders))  # one list for all: so it is for the compiler
         self.units = [
-            Unit(source, scope.name, self.include) for scope in self.scopes for source in scope.declaration.sources
+            Unit(source, scope.name, scope.declaration.include_folders)
+            for scope in self.scopes
+            for source in scope.declaration.sources
         ]
-        read = read_units(*self.units)
-        self.files = {source.path: source.path.read_text() for _, source in read}
-        self.systems = self._systems(systems_in(read))
+        self.sources = read_units(*self.units)
+        self.files = {source.path: source.whole for _, source in self.sources}
+        self.systems = self._systems(systems_in(self.sources))
         self.graphs = self._graphs()
         for nodes in self.graphs.values():
             self._check_scratch(nodes)
@@ -330,9 +330,11 @@ class Program:
         headers = ", ".join(unit.source.name for unit in self.units if unit.namespace == (prefix or namespace))
         names = [name.removeprefix(f"{namespace}.") for name in self.systems]
         known = [name for name in names if name.rpartition(".")[0] in ("", *scope.visible)]
+        of_libraries = [name for name in known if name.rpartition(".")[2] == text]
+        hint = suggestion(of_libraries[0], of_libraries) if of_libraries else suggestion(text, known)
         raise SchemaError(
             f"task graph '{graph}' of {self.environment.name} names system '{own}', which {headers or 'no header'} "
-            f"does not define{suggestion(text, known)}; it defines: {', '.join(known) or 'none'}"
+            f"does not define{hint}; it defines: {', '.join(known) or 'none'}"
         )
 
     @cached_property

@@ -161,6 +161,11 @@ def resolve(
                 f"{environment.name}: {column.name} is scratch, which holds anything between steps; what is an action, "
                 "an observation, an info or a reward cannot be"
             )
+    end, team = found["end"].get(""), found["team"].get("")
+    if end is not None and end in found["observation"].values():
+        raise SchemaError(f"{environment.name}: {end.name} cannot be an observation: it says how a step has ended")
+    if team is not None and team in (end, found["action"][""]):
+        raise SchemaError(f"{environment.name}: {team.name} cannot be the team, for it has another role already")
     info = found["info"] | {role.name: found[role.name][""] for role in ROLES if role.info and found[role.name]}
     action = found["action"][""]
     action_space = _action_space(environment, action)
@@ -172,7 +177,7 @@ def resolve(
         found["observation"],
         info,
         found["reward"][""],
-        found["end"].get(""),
+        end,
         action_space,
         _observation_space(environment, found["observation"]),
     )
@@ -234,9 +239,10 @@ def _own_component(
     name = role.component.__name__
     for column in columns.values():
         if column.component is role.component and column.table != agents.name:
+            holder = "a singleton or resource" if column.singleton else column.table
             raise SchemaError(
-                f"{environment.name}: {column.table} has the component {name}, which only the agents' archetype "
-                f"{agents.name} may have: it says of an agent {role.meaning}"
+                f"{environment.name}: {holder} has the component {name}, but only the archetype with the actions, "
+                f"{agents.name}, may have it"
             )
     if role.component in agents.components:
         return {"": columns[f"{agents.name}.{name}"]}

@@ -92,7 +92,7 @@ class Unit:
     """Systems to be read: a header, with what it includes, and the namespace in which it is compiled.
 
     ``namespace`` is ``""`` for the author's systems, or the name of a library, ``"grid"``. ``include_paths`` are
-    folders in which included files are looked for, after the folder of the file that includes.
+    its folders, in which included files are looked for, after the folder of the file that includes.
     """
 
     source: Path

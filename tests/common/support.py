@@ -86,7 +86,7 @@ def sanitized(name: str) -> jit.Library:
 def _library(name: str, target: Target, *arguments: str) -> jit.Library:
     program = Program(COMPILED[name]())
     flags = [f for f in jit.compiler_flags("cpu") if f not in ("-O3", "-march=native")]
-    flags += ["-O1", "-fPIC", "-shared", *(f"-I{folder}" for folder in jit.include_folders(program))]
+    flags += ["-O1", "-fPIC", "-shared", f"-I{jit.CSRC}"]
     depends_on = (*jit.program_sources(program), _EMULATION.read_text())
     return jit.Library(compiled(generate(program, target), [*flags, *arguments], depends_on), target)
 

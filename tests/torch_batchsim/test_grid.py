@@ -186,17 +186,17 @@ def test_constants_are_numbers_that_f32_has() -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"cell": 0.0}, "option cell must be greater than 0.0, got 0.0"),
-        ({"cell": -0.1}, "option cell must be greater than 0.0, got -0.1"),
-        ({"cell": float("nan")}, "option cell must be finite"),
+        ({"cell": 0.0}, "option grid.cell must be greater than 0.0, got 0.0"),
+        ({"cell": -0.1}, "option grid.cell must be greater than 0.0, got -0.1"),
+        ({"cell": float("nan")}, "option grid.cell must be finite"),
         ({"left": 3.0}, "grid: left must be less than right, got left=3.0 and right=3.0"),
         ({"bottom": 2.5}, "grid: bottom must be less than top, got bottom=2.5 and top=2.0"),
         (
             {"cell": 0.01},
             r"grid: from left=0.0 to right=3.0 there are 300 cells of cell=0.01, and 256 are allowed; give larger",
         ),
-        ({"rows": 0}, "option rows must be at least 1, got 0"),
-        ({"rows": 5000}, "option rows must be at most 4096, got 5000"),
+        ({"rows": 0}, "option grid.rows must be at least 1, got 0"),
+        ({"rows": 5000}, "option grid.rows must be at most 4096, got 5000"),
     ],
 )
 def test_options_are_checked(options: dict[str, float], says: str) -> None:

@@ -21,8 +21,11 @@ from torch_batchsim import (
     Archetype,
     Bundle,
     Component,
+    Constants,
+    Environment,
     Library,
     Parameters,
+    Repeat,
     Reward,
     SchemaError,
     Simulator,
@@ -34,7 +37,7 @@ from torch_batchsim import (
     i32,
     jit,
 )
-from torch_batchsim.codegen import _random_key
+from torch_batchsim.codegen import Target, _random_key
 from torch_batchsim.command_line import parse_env_options
 from torch_batchsim.program import BUILTIN_FAULTS, Program
 
@@ -229,6 +232,7 @@ def test_names_of_libraries(tmp_path: Path) -> None:
     )
     refused("must keep the name 'buckets'", lambda: type("Fine", (Buckets,), {"name": "fine"}))
     refused("libraries must be a tuple of Library classes, got", lambda: program(tmp_path, Buckets()))
+    refused("Declared: libraries lists Buckets twice", lambda: program(tmp_path, Buckets, Buckets))
 
 
 def test_libraries_in_a_circle(tmp_path: Path) -> None:
@@ -252,7 +256,11 @@ def test_options_of_libraries_are_checked() -> None:
     refused(says, lambda: Hall(buckets={"widht": 1}), TypeError)
     refused("option buckets must be a dict of the options of library buckets", lambda: Hall(buckets=0.5), TypeError)
     refused("Hall has no option 'bukets' (did you mean 'buckets'?)", lambda: Hall(bukets={}), TypeError)
-    refused("option width must be greater than 0.0, got -1.0", lambda: Hall(buckets={"width": -1}), ValueError)
+    refused("option buckets.width must be greater than 0.0, got -1.0", lambda: Hall(buckets={"width": -1}), ValueError)
+    says = "Hall has no option 'width' (it is of library buckets: give buckets=dict(width=...)); it has"
+    refused(says, lambda: Hall(width=1), TypeError)
+    says = "nothing is named 'bukets' here (did you mean 'buckets'?); there are buckets, pushes"
+    refused(says, lambda: Hall().libraries.bukets, AttributeError)
     odd = type("Odd", (Street,), {"library_options": {"buckts": {}}})
     refused("library_options names 'buckts', which is no library of this environment (did you mean 'buckets'?)", odd)
 
@@ -295,6 +303,8 @@ def test_names_in_texts(tmp_path: Path) -> None:
     assert len(program(tmp_path, own, step=TaskGraph("grid.spin"), archetypes=cart).graphs["step"]) == 1
     says = "names system 'grid.spni', which grid_0.h does not define (did you mean 'grid.spin'?); it defines: grid.spin"
     refused(says, lambda: program(tmp_path, own, step=TaskGraph("grid.spni"), archetypes=cart))
+    says = "names system 'spin', which systems.h does not define (did you mean 'grid.spin'?); it defines: grid.spin"
+    refused(says, lambda: program(tmp_path, own, step=TaskGraph("spin"), archetypes=cart))
     says = "task graph 'step' of Declared names system 'grid.spni', which grid_"
     wrong = with_mass(tmp_path, turn=TaskGraph("spni"))
     refused(says, lambda: program(tmp_path, wrong, step=TaskGraph(wrong.turn)))
@@ -316,3 +326,76 @@ def test_headers_have_one_namespace(tmp_path: Path) -> None:
         "faults of library fourth must be distinct",
         lambda: program(tmp_path, library(tmp_path, name="fourth", faults=("a", "a"))),
     )
+
+
+SUM = "TBS_SYSTEM void add(World &world, Total &total) {{ total.value += f32({}()) + f32(shared_half()); }}\n"
+
+
+def with_headers(folder: Path, name: str, number: str) -> type[Library]:
+    """A library with headers of names, and one of a text, that others have too, and with a macro."""
+    headers = folder / f"headers_{name}"
+    headers.mkdir()
+    (headers / "detail.h").write_text(f"#ifndef DETAIL_H\n#define DETAIL_H\n#define TWICE(x) {number}\n#endif\n")
+    (headers / "util.h").write_text("#pragma once\nTBS_FUNCTION i32 shared_half() { return 1; }\n")
+    text = '#include "util.h"  // of the folder\n#include "detail.h"\n#include "util.h"\n'
+    text += f"TBS_FUNCTION i32 {name}_number() {{ return TWICE(3); }}\n" + SUM.format(f"{name}_number")
+    total = component("Total", value=f32)
+    held = {"include": (str(headers),), "singletons": (total,), "turn": TaskGraph("add")}
+    return library(folder, text, name=name, **held)
+
+
+def test_headers_and_macros_are_a_librarys_own(tmp_path: Path) -> None:
+    first = with_headers(tmp_path, "first", "(2 * (x))")
+    second = with_headers(tmp_path, "second", "(20 * (x))")
+    text = "TBS_FUNCTION i32 TWICE() { return 5; }\n"
+    text += "TBS_SYSTEM void act(World &world, Push &push) { push.side = TWICE(); }\n"
+    graph = TaskGraph(first.turn, second.turn, "act")
+    made = program(tmp_path, first, second, text=text, step=graph)
+    kept = {path: path.read_text() for path in made.files}
+    for path in kept:  # what is compiled is what was read
+        path.write_text("this does not compile\n")
+    built = jit.load(made, Target())
+    for path, was in kept.items():
+        path.write_text(was)
+    sim = Simulator(made.environment, 2, _library=built)
+    sim.reset(seed=0)
+    sim.step()
+    assert [sim.tensor(name).tolist() for name in ("first.Total", "second.Total")] == [[7.0] * 2, [61.0] * 2]
+    assert sim.tensor("Cart.Push").tolist() == [[5], [5]]
+
+
+def test_a_subclass_that_is_made_first_does_not_take_the_components(tmp_path: Path) -> None:
+    mass = component("Mass", value=f32)
+    made = {"archetypes": property(lambda self: [Archetype("Cells", mass, count=2)])}
+    base = library(tmp_path, **made)
+    for each in (type("Sub", (base,), {}), type("Other", (base,), made), base):
+        assert "grid.Cells.Mass" in program(tmp_path, each).columns
+    assert mass.library is base
+
+
+def test_a_fragment_is_repeated_as_an_option_says(tmp_path: Path) -> None:
+    class Turning(with_mass(tmp_path)):
+        constants = Constants(turns=3)
+        many = property(lambda self: TaskGraph(Repeat(self.constants.turns, type(self).turn)))
+
+    cart = [Archetype("Cart", Push, Turning.heavy, Reward, count=1)]
+    step = property(lambda self: TaskGraph(self.libraries.grid.many))
+    held = {"step": step, "archetypes": cart, "library_options": {"grid": {"turns": 7}}}
+    (node,) = program(tmp_path, Turning, **held).graphs["step"]
+    assert (node.system.name, node.loops[0].times) == ("grid.spin", 7)
+
+
+def test_attributes_that_mean_nothing_are_refused() -> None:
+    said = {
+        "activ": "Wrong sets 'activ', which Environment does not have (did you mean 'active'?)",
+        "library": "Wrong sets 'library', which Environment does not have (did you mean 'libraries'?)",
+        "uses": "Wrong sets 'uses', which is an attribute of Library, not of Environment",
+    }
+    for name, says in said.items():
+        refused(says, lambda name=name: type("Wrong", (Environment,), {name: ()}))
+    says = "Wrong sets 'step', which is an attribute of Environment, not of Library"
+    refused(says, lambda: type("Wrong", (Library,), {"name": "wrong", "step": TaskGraph()}))
+    says = "Wrong sets 'parameter', which Library does not have (did you mean 'parameters'?)"
+    refused(says, lambda: type("Wrong", (Library,), {"name": "wrong", "parameter": 1}))
+    own = {"action": "Cart.Push", "actions": 5, "use": lambda self: 1, "width": 3}  # 'action' is there: no misspelling
+    assert type("Right", (Environment,), own).actions == 5

@@ -329,9 +329,13 @@ def walk(folder: Path, *, parts: tuple = PARTS, others: tuple = (STONE,), **chan
         ({"info": None}, "info must be a dict, got None"),
         (
             {"others": (Archetype("Stone", AgentEnd, count=1),)},
-            "Stone has the component AgentEnd, which only the agents' archetype Walker may have: it says of an agent",
+            "Stone has the component AgentEnd, but only the archetype with the actions, Walker, may have it",
         ),
-        ({"singletons": (AgentEnd,)}, "AgentEnd has the component AgentEnd, which only the agents' archetype Walker"),
+        (
+            {"parts": (*PARTS, AgentEnd), "observation": "Walker.AgentEnd"},
+            "Walker.AgentEnd cannot be an observation: it says how a step has ended",
+        ),
+        ({"singletons": (AgentEnd,)}, "a singleton or resource has the component AgentEnd, but only the archetype"),
         (
             {"parts": (*PARTS, component("AgentEnd", terminated=boolean))},
             "AgentEnd is the engine's component; take torch_batchsim.AgentEnd",

@@ -21,8 +21,9 @@ class Declaration:
 
     - ``systems``: the C++ header with the systems, or a tuple of several: beside the file of the class that names them,
       in a folder of ``include`` or in the engine's own, or absolute.
-    - ``include``: folders in which its own headers look up ``#include "folder/header.h"``, after the folder of the
-      including file and before the engine's own; relative to the file of the class that names them, or absolute.
+    - ``include``: folders in which ``#include "folder/header.h"`` is looked up, after the folder of the including
+      file and before the engine's own (other declarations do not look there); relative to the file of the class that
+      names them, or absolute.
     - ``archetypes``: list of ``Archetype``; ``singletons``: list of components with one row per world; ``resources``:
       list of components that there are once for all worlds, which systems only read (see ``resource_values``).
     - ``scratch``: those of the components (singletons, or of archetypes) whose columns are memory that systems use

@@ -12,14 +12,15 @@ from typing import Any
 
 import torch
 
-from . import jit, openmp
+from . import jit, openmp, step_call
 from .codegen import Target
 from .executors import EXECUTORS, Executor, Workload
 from .memory import Memory
 from .outputs import OutputSet
 from .program import Program
 from .schedule import BLOCKS, Plan, step_tasks
-from .shared import BLOCK_THREADS, ELEMENT_TYPES
+from .shared import BLOCK_THREADS, ELEMENT_TYPES, action_dtypes
+from .step_call import StepCall
 from .trace import RECORD, TaskInfo, Trace
 
 REGISTERS = {blocks: min(255, 65536 // (BLOCK_THREADS * blocks)) for blocks in BLOCKS}  # of a thread
@@ -87,6 +88,7 @@ class Execution:
         self._most_threads = 1
         self._team = -1  # torch's threads, as they were last seen
         self.library: jit.Library | None = None
+        self.step_call: StepCall = step_call.never
 
     # ---- what is run -----------------------------------------------------------------------------------------------
 
@@ -163,6 +165,18 @@ class Execution:
         self.library = library
         self._handle = library.open()
         self._close = weakref.finalize(self, library.close, self._handle)
+        self.step_call = self._step_call(library)
+
+    def _step_call(self, library: jit.Library) -> StepCall:
+        memory, address = self.memory, self._context_address
+        team = 0 if memory.cuda else address + type(memory.context).team.offset
+        function = library.act_and_step_address
+        if function is None:
+            return step_call.never
+        shape = (self.num_worlds * self.program.agents.count, *self.program.action.value_shape)
+        flags = memory.flags.data_ptr()
+        dtypes = action_dtypes(self.program.action.dtype)
+        return step_call.make(function, self._handle, address, flags, team, shape, dtypes, self.device)
 
     def useful_threads(self) -> int:
         """Those of the threads that there are which have enough to do to be worth waking."""
@@ -273,6 +287,7 @@ class _StepCounter:
     def __init__(self, library: jit.Library) -> None:
         self.steps = 0
         self._step, self._act_and_step = library.step, library.act_and_step
+        library.act_and_step_address = None  # no way round this counter
         library.step, library.act_and_step = self.step, self.act_and_step
 
     def step(self, *arguments: Any) -> int:

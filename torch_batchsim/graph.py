@@ -111,7 +111,6 @@ class Graph:
         )
         return "\n".join([head, _text(20, 22, f"{self.name}: task graphs", "bold"), *parts, "</svg>"]) + "\n"
 
-
     def _frames(self, boxes: dict[int, tuple[int, int, int]]) -> list[str]:
         """A dashed frame around the boxes of each Repeat."""
         parts = []

@@ -15,10 +15,13 @@ import sysconfig
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
+from importlib.machinery import ExtensionFileLoader, ModuleSpec
+from importlib.util import module_from_spec
 from pathlib import Path
+from types import ModuleType
 
 import torch
 
@@ -40,6 +43,7 @@ if os.uname().machine == "x86_64":
 CUDA_FLAGS = (
     "-O3 -std=c++20 --extra-device-vectorization -Werror cross-execution-space-call -Xcompiler -fvisibility=hidden"
 ).split()
+MODULE_FLAGS = "-O2 -std=c++20 -fvisibility=hidden -Wall -Wextra".split()  # of modules for Python
 _STRICT_MATH = {"cpu": ["-ffp-contract=off"], "cuda": "-fmad=false -prec-div=true -prec-sqrt=true -ftz=false".split()}
 _FAST_MATH = {"cpu": ["-ffast-math"], "cuda": ["--use_fast_math"]}
 _KEEP_DAYS = 30
@@ -64,6 +68,7 @@ class Library:
         self.reset = self._function(handle, "tbs_reset", *[pointer] * 5)
         arguments = (pointer, pointer, pointer, pointer, ctypes.c_int, pointer)
         self.act_and_step = self._function(handle, "tbs_act_and_step", *arguments)
+        self.act_and_step_address = ctypes.cast(handle.tbs_act_and_step, pointer).value
         if handle.tbs_abi_version() != ABI_VERSION:
             raise BuildError(f"the cached library {path} is of another version of torch_batchsim; delete it")
         self.context_size = ctypes.c_size_t(handle.tbs_context_size()).value
@@ -103,21 +108,46 @@ def load(program: Program, target: Target) -> Library:
     source = generate(program, target)
     flags = compiler_flags(target.device, program.environment.fast_math)
     name = f"{program.environment.name}_{target.device}_{_key(program, source, flags, target.cuda)}"
+    if target.cuda and not (cache_directory() / f"{name}.so").is_file():
+        load(program, Target())  # g++ checks what nvcc cannot: what systems reach (csrc/tbs/world.h), and libm's names
+    _share_openmp(target)  # torch's builder loads what it has built
+    library, seconds = _built(name, source, flags, target.cuda, partial(explain, program))
+    return Library(library, target, seconds)
+
+
+def load_module(name: str, source: Path) -> ModuleType:
+    """The Python module of a C++ file of ours, compiled if the cache does not hold it.
+
+    Raises:
+        BuildError: it does not compile: without Python's headers, say. ImportError: it cannot be loaded.
+    """
+    text, flags = source.read_text(), [*MODULE_FLAGS, f"-I{sysconfig.get_path('include')}"]
+    python = sysconfig.get_config_var("EXT_SUFFIX")
+    key = _digest([text, *flags, python, torch.__version__, _compiler_identity(_compiler()), processor()])
+    path, _ = _built(f"{name}_cpu_{key}", text, flags, False, lambda log: log)
+    loader = ExtensionFileLoader(name, str(path))
+    module = module_from_spec(ModuleSpec(name, loader, origin=str(path)))
+    loader.exec_module(module)
+    return module
+
+
+def _built(name: str, source: str, flags: list[str], cuda: bool, tell: Callable[[str], str]) -> tuple[Path, float]:
+    """The shared library of a name in the cache, and the seconds that it took to compile it, 0.0 if it was there.
+
+    Raises BuildError, with what ``tell`` makes of the compiler's log.
+    """
     directory = cache_directory()
     library = directory / f"{name}.so"
     if library.is_file():
         note_use(library)
-        return Library(library, target)
-    if target.cuda:
-        load(program, Target())  # g++ checks what nvcc cannot: what systems reach (csrc/tbs/world.h), and libm's names
+        return library, 0.0
     with _one_build, _build_lock(directory, name):
         if library.is_file():  # another process was faster
-            return Library(library, target)
+            return library, 0.0
         started = time.perf_counter()
-        _share_openmp(target)  # torch's builder loads what it has built
         _remove_unused(directory)
-        _build(program, source, flags, target.cuda, directory, name)
-        return Library(library, target, time.perf_counter() - started)
+        _build(tell, source, flags, cuda, directory, name)
+        return library, time.perf_counter() - started
 
 
 def _share_openmp(target: Target) -> None:
@@ -149,13 +179,17 @@ def _remove_unused(directory: Path) -> None:
 
 def _key(program: Program, source: str, flags: list[str], cuda: bool) -> str:
     """Hash of all that the library depends on."""
-    digest = hashlib.sha256()
     parts = [source, *flags, torch.__version__, _compiler_identity(_compiler()), processor()]
     if cuda:
         variables = ("TORCH_CUDA_ARCH_LIST", "CC", "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
         parts += [_compiler_identity(_nvcc()), str(_cuda_capabilities())]
         parts += [os.environ.get(variable, "") for variable in variables]
-    for part in [*parts, *_engine_sources()]:  # the libraries' and the author's texts are part of ``source``
+    return _digest([*parts, *_engine_sources()])  # the libraries' and the author's texts are part of ``source``
+
+
+def _digest(parts: list[str]) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
         digest.update(part.encode())
         digest.update(b"\0")
     return digest.hexdigest()[:20]
@@ -234,7 +268,7 @@ def _build_lock(directory: Path, name: str) -> Iterator[None]:
         yield
 
 
-def _build(program: Program, source: str, flags: list[str], cuda: bool, directory: Path, name: str) -> None:
+def _build(tell: Callable[[str], str], source: str, flags: list[str], cuda: bool, directory: Path, name: str) -> None:
     """Compile in a folder of our own and rename the result, so that a half-written library is never seen."""
     for left_over in directory.glob(f"{name}.build.*"):  # of a builder that was killed: we hold its lock
         shutil.rmtree(left_over, ignore_errors=True)
@@ -248,7 +282,7 @@ def _build(program: Program, source: str, flags: list[str], cuda: bool, director
         log = _compile(name, unit, flags, cuda, folder)
         built = next(folder.glob("*.so"), None)  # torch appends a version to a name that it has seen before
         if log is not None or built is None:
-            raise BuildError(explain(program, log or "the compiler left no library"))
+            raise BuildError(tell(log or "the compiler left no library"))
         os.replace(built, directory / f"{name}.so")
     finally:
         shutil.rmtree(folder, ignore_errors=True)

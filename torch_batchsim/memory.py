@@ -210,9 +210,7 @@ class Memory:
             given = torch.as_tensor(value, device=self.device).expand_as(like)
         except (RuntimeError, TypeError, ValueError):
             shape = f"shape {list(value.shape)}" if hasattr(value, "shape") else repr(value)
-            raise SchemaError(
-                f"{what} needs shape {list(like.shape)}, got {shape}"
-            ) from None
+            raise SchemaError(f"{what} needs shape {list(like.shape)}, got {shape}") from None
         fitting = given.to(like.dtype)
         lost = fitting.to(given.dtype) != given
         if not like.is_floating_point() and bool(lost.any()):
@@ -233,9 +231,7 @@ class Memory:
         tensor = self._shaped(name, places.tensors[field], column, selected)
         return tensor.view(-1, *tensor.shape[2:])
 
-    def _shaped(
-        self, name: str, memory: torch.Tensor, column: Column | None, selected: Field | None
-    ) -> torch.Tensor:
+    def _shaped(self, name: str, memory: torch.Tensor, column: Column | None, selected: Field | None) -> torch.Tensor:
         if column is not None:
             return self.view(memory, column, selected)
         return memory.view(self.num_worlds, -1) if name.startswith("Agents.") else memory.view(-1)

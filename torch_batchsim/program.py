@@ -406,5 +406,3 @@ class Program:
     def agent_flags(self) -> bool:
         """Whether agents have flags beside those of their world."""
         return self.agents.count > 1 or self.agent_end is not None
-
-

@@ -94,9 +94,7 @@ class Queries:
             columns.append(column or "Episode")
         return tuple(columns)
 
-    def accesses(
-        self, system: System, table: Archetype | None, columns: tuple[Column | str, ...]
-    ) -> dict[str, Any]:
+    def accesses(self, system: System, table: Archetype | None, columns: tuple[Column | str, ...]) -> dict[str, Any]:
         """What the system reads, writes, creates, destroys and reaches over ``table``, by the names of Node's fields.
 
         Checks that rows that run at once do not meet in what they write, and what systems on several lanes may do.

@@ -187,9 +187,7 @@ def _agents(environment: Environment, archetypes: Sequence[Archetype], find: Fin
     """The archetype of the action."""
     action = _dense(environment, ROLES[0], environment.action, find)
     if action.singleton:
-        raise SchemaError(
-            f"action {environment.action!r} must be a column of the agents' archetype, not a singleton"
-        )
+        raise SchemaError(f"action {environment.action!r} must be a column of the agents' archetype, not a singleton")
     agents = next(archetype for archetype in archetypes if archetype.name == action.table)
     if agents.dynamic:
         raise SchemaError(

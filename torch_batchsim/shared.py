@@ -48,6 +48,14 @@ ELEMENT_TYPES = {
     torch.float64: ElementType.f64,
 }
 
+FLOAT_DTYPES = (torch.float32, torch.float64)
+INTEGER_DTYPES = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool)
+
+
+def action_dtypes(own: torch.dtype) -> tuple[torch.dtype, ...]:
+    """Those of actions that a library reads as they are into a column of dtype ``own``."""
+    return FLOAT_DTYPES if own.is_floating_point else INTEGER_DTYPES
+
 
 class Autoreset(IntEnum):
     """What happens to worlds whose episode has ended."""

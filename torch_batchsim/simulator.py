@@ -304,6 +304,23 @@ class Simulator:
             self._check_result(1 if result == -2 else result)
         return result
 
+    def step_plainly(self, actions: Any) -> bool:
+        """``act_and_step`` in one short call, if ``actions`` are an ordinary tensor and nothing else is to be seen to.
+
+        Returns False where a closer look is needed; then nothing has changed.
+        """
+        if not self._started:
+            return False
+        outputs = self.memory.outputs
+        to = outputs.next
+        result = self.execution.step_call(actions, to.address)
+        if result is None:
+            return False
+        outputs.advance(to)
+        if result != -1:
+            self._check_result(1 if result == -2 else result)
+        return True
+
     def _check_result(self, result: int, stepped: bool = True) -> None:
         if result <= -1000:
             raise torch.cuda.CudaError(-1000 - result)

@@ -119,7 +119,6 @@ class TorchVectorEnv(VectorEnv):
         self._needs_conversion = self._copy or output == "numpy"
         self._ready = False
         self._actions = ActionInput(self.sim.program, self.num_envs, self.num_agents, self.device)
-        self._action_shape, self._plain_action_dtypes = self._actions.shape, self._actions.dtypes
         self._delivers_final = final_obs and self.autoreset_mode is AutoresetMode.SAME_STEP
         self._outputs = self.sim.memory.outputs
         self.closed = False
@@ -171,20 +170,16 @@ class TorchVectorEnv(VectorEnv):
             raise gymnasium.error.ClosedEnvironmentError("step() of a closed environment; make a new one")
         if not self._ready:
             raise gymnasium.error.ResetNeeded("call reset() before step()")
-        if (
-            type(actions) is not torch.Tensor
-            or actions.dtype not in self._plain_action_dtypes
-            or (actions.shape != self._action_shape or actions.device != self.device or not actions.is_contiguous())
-        ):
-            actions = self._actions.checked(actions)
         try:
-            illegal = self.sim.act_and_step(actions)
+            if not self.sim.step_plainly(actions):
+                actions = self._actions.checked(actions)
+                illegal = self.sim.act_and_step(actions)
+                if illegal >= 0:
+                    self._actions.refuse(actions, illegal)
         except WorldFault as fault:
             if fault.stepped:
                 fault.outputs = self._step_results()
             raise
-        if illegal >= 0:
-            self._actions.refuse(actions, illegal)
         return self._step_results()
 
     def _step_results(self) -> tuple[Observation, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:
@@ -367,6 +362,7 @@ class TorchVectorEnv(VectorEnv):
     def _begin(self, seed: int | None) -> None:
         super().reset(seed=seed)  # numpy's own generator
         self._ready = True
+
 
 def _render_modes(environment: Environment) -> list[str]:
     """Those whose method the environment defines."""

@@ -10,9 +10,7 @@ import torch
 from .environment import Environment
 from .inputs import bool_tensor, checked_count, checked_mask, number_tensor
 from .program import Program
-
-_FLOAT_DTYPES = (torch.float32, torch.float64)
-_INTEGER_DTYPES = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool)
+from .shared import INTEGER_DTYPES, action_dtypes
 
 
 class ActionInput:
@@ -24,7 +22,7 @@ class ActionInput:
     def __init__(self, program: Program, rows: int, agents: int, device: torch.device) -> None:
         self.shape = torch.Size((rows, *program.action.value_shape))
         self._floating = program.action.dtype.is_floating_point
-        self.dtypes = _FLOAT_DTYPES if self._floating else _INTEGER_DTYPES
+        self.dtypes = action_dtypes(program.action.dtype)
         self._space, self._agents, self._device = program.action_space, agents, device
 
     def checked(self, actions: Any) -> torch.Tensor:
@@ -41,7 +39,7 @@ class ActionInput:
             raise TypeError(f"actions must be a dense tensor, got layout {actions.layout}")
         if self._floating and actions.dtype in (torch.float16, torch.bfloat16):
             actions = actions.float()
-        if self._floating and not actions.dtype.is_floating_point and actions.dtype in _INTEGER_DTYPES[:-1]:
+        if self._floating and not actions.dtype.is_floating_point and actions.dtype in INTEGER_DTYPES[:-1]:
             actions = actions.double()
         if actions.dtype not in self.dtypes:
             *others, last = (str(dtype).removeprefix("torch.") for dtype in self.dtypes)

@@ -103,9 +103,7 @@ class Garden(Environment):
     def archetypes(self) -> Sequence[Archetype]:
         room, limit = self.constants.room, self.constants.limit
         return [
-            Archetype(
-                "Gardener", Hand, Water, Duty, Present, Shift, Senses, Plot, Tally, Reward, AgentEnd, count=2
-            ),
+            Archetype("Gardener", Hand, Water, Duty, Present, Shift, Senses, Plot, Tally, Reward, AgentEnd, count=2),
             Archetype("Plant", Stem, Kin, capacity=room, limit=limit),
             Archetype("Pollen", Grain, capacity=2 * limit, ephemeral=True),
         ]

@@ -1,0 +1,76 @@
+"""Steps with ordinary actions in one call from Python: ``csrc/host/step_call.cpp``, a module compiled just in time."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import torch
+
+from . import jit
+from .errors import BuildError
+from .shared import ELEMENT_TYPES
+
+StepCall = Callable[[Any, int], int | None]
+"""Takes actions and the address of the outputs, and steps.
+
+Returns -1, -2 with faults, or -1000 minus a CUDA error. Returns None if nothing has happened because something needs a
+closer look: the actions (not a plain contiguous tensor of the right shape, dtype and device, or not all legal), a fault
+that has not been told, a table that is about to overflow, another number of torch's threads, a forked process.
+"""
+
+_DEVICES = {"cpu": 1, "cuda": 2}  # of DLPack
+
+
+def never(actions: Any, outputs: int) -> None:
+    """A ``StepCall`` that leaves every step to others."""
+
+
+def make(
+    function: int,
+    executor: int,
+    context: int,
+    flags: int,
+    team: int,
+    shape: Sequence[int],
+    dtypes: Sequence[torch.dtype],
+    device: torch.device,
+) -> StepCall:
+    """The call for one simulator.
+
+    Args:
+        function: address of ``tbs_act_and_step`` of its library.
+        executor, context: what the function takes.
+        flags: address of the two flags that a step looks at before: pending faults, crowded tables.
+        team: address of the context's ``team``, 0 if threads do not matter.
+        shape, dtypes, device: of ordinary actions.
+    """
+    made = _module()
+    if made is None:
+        return never
+    types = tuple((_dlpack_code(dtype), 8 * dtype.itemsize, int(ELEMENT_TYPES[dtype])) for dtype in dtypes)
+    place = _DEVICES[device.type], device.index or 0
+    return made.StepCall(torch.Tensor, function, executor, context, flags, team, tuple(shape), types, *place)
+
+
+def _dlpack_code(dtype: torch.dtype) -> int:
+    if dtype is torch.bool:
+        return 6
+    if dtype.is_floating_point:
+        return 2
+    return 0 if dtype.is_signed else 1
+
+
+@cache
+def _module() -> Any:
+    """The compiled module; None, with a warning, where there cannot be one."""
+    try:
+        if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
+            raise ImportError(f"torch {torch.__version__} is too old")
+        return jit.load_module("step_call", jit.CSRC / "host" / "step_call.cpp")
+    except (BuildError, ImportError) as error:
+        text = f"steps take some microseconds longer, for their call could not be compiled: {error}"
+        warnings.warn(text, RuntimeWarning, stacklevel=2)
+        return None

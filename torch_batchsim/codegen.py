@@ -268,8 +268,12 @@ def _node(program: Program, node: Node) -> Iterator[str]:
     if node.loops:
         yield "    static constexpr bool is_repeated = true;"
     repetition = ", u32 repetition" if node.loops else ""
+    draws = flat and bool(node.system.kinds("random"))
+    if draws:
+        yield f"    static constexpr u32 random_key = {_random_key(node)}u;"
     if flat:
-        yield f"    static TBS_METHOD void run(const Context &context, i32 row{repetition}) {{"
+        drawn = ", const PhiloxBlock *drawn = nullptr" if draws else ""
+        yield f"    static TBS_METHOD void run(const Context &context, i32 row{repetition}{drawn}) {{"
         yield f"        const i32 world_index = row / {fixed_rows};"
         index = f"u32(row - world_index * {fixed_rows})" if fixed_rows > 1 else "0u"
         yield f"        const Row its_row{{{index}, {fixed_rows}u}};"
@@ -286,6 +290,8 @@ def _node(program: Program, node: Node) -> Iterator[str]:
     yield f"        TBS_CONSTANT Context::Node node{{{_node_key(program, node)}}};"
     slot = "row" if table is not None and table.dynamic else "0"
     place = f"{slot}, repetition" if node.loops else slot
+    if draws:
+        place = f"{slot}, {'repetition' if node.loops else '0'}, drawn"
     yield f"        World world(context, u32(world_index), node, its_row, {place});"
     arguments, before, after = ["world"], [], []
     for parameter, column in zip(node.system.parameters, node.columns, strict=True):

@@ -25,6 +25,13 @@ constexpr bool is_repeated = false;
 template <class Node>
 constexpr bool is_repeated<Node, std::void_t<decltype(Node::is_repeated)>> = true;
 
+// Whether a flat node draws from random(): then it has `random_key`, and run() may have the first block as its last
+// argument.
+template <class Node, class = void>
+constexpr bool draws = false;
+template <class Node>
+constexpr bool draws<Node, std::void_t<decltype(Node::random_key)>> = true;
+
 // Whether a node settles a dynamic table (settle.h).
 template <class Node, class = void>
 constexpr bool settles = false;
@@ -54,13 +61,13 @@ namespace executors {
 template <u32 times, class... Entry>
 struct Loop {};
 
-// Runs a flat node for a row.
-template <class Node, class Context>
-TBS_FUNCTION void call_node(const Context &context, [[maybe_unused]] u32 repetition, i32 row) {
+// Runs a flat node for a row, one that draws also with its first block.
+template <class Node, class Context, class... Drawn>
+TBS_FUNCTION void call_node(const Context &context, [[maybe_unused]] u32 repetition, i32 row, const Drawn *...drawn) {
     if constexpr (is_repeated<Node>) {
-        Node::run(context, row, repetition);
+        Node::run(context, row, repetition, drawn...);
     } else {
-        Node::run(context, row);
+        Node::run(context, row, drawn...);
     }
 }
 

@@ -49,11 +49,55 @@ template <class Node, class Context>
     }
 }
 
-// The same for a list of worlds.
+// The first random blocks of row `row` of some worlds, computed together. The loop goes on to a multiple of `vector`, so that
+// no world is left for one without vectors.
+struct FirstBlocks {
+    static constexpr i32 most = 64, vector = 16;
+    alignas(64) u64 seed[most] = {};
+    alignas(64) u32 stream[most] = {}, episode[most] = {}, step[most] = {};
+    alignas(64) PhiloxBlock block[most];
+
+    template <class Context>
+    inline void draw(const Context &context, u32 node, u32 row, const i32 *worlds, i32 count) {
+        for (i32 i = 0; i < count; ++i) {
+            seed[i] = context.seed[worlds[i]];
+            stream[i] = context.stream[worlds[i]];
+            episode[i] = context.episode[worlds[i]];
+            step[i] = context.step[worlds[i]];
+        }
+        const i32 end = (count + vector - 1) / vector * vector;
+        for (i32 i = 0; i < end; ++i) {
+            const RandomKey key(seed[i], node, row);
+            block[i] = philox({{stream[i], episode[i], step[i], 0}}, key.low, key.high);
+        }
+    }
+};
+
+// A node that draws, for a list of worlds: row after row it would wait for each round of its generator.
+template <class Node, class Context>
+inline void run_drawing(const Context &context, u32 repetition, const i32 *worlds, i32 count) {
+    const u32 node = repeated(Node::random_key, repetition);
+    FirstBlocks drawn;
+    for (i32 begin = 0; begin < count; begin += drawn.most) {
+        const i32 *const some = worlds + begin;
+        const i32 end = std::min(count - begin, drawn.most);
+        for (i32 k = 0; k < Node::rows_per_world; ++k) {
+            drawn.draw(context, node, u32(k), some, end);
+#pragma GCC ivdep
+            for (i32 i = 0; i < end; ++i) {
+                call_node<Node>(context, repetition, some[i] * Node::rows_per_world + k, &drawn.block[i]);
+            }
+        }
+    }
+}
+
+// The same as run_range for a list of worlds.
 template <class Node, class Context>
 [[gnu::noinline, gnu::flatten]] void run_list(const Context &shared, u32 repetition, const i32 *worlds, i32 count) {
     const Context context = shared;
-    if constexpr (is_flat<Node>) {
+    if constexpr (draws<Node>) {
+        run_drawing<Node>(context, repetition, worlds, count);
+    } else if constexpr (is_flat<Node>) {
 #pragma GCC ivdep
         for (i32 i = 0; i < count; ++i) {
             const i32 row = worlds[i] * Node::rows_per_world;

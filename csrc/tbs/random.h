@@ -43,13 +43,33 @@ TBS_FUNCTION u64 mix_key(u64 seed, u32 node) {
     return z ^ (z >> 31);
 }
 
+// The key of a row's stream, in two words.
+struct RandomKey {
+    u32 low, high;
+    TBS_METHOD RandomKey(u64 seed, u32 node, u32 row) {
+        const u64 key = mix_key(seed, node);
+        low = u32(key);
+        high = u32(key >> 32) + row;
+    }
+};
+
+// The number of a node in keys, in a repetition of its loops: an odd number of 2^32 apart, so that no two repetitions have
+// one key; the first has that of a node without a loop.
+TBS_FUNCTION u32 repeated(u32 node, u32 repetition) { return node + repetition * 0x9E3779B9u; }
+
 struct Random {
     Random() = default;
 
     // The stream of one row in one node, step and episode. Nothing is computed until the first draw.
     TBS_METHOD Random(u64 seed, u32 node, u32 row, u32 stream, u32 episode, u32 step)
-        : key0_(u32(mix_key(seed, node))), key1_(u32(mix_key(seed, node) >> 32) + row), stream_(stream),
-          episode_(episode), step_(step), block_(0), left_(0) {}
+        : Random(RandomKey(seed, node, row), stream, episode, step) {}
+
+    // Hands out `first`, which is known already to be its first block, before it computes more.
+    TBS_METHOD void begin_with(const PhiloxBlock &first) {
+        next_ = first;
+        block_ = 1;
+        left_ = 4;
+    }
 
     // Not to be copied by accident: the copy would draw the same numbers again.
     Random(const Random &) = delete;
@@ -130,6 +150,9 @@ struct Random {
     }
 
   private:
+    TBS_METHOD Random(RandomKey key, u32 stream, u32 episode, u32 step)
+        : key0_(key.low), key1_(key.high), stream_(stream), episode_(episode), step_(step), block_(0), left_(0) {}
+
     // floor(n * bits / 2^64) for n <= 2^32.
     TBS_METHOD u32 scaled(u64 n) {
         u64 high = bits(), low = bits();

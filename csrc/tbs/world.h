@@ -119,11 +119,11 @@ class BasicWorld {
     const decltype(Context::parameters) &parameters;
 
     // `slot` is the row's place in the columns of its table, where that is a dynamic one; `repetition` that of the loops
-    // in which the node is.
+    // in which the node is; `drawn`, if it is not null, the first block of random().
     TBS_METHOD BasicWorld(const Context &context, u32 world, const typename Context::Node &node, Row row, i32 slot = 0,
-                          u32 repetition = 0)
+                          u32 repetition = 0, const PhiloxBlock *drawn = nullptr)
         : id(world), parameters(context.parameters), context_(context), node_(node), row_(row), slot_(slot),
-          repetition_(repetition) {}
+          repetition_(repetition), drawn_(drawn) {}
     BasicWorld(const BasicWorld &) = delete;
 
     // This row's random stream in this system and step: the same whatever else runs. Take it by reference
@@ -132,6 +132,7 @@ class BasicWorld {
         check(node_.draws);
         if (!random_started_) {
             random_ = stream(context_.seed[id]);
+            if (drawn_) random_.begin_with(*drawn_);
             random_started_ = true;
         }
         return random_;
@@ -361,8 +362,7 @@ class BasicWorld {
     }
 
     TBS_METHOD Random stream(u64 seed) const {
-        // An odd number of 2^32, so that no two repetitions have one key; the first has that of a node without a loop.
-        const u32 key = node_.random + repetition_ * 0x9E3779B9u;
+        const u32 key = repeated(node_.random, repetition_);
         return Random(seed, key, row_.index, context_.stream[id], context_.episode[id], context_.step[id]);
     }
 
@@ -408,6 +408,7 @@ class BasicWorld {
     const Row row_;
     const i32 slot_;
     const u32 repetition_;
+    const PhiloxBlock *const drawn_;
     u32 created_ = 0;
     bool random_started_ = false;
     Random random_;

@@ -176,7 +176,7 @@ def test_same_step_and_next_step_play_the_same_episodes(name: str) -> None:
         rolled = torch.stack([table[k].roll(k, 0) for k in range(600)])
         for _ in range(120):
             index = steps.clamp(max=599)
-            actions = rolled[index, torch.arange(30)].reshape(-1, *env._action_shape[1:])
+            actions = rolled[index, torch.arange(30)].reshape(-1, *env._actions.shape[1:])
             _, rewards, *_ = env.step(actions)
             ended = ended_worlds(env)
             for world in range(30):

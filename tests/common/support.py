@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
+import random
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from environments.drift import Drift
 from environments.duel import Duel
@@ -48,6 +52,26 @@ ENVIRONMENTS = {
 }  # fmt: skip
 COMPILED = {**ENVIRONMENTS, "dust": Dust, "hall": Hall, "herd": Herd}  # also those that random play is not for
 _EMULATION = Path(__file__).parent.parent / "emulation" / "cuda_words.h"
+
+
+def full_but(fast: Iterable[str], values: Iterable[Any]) -> list[Any]:
+    """Parameters of which only ``fast`` are in the fast run, and all in the full one; tuples go by their first."""
+    fast = set(fast)
+    named = [(value[0] if isinstance(value, tuple) else value, value) for value in values]
+    unknown = fast - {name for name, _ in named}
+    assert not unknown, f"there are no parameters {unknown}"
+    return [value if name in fast else _full(value) for name, value in named]
+
+
+def sampled(values: Iterable[Any], count: int, seed: int = 0) -> list[Any]:
+    """Parameters of which ``count``, drawn by a seed, are in the fast run, and all in the full one."""
+    values = list(values)
+    chosen = set(random.Random(seed).sample(range(len(values)), count))
+    return [value if i in chosen else _full(value) for i, value in enumerate(values)]
+
+
+def _full(value: Any) -> Any:
+    return pytest.param(*(value if isinstance(value, tuple) else (value,)), marks=pytest.mark.full)
 
 
 @cache
@@ -92,7 +116,7 @@ def _library(name: str, target: Target, *arguments: str) -> jit.Library:
 
 
 def compiled(source: str, arguments: Sequence[str], depends_on: Sequence[str] = ()) -> Path:
-    """What g++ makes of a text: once in a session; with TORCH_BATCHSIM_TEST_CACHE once until something changes.
+    """What g++ makes of a text: once in a run; with TORCH_BATCHSIM_CACHE given, once until something changes.
 
     Args:
         source: C++.
@@ -103,11 +127,15 @@ def compiled(source: str, arguments: Sequence[str], depends_on: Sequence[str] = 
     compiler = jit._compiler_identity(jit._compiler())
     digest = hashlib.sha256("\0".join([source, compiler, *arguments, *depends_on]).encode()).hexdigest()[:20]
     made = folder / f"{digest}.so"
-    if not made.is_file():
-        unit, part = folder / f"{digest}.cpp", folder / f"{digest}.{os.getpid()}"
-        unit.write_text(source)
-        subprocess.run([jit._compiler(), str(unit), *arguments, "-o", str(part)], check=True)
-        part.replace(made)  # so that what is half written is never taken up
+    if made.is_file():
+        return made
+    with open(folder / f"{digest}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another worker of the run may be at it
+        if not made.is_file():
+            unit, part = folder / f"{digest}.cpp", folder / f"{digest}.part"
+            unit.write_text(source)
+            subprocess.run([jit._compiler(), str(unit), *arguments, "-o", str(part)], check=True)
+            part.replace(made)  # so that what is half written is never taken up
     return made
 
 

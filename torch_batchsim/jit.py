@@ -225,7 +225,8 @@ def _compiler() -> str:
     path = shutil.which(command)
     if path is None:
         raise BuildError(
-            f"no C++ compiler: {command!r} is not on PATH; install g++ 11 or later, or set CXX to one program"
+            f"no C++ compiler: {command!r} is not on PATH; apt install g++ (11 or later) brings it, or set CXX to one "
+            "program"
         )
     return path
 
@@ -236,8 +237,23 @@ def _nvcc() -> str:
         "nvcc", path="/usr/local/cuda/bin"
     )
     if path is None:
-        raise BuildError("no CUDA compiler: nvcc is neither in CUDA_HOME nor on PATH; install the CUDA toolkit")
+        package = f"cuda-toolkit-{(torch.version.cuda or '13.0').replace('.', '-')}"
+        raise BuildError(
+            f"no CUDA compiler: nvcc is neither in CUDA_HOME nor on PATH; apt install {package} from NVIDIA's "
+            "repository brings it"
+        )
     return path
+
+
+def missing_tools(cuda: bool) -> list[str]:
+    """Which of the tools that a build needs this machine has not, in sentences that say what brings them."""
+    lacks = []
+    for find in (_compiler, *([_nvcc] if cuda else []), _ninja):
+        try:
+            find()
+        except BuildError as error:
+            lacks.append(str(error))
+    return lacks
 
 
 @cache
@@ -290,10 +306,11 @@ def _build(tell: Callable[[str], str], source: str, flags: list[str], cuda: bool
 
 def _compile(name: str, unit: Path, flags: list[str], cuda: bool, folder: Path) -> str | None:
     """Run ``torch.utils.cpp_extension.load``; the compiler's output if it failed, else None."""
+    _ninja()
     from torch.utils import cpp_extension  # imported late: it takes half a second that a warm start has no use for
 
     changes = {
-        "PATH": os.pathsep.join([os.environ.get("PATH", ""), *_ninja_folders()]),
+        "PATH": _path_with_ninja(),
         "MAX_JOBS": os.environ.get("MAX_JOBS", "2"),
         "CXX": _compiler(),  # the one that the key names
     }
@@ -321,6 +338,17 @@ def _compile(name: str, unit: Path, flags: list[str], cuda: bool, folder: Path) 
             else:
                 os.environ[variable] = value
     return None
+
+
+def _ninja() -> str:
+    path = shutil.which("ninja", path=_path_with_ninja())
+    if path is None:
+        raise BuildError("no ninja, with which torch builds: it is not on PATH; pip install ninja brings it")
+    return path
+
+
+def _path_with_ninja() -> str:
+    return os.pathsep.join([os.environ.get("PATH", ""), *_ninja_folders()])
 
 
 def _ninja_folders() -> list[str]:

@@ -1,6 +1,5 @@
 // Starts kernels through functions, not through <<< >>>, so that g++ can compile the same units for tests
-// (tests/emulation/cuda_words.h then stands in for the CUDA runtime; tests/emulation/cuda_runtime.h, for this header
-// only).
+// (tests/emulation/cuda_words.h then stands in for the CUDA runtime; tests/emulation/runtime/ does so for this header only).
 #pragma once
 #include "platform.h"
 

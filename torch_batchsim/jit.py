@@ -15,7 +15,7 @@ import sysconfig
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from importlib.machinery import ExtensionFileLoader, ModuleSpec
@@ -181,8 +181,10 @@ def _key(program: Program, source: str, flags: list[str], cuda: bool) -> str:
     """Hash of all that the library depends on."""
     parts = [source, *flags, torch.__version__, _compiler_identity(_compiler()), processor()]
     if cuda:
-        variables = ("TORCH_CUDA_ARCH_LIST", "CC", "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
-        parts += [_compiler_identity(_nvcc()), str(_cuda_capabilities())]
+        capabilities = _cuda_capabilities()
+        variables = ["CC", "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"]
+        variables += [] if capabilities else ["TORCH_CUDA_ARCH_LIST"]  # see architecture_flags
+        parts += [_compiler_identity(_nvcc()), str(capabilities)]
         parts += [os.environ.get(variable, "") for variable in variables]
     return _digest([*parts, *_engine_sources()])  # the libraries' and the author's texts are part of ``source``
 
@@ -264,7 +266,32 @@ def _compiler_identity(path: str) -> str:
     return f"{resolved} {status.st_size} {status.st_mtime_ns}"
 
 
+def architecture_flags(capabilities: Sequence[tuple[int, int]], known: Sequence[int]) -> list[str]:
+    """What tells nvcc to compile for these devices, which keeps torch from heeding ``TORCH_CUDA_ARCH_LIST``.
+
+    Args:
+        capabilities: of the devices at hand; if there are none, torch chooses.
+        known: what nvcc can compile for, such as 90 for 9.0. For a later device it is PTX of the last one before it,
+            which the driver compiles.
+    """
+    flags = []
+    for major, minor in capabilities:
+        number = 10 * major + minor
+        before = max((one for one in known if one <= number), default=number)
+        kind = "sm" if before == number else "compute"
+        flags.append(f"-gencode=arch=compute_{before},code={kind}_{before}")
+    return flags
+
+
+def _known_architectures() -> list[int]:
+    """Those that nvcc can compile for; none if it does not say."""
+    command = [_nvcc(), "--list-gpu-arch"]
+    said = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    return sorted(int(number) for number in re.findall(r"\bcompute_(\d+)\b", said))
+
+
 def _cuda_capabilities() -> list[tuple[int, int]]:
+    """Of the devices at hand, each once."""
     return sorted({torch.cuda.get_device_capability(i) for i in range(torch.cuda.device_count())})
 
 
@@ -295,6 +322,8 @@ def _build(tell: Callable[[str], str], source: str, flags: list[str], cuda: bool
     try:
         unit = folder / f"generated.{'cu' if cuda else 'cpp'}"
         unit.write_text(source)
+        if cuda:
+            flags = [*flags, *architecture_flags(_cuda_capabilities(), _known_architectures())]
         log = _compile(name, unit, flags, cuda, folder)
         built = next(folder.glob("*.so"), None)  # torch appends a version to a name that it has seen before
         if log is not None or built is None:

@@ -242,7 +242,7 @@ class Execution:
         if self.device.type != "cuda":
             return None
         stream = torch.cuda.current_stream(self.device)
-        self.memory.streams.note(stream)
+        self.memory.streams.note(stream, self.memory.used)
         return stream.cuda_stream
 
     # ---- traces ----------------------------------------------------------------------------------------------------

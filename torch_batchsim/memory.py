@@ -78,7 +78,7 @@ class Memory:
         self._check_rows()
         self._bindings: dict[str, Binding] = {}
         structure = outputs_structure(program)
-        self.streams = StreamUse(self._used)
+        self.streams = StreamUse()
         self.outputs = Outputs(
             self._output_specs(keep_final), structure, device, output_sets, self.streams.memory_moved
         )
@@ -153,7 +153,7 @@ class Memory:
             self.streams.memory_moved()
         self._layout = layout
 
-    def _used(self) -> list[torch.Tensor]:
+    def used(self) -> list[torch.Tensor]:
         """All memory of the device that steps use."""
         return [*self._fixed.values(), *self._others, *self.outputs.tensors()]
 

@@ -15,13 +15,9 @@ class StreamUse:
 
     When the simulator goes away, what it held is given to others only after the work that these streams had by then. It
     costs a step one comparison, unless the stream is not that of the step before or memory has moved.
-
-    Args:
-        tensors: all memory that steps use, as it is at present.
     """
 
-    def __init__(self, tensors: Callable[[], Iterable[torch.Tensor]]) -> None:
-        self._tensors = tensors
+    def __init__(self) -> None:
         self._noted: set[int] = set()  # streams of which the allocator knows for all tensors
         self._present = ctypes.c_uint64(_NONE)
 
@@ -35,13 +31,13 @@ class StreamUse:
         self._noted.clear()
         self._present.value = _NONE
 
-    def note(self, stream: torch.cuda.Stream) -> None:
-        """A step is about to use ``stream``."""
+    def note(self, stream: torch.cuda.Stream, tensors: Callable[[], Iterable[torch.Tensor]]) -> None:
+        """A step is about to use ``stream``, and all of these ``tensors``."""
         handle = stream.cuda_stream
         if handle == self._present.value:
             return
         if handle not in self._noted:
-            for tensor in self._tensors():
+            for tensor in tensors():
                 tensor.record_stream(stream)
             self._noted.add(handle)
         self._present.value = handle

@@ -69,11 +69,11 @@ def test_all_memory_is_recorded_on_the_streams_that_use_it(recorded: Recorded) -
     sim.reset(seed=1)
     sim.step()
     for handle in (0, 5):
-        streams.note(stream(handle))
+        streams.note(stream(handle), sim.memory.used)
         assert recorded.missing(sim, handle) == []
     told = len(recorded.ranges[5])
     for handle in (5, 0, 5, 0):
-        streams.note(stream(handle))
+        streams.note(stream(handle), sim.memory.used)
     assert len(recorded.ranges[5]) == told  # once is enough
     present = ctypes.c_uint64.from_address(streams.address)
     assert present.value == 0
@@ -81,7 +81,7 @@ def test_all_memory_is_recorded_on_the_streams_that_use_it(recorded: Recorded) -
     def moved() -> None:
         assert present.value == 2**64 - 1
         recorded.ranges.clear()
-        streams.note(stream(5))
+        streams.note(stream(5), sim.memory.used)
         assert recorded.missing(sim, 5) == [] and present.value == 5
 
     table = next(iter(sim.memory.tables.values()))

@@ -12,6 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "common"))
 
+from environments.vault import Vault  # noqa: E402
 from support import COMPILED  # noqa: E402
 from torch_batchsim.envs.hanabi import Hanabi  # noqa: E402
 
@@ -26,6 +27,7 @@ ARCHITECTURES = ("80", "90")
 ENVIRONMENTS = {
     **COMPILED,
     "garden": Garden,
+    "vault": Vault,
     "micro": Micro,
     "hanabi_faults": Hanabi,
     "hanabi_bits": partial(Hanabi, turns="all", obs_dtype="bits", illegal_moves="penalty"),

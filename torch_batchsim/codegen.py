@@ -11,6 +11,9 @@ import torch
 
 from . import executors, shared
 from .context import (
+    MAX_KERNEL_PARAMETERS,
+    action_width,
+    bounds_in_context,
     context_structure,
     engine_columns,
     entity_tables,
@@ -19,6 +22,7 @@ from .context import (
     output_flags,
     outputs_structure,
 )
+from .errors import SchemaError
 from .inlining import inlined
 from .program import Node, Program
 from .schedule import (
@@ -83,7 +87,14 @@ class Target:
 
 
 def generate(program: Program, target: Target) -> str:
-    """The one translation unit of an environment's library."""
+    """The one translation unit of an environment's library. Raises SchemaError if a kernel cannot take its context."""
+    size = ctypes.sizeof(context_structure(program, target.cuda)) + 8  # a kernel has one more parameter at most
+    if target.cuda and size > MAX_KERNEL_PARAMETERS:
+        raise SchemaError(
+            f"{program.environment.name} has {len(program.columns)} columns, {len(program.dynamic)} dynamic tables and "
+            f"{len(program.parameters)} parameters, which take {size} bytes as parameters of a kernel; CUDA allows "
+            f"{MAX_KERNEL_PARAMETERS}: put fields that belong together into one component"
+        )
     return "\n".join(_lines(program, target)) + "\n"
 
 
@@ -172,7 +183,6 @@ def _table(program: Program, archetype: Archetype) -> Iterator[str]:
 
 
 def _context(program: Program, cuda: bool) -> Iterator[str]:
-    width = program.action.component.size // program.action.dtype.itemsize
     outputs, flags = output_columns(program), {name for name, *_ in output_flags(program)}
     yield "// Where a step writes what it returns: another place in each, if need be."
     yield "struct Outputs {"
@@ -183,7 +193,10 @@ def _context(program: Program, cuda: bool) -> Iterator[str]:
     yield "    i32 device, num_worlds, tile, num_threads, team;"
     yield "    Autoreset autoreset;"
     yield "    i32 keep_final, action_width;"
-    yield f"    ActionBounds action_bounds[{width}];"
+    if bounds_in_context(program):
+        yield f"    ActionBounds action_bounds[{action_width(program)}];"
+    else:
+        yield "    const ActionBounds *action_bounds;"
     yield "    i32 *fault_flag;"
     yield "    executors::TraceBuffer trace;"
     if cuda:

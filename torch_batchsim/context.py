@@ -45,6 +45,23 @@ TABLE_COLUMNS: dict[str, tuple[torch.dtype, int, int]] = {
 }
 
 
+MOST_BOUNDS_IN_CONTEXT = 16
+"""Elements of an action whose bounds are part of the context, and so of a kernel's parameters; those of more are behind
+a pointer, for parameters have at most 4 KB, or 32,764 bytes from CUDA 12.1 on."""
+
+MAX_KERNEL_PARAMETERS = 32_764  # bytes
+
+
+def action_width(program: Program) -> int:
+    """Elements of one agent's action."""
+    return program.action.component.size // program.action.dtype.itemsize
+
+
+def bounds_in_context(program: Program) -> bool:
+    """Whether the bounds of actions are in the context itself."""
+    return action_width(program) <= MOST_BOUNDS_IN_CONTEXT
+
+
 def engine_columns(program: Program, cuda: bool) -> tuple[tuple[str, str, torch.dtype, bool], ...]:
     """``(name, C type, dtype, per agent)`` of the engine's columns in the order of the context."""
     flags = AGENT_FLAGS if program.agent_flags else ()
@@ -81,7 +98,7 @@ def context_structure(program: Program, cuda: bool) -> type[ctypes.Structure]:
     """The ``ctypes`` twin of the generated ``Context``, which begins with an ``Outputs``."""
     outputs = outputs_structure(program)
     placed = {name for name, _ in outputs._fields_}
-    width = program.action.component.size // program.action.dtype.itemsize
+    bounds = ActionBounds * action_width(program) if bounds_in_context(program) else ctypes.c_void_p
     fields: list[tuple[str, type]] = [
         ("device", ctypes.c_int32),
         ("num_worlds", ctypes.c_int32),
@@ -91,7 +108,7 @@ def context_structure(program: Program, cuda: bool) -> type[ctypes.Structure]:
         ("autoreset", ctypes.c_int32),
         ("keep_final", ctypes.c_int32),
         ("action_width", ctypes.c_int32),
-        ("action_bounds", ActionBounds * width),
+        ("action_bounds", bounds),
         ("fault_flag", ctypes.c_void_p),
         ("trace", TraceBuffer),
     ]

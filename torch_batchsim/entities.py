@@ -11,6 +11,7 @@ from .context import entity_tables
 from .inputs import checked_worlds
 from .memory import Memory
 from .program import Program
+from .streams import is_capturing
 from .tables import Ragged, TableMemory
 
 
@@ -125,7 +126,7 @@ class Entities:
     def grow(self) -> None:
         """Make room where worlds have passed the high-water mark."""
         device = self._memory.device
-        if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+        if is_capturing(device):
             raise RuntimeError(
                 "a dynamic table has to grow, which cannot be captured in a CUDA graph: step once outside of the "
                 "capture, or declare limit = capacity"

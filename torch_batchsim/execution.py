@@ -21,6 +21,7 @@ from .program import Program
 from .schedule import BLOCKS, Plan, step_tasks
 from .shared import BLOCK_THREADS, ELEMENT_TYPES, action_dtypes
 from .step_call import StepCall
+from .streams import is_capturing
 from .trace import RECORD, TaskInfo, Trace
 
 REGISTERS = {blocks: min(255, 65536 // (BLOCK_THREADS * blocks)) for blocks in BLOCKS}  # of a thread
@@ -174,9 +175,9 @@ class Execution:
         if function is None:
             return step_call.never
         shape = (self.num_worlds * self.program.agents.count, *self.program.action.value_shape)
-        flags = memory.flags.data_ptr()
+        flags, stream = memory.flags.data_ptr(), memory.streams.address if self.device.type == "cuda" else 0
         dtypes = action_dtypes(self.program.action.dtype)
-        return step_call.make(function, self._handle, address, flags, team, shape, dtypes, self.device)
+        return step_call.make(function, self._handle, address, flags, team, stream, shape, dtypes, self.device)
 
     def useful_threads(self) -> int:
         """Those of the threads that there are which have enough to do to be worth waking."""
@@ -231,12 +232,18 @@ class Execution:
         return self.library.reset(self._handle, self._context_address, to.address, mask.data_ptr(), self._stream())
 
     def synchronize(self) -> None:
-        """Wait until the device has done what it was given."""
+        """Wait until the device has done what it was given. Raises RuntimeError while a CUDA graph is captured."""
+        if is_capturing(self.device):
+            raise RuntimeError("this waits for the device, which cannot be captured in a CUDA graph: do it outside")
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
 
     def _stream(self) -> int | None:
-        return torch.cuda.current_stream(self.device).cuda_stream if self.device.type == "cuda" else None
+        if self.device.type != "cuda":
+            return None
+        stream = torch.cuda.current_stream(self.device)
+        self.memory.streams.note(stream, self.memory.used)
+        return stream.cuda_stream
 
     # ---- traces ----------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ import sysconfig
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from importlib.machinery import ExtensionFileLoader, ModuleSpec
@@ -181,8 +181,10 @@ def _key(program: Program, source: str, flags: list[str], cuda: bool) -> str:
     """Hash of all that the library depends on."""
     parts = [source, *flags, torch.__version__, _compiler_identity(_compiler()), processor()]
     if cuda:
-        variables = ("TORCH_CUDA_ARCH_LIST", "CC", "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
-        parts += [_compiler_identity(_nvcc()), str(_cuda_capabilities())]
+        capabilities = _cuda_capabilities()
+        variables = ["CC", "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"]
+        variables += [] if capabilities else ["TORCH_CUDA_ARCH_LIST"]  # see architecture_flags
+        parts += [_compiler_identity(_nvcc()), str(capabilities)]
         parts += [os.environ.get(variable, "") for variable in variables]
     return _digest([*parts, *_engine_sources()])  # the libraries' and the author's texts are part of ``source``
 
@@ -225,7 +227,8 @@ def _compiler() -> str:
     path = shutil.which(command)
     if path is None:
         raise BuildError(
-            f"no C++ compiler: {command!r} is not on PATH; install g++ 11 or later, or set CXX to one program"
+            f"no C++ compiler: {command!r} is not on PATH; apt install g++ (11 or later) brings it, or set CXX to one "
+            "program"
         )
     return path
 
@@ -236,8 +239,23 @@ def _nvcc() -> str:
         "nvcc", path="/usr/local/cuda/bin"
     )
     if path is None:
-        raise BuildError("no CUDA compiler: nvcc is neither in CUDA_HOME nor on PATH; install the CUDA toolkit")
+        package = f"cuda-toolkit-{(torch.version.cuda or '13.0').replace('.', '-')}"
+        raise BuildError(
+            f"no CUDA compiler: nvcc is neither in CUDA_HOME nor on PATH; apt install {package} from NVIDIA's "
+            "repository brings it"
+        )
     return path
+
+
+def missing_tools(cuda: bool) -> list[str]:
+    """Which of the tools that a build needs this machine has not, in sentences that say what brings them."""
+    lacks = []
+    for find in (_compiler, *([_nvcc] if cuda else []), _ninja):
+        try:
+            find()
+        except BuildError as error:
+            lacks.append(str(error))
+    return lacks
 
 
 @cache
@@ -248,7 +266,32 @@ def _compiler_identity(path: str) -> str:
     return f"{resolved} {status.st_size} {status.st_mtime_ns}"
 
 
+def architecture_flags(capabilities: Sequence[tuple[int, int]], known: Sequence[int]) -> list[str]:
+    """What tells nvcc to compile for these devices, which keeps torch from heeding ``TORCH_CUDA_ARCH_LIST``.
+
+    Args:
+        capabilities: of the devices at hand; if there are none, torch chooses.
+        known: what nvcc can compile for, such as 90 for 9.0. For a later device it is PTX of the last one before it,
+            which the driver compiles.
+    """
+    flags = []
+    for major, minor in capabilities:
+        number = 10 * major + minor
+        before = max((one for one in known if one <= number), default=number)
+        kind = "sm" if before == number else "compute"
+        flags.append(f"-gencode=arch=compute_{before},code={kind}_{before}")
+    return flags
+
+
+def _known_architectures() -> list[int]:
+    """Those that nvcc can compile for; none if it does not say."""
+    command = [_nvcc(), "--list-gpu-arch"]
+    said = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    return sorted(int(number) for number in re.findall(r"\bcompute_(\d+)\b", said))
+
+
 def _cuda_capabilities() -> list[tuple[int, int]]:
+    """Of the devices at hand, each once."""
     return sorted({torch.cuda.get_device_capability(i) for i in range(torch.cuda.device_count())})
 
 
@@ -279,6 +322,8 @@ def _build(tell: Callable[[str], str], source: str, flags: list[str], cuda: bool
     try:
         unit = folder / f"generated.{'cu' if cuda else 'cpp'}"
         unit.write_text(source)
+        if cuda:
+            flags = [*flags, *architecture_flags(_cuda_capabilities(), _known_architectures())]
         log = _compile(name, unit, flags, cuda, folder)
         built = next(folder.glob("*.so"), None)  # torch appends a version to a name that it has seen before
         if log is not None or built is None:
@@ -290,10 +335,11 @@ def _build(tell: Callable[[str], str], source: str, flags: list[str], cuda: bool
 
 def _compile(name: str, unit: Path, flags: list[str], cuda: bool, folder: Path) -> str | None:
     """Run ``torch.utils.cpp_extension.load``; the compiler's output if it failed, else None."""
+    _ninja()
     from torch.utils import cpp_extension  # imported late: it takes half a second that a warm start has no use for
 
     changes = {
-        "PATH": os.pathsep.join([os.environ.get("PATH", ""), *_ninja_folders()]),
+        "PATH": _path_with_ninja(),
         "MAX_JOBS": os.environ.get("MAX_JOBS", "2"),
         "CXX": _compiler(),  # the one that the key names
     }
@@ -321,6 +367,17 @@ def _compile(name: str, unit: Path, flags: list[str], cuda: bool, folder: Path) 
             else:
                 os.environ[variable] = value
     return None
+
+
+def _ninja() -> str:
+    path = shutil.which("ninja", path=_path_with_ninja())
+    if path is None:
+        raise BuildError("no ninja, with which torch builds: it is not on PATH; pip install ninja brings it")
+    return path
+
+
+def _path_with_ninja() -> str:
+    return os.pathsep.join([os.environ.get("PATH", ""), *_ninja_folders()])
 
 
 def _ninja_folders() -> list[str]:

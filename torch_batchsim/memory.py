@@ -11,6 +11,8 @@ import torch
 
 from .columns import Column
 from .context import (
+    action_width,
+    bounds_in_context,
     context_structure,
     engine_columns,
     entity_tables,
@@ -24,6 +26,7 @@ from .outputs import Outputs, OutputSet, OutputSpec
 from .program import Program
 from .schema import MAX_ROWS, Field
 from .shared import NO_FAULT, ActionBounds
+from .streams import StreamUse
 from .tables import TableMemory
 
 _BOOKKEEPING_BYTES = 16  # of a slot of a dynamic table
@@ -57,7 +60,7 @@ class Memory:
         outputs: the places of what steps return.
         context: the ``ctypes`` structure that the library reads.
         tables: the dynamic tables by name.
-        layout: goes up whenever a dynamic table has moved to other memory.
+        streams: on which streams all of it is used.
     """
 
     def __init__(
@@ -75,8 +78,12 @@ class Memory:
         self._check_rows()
         self._bindings: dict[str, Binding] = {}
         structure = outputs_structure(program)
-        self.outputs = Outputs(self._output_specs(keep_final), structure, device, output_sets)
+        self.streams = StreamUse()
+        self.outputs = Outputs(
+            self._output_specs(keep_final), structure, device, output_sets, self.streams.memory_moved
+        )
         self._fixed = self._allocate()
+        self._others: list[torch.Tensor] = []  # that the context points to
         self.flags = torch.zeros(2, dtype=torch.int32, pin_memory=device.type == "cuda")
         self.fault_flag, self.crowded_flag = self.flags.numpy()[:1], self.flags.numpy()[1:]  # cheap to look at
         if device.type == "cuda":
@@ -88,11 +95,11 @@ class Memory:
         context.keep_final = int(keep_final)
         context.fault_flag = self.flags.data_ptr()
         if cuda:
-            self._queue = torch.zeros(2, dtype=torch.int32, device=device)
-            context.queue = self._queue.data_ptr()
+            self._others.append(torch.zeros(2, dtype=torch.int32, device=device))
+            context.queue = self._others[-1].data_ptr()
         for name, column in self._fixed.items():
             setattr(context, name, column.data_ptr())
-        self.layout = 0
+        self._layout = 0
         self.tables = self._dynamic_tables()
         self._fill()
 
@@ -136,6 +143,21 @@ class Memory:
         return made
 
     @property
+    def layout(self) -> int:
+        """Goes up whenever a dynamic table has moved to other memory."""
+        return self._layout
+
+    @layout.setter
+    def layout(self, layout: int) -> None:
+        if layout != self._layout:
+            self.streams.memory_moved()
+        self._layout = layout
+
+    def used(self) -> list[torch.Tensor]:
+        """All memory of the device that steps use."""
+        return [*self._fixed.values(), *self._others, *self.outputs.tensors()]
+
+    @property
     def columns(self) -> dict[str, torch.Tensor]:
         """Each column's memory by its name in the context, outputs where they lie at present."""
         return self._fixed | self.outputs.present.tensors
@@ -177,8 +199,12 @@ class Memory:
                 tensor.copy_(self.fitting("resource_values", name, value, tensor))
         low, high = action_bounds(self.program)
         context.action_width = len(low)
-        for i, (least, most) in enumerate(zip(low, high, strict=True)):
-            context.action_bounds[i] = ActionBounds(least, most)
+        if bounds_in_context(self.program):
+            for i, (least, most) in enumerate(zip(low, high, strict=True)):
+                context.action_bounds[i] = ActionBounds(least, most)
+        else:
+            self._others.append(torch.tensor([low, high], dtype=torch.float64).T.contiguous().to(self.device))
+            context.action_bounds = self._others[-1].data_ptr()
 
     def bytes_of_world(self, most: int | None = None) -> int:
         """Bytes of a world's columns, a measure of a step's work; without columns of more than ``most`` bytes."""
@@ -304,6 +330,7 @@ class Memory:
         for name, binding in bindings.items():
             if binding.field not in placed:
                 tensors[name].view(binding.shape).copy_(self.tensor(name))
+                self.streams.memory_moved()
                 self._fixed[binding.field] = tensors[name]
                 setattr(self.context, binding.field, tensors[name].data_ptr())
 
@@ -385,8 +412,7 @@ class Memory:
 
 def action_bounds(program: Program) -> tuple[list[float], list[float]]:
     """Least and greatest allowed value of each element of one agent's action, both ends included."""
-    space = program.action_space
-    width = program.action.component.size // program.action.dtype.itemsize
+    space, width = program.action_space, action_width(program)
     if hasattr(space, "nvec"):
         starts = np.broadcast_to(space.start, space.nvec.shape).reshape(-1)
         return starts.astype(float).tolist(), (starts + space.nvec.reshape(-1) - 1).astype(float).tolist()

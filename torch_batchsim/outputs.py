@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -51,6 +51,7 @@ class Outputs:
         specs: by field of the context.
         structure: the ``ctypes`` twin of ``tbs::Outputs``.
         sets: 1, all calls write to the same place; or 2.
+        moved: called when other tensors than before are written to.
 
     Attributes:
         present: where the outputs of the last call lie.
@@ -58,9 +59,14 @@ class Outputs:
     """
 
     def __init__(
-        self, specs: dict[str, OutputSpec], structure: type[ctypes.Structure], device: torch.device, sets: int
+        self,
+        specs: dict[str, OutputSpec],
+        structure: type[ctypes.Structure],
+        device: torch.device,
+        sets: int,
+        moved: Callable[[], None],
     ) -> None:
-        self.specs, self._structure, self._device = specs, structure, device
+        self.specs, self._structure, self._device, self._moved = specs, structure, device, moved
         self._own = [self._made(specs) for _ in range(sets)]
         self._own_of_resets: list[dict[str, torch.Tensor]] = []
         self._bound: dict[str, torch.Tensor] = {}
@@ -85,6 +91,7 @@ class Outputs:
 
     def _rearrange(self) -> None:
         """After something was bound."""
+        self._moved()
         self._sets = {}
         self.next = self._set()
 
@@ -92,6 +99,11 @@ class Outputs:
     def num_bytes(self) -> int:
         """Of the memory that was allocated here."""
         return sum(tensor.numel() * tensor.element_size() for _, tensor in self._own_tensors())
+
+    def tensors(self) -> list[torch.Tensor]:
+        """One of each memory to which calls may write."""
+        own = [tensor for _, tensor in self._own_tensors()]
+        return [*own, *self.present.tensors.values(), *self._bound.values(), *(s[0] for s in self._slots.values())]
 
     def _own_tensors(self) -> list[tuple[str, torch.Tensor]]:
         return [item for made in (*self._own, *self._own_of_resets) for item in made.items()]
@@ -129,6 +141,7 @@ class Outputs:
         if not self._own_of_resets:
             specs = {field: spec for field, spec in self.specs.items() if field not in final}
             self._own_of_resets = [self._made(specs), self._made(specs)]
+            self._moved()
         self._turn_of_resets = 1 - self._turn_of_resets
         return self._own_of_resets[self._turn_of_resets] | self._bound | final
 

@@ -29,6 +29,7 @@ from .memory import Memory
 from .program import Program
 from .reset_options import reset_values
 from .shared import AUTORESET, MAX_THREADS
+from .streams import is_capturing
 from .table_view import TableView
 from .tables import Ragged
 from .trace import Trace
@@ -271,13 +272,13 @@ class Simulator:
 
         On CPU faults of systems raise ``WorldFault`` here; on CUDA nothing waits for the device, and a fault raises at
         a later ``step`` or at ``check_faults``. Unlike the vector environment, this does not check the actions.
+
+        While a CUDA graph is captured, faults wait for a step outside of the capture, and RuntimeError is raised where
+        a dynamic table has to grow.
         """
         if not self._started:
             raise RuntimeError("call reset() before step()")
-        if self.memory.fault_flag[0]:
-            self.check_faults()
-        if self.memory.crowded_flag[0]:
-            self._entities.grow()
+        self._look_at_flags()
         outputs = self.memory.outputs
         to = outputs.next
         result = self.execution.step(to)
@@ -291,10 +292,7 @@ class Simulator:
         """
         if not self._started:
             raise RuntimeError("call reset() before act_and_step()")
-        if self.memory.fault_flag[0]:
-            self.check_faults()
-        if self.memory.crowded_flag[0]:
-            self._entities.grow()
+        self._look_at_flags()
         outputs = self.memory.outputs
         to = outputs.next
         result = self.execution.act_and_step(actions, to)
@@ -303,6 +301,13 @@ class Simulator:
         if result < -1:
             self._check_result(1 if result == -2 else result)
         return result
+
+    def _look_at_flags(self) -> None:
+        """Raise faults that have not been told, and let crowded tables grow: nothing of it within a capture."""
+        if self.memory.fault_flag[0] and not is_capturing(self.device):
+            self.check_faults()
+        if self.memory.crowded_flag[0]:
+            self._entities.grow()
 
     def step_plainly(self, actions: Any) -> bool:
         """``act_and_step`` in one short call, if ``actions`` are an ordinary tensor and nothing else is to be seen to.
@@ -328,7 +333,10 @@ class Simulator:
             self._raise_faults(stepped)
 
     def check_faults(self) -> None:
-        """Raise ``WorldFault`` if systems have reported faults since the last look. On CUDA waits for the device."""
+        """Raise ``WorldFault`` if systems have reported faults since the last look.
+
+        On CUDA it waits for the device, and raises RuntimeError while a CUDA graph is captured.
+        """
         self._raise_faults(stepped=False)
 
     def _raise_faults(self, stepped: bool) -> None:

@@ -18,7 +18,8 @@ StepCall = Callable[[Any, int], int | None]
 
 Returns -1, -2 with faults, or -1000 minus a CUDA error. Returns None if nothing has happened because something needs a
 closer look: the actions (not a plain contiguous tensor of the right shape, dtype and device, or not all legal), a fault
-that has not been told, a table that is about to overflow, another number of torch's threads, a forked process.
+that has not been told, a table that is about to overflow, another number of torch's threads, a forked process, another
+CUDA stream than that of the step before.
 """
 
 _DEVICES = {"cpu": 1, "cuda": 2}  # of DLPack
@@ -34,6 +35,7 @@ def make(
     context: int,
     flags: int,
     team: int,
+    stream: int,
     shape: Sequence[int],
     dtypes: Sequence[torch.dtype],
     device: torch.device,
@@ -45,6 +47,7 @@ def make(
         executor, context: what the function takes.
         flags: address of the two flags that a step looks at before: pending faults, crowded tables.
         team: address of the context's ``team``, 0 if threads do not matter.
+        stream: address of the stream for which nothing is to be noted (``StreamUse``), 0 if streams do not matter.
         shape, dtypes, device: of ordinary actions.
     """
     made = _module()
@@ -52,7 +55,7 @@ def make(
         return never
     types = tuple((_dlpack_code(dtype), 8 * dtype.itemsize, int(ELEMENT_TYPES[dtype])) for dtype in dtypes)
     place = _DEVICES[device.type], device.index or 0
-    return made.StepCall(torch.Tensor, function, executor, context, flags, team, tuple(shape), types, *place)
+    return made.StepCall(torch.Tensor, function, executor, context, flags, team, stream, tuple(shape), types, *place)
 
 
 def _dlpack_code(dtype: torch.dtype) -> int:

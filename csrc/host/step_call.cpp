@@ -42,6 +42,7 @@ struct StepCall {
     void *executor, *context;
     const volatile std::int32_t *flags;  // [2]: pending faults, tables that are about to overflow
     const std::int32_t *team;            // torch's threads as the context has them; null on CUDA
+    const std::uint64_t *stream;         // the one on which all memory is known to be used; null on CPU
     Expected *expected;
 };
 
@@ -86,6 +87,7 @@ PyObject *run(PyObject *object, PyObject *const *arguments, std::size_t count, P
     if (actions.device.device_type == kDLCUDA &&
         self.exchange->current_work_stream(kDLCUDA, actions.device.device_id, &stream))
         return nullptr;
+    if (self.stream && *self.stream != reinterpret_cast<std::uintptr_t>(stream)) Py_RETURN_NONE;
     const void *const outputs = PyLong_AsVoidPtr(arguments[1]);
     if (!outputs && PyErr_Occurred()) return nullptr;
     const void *const data = static_cast<const char *>(actions.data) + actions.byte_offset;
@@ -99,10 +101,10 @@ PyObject *run(PyObject *object, PyObject *const *arguments, std::size_t count, P
 
 PyObject *create(PyTypeObject *type, PyObject *arguments, PyObject *) {
     PyObject *tensor_type, *shape, *types;
-    unsigned long long function, executor, context, flags, team;
+    unsigned long long function, executor, context, flags, team, stream;
     int device_type, device_index;
-    if (!PyArg_ParseTuple(arguments, "O!KKKKKO!O!ii", &PyType_Type, &tensor_type, &function, &executor, &context, &flags,
-                          &team, &PyTuple_Type, &shape, &PyTuple_Type, &types, &device_type, &device_index))
+    if (!PyArg_ParseTuple(arguments, "O!KKKKKKO!O!ii", &PyType_Type, &tensor_type, &function, &executor, &context, &flags,
+                          &team, &stream, &PyTuple_Type, &shape, &PyTuple_Type, &types, &device_type, &device_index))
         return nullptr;
     PyObject *const capsule = PyObject_GetAttrString(tensor_type, "__dlpack_c_exchange_api__");
     if (!capsule) return nullptr;
@@ -133,6 +135,7 @@ PyObject *create(PyTypeObject *type, PyObject *arguments, PyObject *) {
     self->context = reinterpret_cast<void *>(context);
     self->flags = reinterpret_cast<const volatile std::int32_t *>(flags);
     self->team = reinterpret_cast<const std::int32_t *>(team);
+    self->stream = reinterpret_cast<const std::uint64_t *>(stream);
     self->expected = new Expected(std::move(expected));
     return reinterpret_cast<PyObject *>(self);
 }

@@ -97,13 +97,14 @@ TBS_DEVICE void run_rows(const Context &context, const Team &team) {
 
 template <class Node, class Group, class Context>
 TBS_DEVICE void settle_worlds(const Context &context, const Team &team) {
-    for (i32 world = team.first + i32(team.rank / Group::group_threads); world < team.last;
-         world += i32(team.size / Group::group_threads)) {
+    // Unsigned: a stride beyond the last world may pass 2^31.
+    for (u32 world = u32(team.first) + team.rank / Group::group_threads; world < u32(team.last);
+         world += team.size / Group::group_threads) {
         if constexpr (Group::group_threads > 1) {
             Group group;
-            Node::run(context, world, group);
+            Node::run(context, i32(world), group);
         } else {
-            Node::run(context, world);
+            Node::run(context, i32(world));
         }
     }
 }

@@ -1,5 +1,5 @@
 // Starts kernels through functions, not through <<< >>>, so that g++ can compile the same units for tests
-// (tests/emulation/cuda_words.h then stands in for the CUDA runtime).
+// (tests/emulation/cuda_words.h then stands in for the CUDA runtime; tests/emulation/runtime/ does so for this header only).
 #pragma once
 #include "platform.h"
 
@@ -8,6 +8,7 @@
 
 #include <iterator>
 #include <string>
+#include <type_traits>
 #include <unordered_map>
 #include <utility>
 #endif
@@ -63,15 +64,50 @@ struct DeviceGuard {
 #else
 using Stream = cudaStream_t;
 
-// 0, or -1000 minus the CUDA error of the launches so far.
+// Whether a call of the CUDA runtime went well. If not, the runtime keeps the error for whoever asks next, and would tell
+// it to another library: it is taken back.
+inline bool went_well(cudaError_t error) {
+    if (error == cudaSuccess) return true;
+    cudaGetLastError();
+    return false;
+}
+
+// The first error of the launches of this thread since last_error() was called. cudaGetLastError is not asked: what it
+// tells may be of another library's launch.
+inline thread_local cudaError_t launch_error = cudaSuccess;
+
+inline void note_launch(cudaError_t error) {
+    if (!went_well(error) && launch_error == cudaSuccess) launch_error = error;
+}
+
+// 0, or -1000 minus the CUDA error of the launches so far, which is then forgotten.
 inline i64 last_error() {
-    const cudaError_t error = cudaGetLastError();
+    const cudaError_t error = std::exchange(launch_error, cudaSuccess);
     return error == cudaSuccess ? 0 : -1000 - i64(error);
+}
+
+// `cooperative`: the kernel has barriers of the grid, so all blocks must be on the device at once or the launch fails.
+template <class... Parameter, class... Argument>
+void launch_resident(void (*kernel)(Parameter...), u32 blocks, u32 threads, bool cooperative, Stream stream,
+                     const Argument &...arguments) {
+    static_assert((std::is_same_v<Parameter, Argument> && ...), "arguments are passed by their addresses");
+    if (blocks == 0) return;
+    cudaLaunchAttribute attribute{};
+    attribute.id = cudaLaunchAttributeCooperative;
+    attribute.val.cooperative = 1;
+    cudaLaunchConfig_t configuration{};
+    configuration.gridDim = dim3(blocks);
+    configuration.blockDim = dim3(threads);
+    configuration.stream = stream;
+    configuration.attrs = &attribute;
+    configuration.numAttrs = cooperative ? 1 : 0;
+    void *addresses[] = {const_cast<Argument *>(&arguments)...};
+    note_launch(cudaLaunchKernelExC(&configuration, reinterpret_cast<const void *>(kernel), addresses));
 }
 
 template <class... Parameter, class... Argument>
 void launch(void (*kernel)(Parameter...), u32 blocks, u32 threads, Stream stream, const Argument &...arguments) {
-    if (blocks > 0) kernel<<<blocks, threads, 0, stream>>>(Parameter(arguments)...);
+    launch_resident(kernel, blocks, threads, false, stream, arguments...);
 }
 
 template <class... Parameter, class... Argument>
@@ -80,30 +116,47 @@ void launch_together(void (*kernel)(Parameter...), u32 blocks, u32 threads, Stre
     launch(kernel, blocks, threads, stream, arguments...);
 }
 
-// `cooperative`: the kernel has barriers of the grid, so all blocks must be on the device at once or the launch fails.
-template <class... Parameter, class... Argument>
-void launch_resident(void (*kernel)(Parameter...), u32 blocks, u32 threads, bool cooperative, Stream stream,
-                     const Argument &...arguments) {
-    cudaLaunchAttribute attribute{};
-    attribute.id = cudaLaunchAttributeCooperative;
-    attribute.val.cooperative = 1;
-    cudaLaunchConfig_t configuration{};
-    configuration.gridDim = blocks;
-    configuration.blockDim = threads;
-    configuration.stream = stream;
-    configuration.attrs = &attribute;
-    configuration.numAttrs = cooperative ? 1 : 0;
-    cudaLaunchKernelEx(&configuration, kernel, Parameter(arguments)...);
-}
-
 __device__ __forceinline__ void sync_grid() { cooperative_groups::this_grid().sync(); }
+
+// Makes a device the current one while it lives: kernels must be launched on the device of their stream.
+class DeviceGuard {
+  public:
+    explicit DeviceGuard(i32 device) {
+        changed_ = went_well(cudaGetDevice(&previous_)) && previous_ != device;
+        if (changed_) went_well(cudaSetDevice(device));
+    }
+    ~DeviceGuard() {
+        if (changed_) went_well(cudaSetDevice(previous_));
+    }
+    DeviceGuard(const DeviceGuard &) = delete;
+
+  private:
+    int previous_ = 0;
+    bool changed_ = false;
+};
+
+// While it lives, this thread may ask for what is forbidden while a stream is captured by whoever it is, and would end
+// that capture: to make streams and graphs and to destroy them, and to load a kernel. None of it has to do with the
+// captured stream.
+class RelaxedCapture {
+  public:
+    RelaxedCapture() { exchanged_ = went_well(cudaThreadExchangeStreamCaptureMode(&mode_)); }
+    ~RelaxedCapture() {
+        if (exchanged_) went_well(cudaThreadExchangeStreamCaptureMode(&mode_));
+    }
+    RelaxedCapture(const RelaxedCapture &) = delete;
+
+  private:
+    cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+    bool exchanged_ = false;
+};
 
 template <class Kernel>
 u32 registers_of_kernel(Kernel kernel) {
+    const RelaxedCapture relaxed;
     cudaFuncAttributes attributes{};
-    if (cudaFuncGetAttributes(&attributes, kernel) == cudaSuccess) return u32(attributes.numRegs);
-    cudaGetLastError();
-    return 0;
+    const bool known = went_well(cudaFuncGetAttributes(&attributes, reinterpret_cast<const void *>(kernel)));
+    return known ? u32(attributes.numRegs) : 0;
 }
 
 // How many blocks of a kernel are on a device at once. Asked once: the answer takes longer than a launch.
@@ -112,11 +165,12 @@ class Resident {
     template <class Kernel>
     u32 blocks(Kernel kernel, u32 threads, i32 device) {
         if (blocks_ == 0) {
+            const RelaxedCapture relaxed;
             int each = 0, multiprocessors = 0;
-            cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, int(threads), 0);
-            cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
-            cudaGetLastError();  // if there was an error, the launch will say so
-            blocks_ = each > 0 && multiprocessors > 0 ? u32(each) * u32(multiprocessors) : 1;
+            went_well(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, reinterpret_cast<const void *>(kernel),
+                                                                    int(threads), 0));
+            went_well(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
+            blocks_ = each > 0 && multiprocessors > 0 ? u32(each) * u32(multiprocessors) : 1;  // or the launch will fail
         }
         return blocks_;
     }
@@ -132,16 +186,19 @@ class GraphCache {
   public:
     GraphCache() = default;
     GraphCache(const GraphCache &) = delete;
+    // At any time: while somebody captures, from another thread, with another device current.
     ~GraphCache() {
+        if (entries_.empty() && capturing_ == nullptr) return;
+        const DeviceGuard guard(device_);
         clear();
-        if (capturing_ != nullptr) cudaStreamDestroy(capturing_);
+        const RelaxedCapture relaxed;
+        if (capturing_ != nullptr) went_well(cudaStreamDestroy(capturing_));
     }
 
     template <class Launches>
     i64 run(const void *arguments, std::size_t size, Stream stream, Launches &&launches) {
         cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-        cudaStreamIsCapturing(stream, &status);
-        if (status != cudaStreamCaptureStatusNone) {
+        if (!went_well(cudaStreamIsCapturing(stream, &status)) || status != cudaStreamCaptureStatusNone) {
             launches(stream);
             return last_error();
         }
@@ -154,12 +211,11 @@ class GraphCache {
             return last_error();
         }
         Entry &entry = found->second;
-        if (entry.graph == nullptr && !entry.failed) entry.failed = record(entry.graph, launches) != cudaSuccess;
+        if (entry.graph == nullptr && !entry.failed) entry.failed = !went_well(record(entry.graph, launches));
         if (entry.failed) {  // for want of memory, say: it goes without
-            cudaGetLastError();
             launches(stream);
         } else {
-            cudaGraphLaunch(entry.graph, stream);
+            note_launch(cudaGraphLaunch(entry.graph, stream));
         }
         return last_error();
     }
@@ -174,16 +230,20 @@ class GraphCache {
     // Captured on a stream of our own: torch's default stream cannot be captured.
     template <class Launches>
     cudaError_t record(cudaGraphExec_t &executable, Launches &&launches) {
-        cudaError_t failed = cudaSuccess;
-        if (capturing_ == nullptr) failed = cudaStreamCreateWithFlags(&capturing_, cudaStreamNonBlocking);
-        if (failed == cudaSuccess) failed = cudaStreamBeginCapture(capturing_, cudaStreamCaptureModeThreadLocal);
+        const RelaxedCapture relaxed;
+        cudaError_t failed = cudaGetDevice(&device_);
+        if (failed == cudaSuccess && capturing_ == nullptr) {
+            failed = cudaStreamCreateWithFlags(&capturing_, cudaStreamNonBlocking);
+        }
+        if (failed == cudaSuccess) failed = cudaStreamBeginCapture(capturing_, cudaStreamCaptureModeRelaxed);
         if (failed != cudaSuccess) return failed;
         launches(capturing_);
+        last_error();  // the end of the capture tells it too
         cudaGraph_t graph = nullptr;
         failed = cudaStreamEndCapture(capturing_, &graph);
         if (failed == cudaSuccess) failed = cudaGraphInstantiateWithFlags(&executable, graph, 0);
         if (failed != cudaSuccess) executable = nullptr;
-        if (graph != nullptr) cudaGraphDestroy(graph);
+        if (graph != nullptr) went_well(cudaGraphDestroy(graph));
         return failed;
     }
 
@@ -197,32 +257,16 @@ class GraphCache {
 
     // A graph under way is freed when it is done.
     void clear() {
+        const RelaxedCapture relaxed;
         for (auto &[arguments, entry] : entries_) {
-            if (entry.graph != nullptr) cudaGraphExecDestroy(entry.graph);
+            if (entry.graph != nullptr) went_well(cudaGraphExecDestroy(entry.graph));
         }
         entries_.clear();
     }
 
     std::unordered_map<std::string, Entry> entries_;
     Stream capturing_ = nullptr;
-};
-
-// Makes a device the current one while it lives: kernels must be launched on the device of their stream.
-class DeviceGuard {
-  public:
-    explicit DeviceGuard(i32 device) {
-        cudaGetDevice(&previous_);
-        changed_ = previous_ != device;
-        if (changed_) cudaSetDevice(device);
-    }
-    ~DeviceGuard() {
-        if (changed_) cudaSetDevice(previous_);
-    }
-    DeviceGuard(const DeviceGuard &) = delete;
-
-  private:
-    int previous_ = 0;
-    bool changed_ = false;
+    int device_ = 0;  // of the stream and the graphs
 };
 #endif
 

@@ -713,7 +713,7 @@ def test_defaults_obey_their_own_limits() -> None:
 def test_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TORCH_BATCHSIM_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("CXX", "no-such-compiler")
-    says = "no C++ compiler: 'no-such-compiler' is not on PATH; install g++ 11 or later, or set CXX"
+    says = "no C++ compiler: 'no-such-compiler' is not on PATH; apt install g++ (11 or later) brings it, or set CXX"
     refused(BuildError, says, lambda: Simulator(CartPole(), 1))
     monkeypatch.delenv("CXX")
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -12,13 +12,14 @@ from torch_batchsim import extras
 from torch_batchsim.errors import MissingExtra
 
 EXTRA = ("matplotlib", "PIL", "tyro", "tqdm", "tensorboard")
+EXTRA_OF_GYMNASIUM = ("pygame", "moviepy", "cv2", "array_api_compat", "jax", "mujoco", "Box2D", "ale_py")
 BLOCKED = f"""
 import sys
 
 class Blocked:
     @staticmethod
     def find_spec(name, path=None, target=None):
-        if name.partition(".")[0] in {EXTRA}:
+        if name.partition(".")[0] in {EXTRA + EXTRA_OF_GYMNASIUM}:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 
 sys.meta_path.insert(0, Blocked)

@@ -315,6 +315,18 @@ def test_needs_no_more_than_it_says() -> None:
     assert done.stdout.strip() == ""
 
 
+def test_the_machine_is_told_without_git_and_other_tools() -> None:
+    """What a build lacks is told in a line each, with the command that brings it; git is not needed."""
+    command = [sys.executable, "-m", "torch_batchsim.gpu_check.machine"]
+    environment = os.environ | {"PATH": "", "CUDA_HOME": "", "CUDA_PATH": ""}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    found = json.loads(done.stdout)
+    assert found["machine"]["commit"] == "unknown" and found["machine"]["torch"] == torch.__version__
+    lacks = [sentence for sentence in found["missing"] if sentence.startswith("no C++ compiler")]
+    assert len(lacks) == 1 and "apt install g++" in lacks[0]
+    assert not any("\n" in sentence for sentence in found["missing"])
+
+
 # ---- what the tools say ----------------------------------------------------------------------------------------------
 
 NCU = """==PROF== Connected to process 4242 (/usr/bin/python3)

@@ -332,9 +332,25 @@ def test_ninja_is_found_where_pip_puts_it(path_without_ninja: Path, cache: Path,
 
 def test_no_ninja_at_all(path_without_ninja: Path, cache: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jit, "_ninja_folders", list)
-    with pytest.raises(BuildError, match=r"(?i)^ninja is required"):
+    with pytest.raises(BuildError, match=r"^no ninja.* pip install ninja brings it$"):
         Simulator(walk(folder), 1)
     assert names(cache) == []
+
+
+def test_cuda_units_are_for_the_devices_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever TORCH_CUDA_ARCH_LIST says: flags of ours keep torch from adding its own."""
+    from torch.utils import cpp_extension
+
+    monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", "7.5")
+    flags = jit.architecture_flags([(8, 6), (9, 0), (12, 0)], known=[75, 80, 86, 90, 100])
+    assert flags == [
+        "-gencode=arch=compute_86,code=sm_86", "-gencode=arch=compute_90,code=sm_90",
+        "-gencode=arch=compute_100,code=compute_100",
+    ]  # fmt: skip
+    assert jit.architecture_flags([(9, 0)], known=[]) == ["-gencode=arch=compute_90,code=sm_90"]
+    assert cpp_extension._get_cuda_arch_flags([*jit.compiler_flags("cuda"), *flags]) == []
+    assert jit.architecture_flags([], known=[90]) == []
+    assert "75" in cpp_extension._get_cuda_arch_flags(jit.compiler_flags("cuda"))[0]
 
 
 # ---- generated structs ---------------------------------------------------------------------------------------------

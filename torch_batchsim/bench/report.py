@@ -39,9 +39,13 @@ def _processor() -> str:
 
 
 def _commit() -> str:
+    """Of the checkout; "unknown" outside of one, and where there is no git."""
     folder = Path(__file__).parent
     command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=12"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError:
+        return "unknown"
     return done.stdout.strip() or "unknown"
 
 

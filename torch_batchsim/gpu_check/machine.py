@@ -21,11 +21,7 @@ def missing() -> list[str]:
         lacks.append(f"torch {torch.__version__} is a build without CUDA")
     elif not torch.cuda.is_available():
         lacks.append("torch finds no NVIDIA GPU with its driver")
-    try:
-        jit._nvcc()
-    except BuildError as error:
-        lacks.append(str(error))
-    return lacks
+    return lacks + jit.missing_tools(cuda=True)
 
 
 def facts() -> dict[str, object]:

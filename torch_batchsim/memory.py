@@ -42,6 +42,7 @@ class Binding:
     shape: torch.Size  # [worlds, rows, ...]
     rows: torch.Size  # [worlds * rows, ...]
     dtype: torch.dtype
+    alignment: int  # bytes
 
 
 class Memory:
@@ -355,6 +356,12 @@ class Memory:
             raise ValueError(f"bind of {what} needs a contiguous tensor, got strides {tensor.stride()}")
         if tensor.requires_grad:
             raise ValueError(f"bind of {what} needs a tensor without gradient")
+        past = tensor.data_ptr() % binding.alignment
+        if past:
+            raise ValueError(
+                f"bind of {what} needs memory at a multiple of {binding.alignment} bytes, for its rows move as vectors; got "
+                f"an address {past} bytes past one"
+            )
         return binding
 
     def _shown(self, name: str) -> str:
@@ -380,7 +387,8 @@ class Memory:
             rows = torch.Size([current.numel()])
         elif not column.singleton:
             rows = torch.Size([current.shape[0] * current.shape[1], *current.shape[2:]])
-        return Binding(field, current.shape, rows, current.dtype)
+        alignment = current.dtype.itemsize if column is None else column.component.alignment
+        return Binding(field, current.shape, rows, current.dtype, alignment)
 
 
 def action_bounds(program: Program) -> tuple[list[float], list[float]]:

@@ -27,6 +27,8 @@ REGISTERS = {blocks: min(255, 65536 // (BLOCK_THREADS * blocks)) for blocks in B
 _THREAD_BYTES = 48 * 1024  # of columns for one thread at least: below, waking it costs more than it saves
 _HOT = 256  # bytes of a world's column that is gone through in each step, mostly; larger ones are tables to look into
 
+_raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # what torch's own compiler asks
+
 Loader = Callable[[Target], jit.Library]
 
 
@@ -236,7 +238,11 @@ class Execution:
             torch.cuda.synchronize(self.device)
 
     def _stream(self) -> int | None:
-        return torch.cuda.current_stream(self.device).cuda_stream if self.device.type == "cuda" else None
+        if self.device.type != "cuda":
+            return None
+        if _raw_stream is not None:  # without a Python object for each step
+            return _raw_stream(self.memory.context.device)
+        return torch.cuda.current_stream(self.device).cuda_stream
 
     # ---- traces ----------------------------------------------------------------------------------------------------
 

@@ -177,7 +177,6 @@ class Memory:
                 tensor = self.tensor(name)
                 tensor.copy_(self.fitting("resource_values", name, value, tensor))
         low, high = action_bounds(self.program)
-        context.action_width = len(low)
         for i, (least, most) in enumerate(zip(low, high, strict=True)):
             context.action_bounds[i] = ActionBounds(least, most)
 
@@ -359,8 +358,8 @@ class Memory:
         past = tensor.data_ptr() % binding.alignment
         if past:
             raise ValueError(
-                f"bind of {what} needs memory at a multiple of {binding.alignment} bytes, for its rows move as vectors; got "
-                f"an address {past} bytes past one"
+                f"bind of {what} needs memory at a multiple of {binding.alignment} bytes, for rows move as vectors; "
+                f"got an address {past} bytes past one"
             )
         return binding
 

@@ -260,7 +260,7 @@ TBS_SYSTEM void encode(World &world, View &view, const Kitchen &kitchen, const L
     const Rows<const Cooking> cooking = world.rows<Cell, const Cooking>();
     const Rows<const Place> places = world.rows<Chef, const Place>();
     const bool urgent = world.parameters.horizon - kitchen.timestep < URGENT_STEPS;
-    warp.for_each(Constants::cells * LAYERS, [&](u32 i) { layers[i] = background[i]; });
+    copy_elements<Constants::cells * LAYERS>(layers, background, warp);
     warp.for_each(Constants::cells, [&](u32 cell) {
         auto *const here = layers + cell * LAYERS;
         encode_item(here, items[cell], cooking[cell].left);

@@ -1,7 +1,7 @@
 """What nvcc makes of CUDA units: registers, stack and memory instructions of each kernel, counted in the SASS.
 
-`python tests/common/sass.py cartpole,hanabi graph,megakernel` prints a table. It needs nvcc and cuobjdump with nvdisasm: of
-the CUDA toolkit, or of the wheels nvidia-cuda-cuobjdump and nvidia-cuda-nvdisasm.
+`python tests/common/sass.py cartpole,hanabi graph,megakernel` prints a table. It needs nvcc, and cuobjdump with nvdisasm:
+of the CUDA toolkit, or of the wheels nvidia-cuda-cuobjdump and nvidia-cuda-nvdisasm.
 """
 
 from __future__ import annotations

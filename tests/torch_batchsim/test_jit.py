@@ -41,7 +41,7 @@ from torch_batchsim import (
 )
 from torch_batchsim.codegen import Target, generate
 from torch_batchsim.program import Program
-from torch_batchsim.structs import component_struct, cpp_name, cpp_namespace, layout_checks
+from torch_batchsim.structs import component_struct, cpp_namespace, layout_checks
 from torch_batchsim.types import FIELD_TYPES
 
 SYSTEMS = """// the first line

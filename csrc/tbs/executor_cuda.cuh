@@ -194,6 +194,14 @@ TBS_DEVICE void walk_loop(Loop<times, Part...>, Team &team, Walk &&walk_part) {
     team.repetition = before;
 }
 
+// To the byte, padding included: contexts are compared as bytes.
+template <class Context>
+Context copy_of(const Context &given) {
+    Context context;
+    std::memcpy(static_cast<void *>(&context), &given, sizeof given);
+    return context;
+}
+
 #ifndef TBS_ALONE
 // Tiles ----------------------------------------------------------------------------------------------------------
 
@@ -367,14 +375,6 @@ void launch_group(Group<blocks, shape, R...> group, const Context &context, Stre
 template <class... G, class Context>
 void launch_groups(Groups<G...>, const Context &context, Stream stream) {
     (launch_group(G{}, context, stream), ...);
-}
-
-// To the byte, padding included: contexts are compared as bytes.
-template <class Context>
-Context copy_of(const Context &given) {
-    Context context;
-    std::memcpy(static_cast<void *>(&context), &given, sizeof given);
-    return context;
 }
 
 // A kernel for each group. Repeated steps are replayed as one CUDA graph, but for the first kernel: only that reads the

@@ -1,7 +1,7 @@
 """What nvcc makes of CUDA units: registers, stack and memory instructions of each kernel, counted in the SASS.
 
-`python tests/common/sass.py cartpole,hanabi graph,megakernel` prints a table. It needs nvcc, and cuobjdump with nvdisasm:
-of the CUDA toolkit, or of the wheels nvidia-cuda-cuobjdump and nvidia-cuda-nvdisasm.
+`python tests/common/sass.py cartpole,hanabi graph,megakernel` prints a table. It needs nvcc, and cuobjdump with
+nvdisasm: of the CUDA toolkit, or of the wheels nvidia-cuda-cuobjdump and nvidia-cuda-nvdisasm.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ import sys
 import sysconfig
 import tempfile
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from torch_batchsim import Environment, jit
 from torch_batchsim.codegen import Target, generate
 from torch_batchsim.program import Program
+from torch_batchsim.schedule import node_lists
 
 ARCHITECTURE = "90"
 MEMORY = ("LDG", "STG", "LDL", "STL", "LDS", "STS", "ATOM", "RED")
@@ -31,7 +33,7 @@ class Kernel:
     """One kernel of a unit.
 
     Attributes:
-        nodes: what it runs, in order, such as ``push_cart`` or ``KeepFinalRows``.
+        nodes: what it runs, each once, such as ``push_cart`` or ``KeepFinalRows``.
         registers, stack: of a thread, in registers and bytes.
         accesses: how many instructions there are by name and bytes, such as ``("LDG", 16)``.
         instructions: all of them.
@@ -66,24 +68,28 @@ def kernels(environment: Environment, executor: str) -> list[Kernel]:
     """Compiles an environment's unit for sm_90, and counts."""
     with tempfile.TemporaryDirectory() as folder:
         unit, cubin = Path(folder) / "unit.cu", Path(folder) / "unit.cubin"
-        unit.write_text(generate(Program(environment), Target("cuda", executor)))
+        program = Program(environment)
+        unit.write_text(generate(program, Target("cuda", executor)))
         command = [nvcc(), *_ADDED_BY_TORCH, *jit.compiler_flags("cuda"), f"-I{jit.CSRC}"]
         command += [f"-arch=sm_{ARCHITECTURE}", "-cubin", str(unit), "-o", str(cubin)]
         subprocess.run(command, check=True)
-        return counted(cubin)
+        nodes = {node.c_type.partition("<")[0] for nodes in node_lists(program).values() for node in nodes}
+        return counted(cubin, nodes)
 
 
-def counted(cubin: Path) -> list[Kernel]:
-    """The kernels of a compiled unit, those of steps first."""
+def counted(cubin: Path, nodes: Iterable[str]) -> list[Kernel]:
+    """The kernels of a compiled unit, those of steps first; their nodes by the names of their C++ types."""
     tool = cuobjdump()
     environment = {**os.environ, "PATH": os.pathsep.join([os.environ.get("PATH", ""), str(Path(tool).parent)])}
     run = {"check": True, "capture_output": True, "text": True, "env": environment}
     usage = subprocess.run([tool, "-res-usage", str(cubin)], **run).stdout
     found: dict[str, Kernel] = {}
     for name, registers, stack in re.findall(r"Function (\S+?):\s*REG:(\d+) STACK:(\d+)", usage):
-        plain = subprocess.run(["c++filt", name], check=True, capture_output=True, text=True).stdout
-        nodes = re.findall(r"Task<tbs::(?:executors::)?(?:Node\d+_)?(\w+)", plain)
-        found[name] = Kernel(tuple(nodes), "ChooseMasked" in nodes, int(registers), int(stack))
+        # A mangled name has each type once, with its length in front.
+        first = {node: name.find(f"{len(node)}{node}") for node in nodes}
+        own = sorted((place, re.sub(r"Node\d+_", "", node)) for node, place in first.items() if place >= 0)
+        names = tuple(node for _, node in own)
+        found[name] = Kernel(names, "ChooseMasked" in names, int(registers), int(stack))
     sass = subprocess.run([tool, "-sass", str(cubin)], **run).stdout
     for part in sass.split("Function : ")[1:]:
         kernel = found[part.split(None, 1)[0]]

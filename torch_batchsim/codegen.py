@@ -5,11 +5,13 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import count, pairwise
 
 import torch
 
 from . import executors, shared
+from .cells import Cells, in_cells
+from .columns import Column
 from .context import (
     MAX_KERNEL_PARAMETERS,
     action_width,
@@ -28,7 +30,9 @@ from .program import Node, Program
 from .schedule import (
     Plan,
     Task,
+    blocks_by_default,
     check_plan,
+    copied_by_warp,
     cuts,
     default_plan,
     first_tasks,
@@ -133,7 +137,10 @@ def _lines(program: Program, target: Target) -> Iterator[str]:
             yield from _node(program, node)
     yield from _engine_nodes(program)
     yield "namespace executors {"
-    yield from _program(program, target)
+    if cuda:
+        yield from _cuda_program(program, target)
+    else:
+        yield from _cpu_program(program)
     yield "}  // namespace executors"
     yield "}  // namespace tbs"
     yield from _c_interface(target)
@@ -192,7 +199,8 @@ def _context(program: Program, cuda: bool) -> Iterator[str]:
     yield "struct Context : Outputs {"
     yield "    i32 device, num_worlds, tile, num_threads, team;"
     yield "    Autoreset autoreset;"
-    yield "    i32 keep_final, action_width;"
+    yield "    i32 keep_final;"
+    yield f"    static constexpr u32 action_width = {action_width(program)};"
     if bounds_in_context(program):
         yield f"    ActionBounds action_bounds[{action_width(program)}];"
     else:
@@ -219,6 +227,12 @@ def _context(program: Program, cuda: bool) -> Iterator[str]:
     yield "    static TBS_METHOD ActionElement *action_column(const Context &context) {"
     yield f"        return reinterpret_cast<ActionElement *>(context.column_{program.action.c_name});"
     yield "    }"
+    yield "    // Of one row, in its cell if the column has any."
+    yield "    template <class Cells>"
+    parameters = "[[maybe_unused]] const Context &context, [[maybe_unused]] const Cells &cells, i32 row"
+    yield f"    static TBS_METHOD ActionElement *action_of({parameters}) {{"
+    yield f"        return reinterpret_cast<ActionElement *>(&{_place(program.action)}[row]);"
+    yield "    }"
     yield from _agent_accessors(program)
     counts = "".join(
         f" entity_table == {number} ? {archetype.count}u :"
@@ -240,8 +254,9 @@ def _agent_accessors(program: Program) -> Iterator[str]:
         yield f"        return context.column_{value};"
         yield "    }"
     if program.agent_end is not None:
-        yield "    static TBS_METHOD auto agent_end(const Context &context, i32 row) {"
-        yield f"        return context.column_{program.agent_end.c_name}[row];"
+        yield "    template <class Cells>"
+        yield "    static TBS_METHOD auto agent_end(const Cells &cells, i32 row) {"
+        yield f"        return cells.column_{program.agent_end.c_name}[row];"
         yield "    }"
 
 
@@ -286,7 +301,7 @@ def _node(program: Program, node: Node) -> Iterator[str]:
         yield f"    static constexpr u32 random_key = {_random_key(node)}u;"
     if flat:
         drawn = ", const PhiloxBlock *drawn = nullptr" if draws else ""
-        yield f"    static TBS_METHOD void run(const Context &context, i32 row{repetition}{drawn}) {{"
+        yield from _run_in_cells(repetition + drawn)
         yield f"        const i32 world_index = row / {fixed_rows};"
         index = f"u32(row - world_index * {fixed_rows})" if fixed_rows > 1 else "0u"
         yield f"        const Row its_row{{{index}, {fixed_rows}u}};"
@@ -306,6 +321,7 @@ def _node(program: Program, node: Node) -> Iterator[str]:
     if draws:
         place = f"{slot}, {'repetition' if node.loops else '0'}, drawn"
     yield f"        World world(context, u32(world_index), node, its_row, {place});"
+    cells = "cells" if flat else "context"
     arguments, before, after = ["world"], [], []
     for parameter, column in zip(node.system.parameters, node.columns, strict=True):
         if column == "Row":
@@ -315,8 +331,8 @@ def _node(program: Program, node: Node) -> Iterator[str]:
         elif column in LANES:
             arguments.append("group")
         elif column == "Episode":
-            flags = "context.terminated[world_index] != 0, context.truncated[world_index] != 0"
-            value = f"Episode{{context.step[world_index], {flags}}}"
+            flags = f"{cells}.terminated[world_index] != 0, {cells}.truncated[world_index] != 0"
+            value = f"Episode{{{cells}.step[world_index], {flags}}}"
             if node.lanes > 1:
                 before.append("        Episode &episode = group.shared<Episode>();")
                 before.append(f"        group.once([&] {{ episode = {value}; }});")
@@ -325,12 +341,13 @@ def _node(program: Program, node: Node) -> Iterator[str]:
             arguments.append("episode")
             if parameter.writes:
                 after += [
-                    "context.terminated[world_index] = episode.terminated;",
-                    "context.truncated[world_index] = episode.truncated;",
+                    f"{cells}.terminated[world_index] = episode.terminated;",
+                    f"{cells}.truncated[world_index] = episode.truncated;",
                 ]
         else:
             index = "0" if column.resource else "world_index" if column.singleton else "row"
-            argument = f"context.column_{column.c_name}[{index}]"
+            place = cells if in_cells(column) else "context"
+            argument = f"{place}.column_{column.c_name}[{index}]"
             constant = f"static_cast<const {cpp_name(column.component)} &>({argument})"  # whatever the text says
             arguments.append(argument if parameter.writes else constant)
     yield from before
@@ -371,27 +388,67 @@ def _random_key(node: Node) -> int:
     return key
 
 
+def _run_in_cells(more: str = "") -> Iterator[str]:
+    """The head of a flat node's function, with ``more`` parameters."""
+    yield "    static constexpr bool in_cells = true;"
+    yield "    template <class Cells>"
+    parameters = "[[maybe_unused]] const Context &context, [[maybe_unused]] const Cells &cells"
+    yield f"    static TBS_METHOD void run({parameters}, i32 row{more}) {{"
+
+
 def _engine_nodes(program: Program) -> Iterator[str]:
-    reward = f"context.column_{program.reward.c_name}[row]"
-    yield from _engine_node("ZeroReward", program.agents.count, [f"{reward}.value = 0.0f;"])
-    keep = [f"context.{name}[row] = context.column_{c.c_name}[row];" for name, c in final_columns(program).items()]
-    yield from _engine_node("KeepFinalRows", program.agents.count, keep)
+    agents = program.agents.count
+    reward = f"{_place(program.reward)}[row]"
+    yield from _engine_node("ZeroReward", agents, [f"{reward}.value = 0.0f;"])
+    final = [(f"context.{name}", c) for name, c in final_columns(program).items()]
+    yield from _copying_node("KeepFinalRows", agents, final)
     if program.agent_end is not None:
-        zero = f"context.column_{program.agent_end.c_name}[row] = {{}};"
-        yield from _engine_node("ZeroAgentEnd", program.agents.count, [zero])
-        own = f"if (!ends_of_its_own<{program.agents.count}>(context, row)) return;"
-        yield from _engine_node("KeepOwnFinalRows", program.agents.count, [own, *keep])
-    copies = [f"context.output_{c.c_name}[row] = context.column_{c.c_name}[row];" for c in program.delivered]
-    yield from _engine_node("DeliverOutputs", program.agents.count, copies)
+        zero = f"{_place(program.agent_end)}[row] = {{}};"
+        yield from _engine_node("ZeroAgentEnd", agents, [zero])
+        own = f"if (!ends_of_its_own<{agents}>(context, {{cells}}, row)) return;"
+        yield from _copying_node("KeepOwnFinalRows", agents, final, own)
+    delivered = [(f"context.output_{c.c_name}", c) for c in program.delivered]
+    yield from _copying_node("DeliverOutputs", agents, delivered)
     for columns in state_tables(program).values():
-        statements = [f"context.column_{c.c_name}[row] = {cpp_name(c.component)}{{}};" for c in columns]
+        statements = [f"{_place(c)}[row] = {cpp_name(c.component)}{{}};" for c in columns]
         yield from _engine_node(zero_node_name(columns), columns[0].rows_per_world, statements)
+
+
+def _copying_node(name: str, rows: int, copies: list[tuple[str, Column]], guard: str = "") -> Iterator[str]:
+    """Copies a row of each column: one thread small ones, a warp large ones."""
+    if not copied_by_warp([column for _, column in copies]):
+        own = [guard.format(cells="cells")] if guard else []
+        yield from _engine_node(name, rows, [*own, *(f"{to}[row] = {_place(column)}[row];" for to, column in copies)])
+        return
+    yield f"struct {name} {{"
+    yield f"    static constexpr i32 rows_per_world = {rows}, table = -1;"
+    yield f"    static constexpr u32 lanes = {LANES['Warp']};"
+    yield "    static constexpr bool creates = false;"
+    yield "    static TBS_METHOD void run(const Context &context, NodeRows rows, i32 index, Warp &group) {"
+    yield "        const i32 row = rows.first + index;"
+    if guard:
+        yield f"        {guard.format(cells='context')}"
+    for to, column in copies:
+        if copied_by_warp([column]):
+            yield f"        copy_row({to}[row], context.column_{column.c_name}[row], group);"
+    yield "        group.once([&] {"
+    for to, column in copies:
+        if not copied_by_warp([column]):
+            yield f"            {to}[row] = context.column_{column.c_name}[row];"
+    yield "        });"
+    yield "    }"
+    yield "};"
+
+
+def _place(column: Column) -> str:
+    """The column as flat nodes name it."""
+    return f"{'cells' if in_cells(column) else 'context'}.column_{column.c_name}"
 
 
 def _engine_node(name: str, rows: int, statements: list[str]) -> Iterator[str]:
     yield f"struct {name} {{"
     yield f"    static constexpr i32 rows_per_world = {rows};"
-    yield "    static TBS_METHOD void run(const Context &context, i32 row) {"
+    yield from _run_in_cells()
     for statement in statements:
         yield f"        {statement}"
     yield "    }"
@@ -404,8 +461,7 @@ _CPU_LISTS = (
 )  # fmt: skip
 
 
-def _program(program: Program, target: Target) -> Iterator[str]:
-    lists = node_lists(program)
+def _program_head(program: Program) -> Iterator[str]:
     yield "struct Program {"
     yield "    using Context = tbs::Context;"
     yield f"    static constexpr i32 agents_per_world = {program.agents.count};"
@@ -414,34 +470,52 @@ def _program(program: Program, target: Target) -> Iterator[str]:
     numbers = ", ".join(f"{name} = {number}" for name, number in first_tasks(program).items())
     yield f"        enum : u32 {{ {numbers} }};"
     yield "    };"
-    if not target.cuda:
-        for name in _CPU_LISTS:
-            nodes = nested([(node.loops, node.c_type) for node in lists[name]])
-            yield f"    using {name} = Nodes<{', '.join(nodes)}>;"
-    else:
-        plan = target.plan or default_plan(program, target.record)
-        check_plan(program, plan)
-        tasks = step_tasks(program)
-        groups = [_group(tasks[group.first : group.last], group.blocks, target.traced) for group in plan]
-        yield f"    using StepGroups = Groups<{', '.join(groups)}>;"
-        again = reset_tasks(program)
-        ends = pairwise(cuts(again, target.record))
-        resets = [_group(again[first:last], 1, target.traced) for first, last in ends]
-        yield f"    using ResetGroups = Groups<{', '.join(resets)}>;"
+
+
+def _cpu_program(program: Program) -> Iterator[str]:
+    lists = node_lists(program)
+    yield from _program_head(program)
+    for name in _CPU_LISTS:
+        nodes = nested([(node.loops, node.c_type) for node in lists[name]])
+        yield f"    using {name} = Nodes<{', '.join(nodes)}>;"
     yield "};"
 
 
-def _group(tasks: list[Task], blocks: int, traced: bool) -> str:
-    """A kernel. A traced one has a barrier after each task, so that each has a time of its own."""
-    runs = [[task] for task in tasks] if traced else fused(tasks)
-    shape = "tile" if len(runs) > 1 or tasks[0].node.loops else "spread"
-    parts = nested([(run[0].node.loops, _run(run)) for run in runs])
-    return f"\n        Group<{blocks}, Shape::{shape}, {', '.join(parts)}>"
+def _cuda_program(program: Program, target: Target) -> Iterator[str]:
+    """The groups of a step and of a reset, before them what their runs have in registers."""
+    plan = target.plan or default_plan(program, target.record)
+    check_plan(program, plan)
+    tasks, again = step_tasks(program), reset_tasks(program)
+    groups = [(tasks[group.first : group.last], group.blocks, "begin") for group in plan]
+    blocks = blocks_by_default(target.record)
+    resets = [(again[first:last], blocks, "") for first, last in pairwise(cuts(again, target.record))]
+    cells, numbers = Cells(program), count()
+    written: dict[str, list[str]] = {"StepGroups": [], "ResetGroups": []}
+    for name, given in zip(written, (groups, resets), strict=True):
+        for own, blocks, few in given:
+            # A traced kernel has a barrier after each task, so that each has a time of its own.
+            runs = [[task] for task in own] if target.traced else fused(own)
+            names = [f"Cells{next(numbers)}" if run[0].node.rows is not None else "NoCells" for run in runs]
+            for struct, run in zip(names, runs, strict=True):
+                if struct != "NoCells":
+                    yield from cells.struct(struct, run)
+            written[name].append(_group(runs, names, blocks, few))
+    yield from _program_head(program)
+    yield from (f"    using {name} = Groups<{', '.join(texts)}>;" for name, texts in written.items())
+    yield "};"
 
 
-def _run(tasks: Sequence[Task]) -> str:
+def _group(runs: Sequence[Sequence[Task]], cells: Sequence[str], blocks: int, few: str) -> str:
+    """A kernel. Tasks of the phase ``few`` run for few worlds, which a tile lists."""
+    first = runs[0][0]
+    shape = "tile" if len(runs) > 1 or first.node.loops or first.phase == few else "spread"
+    parts = [(run[0].node.loops, _run(run, struct)) for run, struct in zip(runs, cells, strict=True)]
+    return f"\n        Group<{blocks}, Shape::{shape}, {', '.join(nested(parts))}>"
+
+
+def _run(tasks: Sequence[Task], cells: str) -> str:
     types = [f"Task<{t.node.c_type}, Phase::{t.phase}, When::{t.when}, {t.number}>" for t in tasks]
-    return f"\n            Run<{', '.join(types)}>"
+    return f"\n            Run<{cells}, {', '.join(types)}>"
 
 
 def _c_interface(target: Target) -> Iterator[str]:

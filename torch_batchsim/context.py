@@ -107,7 +107,6 @@ def context_structure(program: Program, cuda: bool) -> type[ctypes.Structure]:
         ("team", ctypes.c_int32),
         ("autoreset", ctypes.c_int32),
         ("keep_final", ctypes.c_int32),
-        ("action_width", ctypes.c_int32),
         ("action_bounds", bounds),
         ("fault_flag", ctypes.c_void_p),
         ("trace", TraceBuffer),

@@ -11,6 +11,7 @@ from .shared import BLOCK_THREADS, MAX_TILE
 _TILE_BYTES = 24 * 1024  # of columns in one tile: what a first-level cache holds beside the code's own data
 _LEAST_TILE = 8
 _VECTOR = 16
+_BLOCKS_WANTED = 8  # on a multiprocessor: 64 warps of 8 a block
 _AT_A_TIME = 16  # worlds that a thread takes from a share at a time, where it runs one after the other
 
 
@@ -65,9 +66,11 @@ def _cpu_tile(load: Workload) -> int:
 
 
 def _cuda_tile(load: Workload) -> int:
-    """Two tiles for each multiprocessor, but at least a warp's worth of rows and at most a row for each thread."""
-    least, shared_out = -(-32 // load.rows), -(-load.worlds // (2 * load.workers))
-    return min(max(shared_out, least), BLOCK_THREADS)
+    """As many tiles for each multiprocessor as it runs blocks, but each with a warp's worth of rows of the largest
+    table at least, and with a world for each thread at most. Large ones are whole warps of worlds."""
+    least, shared_out = -(-32 // load.rows), -(-load.worlds // (_BLOCKS_WANTED * load.workers))
+    tile = min(max(shared_out, least), BLOCK_THREADS)
+    return -(-tile // 32) * 32 if tile > 16 else tile
 
 
 def _scaled(tile: int, worlds: int) -> list[int]:

@@ -45,6 +45,7 @@ class Binding:
     shape: torch.Size  # [worlds, rows, ...]
     rows: torch.Size  # [worlds * rows, ...]
     dtype: torch.dtype
+    alignment: int  # bytes
 
 
 class Memory:
@@ -198,7 +199,6 @@ class Memory:
                 tensor = self.tensor(name)
                 tensor.copy_(self.fitting("resource_values", name, value, tensor))
         low, high = action_bounds(self.program)
-        context.action_width = len(low)
         if bounds_in_context(self.program):
             for i, (least, most) in enumerate(zip(low, high, strict=True)):
                 context.action_bounds[i] = ActionBounds(least, most)
@@ -382,6 +382,12 @@ class Memory:
             raise ValueError(f"bind of {what} needs a contiguous tensor, got strides {tensor.stride()}")
         if tensor.requires_grad:
             raise ValueError(f"bind of {what} needs a tensor without gradient")
+        past = tensor.data_ptr() % binding.alignment
+        if past:
+            raise ValueError(
+                f"bind of {what} needs memory at a multiple of {binding.alignment} bytes, for rows move as vectors; "
+                f"got an address {past} bytes past one"
+            )
         return binding
 
     def _shown(self, name: str) -> str:
@@ -407,7 +413,8 @@ class Memory:
             rows = torch.Size([current.numel()])
         elif not column.singleton:
             rows = torch.Size([current.shape[0] * current.shape[1], *current.shape[2:]])
-        return Binding(field, current.shape, rows, current.dtype)
+        alignment = current.dtype.itemsize if column is None else column.component.alignment
+        return Binding(field, current.shape, rows, current.dtype, alignment)
 
 
 def action_bounds(program: Program) -> tuple[list[float], list[float]]:

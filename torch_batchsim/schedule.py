@@ -13,6 +13,7 @@ from .program import Loop, Node, Program
 BLOCKS = (1, 2, 3, 4, 6, 8)
 """How many blocks may be asked to fit on a multiprocessor: at most 255, 128, 80, 64, 40, 32 registers a thread."""
 
+_ROW_OF_A_THREAD = 64  # bytes that one thread copies at most
 ACTION_NODE = 0  # in fault words, where systems count from 1
 
 # Segments of a step in order: name, list of nodes, for which worlds (tbs::Phase), in which runs (tbs::When).
@@ -22,10 +23,10 @@ _STEP = (
     ("before_step", "BeforeStep", "live", "always"),
     ("step", "Step", "live", "always"),
     ("after_step", "AfterStep", "live", "always"),
+    ("hold", "Hold", "rest", "apart"),
     ("choose_begin", "ChooseBegin", "all", "same_step"),
     ("observe_final", "Observe", "begin", "keeps_final"),
     ("keep_final", "KeepFinal", "begin", "keeps_final"),
-    ("hold", "Hold", "rest", "apart"),
     ("clear_outputs", "ClearOutputs", "begin", "apart"),
     ("begin", "Begin", "begin", "begins"),
     ("start", "Start", "begin", "begins"),
@@ -91,6 +92,8 @@ def node_lists(program: Program) -> dict[str, list[TaskNode]]:
     if program.dynamic:
         zero.append(_empty(range(1, len(program.dynamic) + 1)))
     ephemeral = [number for number, a in enumerate(program.dynamic, start=1) if a.ephemeral or a.scratch]
+    keep_rows = None if copied_by_warp(program.outputs) else agents
+    deliver_rows = None if copied_by_warp(program.delivered) else agents
     reward = TaskNode("ZeroReward", "ZeroReward", rows=agents)
     ends = program.agent_end is not None
     outcome = [reward, *([TaskNode("ZeroAgentEnd", "ZeroAgentEnd", rows=agents)] if ends else [])]
@@ -107,15 +110,20 @@ def node_lists(program: Program) -> dict[str, list[TaskNode]]:
         "Begin": [TaskNode("BeginEpisode", "BeginEpisode"), *zero],
         "Start": list(_with_settling(program, program.graphs["start"])),
         "Observe": list(_with_settling(program, program.graphs["observe"])),
-        "KeepFinal": [TaskNode("KeepFinal", "KeepFinalRows", rows=agents)],
+        "KeepFinal": [TaskNode("KeepFinal", "KeepFinalRows", rows=keep_rows)],
         "Hold": [TaskNode("RepeatFlags", "RepeatFlags"), reward],
         "ClearOutputs": [TaskNode("ClearFlags", "ClearFlags"), *outcome],
-        "KeepOwnFinal": [TaskNode("KeepOwnFinal", "KeepOwnFinalRows", rows=agents)] if ends else [],
+        "KeepOwnFinal": [TaskNode("KeepOwnFinal", "KeepOwnFinalRows", rows=keep_rows)] if ends else [],
         "Deliver": [
-            *([TaskNode("DeliverOutputs", "DeliverOutputs", rows=agents)] if program.delivered else []),
+            *([TaskNode("DeliverOutputs", "DeliverOutputs", rows=deliver_rows)] if program.delivered else []),
             TaskNode("DeliverFlags", f"DeliverFlags<{agents}, {str(ends).lower()}>", rows=agents),
         ],
     }
+
+
+def copied_by_warp(columns: Iterable[Column]) -> bool:
+    """Whether rows of these are so large together that one thread would be long at copying them."""
+    return sum(column.component.size for column in columns) > _ROW_OF_A_THREAD
 
 
 def _empty(tables: Iterable[int]) -> TaskNode:
@@ -204,7 +212,16 @@ def default_plan(program: Program, executor: Executor) -> Plan:
     Where there can be many kernels, neighbours whose rows may run in any order share one, others have one each.
     """
     tasks = step_tasks(program)
-    return tuple(Group(first, last) for first, last in pairwise(cuts(tasks, executor)))
+    blocks = blocks_by_default(executor)
+    return tuple(Group(first, last, blocks) for first, last in pairwise(cuts(tasks, executor)))
+
+
+def blocks_by_default(executor: Executor) -> int:
+    """How many blocks of a kernel fit on a multiprocessor at least.
+
+    One kernel of all tasks takes the registers of the greediest, which would leave room for one block.
+    """
+    return 4 if executor.kernels == "one" else 1
 
 
 def cuts(tasks: list[Task], executor: Executor) -> list[int]:
@@ -212,7 +229,12 @@ def cuts(tasks: list[Task], executor: Executor) -> list[int]:
     if executor.kernels != "many":
         return [0, len(tasks)]
     places = possible_cuts(tasks)
-    inner = [i for i in places[1:-1] if tasks[i - 1].node.rows is None or tasks[i].node.rows is None]
+
+    def needs_more_threads(before: Task, after: Task) -> bool:
+        few = before.phase == after.phase == "begin"  # few worlds: a kernel of its own would take longer to launch
+        return not few and (before.node.rows is None or after.node.rows is None)
+
+    inner = [i for i in places[1:-1] if needs_more_threads(tasks[i - 1], tasks[i])]
     return [0, *inner, len(tasks)]
 
 

@@ -15,6 +15,7 @@ from .names import check_identifier
 from .types import FIELD_TYPES, FieldType, boolean, f32
 
 MAX_ROWS = 2**31 - 2**13  # of one table in all worlds: row numbers are 32-bit, with room to round up to a whole tile
+_WIDEST_ACCESS = 16  # bytes that a thread of a GPU moves at once
 MAX_REPETITIONS = 2**31 - 1  # of a system in one task graph: their numbers are 32-bit
 
 AUTHOR_STRUCTS = ("Constants", "Fault", "Parameters")  # written beside the author's components, in their namespace
@@ -42,7 +43,7 @@ class Component:
 
     fields: ClassVar[tuple[Field, ...]] = ()
     size: ClassVar[int] = 0  # bytes, padding included, as in C
-    alignment: ClassVar[int] = 1
+    alignment: ClassVar[int] = 1  # bytes, of a row in memory
     library: ClassVar[type | None] = None  # the ``Library`` that declares it; of an author's own there is none
 
     def __init_subclass__(cls) -> None:
@@ -70,7 +71,9 @@ class Component:
             alignment = max(alignment, field_type.alignment)
         if not fields:
             raise SchemaError(f"component {cls.__name__} has no fields")
-        cls.fields, cls.alignment, cls.size = tuple(fields), alignment, _round_up(offset, alignment)
+        size = _round_up(offset, alignment)
+        # As far as no row is padded, so that a device moves rows as vectors.
+        cls.fields, cls.alignment, cls.size = tuple(fields), min(_WIDEST_ACCESS, size & -size), size
 
 
 def _known_types() -> str:

@@ -118,7 +118,7 @@ def _parameters(program: Program) -> Iterator[str]:
 
 
 def component_struct(component: type[Component]) -> Iterator[str]:
-    yield f"struct {component.__name__} {{"
+    yield f"struct alignas({component.alignment}) {component.__name__} {{"
     for field in component.fields:
         yield f"    {_declaration(field.type, field.name)};"
     yield "};"
@@ -126,7 +126,7 @@ def component_struct(component: type[Component]) -> Iterator[str]:
 
 def layout_checks(component: type[Component]) -> Iterator[str]:
     name = cpp_name(component)
-    yield f"static_assert(sizeof({name}) == {component.size});"
+    yield f"static_assert(sizeof({name}) == {component.size} && alignof({name}) == {component.alignment});"
     for field in component.fields:
         yield f"static_assert(offsetof({name}, {field.name}) == {field.offset});"
 

@@ -1,5 +1,8 @@
 // Strings of bits, for observations of zeros and ones: put together in registers, written out at once.
 #pragma once
+#include <utility>
+
+#include "copy.h"
 #include "lanes.h"
 #include "platform.h"
 #if defined(__AVX512F__) && !defined(__CUDACC__)
@@ -21,6 +24,10 @@ class Bits {
     // bits in all is left out.
     TBS_METHOD void append(u64 value, u32 count) {
         if (count == 0 || used_ + count > size) return;
+#ifdef TBS_ON_DEVICE
+        add(value, std::make_integer_sequence<u32, words>{});
+        used_ += count;
+#else
         const u32 word = used_ / 64, place = used_ % 64;
         if (place == 0) {
             words_[word] = value;
@@ -29,6 +36,7 @@ class Bits {
             if (place + count > 64) words_[word + 1] = value >> (64 - place);
         }
         used_ += count;
+#endif
     }
 
     // As many leading ones as `ones` says among `count` bits.
@@ -50,6 +58,19 @@ class Bits {
     }
 
   private:
+#ifdef TBS_ON_DEVICE
+    // Each word with a number of its own in the text, so that it is a register before any loop has been unrolled.
+    template <u32... number>
+    TBS_METHOD void add(u64 value, std::integer_sequence<u32, number...>) {
+        ((words_[number] |= within(value, i32(used_) - i32(64 * number))), ...);
+    }
+
+    // What of a value that begins at bit `place` of a word is in the word.
+    static TBS_METHOD u64 within(u64 value, i32 place) {
+        return place <= -64 || place >= 64 ? 0 : place >= 0 ? value << place : value >> -place;
+    }
+#endif
+
     u64 words_[words + 1] = {};  // one more than is used, which a compiler cannot always know
     u32 used_ = 0;
 };
@@ -70,23 +91,46 @@ TBS_FUNCTION void write_word_as_bytes(u64 word, u8 *out, u32 count) {
 #endif
 }
 
+// Bits [first, first + 16) of a string, all of which it has.
+template <u32 extent>
+TBS_FUNCTION u32 sixteen_bits(const u64 (&words)[extent], u32 first) {
+    const u32 place = first % 64;
+    u64 bits = words[first / 64] >> place;
+    if (place > 48) bits |= words[first / 64 + 1] << (64 - place);
+    return u32(bits & 0xffff);
+}
+
+// A byte of 0 or 1 for each of four bits.
+TBS_FUNCTION u32 four_bytes(u32 bits) { return (bits & 15) * 0x204081u & 0x1010101u; }
+
 // Writes `size` bits from (size + 63) / 64 words, one to an element: a byte or a float that is 0 or 1, or a bool. Shared
 // out among the lanes of `group`.
 template <u32 size, u32 words_extent, class Element, u32 extent, class Group>
 TBS_FUNCTION void write_bits(const u64 (&words)[words_extent], Element (&out)[extent], Group &group) {
     static_assert(words_extent == (size + 63) / 64, "write_bits<size> reads an array u64[(size + 63) / 64]");
     static_assert(extent == size, "write_bits<size> writes an array of `size` elements");
-#ifndef TBS_ON_DEVICE
+    const auto element = [&](u32 i) { out[i] = Element(words[i / 64] >> i % 64 & 1); };
     if constexpr (sizeof(Element) == 1) {
         u8 *const bytes = reinterpret_cast<u8 *>(out);
+#ifndef TBS_ON_DEVICE
         TBS_UNROLL
         for (u32 begin = 0; begin < size; begin += 64) {
             write_word_as_bytes(words[begin / 64], bytes + begin, size - begin < 64 ? size - begin : 64);
         }
         return;
-    }
 #endif
-    group.for_each(size, [&](u32 i) { out[i] = Element(words[i / 64] >> i % 64 & 1); });
+        if constexpr (size >= 128) {  // else a lane has an element or a few
+            const Pieces<Sixteen> pieces(bytes, size);
+            group.for_each(pieces.wholes, [&](u32 i) {
+                const u32 bits = sixteen_bits(words, pieces.whole(i));
+                *reinterpret_cast<Sixteen *>(bytes + pieces.whole(i)) =
+                    Sixteen{four_bytes(bits), four_bytes(bits >> 4), four_bytes(bits >> 8), four_bytes(bits >> 12)};
+            });
+            group.for_each(pieces.edges(size), [&](u32 i) { element(pieces.edge(i)); });
+            return;
+        }
+    }
+    group.for_each(size, element);
 }
 
 // The same, eight bits to an element, lowest first; bits behind the last one are 0.

@@ -32,6 +32,22 @@ constexpr bool draws = false;
 template <class Node>
 constexpr bool draws<Node, std::void_t<decltype(Node::random_key)>> = true;
 
+// Whether a flat node is run(context, cells, row): what it names of `cells` is a column of the context, or what a thread
+// has of it in registers (CUDA, see torch_batchsim/cells.py).
+template <class Node, class = void>
+constexpr bool is_in_cells = false;
+template <class Node>
+constexpr bool is_in_cells<Node, std::void_t<decltype(Node::in_cells)>> = true;
+
+// A row of a column in registers, which stands for the column: every index means this row.
+template <class Value>
+struct Cell {
+    mutable Value value{};
+    bool written = false;
+
+    TBS_METHOD Value &operator[](i32) const { return value; }
+};
+
 // Whether a node settles a dynamic table (settle.h).
 template <class Node, class = void>
 constexpr bool settles = false;
@@ -61,14 +77,22 @@ namespace executors {
 template <u32 times, class... Entry>
 struct Loop {};
 
-// Runs a flat node for a row, one that draws also with its first block.
-template <class Node, class Context, class... Drawn>
-TBS_FUNCTION void call_node(const Context &context, [[maybe_unused]] u32 repetition, i32 row, const Drawn *...drawn) {
-    if constexpr (is_repeated<Node>) {
-        Node::run(context, row, repetition, drawn...);
-    } else {
+// Runs a flat node for a row, through cells or with the columns of the context; one that draws also with its first block.
+template <class Node, class Context, class Cells, class... Drawn>
+TBS_FUNCTION void call_node(const Context &context, [[maybe_unused]] const Cells &cells, [[maybe_unused]] u32 repetition,
+                            i32 row, const Drawn *...drawn) {
+    if constexpr (!is_in_cells<Node>) {
         Node::run(context, row, drawn...);
+    } else if constexpr (is_repeated<Node>) {
+        Node::run(context, cells, row, repetition, drawn...);
+    } else {
+        Node::run(context, cells, row, drawn...);
     }
+}
+
+template <class Node, class Context, class... Drawn>
+TBS_FUNCTION void call_node(const Context &context, u32 repetition, i32 row, const Drawn *...drawn) {
+    call_node<Node>(context, context, repetition, row, drawn...);
 }
 
 // Runs another node for a row of a world, on a group of lanes if it asks for one.
@@ -88,53 +112,58 @@ TBS_FUNCTION void call_node(const Context &context, [[maybe_unused]] u32 repetit
 
 struct CountStep {
     static constexpr i32 rows_per_world = 1;
-    template <class Context>
-    static TBS_METHOD void run(const Context &context, i32 world) {
-        context.step[world] += 1;
-        context.terminated[world] = 0;
-        context.truncated[world] = 0;
+    static constexpr bool in_cells = true;
+    template <class Context, class Cells>
+    static TBS_METHOD void run(const Context &, const Cells &cells, i32 world) {
+        cells.step[world] += 1;
+        cells.terminated[world] = 0;
+        cells.truncated[world] = 0;
     }
 };
 
 // `ended` keeps the flags of the last step, for the outputs may be bound elsewhere by the next one.
 struct NoteEnd {
     static constexpr i32 rows_per_world = 1;
-    template <class Context>
-    static TBS_METHOD void run(const Context &context, i32 world) {
-        const u8 ended = u8(context.terminated[world] | context.truncated[world] << 1);
-        context.ended[world] = ended;
+    static constexpr bool in_cells = true;
+    template <class Context, class Cells>
+    static TBS_METHOD void run(const Context &, const Cells &cells, i32 world) {
+        const u8 ended = u8(cells.terminated[world] | cells.truncated[world] << 1);
+        cells.ended[world] = ended;
     }
 };
 
 struct RepeatFlags {
     static constexpr i32 rows_per_world = 1;
-    template <class Context>
-    static TBS_METHOD void run(const Context &context, i32 world) {
-        context.terminated[world] = context.ended[world] & 1;
-        context.truncated[world] = context.ended[world] >> 1;
+    static constexpr bool in_cells = true;
+    template <class Context, class Cells>
+    static TBS_METHOD void run(const Context &, const Cells &cells, i32 world) {
+        cells.terminated[world] = cells.ended[world] & 1;
+        cells.truncated[world] = cells.ended[world] >> 1;
     }
 };
 
 struct ClearFlags {
     static constexpr i32 rows_per_world = 1;
-    template <class Context>
-    static TBS_METHOD void run(const Context &context, i32 world) {
-        context.terminated[world] = 0;
-        context.truncated[world] = 0;
+    static constexpr bool in_cells = true;
+    template <class Context, class Cells>
+    static TBS_METHOD void run(const Context &, const Cells &cells, i32 world) {
+        cells.terminated[world] = 0;
+        cells.truncated[world] = 0;
     }
 };
 
 // Rows of the vector environment: each agent shows the flags of its world, and its own where `own_ends`. Then
-// Context::agent_end(context, row) has these.
+// Context::agent_end(cells, row) has these.
 template <i32 agents_per_world, bool own_ends = false>
 struct DeliverFlags {
     static constexpr i32 rows_per_world = agents_per_world;
-    template <class Context>
-    static TBS_METHOD void run(const Context &context, i32 row) {
+    static constexpr bool in_cells = true;
+    template <class Context, class Cells>
+    static TBS_METHOD void run(const Context &context, const Cells &cells, i32 row) {
         const i32 world = row / agents_per_world;
-        u8 terminated = context.terminated[world], truncated = context.truncated[world];
+        u8 terminated = cells.terminated[world], truncated = cells.truncated[world];
         if constexpr (own_ends) {
-            const auto end = Context::agent_end(context, row);
+            const auto end = Context::agent_end(cells, row);
             terminated |= u8(end.terminated);
             truncated |= u8(end.truncated);
         }
@@ -148,20 +177,21 @@ struct DeliverFlags {
 
 // Whether an agent ends while its world goes on. After a step: with SAME_STEP the flags of worlds still tell of their
 // ends when they have begun anew.
-template <i32 agents_per_world, class Context>
-TBS_FUNCTION bool ends_of_its_own(const Context &context, i32 row) {
+template <i32 agents_per_world, class Context, class Cells>
+TBS_FUNCTION bool ends_of_its_own(const Context &, const Cells &cells, i32 row) {
     const i32 world = row / agents_per_world;
-    const auto end = Context::agent_end(context, row);
-    return (end.terminated | end.truncated) != 0 && (context.terminated[world] | context.truncated[world]) == 0;
+    const auto end = Context::agent_end(cells, row);
+    return (end.terminated | end.truncated) != 0 && (cells.terminated[world] | cells.truncated[world]) == 0;
 }
 
 struct BeginEpisode {
     static constexpr i32 rows_per_world = 1;
-    template <class Context>
-    static TBS_METHOD void run(const Context &context, i32 world) {
-        context.episode[world] += 1;  // seeding sets it to the last number, so that the first episode is 0
-        context.step[world] = 0;
-        context.ended[world] = 0;
+    static constexpr bool in_cells = true;
+    template <class Context, class Cells>
+    static TBS_METHOD void run(const Context &, const Cells &cells, i32 world) {
+        cells.episode[world] += 1;  // seeding sets it to the last number, so that the first episode is 0
+        cells.step[world] = 0;
+        cells.ended[world] = 0;
     }
 };
 

@@ -32,32 +32,74 @@ TBS_DEVICE bool runs(const Context &context, i32 world, Phase phase) {
     return phase == Phase::all || context.phase[world] == u8(phase);
 }
 
-template <class Task, class Context>
-TBS_DEVICE void run_row(const Context &context, u32 repetition, u32 row) {
+// A flat task for a row, through the cells of its run.
+template <class Task, bool listed, class Context, class Cells>
+TBS_DEVICE void run_row(const Context &context, Cells &cells, u32 repetition, i32 row) {
     using Node = typename Task::Node;
     if (!is_active(context, Task::when)) return;
-    if (runs(context, i32(row / u32(Node::rows_per_world)), Task::phase)) call_node<Node>(context, repetition, i32(row));
+    if constexpr (!listed && Task::phase != Phase::all) {
+        if (cells.phase[row / Node::rows_per_world] != u8(Task::phase)) return;
+    }
+    call_node<Node>(context, cells, repetition, row);
+    cells.template note<Task::number>(context, row);
 }
 
-template <class Task, class Context>
-TBS_DEVICE void run_listed_row(const Context &context, u32 repetition, u32 row) {
-    if (is_active(context, Task::when)) call_node<typename Task::Node>(context, repetition, i32(row));
+// Runs of flat nodes: a row's columns are read, gone through by all tasks in registers, and written.
+template <bool listed, class Cells, class... Task, class Context>
+TBS_DEVICE void run_cells(Run<Cells, Task...>, const Context &context, u32 repetition, i32 row) {
+    Cells cells(context, row);
+    (run_row<Task, listed>(context, cells, repetition, row), ...);
+    cells.store(context, row);
 }
 
-// Runs of flat nodes.
-template <class... Task, class Context>
-TBS_DEVICE void run_flat(Run<Task...>, const Context &context, const Team &team) {
-    using Leader = typename Run<Task...>::Leader;
+template <class R, class Context>
+TBS_DEVICE void run_flat(R run, const Context &context, const Team &team) {
+    using Leader = typename R::Leader;
     constexpr u32 rows = u32(Leader::Node::rows_per_world);
     if (Leader::phase == Phase::begin && team.beginning != nullptr) {
         for (u32 i = team.rank; i < team.beginning_count * rows; i += team.size) {
             const u32 row = u32(team.beginning[i / rows]) * rows + i % rows;
-            (run_listed_row<Task>(context, team.repetition, row), ...);
+            run_cells<true>(run, context, team.repetition, i32(row));
         }
     } else {
         for (u32 row = u32(team.first) * rows + team.rank; row < u32(team.last) * rows; row += team.size) {
-            (run_row<Task>(context, team.repetition, row), ...);
+            run_cells<false>(run, context, team.repetition, i32(row));
         }
+    }
+}
+
+// Whether the rows of a task are those of worlds that begin an episode, of which a tile has a list.
+template <class Task>
+constexpr bool of_listed_worlds() {
+    if constexpr (Task::phase != Phase::begin || settles<typename Task::Node>) {
+        return false;
+    } else if constexpr (is_flat<typename Task::Node>) {
+        return true;
+    } else {
+        return Task::Node::table < 0;
+    }
+}
+template <class Task>
+constexpr bool by_list = of_listed_worlds<Task>();
+
+// Runs a node that is not flat for a row, on the group of lanes to which the thread belongs.
+template <class Node, class Context>
+TBS_DEVICE void run_on_lanes(const Context &context, u32 repetition, const NodeRows &rows, i32 index) {
+    if constexpr (Node::lanes > 1) {
+        Lanes<Node::lanes> group;
+        call_node<Node>(context, repetition, rows, index, group);
+    } else {
+        call_node<Node>(context, repetition, rows, index);
+    }
+}
+
+template <class Task, class Context>
+TBS_DEVICE void run_listed_rows(const Context &context, const Team &team) {
+    using Node = typename Task::Node;
+    constexpr u32 threads = threads_of_lanes<Node::lanes>, rows = u32(Node::rows_per_world);
+    for (u32 i = team.rank / threads; i < team.beginning_count * rows; i += team.size / threads) {
+        const i32 world = team.beginning[i / rows];
+        run_on_lanes<Node>(context, team.repetition, rows_of<Node>(context, world), i32(i % rows));
     }
 }
 
@@ -75,6 +117,9 @@ TBS_DEVICE void run_rows(const Context &context, const Team &team) {
         first = u32(team.first) * u32(Node::rows_per_world);
         last = u32(team.last) * u32(Node::rows_per_world);
     }
+    if constexpr (by_list<Task>) {
+        if (team.beginning != nullptr) return run_listed_rows<Task>(context, team);
+    }
     // The lanes of a group agree on the item, and so stay together.
     for (u32 item = first + team.rank / threads_of_lanes<Node::lanes>; item < last; item += team.size / threads_of_lanes<Node::lanes>) {
         i32 world;
@@ -86,12 +131,7 @@ TBS_DEVICE void run_rows(const Context &context, const Team &team) {
         const NodeRows rows = rows_of<Node>(context, world);
         const i32 index = i32(item) - rows.first;
         if (index >= rows.count || !runs(context, world, Task::phase)) continue;
-        if constexpr (Node::lanes > 1) {
-            Lanes<Node::lanes> group;
-            call_node<Node>(context, team.repetition, rows, index, group);
-        } else {
-            call_node<Node>(context, team.repetition, rows, index);
-        }
+        run_on_lanes<Node>(context, team.repetition, rows, index);
     }
 }
 
@@ -115,8 +155,8 @@ TBS_FUNCTION bool settles_by_warp(const Context &context) {
     return context.tables[Node::Settled::table].slots <= i64{512} * context.num_worlds;
 }
 
-template <class First, class... Rest, class Context>
-TBS_DEVICE void run_tasks(Run<First, Rest...> run, const Context &context, const Team &team) {
+template <class Cells, class First, class... Rest, class Context>
+TBS_DEVICE void run_tasks(Run<Cells, First, Rest...> run, const Context &context, const Team &team) {
     using Node = typename First::Node;
     if constexpr (is_elementwise<Node>) {
         run_flat(run, context, team);
@@ -133,8 +173,8 @@ TBS_DEVICE void run_tasks(Run<First, Rest...> run, const Context &context, const
     }
 }
 
-template <class... Task, class Context>
-TBS_FUNCTION bool any_active(Run<Task...>, const Context &context) {
+template <class Cells, class... Task, class Context>
+TBS_FUNCTION bool any_active(Run<Cells, Task...>, const Context &context) {
     return (is_active(context, Task::when) || ...);
 }
 
@@ -153,6 +193,14 @@ TBS_DEVICE void walk_loop(Loop<times, Part...>, Team &team, Walk &&walk_part) {
         (walk_part(Part{}), ...);
     }
     team.repetition = before;
+}
+
+// To the byte, padding included: contexts are compared as bytes.
+template <class Context>
+Context copy_of(const Context &given) {
+    Context context;
+    std::memcpy(static_cast<void *>(&context), &given, sizeof given);
+    return context;
 }
 
 #ifndef TBS_ALONE
@@ -189,11 +237,11 @@ TBS_DEVICE void sync(bool together) {
     }
 }
 
-template <class... Task, class Context>
-TBS_DEVICE void walk_part(Run<Task...> run, const Context &context, Team &team, TileMemory &memory, bool together) {
+template <class Cells, class... Task, class Context>
+TBS_DEVICE void walk_part(Run<Cells, Task...> run, const Context &context, Team &team, TileMemory &memory, bool together) {
     if (!any_active(run, context)) return;
-    using Leader = typename Run<Task...>::Leader;
-    if constexpr (Leader::phase == Phase::begin && is_elementwise<typename Leader::Node>) {
+    using Leader = typename Run<Cells, Task...>::Leader;
+    if constexpr (by_list<Leader>) {
         if (!together && team.beginning == nullptr) list_beginning(context, team, memory);
     }
     const TraceSpan span(threadIdx.x == 0);
@@ -284,8 +332,8 @@ inline u32 blocks_for(i64 threads) {
 }
 
 // Threads that a run can use.
-template <class First, class... Rest, class Context>
-i64 threads_of(Run<First, Rest...>, const Context &context) {
+template <class Cells, class First, class... Rest, class Context>
+i64 threads_of(Run<Cells, First, Rest...>, const Context &context) {
     using Node = typename First::Node;
     i64 items = i64(context.num_worlds) * Node::rows_per_world;
     if constexpr (settles<Node>) {
@@ -330,12 +378,8 @@ void launch_groups(Groups<G...>, const Context &context, Stream stream) {
     (launch_group(G{}, context, stream), ...);
 }
 
-template <class Groups>
-constexpr u32 number_of = 0;
-template <class... G>
-constexpr u32 number_of<Groups<G...>> = sizeof...(G);
-
-// A kernel for each group. Repeated steps are replayed as one CUDA graph.
+// A kernel for each group. Repeated steps are replayed as one CUDA graph, but for the first kernel: only that reads the
+// actions, which lie elsewhere in each step.
 template <class Program>
 struct GraphExecutor {
     using Context = typename Program::Context;
@@ -346,8 +390,17 @@ struct GraphExecutor {
     GraphCache cache;
 
     i64 step(const Context &context, Stream stream) {
-        const auto launches = [&](Stream on) { launch_groups(StepGroups{}, context, on); };
-        if constexpr (number_of<StepGroups> > 1) return cache.run(&context, sizeof context, stream, launches);
+        return run(StepGroups{}, context, stream);
+    }
+
+    template <class First, class... Rest>
+    i64 run(Groups<First, Rest...>, const Context &context, Stream stream) {
+        launch_group(First{}, context, stream);
+        Context others = copy_of(context);
+        others.action_source = nullptr;
+        others.action_type = 0;
+        const auto launches = [&](Stream on) { launch_groups(Groups<Rest...>{}, others, on); };
+        if constexpr (sizeof...(Rest) > 1) return cache.run(&others, sizeof others, stream, launches);
         launches(stream);
         return last_error();
     }
@@ -387,12 +440,12 @@ struct MegakernelExecutor {
 };
 #else
 // One thread for each world runs everything: the paper's ECS-GPU. Groups of lanes are that thread alone.
-template <class... Task, class Context>
-TBS_DEVICE void walk_part(Run<Task...> run, const Context &context, Team &team) {
+template <class Cells, class... Task, class Context>
+TBS_DEVICE void walk_part(Run<Cells, Task...> run, const Context &context, Team &team) {
     if (!any_active(run, context)) return;
     const TraceSpan span(threadIdx.x % 32 == 0);
     run_tasks(run, context, team);
-    span.end(context.trace, Run<Task...>::Leader::number, blockIdx.x);
+    span.end(context.trace, Run<Cells, Task...>::Leader::number, blockIdx.x);
 }
 
 template <u32 times, class... Part, class Context>
@@ -462,14 +515,6 @@ struct CudaCalls {
         context.action_type = type;
         const i64 error = executor.step(context, stream);
         return error != 0 ? error : -1;
-    }
-
-  private:
-    // To the byte, padding included: the graph executor compares contexts as bytes.
-    static Context copy_of(const Context &given) {
-        Context context;
-        std::memcpy(static_cast<void *>(&context), &given, sizeof given);
-        return context;
     }
 };
 

@@ -27,8 +27,10 @@ struct Task {
     static constexpr u32 number = its_number;
 };
 
-// Tasks that a thread runs one after the other for the same row, with no barrier between.
-template <class First, class... Rest>
+// Tasks that a thread runs one after the other for the same row, with no barrier between. `Cells`: what it has in registers
+// meanwhile; of one task that is not flat, NoCells.
+struct NoCells {};
+template <class Cells, class First, class... Rest>
 struct Run {
     using Leader = First;
 };
@@ -66,29 +68,32 @@ TBS_FUNCTION bool is_active(const Context &context, When when) {
 // Chooses what each world does in this step, before it.
 struct ChoosePhase {
     static constexpr i32 rows_per_world = 1;
-    template <class Context>
-    static TBS_METHOD void run(const Context &context, i32 world) {
-        const bool apart = context.autoreset != Autoreset::same_step && context.ended[world] != 0;
+    static constexpr bool in_cells = true;
+    template <class Context, class Cells>
+    static TBS_METHOD void run(const Context &context, const Cells &cells, i32 world) {
+        const bool apart = context.autoreset != Autoreset::same_step && cells.ended[world] != 0;
         const Phase otherwise = context.autoreset == Autoreset::next_step ? Phase::begin : Phase::rest;
-        context.phase[world] = u8(apart ? otherwise : Phase::live);
+        cells.phase[world] = u8(apart ? otherwise : Phase::live);
     }
 };
 
 // After it: with SAME_STEP the worlds that have ended begin anew at once.
 struct ChooseBeginAfterStep {
     static constexpr i32 rows_per_world = 1;
-    template <class Context>
-    static TBS_METHOD void run(const Context &context, i32 world) {
-        context.phase[world] = u8(context.ended[world] != 0 ? Phase::begin : Phase::live);
+    static constexpr bool in_cells = true;
+    template <class Context, class Cells>
+    static TBS_METHOD void run(const Context &, const Cells &cells, i32 world) {
+        cells.phase[world] = u8(cells.ended[world] != 0 ? Phase::begin : Phase::live);
     }
 };
 
 // What each world does in a reset.
 struct ChooseMasked {
     static constexpr i32 rows_per_world = 1;
-    template <class Context>
-    static TBS_METHOD void run(const Context &context, i32 world) {
-        context.phase[world] = u8(context.mask[world] ? Phase::begin : Phase::rest);
+    static constexpr bool in_cells = true;
+    template <class Context, class Cells>
+    static TBS_METHOD void run(const Context &context, const Cells &cells, i32 world) {
+        cells.phase[world] = u8(context.mask[world] ? Phase::begin : Phase::rest);
     }
 };
 
@@ -97,47 +102,59 @@ struct ChooseMasked {
 template <class Element, i32 agents_per_world, u32 fault_node>
 struct WriteActions {
     static constexpr i32 rows_per_world = agents_per_world;
+    static constexpr bool in_cells = true;
 
-    template <class Context>
-    static TBS_METHOD void run(const Context &context, i32 row) {
+    template <class Context, class Cells>
+    static TBS_METHOD void run(const Context &context, const Cells &cells, i32 row) {
         switch (ElementType(context.action_type)) {
-            case ElementType::u8: return write<u8>(context, row);
-            case ElementType::i8: return write<i8>(context, row);
-            case ElementType::i16: return write<i16>(context, row);
-            case ElementType::i32: return write<i32>(context, row);
-            case ElementType::i64: return write<i64>(context, row);
-            case ElementType::boolean: return write<u8>(context, row);
-            case ElementType::f32: return write<f32>(context, row);
-            case ElementType::f64: return write<f64>(context, row);
+            case ElementType::u8: return write<u8>(context, cells, row);
+            case ElementType::i8: return write<i8>(context, cells, row);
+            case ElementType::i16: return write<i16>(context, cells, row);
+            case ElementType::i32: return write<i32>(context, cells, row);
+            case ElementType::i64: return write<i64>(context, cells, row);
+            case ElementType::boolean: return write<u8>(context, cells, row);
+            case ElementType::f32: return write<f32>(context, cells, row);
+            case ElementType::f64: return write<f64>(context, cells, row);
         }
     }
 
   private:
-    template <class Source, class Context>
-    static TBS_METHOD void write(const Context &context, i32 row) {
+    template <class Source, class Context, class Cells>
+    static TBS_METHOD void write(const Context &context, const Cells &cells, i32 row) {
         if constexpr (action_types_fit<Source, Element>) {  // other types are refused by the host before
             const Source *const source = static_cast<const Source *>(context.action_source);
             if constexpr (Context::agents_may_be_inactive) {
-                if (!Context::agent_is_active(context, row)) return idle(context, row);
+                if (!Context::agent_is_active(context, row)) return idle(context, cells, row);
             }
-            for (i32 i = 0; i < context.action_width; ++i) {
-                const i64 element = i64(row) * context.action_width + i;
-                const Source value = source[element];
+            Element *const taken = Context::action_of(context, cells, row);
+            for_each_element<Context>([&](u32 i) {
+                const Source value = source[i64(row) * Context::action_width + i];
                 const ActionBounds bounds = context.action_bounds[i];
                 const bool legal = action_is_legal(value, bounds);
                 if (!legal) {
                     report_fault(&context.fault[row / agents_per_world], context.fault_flag,
                                  fault_word(fault_node, u32(row % agents_per_world), fault_bad_action, i32(value)));
                 }
-                Context::action_column(context)[element] = legal ? Element(value) : Element(bounds.low);
-            }
+                taken[i] = legal ? Element(value) : Element(bounds.low);
+            });
         }
     }
 
-    template <class Context>
-    static TBS_METHOD void idle(const Context &context, i32 row) {
-        Element *const column = Context::action_column(context) + i64(row) * context.action_width;
-        for (i32 i = 0; i < context.action_width; ++i) column[i] = Element(idle_action(context.action_bounds[i]));
+    template <class Context, class Cells>
+    static TBS_METHOD void idle(const Context &context, const Cells &cells, i32 row) {
+        Element *const taken = Context::action_of(context, cells, row);
+        for_each_element<Context>([&](u32 i) { taken[i] = Element(idle_action(context.action_bounds[i])); });
+    }
+
+    // Unrolled where the elements may be in a cell: registers have no index.
+    template <class Context, class Body>
+    static TBS_METHOD void for_each_element(Body &&body) {
+        if constexpr (Context::action_width <= 16) {
+            TBS_UNROLL
+            for (u32 i = 0; i < Context::action_width; ++i) body(i);
+        } else {
+            for (u32 i = 0; i < Context::action_width; ++i) body(i);
+        }
     }
 };
 

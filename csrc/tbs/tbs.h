@@ -1,6 +1,7 @@
 // Everything that a systems.h may use. The generated unit includes it; authors need no include of their own.
 #pragma once
 #include "bits.h"
+#include "copy.h"
 #include "fault.h"
 #include "lanes.h"
 #include "math.h"

@@ -28,7 +28,7 @@ struct Reward {
 };
 
 // Whether the episode of an agent ends with this step while its world may go on. The engine sets both to false before.
-struct AgentEnd {
+struct alignas(2) AgentEnd {
     bool terminated;
     bool truncated;
 };

@@ -24,8 +24,10 @@ constexpr i32 URGENT_STEPS = 40;
 // may be anything, so numbers of cells and layouts are brought into their range wherever they lead into memory.
 TBS_FUNCTION u32 inside(i32 cell) { return min(u32(cell), u32(Constants::cells - 1)); }
 TBS_FUNCTION i32 next_cell(i32 cell, i32 direction) {
-    constexpr i32 steps[8] = {-1, 1, Constants::height, -Constants::height, 0, 0, 0, 0};
-    return i32(inside(i32(u32(cell) + u32(steps[direction & 7]))));
+    const i32 way = direction & 7;  // choices, where a table would be memory
+    const i32 across = way == EAST ? Constants::height : way == WEST ? -Constants::height : 0;
+    const i32 step = way == NORTH ? -1 : way == SOUTH ? 1 : across;
+    return i32(inside(i32(u32(cell) + u32(step))));
 }
 TBS_FUNCTION u32 layout_of(const Kitchen &kitchen, const Layouts &layouts) {
     return min(u32(kitchen.layout), u32(layouts.last));
@@ -238,7 +240,7 @@ TBS_SYSTEM void tick(World &world, Kitchen &kitchen, Episode &episode) {
 
 // Layers of what lies in a cell or is held in it. `left` is 0 outside of pots.
 template <class Value>
-TBS_FUNCTION void encode_item(Value *layers, const Item &item, i16 left) {
+TBS_FUNCTION void encode_item(Value *layers, Item item, i16 left) {  // a copy: what is written is not what is read
     if (item.kind == SOUP) {
         const bool idle = left == IDLE;
         layers[idle ? ONIONS_IN_POT : ONIONS_IN_SOUP] = Value(item.onions);
@@ -260,7 +262,7 @@ TBS_SYSTEM void encode(World &world, View &view, const Kitchen &kitchen, const L
     const Rows<const Cooking> cooking = world.rows<Cell, const Cooking>();
     const Rows<const Place> places = world.rows<Chef, const Place>();
     const bool urgent = world.parameters.horizon - kitchen.timestep < URGENT_STEPS;
-    warp.for_each(Constants::cells * LAYERS, [&](u32 i) { layers[i] = background[i]; });
+    copy_elements<Constants::cells * LAYERS>(layers, background, warp);
     warp.for_each(Constants::cells, [&](u32 cell) {
         auto *const here = layers + cell * LAYERS;
         encode_item(here, items[cell], cooking[cell].left);

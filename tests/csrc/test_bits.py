@@ -25,9 +25,14 @@ class Call(ctypes.Structure):
     ]
 
 
-@pytest.fixture(scope="module", params=["native", "x86-64"])
+# As for a processor with AVX-512 (if this one has it), for any, and as for a device.
+_MACHINES = {"native": [], "x86-64": [], "device": ["-DTBS_ON_DEVICE", "-DTBS_ALONE"]}
+
+
+@pytest.fixture(scope="module", params=_MACHINES)
 def library(compiler, request):
-    flags = f"-DSIZES={str(SIZES)[1:-1]}", "-O1", f"-march={request.param}"
+    machine = "x86-64" if request.param == "device" else request.param
+    flags = f"-DSIZES={str(SIZES)[1:-1]}", "-O1", f"-march={machine}", *_MACHINES[request.param]
     library, said = compiler.library("bits_library.cpp", *flags)
     assert said == ""
     return library

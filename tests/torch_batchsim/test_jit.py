@@ -41,7 +41,7 @@ from torch_batchsim import (
 )
 from torch_batchsim.codegen import Target, generate
 from torch_batchsim.program import Program
-from torch_batchsim.structs import component_struct, cpp_name, cpp_namespace, layout_checks
+from torch_batchsim.structs import component_struct, cpp_namespace, layout_checks
 from torch_batchsim.types import FIELD_TYPES
 
 SYSTEMS = """// the first line
@@ -386,7 +386,9 @@ def test_layouts_are_those_of_c(types: list[Any]) -> None:
         fields.append((field.name, c_type))
     structure = type("Structure", (ctypes.Structure,), {"_fields_": fields})
     assert component.size == ctypes.sizeof(structure)
-    assert component.alignment == ctypes.alignment(structure)
+    natural = ctypes.alignment(structure)
+    assert component.alignment % natural == 0 and component.size % component.alignment == 0
+    assert component.alignment == 16 or component.size % (2 * component.alignment) != 0  # none is larger
     for field in component.fields:
         assert field.offset == getattr(structure, field.name).offset
         assert field.type.size == getattr(structure, field.name).size
@@ -403,7 +405,6 @@ def test_the_compiler_agrees_with_the_layouts(tmp_path_factory: pytest.TempPathF
         component = component_of(types, f"Component{index}")
         lines += [f"namespace {cpp_namespace('').removeprefix('tbs::')} {{", *component_struct(component), "}"]
         lines += layout_checks(component)
-        lines.append(f"static_assert(alignof({cpp_name(component)}) == {component.alignment});")
     unit.write_text("\n".join([*lines, "}"]))
     assert unit.read_text().count("offsetof") == sum(map(len, many))
     command = [jit._compiler(), "-std=c++20", "-fsyntax-only", f"-I{jit.CSRC}", str(unit)]

@@ -356,7 +356,7 @@ def test_constants_that_follow_from_options() -> None:
 def test_fields_and_their_places() -> None:
     mixed = type("Mixed", (Component,), {"__annotations__": {"a": u8, "b": f64, "c": bool, "d": vec3[2], "e": u8[3]}})
     assert {field.name: field.offset for field in mixed.fields} == {"a": 0, "b": 8, "c": 16, "d": 20, "e": 44}
-    assert (mixed.size, mixed.alignment) == (48, 8)
+    assert (mixed.size, mixed.alignment) == (48, 16)
     assert mixed.fields[2].type is boolean
 
 

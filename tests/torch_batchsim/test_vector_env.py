@@ -752,6 +752,11 @@ def at_slot(value: Any, slot: int) -> Any:
             "as many slots of each output, got 3 of .* 2 of",
         ),
         ({"rewards": [0.0]}, TypeError, "needs a torch tensor, got list"),
+        (
+            {"observations": torch.zeros(51)[3:].view(3, 4, 4)},
+            ValueError,
+            "bind of a slot of .* needs memory at a multiple of 16 bytes, .*; got an address 12 bytes past one",
+        ),
         ({"action_mask": torch.ones(3, 4, 2, dtype=torch.bool)}, ValueError, "this environment has none"),
     ],
 )

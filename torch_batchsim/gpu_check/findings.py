@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+NO_TIME = "no time left"  # how the text of what is skipped for that reason begins
 SPOILED = 86  # exit status: an error has spoiled the process, another one is to go on
 
 
@@ -44,12 +45,19 @@ class Stage:
 
 
 class Findings:
-    """The findings of one stage. ``until`` is the time (of ``time.time``) at which its process is ended."""
+    """The findings of one stage.
 
-    check_seconds = 60.0  # after which a check counts as hanging; a stage may set it
+    Args:
+        path: of the file; what it holds already has been found by a process before this one.
+        until: the time (of ``time.time``) at which this process is ended.
+        watched: end this process, with a traceback, when a check takes longer than ``check_seconds``: only for one
+            that does nothing else.
+    """
 
-    def __init__(self, path: Path, until: float) -> None:
-        self._path, self._until = path, until
+    check_seconds = 45.0  # after which a check counts as hanging; a stage may set it
+
+    def __init__(self, path: Path, until: float, *, watched: bool = False) -> None:
+        self._path, self._until, self._watched = path, until, watched
         self.found: dict[str, Any] = {"checks": [], "notes": [], "tables": {}, "running": None, "traceback": ""}
         if path.is_file():  # a process before this one has not come to the end
             self.found = json.loads(path.read_text())
@@ -70,7 +78,8 @@ class Findings:
         self.found["running"] = name
         self.save()
         started = time.monotonic()
-        faulthandler.dump_traceback_later(self.check_seconds, exit=True)
+        if self._watched:
+            faulthandler.dump_traceback_later(self.check_seconds, exit=True)
         result = {"name": name, "status": "passed", "text": "", "traceback": ""}
         spoiled = False
         try:
@@ -80,7 +89,8 @@ class Findings:
         except Exception as error:
             result |= {"status": "failed", "text": _headline(error), "traceback": traceback.format_exc()}
             spoiled = _spoils(error)
-        faulthandler.cancel_dump_traceback_later()
+        if self._watched:
+            faulthandler.cancel_dump_traceback_later()
         self.found["checks"].append(result | {"seconds": time.monotonic() - started})
         self.found["running"] = None
         self.save()
@@ -129,7 +139,7 @@ def _spoils(error: Exception) -> bool:
 def main(module: str, name: str, path: str, until: str) -> None:
     """Run one stage of ``module.STAGES``."""
     faulthandler.enable()
-    findings = Findings(Path(path), float(until))
+    findings = Findings(Path(path), float(until), watched=True)
     try:
         stage = next(stage for stage in importlib.import_module(module).STAGES if stage.name == name)
         stage.run(findings)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent / "common"))  # for `support` and `environments`
+pytest.register_assert_rewrite("pretended_gpu")  # a plugin, which is imported before it is one
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -20,9 +20,11 @@ from torch_batchsim.entities import Entities
 from torch_batchsim.executors import EXECUTORS
 from torch_batchsim.gpu_check import (
     bits,
+    choices,
     faults,
     graphs,
     learning,
+    lifetimes,
     memory,
     playing,
     speed,
@@ -86,7 +88,7 @@ def test_the_stage_of_learning(pretended: Callable[[str], Findings], monkeypatch
     expect_passed(found)
     assert all("12,288 steps" in check["text"] for check in found.found["checks"][:2])
     monkeypatch.setattr(learning, "WANTED", 501.0)
-    with pytest.raises(AssertionError, match="a mean return of 501 was wanted; seed 1: .*; seed 2: .*; seed 3"):
+    with pytest.raises(AssertionError, match=r"a mean return of 501 was wanted; seed 1: .*; seed 2: .*; seed 3"):
         learning.cartpole(CPU, captured=False)
 
 
@@ -248,3 +250,63 @@ def test_faults_that_are_not_told_are_noticed() -> None:
     for check in (faults.overflow, faults.system_fault):
         with pytest.raises(AssertionError, match="no world has a fault"):
             check(silent, silent)
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        lambda make: bits.balanced(CPU, make(0), 20, 510, AutoresetMode.SAME_STEP),
+        lambda make: choices.tile(CPU, make(0), "cartpole", 50, 60, 8),
+        lambda make: lifetimes.replaced(CPU, make(2), "cartpole", 50),
+    ],
+)
+@pytest.mark.usefixtures("pretended")
+def test_checks_of_cartpole_notice(check: Callable[..., str]) -> None:
+    def other_pushes(env: TorchVectorEnv) -> None:
+        env.sim.tensor("Cart.CartState.x")[1] += 0.5
+
+    with pytest.raises(AssertionError, match="differs"):
+        check(lambda which: spoiled(other_pushes, which, 3))
+
+
+@pytest.mark.usefixtures("pretended")
+def test_a_fast_step_before_its_actions_is_noticed() -> None:
+    """As on a stream that does not wait for them."""
+
+    def early(name: str, worlds: int) -> TorchVectorEnv:
+        env = CPU(name, worlds)
+        plainly = env.sim.step_plainly
+        env.sim.step_plainly = lambda actions: plainly(torch.zeros_like(actions))
+        return env
+
+    with pytest.raises(AssertionError, match=r"step 1: .*differs"):
+        streams.fast_step(CPU, early, "cartpole", 50)
+
+
+@pytest.mark.usefixtures("pretended")
+def test_what_spoils_captures_and_memory_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refusing(after: int) -> Make:
+        """Steps that fail as torch does where something is not permitted."""
+
+        def make(name: str, worlds: int, **arguments: Any) -> TorchVectorEnv:
+            env = stages.maker("cuda", "graph")(name, worlds, **arguments)
+            step, taken = env.step, itertools.count(1)
+
+            def refused(actions: torch.Tensor) -> Any:
+                if next(taken) > after:
+                    raise RuntimeError("CUDA error: operation not permitted when stream is capturing")
+                return step(actions)
+
+            env.step = refused
+            return env
+
+        return make
+
+    with pytest.raises(AssertionError, match="has spoiled the capture"):
+        lifetimes.pending_fault(refusing(7), "cartpole", 20)  # 6 before it, and that with the fault
+    with pytest.raises(RuntimeError, match="not permitted"):
+        lifetimes.foreign_error(refusing(3), "cartpole", 20)
+    full = torch.full
+    monkeypatch.setattr(torch, "full", lambda *shape, **options: full(*shape, **options).bitwise_not_())
+    with pytest.raises(AssertionError, match="bytes of other tensors were written"):
+        lifetimes.gone_while_stepping(stages.maker("cuda", "graph"), "cartpole", 20)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).parent / "common"))  # for `support` and `environments`
+pytest.register_assert_rewrite("pretended_gpu")  # a plugin, which is imported before it is one
 
 _MOST_WORKERS = 8  # each takes half a gigabyte, and there are not many more files that take long
 _own_cache = pytest.StashKey[str]()

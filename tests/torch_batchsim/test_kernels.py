@@ -12,7 +12,9 @@ from torch_batchsim.envs.swarm import Swarm
 pytestmark = [
     pytest.mark.full,
     pytest.mark.skipif(sass.nvcc() is None, reason="no nvcc"),
-    pytest.mark.skipif(sass.cuobjdump() is None, reason="neither the toolkit's cuobjdump and nvdisasm nor their wheels"),
+    pytest.mark.skipif(
+        sass.cuobjdump() is None, reason="neither the toolkit's cuobjdump and nvdisasm nor their wheels"
+    ),
 ]
 
 # By a node that a kernel of a step runs: global loads and stores in its text. A tenth more than nvcc 13.0 makes of them,

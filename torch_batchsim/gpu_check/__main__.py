@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
-import subprocess
+import os
+import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -15,8 +16,11 @@ from typing import Any
 
 from ..bench.report import made_folder
 from . import report as reports
-from .runner import run_stages
+from .processes import run_limited
+from .runner import out_of_time, run_stages
 
+_PROGRAM = "python -m torch_batchsim.gpu_check"
+_OUTPUT = Path("runs") / "gpu_check"
 _RESERVE = 5.0  # seconds for what comes after the stages
 
 
@@ -30,8 +34,10 @@ def main(arguments: Sequence[str] | None = None, module: str = "torch_batchsim.g
             print(f"{stage.name:12} {stage.about} (at most {stage.seconds:.0f} s)")
         return 0
     started = time.monotonic()
-    options.output.mkdir(parents=True, exist_ok=True)
-    facts = _facts()
+    if options.cache is not None:
+        _use_cache(options.cache)
+    facts = _facts(min(60.0, options.budget / 2))
+    done, earlier = _before(options.output, facts["machine"]) if options.go_on else ([], {})
     report: dict[str, Any] = {
         "format": reports.FORMAT,
         "status": "no device" if facts["missing"] else "passed",
@@ -39,8 +45,11 @@ def main(arguments: Sequence[str] | None = None, module: str = "torch_batchsim.g
         "started": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "seconds": 0.0,
         "machine": facts["machine"],
-        "stages": [],
+        "stages": done,
+        "next": "",
     }
+    if any(stage["status"] == "failed" for stage in done):
+        report["status"] = "failed"
 
     def note(result: dict[str, Any]) -> None:
         """Keep the files up to date, so that a check that is cut short leaves a report."""
@@ -54,32 +63,40 @@ def main(arguments: Sequence[str] | None = None, module: str = "torch_batchsim.g
     if facts["missing"]:
         print("\n".join(facts["missing"]))
     else:
+        known = {stage["name"] for stage in done}
         chosen = [stage for stage in stages if options.stages is None or stage.name in options.stages]
-        deadline = started + 60 * options.minutes - _RESERVE
-        run_stages(chosen, module, options.output, deadline, note)
+        left = [stage for stage in chosen if stage.name not in known]
+        run_stages(left, module, options.output, started + options.budget - _RESERVE, note, earlier)
+        report["next"] = _next(report["stages"], options)
     report["seconds"] = time.monotonic() - started
     reports.write(report, options.output)
     print(f"{report['status']}; written to {options.output / 'report.md'} and {options.output / 'report.json'}")
+    if report["next"]:
+        print(f"no time was left for all; next:\n{report['next']}")
     return {"passed": 0, "failed": 1, "no device": 2}[report["status"]]
 
 
 def _options(arguments: Sequence[str] | None, known: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m torch_batchsim.gpu_check",
+        prog=_PROGRAM,
         description="Checks and measures on a GPU what no other machine can show, and writes a report.",
     )
     parser.add_argument("--list", action="store_true", help="print the stages and end")
     parser.add_argument("--stages", type=_names, help="only these, such as build,capture")
-    parser.add_argument("--minutes", type=float, default=8.0, help="for everything; what does not fit is skipped")
-    parser.add_argument("--output", type=Path, default=Path("runs") / "gpu_check", help="folder of the report")
+    parser.add_argument("--budget", type=float, default=270.0, help="seconds for everything; what is left is named")
+    parser.add_argument("--output", type=Path, default=_OUTPUT, help=f"folder of the report (default: {_OUTPUT})")
+    parser.add_argument("--cache", type=Path, help="folder of builds (default: $TORCH_BATCHSIM_CACHE, or the user's)")
+    parser.add_argument("--continue", dest="go_on", action="store_true", help="go on with the report in --output")
     options = parser.parse_args(arguments)
     for name in options.stages or ():
         if name not in known:
             raise SystemExit(f"error: there is no stage {name!r}; there are: {', '.join(known)}")
-    if not 0 < options.minutes <= 1440:
-        raise SystemExit(f"error: --minutes must be positive and at most 1440, got {options.minutes:g}")
+    if not 0 < options.budget <= 86_400:
+        raise SystemExit(f"error: --budget must be positive and at most 86400 seconds, got {options.budget:g}")
     if not options.list:
         made_folder(options.output, "--output")
+        if options.cache is not None:
+            made_folder(options.cache, "--cache")
     return options
 
 
@@ -87,15 +104,51 @@ def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",")]
 
 
-def _facts() -> dict[str, Any]:
+def _use_cache(folder: Path) -> None:
+    """Let all processes after this keep what they compile there: the engine's builds, and torch.compile's."""
+    os.environ["TORCH_BATCHSIM_CACHE"] = str(folder.resolve())
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder.resolve() / "inductor")
+    os.environ["TRITON_CACHE_DIR"] = str(folder.resolve() / "triton")
+
+
+def _facts(seconds: float) -> dict[str, Any]:
     """The machine, and what it lacks: by another process, since asking for a GPU may crash or hang too."""
-    command = [sys.executable, "-m", "torch_batchsim.gpu_check.machine"]
+    status, said = run_limited([sys.executable, "-m", "torch_batchsim.gpu_check.machine"], seconds)
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-        return json.loads(done.stdout.splitlines()[-1])
-    except (subprocess.SubprocessError, ValueError, IndexError) as error:
-        said = (getattr(error, "stderr", None) or "").strip()
-        return {"machine": {}, "missing": [f"the machine could not be asked: {error} {said}"]}
+        if status == 0:
+            return json.loads(next(line for line in said.splitlines()[::-1] if line.startswith("{")))
+    except (ValueError, StopIteration):
+        pass
+    how = f"no answer after {seconds:.0f} s" if status is None else f"exit status {status}"
+    return {"machine": {}, "missing": [f"the machine could not be asked: {how} {said.strip()}"]}
+
+
+def _before(folder: Path, machine: dict[str, Any]) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]]]:
+    """The stages of the report in ``folder`` that have come to the end, and by name those that had no time to.
+
+    Ends the program if that report is of another commit or GPU: its figures would not belong together.
+    """
+    path = folder / "report.json"
+    if not path.is_file():
+        return [], {}
+    old = json.loads(path.read_text())
+    for what in ("commit", "GPU"):
+        if old["format"] != reports.FORMAT or old["machine"].get(what) != machine.get(what):
+            here, there = machine.get(what), old["machine"].get(what)
+            told = f"{path} is of another {what} or version ({there}, here {here}); take another --output"
+            raise SystemExit(f"error: --continue: {told}")
+    done = [stage for stage in old["stages"] if not out_of_time(stage)]
+    return done, {stage["name"]: stage for stage in old["stages"] if out_of_time(stage)}
+
+
+def _next(results: Sequence[dict[str, Any]], options: argparse.Namespace) -> str:
+    """The command that goes on where time ran out; nothing if all stages have come to the end."""
+    left = [result["name"] for result in results if out_of_time(result)]
+    if not left:
+        return ""
+    command = f"{_PROGRAM} --continue --budget {options.budget:g} --output {shlex.quote(str(options.output))}"
+    command += f" --cache {shlex.quote(str(options.cache))}" if options.cache is not None else ""
+    return command + (f" --stages {','.join(left)}" if options.stages is not None else "")
 
 
 def _print(result: dict[str, Any]) -> None:

@@ -127,7 +127,11 @@ ENVIRONMENTS: dict[str, Callable[[], Environment]] = {
         Overcooked, layout=["cramped_room", "forced_coordination"], random_start=True, horizon=25, cook_time=3,
         shaping_factor=1.0,
     ),
+    "kitchens_floats": partial(
+        Overcooked, layout="cramped_room", random_start=True, horizon=25, cook_time=3, obs_dtype="float32"
+    ),
     "hanabi": Hanabi,
+    "hanabi_floats": partial(Hanabi, obs_dtype="float32"),
     "hanabi_bits": partial(Hanabi, obs_dtype="bits"),
     # Games in which all see something, as packed bits, and any player begins.
     "decks": partial(Hanabi, players=3, turns="all", obs_dtype="bits", random_start_player=True),

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+NO_TIME = "no time left"  # how the text of what is skipped for that reason begins
 SPOILED = 86  # exit status: an error has spoiled the process, another one is to go on
 
 
@@ -44,15 +45,19 @@ class Stage:
 
 
 class Findings:
-    """The findings of one stage. ``until`` is the time (of ``time.time``) at which its process is ended.
+    """The findings of one stage.
 
-    ``ends_process``: a check that hangs ends the process, which is the stage's own. Elsewhere, such as in a test, it goes on.
+    Args:
+        path: of the file; what it holds already has been found by a process before this one.
+        until: the time (of ``time.time``) at which this process is ended.
+        watched: end this process, with a traceback, when a check takes longer than ``check_seconds``: only for one
+            that does nothing else.
     """
 
-    check_seconds = 60.0  # after which a check counts as hanging; a stage may set it
+    check_seconds = 45.0  # after which a check counts as hanging; a stage may set it
 
-    def __init__(self, path: Path, until: float, ends_process: bool = False) -> None:
-        self._path, self._until, self._ends_process = path, until, ends_process
+    def __init__(self, path: Path, until: float, *, watched: bool = False) -> None:
+        self._path, self._until, self._watched = path, until, watched
         self.found: dict[str, Any] = {"checks": [], "notes": [], "tables": {}, "running": None, "traceback": ""}
         if path.is_file():  # a process before this one has not come to the end
             self.found = json.loads(path.read_text())
@@ -73,7 +78,7 @@ class Findings:
         self.found["running"] = name
         self.save()
         started = time.monotonic()
-        if self._ends_process:
+        if self._watched:
             faulthandler.dump_traceback_later(self.check_seconds, exit=True)
         result = {"name": name, "status": "passed", "text": "", "traceback": ""}
         spoiled = False
@@ -84,7 +89,7 @@ class Findings:
         except Exception as error:
             result |= {"status": "failed", "text": _headline(error), "traceback": traceback.format_exc()}
             spoiled = _spoils(error)
-        if self._ends_process:
+        if self._watched:
             faulthandler.cancel_dump_traceback_later()
         self.found["checks"].append(result | {"seconds": time.monotonic() - started})
         self.found["running"] = None
@@ -134,7 +139,7 @@ def _spoils(error: Exception) -> bool:
 def main(module: str, name: str, path: str, until: str) -> None:
     """Run one stage of ``module.STAGES``."""
     faulthandler.enable()
-    findings = Findings(Path(path), float(until), ends_process=True)
+    findings = Findings(Path(path), float(until), watched=True)
     try:
         stage = next(stage for stage in importlib.import_module(module).STAGES if stage.name == name)
         stage.run(findings)

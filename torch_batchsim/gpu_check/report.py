@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-FORMAT = 1
+FORMAT = 2
 _SHOWN = 6  # checks of a stage whose whole text the page shows
 _HEADLINES = {
     "passed": "**Everything that was checked has passed.**",
@@ -28,6 +28,8 @@ def markdown(report: Mapping[str, Any]) -> str:
     lines += [f"- {reason}" for reason in report["missing"]] + [""] * bool(report["missing"])
     machine = [{"machine": key, "": value} for key, value in report["machine"].items()]
     lines += [table(machine), "", f"{report['seconds']:.0f} s in all.", ""]
+    if report["next"]:
+        lines += ["There was no time for all of it. To go on:", "", *_code(report["next"])]
     if report["stages"]:
         lines += [table([_summary(stage) for stage in report["stages"]]), ""]
     for stage in report["stages"]:

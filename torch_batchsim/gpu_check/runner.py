@@ -9,19 +9,27 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .findings import SPOILED, Stage
+from .findings import NO_TIME, SPOILED, Stage
+from .processes import reap
 
 _PACKAGE = Path(__file__).parents[1]
 _TAIL = 6000  # characters of what a process has printed
-_NO_TIME = "no time left"
+_HANGS = 2  # checks of a stage that may hang; where more do, all will
+_HUNG = "it had not ended after the time that a check has"
+_KEPT = ("checks", "notes", "tables")  # of what an earlier run has found of a stage
 
 
 def run_stages(
-    stages: Sequence[Stage], module: str, folder: Path, deadline: float, report: Callable[[dict[str, Any]], None]
+    stages: Sequence[Stage],
+    module: str,
+    folder: Path,
+    deadline: float,
+    report: Callable[[dict[str, Any]], None],
+    earlier: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> list[dict[str, Any]]:
     """Run all ``stages`` of ``module`` (an importable name) and return what each has found.
 
@@ -29,50 +37,69 @@ def run_stages(
         folder: for the files of the processes; they are removed when read.
         deadline: of ``time.monotonic``. Stages that do not fit any more are skipped.
         report: called with each stage's result as it comes.
+        earlier: results of stages that had no time to come to the end, by name: they go on from there.
     """
-    results = []
+    results, before = [], earlier or {}
     for stage in stages:
         left = deadline - time.monotonic()
         if left < stage.least:
-            result = _result(stage, {}, 0.0, skipped=_NO_TIME)
+            result = _result(stage, _kept(before.get(stage.name)), 0.0, skipped=NO_TIME)
         else:
-            result = _run(stage, module, folder, min(stage.seconds, left), left < stage.seconds)
+            known = _kept(before.get(stage.name))
+            result = _run(stage, module, folder, min(stage.seconds, left), left < stage.seconds, known)
         results.append(result)
         report(result)
     return results
 
 
-def _run(stage: Stage, module: str, folder: Path, seconds: float, cut: bool) -> dict[str, Any]:
-    """Run one stage; ``cut`` says that it has less time than it asked for."""
+def out_of_time(result: Mapping[str, Any]) -> bool:
+    """Whether a stage is to be run again, since it had too little time."""
+    return result["reason"].startswith(NO_TIME)
+
+
+def _kept(result: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What an earlier run has found of a stage, but for the checks that it had no time to finish."""
+    found: dict[str, Any] = {"running": None, "traceback": "", **{key: (result or {}).get(key) for key in _KEPT}}
+    found["checks"] = [check for check in found["checks"] or [] if not check["text"].startswith(NO_TIME)]
+    return found | {"notes": found["notes"] or [], "tables": found["tables"] or {}}
+
+
+def _run(
+    stage: Stage, module: str, folder: Path, seconds: float, cut: bool, known: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Run one stage; ``cut`` says that it has less time than it asked for, ``known`` is what has been found before."""
     path, log = folder / f"{stage.name}.findings", folder / f"{stage.name}.log"
-    path.unlink(missing_ok=True)
+    path.write_text(json.dumps(known))
     started = time.monotonic()
     until = time.time() + seconds
-    failure = ""
+    failure, hangs = "", 0
     while not failure:
         before = len(_read(path).get("checks", []))
         status = _process([module, stage.name, str(path), str(until)], log, until - time.time())
         found, printed = _read(path), log.read_text(errors="replace")[-_TAIL:] if log.is_file() else ""
         running, late = found.get("running"), status is None
         if running and late and cut:
-            _settle(found, path, "skipped", f"{_NO_TIME} to finish it", "")
+            _settle(found, path, "skipped", f"{NO_TIME} to finish it", "")
         elif running:
             how = f"no end after {seconds:.0f} s" if late else _death(status, printed)
+            hangs += how == _HUNG
             _settle(found, path, "failed", how, printed)
         if found.get("finished"):
             failure = f"after its last check {_death(status, printed)}\n{printed}" if status != 0 else ""
             break
         if late:
-            failure = _NO_TIME if cut else f"the stage had not ended after its {seconds:.0f} s"
+            failure = NO_TIME if cut else f"the stage had not ended after its {seconds:.0f} s"
+        elif hangs == _HANGS:
+            failure = f"{hangs} of its checks did not end, so the rest was left out"
         elif len(found.get("checks", [])) <= before and status != SPOILED:
             failure = f"its process ended outside of any check: {_death(status, printed)}\n{printed}"
         elif until - time.time() < 5:
-            failure = _NO_TIME
+            failure = NO_TIME
     for file in (path, log):
         file.unlink(missing_ok=True)
     seconds = time.monotonic() - started
-    if failure == _NO_TIME:
-        return _result(stage, found, seconds, skipped=f"{_NO_TIME} for the rest")
+    if failure == NO_TIME:
+        return _result(stage, found, seconds, skipped=f"{NO_TIME} for the rest")
     return _result(stage, found, seconds, failure=failure)
 
 
@@ -96,7 +123,7 @@ def _process(arguments: list[str], log: Path, seconds: float) -> int | None:
     finally:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)  # the whole group: a profiler's children too
-        process.wait()
+        reap(process)
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -116,7 +143,7 @@ def _death(status: int | None, printed: str) -> str:
     if status is None:
         return "the process did not end"
     if "Timeout (" in printed and status == 1:  # as faulthandler says it
-        return "it had not ended after the time that a check has"
+        return _HUNG
     if status < 0:
         return f"the process ended with {signal.Signals(-status).name}"
     return f"the process ended with exit status {status}"
@@ -127,6 +154,8 @@ def _result(
 ) -> dict[str, Any]:
     checks = found.get("checks", [])
     skipped = skipped or found.get("skipped", "")
+    if not skipped and any(check["text"].startswith(NO_TIME) for check in checks if check["status"] == "skipped"):
+        skipped = f"{NO_TIME} for the rest"
     failure = failure or found.get("traceback", "")
     statuses = {check["status"] for check in checks}
     if failure or "failed" in statuses:

@@ -16,10 +16,12 @@ from ..legal import LegalActions
 from ..simulator import Simulator
 from ..testing import random_actions
 from ..vector_env import TorchVectorEnv
-from .cuda_checks import capture, cycles_of
-from .findings import Findings, Skipped
+from .findings import NO_TIME, Findings, Skipped
+from .graphs import capture
+from .streams import cycles_of
 
 DEVICE = "cuda"
+RATE = "M world steps/s"
 _SLOT_BYTES = 16  # bookkeeping of a slot of a dynamic table, see docs/design.md
 _SLEEP = 0.05  # seconds in which the host can enqueue what is to be timed
 _ENQUEUED = 8  # steps: fewer kernels than the device's queue holds, which is about a thousand
@@ -102,7 +104,7 @@ def measure_steps(
             full += int(fault.mask.sum())
             env.step(actions)
 
-    rate = measure(step, batches, env.num_envs, seconds, 3, DEVICE)
+    rate = measure(step, batches, env.num_worlds, seconds, 3, DEVICE)
     on_device, on_host = device_seconds(lambda: step(batches[0]), _ENQUEUED)
     drawing = {}
     if isinstance(batches, LegalActions):
@@ -115,8 +117,8 @@ def measure_steps(
         worlds=env.num_worlds,
         executor=executor,
         **{
-            "M steps/s": rate.median / 1e6,
-            "us/step": 1e6 * env.num_envs / rate.median,
+            RATE: rate.median / 1e6,
+            "us/step": 1e6 * env.num_worlds / rate.median,
             "device us/step": 1e6 * on_device,
             "host us/call": 1e6 * on_host,
             **drawing,
@@ -125,7 +127,7 @@ def measure_steps(
             "% of a copy": 100 * moved / on_device / copied,
         },
     )
-    return f"{rate.median / 1e6:,.0f} M steps/s" + (f", {full} worlds out of room on the way" if full else "")
+    return f"{rate.median / 1e6:,.0f} {RATE}" + (f", {full} worlds out of room on the way" if full else "")
 
 
 # ---- beside others ---------------------------------------------------------------------------------------------------
@@ -209,8 +211,8 @@ def measure_rollout(found: Findings, table: str, label: str, worlds: int, run: C
     """A row for ``run`` as one CUDA graph."""
     graph, _ = capture(run)
     seconds = device_seconds(graph.replay, 3)[0] / _ROLLOUT
-    found.row(table, CartPole=label, worlds=worlds, **{"us/step": 1e6 * seconds, "M steps/s": worlds / seconds / 1e6})
-    return f"{worlds / seconds / 1e6:,.0f} M steps/s"
+    found.row(table, CartPole=label, worlds=worlds, **{"us/step": 1e6 * seconds, RATE: worlds / seconds / 1e6})
+    return f"{worlds / seconds / 1e6:,.0f} {RATE}"
 
 
 def compiled_cartpole() -> Callable[..., Any]:
@@ -225,9 +227,13 @@ def compiled_cartpole() -> Callable[..., Any]:
 
 
 def sizes_that_fit(sizes: Iterable[int], found: Findings, seconds: float) -> Iterable[int]:
-    """``sizes`` as long as ``seconds`` are left for each, and a note of those for which there is no time."""
+    """``sizes`` as long as ``seconds`` are left for each; the others are skipped together."""
+
+    def no_time() -> None:
+        raise Skipped(NO_TIME)
+
     for size in sizes:
         if found.time_left() < seconds:
-            found.note(f"From {size:,} worlds on: no time left.")
+            found.check(f"from {size:,} worlds on", no_time)
             return
         yield size

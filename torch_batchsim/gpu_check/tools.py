@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import os
 import re
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -19,10 +18,11 @@ from typing import Any
 import torch
 
 from ..testing import random_actions
-from .checks import MODES, SEED, maker, play
 from .findings import Findings, Skipped
+from .playing import MODES, SEED, maker, play
+from .processes import run_limited
 
-SANITIZERS = ("memcheck", "racecheck", "initcheck", "synccheck")
+SANITIZERS = ("memcheck", "racecheck", "synccheck", "initcheck")  # by what they are likely to find
 _ERRORS_FOUND = 87
 _PLAYED = "played to the end"
 _OUR_KERNEL = re.compile(r"\btbs(::|_step|_reset|_act)")
@@ -36,18 +36,33 @@ METRICS = {
     "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed": ("% of memory's peak", 1.0),
     "sm__warps_active.avg.pct_of_peak_sustained_active": ("occupancy %", 1.0),
     "launch__registers_per_thread": ("registers", 1.0),
+    "smsp__inst_executed.sum": ("instructions", 1.0),
+    "smsp__issue_active.avg.pct_of_peak_sustained_active": ("issue active %", 1.0),
+    "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio": ("warps at long scoreboard", 1.0),
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum": ("sectors written", 1.0),
+    "l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum": ("local sectors read", 1.0),
+    "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum": ("local sectors written", 1.0),
 }
 
 # Worlds and steps: instrumented kernels are some hundred times slower.
 _PLAYED_SIZES = {"cartpole": (64, 12), "decks": (8, 25), "skirmish": (3, 8), "garden": (3, 6), "meadow": (2, 4)}
 
 
-def run_apart(*arguments: str) -> str:
-    """The last line that one of the runs has printed. AssertionError, with all that it has printed, if it fails."""
-    done = subprocess.run(_command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    last = (["nothing printed"] + done.stdout.strip().splitlines())[-1]
-    if done.returncode:
-        raise AssertionError(f"exit status {done.returncode}: {last}\n{done.stdout}")
+class NoEnd(AssertionError):
+    """A run had to be ended."""
+
+
+def run_apart(*arguments: str, seconds: float) -> str:
+    """The last line that one of the runs has printed. AssertionError, with all that it has printed, if it fails.
+
+    It is NoEnd where the run had not ended after ``seconds``.
+    """
+    status, said = run_limited(_command(*arguments), seconds)
+    last = (["nothing printed"] + said.strip().splitlines())[-1]
+    if status is None:
+        raise NoEnd(f"no end after {seconds:.0f} s: {last}\n{said}")
+    if status:
+        raise AssertionError(f"exit status {status}: {last}\n{said}")
     return last
 
 
@@ -88,16 +103,12 @@ def sanitize(tool: str, check: str, executor: str, seconds: float) -> str:
     command += _command("play", executor)
     # Each tensor in memory of its own, so that what reaches over its end is seen.
     environment = {**os.environ, "PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
-    try:
-        done = subprocess.run(
-            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=seconds
-        )
-    except subprocess.TimeoutExpired as late:
-        said = (late.stdout or b"").decode(errors="replace")
-        if _OUR_KERNEL.search(said):
-            raise AssertionError(_errors(said)) from None
-        raise Skipped(f"not at the end after {seconds:.0f} s; no error of ours until then") from None
-    return judge_sanitizer(done.returncode, done.stdout)
+    status, said = run_limited(command, seconds, environment)
+    if status is not None:
+        return judge_sanitizer(status, said)
+    if _OUR_KERNEL.search(said):
+        raise AssertionError(_errors(said))
+    raise Skipped(f"not at the end after {seconds:.0f} s; no error of ours until then")
 
 
 def judge_sanitizer(status: int, said: str) -> str:
@@ -126,36 +137,33 @@ def _last_lines(said: str) -> str:
     return " ".join(line.strip("= ") for line in said.strip().splitlines()[-3:])
 
 
-def profile_steps(name: str, executor: str, worlds: int) -> None:
-    """What ncu looks at: one ``sim.step()``, after some that it does not see."""
+def profile_step(name: str, executor: str, worlds: int) -> None:
+    """What ncu looks at: one ``env.step`` with a tensor of actions that no step has seen, after some that it does not
+    see."""
     env = maker("cuda", executor)(name, worlds)
     env.reset(seed=SEED)
-    for actions in random_actions(env, 20):
+    batches = random_actions(env, 20)
+    for actions in batches:
         env.step(actions)
         env.check_faults()
+    fresh = batches[0].clone()
+    torch.cuda.synchronize()
     with torch.cuda.profiler.profile():
-        env.sim.step()
+        env.step(fresh)
         torch.cuda.synchronize()
 
 
-def profile(found: Findings, tool: str, name: str, executor: str, worlds: int) -> str:
-    """Run ncu (at the path ``tool``) over ``profile_steps``: a table of the kernels of a step."""
+def profile(found: Findings, tool: str, name: str, executor: str, worlds: int, seconds: float) -> str:
+    """Run ncu (at the path ``tool``) over ``profile_step``: a table of the kernels of a step."""
     command = [tool, "--csv", "--print-units", "base", "--clock-control", "none", "--target-processes", "all"]
     command += ["--profile-from-start", "off", "--metrics", ",".join(METRICS)]
     command += _command("profile", name, executor, str(worlds))
-    try:
-        done = subprocess.run(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=min(found.check_seconds, found.time_left()) - 3,
-        )
-    except subprocess.TimeoutExpired:
-        raise Skipped("ncu had no time to come to the end; occupancy and traffic are not available") from None
-    rows = kernels(done.stdout)
+    status, said = run_limited(command, seconds)
+    if status is None:
+        raise Skipped("ncu had no time to come to the end; occupancy and traffic are not available")
+    rows = kernels(said)
     if not rows:
-        reason = "ERR_NVGPUCTRPERM" if "ERR_NVGPUCTRPERM" in done.stdout else _last_lines(done.stdout)
+        reason = "ERR_NVGPUCTRPERM" if "ERR_NVGPUCTRPERM" in said else _last_lines(said)
         raise Skipped(f"ncu cannot read the counters here, so occupancy and traffic are not available: {reason}")
     for row in rows:
         found.row(f"{name}, {worlds:,} worlds, {executor}: kernels of a step", **row)
@@ -193,7 +201,7 @@ def _short(name: str) -> str:
 _RUNS: dict[str, Callable[..., None]] = {
     "build": build,
     "play": play_all,
-    "profile": lambda name, executor, worlds: profile_steps(name, executor, int(worlds)),
+    "profile": lambda name, executor, worlds: profile_step(name, executor, int(worlds)),
 }
 
 if __name__ == "__main__":

@@ -1,0 +1,133 @@
+"""The same bits: on every device, in every run, for every number of worlds, for every type of actions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from gymnasium.vector import AutoresetMode
+
+from ..testing import assert_same_bits, of_worlds, random_actions
+from .environments import GROWING
+from .playing import SEED, Make, copied, expect, expect_same_steps, play, snapshot
+
+_BALANCE = (0.1, 0.3, 1.0, 1.0)  # by which weights of CartPole's state a push keeps the pole up
+
+
+def same_as(
+    reference: Make, make: Make, name: str, worlds: int, steps: int, mode: AutoresetMode, **arguments: Any
+) -> str:
+    """What all steps return, and the state after them."""
+    arguments |= {"autoreset_mode": mode}
+    first, second = reference(name, worlds, **arguments), make(name, worlds, **arguments)
+    wait = name in GROWING
+    expect_same_steps(play(first, steps, wait=wait), play(second, steps, wait=wait))
+    assert_same_bits(snapshot(first.sim), snapshot(second.sim), "after all steps: ")
+    episodes = int(first.sim.tensor("World.episode").sum()) + worlds
+    return f"{worlds} worlds, {steps} steps, {episodes} episodes"
+
+
+def balanced(reference: Make, make: Make, worlds: int, steps: int, mode: AutoresetMode) -> str:
+    """CartPole by a policy that keeps the pole up, so that episodes come to their limit and are truncated."""
+    first, second = (each("cartpole", worlds, autoreset_mode=mode) for each in (reference, make))
+    observations, _ = first.reset(seed=SEED)
+    second.reset(seed=SEED)
+    weights, truncated = torch.tensor(_BALANCE), 0
+    for step in range(1, steps + 1):
+        actions = (observations @ weights > 0).long()
+        expected, found = copied(first.step(actions)), copied(second.step(actions.to(second.device)))
+        assert_same_bits(expected, found, f"step {step}: ")
+        observations, truncated = expected["observations"], truncated + int(expected["truncations"].sum())
+    second.check_faults()
+    assert_same_bits(snapshot(first.sim), snapshot(second.sim), "at the end: ")
+    expect(truncated >= worlds // 2, f"{truncated} truncations in {worlds} worlds, so little was shown")
+    return f"{worlds} worlds, {steps} steps, {truncated} truncations"
+
+
+def repeatable(make: Make, name: str, worlds: int, steps: int) -> str:
+    """Twice the same run, the second time over a memory that others have used."""
+    wait = name in GROWING
+    first = make(name, worlds)
+    expected, held = play(first, steps, wait=wait), snapshot(first.sim)
+    second = make(name, worlds)
+    play(second, 3, wait=wait)
+    expect_same_steps(expected, play(second, steps, wait=wait))
+    expected_end, found_end = (
+        {name: tensor for name, tensor in state.items() if not name.endswith((" rooms", " crowded"))}
+        for state in (held, snapshot(second.sim))
+    )
+    assert_same_bits(expected_end, found_end, "at the end: ")
+    return f"{worlds} worlds, {steps} steps"
+
+
+def batch_size(make: Make, name: str, few: int, many: int, steps: int) -> str:
+    """A world does the same beside others and alone."""
+    small, large = make(name, few), make(name, many)
+    wait = name in GROWING
+    expected = play(small, steps, wait=wait, most_worlds=many)
+    found = play(large, steps, wait=wait, most_worlds=many)
+    expect_same_steps(expected, [{key: part[: small.num_envs] for key, part in step.items()} for step in found])
+    assert_same_bits(snapshot(small.sim), of_worlds(snapshot(large.sim), torch.arange(many) < few))
+    return f"the first {few} of {many} worlds, {steps} steps"
+
+
+def action_types(make: Make) -> str:
+    """Actions of every type that the environment takes."""
+    types = {
+        "cartpole": (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool),
+        "meadow": (torch.float32, torch.float64),
+    }
+    for name, dtypes in types.items():
+        results = []
+        for dtype in dtypes:
+            env = make(name, 50)
+            env.reset(seed=SEED)
+            # Halves, so that the narrow types hold them exactly.
+            batches = [a if a.dtype == torch.int64 else (2 * a).round() / 2 for a in random_actions(env, 5)]
+            results.append([copied(env.step(actions.to(dtype))) for actions in batches])
+        for dtype, found in zip(dtypes[1:], results[1:], strict=True):
+            try:
+                expect_same_steps(results[0], found)
+            except AssertionError as error:
+                raise AssertionError(f"{name}, {dtype} beside {dtypes[0]}: {error}") from None
+    return ", ".join(str(dtype).removeprefix("torch.") for dtypes in types.values() for dtype in dtypes)
+
+
+def together(make: Make) -> str:
+    """Three simulators in turns do what each does alone."""
+    names = (("cartpole", 700), ("meadow", 20), ("cartpole", 33))
+    alone = [play(make(name, worlds), 10) for name, worlds in names]
+    envs = [make(name, worlds) for name, worlds in names]
+    for env in envs:
+        env.reset(seed=SEED)
+    turns = [[] for _ in envs]
+    for batches in zip(*(random_actions(env, 10) for env in envs), strict=True):
+        for env, batch, returned in zip(envs, batches, turns, strict=True):
+            returned.append(copied(env.step(batch)))
+    for expected, found in zip(alone, turns, strict=True):
+        expect_same_steps(expected, found)
+    for _ in range(20):  # memory that goes while the device is at work
+        env = make("cartpole", 5000)
+        env.reset(seed=SEED)
+        env.step(random_actions(env, 1)[0])
+        del env
+    expect_same_steps(alone[0], play(make("cartpole", 700), 10))
+    return "3 in turns, 20 that came and went"
+
+
+def given_decks(reference: Make, make: Make) -> str:
+    """Decks and players to begin that are given to a reset of some worlds, and to the next episode only."""
+    results = []
+    for maker_ in (reference, make):
+        env = maker_("decks", 9)
+        env.reset(seed=SEED)
+        mask = torch.arange(9, device=env.device) % 2 == 0
+        decks, players = env.sim.tensor("Deck.cards").flip(1), torch.arange(9, device=env.device) % 3
+        env.reset(options={"reset_mask": mask, "deck": decks, "start_player": players})
+        expect(torch.equal(env.sim.tensor("Deck.cards")[mask], decks[mask]), "the decks are not those that were given")
+        returned = [copied(env.step(batch)) for batch in random_actions(env, 60)]
+        env.check_faults()
+        results.append((returned, snapshot(env.sim)))
+    expect_same_steps(results[0][0], results[1][0])
+    assert_same_bits(results[0][1], results[1][1], "at the end: ")
+    return "5 of 9 worlds, 60 steps"

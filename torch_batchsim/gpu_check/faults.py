@@ -1,0 +1,86 @@
+"""What fails in one world is told, and the others go on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..errors import WorldFault
+from ..testing import assert_same_bits, random_actions
+from .playing import SEED, Make, copied, expect, expect_same_steps, fault_of, snapshot
+
+
+def bad_action(make: Make, names: Sequence[str] = ("cartpole", "meadow")) -> str:
+    """An action outside its space is a fault of that world, reported later; the lowest legal one takes its place."""
+    wrong_actions = (("cartpole", 2, 300), ("cartpole", -1, 300), ("meadow", 1.5, 9), ("meadow", np.nan, 9))
+    for name, bad, worlds in (each for each in wrong_actions if each[0] in names):
+        env, other = make(name, worlds), make(name, worlds)
+        env.reset(seed=SEED)
+        other.reset(seed=SEED)
+        batches = random_actions(env, 4)
+        world = worlds // 2
+        wrong, lowest = batches[1].clone(), batches[1].clone()
+        wrong.view(worlds, -1)[world, 0] = bad
+        lowest.view(worlds, -1)[world, 0] = 0 if name == "cartpole" else -1
+        for taken, meant in zip((batches[0], wrong), (batches[0], lowest), strict=True):
+            assert_same_bits(copied(other.step(meant)), copied(env.step(taken)), f"{name}, {bad}: ")
+        fault = fault_of(env)
+        told = fault.faults[0]
+        expect((told.world, told.system, told.row, told.cause) == (world, "check_actions", 0, "bad_action"), str(told))
+        expect(int(fault.mask.sum()) == 1, f"{int(fault.mask.sum())} faulty worlds for 1")
+        for batch in batches[2:]:
+            assert_same_bits(copied(other.step(batch)), copied(env.step(batch)), f"{name}, {bad}, later: ")
+        env.check_faults()  # told once
+    return "above, below, NaN; the other worlds go on, and the fault is told once"
+
+
+def system_fault(reference: Make, make: Make) -> str:
+    """What a system reports of two worlds; these are then reset alone."""
+    results = []
+    for maker_ in (reference, make):
+        env = maker_("meadow", 12)
+        env.reset(seed=SEED)
+        batches = random_actions(env, 4)
+        env.sim.tensor("Gardener.Hand.skill")[3, 1] = float("nan")
+        env.sim.tensor("Gardener.Hand.skill")[7, 0] = 3e6
+        try:
+            env.step(batches[0])
+            fault = fault_of(env)
+        except WorldFault as raised:
+            fault = raised
+        env.reset(options={"reset_mask": fault.mask})
+        returned = [copied(env.step(batch)) for batch in batches[1:]]
+        env.check_faults()
+        results.append((str(fault.faults), returned, snapshot(env.sim)))
+    expect(results[0][0] == results[1][0], f"faults {results[1][0]} for {results[0][0]}")
+    expect_same_steps(results[0][1], results[1][1])
+    assert_same_bits(results[0][2], results[1][2], "at the end: ")
+    return results[1][0]
+
+
+def overflow(reference: Make, make: Make) -> str:
+    """A world that wants more rows than its limit has a fault; the others do not notice."""
+    results = []
+    for maker_ in (reference, make):
+        env = maker_("meadow", 6)
+        env.reset(seed=SEED)
+        batches = random_actions(env, 4)
+        env.step(batches[0])
+        stems = env.sim.ragged("Plant.Stem.extra")
+        stems.values[int(stems.first[4])] = 1000
+        try:
+            env.step(batches[1])
+            fault = fault_of(env)
+        except WorldFault as raised:  # at once on CPU
+            fault = raised
+        env.reset(options={"reset_mask": fault.mask})
+        returned = [copied(env.step(batch)) for batch in batches[2:]]
+        env.check_faults()
+        results.append((str(fault.faults), fault.mask.cpu(), returned, snapshot(env.sim)))
+    expect(results[0][0] == results[1][0], f"faults {results[1][0]} for {results[0][0]}")
+    expect("table_full" in results[0][0], results[0][0])
+    expect(results[1][1].tolist() == [world == 4 for world in range(6)], f"faulty worlds {results[1][1].tolist()}")
+    expect_same_steps(results[0][2], results[1][2])
+    assert_same_bits(results[0][3], results[1][3], "at the end: ")
+    return results[1][0]

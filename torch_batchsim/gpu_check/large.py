@@ -1,0 +1,49 @@
+"""Columns of more bytes than 32 bits count."""
+
+from __future__ import annotations
+
+import torch
+
+from ..testing import Tensors, assert_same_bits, random_actions
+from ..vector_env import TorchVectorEnv
+from .findings import Skipped
+from .playing import SEED, Make, flat
+
+_EDGE = 256  # worlds before and behind the place where the limit lies
+
+
+def large_columns(reference: Make, make: Make, name: str, limit: int, steps: int) -> str:
+    """The largest column has more than ``limit`` bytes; its first worlds and those at the limit do as they do alone.
+
+    A world's random numbers depend on its number, which few worlds on the CPU are given here.
+    """
+    few = reference(name, 3 * _EDGE, copy=False)
+    sizes = [column.rows_per_world * column.component.size for column in few.sim.program.columns.values()]
+    beyond = limit // max(sizes) + 1
+    worlds = beyond + _EDGE
+    wanted = int(1.2 * worlds * few.sim.bytes_per_world) + 2**30
+    free = torch.cuda.mem_get_info()[0]
+    if wanted > free:
+        raise Skipped(f"{wanted / 2**30:.0f} GiB of the device's memory are wanted, and {free / 2**30:.0f} are free")
+    env = make(name, worlds, copy=False)
+    chosen = torch.cat([torch.arange(_EDGE), torch.arange(worlds - 2 * _EDGE, worlds)])
+    env.reset(seed=SEED)
+    few.sim.reseed(SEED)
+    few.sim.memory.columns["stream"].copy_(chosen)
+    few.reset()
+    taken = torch.zeros(env.num_envs, *env.single_action_space.shape, dtype=torch.int64, device=env.device)
+    for step, actions in enumerate(random_actions(few, steps), start=1):
+        env.by_world(taken)[chosen.to(env.device)] = few.by_world(actions).to(env.device)
+        expected, found = few.step(actions), env.step(taken)
+        everywhere = torch.arange(few.num_worlds)
+        assert_same_bits(_picked(few, expected, everywhere), _picked(env, found, chosen), f"step {step}: ")
+    env.check_faults()
+    return f"{worlds:,} worlds, a column of {worlds * max(sizes) / 2**30:.2f} GiB, {steps} steps"
+
+
+def _picked(env: TorchVectorEnv, results: tuple, worlds: torch.Tensor) -> Tensors:
+    """What ``step`` has returned of some worlds, final values aside."""
+    names = ("observations", "rewards", "terminations", "truncations", "infos")
+    parts = flat(dict(zip(names, results, strict=True)))
+    index = worlds.to(env.device)
+    return {name: env.by_world(part)[index] for name, part in parts if not name.startswith(("infos.final", "infos._"))}

@@ -1,0 +1,80 @@
+"""PPO of ``torch_batchsim.train`` on the device: that policies learn there, with rollouts as they are and captured."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from ..train import Config, Trainer, evaluate
+from . import graphs
+from .playing import Make, expect
+
+CARTPOLE = Config(
+    total_steps=262_144,
+    num_envs=128,
+    num_steps=32,
+    num_minibatches=8,
+    learning_rate=5e-3,
+    gamma=0.98,
+    vf_coef=1.0,
+    hidden_sizes=(32, 32),
+)
+KITCHEN = Config(
+    total_steps=1_024_000,
+    num_envs=128,
+    num_steps=100,
+    num_minibatches=8,
+    learning_rate=1e-3,
+    gae_lambda=0.98,
+    hidden_sizes=(128, 128),
+    anneal="Shaping.factor",
+    anneal_from=0.95,  # nothing else is learned in so few steps
+    anneal_until=1.0,
+)
+WANTED = 475.0  # of CartPole's 500: what counts as solved
+FACTOR = 2.0  # by which Overcooked's shaped returns are to grow
+_RETURN = "charts/episodic_return"
+_WORLDS = 256  # of the evaluation
+
+
+def cartpole(make: Make, captured: bool) -> str:
+    """Train, and play greedily: the mean return must be ``WANTED`` with one of three seeds."""
+    told = []
+    for seed in (1, 2, 3):
+        trainer, seconds = _trained(make, "cartpole", replace(CARTPOLE, seed=seed), captured)
+        reached = float(evaluate(make("cartpole", _WORLDS), trainer.agent, seed=100 + seed).returns.mean())
+        told.append(f"seed {seed}: {reached:.1f} after {trainer.global_step:,} steps and {seconds:.1f} s")
+        if reached >= WANTED:
+            return "; ".join(told)
+    raise AssertionError(f"a mean return of {WANTED:g} was wanted; {'; '.join(told)}")
+
+
+def kitchen(make: Make, captured: bool) -> str:
+    """Train: the mean return of Overcooked's episodes at the end must be ``FACTOR`` times that at first."""
+    curve: list[torch.Tensor] = []
+    trainer, seconds = _trained(make, "overcooked", KITCHEN, captured, lambda metrics: curve.append(metrics[_RETURN]))
+    returns = [value for value in torch.stack(curve).tolist() if value == value]  # NaN where none has ended
+    quarter = max(1, len(returns) // 4)
+    first, last = sum(returns[:quarter]) / quarter, sum(returns[-quarter:]) / quarter
+    expect(last >= FACTOR * first, f"returns went from {first:.3g} to {last:.3g}; {FACTOR:g} times as much was wanted")
+    return f"returns from {first:.3g} to {last:.3g} in {trainer.global_step:,} steps and {seconds:.1f} s"
+
+
+def _trained(
+    make: Make, name: str, config: Config, captured: bool, tell: Callable[[dict[str, Any]], None] = lambda metrics: None
+) -> tuple[Trainer, float]:
+    """A trainer after all its iterations, and the seconds that they took."""
+    env = make(name, None, num_envs=config.num_envs)
+    trainer = Trainer(env, config)
+    started = time.monotonic()
+    for iteration in range(trainer.num_iterations):
+        if captured and iteration == 1:  # torch and the engine have been warm
+            graph, _ = graphs.capture(trainer.rollout, warm_ups=1, generators=(trainer.generator,))
+            trainer.rollout = graph.replay
+        tell(trainer.iterate())
+    env.check_faults()
+    return trainer, time.monotonic() - started

@@ -1,0 +1,106 @@
+"""How checks make environments, play them and compare what comes of it.
+
+``Make`` makes them: ``make("swarm", worlds, **arguments of TorchVectorEnv)``. It decides where they run, so that checks
+need no GPU. A check raises if it fails; what it returns is a remark for the report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from gymnasium.vector import AutoresetMode
+
+from .. import testing
+from ..errors import WorldFault
+from ..simulator import Simulator
+from ..testing import Tensors, assert_same_bits, ended_worlds, random_actions
+from ..vector_env import TorchVectorEnv
+from .environments import ENVIRONMENTS
+
+Make = Callable[..., TorchVectorEnv]
+
+MODES = tuple(AutoresetMode)
+SEED = 7
+
+
+def maker(device: str, executor: str | None = None) -> Make:
+    """Makes environments of this package on ``device``, run by ``executor``."""
+
+    def make(name: str, worlds: int | None, **arguments: Any) -> TorchVectorEnv:
+        return TorchVectorEnv(ENVIRONMENTS[name](), num_worlds=worlds, device=device, executor=executor, **arguments)
+
+    return make
+
+
+def flat(value: Any, name: str = "") -> Iterator[tuple[str, torch.Tensor]]:
+    """All tensors in what ``step`` returned, with names."""
+    if isinstance(value, Mapping):
+        for key, part in value.items():
+            yield from flat(part, f"{name}.{key}" if name else key)
+    else:
+        yield name, value
+
+
+def copied(results: tuple[Any, ...]) -> Tensors:
+    """Copies of what ``step`` returned, by name; of final values those rows that mean something, the others as 0."""
+    names = ("observations", "rewards", "terminations", "truncations", "infos")
+    held = {name: tensor.clone() for name, tensor in flat(dict(zip(names, results, strict=True)))}
+    for name in held:
+        if name.startswith("infos.final"):
+            ended = held["infos._final_obs"].view(-1, *[1] * (held[name].dim() - 1))
+            held[name] = torch.where(ended, held[name], 0)
+    return held
+
+
+def play(env: TorchVectorEnv, steps: int, *, wait: bool = False, most_worlds: int | None = None) -> list[Tensors]:
+    """Reset, take random steps, and return copies of what each has returned.
+
+    Nothing waits for the device until the end, so that what does not keep to the order of the stream shows; but for
+    ``wait``, which tables that may grow need: when the host sees that one is crowded is then the same on all devices.
+    """
+    batches = random_actions(env, steps, most_worlds=most_worlds)
+    env.reset(seed=SEED)
+    returned = []
+    for step, actions in enumerate(batches):
+        results = env.step(actions)
+        returned.append(copied(results))
+        if env.autoreset_mode is AutoresetMode.DISABLED and step % 3 == 0:
+            env.reset(options={"reset_mask": ended_worlds(env)})
+        if wait:
+            env.check_faults()
+    env.check_faults()
+    return returned
+
+
+def snapshot(sim: Simulator) -> Tensors:
+    """What worlds hold, final values aside, which mean something in ended rows only."""
+    return testing.snapshot(sim, final=False)
+
+
+def expect_same_steps(expected: list[Tensors], found: list[Tensors]) -> None:
+    """Raise AssertionError with the first step whose results differ."""
+    for step, (a, b) in enumerate(zip(expected, found, strict=True), start=1):
+        assert_same_bits(a, b, f"step {step}: ")
+
+
+def expect(condition: bool, otherwise: str) -> None:
+    if not condition:
+        raise AssertionError(otherwise)
+
+
+def fault_of(env: TorchVectorEnv) -> WorldFault:
+    """The fault that the device has met; AssertionError if it has met none."""
+    try:
+        env.check_faults()
+    except WorldFault as fault:
+        return fault
+    raise AssertionError("no world has a fault, though one should have")
+
+
+def filled(value: Any) -> Any:
+    """Memory for what ``value`` holds, with something else in it."""
+    if isinstance(value, Mapping):
+        return {key: filled(part) for key, part in value.items()}
+    return torch.full_like(value, 77)

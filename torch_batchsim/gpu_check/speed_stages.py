@@ -1,0 +1,145 @@
+"""The stages of the GPU check that measure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import product
+
+from ..executors import EXECUTORS
+from . import speed, tools
+from .findings import Findings, Skipped
+from .machine import find_tool
+from .playing import Make, maker
+
+CUDA = EXECUTORS["cuda"]
+GOALS = {"cartpole": 34_000, "overcooked": 400, "hanabi": 210}  # M world steps/s on one H100, at one of the sizes
+_ROLLOUTS = (1_048_576, 131_072, 16_384)
+_PROFILED = {"cartpole": 1_048_576, "overcooked": 65_536, "hanabi": 131_072, "swarm": 16_384}
+_TUNED = {"cartpole": 1_048_576, "overcooked": 65_536, "hanabi": 131_072, "swarm": 16_384}
+_TUNE_SECONDS = 2.0  # of measuring
+_FEW_SECONDS = 8.0  # in which a size is measured
+_SANITIZED_SECONDS = 60.0  # of one tool over one executor
+_PROFILED_SECONDS = 45.0
+
+
+def cartpole(found: Findings) -> None:
+    _speed(found, "cartpole", (1_048_576, 524_288, 262_144, 65_536, 8192, 1024))
+
+
+def overcooked(found: Findings) -> None:
+    _speed(found, "overcooked", (65_536, 16_384, 1024))
+
+
+def hanabi(found: Findings) -> None:
+    _speed(found, "hanabi", (131_072, 16_384, 1024))
+    copied = speed.copy_bandwidth()
+    for executor in CUDA:
+        what = f"131,072 worlds, bits, {executor}"
+        found.check(what, _measure, found, maker("cuda", executor), "hanabi_bits", 131_072, executor, copied)
+
+
+def swarm(found: Findings) -> None:
+    _speed(found, "swarm", (131_072, 16_384, 1024))
+
+
+def _speed(found: Findings, name: str, sizes: Sequence[int]) -> None:
+    copied = speed.copy_bandwidth()
+    found.note(f"A copy of 1 GiB in the device's memory: {copied / 1e9:,.0f} GB/s, read and written.")
+    found.note(
+        "`us/step`: `env.step(actions)` over and over, as a user sees it. `device us/step`, `host us/call`: the same "
+        "call while the other side is not waited for. `bytes/world` is an estimate of what a step must move at "
+        "least (`torch_batchsim/gpu_check/speed.py` says how), and `GB/s` that over the device's time; small batches "
+        "stay in the second-level cache, whose bandwidth is not the memory's. Where actions are drawn by masks, "
+        "`us/step` has that in it; `device us/step` and `host us/call` have not, and `drawing us` is the device's time "
+        "for it."
+    )
+    for worlds in speed.sizes_that_fit(sizes, found, _FEW_SECONDS):
+        for executor in CUDA:
+            make = maker("cuda", executor)
+            found.check(f"{worlds:,} worlds, {executor}", _measure, found, make, name, worlds, executor, copied)
+    _note_goal(found, name)
+
+
+def _note_goal(found: Findings, name: str) -> None:
+    """How far the best rate is from the goal, if there is one and something was measured."""
+    rows = found.found["tables"].get(_title(name), [])
+    if name in GOALS and rows:
+        best = max(rows, key=lambda row: row[speed.RATE])
+        rate, wanted = best[speed.RATE], GOALS[name]
+        how = f"{best['worlds']:,} worlds by {best['executor']}: {rate:,.0f} {speed.RATE}"
+        found.note(f"Goal: {wanted:,} {speed.RATE} on an H100. Best: {how}, {100 * rate / wanted:.0f} % of it.")
+
+
+def _title(name: str) -> str:
+    return f"Steps of {name}"
+
+
+def _measure(found: Findings, make: Make, name: str, worlds: int, label: str, copied: float) -> str:
+    return speed.measure_steps(found, _title(name), make(name, worlds), label, copied)
+
+
+def tuned(found: Findings) -> None:
+    found.check_seconds = 120.0  # tuning builds
+    copied = speed.copy_bandwidth()
+    for name, worlds in _TUNED.items():
+        found.check(f"{worlds:,} worlds, {name}", _measure_tuned, found, name, worlds, copied)
+
+
+def _measure_tuned(found: Findings, name: str, worlds: int, copied: float) -> str:
+    env = maker("cuda")(name, worlds)
+    env.reset(seed=0)
+    report = env.sim.tune(_TUNE_SECONDS)
+    told = speed.measure_steps(found, _title(name), env, f"tuned: {env.sim.executor}", copied)
+    return f"{told}; gain {report.gain:.2f}"
+
+
+def peers(found: Findings) -> None:
+    found.note(
+        "Rollouts of 32 steps with given actions, each captured as one CUDA graph, which delivers observations, "
+        "rewards and flags of all steps. In torch's operations CartPole is as one would write it without a simulator; "
+        "by `torch.compile` the whole step is one kernel or two."
+    )
+    table = "Rollouts of CartPole"
+    for worlds in _ROLLOUTS:
+        for executor in CUDA:
+            what = f"torch_batchsim, {executor}"
+            found.check(f"{worlds:,} worlds: {what}", _measure_ours, found, table, what, worlds, executor)
+        run = partial(_measure_peer, found, table, worlds)
+        found.check(f"{worlds:,} worlds: torch", run, "torch's operations", lambda: speed.torch_cartpole)
+    for worlds in speed.sizes_that_fit(_ROLLOUTS, found, 10.0):
+        run = partial(_measure_peer, found, table, worlds)
+        found.check(f"{worlds:,} worlds: torch.compile", run, "torch.compile", speed.compiled_cartpole)
+
+
+def _measure_ours(found: Findings, table: str, label: str, worlds: int, executor: str) -> str:
+    run = speed.our_rollout(maker("cuda", executor)("cartpole", worlds))
+    return speed.measure_rollout(found, table, label, worlds, run)
+
+
+def _measure_peer(found: Findings, table: str, worlds: int, label: str, step: Callable[[], Callable]) -> str:
+    return speed.measure_rollout(found, table, label, worlds, speed.torch_rollout(worlds, step()))
+
+
+def sanitizers(found: Findings) -> None:
+    """One at a time, so that what there is time for comes to its end."""
+    tool = find_tool("compute-sanitizer")
+    if tool is None:
+        raise Skipped("compute-sanitizer, of the CUDA toolkit, is not installed")
+    found.check_seconds = _SANITIZED_SECONDS + 30
+    for check, executor in product(tools.SANITIZERS, CUDA):
+        found.check(f"{check}, {executor}", tools.sanitize, tool, check, executor, _SANITIZED_SECONDS)
+
+
+def profile(found: Findings) -> None:
+    tool = find_tool("ncu")
+    if tool is None:
+        raise Skipped("ncu (Nsight Compute) is not installed, so occupancy and traffic are not available")
+    found.note(
+        "One `env.step` with a new tensor of actions, by ncu, which runs each kernel alone, with cold caches. Sectors "
+        "are of 32 bytes; local ones are what a thread keeps in memory for want of registers, and should be 0. "
+        "`warps at long scoreboard`: of a scheduler, that wait for memory whenever it issues."
+    )
+    found.check_seconds = _PROFILED_SECONDS + 30
+    for executor, (name, worlds) in product(CUDA, _PROFILED.items()):
+        found.check(f"{executor}: {name}", tools.profile, found, tool, name, executor, worlds, _PROFILED_SECONDS)

@@ -241,9 +241,9 @@ class Execution:
     def _stream(self) -> int | None:
         if self.device.type != "cuda":
             return None
-        stream = torch.cuda.current_stream(self.device)
-        self.memory.streams.note(stream, self.memory.used)
-        return stream.cuda_stream
+        handle = torch.cuda.current_stream(self.device).cuda_stream
+        self.memory.streams.note(handle, self.device, self.memory.used)
+        return handle
 
     # ---- traces ----------------------------------------------------------------------------------------------------
 

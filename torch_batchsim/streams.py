@@ -31,12 +31,12 @@ class StreamUse:
         self._noted.clear()
         self._present.value = _NONE
 
-    def note(self, stream: torch.cuda.Stream, tensors: Callable[[], Iterable[torch.Tensor]]) -> None:
-        """A step is about to use ``stream``, and all of these ``tensors``."""
-        handle = stream.cuda_stream
+    def note(self, handle: int, device: torch.device, tensors: Callable[[], Iterable[torch.Tensor]]) -> None:
+        """A step is about to use all of these ``tensors`` on the present stream of ``device``, whose handle this is."""
         if handle == self._present.value:
             return
         if handle not in self._noted:
+            stream = torch.cuda.current_stream(device)
             for tensor in tensors():
                 tensor.record_stream(stream)
             self._noted.add(handle)

@@ -237,8 +237,9 @@ class GraphCache {
         }
         if (failed == cudaSuccess) failed = cudaStreamBeginCapture(capturing_, cudaStreamCaptureModeRelaxed);
         if (failed != cudaSuccess) return failed;
+        const cudaError_t before = launch_error;
         launches(capturing_);
-        last_error();  // the end of the capture tells it too
+        launch_error = before;  // the end of the capture tells an error too
         cudaGraph_t graph = nullptr;
         failed = cudaStreamEndCapture(capturing_, &graph);
         if (failed == cudaSuccess) failed = cudaGraphInstantiateWithFlags(&executable, graph, 0);

@@ -104,6 +104,9 @@ void without_graphs() {
     step(cache, 1);
     fake::next_launch = cudaErrorInvalidConfiguration;  // while it is recorded
     EXPECT(step(cache, 1) == 0 && step(cache, 2) == 0);
+    fake::next_launch = cudaErrorInvalidConfiguration;  // of a launch before those that are recorded
+    launches(&users_stream);
+    EXPECT(step(cache, 2) == -1009 && step(cache, 2) == 0);
 }
 
 }  // namespace

@@ -353,6 +353,30 @@ def test_cuda_units_are_for_the_devices_at_hand(monkeypatch: pytest.MonkeyPatch)
     assert "75" in cpp_extension._get_cuda_arch_flags(jit.compiler_flags("cuda"))[0]
 
 
+def test_a_cuda_build_is_for_the_devices_at_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    builds: list[list[str]] = []
+
+    def compile_nothing(name: str, unit: Path, flags: list[str], cuda: bool, folder: Path) -> None:
+        builds.append(flags)
+        (folder / f"{name}.so").touch()
+
+    monkeypatch.setattr(jit, "_compile", compile_nothing)
+    monkeypatch.setattr(jit, "_known_architectures", lambda: [80, 90])
+    monkeypatch.setattr(jit, "_nvcc", lambda: sys.executable)
+    capabilities: list[tuple[int, int]] = [(9, 0)]
+    monkeypatch.setattr(jit, "_cuda_capabilities", lambda: capabilities)
+    program, keys = Program(CartPole()), []
+    for listed in ("8.0", "9.0"):
+        monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", listed)
+        jit._build(str, "", [], True, tmp_path, "unit")
+        keys.append(jit._key(program, "", [], True))
+    assert builds == [["-gencode=arch=compute_90,code=sm_90"]] * 2 and keys[0] == keys[1]
+    capabilities.clear()  # then torch heeds the list
+    keys.append(jit._key(program, "", [], True))
+    jit._build(str, "", [], False, tmp_path, "unit")
+    assert builds[2] == [] and keys[2] != keys[1]
+
+
 # ---- generated structs ---------------------------------------------------------------------------------------------
 
 field_types = st.builds(

@@ -59,8 +59,11 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> Recorded:
     return found
 
 
-def stream(handle: int) -> SimpleNamespace:
-    return SimpleNamespace(cuda_stream=handle)
+def note(sim: Simulator, handle: int) -> None:
+    """As before a step on a stream."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.cuda, "current_stream", lambda device: SimpleNamespace(cuda_stream=handle))
+        sim.memory.streams.note(handle, sim.device, sim.memory.used)
 
 
 def test_all_memory_is_recorded_on_the_streams_that_use_it(recorded: Recorded) -> None:
@@ -69,11 +72,11 @@ def test_all_memory_is_recorded_on_the_streams_that_use_it(recorded: Recorded) -
     sim.reset(seed=1)
     sim.step()
     for handle in (0, 5):
-        streams.note(stream(handle), sim.memory.used)
+        note(sim, handle)
         assert recorded.missing(sim, handle) == []
     told = len(recorded.ranges[5])
     for handle in (5, 0, 5, 0):
-        streams.note(stream(handle), sim.memory.used)
+        note(sim, handle)
     assert len(recorded.ranges[5]) == told  # once is enough
     present = ctypes.c_uint64.from_address(streams.address)
     assert present.value == 0
@@ -81,7 +84,7 @@ def test_all_memory_is_recorded_on_the_streams_that_use_it(recorded: Recorded) -
     def moved() -> None:
         assert present.value == 2**64 - 1
         recorded.ranges.clear()
-        streams.note(stream(5), sim.memory.used)
+        note(sim, 5)
         assert recorded.missing(sim, 5) == [] and present.value == 5
 
     table = next(iter(sim.memory.tables.values()))
@@ -99,6 +102,17 @@ def test_all_memory_is_recorded_on_the_streams_that_use_it(recorded: Recorded) -
     sim.reset()
     sim.reset()
     moved()
+
+
+def test_steps_and_resets_note_their_stream(recorded: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
+    sim = emulated_simulator("cartpole", 4, "graph")
+    sim.reset(seed=1)
+    sim.execution.device = torch.device("cuda", 0)
+    calls = [sim.reset, sim.step, lambda: sim.act_and_step(torch.zeros(4, dtype=torch.int64))]
+    for handle, call in enumerate(calls, start=3):
+        monkeypatch.setattr(torch.cuda, "current_stream", lambda device, own=handle: SimpleNamespace(cuda_stream=own))
+        call()
+        assert recorded.missing(sim, handle) == [], handle
 
 
 def test_a_step_on_another_stream_is_left_to_python() -> None:

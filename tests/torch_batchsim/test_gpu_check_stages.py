@@ -176,6 +176,9 @@ def test_stages_of_tools(pretended: Callable[[str], Findings], monkeypatch: pyte
     found = pretended("profile")
     expect_passed(found)
     assert all(len(rows) == 2 for rows in found.found["tables"].values())
+    late = Findings(tmp_path / "late", time.time() + 20)
+    speed_stages.sanitizers(late)
+    assert {check["text"] for check in late.found["checks"]} == {"no time left"}
     monkeypatch.setattr(speed_stages, "find_tool", lambda name: None)
     for name in ("sanitizers", "profile"):
         with pytest.raises(Skipped, match="not installed"):

@@ -273,6 +273,7 @@ def test_report_and_exit_status(made_up: Any, with_gpu: None, tmp_path: Path, ca
     assert status == 0 and found["status"] == "passed" and "Everything that was checked has passed" in page
 
 
+@pytest.mark.full
 def test_what_does_not_fit_is_skipped(made_up: Any, with_gpu: None, tmp_path: Path) -> None:
     status, found, _ = run_command(tmp_path, "--stages", "time,well", "--budget", "11")  # 5 s are kept back
     cut, none = found["stages"]
@@ -282,6 +283,7 @@ def test_what_does_not_fit_is_skipped(made_up: Any, with_gpu: None, tmp_path: Pa
     assert (none["status"], none["reason"], none["seconds"]) == ("skipped", "no time left", 0.0)
 
 
+@pytest.mark.full
 def test_a_second_command_goes_on(
     made_up: Any, with_gpu: None, tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

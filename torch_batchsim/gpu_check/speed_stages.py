@@ -8,7 +8,7 @@ from itertools import product
 
 from ..executors import EXECUTORS
 from . import speed, tools
-from .findings import Findings, Skipped
+from .findings import NO_TIME, Findings, Skipped
 from .machine import find_tool
 from .playing import Make, maker
 
@@ -21,6 +21,8 @@ _TUNE_SECONDS = 2.0  # of measuring
 _FEW_SECONDS = 8.0  # in which a size is measured
 _SANITIZED_SECONDS = 60.0  # of one tool over one executor
 _PROFILED_SECONDS = 45.0
+_LEAST_SECONDS = 20.0  # in which a tool comes to anything
+_ENDING = 5.0  # kept back at the end of a stage
 
 
 def cartpole(found: Findings) -> None:
@@ -80,7 +82,7 @@ def _measure(found: Findings, make: Make, name: str, worlds: int, label: str, co
 
 
 def tuned(found: Findings) -> None:
-    found.check_seconds = 120.0  # tuning builds
+    """What tuning gains at the sizes of the goals."""
     copied = speed.copy_bandwidth()
     for name, worlds in _TUNED.items():
         found.check(f"{worlds:,} worlds, {name}", _measure_tuned, found, name, worlds, copied)
@@ -128,7 +130,8 @@ def sanitizers(found: Findings) -> None:
         raise Skipped("compute-sanitizer, of the CUDA toolkit, is not installed")
     found.check_seconds = _SANITIZED_SECONDS + 30
     for check, executor in product(tools.SANITIZERS, CUDA):
-        found.check(f"{check}, {executor}", tools.sanitize, tool, check, executor, _SANITIZED_SECONDS)
+        run = partial(tools.sanitize, tool, check, executor)
+        found.check(f"{check}, {executor}", _in_time, found, run, _SANITIZED_SECONDS)
 
 
 def profile(found: Findings) -> None:
@@ -142,4 +145,13 @@ def profile(found: Findings) -> None:
     )
     found.check_seconds = _PROFILED_SECONDS + 30
     for executor, (name, worlds) in product(CUDA, _PROFILED.items()):
-        found.check(f"{executor}: {name}", tools.profile, found, tool, name, executor, worlds, _PROFILED_SECONDS)
+        run = partial(tools.profile, found, tool, name, executor, worlds)
+        found.check(f"{executor}: {name}", _in_time, found, run, _PROFILED_SECONDS)
+
+
+def _in_time(found: Findings, run: Callable[[float], str], seconds: float) -> str:
+    """``run`` with so many seconds, or those that are left of the stage's, so that it is not ended in the midst."""
+    left = found.time_left() - _ENDING
+    if left < min(seconds, _LEAST_SECONDS):
+        raise Skipped(NO_TIME)
+    return run(min(seconds, left))

@@ -53,7 +53,7 @@ _EMULATION = Path(__file__).parent.parent / "emulation" / "cuda_words.h"
 @cache
 def emulated_cuda(name: str, executor: str = "graph", plan: Plan | None = None, traced: bool = False) -> jit.Library:
     """The CUDA unit of an environment, compiled by g++ with the CUDA words of tests/emulation."""
-    return _library(name, Target("cuda", executor, plan, traced), "-include", str(_EMULATION))
+    return library(name, Target("cuda", executor, plan, traced), "-include", str(_EMULATION))
 
 
 def emulated_simulator(name: str, worlds: int, executor: str, **kwargs: object) -> Simulator:
@@ -69,25 +69,26 @@ def emulated_simulator(name: str, worlds: int, executor: str, **kwargs: object) 
 @cache
 def baseline(name: str) -> jit.Library:
     """The CPU unit of an environment for the least processor of its kind, hardly optimised."""
-    return _library(name, Target())
+    return library(name, Target())
 
 
 def unoptimised(name: str) -> jit.Library:
     """The CPU unit of an environment in which the compiler does not know what a node may reach."""
-    return _library(name, Target(), "-O0")
+    return library(name, Target(), "-O0")
 
 
 def sanitized(name: str) -> jit.Library:
     """The CPU unit of an environment that ends the process at a bad access or undefined behaviour."""
     flags = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-    return _library(name, Target(), *flags)
+    return library(name, Target(), *flags)
 
 
-def _library(name: str, target: Target, *arguments: str) -> jit.Library:
+def library(name: str, target: Target, *arguments: str, depends_on: Sequence[str] = ()) -> jit.Library:
+    """What g++ makes of the unit of an environment with further arguments, and the texts that these name."""
     program = Program(COMPILED[name]())
     flags = [f for f in jit.compiler_flags("cpu") if f not in ("-O3", "-march=native")]
     flags += ["-O1", "-fPIC", "-shared", f"-I{jit.CSRC}"]
-    depends_on = (*jit.program_sources(program), _EMULATION.read_text())
+    depends_on = (*jit.program_sources(program), _EMULATION.read_text(), *depends_on)
     return jit.Library(compiled(generate(program, target), [*flags, *arguments], depends_on), target)
 
 

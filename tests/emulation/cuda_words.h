@@ -57,6 +57,24 @@ inline constexpr int warpSize = 32;
 
 namespace emulated_cuda {
 
+#ifndef TBS_EMULATION_WATCHED
+// Nobody watches (race_detector.h does).
+namespace watch {
+constexpr bool on = false;
+struct Inside {
+    Inside() {}
+};
+using Outside = Inside;
+inline void begin_launch(unsigned, unsigned, unsigned) {}
+inline void begin_blocks(const unsigned *) {}
+inline void run_thread(unsigned, const char *, std::size_t) {}
+inline void barrier(const unsigned *, std::size_t) {}
+inline void atomic(const void *, std::size_t) {}
+inline void fence(bool) {}
+inline void block_memory(unsigned, const void *, std::size_t) {}
+}  // namespace watch
+#endif
+
 // Where a word is called, for messages.
 struct Place {
     const char *file = "", *function = "";
@@ -89,7 +107,7 @@ struct Context {
 
 // Saves what a function must keep (six registers, the control words of SSE and x87) on this stack, and takes up the
 // other one. noipa: the compiler must not conclude from the empty body that registers survive the call.
-__attribute__((naked, noipa)) inline void switch_stack(void ** /*from: rdi*/, void * /*to: rsi*/) {
+__attribute__((naked, noipa, no_sanitize("thread"))) inline void switch_stack(void ** /*from: rdi*/, void * /*to: rsi*/) {
     asm("pushq %rbp; pushq %rbx; pushq %r12; pushq %r13; pushq %r14; pushq %r15\n\t"
         "subq $8, %rsp; stmxcsr (%rsp); fnstcw 4(%rsp)\n\t"
         "movq %rsp, (%rdi); movq %rsi, %rsp\n\t"
@@ -167,8 +185,10 @@ class Machine {
         }
         running = this;
         const unsigned together = cooperative ? blocks : 1;
+        watch::begin_launch(blocks, threads, together);
         for (unsigned first = 0; first < blocks; first += together) {
             prepare(&order[first], together);
+            watch::begin_blocks(&order[first]);
             switch_from(main_);
             for (const Block &block : blocks_) {
                 if (block.living > 0) fail("deadlock: no thread can go on");
@@ -208,6 +228,7 @@ class Machine {
         if (++waiting_for_grid_ == fibers_.size()) {
             waiting_for_grid_ = 0;
             for (Fiber &fiber : fibers_) release(fiber, 0);
+            meet(fibers_.data(), fibers_.data() + fibers_.size(), [](const Fiber &) { return true; });
         }
         go_on(self);
     }
@@ -215,7 +236,10 @@ class Machine {
     void *block_memory(const void *variable, std::size_t size) {
         const std::size_t pieces = (size + 15) / 16;
         Block::Memory &memory = current_block().memory[variable];
-        if (memory.empty()) memory.assign(pieces, {bad_value, bad_value});
+        if (memory.empty()) {
+            memory.assign(pieces, {bad_value, bad_value});
+            watch::block_memory(current_block().index, memory.data(), size);
+        }
         if (memory.size() != pieces) fail("the threads of a block ask for block memory of different sizes");
         return memory.data();
     }
@@ -291,6 +315,7 @@ class Machine {
             ready_.pop_back();
             threadIdx.x = number(*current_) % blockDim.x;
             blockIdx.x = current_block().index;
+            watch::run_thread(number(*current_), stacks_[number(*current_)], guard_ + stack_bytes);
             to = &current_->context;
         }
         if (to != &from) switch_context(from, *to);
@@ -304,7 +329,10 @@ class Machine {
     // An exception that a kernel lets out ends the process here: there is nothing above to catch it.
     static void enter() noexcept {
         Machine &machine = *running;
-        machine.call_(machine.body_);
+        {
+            const watch::Outside outside;
+            machine.call_(machine.body_);
+        }
         Fiber &self = *machine.current_;
         Block &block = machine.current_block();
         self.state = State::returned;
@@ -327,6 +355,17 @@ class Machine {
         ready_.push_back(number(fiber));
     }
 
+    // Tells that threads have met at a barrier.
+    template <class Waits>
+    void meet(const Fiber *begin, const Fiber *end, Waits waits) {
+        if constexpr (!watch::on) return;
+        met_.clear();
+        for (const Fiber *fiber = begin; fiber != end; ++fiber) {
+            if (waits(*fiber)) met_.push_back(number(*fiber));
+        }
+        watch::barrier(met_.data(), met_.size());
+    }
+
     // Threads that have returned are not waited for.
     void release_if_all_wait(Block &block) {
         if (block.waiting == 0 || block.waiting < block.living) return;
@@ -337,6 +376,7 @@ class Machine {
             const bool same = !std::strcmp(fiber->word, first.word) && fiber->place.line == first.place.line;
             if (waits(*fiber) && !same) fail("the threads of a block wait at different barriers");
         }
+        meet(begin, end, waits);
         for (Fiber *fiber = begin; fiber != end; ++fiber) {
             if (waits(*fiber)) release(*fiber, block.counted);
         }
@@ -352,6 +392,10 @@ class Machine {
             const unsigned lane = __builtin_ctz(left);
             if (lanes[lane].mask != mask || std::strcmp(lanes[lane].word, caller.word) != 0) return;
             votes |= std::uint64_t(lanes[lane].value != 0) << lane;
+        }
+        // Other words of a warp say nothing of memory.
+        if (std::strcmp(caller.word, "__syncwarp") == 0) {
+            meet(lanes, lanes + 32, [&](const Fiber &lane) { return (mask >> (&lane - lanes) & 1) != 0; });
         }
         for (unsigned left = mask; left != 0; left &= left - 1) {
             Fiber &lane = lanes[__builtin_ctz(left)];
@@ -397,6 +441,7 @@ class Machine {
     std::vector<Fiber> fibers_;  // of the blocks alive, block after block
     std::vector<Block> blocks_;
     std::vector<unsigned> ready_;  // fibers that could run
+    std::vector<unsigned> met_;    // at the last barrier
     Context main_;
     Fiber *current_ = nullptr;
     std::size_t waiting_for_grid_ = 0;
@@ -417,18 +462,24 @@ inline Machine &own_machine() {
 
 template <class Body>
 void run_fibers(unsigned blocks, unsigned threads, bool cooperative, Body &body) {
+    const watch::Inside inside;
     own_machine().run(blocks, threads, cooperative, [](void *kernel) { (*static_cast<Body *>(kernel))(); }, &body);
 }
 
 // For kernels without barriers and warp words: every thread runs to its end at once.
 template <class Body>
 void run_grid(unsigned blocks, unsigned threads, Body body) {
+    const watch::Inside inside;
     begin_launch(blocks, threads);
+    watch::begin_launch(blocks, threads, 1);
     // Backwards: an order that differs from the CPU executor's, so that a result that hangs on order shows.
     for (unsigned block = blocks; block-- > 0;) {
+        watch::begin_blocks(&block);
         for (unsigned thread = threads; thread-- > 0;) {
             blockIdx.x = block;
             threadIdx.x = thread;
+            watch::run_thread(thread, nullptr, 0);
+            const watch::Outside outside;
             body();
         }
     }
@@ -444,21 +495,28 @@ void run_cooperative(unsigned blocks, unsigned threads, Body body) {
     run_fibers(blocks, threads, true, body);
 }
 
-inline void grid_sync(Place place = Place::here()) { machine("grid_sync").grid_barrier(place); }
+inline void grid_sync(Place place = Place::here()) {
+    const watch::Inside inside;
+    machine("grid_sync").grid_barrier(place);
+}
 
 // A variable in the shared memory of this thread's block, aligned to 16 bytes, with bad values in it when the block starts.
 inline void *block_memory(const void *variable, std::size_t size) {
+    const watch::Inside inside;
     return machine("block_memory").block_memory(variable, size);
 }
 
 // Now and then others run between two steps of a thread.
 inline void perhaps_switch() {
+    const watch::Inside inside;
     if (running && running->random() % 8 == 0) running->yield();
 }
 
 template <class T, class Change>
-T update(T *address, Change change) {
+__attribute__((always_inline)) inline T update(T *address, Change change) {
+    const watch::Inside inside;
     perhaps_switch();
+    watch::atomic(address, sizeof(T));
     const T old = *address;
     *address = change(old);
     perhaps_switch();
@@ -466,15 +524,18 @@ T update(T *address, Change change) {
 }
 
 inline unsigned meet(const char *word, bool predicate, Place place) {
+    const watch::Inside inside;
     return machine(word).block_barrier(word, predicate, place);
 }
 
 inline unsigned vote(const char *word, unsigned mask, bool predicate, Place place) {
+    const watch::Inside inside;
     return unsigned(machine(word).warp_word(word, mask, predicate, -1, place));
 }
 
 template <class T>
 T shuffle(const char *word, unsigned mask, T value, unsigned source, Place place) {
+    const watch::Inside inside;
     static_assert(std::is_arithmetic_v<T> && (sizeof(T) == 4 || sizeof(T) == 8), "shuffles take 4 or 8 bytes");
     std::uint64_t bits = 0;
     std::memcpy(&bits, &value, sizeof value);
@@ -539,7 +600,7 @@ T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = 32, TBS_PLA
 
 // The types that CUDA has each for, so that a call that nvcc would refuse is refused here.
 #define TBS_ATOMIC(name, type, result) \
-    inline type name(type *address, type value) { \
+    __attribute__((always_inline)) inline type name(type *address, type value) { \
         return emulated_cuda::update(address, [=]([[maybe_unused]] type old) { return static_cast<type>(result); }); \
     }
 #define TBS_ATOMICS(type) \
@@ -548,7 +609,7 @@ T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = 32, TBS_PLA
     TBS_ATOMIC(atomicExch, type, value) \
     TBS_ATOMIC(atomicOr, type, old | value) \
     TBS_ATOMIC(atomicAnd, type, old & value) \
-    inline type atomicCAS(type *address, type expected, type value) { \
+    __attribute__((always_inline)) inline type atomicCAS(type *address, type expected, type value) { \
         return emulated_cuda::update(address, [=](type old) { return old == expected ? value : old; }); \
     }
 TBS_ATOMICS(int)
@@ -564,10 +625,19 @@ TBS_ATOMIC(atomicExch, float, value)
 #undef TBS_ATOMICS
 #undef TBS_ATOMIC
 
-inline void __threadfence() { emulated_cuda::perhaps_switch(); }
-inline void __threadfence_block() { emulated_cuda::perhaps_switch(); }
+inline void __threadfence() {
+    const emulated_cuda::watch::Inside inside;
+    emulated_cuda::watch::fence(true);
+    emulated_cuda::perhaps_switch();
+}
+inline void __threadfence_block() {
+    const emulated_cuda::watch::Inside inside;
+    emulated_cuda::watch::fence(false);
+    emulated_cuda::perhaps_switch();
+}
 // Others run first.
 inline void __nanosleep(unsigned) {
+    const emulated_cuda::watch::Inside inside;
     if (emulated_cuda::running) emulated_cuda::running->yield();
 }
 

@@ -150,7 +150,11 @@ class Detector:
         for part in re.split(r"^(?=0x[0-9a-f]+$)", text, flags=re.MULTILINE)[1:]:
             address, *lines = part.splitlines()
             pairs = zip(lines[::2], lines[1::2], strict=True)
-            own = [f"{function} ({line})" for function, line in pairs if "cuda_words.h" not in line]
+            own = [
+                f"{function} ({re.sub(' .discriminator.*', '', line)})"
+                for function, line in pairs
+                if not line.startswith(str(EMULATION))
+            ]
             yield int(address, 16) + 1, own
 
 

@@ -27,9 +27,9 @@
 
 extern "C" const char __ehdr_start __attribute__((visibility("hidden")));  // where the unit is loaded
 
-bool tbs_race_inside = true;  // of a kernel's launch only the kernel itself is outside
-
 namespace {
+
+bool inside = true;  // of a launch only the kernel itself is outside
 
 using u32 = std::uint32_t;
 using u64 = std::uint64_t;
@@ -315,14 +315,14 @@ Detector detector;
 using emulated_cuda::watch::Inside;
 
 void plain(const void *address, std::size_t size, Kind kind, const void *place) {
-    if (tbs_race_inside || address == &tbs_race_inside) return;  // which Inside and Outside change
-    const Inside inside;
+    if (inside) return;
+    const Inside scope;
     detector.access(u64(address), size, kind, u64(place));
 }
 
 void relaxed(const void *address, std::size_t size, bool reads, bool writes, const void *place) {
-    if (tbs_race_inside) return;
-    const Inside inside;
+    if (inside) return;
+    const Inside scope;
     detector.atomic(u64(address), size, reads, writes, u64(place));
 }
 
@@ -331,6 +331,7 @@ void relaxed(const void *address, std::size_t size, bool reads, bool writes, con
 #define HERE __builtin_return_address(0)
 
 extern "C" {
+bool tbs_race_set_inside(bool now) { return std::exchange(inside, now); }
 void tbs_race_begin_launch(unsigned, unsigned threads, unsigned alive) { detector.begin_launch(threads, alive); }
 void tbs_race_begin_blocks(const unsigned *indices) { detector.begin_blocks(indices); }
 void tbs_race_run_thread(unsigned thread, const char *stack, std::size_t bytes) {

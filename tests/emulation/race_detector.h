@@ -7,7 +7,9 @@
 #define TBS_EMULATION_WATCHED 1
 
 extern "C" {
-extern bool tbs_race_inside;  // what runs is no kernel: its accesses are nobody's
+// Says whether what runs next is the emulation, whose accesses are nobody's, or the kernel; returns what was said before. A
+// call, across which a compiler moves no access.
+bool tbs_race_set_inside(bool inside);
 void tbs_race_begin_launch(unsigned blocks, unsigned threads, unsigned blocks_alive);
 void tbs_race_begin_blocks(const unsigned *indices);
 void tbs_race_run_thread(unsigned thread, const char *stack, std::size_t bytes);
@@ -25,8 +27,8 @@ constexpr bool on = true;
 template <bool inside>
 class Scope {
   public:
-    Scope() : before_(tbs_race_inside) { tbs_race_inside = inside; }
-    ~Scope() { tbs_race_inside = before_; }
+    Scope() : before_(tbs_race_set_inside(inside)) {}
+    ~Scope() { tbs_race_set_inside(before_); }
     Scope(const Scope &) = delete;
 
   private:

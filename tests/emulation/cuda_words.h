@@ -10,8 +10,9 @@
 //   - a warp word whose mask names a lane that has returned, does not exist or waits elsewhere, or not the caller's.
 // A shuffle from a lane outside the mask gives a bad value (NaN for floating-point types).
 //
-// What it does not show: weak memory order, and what a block finds in its __shared__ memory at first (it is left from
-// the block before). A loop that waits for another thread must contain an atomic, a fence or __nanosleep.
+// What it does not show: races that change no result in the order drawn (race_detector.h finds them, where it is included
+// before), weak memory order, and what a block finds in its __shared__ memory at first (it is left from the block before).
+// A loop that waits for another thread must contain an atomic, a fence or __nanosleep.
 // A thread has 64 KiB of stack; beyond it lies a page that faults.
 #pragma once
 
@@ -128,8 +129,8 @@ inline void prepare_context(Context &context, char *stack, std::size_t size, voi
 }
 #endif
 
-// In place of __syncthreads, for tests of the race detector: meet(unordered) lets the threads of a block wait for each other,
-// and says nothing of what they see then.
+// In place of __syncthreads, for tests of the race detector: meet(unordered) lets the threads of a block wait for each
+// other, and says nothing of what they see then.
 inline constexpr char unordered[] = "a meeting without order";
 
 enum class State { ready, at_warp_word, at_block_barrier, at_grid_barrier, returned };

@@ -1,6 +1,7 @@
-// A race detector for emulated CUDA units. Compiled with -fsanitize=thread a unit calls the functions of ThreadSanitizer's
-// library at each access to memory; here they are ours, and know the threads of a grid, which all run on one thread of
-// the host. Two accesses race if both touch a byte, one of them writes, they are not both atomic, and nothing orders them:
+// A race detector for emulated CUDA units. Compiled with -fsanitize=thread a unit calls the functions of
+// ThreadSanitizer's library at each access to memory; here they are ours, and know the threads of a grid, which all run
+// on one thread of the host. Two accesses race if both touch a byte, one of them writes, they are not both atomic, and
+// nothing orders them:
 //
 //   - what a thread does is ordered as it does it; kernels are ordered as they were launched;
 //   - __syncthreads orders the threads of a block that reach it, __syncwarp the lanes of its mask, the grid's barrier all;
@@ -9,9 +10,9 @@
 //     only in launches whose blocks do not run together). Volatile accesses are relaxed atomics (PTX says so);
 //   - votes and shuffles order nothing; that lanes of a warp go on together is not relied on.
 //
-// So whether two accesses race does not hang on the order in which the emulation has run them. Each byte remembers its last
-// write, and the reads and atomics since; a thread is known by how often it has been released to others (its time), and
-// knows up to which time of each other thread it sees what that has done (its clock).
+// So whether two accesses race does not hang on the order in which the emulation has run them. Each byte remembers its
+// last write, and the reads and atomics since; a thread is known by how often it has been released to others (its
+// time), and knows up to which time of each other thread it sees what that has done (its clock).
 #include "race_detector.h"
 
 #include <pthread.h>
@@ -20,7 +21,6 @@
 #include <cstdio>
 #include <memory>
 #include <string>
-#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -45,8 +45,8 @@ struct Access {
     u32 time = 0, place = 0;
 };
 
-// Reads, or atomics, of a byte since it was last written: the last one, and beside it one of blocks that are gone or, if
-// several threads have come that do not see each other, the last one of each.
+// Reads, or atomics, of a byte since it was last written: the last one, and beside it one of blocks that are gone or,
+// if several threads have come that do not see each other, the last one of each.
 struct Uses {
     struct Mark {
         u32 time = 0, place = 0;

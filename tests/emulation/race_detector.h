@@ -1,14 +1,14 @@
-// What the emulation (cuda_words.h, before which this is included) tells the race detector of race_detector.cpp. Reads and
-// writes come to it from the compiler: units are compiled with -fsanitize=thread, and linked with the detector in place of
-// ThreadSanitizer's library.
+// What the emulation (cuda_words.h, before which this is included) tells the race detector of race_detector.cpp. Reads
+// and writes come to it from the compiler: units are compiled with -fsanitize=thread, and linked with the detector in
+// place of ThreadSanitizer's library.
 #pragma once
 #include <cstddef>
 
 #define TBS_EMULATION_WATCHED 1
 
 extern "C" {
-// Says whether what runs next is the emulation, whose accesses are nobody's, or the kernel; returns what was said before. A
-// call, across which a compiler moves no access.
+// Says whether what runs next is the emulation, whose accesses are nobody's, or the kernel; returns what was said
+// before. A call, across which a compiler moves no access.
 bool tbs_race_set_inside(bool inside);
 void tbs_race_begin_launch(unsigned blocks, unsigned threads, unsigned blocks_alive);
 void tbs_race_begin_blocks(const unsigned *indices);

@@ -74,7 +74,7 @@ class Play:
     name: str
     executor: str  # a key of EXECUTORS
     worlds: int = 13
-    steps: int = 20
+    steps: int = 12
     illegal: bool = False
 
     def races(self, mode: AutoresetMode, *mutations: Mutation) -> list[Race]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import subprocess
@@ -92,7 +93,7 @@ def _library(name: str, target: Target, *arguments: str) -> jit.Library:
 
 
 def compiled(source: str, arguments: Sequence[str], depends_on: Sequence[str] = ()) -> Path:
-    """What g++ makes of a text: once in a session; with TORCH_BATCHSIM_TEST_CACHE once until something changes.
+    """What g++ makes of a text: once in a run; with TORCH_BATCHSIM_CACHE given, once until something changes.
 
     Args:
         source: C++.
@@ -103,11 +104,15 @@ def compiled(source: str, arguments: Sequence[str], depends_on: Sequence[str] = 
     compiler = jit._compiler_identity(jit._compiler())
     digest = hashlib.sha256("\0".join([source, compiler, *arguments, *depends_on]).encode()).hexdigest()[:20]
     made = folder / f"{digest}.so"
-    if not made.is_file():
-        unit, part = folder / f"{digest}.cpp", folder / f"{digest}.{os.getpid()}"
-        unit.write_text(source)
-        subprocess.run([jit._compiler(), str(unit), *arguments, "-o", str(part)], check=True)
-        part.replace(made)  # so that what is half written is never taken up
+    if made.is_file():
+        return made
+    with open(folder / f"{digest}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another worker of the run may be at it
+        if not made.is_file():
+            unit, part = folder / f"{digest}.cpp", folder / f"{digest}.part"
+            unit.write_text(source)
+            subprocess.run([jit._compiler(), str(unit), *arguments, "-o", str(part)], check=True)
+            part.replace(made)  # so that what is half written is never taken up
     return made
 
 

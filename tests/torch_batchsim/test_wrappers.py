@@ -16,7 +16,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from support import ENVIRONMENTS, assert_same_bits, random_actions, snapshot
 from torch_batchsim.envs.cartpole import CartPole
 
-from torch_batchsim import EpisodeStatistics, TorchVectorEnv
+from torch_batchsim import Environment, EpisodeStatistics, TorchVectorEnv
 
 MODES = list(AutoresetMode)
 SHORT = {
@@ -267,10 +267,10 @@ def test_action_wrappers() -> None:
     )
 
 
-@pytest.mark.parametrize("environment", [CartPole(max_episode_steps=4), Duel(max_episode_steps=4)], ids=str)
-def test_infos_as_a_list(environment: Any) -> None:
+@pytest.mark.parametrize("environment", [CartPole, Duel])
+def test_infos_as_a_list(environment: type[Environment]) -> None:
     """``DictInfoToList`` knows gymnasium's masks: ``final_obs`` is there for the rows that ended alone."""
-    env = vector_wrappers.DictInfoToList(TorchVectorEnv(environment, num_worlds=3, output="numpy"))
+    env = vector_wrappers.DictInfoToList(TorchVectorEnv(environment(max_episode_steps=4), num_worlds=3, output="numpy"))
     env.reset(seed=0)
     zeros = np.zeros(env.action_space.shape, np.int64)
     for step in range(1, 5):

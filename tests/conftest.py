@@ -1,4 +1,4 @@
-"""What all tests share: a cache of builds of the run's own, two worker processes or more, and what is left to the full run."""
+"""What all tests share: worker processes, a cache of builds, and what the fast run leaves to the full one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _own_cache = pytest.StashKey[str]()
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
-    """A run of all tests takes a worker for each core; one of single files or tests is a process, unless ``-n`` is given."""
+    """A run without paths takes a worker for each core; single files or tests run in one process. ``-n`` goes first."""
     if hasattr(config, "workerinput") or "PYTEST_XDIST_WORKER" in os.environ:
         return  # a worker takes none of its own
     whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
@@ -28,13 +28,26 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Builds go to ``TORCH_BATCHSIM_CACHE`` or, so that every run compiles what it tests, to a folder that goes with the run.
+    """Builds go to ``TORCH_BATCHSIM_CACHE``, else to a folder that is removed: every run compiles what it tests.
 
-    Worker processes inherit the variable, and so have one cache.
+    Worker processes inherit the variable, so that they share the cache.
     """
-    config.addinivalue_line("markers", "full: left to the full run, for it takes long: what pytest -m full runs")
     if "TORCH_BATCHSIM_CACHE" not in os.environ:
         config.stash[_own_cache] = os.environ["TORCH_BATCHSIM_CACHE"] = tempfile.mkdtemp(prefix="torch_batchsim_tests_")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Without ``-m``, what is marked ``full`` is left out, but for tests whose id (``file::test``) was given."""
+    if config.option.markexpr:
+        return
+    asked_for = [argument.partition("::")[2] for argument in config.args if "::" in argument]
+    kept, left_out = [], []
+    for item in items:
+        named = any(item.nodeid.partition("::")[2].startswith(name) for name in asked_for)
+        (left_out if item.get_closest_marker("full") and not named else kept).append(item)
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = kept
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import random
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from environments.drift import Drift
 from environments.duel import Duel
@@ -49,6 +52,26 @@ ENVIRONMENTS = {
 }  # fmt: skip
 COMPILED = {**ENVIRONMENTS, "dust": Dust, "hall": Hall, "herd": Herd}  # also those that random play is not for
 _EMULATION = Path(__file__).parent.parent / "emulation" / "cuda_words.h"
+
+
+def full_but(fast: Iterable[str], values: Iterable[Any]) -> list[Any]:
+    """Parameters of which only ``fast`` are in the fast run, and all in the full one; tuples go by their first element."""
+    fast = set(fast)
+    named = [(value[0] if isinstance(value, tuple) else value, value) for value in values]
+    unknown = fast - {name for name, _ in named}
+    assert not unknown, f"there are no parameters {unknown}"
+    return [value if name in fast else _full(value) for name, value in named]
+
+
+def sampled(values: Iterable[Any], count: int, seed: int = 0) -> list[Any]:
+    """Parameters of which ``count``, drawn by a seed, are in the fast run, and all in the full one."""
+    values = list(values)
+    chosen = set(random.Random(seed).sample(range(len(values)), count))
+    return [value if i in chosen else _full(value) for i, value in enumerate(values)]
+
+
+def _full(value: Any) -> Any:
+    return pytest.param(*(value if isinstance(value, tuple) else (value,)), marks=pytest.mark.full)
 
 
 @cache

@@ -75,6 +75,7 @@ if torch.cuda.is_available():
     VARIANTS += [("cuda", executor, None) for executor in EXECUTORS["cuda"]]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("agents, worlds", [(1, 2500), (3, 900), (16, 250), (200, 30)])  # enough for two threads
 def test_micro_is_its_model_on_every_executor(agents: int, worlds: int, sincos: Sincos) -> None:
     work, length, ends = 9, 5, []
@@ -116,6 +117,7 @@ def check_start(pendulums: np.ndarray, observations: torch.Tensor, sincos: Sinco
     return pendulums
 
 
+@pytest.mark.full
 def test_work_does_not_change_what_a_step_is(sincos: Sincos) -> None:
     """More small steps are a finer integration of the same motion."""
     start = np.array([[3.0, 0.0], [2.5, 1.0]], f32)
@@ -167,6 +169,7 @@ def test_rates_count_worlds_and_agents(options: paper.PaperOptions) -> None:
     assert cell["agents"] == 3 and cell["agent_steps_per_second"] == 3 * cell["world_steps_per_second"]
 
 
+@pytest.mark.full
 def test_tables_have_grown_before_the_first_run() -> None:
     def swarm(worlds: int) -> TorchVectorEnv:
         env = gymnasium.make_vec("torch_batchsim/Swarm-v0", num_worlds=worlds).unwrapped
@@ -181,6 +184,7 @@ def test_tables_have_grown_before_the_first_run() -> None:
     assert int(stopped.sim.tensor("World.step").max()) == 1
 
 
+@pytest.mark.full
 def test_runs_are_taken_in_turn(options: paper.PaperOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     stepped = []
 
@@ -194,6 +198,7 @@ def test_runs_are_taken_in_turn(options: paper.PaperOptions, monkeypatch: pytest
     assert "".join(stepped) == "aaaabbbb" * 3
 
 
+@pytest.mark.full
 def test_what_fails_is_text_in_its_cell(options: paper.PaperOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_memory() -> TorchVectorEnv:
         raise MemoryError
@@ -215,6 +220,7 @@ def test_what_fails_is_text_in_its_cell(options: paper.PaperOptions, monkeypatch
     assert len(cells["good"]["runs"]) == 3
 
 
+@pytest.mark.full
 def test_every_executor_is_measured_at_every_batch_size(options: paper.PaperOptions) -> None:
     options.batch_sizes, made = [8, 2, 8], []
 
@@ -228,6 +234,7 @@ def test_every_executor_is_measured_at_every_batch_size(options: paper.PaperOpti
     assert all(tuple(r["cells"]) == EXECUTORS["cpu"] for r in records)
 
 
+@pytest.mark.full
 def test_default_batch_sizes_reach_those_of_the_paper(options: paper.PaperOptions) -> None:
     greatest = {name: options.sizes(name)[-1] for name in ("overcooked", "cartpole", "anything")}
     assert greatest == {"overcooked": 16384, "cartpole": 65536, "anything": 4096}
@@ -237,6 +244,7 @@ def test_default_batch_sizes_reach_those_of_the_paper(options: paper.PaperOption
     assert options.sizes("hideseek") == [64, 256, 1024, 4096, 16384, 32768]
 
 
+@pytest.mark.full
 def test_every_executor_is_measured_with_every_number_of_agents(
     options: paper.PaperOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -256,6 +264,7 @@ def test_every_executor_is_measured_with_every_number_of_agents(
     ]
 
 
+@pytest.mark.full
 def test_default_numbers_of_agents_are_those_of_each_environment(options: paper.PaperOptions) -> None:
     assert options.agents_environments == ["micro", "overcooked"]
     assert options.over_agents("micro") == [(w, a) for w in (16, 128) for a in (1, 4, 16, 64, 256, 1024)]
@@ -265,6 +274,7 @@ def test_default_numbers_of_agents_are_those_of_each_environment(options: paper.
     assert options.over_agents("overcooked") == options.over_agents("micro") == [(7, 3), (7, 5)]
 
 
+@pytest.mark.full
 def test_the_kitchen_has_room_for_40_chefs_and_a_gpu_for_the_kitchens() -> None:
     env = make_kitchen(40, num_worlds=1)
     assert env.num_agents == 40 and env.single_observation_space.shape == (10, 8, 216)
@@ -274,6 +284,7 @@ def test_the_kitchen_has_room_for_40_chefs_and_a_gpu_for_the_kitchens() -> None:
     assert abs(x - other_x) + abs(y - other_y) > 4  # chefs that are few do not start in one corner
 
 
+@pytest.mark.full
 def test_masks_are_honoured_and_drawing_is_told(options: paper.PaperOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     legal = []
 
@@ -306,6 +317,7 @@ class _Report:
         return {"gain": 1.5}
 
 
+@pytest.mark.full
 def test_tuning_is_compared_with_the_default_executor(
     options: paper.PaperOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -328,6 +340,7 @@ def test_tuning_is_compared_with_the_default_executor(
     assert record["report"] == {"gain": 1.5} and record["chosen"] == "tiles of 7 worlds"
 
 
+@pytest.mark.full
 def test_what_tuning_reports_is_kept(options: paper.PaperOptions) -> None:
     options.batch_sizes = [5]
     [record] = paper.measure_tune({"micro": micro}, options)
@@ -336,6 +349,7 @@ def test_what_tuning_reports_is_kept(options: paper.PaperOptions) -> None:
     assert json.loads(json.dumps(record["report"]))["candidates"]
 
 
+@pytest.mark.full
 def test_without_tuning_there_is_no_gain(options: paper.PaperOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     def tune(sim: Any, seconds: float = 5.0) -> None:
         raise RuntimeError("no counters")
@@ -446,6 +460,7 @@ def test_charts_are_pictures(tmp_path: Path) -> None:
     assert [charts.in_k(n) for n in (1, 1000, 1024, 1536, 2**20)] == ["1", "1000", "1K", "1536", "1024K"]
 
 
+@pytest.mark.full
 def test_all_experiments_end_to_end(
     options: paper.PaperOptions, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -20,6 +20,7 @@ from support import (
     emulated_cuda,
     ended_worlds,
     first_worlds,
+    full_but,
     random_actions,
     snapshot,
     spoil_scratch,
@@ -64,7 +65,7 @@ def run(
 
 
 @pytest.mark.parametrize("mode", MODES, ids=lambda m: m.name)
-@pytest.mark.parametrize("name", ENVIRONMENTS)
+@pytest.mark.parametrize("name", full_but(["cartpole", "zoo"], ENVIRONMENTS))
 def test_threads_and_emulated_cuda_agree(name: str, mode: AutoresetMode) -> None:
     # Several tiles, the last one incomplete.
     worlds = {"cartpole": 1500, "zoo": 100, "swarm": 60, "forge": 60}.get(name, 700)
@@ -76,7 +77,7 @@ def test_threads_and_emulated_cuda_agree(name: str, mode: AutoresetMode) -> None
     assert one.sim.tensor("World.episode").float().mean() > 0.5  # or nothing has been shown about resets
 
 
-@pytest.mark.parametrize("name", ENVIRONMENTS)
+@pytest.mark.parametrize("name", full_but(["cartpole"], ENVIRONMENTS))
 def test_every_executor_gives_the_same_bits(name: str) -> None:
     """The megakernel's blocks claim tiles, or go through the tasks together, in an adversarial order."""
     worlds = {"cartpole": 300, "zoo": 40, "swarm": 40, "forge": 30}.get(name, 150)
@@ -93,6 +94,7 @@ def test_every_executor_gives_the_same_bits(name: str) -> None:
             assert_same_bits(batch, snapshot(env.sim))
 
 
+@pytest.mark.full
 def test_the_megakernels_blocks_may_interleave_in_any_order() -> None:
     library = emulated_cuda("zoo", "megakernel").path
 
@@ -107,7 +109,7 @@ def test_the_megakernels_blocks_may_interleave_in_any_order() -> None:
         assert outcome(str(library), seed=seed) == expected, seed
 
 
-@pytest.mark.parametrize("name", ["cartpole", "zoo", "forge"])
+@pytest.mark.parametrize("name", full_but(["cartpole"], ["cartpole", "zoo", "forge"]))
 def test_every_grouping_gives_the_same_bits(name: str) -> None:
     """Cut into kernels anywhere but within a Repeat, with tiles of any size."""
     first, *places, last = possible_cuts(step_tasks(Program(ENVIRONMENTS[name]())))
@@ -122,7 +124,7 @@ def test_every_grouping_gives_the_same_bits(name: str) -> None:
             assert_same_bits(expected[mode], snapshot(env.sim))
 
 
-@pytest.mark.parametrize("name", ENVIRONMENTS)
+@pytest.mark.parametrize("name", full_but(["cartpole"], ENVIRONMENTS))
 def test_another_processor_gives_the_same_bits(name: str) -> None:
     native = run(name, 500, 40, AutoresetMode.SAME_STEP)
     least = run(name, 500, 40, AutoresetMode.SAME_STEP, _library=baseline(name))

@@ -121,6 +121,7 @@ def test_kernels_hold_loops_as_a_whole() -> None:
     check_plan(program, plan)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["cpu batch", "cpu per_world", "cuda megakernel"])
 def test_a_trace_has_a_record_for_each_repetition(kind: str, tmp_path: Path) -> None:
     device, executor = kind.split()

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from support import ENVIRONMENTS
 
+pytestmark = pytest.mark.full
+
 
 def _runtime(name: str) -> str:
     found = subprocess.run(["g++", f"-print-file-name={name}"], capture_output=True, text=True, check=True)

@@ -10,7 +10,7 @@ import torch
 from gymnasium.vector import AutoresetMode
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import ENVIRONMENTS, assert_same_bits, emulated_simulator, snapshot
+from support import ENVIRONMENTS, assert_same_bits, emulated_simulator, full_but, snapshot
 from torch_batchsim.envs.cartpole import CartPole
 
 from torch_batchsim import BuildError, Simulator, executors, jit, tuning
@@ -46,7 +46,7 @@ def test_the_best_groups_are_found(wide: list[float], narrow: list[float], launc
     assert [plan[0].first, plan[-1].last] == [0, count] and all(a.last == b.first for a, b in pairwise(plan))
 
 
-@pytest.mark.parametrize("name", ["cartpole", "duel", "swarm"])
+@pytest.mark.parametrize("name", full_but(["cartpole"], ["cartpole", "duel", "swarm"]))
 def test_tuning_changes_nothing_but_speed(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tuning, "_path", lambda sim: tmp_path / "choice.json")
     sims = [Simulator(ENVIRONMENTS[name](), 200, num_threads=2) for _ in range(2)]
@@ -66,6 +66,7 @@ def test_tuning_changes_nothing_but_speed(name: str, monkeypatch: pytest.MonkeyP
     assert_same_bits(snapshot(sims[0]), snapshot(sims[1]))
 
 
+@pytest.mark.full
 def test_tuning_on_an_emulated_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tuning, "_path", lambda sim: tmp_path / "choice.json")
     sim, plain = (emulated_simulator("cartpole", 60, "graph") for _ in range(2))
@@ -172,6 +173,7 @@ def test_faults_while_measuring_are_told(tmp_path: Path, monkeypatch: pytest.Mon
     sim.check_faults()  # they were none of the user's
 
 
+@pytest.mark.full
 def test_kernels_that_do_not_compile_are_left_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tuning, "_path", lambda sim: tmp_path / "choice.json")
     sim = emulated_simulator("cartpole", 60, "graph")

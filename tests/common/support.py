@@ -55,7 +55,7 @@ _EMULATION = Path(__file__).parent.parent / "emulation" / "cuda_words.h"
 
 
 def full_but(fast: Iterable[str], values: Iterable[Any]) -> list[Any]:
-    """Parameters of which only ``fast`` are in the fast run, and all in the full one; tuples go by their first element."""
+    """Parameters of which only ``fast`` are in the fast run, and all in the full one; tuples go by their first."""
     fast = set(fast)
     named = [(value[0] if isinstance(value, tuple) else value, value) for value in values]
     unknown = fast - {name for name, _ in named}

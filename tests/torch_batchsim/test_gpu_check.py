@@ -30,6 +30,7 @@ from torch_batchsim.gpu_check.environments import CHECKED, ENVIRONMENTS
 from torch_batchsim.gpu_check.findings import Findings, Skipped
 from torch_batchsim.testing import random_actions
 
+pytestmark = pytest.mark.full  # test_gpu_findings.py is in the fast run
 CPU = checks.maker("cpu")
 
 # ---- the runner ------------------------------------------------------------------------------------------------------

@@ -44,12 +44,15 @@ class Stage:
 
 
 class Findings:
-    """The findings of one stage. ``until`` is the time (of ``time.time``) at which its process is ended."""
+    """The findings of one stage. ``until`` is the time (of ``time.time``) at which its process is ended.
+
+    ``ends_process``: a check that hangs ends the process, which is the stage's own. Elsewhere, such as in a test, it goes on.
+    """
 
     check_seconds = 60.0  # after which a check counts as hanging; a stage may set it
 
-    def __init__(self, path: Path, until: float) -> None:
-        self._path, self._until = path, until
+    def __init__(self, path: Path, until: float, ends_process: bool = False) -> None:
+        self._path, self._until, self._ends_process = path, until, ends_process
         self.found: dict[str, Any] = {"checks": [], "notes": [], "tables": {}, "running": None, "traceback": ""}
         if path.is_file():  # a process before this one has not come to the end
             self.found = json.loads(path.read_text())
@@ -70,7 +73,8 @@ class Findings:
         self.found["running"] = name
         self.save()
         started = time.monotonic()
-        faulthandler.dump_traceback_later(self.check_seconds, exit=True)
+        if self._ends_process:
+            faulthandler.dump_traceback_later(self.check_seconds, exit=True)
         result = {"name": name, "status": "passed", "text": "", "traceback": ""}
         spoiled = False
         try:
@@ -80,7 +84,8 @@ class Findings:
         except Exception as error:
             result |= {"status": "failed", "text": _headline(error), "traceback": traceback.format_exc()}
             spoiled = _spoils(error)
-        faulthandler.cancel_dump_traceback_later()
+        if self._ends_process:
+            faulthandler.cancel_dump_traceback_later()
         self.found["checks"].append(result | {"seconds": time.monotonic() - started})
         self.found["running"] = None
         self.save()
@@ -129,7 +134,7 @@ def _spoils(error: Exception) -> bool:
 def main(module: str, name: str, path: str, until: str) -> None:
     """Run one stage of ``module.STAGES``."""
     faulthandler.enable()
-    findings = Findings(Path(path), float(until))
+    findings = Findings(Path(path), float(until), ends_process=True)
     try:
         stage = next(stage for stage in importlib.import_module(module).STAGES if stage.name == name)
         stage.run(findings)

@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).parent / "common"))  # for `support` and `environments`
 
@@ -32,6 +33,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
     Worker processes inherit the variable, so that they share the cache.
     """
+    # Draws of the fast run are the same each time; the full one looks for new ones. Nothing is left in the checkout.
+    settings.register_profile("torch_batchsim", derandomize=not config.option.markexpr, database=None)
+    settings.load_profile("torch_batchsim")
     if "TORCH_BATCHSIM_CACHE" not in os.environ:
         config.stash[_own_cache] = os.environ["TORCH_BATCHSIM_CACHE"] = tempfile.mkdtemp(prefix="torch_batchsim_tests_")
 

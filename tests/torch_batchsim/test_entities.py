@@ -265,15 +265,16 @@ def library():
     return emulated_cuda("zoo")
 
 
+@pytest.mark.parametrize("sequences", [50, pytest.param(700, marks=pytest.mark.full)])
 @pytest.mark.parametrize("mode", list(AutoresetMode), ids=lambda mode: mode.name)
-def test_random_sequences_agree_with_the_model(mode: AutoresetMode, library) -> None:
+def test_random_sequences_agree_with_the_model(mode: AutoresetMode, sequences: int, library) -> None:
     one = Simulator(Zoo(), WORLDS, autoreset=mode, num_threads=1)
     two = Simulator(Zoo(), WORLDS, autoreset=mode, num_threads=2)
     two.memory.context.num_threads, two.memory.context.tile = 2, 1  # so few worlds would get one thread
     cuda = Simulator(Zoo(), WORLDS, autoreset=mode, _library=library)
     machine = type("Machine", (ZooMachine,), {"sims": [one, two, cuda], "mode": mode})
     machine.fresh = [sim.state_dict() for sim in machine.sims]
-    examples = int(os.environ.get("ZOO_SEQUENCES", "700"))
+    examples = int(os.environ.get("ZOO_SEQUENCES", sequences))
     chosen = settings(
         max_examples=examples, stateful_step_count=14, deadline=None, suppress_health_check=list(HealthCheck)
     )

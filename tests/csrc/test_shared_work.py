@@ -14,8 +14,12 @@ ROOT = Path(__file__).resolve().parents[2]
     "flags",
     [
         pytest.param(["-O2", "-lgomp"], id="optimised"),
-        pytest.param(["-O1", "-g", "-fsanitize=thread", "-DSTAND_IN"], id="thread-sanitizer"),
-        pytest.param(["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover", "-lgomp"], id="sanitizers"),
+        pytest.param(["-O1", "-g", "-fsanitize=thread", "-DSTAND_IN"], id="thread-sanitizer", marks=pytest.mark.full),
+        pytest.param(
+            ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover", "-lgomp"],
+            id="sanitizers",
+            marks=pytest.mark.full,
+        ),
     ],
 )
 def test_every_piece_runs_once(flags: list[str], tmp_path: Path) -> None:

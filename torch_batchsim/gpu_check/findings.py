@@ -46,7 +46,7 @@ class Stage:
 class Findings:
     """The findings of one stage. ``until`` is the time (of ``time.time``) at which its process is ended.
 
-    ``ends_process``: a check that hangs ends the process, which is the stage's own. Elsewhere, such as in a test, it goes on.
+    ``ends_process``: a check that hangs ends the process, the stage's own. Elsewhere, as in a test, it does not.
     """
 
     check_seconds = 60.0  # after which a check counts as hanging; a stage may set it

@@ -272,7 +272,7 @@ def test_two_processes_that_build_at_once(cache: Path, processes: list[subproces
     processes += [other_process(cache), other_process(cache)]
     outcomes = []
     for process in processes:
-        output, errors = process.communicate(timeout=100)
+        output, errors = process.communicate(timeout=600)
         assert process.returncode == 0, errors
         outcomes.append(output.strip().split(";"))
     assert sorted(float(seconds) > 0 for seconds, _ in outcomes) == [False, True]  # one of them has built

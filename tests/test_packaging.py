@@ -13,6 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 
+@pytest.mark.full
 def test_a_wheel_holds_everything(tmp_path: Path) -> None:
     pytest.importorskip("setuptools", minversion="70")
     command = [

@@ -16,7 +16,7 @@ NVCC = ["-std=c++20", "-arch=sm_80", "-fmad=false", "-Werror", "all-warnings"]
 
 
 def run(*command):
-    return subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=120)
+    return subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=600)
 
 
 class Compiler:

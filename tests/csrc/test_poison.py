@@ -86,6 +86,7 @@ def test_nvcc_accepts_the_headers(compiler):
     assert result.returncode == 0, result.stdout + result.stderr
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("statement, text", [FORBIDDEN[0], FORBIDDEN[2], FORBIDDEN[9], FORBIDDEN[11]])
 def test_forbidden_call_under_nvcc(compiler, statement, text):
     result = compiler.nvcc(program(statement) + KERNEL)

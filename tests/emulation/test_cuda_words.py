@@ -41,7 +41,7 @@ def run(*command: str | Path, seed: int | None = None) -> subprocess.CompletedPr
     environment = {key: value for key, value in os.environ.items() if key != "TBS_EMULATION_SEED"}
     if seed is not None:
         environment["TBS_EMULATION_SEED"] = str(seed)
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=environment)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600, env=environment)
 
 
 @pytest.mark.parametrize("seed", [None, *range(10)])

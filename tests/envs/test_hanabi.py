@@ -280,6 +280,7 @@ def shuffled_rest(first: list[int]) -> list[int]:
 # ---- types of observations -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_observations_of_all_types_are_the_same_bits() -> None:
     """With a row for each player, and final observations; for the others recorded games have shown it."""
     rules = recorded("two_colors_minimal").rules
@@ -342,6 +343,7 @@ def test_all_orders_of_a_deck_and_all_starts_are_equally_likely() -> None:
         env.reset()
 
 
+@pytest.mark.full
 def test_each_card_is_equally_likely_at_each_place() -> None:
     worlds = 20_000
     env = hanabi(Rules(), worlds)
@@ -360,7 +362,7 @@ def test_each_card_is_equally_likely_at_each_place() -> None:
     assert not (env.sim.tensor("Deck.cards").numpy() == decks).all(1).any()
 
 
-@pytest.mark.parametrize("players", [2, 3, 4, 5])
+@pytest.mark.parametrize("players", full_but([2], [2, 3, 4, 5]))
 def test_starting_players(players: int) -> None:
     """Whoever starts, player 0's hand is dealt first."""
     name = f"random_start_{players}"
@@ -558,7 +560,7 @@ def test_the_mover_must_move() -> None:
     assert_same_bits(before, state_of(env))
 
 
-@pytest.mark.parametrize("turns", ["current", "all"])
+@pytest.mark.parametrize("turns", full_but(["all"], ["current", "all"]))
 def test_penalties(turns: str) -> None:
     """Any action of anybody: what it costs, and that the mover's is replaced by the lowest legal move."""
     worlds, penalty = 12, 0.25
@@ -743,6 +745,7 @@ def test_options_are_checked(options: dict[str, Any], error: type[Exception], sa
         gymnasium.make_vec(ID, **options)
 
 
+@pytest.mark.full
 def test_the_limits_are_allowed() -> None:
     rules = Rules(hand_size=25, max_information_tokens=255, max_life_tokens=255)
     assert play_beside_the_model(hanabi(rules, 10, AutoresetMode.SAME_STEP), 20, 0) == 100  # two moves each

@@ -185,7 +185,7 @@ def test_the_model_plays_as_the_reference_does(name: str) -> None:
                     assert digests(seen_by_all(world, case.horizon))[0] == told.views[t, game], (game, t)
 
 
-@pytest.mark.parametrize("name", sampled(NAMES, 5))
+@pytest.mark.parametrize("name", sampled(NAMES, 3))
 def test_every_step_is_the_references(name: str) -> None:
     for case in cases(name):
         told = case.arrays
@@ -505,6 +505,7 @@ def test_pots_count_as_they_were_and_dishes_as_they_are(held: Item, pot: tuple, 
     assert scene.held(1) == DISH
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("layout", "x", "y", "facing", "pot"),
     [("cramped_room_single", 1, 2, SOUTH, (2, 0)), ("multiplayer_schelling", 4, 1, NORTH, (3, 0))],
@@ -852,6 +853,7 @@ FORTY = "\n".join(
 )
 
 
+@pytest.mark.full
 def test_forty_chefs_in_one_kitchen() -> None:
     env = kitchen_env(4, layout=FORTY, horizon=130, cook_time=4)
     assert env.num_agents == 40 and env.single_observation_space.shape == (15, 14, 5 * 40 + 16)
@@ -1002,6 +1004,7 @@ def test_float_observations_are_the_same_numbers() -> None:
     assert small[..., -1].all()
 
 
+@pytest.mark.full
 def test_long_times_need_float_observations() -> None:
     with pytest.raises(ValueError, match=r"300 steps.*255.*float32"):
         Overcooked(cook_time=300)

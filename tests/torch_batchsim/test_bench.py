@@ -191,6 +191,7 @@ def test_an_agent_alone_in_its_world_is_no_other_unit(run: Run) -> None:
     assert "world_steps_per_second" not in result["rows"][0] and "rounded" not in printed
 
 
+@pytest.mark.full
 def test_builds_are_measured_with_the_options() -> None:
     cold, warm = build_seconds("torch_batchsim/CartPole-v0", "cpu", "torch_batchsim", {"length": 0.7}, runs=1)
     assert cold > warm > 0
@@ -222,6 +223,7 @@ def test_wrong_options_end_in_a_sentence(arguments: list[str], message: str, run
 # ---- other libraries -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("options", [(), ("turns=all",), ("preset=Hanabi-Small", "players=3")])
 def test_hanabi_is_measured(options: tuple[str, ...], run: Run) -> None:
     given = [argument for option in options for argument in ("--env-option", option)]
@@ -229,6 +231,7 @@ def test_hanabi_is_measured(options: tuple[str, ...], run: Run) -> None:
     assert result["rows"][0]["us_of_drawing"] > 0 and result["num_agents"] == (2 if "turns=all" in options else 1)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("environment", peers.PEERS)
 def test_libraries_that_are_not_installed_are_left_out(environment: str, run: Run) -> None:
     result, printed = run("peers", "--peers-of", environment, "--num-envs", 3)

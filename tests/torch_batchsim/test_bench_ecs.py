@@ -8,12 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from support import full_but
 
 from torch_batchsim.bench import ecs
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("rows", [1, 16, 100])
+@pytest.mark.parametrize("rows", full_but([16], [1, 16, 100]))
 def test_engine_and_baselines_compute_the_same(rows: int, threads: int) -> None:
     ecs.check_same(rows, threads)
 
@@ -31,6 +32,7 @@ def test_a_tenth_of_the_rows_is_replaced_in_each_step() -> None:
     assert replaced / (worlds * rows * steps) == pytest.approx(0.1, abs=0.005)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("handles", [False, True])
 def test_one_bit_or_one_row_that_differs_is_seen(handles: bool) -> None:
     sim = ecs._engine(3, 5, 1)
@@ -46,18 +48,21 @@ def test_one_bit_or_one_row_that_differs_is_seen(handles: bool) -> None:
     assert ecs.differences(ecs.engine_state(sim), theirs) == ["counts", "Place", "Motion", "Dice"]
 
 
+@pytest.mark.full
 def test_figures_are_refused_where_results_differ(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ecs.Baseline, "step", lambda self: None)
     with pytest.raises(RuntimeError, match=r"have not computed the same after 50 steps.*Place, Motion, Dice differ"):
         ecs.measure_ecs([8], [4], 1, 0.001, 1)
 
 
+@pytest.mark.full
 def test_bookkeeping_is_counted_by_row_and_by_world() -> None:
     # world 4, birth 8, doomed 4; first (and one for the end), count, added, crowded, tag, tick 4 each.
     assert ecs.bookkeeping_bytes(ecs._engine(8, 4, 1)) == (16, 24 + 4 / 8)
     assert ecs.bookkeeping_bytes(ecs._engine(8, 40, 1)) == (16, 24 + 4 / 8)
 
 
+@pytest.mark.full
 def test_the_command_line_writes_figures(tmp_path: Path) -> None:
     path = tmp_path / "figures" / "ecs.json"
     options = ["--num-envs", "4", str(2**23), "--rows", "3", "--seconds", "0.001", "--runs", "1", "--json", str(path)]

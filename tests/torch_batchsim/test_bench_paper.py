@@ -161,6 +161,7 @@ def micro(agents: int = 3, **arguments: Any) -> TorchVectorEnv:
     return TorchVectorEnv(Micro(agents=agents, work=1), **arguments)
 
 
+@pytest.mark.full
 def test_rates_count_worlds_and_agents(options: paper.PaperOptions) -> None:
     cell = paper.side_by_side({"batch": partial(micro, num_worlds=5)}, options)["batch"]
     assert len(cell["runs"]) == 3

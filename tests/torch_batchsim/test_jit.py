@@ -21,7 +21,7 @@ import torch
 from gymnasium.spaces import Discrete
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import declare
+from support import declare, full_but
 from torch_batchsim.envs.cartpole import CartPole
 
 from torch_batchsim import (
@@ -204,7 +204,7 @@ MISTAKES = {
 
 
 @pytest.mark.skipif("g++" not in jit._compiler(), reason="the words are g++'s")
-@pytest.mark.parametrize("mistake", MISTAKES)
+@pytest.mark.parametrize("mistake", full_but(["undeclared", "libm"], MISTAKES))
 def test_compile_errors_lead_with_the_authors_line(mistake: str, cache: Path, folder: Path) -> None:
     old, new, line, says = MISTAKES[mistake]
     with pytest.raises(BuildError) as raised:
@@ -272,7 +272,7 @@ def test_two_processes_that_build_at_once(cache: Path, processes: list[subproces
     processes += [other_process(cache), other_process(cache)]
     outcomes = []
     for process in processes:
-        output, errors = process.communicate(timeout=100)
+        output, errors = process.communicate(timeout=600)
         assert process.returncode == 0, errors
         outcomes.append(output.strip().split(";"))
     assert sorted(float(seconds) > 0 for seconds, _ in outcomes) == [False, True]  # one of them has built
@@ -280,6 +280,7 @@ def test_two_processes_that_build_at_once(cache: Path, processes: list[subproces
     assert len(names(cache)) == 1
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("alone", [True, False], ids=["the builder", "the builder and its compiler"])
 def test_a_build_that_was_killed(alone: bool, cache: Path, processes: list[subprocess.Popen]) -> None:
     """The next builder recovers, whether the compiler of the dead one still runs or not."""
@@ -325,6 +326,7 @@ def path_without_ninja(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tools
 
 
+@pytest.mark.full
 def test_ninja_is_found_where_pip_puts_it(path_without_ninja: Path, cache: Path, folder: Path) -> None:
     assert reward_of_a_step(walk(folder))[0] == 1
     assert os.environ["PATH"] == str(path_without_ninja)
@@ -418,6 +420,7 @@ def test_layouts_are_those_of_c(types: list[Any]) -> None:
         assert field.type.size == getattr(structure, field.name).size
 
 
+@pytest.mark.full
 @settings(deadline=None, max_examples=2)
 @given(st.lists(components, min_size=40, max_size=60))
 def test_the_compiler_agrees_with_the_layouts(tmp_path_factory: pytest.TempPathFactory, many: list[list[Any]]) -> None:
@@ -499,6 +502,7 @@ def test_old_builds_leave_the_cache_and_nothing_else_does(cache: Path, folder: P
     assert left == {"thesis", "thesis/chapter.tex", "old.so", "keep_cpu_1.so"}
 
 
+@pytest.mark.full
 def test_threads_of_one_process_build_at_once(cache: Path, folder: Path) -> None:
     before = dict(os.environ)
     environments = [walk(folder)]

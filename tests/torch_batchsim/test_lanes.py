@@ -71,6 +71,7 @@ def test_reductions_are_combined_in_the_order_that_is_documented(lanes: int) -> 
         assert sim.tensor(f"{sums}.told")[world].item() == (own[len(own) * 2 // 3] if len(own) else 0.0)
 
 
+@pytest.mark.full
 def test_emulated_cuda_agrees(library: jit.Library) -> None:
     """Herds are sorted and compacted by blocks there: on average they have room for more than 512 rows."""
     cpu, cuda = herd(), herd(library)

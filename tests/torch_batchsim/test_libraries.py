@@ -69,6 +69,7 @@ def test_systems_of_a_library_run_over_every_archetype_with_its_components() -> 
     assert sim.tensor("Cells.Cell.visits").sum() > 0  # the author's own of that name
 
 
+@pytest.mark.full
 def test_every_executor_gives_the_same_bits() -> None:
     expected = snapshot(run(num_threads=1).sim)
     assert_same_bits(expected, snapshot(run(num_threads=2).sim))

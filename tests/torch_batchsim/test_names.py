@@ -105,6 +105,7 @@ def crowded(folder: Path) -> tuple[type[Environment], list[str]]:
     return environment, own
 
 
+@pytest.mark.full
 def test_every_name_of_the_engine_can_be_a_component(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     environment, names = crowded(tmp_path)
     monkeypatch.setitem(support.COMPILED, "crowded", environment)

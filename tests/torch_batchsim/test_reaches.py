@@ -121,6 +121,7 @@ def _line_of(text: str, system: str) -> int:
     return text[: text.index(f" {system}(World")].count("\n") + 1
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("cast", ["((R)act).kind = 1", "P(&act)->kind = 1"])
 def test_const_is_not_cast_away_by_an_alias(cast: str, tmp_path: Path) -> None:
     text = "using R = Act &;\nusing P = Act *;\n"
@@ -149,6 +150,7 @@ TBS_SYSTEM TBS_REACHES(rows<Stone, const Spot>, create<Item>, get<Clock>, count<
 )
 
 
+@pytest.mark.full
 def test_what_is_declared_compiles_and_is_known(tmp_path: Path) -> None:
     sim = Simulator(environment(tmp_path, DECLARED, "run"), 2)
     (node,) = sim.program.graphs["step"]

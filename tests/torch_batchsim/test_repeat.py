@@ -97,6 +97,7 @@ def test_a_fault_names_the_system(tmp_path: Path) -> None:
     assert (fault.system, fault.cause, fault.value) == ("fail_at_last", "nan", 3)
 
 
+@pytest.mark.full
 def test_a_loop_is_as_large_as_it_is_long(tmp_path: Path) -> None:
     sizes = [Simulator(Forge(times=times), 1).execution.library.path.stat().st_size for times in (2, 64)]
     assert abs(sizes[1] - sizes[0]) < 0.01 * sizes[0]

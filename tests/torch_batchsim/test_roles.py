@@ -13,7 +13,7 @@ from environments.melee import FIGHTERS
 from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AutoresetMode
 from melee_model import Bout
-from support import COMPILED, declare, emulated_cuda
+from support import COMPILED, declare, emulated_cuda, full_but
 
 import torch_batchsim
 from torch_batchsim import (
@@ -67,7 +67,7 @@ def told(models: list[Bout], what: str, like: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("mode", MODES, ids=lambda m: m.name)
-@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize("run", full_but(["batch", "two threads"], RUNS))
 def test_agents_leave_one_after_another(run: str, mode: AutoresetMode) -> None:
     """Inactive rows may be given anything; rows end with their world or before; finals are kept at both ends."""
     worlds = 40

@@ -26,7 +26,7 @@ def _run(name: str, folder: Path) -> subprocess.CompletedProcess[str]:
     }
     script = Path(__file__).with_name("sanitized_run.py")
     command = [sys.executable, str(script), name, str(folder)]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=600)
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)

@@ -22,6 +22,7 @@ def compiled(tmp_path: Path) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=False).stderr
 
 
+@pytest.mark.full
 def test_a_record_that_differs_does_not_compile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Swapped(ctypes.Structure):
         _fields_ = [("limit", ctypes.c_int32), ("slots", ctypes.c_int32), *shared.DynamicTable._fields_[2:]]

@@ -177,6 +177,7 @@ def test_destroy_needs_something_to_destroy(tmp_path: Path) -> None:
         Program(box(tmp_path, text, archetypes=(PLAYER,), step=TaskGraph("bad")))
 
 
+@pytest.mark.full
 def test_what_helper_functions_do_is_seen(tmp_path: Path) -> None:
     text = (
         SYSTEMS
@@ -214,6 +215,7 @@ def test_races_by_way_of_helpers_are_refused(helper: str, tmp_path: Path) -> Non
         Program(box(tmp_path, SYSTEMS + text, step=TaskGraph("race")))
 
 
+@pytest.mark.full
 def test_a_character_is_no_brace(tmp_path: Path) -> None:
     text = (
         SYSTEMS
@@ -247,6 +249,7 @@ def test_an_order_that_is_used_twice_is_a_fault(tmp_path: Path) -> None:
     assert sim.tensor("Player.Seen.rows").flatten().tolist() == [3, 0, 0]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("operation", "says"),
     [
@@ -335,6 +338,7 @@ def test_overflow_names_table_capacity_and_worlds_and_touches_no_other(tmp_path:
     assert sim.ragged("Item.Spot.x").counts.tolist() == [3, 16, 16, 5]
 
 
+@pytest.mark.full
 def test_no_table_grows_past_its_limit(tmp_path: Path) -> None:
     sim = Simulator(box(tmp_path), 2)
     sim.reset(seed=0)
@@ -350,6 +354,7 @@ def test_no_table_grows_past_its_limit(tmp_path: Path) -> None:
     assert len(sim.create("Item", [1] * 32)) == 32
 
 
+@pytest.mark.full
 def test_a_burst_gets_the_room_that_it_wanted(tmp_path: Path) -> None:
     sim = Simulator(box(tmp_path), 2)
     sim.reset(seed=0)
@@ -370,6 +375,7 @@ def test_a_burst_gets_the_room_that_it_wanted(tmp_path: Path) -> None:
     assert other.ragged("Item.Spot.x").counts.tolist() == [9, 0]
 
 
+@pytest.mark.full
 def test_a_copy_of_no_world_moves_nothing(tmp_path: Path) -> None:
     sim = Simulator(box(tmp_path), 2)
     sim.reset(seed=0)
@@ -401,6 +407,7 @@ def test_a_table_survives_where_there_is_no_memory_to_grow(tmp_path: Path, monke
     assert sim.ragged("Item.Spot.x").counts.tolist() == [12, 0]
 
 
+@pytest.mark.full
 def test_growth_follows_from_a_world_alone(tmp_path: Path) -> None:
     """What other worlds do neither gives nor takes room."""
     quiet, busy = Simulator(box(tmp_path), 2), Simulator(box(tmp_path), 2)
@@ -591,6 +598,7 @@ def test_fields_of_mixed_structs_and_handles_are_ragged_too() -> None:
 # ---- extremes ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_worlds_without_rows_in_every_node(tmp_path: Path) -> None:
     sim = Simulator(box(tmp_path, step=TaskGraph("fill", "walk", "count", "sum")), 5)
     sim.reset(seed=0)
@@ -604,6 +612,7 @@ def test_worlds_without_rows_in_every_node(tmp_path: Path) -> None:
     assert sim.tensor("Player.Seen.rows").flatten().tolist() == [0] * 5
 
 
+@pytest.mark.full
 def test_a_million_worlds_of_one_row(tmp_path: Path) -> None:
     worlds = 1_000_000
     sim = Simulator(box(tmp_path, archetypes=(PLAYER, Archetype("Item", Spot, capacity=1))), worlds)
@@ -621,6 +630,7 @@ def test_a_million_worlds_of_one_row(tmp_path: Path) -> None:
     assert sim.ragged("Item.Spot.x").world(5).tolist() == [2]
 
 
+@pytest.mark.full
 def test_one_world_of_a_million_rows(tmp_path: Path) -> None:
     text = (
         SYSTEMS
@@ -672,6 +682,7 @@ def test_a_state_is_of_the_rows_and_not_of_the_slots(tmp_path: Path) -> None:
     assert_same_bits(after, snapshot(sim))
 
 
+@pytest.mark.full
 def test_rows_of_a_world_are_drawn(tmp_path: Path) -> None:
     environment = box(tmp_path)
     seen: list[np.ndarray] = []
@@ -698,6 +709,7 @@ class Mark(Component):
     value: i32
 
 
+@pytest.mark.full
 def test_fixed_rows_have_handles_without_any_dynamic_table(tmp_path: Path) -> None:
     text = """
     TBS_SYSTEM void link(World &world, Link &link, Row row, Entity self) {

@@ -106,6 +106,7 @@ def test_the_choice_is_kept_with_the_builds(tmp_path: Path, monkeypatch: pytest.
         assert Simulator(CartPole(), 4096, num_threads=1).executor == "batch"
 
 
+@pytest.mark.full
 def test_what_was_tuned_with_an_executor_that_was_asked_for_is_not_for_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

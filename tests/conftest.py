@@ -60,52 +60,6 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         shutil.rmtree(config.stash[_own_cache], ignore_errors=True)
         del os.environ["TORCH_BATCHSIM_CACHE"]
 
-_MOST_WORKERS = 8  # each takes half a gigabyte, and there are not many more files that take long
-_own_cache = pytest.StashKey[str]()
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_cmdline_main(config: pytest.Config) -> None:
-    """A run without paths takes a worker for each core; single files or tests run in one process. ``-n`` goes first."""
-    if hasattr(config, "workerinput") or "PYTEST_XDIST_WORKER" in os.environ:
-        return  # a worker takes none of its own
-    whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
-    if whole and config.getoption("numprocesses", None) is None and not config.option.collectonly:
-        config.option.numprocesses = min(len(os.sched_getaffinity(0)), _MOST_WORKERS)
-        config.option.dist = "loadfile"  # files share fixtures
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Builds go to ``TORCH_BATCHSIM_CACHE``, else to a folder that is removed: every run compiles what it tests.
-
-    Worker processes inherit the variable, so that they share the cache.
-    """
-    # Draws of the fast run are the same each time; the full one looks for new ones. Nothing is left in the checkout.
-    settings.register_profile("torch_batchsim", derandomize=not config.option.markexpr, database=None)
-    settings.load_profile("torch_batchsim")
-    if "TORCH_BATCHSIM_CACHE" not in os.environ:
-        config.stash[_own_cache] = os.environ["TORCH_BATCHSIM_CACHE"] = tempfile.mkdtemp(prefix="torch_batchsim_tests_")
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Without ``-m``, what is marked ``full`` is left out, but for tests whose id (``file::test``) was given."""
-    if config.option.markexpr:
-        return
-    asked_for = [argument.partition("::")[2] for argument in config.args if "::" in argument]
-    kept, left_out = [], []
-    for item in items:
-        named = any(item.nodeid.partition("::")[2].startswith(name) for name in asked_for)
-        (left_out if item.get_closest_marker("full") and not named else kept).append(item)
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = kept
-
-
-def pytest_unconfigure(config: pytest.Config) -> None:
-    if _own_cache in config.stash:
-        shutil.rmtree(config.stash[_own_cache], ignore_errors=True)
-        del os.environ["TORCH_BATCHSIM_CACHE"]
-
 
 @pytest.fixture(scope="session", autouse=True)
 def build_cache() -> Path:

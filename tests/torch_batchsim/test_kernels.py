@@ -15,8 +15,8 @@ pytestmark = [
     pytest.mark.skipif(sass.cuobjdump() is None, reason="no cuobjdump with nvdisasm, nor their wheels"),
 ]
 
-# By the last node that a kernel of a step runs: global loads and stores in its text, whatever their width. That is a tenth
-# more than nvcc 13.0 makes of them, for other versions choose otherwise.
+# By the last node that a kernel of a step runs: global loads and stores in its text, whatever their width. That is a
+# tenth more than nvcc 13.0 makes of them, for other versions choose otherwise.
 LIMITS = {
     CartPole: {"DeliverFlags": (30, 35)},
     Overcooked: {

@@ -173,11 +173,14 @@ def _read_before_written(accesses: Sequence[tuple[Task, Access]]) -> str:
     for place, (task, access) in enumerate(accesses):
         if not access.reads:
             continue
-        before = [t for t, a in accesses[:place] if a.writes and not a.reads and t.phase in ("all", task.phase)]
         when = access.when or task.when
+        # Before any of them begins anew, all worlds of such a run are live.
+        phases = {"all", task.phase} | ({"live"} if when == "same_step" else set())
+        before = [t for t, a in accesses[:place] if a.writes and not a.reads and t.phase in phases]
         if any(writer.when in ("always", when) for writer in before):
             continue
         unwritten = [f"!is_active(context, When::{writer.when})" for writer in before]
         own = [] if when == "always" else [f"is_active(context, When::{when})"]
         conditions.append(" && ".join([*own, *unwritten]) or "true")
-    return "true" if "true" in conditions else " || ".join(f"({c})" for c in dict.fromkeys(conditions))
+    distinct = list(dict.fromkeys(conditions))
+    return "true" if "true" in distinct else " || ".join(f"({c})" if len(distinct) > 1 else c for c in distinct)

@@ -11,7 +11,6 @@ import torch
 
 from . import executors, shared
 from .cells import Cells, in_cells
-from .columns import Column
 from .context import (
     MAX_KERNEL_PARAMETERS,
     action_width,
@@ -19,11 +18,11 @@ from .context import (
     context_structure,
     engine_columns,
     entity_tables,
-    final_columns,
     output_columns,
     output_flags,
     outputs_structure,
 )
+from .engine_nodes import engine_nodes, place_in_node, run_in_cells
 from .errors import SchemaError
 from .inlining import inlined
 from .program import Node, Program
@@ -32,7 +31,6 @@ from .schedule import (
     Task,
     blocks_by_default,
     check_plan,
-    copied_by_warp,
     cuts,
     default_plan,
     first_tasks,
@@ -42,10 +40,8 @@ from .schedule import (
     node_lists,
     node_name,
     reset_tasks,
-    state_tables,
     step_tasks,
     table_name,
-    zero_node_name,
 )
 from .schema import Archetype
 from .shared import LANES
@@ -135,7 +131,7 @@ def _lines(program: Program, target: Target) -> Iterator[str]:
     for nodes in program.graphs.values():
         for node in nodes:
             yield from _node(program, node)
-    yield from _engine_nodes(program)
+    yield from engine_nodes(program)
     yield "namespace executors {"
     if cuda:
         yield from _cuda_program(program, target)
@@ -231,7 +227,7 @@ def _context(program: Program, cuda: bool) -> Iterator[str]:
     yield "    template <class Cells>"
     parameters = "[[maybe_unused]] const Context &context, [[maybe_unused]] const Cells &cells, i32 row"
     yield f"    static TBS_METHOD ActionElement *action_of({parameters}) {{"
-    yield f"        return reinterpret_cast<ActionElement *>(&{_place(program.action)}[row]);"
+    yield f"        return reinterpret_cast<ActionElement *>(&{place_in_node(program.action)}[row]);"
     yield "    }"
     yield from _agent_accessors(program)
     counts = "".join(
@@ -301,7 +297,7 @@ def _node(program: Program, node: Node) -> Iterator[str]:
         yield f"    static constexpr u32 random_key = {_random_key(node)}u;"
     if flat:
         drawn = ", const PhiloxBlock *drawn = nullptr" if draws else ""
-        yield from _run_in_cells(repetition + drawn)
+        yield from run_in_cells(repetition + drawn)
         yield f"        const i32 world_index = row / {fixed_rows};"
         index = f"u32(row - world_index * {fixed_rows})" if fixed_rows > 1 else "0u"
         yield f"        const Row its_row{{{index}, {fixed_rows}u}};"
@@ -386,73 +382,6 @@ def _random_key(node: Node) -> int:
     for byte in text.encode():
         key = (key ^ byte) * 0x01000193 & 0xFFFFFFFF
     return key
-
-
-def _run_in_cells(more: str = "") -> Iterator[str]:
-    """The head of a flat node's function, with ``more`` parameters."""
-    yield "    static constexpr bool in_cells = true;"
-    yield "    template <class Cells>"
-    parameters = "[[maybe_unused]] const Context &context, [[maybe_unused]] const Cells &cells"
-    yield f"    static TBS_METHOD void run({parameters}, i32 row{more}) {{"
-
-
-def _engine_nodes(program: Program) -> Iterator[str]:
-    agents = program.agents.count
-    reward = f"{_place(program.reward)}[row]"
-    yield from _engine_node("ZeroReward", agents, [f"{reward}.value = 0.0f;"])
-    final = [(f"context.{name}", c) for name, c in final_columns(program).items()]
-    yield from _copying_node("KeepFinalRows", agents, final)
-    if program.agent_end is not None:
-        zero = f"{_place(program.agent_end)}[row] = {{}};"
-        yield from _engine_node("ZeroAgentEnd", agents, [zero])
-        own = f"if (!ends_of_its_own<{agents}>(context, {{cells}}, row)) return;"
-        yield from _copying_node("KeepOwnFinalRows", agents, final, own)
-    delivered = [(f"context.output_{c.c_name}", c) for c in program.delivered]
-    yield from _copying_node("DeliverOutputs", agents, delivered)
-    for columns in state_tables(program).values():
-        statements = [f"{_place(c)}[row] = {cpp_name(c.component)}{{}};" for c in columns]
-        yield from _engine_node(zero_node_name(columns), columns[0].rows_per_world, statements)
-
-
-def _copying_node(name: str, rows: int, copies: list[tuple[str, Column]], guard: str = "") -> Iterator[str]:
-    """Copies a row of each column: one thread small ones, a warp large ones."""
-    if not copied_by_warp([column for _, column in copies]):
-        own = [guard.format(cells="cells")] if guard else []
-        yield from _engine_node(name, rows, [*own, *(f"{to}[row] = {_place(column)}[row];" for to, column in copies)])
-        return
-    yield f"struct {name} {{"
-    yield f"    static constexpr i32 rows_per_world = {rows}, table = -1;"
-    yield f"    static constexpr u32 lanes = {LANES['Warp']};"
-    yield "    static constexpr bool creates = false;"
-    yield "    static TBS_METHOD void run(const Context &context, NodeRows rows, i32 index, Warp &group) {"
-    yield "        const i32 row = rows.first + index;"
-    if guard:
-        yield f"        {guard.format(cells='context')}"
-    for to, column in copies:
-        if copied_by_warp([column]):
-            yield f"        copy_row({to}[row], context.column_{column.c_name}[row], group);"
-    yield "        group.once([&] {"
-    for to, column in copies:
-        if not copied_by_warp([column]):
-            yield f"            {to}[row] = context.column_{column.c_name}[row];"
-    yield "        });"
-    yield "    }"
-    yield "};"
-
-
-def _place(column: Column) -> str:
-    """The column as flat nodes name it."""
-    return f"{'cells' if in_cells(column) else 'context'}.column_{column.c_name}"
-
-
-def _engine_node(name: str, rows: int, statements: list[str]) -> Iterator[str]:
-    yield f"struct {name} {{"
-    yield f"    static constexpr i32 rows_per_world = {rows};"
-    yield from _run_in_cells()
-    for statement in statements:
-        yield f"        {statement}"
-    yield "    }"
-    yield "};"
 
 
 _CPU_LISTS = (

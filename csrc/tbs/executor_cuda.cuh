@@ -396,12 +396,14 @@ struct GraphExecutor {
     template <class First, class... Rest>
     i64 run(Groups<First, Rest...>, const Context &context, Stream stream) {
         launch_group(First{}, context, stream);
-        Context others = copy_of(context);
-        others.action_source = nullptr;
-        others.action_type = 0;
-        const auto launches = [&](Stream on) { launch_groups(Groups<Rest...>{}, others, on); };
-        if constexpr (sizeof...(Rest) > 1) return cache.run(&others, sizeof others, stream, launches);
-        launches(stream);
+        if constexpr (sizeof...(Rest) == 1) launch_groups(Groups<Rest...>{}, context, stream);
+        if constexpr (sizeof...(Rest) > 1) {
+            Context others = copy_of(context);
+            others.action_source = nullptr;
+            others.action_type = 0;
+            const auto launches = [&](Stream on) { launch_groups(Groups<Rest...>{}, others, on); };
+            return cache.run(&others, sizeof others, stream, launches);
+        }
         return last_error();
     }
 

@@ -11,6 +11,11 @@ struct OneLane {  // of a group of so many
     void for_each(u32 n, Body &&body) {
         for (u32 i = lane; i < n; i += lanes) body(i);
     }
+
+    template <class Body>
+    void once(Body &&body) {
+        if (lane == 0) body();
+    }
 };
 
 // What the library is asked to do.
@@ -68,4 +73,12 @@ extern "C" void known_counts(const u64 *values, u8 *bytes) {
     bits.store(words);
     OneLane alone{0, 1};
     write_bits<232>(words, *reinterpret_cast<u8(*)[232]>(bytes), alone);
+}
+
+// copy_elements of csrc/tbs/copy.h.
+extern "C" void copy_77(u8 *to, const u8 *from, u32 lanes) {
+    for (u32 lane = 0; lane < lanes; ++lane) {
+        OneLane group{lane, lanes};
+        copy_elements<77>(to, from, group);
+    }
 }

@@ -134,3 +134,15 @@ def test_counts_that_are_known_when_compiled(library):
         library.known_counts(pointer(np.array(values, np.uint64)), pointer(out))
         expected = [*bits_of(values[:26], counts), *ones, *bits_of(values[27:], [64])]
         assert out.tolist() == expected
+
+
+def test_copies_from_anywhere_to_anywhere(library):
+    """Whatever the places are with respect to 16 bytes; nothing behind or before is touched."""
+    source = np.random.default_rng(0).integers(0, 256, 128, np.uint8)
+    for lanes in (1, 32):
+        for to in range(17):
+            for start in range(17):
+                target = np.full(128, 77, np.uint8)
+                library.copy_77(pointer(target[to:]), pointer(source[start:]), ctypes.c_uint32(lanes))
+                assert (target[to : to + 77] == source[start : start + 77]).all()
+                assert (target[:to] == 77).all() and (target[to + 77 :] == 77).all()

@@ -12,28 +12,40 @@ from torch_batchsim.envs.swarm import Swarm
 pytestmark = [
     pytest.mark.full,
     pytest.mark.skipif(sass.nvcc() is None, reason="no nvcc"),
-    pytest.mark.skipif(
-        sass.cuobjdump() is None, reason="neither the toolkit's cuobjdump and nvdisasm nor their wheels"
-    ),
+    pytest.mark.skipif(sass.cuobjdump() is None, reason="no cuobjdump with nvdisasm, nor their wheels"),
 ]
 
-# By a node that a kernel of a step runs: global loads and stores in its text. A tenth more than nvcc 13.0 makes of them,
-# for other versions choose otherwise.
+# By the last node that a kernel of a step runs: global loads and stores in its text, whatever their width. That is a
+# tenth more than nvcc 13.0 makes of them, for other versions choose otherwise.
 LIMITS = {
-    CartPole: {"push_cart": (30, 36)},
-    Overcooked: {},
-    Hanabi: {},
-    Swarm: {},
-}
+    CartPole: {"DeliverFlags": (30, 35)},
+    Overcooked: {
+        "aim": (131, 52), "walk": (27, 2), "ChooseBeginAfterStep": (29, 14), "scatter_chefs": (282, 223),
+        "encode": (63, 65), "DeliverFlags": (8, 9),
+    },
+    Hanabi: {"deal": (351, 268), "show": (9, 6), "DeliverFlags": (4, 3)},
+    Swarm: {
+        "EmptyTables": (16, 21), "steer": (17, 17), "spawn_drones": (11, 7), "choose_target": (11, 3),
+        "chase": (24, 13), "move": (10, 3), "expire": (25, 4), "sort_drones": (19, 5), "find_contacts": (53, 28),
+        "resolve": (54, 2), "strike": (74, 9), "ram": (35, 5), "Settle": (278, 116), "DeliverFlags": (239, 266),
+    },
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("environment", LIMITS, ids=lambda e: e.__name__)
 def test_no_hot_kernel_grows(environment: type) -> None:
+    """The kernels of a step with `graph`: no stack, and no more memory instructions than they need."""
     found = [kernel for kernel in sass.kernels(environment(), "graph") if not kernel.resets]
-    assert {kernel.nodes: kernel.stack for kernel in found if kernel.stack} == {}
-    assert all(kernel.count(name) == 0 for kernel in found for name in ("LDL", "STL"))
-    for node, (loads, stores) in LIMITS[environment].items():
-        kernels = [kernel for kernel in found if node in kernel.nodes]
-        assert kernels, f"no kernel runs {node}"
-        for kernel in kernels:
-            assert kernel.count("LDG") <= loads and kernel.count("STG") <= stores, kernel.nodes
+    assert {kernel.nodes[-1] for kernel in found} == set(LIMITS[environment])
+    for kernel in found:
+        assert kernel.stack == kernel.count("LDL") == kernel.count("STL") == 0, kernel
+        loads, stores = LIMITS[environment][kernel.nodes[-1]]
+        assert kernel.count("LDG") <= loads and kernel.count("STG") <= stores, kernel
+
+
+def test_rows_move_as_vectors() -> None:
+    """CartPole's state, 16 bytes: one load and one store, and one of each for what is delivered."""
+    (kernel,) = (kernel for kernel in sass.kernels(CartPole(), "graph") if not kernel.resets)
+    assert kernel.accesses["LDG", 16] > 1 and kernel.accesses["STG", 16] > 1
+    # What is left: actions of each type, flags, reward, counters, seeds of worlds that begin.
+    assert kernel.accesses["LDG", 4] <= 12 and kernel.accesses["STG", 4] <= 16

@@ -374,7 +374,7 @@ void launch_group(Group<blocks, shape, R...> group, const Context &context, Stre
 }
 
 template <class... G, class Context>
-void launch_groups(Groups<G...>, const Context &context, Stream stream) {
+void launch_groups(Groups<G...>, [[maybe_unused]] const Context &context, [[maybe_unused]] Stream stream) {
     (launch_group(G{}, context, stream), ...);
 }
 

@@ -61,6 +61,7 @@ class Memory:
         outputs: the places of what steps return.
         context: the ``ctypes`` structure that the library reads.
         tables: the dynamic tables by name.
+        others: what else the context points to, by its field.
         streams: on which streams all of it is used.
     """
 
@@ -84,7 +85,7 @@ class Memory:
             self._output_specs(keep_final), structure, device, output_sets, self.streams.memory_moved
         )
         self._fixed = self._allocate()
-        self._others: list[torch.Tensor] = []  # that the context points to
+        self.others: dict[str, torch.Tensor] = {}
         self.flags = torch.zeros(2, dtype=torch.int32, pin_memory=device.type == "cuda")
         self.fault_flag, self.crowded_flag = self.flags.numpy()[:1], self.flags.numpy()[1:]  # cheap to look at
         if device.type == "cuda":
@@ -96,8 +97,8 @@ class Memory:
         context.keep_final = int(keep_final)
         context.fault_flag = self.flags.data_ptr()
         if cuda:
-            self._others.append(torch.zeros(2, dtype=torch.int32, device=device))
-            context.queue = self._others[-1].data_ptr()
+            self.others["queue"] = torch.zeros(2, dtype=torch.int32, device=device)
+            context.queue = self.others["queue"].data_ptr()
         for name, column in self._fixed.items():
             setattr(context, name, column.data_ptr())
         self._layout = 0
@@ -156,7 +157,7 @@ class Memory:
 
     def used(self) -> list[torch.Tensor]:
         """All memory of the device that steps use."""
-        return [*self._fixed.values(), *self._others, *self.outputs.tensors()]
+        return [*self._fixed.values(), *self.others.values(), *self.outputs.tensors()]
 
     @property
     def columns(self) -> dict[str, torch.Tensor]:
@@ -203,8 +204,9 @@ class Memory:
             for i, (least, most) in enumerate(zip(low, high, strict=True)):
                 context.action_bounds[i] = ActionBounds(least, most)
         else:
-            self._others.append(torch.tensor([low, high], dtype=torch.float64).T.contiguous().to(self.device))
-            context.action_bounds = self._others[-1].data_ptr()
+            bounds = torch.tensor([low, high], dtype=torch.float64).T.contiguous().to(self.device)
+            self.others["action_bounds"] = bounds
+            context.action_bounds = bounds.data_ptr()
 
     def bytes_of_world(self, most: int | None = None) -> int:
         """Bytes of a world's columns, a measure of a step's work; without columns of more than ``most`` bytes."""

@@ -160,7 +160,7 @@ class Detector:
 
 def memory_of(sim: Simulator) -> dict[str, torch.Tensor]:
     """All memory of a simulator by name."""
-    return {**sim.memory.columns, "queue": sim.memory._queue, "flags": sim.memory.flags}
+    return {**sim.memory.columns, **sim.memory.others, "flags": sim.memory.flags}
 
 
 def _named(address: int, memory: Mapping[str, torch.Tensor]) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -42,16 +44,19 @@ def main() -> None:
     targets = [f"-gencode=arch=compute_{a},code=sm_{a}" for a in ARCHITECTURES]
     added_by_torch = ["--expt-relaxed-constexpr", "-D__CUDA_NO_HALF_OPERATORS__", "--compiler-options", "-fPIC"]
     warnings = ["-Werror", "all-warnings", "-Xcompiler", "-Wall,-Wextra,-Wno-unused-parameter,-Wno-unknown-pragmas"]
-    for name, environment in ENVIRONMENTS.items():
-        for executor in EXECUTORS["cuda"]:
-            with tempfile.TemporaryDirectory() as folder:
-                unit = Path(folder) / f"{name}.cu"
-                program = Program(environment())
-                unit.write_text(generate(program, Target("cuda", executor)))
-                command = [nvcc, *added_by_torch, *jit.compiler_flags("cuda"), *warnings, *targets, f"-I{jit.CSRC}"]
-                command += ["-c", str(unit), "-o", f"{folder}/unit.o"]
-                subprocess.run(command, check=True)
-            print(f"nvcc compiled {name} ({executor}) for {', '.join(f'sm_{a}' for a in ARCHITECTURES)}")
+    command = [nvcc, *added_by_torch, *jit.compiler_flags("cuda"), *warnings, *targets, f"-I{jit.CSRC}", "-c"]
+
+    def compile_unit(name: str, executor: str) -> str:
+        with tempfile.TemporaryDirectory() as folder:
+            unit = Path(folder) / f"{name}.cu"
+            unit.write_text(generate(Program(ENVIRONMENTS[name]()), Target("cuda", executor)))
+            subprocess.run([*command, str(unit), "-o", f"{folder}/unit.o"], check=True)
+        return f"nvcc compiled {name} ({executor}) for {', '.join(f'sm_{a}' for a in ARCHITECTURES)}"
+
+    pairs = [(name, executor) for name in ENVIRONMENTS for executor in EXECUTORS["cuda"]]
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        for line in pool.map(compile_unit, *zip(*pairs, strict=True)):
+            print(line, flush=True)
 
 
 if __name__ == "__main__":

@@ -212,7 +212,7 @@ class Execution:
     def step(self, to: OutputSet) -> int:
         """A step whose outputs go to ``to``: 0, 1 if some world has a fault, or -1000 minus a CUDA error."""
         self._follow_torch()
-        return self.library.step(self._handle, self._context_address, to.address, self._stream())
+        return self.library.step(self._handle, self._context_address, to.address, self.stream())
 
     def act_and_step(self, actions: torch.Tensor, to: OutputSet) -> int:
         """A step with actions: the first illegal element (nothing has changed), -1, -2 with faults, or a CUDA error."""
@@ -223,13 +223,13 @@ class Execution:
             to.address,
             actions.data_ptr(),
             ELEMENT_TYPES[actions.dtype],
-            self._stream(),
+            self.stream(),
         )
 
     def reset(self, mask: torch.Tensor, to: OutputSet) -> int:
         """Begin episodes where the bool ``mask [worlds]`` is set: as ``step`` returns."""
         self._follow_torch()
-        return self.library.reset(self._handle, self._context_address, to.address, mask.data_ptr(), self._stream())
+        return self.library.reset(self._handle, self._context_address, to.address, mask.data_ptr(), self.stream())
 
     def synchronize(self) -> None:
         """Wait until the device has done what it was given. Raises RuntimeError while a CUDA graph is captured."""
@@ -238,7 +238,8 @@ class Execution:
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
 
-    def _stream(self) -> int | None:
+    def stream(self) -> int | None:
+        """The handle of torch's current stream, on which the memory of all worlds is used from now on; None on CPU."""
         if self.device.type != "cuda":
             return None
         handle = torch.cuda.current_stream(self.device).cuda_stream
@@ -279,10 +280,12 @@ class Execution:
             yield trace
         finally:
             trace.restart = ended
-            self.synchronize()
-            buffer.records = buffer.taken = None
-            buffer.capacity = 0
-            self._use(untraced)
+            try:
+                self.synchronize()
+            finally:  # also where a capture forbids to wait
+                buffer.records = buffer.taken = None
+                buffer.capacity = 0
+                self._use(untraced)
             count = int(taken) & 0xFFFFFFFF
             kept = records[: min(count, capacity) * RECORD.itemsize].cpu().numpy().view(RECORD)
             trace.fill(kept, counter.steps, max(0, count - capacity))  # after an error too

@@ -247,12 +247,12 @@ class Simulator:
                 raise RuntimeError("the first reset must be of all worlds; call reset() without a mask")
         seed = checked_seed(seed)
         values = reset_values(self.program, self.memory, options, mask) if options else {}
+        if self.memory.crowded_flag[0]:
+            self._entities.grow()  # which a capture forbids, before anything has changed
         for name, (worlds, value) in values.items():
             self.tensor(name)[worlds] = value
         if seed is not None:
             self.reseed(seed, mask)
-        if self.memory.crowded_flag[0]:
-            self._entities.grow()
         whole = mask is None
         if whole:
             mask = torch.ones(self.num_worlds, dtype=torch.bool, device=self.device)

@@ -55,7 +55,17 @@ def make(
         return never
     types = tuple((_dlpack_code(dtype), 8 * dtype.itemsize, int(ELEMENT_TYPES[dtype])) for dtype in dtypes)
     place = _DEVICES[device.type], device.index or 0
-    return made.StepCall(torch.Tensor, function, executor, context, flags, team, stream, tuple(shape), types, *place)
+    addresses = function, executor, context, flags, team, stream
+    try:
+        return made.StepCall(torch.Tensor, *addresses, tuple(shape), types, *place)
+    except (ImportError, ValueError) as error:  # a table of another version
+        _warn(error)
+        return never
+
+
+def _warn(error: Exception) -> None:
+    text = f"steps take some microseconds longer, for their call could not be made: {error}"
+    warnings.warn(text, RuntimeWarning, stacklevel=3)
 
 
 def _dlpack_code(dtype: torch.dtype) -> int:
@@ -74,6 +84,5 @@ def _module() -> Any:
             raise ImportError(f"torch {torch.__version__} is too old")
         return jit.load_module("step_call", jit.CSRC / "host" / "step_call.cpp")
     except (BuildError, ImportError) as error:
-        text = f"steps take some microseconds longer, for their call could not be compiled: {error}"
-        warnings.warn(text, RuntimeWarning, stacklevel=2)
+        _warn(error)
         return None

@@ -111,7 +111,8 @@ PyObject *create(PyTypeObject *type, PyObject *arguments, PyObject *) {
     auto *exchange = static_cast<const DLPackExchangeAPI *>(PyCapsule_GetPointer(capsule, "dlpack_exchange_api"));
     Py_DECREF(capsule);  // the table itself is static
     if (!exchange) return nullptr;
-    if (exchange->header.version.major != DLPACK_MAJOR_VERSION || !exchange->dltensor_from_py_object_no_sync) {
+    if (exchange->header.version.major != DLPACK_MAJOR_VERSION || !exchange->dltensor_from_py_object_no_sync ||
+        !exchange->current_work_stream) {
         PyErr_SetString(PyExc_ImportError, "torch exchanges tensors by another version of DLPack than its headers have");
         return nullptr;
     }

@@ -49,8 +49,8 @@ template <class Node, class Context>
     }
 }
 
-// The first random blocks of row `row` of some worlds, computed together. The loop goes on to a multiple of `vector`, so that
-// no world is left for one without vectors.
+// The first random blocks of row `row` of some worlds, computed together. The loop goes on to a multiple of `vector`, so
+// that no world is left for one without vectors.
 struct FirstBlocks {
     static constexpr i32 most = 64, vector = 16;
     alignas(64) u64 seed[most] = {};
@@ -73,9 +73,18 @@ struct FirstBlocks {
     }
 };
 
-// A node that draws, for a list of worlds: row after row it would wait for each round of its generator.
+// A node that draws, for a list of worlds: row after row it would wait for each round of its generator. For a few worlds
+// that is shorter than a vector of which they fill a part.
 template <class Node, class Context>
 inline void run_drawing(const Context &context, u32 repetition, const i32 *worlds, i32 count) {
+    constexpr i32 few = 4;
+    if (count < few) {
+        for (i32 i = 0; i < count; ++i) {
+            const i32 row = worlds[i] * Node::rows_per_world;
+            for (i32 k = 0; k < Node::rows_per_world; ++k) call_node<Node>(context, repetition, row + k);
+        }
+        return;
+    }
     const u32 node = repeated(Node::random_key, repetition);
     FirstBlocks drawn;
     for (i32 begin = 0; begin < count; begin += drawn.most) {

@@ -121,7 +121,8 @@ TBS_DEVICE void run_rows(const Context &context, const Team &team) {
         if (team.beginning != nullptr) return run_listed_rows<Task>(context, team);
     }
     // The lanes of a group agree on the item, and so stay together.
-    for (u32 item = first + team.rank / threads_of_lanes<Node::lanes>; item < last; item += team.size / threads_of_lanes<Node::lanes>) {
+    constexpr u32 threads = threads_of_lanes<Node::lanes>;
+    for (u32 item = first + team.rank / threads; item < last; item += team.size / threads) {
         i32 world;
         if constexpr (Node::table >= 0) {
             world = context.tables[Node::table].world[item];
@@ -477,7 +478,8 @@ struct PerWorldExecutor {
 
     template <class G>
     i64 run(Groups<G>, const Context &context, Stream stream) {
-        launch(world_kernel<G, Context>, u32((context.num_worlds + i32(block_threads) - 1) / i32(block_threads)), block_threads, stream, context);
+        const u32 blocks = (u32(context.num_worlds) + block_threads - 1) / block_threads;
+        launch(world_kernel<G, Context>, blocks, block_threads, stream, context);
         return last_error();
     }
 

@@ -188,7 +188,7 @@ class GraphCache {
     GraphCache(const GraphCache &) = delete;
     // At any time: while somebody captures, from another thread, with another device current.
     ~GraphCache() {
-        if (entries_.empty() && capturing_ == nullptr) return;
+        if (capturing_ == nullptr) return;  // nothing has been recorded, nor the device learned
         const DeviceGuard guard(device_);
         clear();
         const RelaxedCapture relaxed;

@@ -37,6 +37,9 @@ def main(arguments: Sequence[str] | None = None, module: str = "torch_batchsim.g
     if options.cache is not None:
         _use_cache(options.cache)
     facts = _facts(min(60.0, options.budget / 2))
+    if facts["missing"] and options.go_on:  # the report that is there stays
+        print("\n".join(facts["missing"]))
+        return 2
     done, earlier = _before(options.output, facts["machine"]) if options.go_on else ([], {})
     report: dict[str, Any] = {
         "format": reports.FORMAT,

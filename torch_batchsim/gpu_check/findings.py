@@ -73,7 +73,7 @@ class Findings:
         if name in self._done:
             raise ValueError(f"there are two checks {name!r}")
         self._done.add(name)
-        if name in self._before:
+        if self.has(name):
             return
         self.found["running"] = name
         self.save()
@@ -96,6 +96,10 @@ class Findings:
         self.save()
         if spoiled:
             os._exit(SPOILED)  # nothing on the way out may touch the device
+
+    def has(self, name: str) -> bool:
+        """Whether an earlier process of this stage has come to a check."""
+        return name in self._before
 
     def note(self, text: str) -> None:
         """Add a paragraph to the report, once."""

@@ -100,7 +100,7 @@ def test_a_fault_names_the_system(tmp_path: Path) -> None:
 @pytest.mark.full
 def test_a_loop_is_as_large_as_it_is_long(tmp_path: Path) -> None:
     sizes = [Simulator(Forge(times=times), 1).execution.library.path.stat().st_size for times in (2, 64)]
-    assert abs(sizes[1] - sizes[0]) < 0.01 * sizes[0]
+    assert abs(sizes[1] - sizes[0]) < 0.01 * sizes[0] + 4096  # a section begins at a page
     few, many = (generate(Program(Forge(times=n)), Target("cuda", "megakernel")).count("Run<") for n in (2, 64))
     assert few == many
 

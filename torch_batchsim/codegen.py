@@ -283,47 +283,70 @@ def _holders(program: Program) -> Iterator[str]:
 
 
 def _node(program: Program, node: Node) -> Iterator[str]:
-    table = node.table
+    table, flat = node.table, is_flat(node)
     where = f"the rows of {table.name}" if table else "each world"
-    flat = is_flat(node)
-    fixed_rows = 1 if table is None else table.count or 0
     yield f"struct {node_name(node)} {{  // {node.graph}: {node.system.name} over {where}"
+    yield from _head(program, node)
+    yield f"        TBS_CONSTANT Context::Node node{{{_node_key(program, node)}}};"
+    parts = ["row" if table is not None and table.dynamic else "0"]
+    if node.loops or _draws(node):
+        parts.append("repetition" if node.loops else "0")
+    if _draws(node):
+        parts.append("drawn")
+    yield f"        World world(context, u32(world_index), node, its_row, {', '.join(parts)});"
+    arguments, before, after = _arguments(node, "cells" if flat else "context")
+    yield from before
+    yield f"        {cpp_function(node.system)}({', '.join(arguments)});"
+    if node.lanes > 1 and after:
+        yield f"        group.once([&] {{ {' '.join(after)} }});"
+    else:
+        yield from (f"        {statement}" for statement in after)
+    yield "    }"
+    yield "};"
+
+
+def _draws(node: Node) -> bool:
+    """Whether it is given the first random block of its row."""
+    return is_flat(node) and bool(node.system.kinds("random"))
+
+
+def _head(program: Program, node: Node) -> Iterator[str]:
+    """What executors ask of a node, and its function up to its row."""
+    table = node.table
+    fixed_rows = 1 if table is None else table.count or 0
     yield f"    static constexpr i32 rows_per_world = {fixed_rows};"
     if node.loops:
         yield "    static constexpr bool is_repeated = true;"
     repetition = ", u32 repetition" if node.loops else ""
-    draws = flat and bool(node.system.kinds("random"))
-    if draws:
+    if _draws(node):
         yield f"    static constexpr u32 random_key = {_random_key(node)}u;"
-    if flat:
-        drawn = ", const PhiloxBlock *drawn = nullptr" if draws else ""
+    if is_flat(node):
+        drawn = ", const PhiloxBlock *drawn = nullptr" if _draws(node) else ""
         yield from run_in_cells(repetition + drawn)
         yield f"        const i32 world_index = row / {fixed_rows};"
         index = f"u32(row - world_index * {fixed_rows})" if fixed_rows > 1 else "0u"
         yield f"        const Row its_row{{{index}, {fixed_rows}u}};"
-    else:
-        dynamic = table is not None and table.dynamic
-        yield f"    static constexpr i32 table = {program.dynamic.index(table) if dynamic else -1};"
-        yield f"    static constexpr u32 lanes = {node.lanes};"
-        yield f"    static constexpr bool creates = {str(bool(node.creates)).lower()};"
-        group = f", Lanes<{node.lanes}> &group" if node.lanes > 1 else ""
-        yield f"    static TBS_METHOD void run(const Context &context, NodeRows rows, i32 index{group}{repetition}) {{"
-        yield "        const i32 world_index = rows.world;"
-        yield "        [[maybe_unused]] const i32 row = rows.first + index;"
-        yield "        const Row its_row{u32(index), u32(rows.count)};"
-    yield f"        TBS_CONSTANT Context::Node node{{{_node_key(program, node)}}};"
-    slot = "row" if table is not None and table.dynamic else "0"
-    place = f"{slot}, repetition" if node.loops else slot
-    if draws:
-        place = f"{slot}, {'repetition' if node.loops else '0'}, drawn"
-    yield f"        World world(context, u32(world_index), node, its_row, {place});"
-    cells = "cells" if flat else "context"
+        return
+    dynamic = table is not None and table.dynamic
+    yield f"    static constexpr i32 table = {program.dynamic.index(table) if dynamic else -1};"
+    yield f"    static constexpr u32 lanes = {node.lanes};"
+    yield f"    static constexpr bool creates = {str(bool(node.creates)).lower()};"
+    group = f", Lanes<{node.lanes}> &group" if node.lanes > 1 else ""
+    yield f"    static TBS_METHOD void run(const Context &context, NodeRows rows, i32 index{group}{repetition}) {{"
+    yield "        const i32 world_index = rows.world;"
+    yield "        [[maybe_unused]] const i32 row = rows.first + index;"
+    yield "        const Row its_row{u32(index), u32(rows.count)};"
+
+
+def _arguments(node: Node, cells: str) -> tuple[list[str], list[str], list[str]]:
+    """The arguments of the system's call, lines before it, and statements after it. ``cells``: where flags are."""
     arguments, before, after = ["world"], [], []
     for parameter, column in zip(node.system.parameters, node.columns, strict=True):
         if column == "Row":
             arguments.append("its_row")
         elif column == "Entity":
-            arguments.append("world.self()" if table.dynamic else f"world.entity<{cpp_name(table)}>(its_row.index)")
+            own = f"world.entity<{cpp_name(node.table)}>(its_row.index)"
+            arguments.append("world.self()" if node.table.dynamic else own)
         elif column in LANES:
             arguments.append("group")
         elif column == "Episode":
@@ -336,24 +359,14 @@ def _node(program: Program, node: Node) -> Iterator[str]:
                 before.append(f"        Episode episode = {value};")
             arguments.append("episode")
             if parameter.writes:
-                after += [
-                    f"{cells}.terminated[world_index] = episode.terminated;",
-                    f"{cells}.truncated[world_index] = episode.truncated;",
-                ]
+                after.append(f"{cells}.terminated[world_index] = episode.terminated;")
+                after.append(f"{cells}.truncated[world_index] = episode.truncated;")
         else:
             index = "0" if column.resource else "world_index" if column.singleton else "row"
-            place = cells if in_cells(column) else "context"
-            argument = f"{place}.column_{column.c_name}[{index}]"
+            argument = f"{cells if in_cells(column) else 'context'}.column_{column.c_name}[{index}]"
             constant = f"static_cast<const {cpp_name(column.component)} &>({argument})"  # whatever the text says
             arguments.append(argument if parameter.writes else constant)
-    yield from before
-    yield f"        {cpp_function(node.system)}({', '.join(arguments)});"
-    if node.lanes > 1 and after:
-        yield f"        group.once([&] {{ {' '.join(after)} }});"
-    else:
-        yield from (f"        {statement}" for statement in after)
-    yield "    }"
-    yield "};"
+    return arguments, before, after
 
 
 def _node_key(program: Program, node: Node) -> str:

@@ -13,6 +13,7 @@ import torch_batchsim
 from torch_batchsim import command_line
 
 from .ppo import Config
+from .tuned import CONFIGS
 
 
 class UsageError(Exception):
@@ -65,88 +66,22 @@ class Options:
 
 TUNED = {
     "torch_batchsim/CartPole": Options(
-        Config(
-            total_steps=131_072,
-            num_envs=128,
-            num_steps=32,
-            num_minibatches=8,
-            learning_rate=5e-3,
-            gamma=0.98,
-            vf_coef=1.0,
-            hidden_sizes=(32, 32),
-        ),
+        CONFIGS["torch_batchsim/CartPole"],
         threads=1,  # as fast as more with networks so small, and the same bits on every number of cores
     ),
-    "torch_batchsim/Swarm": Options(
-        Config(
-            total_steps=6_000_000,
-            num_envs=256,
-            num_steps=64,
-            num_minibatches=8,
-            learning_rate=1e-3,
-            gamma=0.98,
-            ent_coef=0.005,
-            hidden_sizes=(128, 128),
-        ),
-    ),
+    "torch_batchsim/Swarm": Options(CONFIGS["torch_batchsim/Swarm"]),
     "torch_batchsim/Overcooked": Options(
-        Config(
-            total_steps=8_000_000,
-            num_envs=128,
-            num_steps=100,
-            num_minibatches=8,
-            learning_rate=1e-3,
-            gae_lambda=0.98,
-            hidden_sizes=(128, 128),
-            anneal="Shaping.factor",
-            anneal_until=0.4,
-        ),
+        CONFIGS["torch_batchsim/Overcooked"],
         eval_episodes=256,
         eval_stochastic=True,  # the likeliest actions of a half-trained pair often block each other for ever
         threads=1,  # the same bits on every number of cores; beside other work more would wait for each other
     ),
-    "torch_batchsim/Hanabi": Options(
-        Config(
-            total_steps=32_000_000,
-            num_envs=512,
-            num_steps=32,
-            num_minibatches=8,
-            update_epochs=2,
-            learning_rate=1e-3,
-            gae_lambda=0.8,
-            ent_coef=0.05,  # with less the first conventions are poor, and stay
-            ent_coef_end=0.005,
-            hidden_sizes=(256, 256),
-            activation="relu",
-            anneal="Mercy.factor",  # without it nobody dares to play
-            anneal_from=0.45,
-            anneal_until=0.7,
-            matmul_precision="medium",
-        ),
-        threads=1,
-    ),
+    "torch_batchsim/Hanabi": Options(CONFIGS["torch_batchsim/Hanabi"], threads=1),
     "torch_batchsim/Hanabi preset=Hanabi-Very-Small": Options(
-        Config(
-            total_steps=3_000_000,
-            num_envs=256,
-            num_steps=32,
-            num_minibatches=8,
-            learning_rate=3e-3,
-            gamma=1.0,
-            ent_coef=0.05,
-            ent_coef_end=0.005,
-            hidden_sizes=(128, 128),
-            activation="relu",
-            anneal="Mercy.factor",
-            anneal_from=0.3,
-            anneal_until=0.7,
-            matmul_precision="medium",
-        ),
-        threads=1,
+        CONFIGS["torch_batchsim/Hanabi preset=Hanabi-Very-Small"], threads=1
     ),
 }
-"""Settings found by search, by environment id without its version, and for an option of the environment where that
-makes another task of it; docs/training.md says how well they do."""
+"""What is done unless the user says otherwise, by the keys of ``CONFIGS``."""
 
 
 def find_environment(name: str) -> str:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import torch
 
 from ..errors import WorldFault
 from ..testing import assert_same_bits, random_actions
+from ..vector_env import TorchVectorEnv
 from .playing import SEED, Make, copied, expect, expect_same_steps, fault_of, snapshot
 
 
@@ -35,6 +37,15 @@ def bad_action(make: Make, names: Sequence[str] = ("cartpole", "meadow")) -> str
     return "above, below, NaN; the other worlds go on, and the fault is told once"
 
 
+def fault_of_step(env: TorchVectorEnv, batch: torch.Tensor) -> WorldFault:
+    """What a step raises at once, as on CPU, or a look at faults after it."""
+    try:
+        env.step(batch)
+        return fault_of(env)
+    except WorldFault as raised:
+        return raised
+
+
 def system_fault(reference: Make, make: Make) -> str:
     """What a system reports of two worlds; these are then reset alone."""
     results = []
@@ -44,11 +55,7 @@ def system_fault(reference: Make, make: Make) -> str:
         batches = random_actions(env, 4)
         env.sim.tensor("Gardener.Hand.skill")[3, 1] = float("nan")
         env.sim.tensor("Gardener.Hand.skill")[7, 0] = 3e6
-        try:
-            env.step(batches[0])
-            fault = fault_of(env)
-        except WorldFault as raised:
-            fault = raised
+        fault = fault_of_step(env, batches[0])
         env.reset(options={"reset_mask": fault.mask})
         returned = [copied(env.step(batch)) for batch in batches[1:]]
         env.check_faults()
@@ -69,11 +76,7 @@ def overflow(reference: Make, make: Make) -> str:
         env.step(batches[0])
         stems = env.sim.ragged("Plant.Stem.extra")
         stems.values[int(stems.first[4])] = 1000
-        try:
-            env.step(batches[1])
-            fault = fault_of(env)
-        except WorldFault as raised:  # at once on CPU
-            fault = raised
+        fault = fault_of_step(env, batches[1])
         env.reset(options={"reset_mask": fault.mask})
         returned = [copied(env.step(batch)) for batch in batches[2:]]
         env.check_faults()

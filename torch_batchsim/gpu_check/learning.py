@@ -10,28 +10,14 @@ from typing import Any
 import torch
 
 from ..train import Config, Trainer, evaluate
+from ..train.tuned import CONFIGS
 from . import graphs
 from .playing import Make, expect
 
-CARTPOLE = Config(
-    total_steps=262_144,
-    num_envs=128,
-    num_steps=32,
-    num_minibatches=8,
-    learning_rate=5e-3,
-    gamma=0.98,
-    vf_coef=1.0,
-    hidden_sizes=(32, 32),
-)
-KITCHEN = Config(
+CARTPOLE = replace(CONFIGS["torch_batchsim/CartPole"], total_steps=262_144)
+KITCHEN = replace(
+    CONFIGS["torch_batchsim/Overcooked"],
     total_steps=1_024_000,
-    num_envs=128,
-    num_steps=100,
-    num_minibatches=8,
-    learning_rate=1e-3,
-    gae_lambda=0.98,
-    hidden_sizes=(128, 128),
-    anneal="Shaping.factor",
     anneal_from=0.95,  # nothing else is learned in so few steps
     anneal_until=1.0,
 )

@@ -141,12 +141,12 @@ struct Random {
     // Two words for each of the swaps of item n - 1, n - 2, ..., 1 with an item not behind it.
     template <class T>
     TBS_METHOD void shuffle(T *items, u32 n) {
-        for (u32 last = n; last > 1; last--) {
-            u32 other = below(last);
-            T item = items[last - 1];
-            items[last - 1] = items[other];
-            items[other] = item;
-        }
+        u32 last = n;
+#ifndef TBS_ON_DEVICE
+        // A CPU computes the blocks of many swaps on vectors: one after the other they take most of a shuffle's time.
+        while (last > few_swaps && left_ % 2 == 0) last -= swap_many(items, last);
+#endif
+        for (; last > 1; last--) swap(items[last - 1], items[below(last)]);
     }
 
   private:
@@ -155,9 +155,44 @@ struct Random {
 
     // floor(n * bits / 2^64) for n <= 2^32.
     TBS_METHOD u32 scaled(u64 n) {
-        u64 high = bits(), low = bits();
-        return u32((high * n + (low * n >> 32)) >> 32);
+        const u32 high = bits(), low = bits();
+        return scaled(high, low, n);
     }
+    static TBS_METHOD u32 scaled(u64 high, u64 low, u64 n) { return u32((high * n + (low * n >> 32)) >> 32); }
+
+    template <class T>
+    static TBS_METHOD void swap(T &a, T &b) {
+        const T before = a;
+        a = b;
+        b = before;
+    }
+
+#ifndef TBS_ON_DEVICE
+    static constexpr u32 few_swaps = 8, vector = 16;
+
+    // The swaps of items last - 1, last - 2, ..., where an even number of words is left of the block before. Returns how many.
+    template <class T>
+    TBS_METHOD u32 swap_many(T *items, u32 last) {
+        constexpr u32 most = 2 * vector;  // blocks
+        u32 others[2 * most], third[most], fourth[most];
+        const u32 before = left_ == 0 ? 0 : 2 - left_ / 2, first = left_ == 0 ? block_ : block_ - 1;  // swaps of that block
+        const u32 swaps = last - 1 < 2 * most - before ? last - 1 : 2 * most - before, blocks = (before + swaps + 1) / 2;
+        const u32 item = last + before;
+        for (u32 i = 0; i < (blocks + vector - 1) / vector * vector; ++i) {
+            const PhiloxBlock drawn = philox({{stream_, episode_, step_, first + i}}, key0_, key1_);
+            others[2 * i] = scaled(drawn.word[0], drawn.word[1], item - 2 * i);
+            others[2 * i + 1] = scaled(drawn.word[2], drawn.word[3], item - 2 * i - 1);
+            third[i] = drawn.word[2];
+            fourth[i] = drawn.word[3];
+        }
+        for (u32 i = 0; i < swaps; ++i) swap(items[last - 1 - i], items[others[before + i]]);
+        left_ = (before + swaps) % 2 * 2;
+        next_.word[0] = third[blocks - 1];
+        next_.word[1] = fourth[blocks - 1];
+        block_ = first + blocks;
+        return swaps;
+    }
+#endif
 
     u32 key0_, key1_;
     u32 stream_, episode_, step_, block_;

@@ -38,6 +38,14 @@ extern "C" void shuffles(const Name *name, i32 *items, i32 length, i64 n) {
     for (i64 i = 0; i < n; i++) random.shuffle(items + i * length, u32(length));
 }
 
+// Shuffles after `before` words of the stream, and returns the word that comes next.
+extern "C" u32 shuffle_within(const Name *name, i32 before, i32 *items, i32 length) {
+    OPEN;
+    for (i32 i = 0; i < before; i++) random.bits();
+    random.shuffle(items, u32(length));
+    return random.bits();
+}
+
 // One of everything, in this order: a test follows the draw order with its own model.
 extern "C" void mixture(const Name *name, f64 *out) {
     OPEN;

@@ -247,6 +247,21 @@ def test_shuffle(library):
     assert chi_square(counts) < 4
 
 
+@pytest.mark.parametrize("before", range(6))
+def test_shuffle_takes_two_words_for_each_swap(library, before):
+    for length in (*range(12), 31, 50, 64, 65, 66, 67, 130, 200):
+        stream = words(NAME)
+        for _ in range(before):
+            next(stream)
+        expected = list(range(length))
+        for last in range(length, 1, -1):
+            other = (next(stream) << 32 | next(stream)) * last >> 64
+            expected[last - 1], expected[other] = expected[other], expected[last - 1]
+        items = np.arange(length, dtype=np.int32)
+        following = library.shuffle_within(ctypes.byref(Name(*NAME)), before, pointer(items), length)
+        assert items.tolist() == expected and following & MASK == next(stream), length
+
+
 def test_every_build_gives_the_same_bits(compiler, library):
     plain = compiler.library("random_library.cpp", "-O0", "-march=x86-64-v3")[0]
     for kind, dtype in (("bits", np.uint32), ("normal", f32), ("uniform", f32)):

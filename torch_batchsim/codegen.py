@@ -171,6 +171,7 @@ def _table(program: Program, archetype: Archetype) -> Iterator[str]:
     else:
         yield f"    static constexpr u32 rows_per_world = {archetype.count};"
     yield f"    static constexpr u32 entity_table = {number};"
+    yield f"    static constexpr u32 most_rows = {archetype.most_rows};"
     yield f"    template <class Component> static constexpr bool has = {is_its};"
     if archetype.dynamic:  # what World::create and settling do with each component
         yield "    template <class Visitor>"

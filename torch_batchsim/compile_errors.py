@@ -44,7 +44,7 @@ def _undeclared_access(program: Program, text: str, own: set[str]) -> str:
     place, method, system = "", "", None
     for match in _INLINED.finditer(text):
         function = match["function"]
-        if not method and "BasicWorld" in function:
+        if "BasicWorld" in function and (not method or "::tables(" in function):  # which calls others itself
             method = _written(function)
         if not place and str(Path(match["file"]).resolve()) in own:
             place = f"{match['file']}:{match['line']}: "
@@ -63,6 +63,9 @@ def _written(function: str) -> str:
     """A method of World as g++ writes it, as ``TBS_REACHES`` takes it: ``rows<Stone, const Place>``."""
     found = re.search(r"::(\w+)\(([^()]*)\)", function)
     name, arguments = (found[1], found[2]) if found else ("...", "")
+    if name == "tables":
+        wanted = re.search(r"\bComponent = \{([^{}]*)\}", function)
+        return f"tables<{_IN_FENCE.sub('', wanted[1]).replace('tbs::', '') if wanted else '...'}>"
     types = [
         re.search(rf"\b{parameter} = ((?:const )?[\w:]+)", function)
         for parameter in (["Archetype", "Component"] if name in ("rows", "find") else ["Archetype", "Singleton"])

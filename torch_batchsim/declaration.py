@@ -48,6 +48,7 @@ class Declaration:
     faults: Sequence[str] = ()
     parameters: Any = Parameters()
     constants: Any = Constants()
+    _asked = None  # of an instance whose archetypes are being made to be counted, see Library.most_rows
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

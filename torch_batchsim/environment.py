@@ -64,6 +64,8 @@ class Environment(Declaration):
         """
         super().__init__(**options)
         self.libraries = made_libraries(library_classes(type(self)), self.library_options, options)
+        for library in self.libraries.values():
+            library._environment = self
 
     @classmethod
     def option_names(cls) -> tuple[str, ...]:

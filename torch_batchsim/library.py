@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from .declaration import Declaration
 from .errors import SchemaError
 from .names import check_identifier, suggestion
 from .options import RESERVED_OPTIONS, Values
-from .schema import ENGINE_TENSORS, AgentEnd, Bundle, Component, Reward
+from .schema import ENGINE_TENSORS, AgentEnd, Archetype, Bundle, Component, Reward, check_component
 
 _TAKEN = (*ENGINE_TENSORS, "systems", "tbs", "std", "fence", "executors")
 
@@ -59,6 +59,35 @@ class Library(Declaration):
     @property
     def title(self) -> str:
         return f"library {self.name}"
+
+    _environment: ClassVar[Any] = None  # of an instance: that of which it is part
+    _prepared: ClassVar[bool] = False
+
+    def prepare(self) -> None:
+        """Called once, when the environment is complete and before anything is made of it.
+
+        For what follows from its archetypes, such as ``self.add_constants(bodies=self.most_rows(Pose, Shape))``.
+        Libraries are called after those that they use.
+        """
+
+    def most_rows(self, *components: type[Component]) -> int:
+        """The greatest number of rows that a world can have of all archetypes with these components.
+
+        That is the sum of their counts and limits, those of libraries included; 0 where there are none. In C++
+        ``World::most_rows<Pose, Shape>()`` is the same. Ask in ``prepare`` or in a property: in ``__init__`` the
+        environment is not there yet. Raises SchemaError there, for what is not a component, and where archetypes depend
+        on their own number.
+        """
+        if self._environment is None:
+            raise SchemaError(
+                f"{self.title}: most_rows is known when the environment has been made; ask in prepare() or a property"
+            )
+        for component in components:
+            check_component(component, f"{self.title}: most_rows")
+        if not components:
+            raise SchemaError(f"{self.title}: most_rows needs components")
+        environment = self._environment
+        return sum(_most_rows(declared, components) for declared in (environment, *environment.libraries.values()))
 
     @classmethod
     def option_title(cls, name: str) -> str:
@@ -176,3 +205,33 @@ def made_libraries(
 def library_names(library: type[Library]) -> tuple[str, ...]:
     """The names of the libraries on which one builds, directly or not."""
     return tuple(dict.fromkeys(used.name for used in _reachable(library, "uses", set())))
+
+
+def prepare_libraries(libraries: Iterable[Library]) -> None:
+    """Call ``prepare`` of those for which it has not been called yet."""
+    for library in libraries:
+        if not library._prepared:
+            library.prepare()
+            library._prepared = True
+
+
+def _most_rows(declared: Declaration, components: tuple[type[Component], ...]) -> int:
+    """Of the archetypes that one declares; while these are being made, for they may depend on others, of none."""
+    if declared._asked is not None:
+        declared._asked.append(components)
+        return 0
+    declared._asked = asked = []
+    try:
+        listed = declared.archetypes  # what is wrong with it is told where it is read
+        archetypes = [a for a in listed if isinstance(a, Archetype)] if isinstance(listed, (list, tuple)) else []
+    finally:
+        declared._asked = None
+    for archetype in archetypes:
+        for unanswered in asked:
+            if set(unanswered) <= set(archetype.components):
+                names = ", ".join(component.__name__ for component in unanswered)
+                raise SchemaError(
+                    f"{declared.title}: how many rows there are with {names} is asked for while archetype "
+                    f"{archetype.name} is made, which has them itself"
+                )
+    return sum(a.most_rows for a in archetypes if set(components) <= set(a.components))

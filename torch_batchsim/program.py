@@ -162,7 +162,7 @@ class Program:
         fields = (f.type.name for c in self.components for f in c.fields)
         parameters = (p.type for nodes in self.graphs.values() for n in nodes for p in n.system.parameters)
         kinds = (r.kind for nodes in self.graphs.values() for n in nodes for r in n.system.reaches)
-        asked = set(kinds) & {"find", "index_of", "entity", "alive", "destroy"}
+        asked = set(kinds) & {"find", "index_of", "entity", "tables", "alive", "destroy"}
         return bool(self.dynamic or asked or "Entity" in fields or "Entity" in parameters)
 
     @property

@@ -53,13 +53,15 @@ class Queries:
                 )
         return [(table, self._arguments(system, table)) for table in tables]
 
-    def _component(self, system: System, text: str) -> type[Component]:
-        component = self.scopes.meaning(text, system.namespace)
+    def _component(self, system: System, text: str, namespace: str | None = None, by: str = "") -> type[Component]:
+        """The component that ``text`` names in a namespace, the system's own by default."""
+        namespace = system.namespace if namespace is None else namespace
+        component = self.scopes.meaning(text, namespace)
         if not isinstance(component, type):
-            known = self.scopes.known(system.namespace, Component)
+            known = self.scopes.known(namespace, Component)
             raise SchemaError(
-                f"{system.place}: system '{system.name}' names component '{text}', which does not exist"
-                f"{self.scopes.hint(text, system.namespace, known)}; components: {', '.join(known)}"
+                f"{system.place}: system '{system.name}' names component '{text}'{by}, which does not exist"
+                f"{self.scopes.hint(text, namespace, known)}; components: {', '.join(known)}"
             )
         return component
 
@@ -109,14 +111,14 @@ class Queries:
         if table is not None and table.dynamic:
             reads.add(table.name)
         for reach in self._clear_reaches(system):
-            if reach.kind in ("rows", "find", "get"):
-                for column in self._reached(system, table, reach):
-                    if not reach.writes and column.name in written and table is not None and not table.alone:
+            if reach.kind in ("rows", "find", "get", "tables"):
+                for column, is_written in self._reached(system, table, reach):
+                    if not is_written and column.name in written and table is not None and not table.alone:
                         raise SchemaError(
                             f"{system.place}: system '{system.name}' reads {column.name} of other rows while each row "
                             "writes its own; split it into a system that reads and one that writes"
                         )
-                    (reached_writes if reach.writes else reached).add(column.name)
+                    (reached_writes if is_written else reached).add(column.name)
                     if column.dynamic:
                         looks.add(column.table)
             elif reach.kind in ("count", "index_of", "entity", "create", "create_at"):
@@ -153,8 +155,7 @@ class Queries:
     def _clear_reaches(self, system: System) -> Iterator[Reach]:
         """Its reaches, but for those that it has declared otherwise since their names do not say what is meant."""
         for reach in system.reaches:
-            names = filter(None, (reach.archetype, reach.component))
-            clear = not reach.unclear and all(self.scopes.meaning(name, reach.namespace) for name in names)
+            clear = not reach.unclear and all(self.scopes.meaning(name, reach.namespace) for name in reach.names)
             if system.declared is not None and reach not in system.declared and not clear:
                 continue
             if reach.unclear:
@@ -180,8 +181,57 @@ class Queries:
             )
         return archetype
 
-    def _reached(self, system: System, table: Archetype | None, reach: Reach) -> list[Column]:
-        """The columns that a reach means: one, or with ``find<const Body>`` those of all archetypes that have it."""
+    def _reached(self, system: System, table: Archetype | None, reach: Reach) -> list[tuple[Column, bool]]:
+        """The columns that a reach means, and whether it writes each.
+
+        One; with ``find<const Body>`` those of all archetypes that have it, with ``tables`` of those that have all.
+        """
+        found = self._in_tables(system, reach) if reach.kind == "tables" else self._in_one(system, reach)
+        written = next((column for column, writes in found if writes), None)
+        if written is not None and written.resource:
+            raise SchemaError(
+                f"{system.place}: system '{system.name}' could write by {reach} a resource, which all worlds read at "
+                f"once; put const in front of {reach.component}, or make it a singleton"
+            )
+        if written is not None and table is not None and not table.alone:
+            name = self.scopes.written(written.component, reach.namespace)
+            raise SchemaError(
+                f"{system.place}: system '{system.name}' could write by {reach} from {_rows(table)} of "
+                f"{table.name} at a time; put const in front of {name}, or write it in a system "
+                "that runs once per world"
+            )
+        return found
+
+    def _in_tables(self, system: System, reach: Reach) -> list[tuple[Column, bool]]:
+        """What ``world.tables<...>`` reaches. No archetype need have all of its components: then it does nothing."""
+        wanted = {}
+        for each in reach.wanted:
+            component = self._component(system, each.component, reach.namespace, f" in {reach}")
+            if component in wanted:
+                raise SchemaError(
+                    f"{system.place}: system '{system.name}' asks for {reach}, which names {each.component} twice"
+                )
+            if (None, component) in self.columns_of:
+                kind = "resource" if self.columns_of[None, component].resource else "singleton"
+                raise SchemaError(
+                    f"{system.place}: system '{system.name}' asks for {reach}, but {each.component} is a {kind}, which "
+                    f"no archetype has; write world.get<{'' if each.writes else 'const '}{each.component}>()"
+                )
+            wanted[component] = each
+        needed = {component for component, each in wanted.items() if not each.optional}
+        if not needed:
+            raise SchemaError(
+                f"{system.place}: system '{system.name}' asks for {reach}; one component at least is to be not Optional"
+            )
+        return [
+            (self.columns_of[archetype.name, component], each.writes)
+            for archetype in self.archetypes
+            if needed <= set(archetype.components)
+            for component, each in wanted.items()
+            if component in archetype.components
+        ]
+
+    def _in_one(self, system: System, reach: Reach) -> list[tuple[Column, bool]]:
         archetype = self.scopes.meaning(reach.archetype, reach.namespace) if reach.archetype else None
         component = self.scopes.meaning(str(reach.component), reach.namespace)
         columns = []
@@ -197,18 +247,7 @@ class Queries:
                 f"{suggestion(name.replace('::', '.'), self.columns)}; columns: {', '.join(self.columns)} "
                 "(names are read as written: aliases by using are not)"
             )
-        if reach.writes and columns[0].resource:
-            raise SchemaError(
-                f"{system.place}: system '{system.name}' could write by {reach} a resource, which all worlds read at "
-                f"once; put const in front of {reach.component}, or make it a singleton"
-            )
-        if reach.writes and table is not None and not table.alone:
-            raise SchemaError(
-                f"{system.place}: system '{system.name}' could write by {reach} from {_rows(table)} of "
-                f"{table.name} at a time; put const in front of {reach.component}, or write it in a system "
-                "that runs once per world"
-            )
-        return columns
+        return [(column, reach.writes) for column in columns]
 
 
 def _check_lanes(system: System) -> None:
@@ -237,6 +276,8 @@ def _check_lanes(system: System) -> None:
 
 def _example(reach: Reach) -> str:
     """How a reach is declared, with names to be filled in."""
+    if reach.wanted:
+        return f"{reach.kind}<const Component, ...>"
     types = [name for name, there in (("Archetype", reach.archetype), ("Component", reach.component)) if there]
     if reach.component and not reach.writes:
         types[-1] = "const Component"

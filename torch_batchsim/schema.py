@@ -214,9 +214,14 @@ class Archetype:
         return self.capacity is not None
 
     @property
+    def most_rows(self) -> int:
+        """The greatest number of rows that a world can have."""
+        return self.limit if self.dynamic else self.count
+
+    @property
     def alone(self) -> bool:
         """Whether a world has at most one row, so that no two rows of a world run at once."""
-        return (self.limit if self.dynamic else self.count) == 1
+        return self.most_rows == 1
 
 
 def component(name: str, **fields: FieldType) -> type[Component]:

@@ -12,7 +12,7 @@ from typing import Any
 from .declaration import ENGINE_HEADERS, Declaration
 from .environment import Environment
 from .errors import SchemaError
-from .library import Library, claim, library_names
+from .library import Library, claim, library_names, prepare_libraries
 from .names import check_identifier, suggestion
 from .roles import ENGINE_COMPONENTS
 from .schema import AUTHOR_STRUCTS, ENGINE_TENSORS, Archetype, Component, check_component
@@ -104,6 +104,7 @@ class Scopes:
 
     def __init__(self, environment: Environment) -> None:
         libraries: dict[str, Library] = environment.libraries
+        prepare_libraries(libraries.values())
         self.libraries = {
             name: Scope(name, library, library_names(type(library))) for name, library in libraries.items()
         }

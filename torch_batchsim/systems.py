@@ -10,6 +10,7 @@ from pathlib import Path
 from .cpp_rules import check_rules, check_words
 from .cpp_text import Declaration, Source, Token, behind_angles, declarations, read_files
 from .errors import SchemaError
+from .operations import writes_outside_of_operations
 from .shared import LANES
 
 BY_VALUE = ("Row", "Entity")
@@ -19,11 +20,10 @@ _PARAMETER = re.compile(
     r"(?P<front>const\s+)?(?P<type>\w+(?:\s*::\s*\w+)*)(?P<back>\s+const)?\s*(?P<reference>&?)\s*(?P<name>\w*)"
 )
 _OF_COLUMNS = {"rows": (2,), "find": (1, 2), "get": (1,)}  # methods of World with so many types
+_TABLES = "tables"  # of any number of components
 _OF_ARCHETYPES = ("count", "index_of", "entity", "create", "create_at", "destroy")
 _PLAIN = ("destroy", "alive", "random")
-_LAMBDA = re.compile(r"\[[&=\w\s,]*\]\s*(?:\([^()]*\)\s*)?(?:->\s*[\w:<>\s*&]+)?\{")
-_PLACE = r"(?:\s*(?:\.|->)\s*\w+|\s*\[[^\[\]]*\])*"  # .field, ->field, [i] behind a name
-_ASSIGNMENT = r"\s*(?:\+\+|--|(?:[-+*/%&|^]|<<|>>)?=(?!=))"
+_OPTIONAL = re.compile(r"(?:tbs :: )?Optional < (.*) >")  # words of a type, with spaces between
 
 
 @dataclass(frozen=True)
@@ -39,14 +39,27 @@ class Parameter:
 
 
 @dataclass(frozen=True)
+class Wanted:
+    """One of the components of ``world.tables<const Pose, Optional<Force>>(...)``."""
+
+    component: str
+    writes: bool
+    optional: bool = False
+
+    def __str__(self) -> str:
+        name = self.component if self.writes else f"const {self.component}"
+        return f"Optional<{name}>" if self.optional else name
+
+
+@dataclass(frozen=True)
 class Reach:
     """What a system does beyond its own row, such as ``world.rows<Stone, const Place>()``.
 
     ``kind`` is the method. Of ``rows`` and ``find`` there are archetype and component (of ``find`` only the component,
     where any archetype that has it is meant), of ``get`` the component (a singleton), of ``count``, ``index_of``,
-    ``entity``, ``create``, ``create_at`` and ``destroy`` the archetype; of ``destroy``, ``alive``, ``random`` neither.
-    ``destroy_self`` is ``world.destroy(self)``, ``random_item`` is ``world.random(i)``. Names are as written, in text
-    of ``namespace``; ``unclear``: a template or macro fills in one.
+    ``entity``, ``create``, ``create_at`` and ``destroy`` the archetype; of ``tables`` the components ``wanted``; of
+    ``destroy``, ``alive``, ``random`` neither. ``destroy_self`` is ``world.destroy(self)``, ``random_item`` is
+    ``world.random(i)``. Names are as written, in text of ``namespace``; ``unclear``: a template or macro fills in one.
     """
 
     kind: str
@@ -55,10 +68,16 @@ class Reach:
     writes: bool = False  # no const in front of the component
     namespace: str = ""
     unclear: bool = False
+    wanted: tuple[Wanted, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All names in it."""
+        return tuple(filter(None, (self.archetype, self.component, *(each.component for each in self.wanted))))
 
     def __str__(self) -> str:
         component = self.component if self.writes or not self.component else f"const {self.component}"
-        types = ", ".join(filter(None, (self.archetype, component)))
+        types = ", ".join(filter(None, (self.archetype, component, *map(str, self.wanted))))
         return f"{self.kind}<{types}>" if types else f"{self.kind}()"
 
 
@@ -201,7 +220,8 @@ def _read_system(namespace: str, source: Source, found: Declaration, helpers: di
     if system.lanes == 1:
         return system
     code = source.code[body[0].start : body[-1].start + 1]
-    return replace(system, shared_writes=_writes_outside_of_operations(code, parameters))
+    written = [p.name for p in parameters if p.writes and p.name and p.type not in LANES]
+    return replace(system, shared_writes=writes_outside_of_operations(code, written))
 
 
 # ---- signatures ----------------------------------------------------------------------------------------------------
@@ -337,7 +357,7 @@ def _own_reaches(text: _Text, own: str) -> Iterator[Reach]:
         kind = tokens[index].text
         if tokens[index - 1].text not in (".", "->", "template"):
             continue
-        if tokens[index + 1].text == "<" and kind in (*_OF_COLUMNS, *_OF_ARCHETYPES):
+        if tokens[index + 1].text == "<" and kind in (*_OF_COLUMNS, *_OF_ARCHETYPES, _TABLES):
             types, end = _types(tokens, index + 2)
             if types and end < len(tokens) and tokens[end].text == "(":
                 reach = _typed_reach(text, kind, types)
@@ -370,6 +390,8 @@ def _types(tokens: Sequence[Token], index: int) -> tuple[list[list[str]], int]:
 
 
 def _typed_reach(text: _Text, kind: str, types: list[list[str]]) -> Reach | None:
+    optional = [bool(_OPTIONAL.fullmatch(" ".join(words))) for words in types] if kind == _TABLES else []
+    types = [_OPTIONAL.sub(r"\1", " ".join(words)).split() for words in types] if any(optional) else types
     names = ["".join(word for word in words if word not in ("const", "typename")) for words in types]
     inside = {token.text for before, token in zip(text.tokens, text.tokens[1:], strict=False)
               if before.text in ("class", "typename")}  # fmt: skip
@@ -377,6 +399,10 @@ def _typed_reach(text: _Text, kind: str, types: list[list[str]]) -> Reach | None
     unclear = bool(filled_in) or not all(re.fullmatch(r"(?:::)?\w+(?:::\w+)*", name) for name in names)
     if kind in _OF_ARCHETYPES:
         return Reach(kind, names[0], namespace=text.namespace, unclear=unclear)
+    if kind == _TABLES:
+        each = zip(names, types, optional, strict=True)
+        wanted = tuple(Wanted(name, "const" not in words, is_optional) for name, words, is_optional in each)
+        return Reach(kind, namespace=text.namespace, unclear=unclear, wanted=wanted)
     if len(names) not in _OF_COLUMNS[kind]:
         return None
     archetype = names[0] if len(names) == 2 else None
@@ -391,39 +417,16 @@ def _declared_reaches(namespace: str, tokens: Sequence[Token], where: str) -> It
         if end < len(tokens) and tokens[end].text == "<":
             types, end = _types(tokens, end + 1)
         reach = None
-        if types and kind in (*_OF_COLUMNS, *_OF_ARCHETYPES):
+        if types and kind in (*_OF_COLUMNS, *_OF_ARCHETYPES, _TABLES):
             reach = _typed_reach(_Text(namespace, (), frozenset()), kind, types)
         elif not types and kind in (*_PLAIN, "destroy_self", "random_item"):
             reach = Reach(kind, namespace=namespace)
         if reach is None or reach.unclear or (end < len(tokens) and tokens[end].text != ","):
             raise SchemaError(
                 f"{where} is not understood from '{kind}' on; it is a list of rows<Archetype, const Component>, "
-                "find<Archetype, Component>, get<const Singleton>, count<Archetype>, index_of<Archetype>, "
-                "entity<Archetype>, create<Archetype>, create_at<Archetype>, destroy<Archetype>, destroy, "
-                "destroy_self, alive, random, random_item"
+                "find<Archetype, Component>, tables<const Component, Optional<Component>>, get<const Singleton>, "
+                "count<Archetype>, index_of<Archetype>, entity<Archetype>, create<Archetype>, create_at<Archetype>, "
+                "destroy<Archetype>, destroy, destroy_self, alive, random, random_item"
             )
         yield reach
         index = end + 1
-
-
-def _writes_outside_of_operations(body: str, parameters: tuple[Parameter, ...]) -> tuple[str, ...]:
-    """Where every lane would write what all lanes share, or create: as written in the text."""
-    outside = body
-    while (match := _LAMBDA.search(outside)) is not None:
-        end = _end_of_block(outside, match.end() - 1)
-        outside = outside[: match.start()] + " " * len(match[0]) + outside[end:]
-    names = [p.name for p in parameters if p.writes and p.name and p.type not in LANES]
-    patterns = [rf"\b{name}\b{_PLACE}{_ASSIGNMENT}" for name in names]
-    patterns += [rf"(?:\+\+|--)\s*{name}\b{_PLACE}" for name in names]
-    patterns += [rf"\b(?:rows|get|find)\s*<[^<>;]*>\s*\([^()]*\){_PLACE}{_ASSIGNMENT}", r"\bcreate_at\s*<[^<>;]*>\s*\("]
-    return tuple(" ".join(match[0].split()) for pattern in patterns for match in re.finditer(pattern, outside))
-
-
-def _end_of_block(code: str, start: int) -> int:
-    """The place behind the ``}`` that belongs to the ``{`` at ``start``."""
-    depth = 0
-    for match in re.finditer(r"[{}]", code[start:]):
-        depth += 1 if match[0] == "{" else -1
-        if depth == 0:
-            return start + match.end()
-    return len(code)

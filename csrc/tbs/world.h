@@ -36,14 +36,35 @@ struct alignas(2) AgentEnd {
 // All rows that a world has in one column, as world.rows<Archetype, const Component>() gives them.
 template <class Component>
 struct Rows {
+    static constexpr bool there = true;  // the archetype has the component
     Component *first;
     u32 count;
 
     TBS_METHOD Component &operator[](u32 index) const { return first[index]; }
+    TBS_METHOD std::remove_const_t<Component> value_or(u32 index, const Component &) const { return first[index]; }
     TBS_METHOD u32 size() const { return count; }
     TBS_METHOD Component *begin() const { return first; }
     TBS_METHOD Component *end() const { return first + count; }
 };
+
+// The same of an archetype that does not have the component, where world.tables<Optional<Component>, ...>() asks for it. Its
+// rows are not to be used; what is under `if (rows.there)` may name them, and is left out by the compiler.
+template <class Component>
+struct NoRows {
+    static constexpr bool there = false;
+    static constexpr u32 count = 0;
+
+    TBS_METHOD Component &operator[](u32) const { return *static_cast<Component *>(nullptr); }
+    TBS_METHOD std::remove_const_t<Component> value_or(u32, const Component &otherwise) const { return otherwise; }
+};
+
+// In world.tables<...>(): a component that archetypes may have or not.
+template <class Component>
+struct Optional {};
+template <class Component>
+constexpr bool is_optional = false;
+template <class Component>
+constexpr bool is_optional<Optional<Component>> = true;
 
 // What a node is to the engine, and what it may reach beyond its row: what its system's text shows, or declares.
 template <u32 columns>
@@ -84,7 +105,20 @@ struct OnlyRow {
     static_assert(is_declared<Component>, "this is neither a singleton nor a resource");
 };
 
-// The archetypes that have a component, as the generated code lists them.
+// One archetype in world.tables<...>(), and the rows that this world has of it.
+template <class World, class Archetype>
+struct WorldTable {
+    static constexpr u32 number = TableOf<Archetype>::entity_table;  // as Entity::table has it
+    const World &world;
+    u32 first;  // how many rows the archetypes before it have
+    u32 count;
+
+    // The handle of a row, and a handle's row or no_row.
+    TBS_METHOD Entity entity(u32 row) const { return world.template entity<Archetype>(row); }
+    TBS_METHOD u32 index_of(Entity entity) const { return world.template index_of<Archetype>(entity); }
+};
+
+// Archetypes, as the generated code lists them.
 template <class... Archetype>
 struct Archetypes {
     template <class Component, class World>
@@ -93,11 +127,61 @@ struct Archetypes {
         ((found = found != nullptr ? found : world.template find<Archetype, Component>(entity)), ...);
         return found;
     }
+
+    // world.tables<Component...>(body) among these.
+    template <class... Component, class World, class Body>
+    static TBS_METHOD void visit(const World &world, Body &body) {
+        [[maybe_unused]] u32 first = 0;
+        (visit_one<Archetype, Component...>(world, first, body), ...);
+    }
+
+    // The greatest number of rows that a world has of those with all of the components.
+    template <class... Component>
+    static TBS_METHOD constexpr u32 most_rows() {
+        return (0u + ... + (is_among<Archetype, Component...> ? TableOf<Archetype>::most_rows : 0u));
+    }
+
+  private:
+    template <class One, class Component>
+    static constexpr bool has = TableOf<One>::template has<std::remove_const_t<Component>>;
+    template <class One, class Component>
+    static constexpr bool has<One, Optional<Component>> = true;
+    template <class One, class... Component>
+    static constexpr bool is_among = (has<One, Component> && ...);
+
+    template <class One, class... Component, class World, class Body>
+    static TBS_METHOD void visit_one(const World &world, u32 &first, Body &body) {
+        if constexpr (is_among<One, Component...>) {
+            const WorldTable<World, One> table{world, first, world.template count<One>()};
+            body(table, rows_in<One>(world, static_cast<Component *>(nullptr))...);
+            first += table.count;
+        }
+    }
+
+    template <class One, class World, class Component>
+    static TBS_METHOD Rows<Component> rows_in(const World &world, Component *) {
+        return world.template rows<One, Component>();
+    }
+    template <class One, class World, class Component>
+    static TBS_METHOD auto rows_in(const World &world, Optional<Component> *) {
+        if constexpr (has<One, Component>) {
+            return world.template rows<One, Component>();
+        } else {
+            return NoRows<Component>{};
+        }
+    }
 };
 template <class Component>
 struct ArchetypesWith {
     static_assert(is_declared<Component>, "this is not a component of the environment");
 };
+
+// Those that have the first component that is not optional.
+template <class First, class... Rest>
+struct HoldersOf : HoldersOf<Rest...> {};
+template <class First, class... Rest>
+    requires(!is_optional<First>)
+struct HoldersOf<First, Rest...> : ArchetypesWith<std::remove_const_t<First>> {};
 
 // What of `given` is a Component; zero if nothing is.
 template <class Component>
@@ -168,6 +252,22 @@ class BasicWorld {
     TBS_METHOD Rows<Component> rows() const {
         check(reaches_rows<Archetype, Component>());
         return {first_in_column<Archetype, Component>(), number_of_rows<Archetype>()};
+    }
+
+    // Calls body(table, rows...) for each archetype that has all of these components, whichever they are, in the order in
+    // which they are declared (the author's first): `rows` are those of this world in each component, Rows, or for
+    // `Optional<const Force>` NoRows where the archetype does not have it.
+    //     world.tables<const Pose, Optional<const Force>>([&](auto table, auto poses, auto forces) { ... });
+    template <class... Component, class Body>
+    TBS_METHOD void tables(Body &&body) const {
+        static_assert(!(is_optional<Component> && ...), "tables<...>: one component at least is not Optional");
+        HoldersOf<Component...>::template visit<Component...>(*this, body);
+    }
+
+    // The greatest number of rows that a world can have of all archetypes with these components: their counts and limits.
+    template <class... Component>
+    static TBS_METHOD constexpr u32 most_rows() {
+        return HoldersOf<Component...>::template most_rows<Component...>();
     }
 
     // Number of rows that this world has in an archetype.

@@ -123,6 +123,7 @@ def _lines(program: Program, target: Target) -> Iterator[str]:
         yield from _table(program, archetype)
     yield from _column_accessors(program)
     yield from _holders(program)
+    yield from _workspaces(program, cuda)
     yield "}  // namespace tbs"
     yield '#include "tbs/poison.h"'
     for scope in program.scopes:
@@ -219,6 +220,8 @@ def _context(program: Program, cuda: bool) -> Iterator[str]:
     for column in program.columns.values():
         if f"column_{column.c_name}" not in outputs:
             yield f"    {cpp_name(column.component)} *column_{column.c_name};"
+    if cuda:
+        yield from (f"    {cpp_name(w.component)} *workspace_{w.c_name};" for w in program.workspaces.values())
     yield f"    {cpp_namespace('')}::Parameters parameters;"
     yield f"    using ActionElement = {_ACTION_ELEMENTS[program.action.dtype]};"
     yield "    static TBS_METHOD ActionElement *action_column(const Context &context) {"
@@ -281,6 +284,17 @@ def _holders(program: Program) -> Iterator[str]:
     for component in program.components:
         tags = (cpp_name(archetype) for archetype in program.archetypes if component in archetype.components)
         yield f"template <> struct ArchetypesWith<{cpp_name(component)}> : Archetypes<{', '.join(tags)}> {{}};"
+
+
+def _workspaces(program: Program, cuda: bool) -> Iterator[str]:
+    """Where workspace is: on CPU the thread's, on CUDA, where more worlds run at once than can be told, the world's."""
+    for column in program.workspaces.values():
+        name = cpp_name(column.component)
+        place = f"context.workspace_{column.c_name}[world]" if cuda else f"thread_workspace<{name}>()"
+        yield f"template <> struct WorkspaceOf<{name}> {{"
+        parameters = "[[maybe_unused]] const Context &context, [[maybe_unused]] i32 world"
+        yield f"    static TBS_METHOD {name} &get({parameters}) {{ return {place}; }}"
+        yield "};"
 
 
 def _node(program: Program, node: Node) -> Iterator[str]:
@@ -362,6 +376,10 @@ def _arguments(node: Node, cells: str) -> tuple[list[str], list[str], list[str]]
             if parameter.writes:
                 after.append(f"{cells}.terminated[world_index] = episode.terminated;")
                 after.append(f"{cells}.truncated[world_index] = episode.truncated;")
+        elif column.workspace:
+            place = f"WorkspaceOf<{cpp_name(column.component)}>::get(context, world_index)"
+            before.append(f"        spoil_workspace({place}{', group' if node.lanes > 1 else ''});")
+            arguments.append(place)
         else:
             index = "0" if column.resource else "world_index" if column.singleton else "row"
             argument = f"{cells if in_cells(column) else 'context'}.column_{column.c_name}[{index}]"

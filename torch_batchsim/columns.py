@@ -22,6 +22,7 @@ class Column:
     dynamic: bool = False
     resource: bool = False  # once for all worlds
     scratch: bool = False  # holds anything when a task graph begins
+    workspace: bool = False  # a system's for as long as it runs for a world; none of the program's columns
     c_name: str = ""  # in generated code; distinct
 
     @property

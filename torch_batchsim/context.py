@@ -88,6 +88,11 @@ def output_flags(program: Program) -> tuple[tuple[str, str, torch.dtype, bool], 
     return tuple(c for c in engine_columns(program, False) if c[0].endswith(("terminated", "truncated", "done")))
 
 
+def workspace_fields(program: Program) -> dict[str, Column]:
+    """Workspace by name in the context of a CUDA executor."""
+    return {f"workspace_{column.c_name}": column for column in program.workspaces.values()}
+
+
 def outputs_structure(program: Program) -> type[ctypes.Structure]:
     """The ``ctypes`` twin of the generated ``Outputs``."""
     names = [*output_columns(program), *(name for name, *_ in output_flags(program))]
@@ -118,6 +123,7 @@ def context_structure(program: Program, cuda: bool) -> type[ctypes.Structure]:
         fields += [("crowded_flag", ctypes.c_void_p), ("tables", DynamicTable * len(program.dynamic))]
     names = [name for name, *_ in engine_columns(program, cuda)]
     names += [f"column_{column.c_name}" for column in program.columns.values()]
+    names += workspace_fields(program) if cuda else []
     fields += [(name, ctypes.c_void_p) for name in names if name not in placed]
     fields.append(("parameters", parameters_structure(program)))
     return type("Context", (outputs,), {"_fields_": fields})

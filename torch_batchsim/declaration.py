@@ -29,6 +29,8 @@ class Declaration:
     - ``scratch``: those of the components (singletons, or of archetypes) whose columns are memory that systems use
       within one task graph: it holds anything when that begins, is not zeroed for a new episode, and is not part
       of a state.
+    - ``workspace``: list of components that systems take by reference as memory of their own: it lasts for as long as a
+      system runs for a world, and holds anything when that begins. A thread has one of each on CPU, a world on CUDA.
     - ``kept``: those of the singletons that a new episode finds as they were, so that they can be written before it.
     - ``parameters``, ``constants``: the keyword options.
     - ``enums``: ``enum.IntEnum`` classes that systems use too: ``Ground.POT`` is ``Ground::POT`` or ``POT`` in C++.
@@ -43,6 +45,7 @@ class Declaration:
     singletons: Sequence[type[Component]] = ()
     resources: Sequence[type[Component]] = ()
     scratch: Sequence[type[Component]] = ()
+    workspace: Sequence[type[Component]] = ()
     kept: Sequence[type[Component]] = ()
     enums: Sequence[type[IntEnum]] = ()
     faults: Sequence[str] = ()

@@ -11,6 +11,7 @@ from .names import check_identifier, suggestion
 from .options import RESERVED_OPTIONS, Values
 from .schema import ENGINE_TENSORS, AgentEnd, Archetype, Bundle, Component, Reward, check_component
 
+_LISTS = ("components", "singletons", "resources", "workspace")
 _TAKEN = (*ENGINE_TENSORS, "systems", "tbs", "std", "fence", "executors")
 
 
@@ -33,7 +34,7 @@ class Library(Declaration):
       its options, ``world.parameters.grid.cell``, ``"grid.overflow"`` for its faults. A subclass keeps it, and
       stands for the library where it is listed.
     - ``components``: those that archetypes of environments, and of libraries that use this one, may take (those of its
-      own ``archetypes``, ``singletons``, ``resources`` and bundles are there already).
+      own ``archetypes``, ``singletons``, ``resources``, ``workspace`` and bundles are there already).
     - ``uses``: the libraries on which it builds, which come with it; its text may name their components, no others.
     - attributes that are a ``Bundle``: components that belong together, for archetypes to take.
     - attributes that are a ``TaskGraph``: fragments, for task graphs to hold.
@@ -106,7 +107,7 @@ def claim(library: type[Library], declared: Mapping[str, Any]) -> None:
     """
     owner = next(base for base in reversed(library.__mro__) if issubclass(base, Library) and base.name == library.name)
     for name, value in declared.items():
-        found: Any = value if name in ("components", "singletons", "resources") else ()
+        found: Any = value if name in _LISTS else ()
         if name == "archetypes" and isinstance(value, (list, tuple)):
             found = [c for archetype in value for c in getattr(archetype, "components", ())]
         elif isinstance(value, Bundle):

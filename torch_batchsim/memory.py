@@ -20,6 +20,7 @@ from .context import (
     output_columns,
     output_flags,
     outputs_structure,
+    workspace_fields,
 )
 from .errors import SchemaError
 from .outputs import Outputs, OutputSet, OutputSpec
@@ -99,6 +100,10 @@ class Memory:
         if cuda:
             self.others["queue"] = torch.zeros(2, dtype=torch.int32, device=device)
             context.queue = self.others["queue"].data_ptr()
+            for name, column in workspace_fields(program).items():
+                size = num_worlds * column.component.size
+                self.others[name] = torch.empty(size, dtype=torch.uint8, device=device)
+                setattr(context, name, self.others[name].data_ptr())
         for name, column in self._fixed.items():
             setattr(context, name, column.data_ptr())
         self._layout = 0
@@ -168,7 +173,8 @@ class Memory:
     def num_bytes(self) -> int:
         """Of all memory, what is allocated for outputs included; without what a user has bound."""
         fixed = sum(tensor.numel() * tensor.element_size() for tensor in self._fixed.values())
-        return fixed + self.outputs.num_bytes
+        workspace = sum(tensor.numel() for name, tensor in self.others.items() if name.startswith("workspace_"))
+        return fixed + workspace + self.outputs.num_bytes
 
     def _memory_of(self, field: str) -> torch.Tensor | None:
         """The tensor of a field of the context at present, None if there is none."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
@@ -63,6 +63,11 @@ class Node:
     def lanes(self) -> int:
         return self.system.lanes
 
+    @property
+    def workspaces(self) -> list[Column]:
+        """The memory that its system has of its own."""
+        return [column for column in self.columns if isinstance(column, Column) and column.workspace]
+
 
 @dataclass
 class Program:
@@ -80,11 +85,15 @@ class Program:
         self.singletons: list[type[Component]] = [component for scope in declared for component in scope.singletons]
         self.resources: list[type[Component]] = [component for scope in declared for component in scope.resources]
         self.scratch: list[type[Component]] = [component for scope in declared for component in scope.scratch]
+        self.workspace: list[type[Component]] = [component for scope in declared for component in scope.workspace]
         of_libraries = (f"{scope.name}.{fault}" for scope in declared[1:] for fault in scope.faults)
         self.faults = (*BUILTIN_FAULTS, *self.scopes.author.faults, *of_libraries)
         self._check_tables()
         self.columns = self._columns()
-        self.queries = Queries(self.scopes, self.archetypes, self.columns)
+        self.workspaces = _distinct(
+            Column(qualified_name(c), qualified_name(c), c, 1, singleton=True, workspace=True) for c in self.workspace
+        )
+        self.queries = Queries(self.scopes, self.archetypes, self.columns, self.workspaces.values())
         self.dynamic: list[Archetype] = [archetype for archetype in self.archetypes if archetype.dynamic]
         self.units = [
             Unit(source, scope.name, scope.declaration.include_folders)
@@ -135,6 +144,15 @@ class Program:
             if component not in self.singletons and component not in in_tables and not unused:
                 raise SchemaError(
                     f"component {component.__name__} is scratch, which singletons and components of archetypes can be"
+                )
+        others = {"singletons": self.singletons, "resources": self.resources, "scratch": self.scratch}
+        for component in self.workspace:
+            where = [f"in {what}" for what, listed in others.items() if component in listed]
+            where += ["in an archetype"] * (component in in_tables) + ["twice"] * (self.workspace.count(component) > 1)
+            if where:
+                raise SchemaError(
+                    f"component {component.__name__} is workspace, which lasts for one system, and listed {where[0]}; "
+                    "list it in workspace only, once"
                 )
         for name in self.environment.reset_options:
             check_identifier(name, "an option of reset")
@@ -203,13 +221,7 @@ class Program:
             for c in components:
                 own = {"resource": resource, "scratch": c in self.scratch}
                 columns.append(Column(qualified_name(c), qualified_name(c), c, 1, singleton=True, **own))
-        distinct: dict[str, Column] = {}  # by c_name: A.B_C and A_B.C are two columns
-        for column in columns:
-            name = column.name.replace(".", "_")
-            while name in distinct:
-                name += "_"
-            distinct[name] = replace(column, c_name=name)
-        return {column.name: column for column in distinct.values()}
+        return _distinct(columns)
 
     def is_prefix(self, name: str) -> bool:
         """Whether it is what names of columns begin with: a table, ``"Drone.grid"``, or a column that is one."""
@@ -406,3 +418,14 @@ class Program:
     def agent_flags(self) -> bool:
         """Whether agents have flags beside those of their world."""
         return self.agents.count > 1 or self.agent_end is not None
+
+
+def _distinct(columns: Iterable[Column]) -> dict[str, Column]:
+    """The columns by name, with names for C++ that differ: A.B_C and A_B.C are two."""
+    distinct: dict[str, Column] = {}
+    for column in columns:
+        name = column.name.replace(".", "_")
+        while name in distinct:
+            name += "_"
+        distinct[name] = replace(column, c_name=name)
+    return {column.name: column for column in distinct.values()}

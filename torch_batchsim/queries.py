@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -13,14 +13,21 @@ from .roles import ENGINE_COMPONENTS
 from .schema import Archetype, Component
 from .scopes import ENGINE_PARAMETERS, Scopes
 from .shared import LANES
-from .systems import BY_VALUE, Reach, System
+from .systems import BY_VALUE, Parameter, Reach, System
 
 
 class Queries:
     """The queries of systems over the tables of a program, whose names ``scopes`` knows. Raises SchemaError."""
 
-    def __init__(self, scopes: Scopes, archetypes: Sequence[Archetype], columns: Mapping[str, Column]) -> None:
+    def __init__(
+        self,
+        scopes: Scopes,
+        archetypes: Sequence[Archetype],
+        columns: Mapping[str, Column],
+        workspaces: Iterable[Column],
+    ) -> None:
         self.scopes, self.archetypes, self.columns = scopes, archetypes, columns
+        self.workspaces = {column.component: column for column in workspaces}
         self.dynamic = [archetype for archetype in archetypes if archetype.dynamic]
 
     @cached_property
@@ -40,7 +47,7 @@ class Queries:
                     f"{system.place}: system '{system.name}' names component '{parameter.type}', which does not exist "
                     "in any archetype; the agents' archetype must have it"
                 )
-            if (None, component) not in self.columns_of:
+            if (None, component) not in self.columns_of and component not in self.workspaces:
                 query.append(component)
         tables: list[Archetype | None] = [None]
         if query:
@@ -79,6 +86,10 @@ class Queries:
                 column = None
             else:
                 component = self._component(system, parameter.type)
+                if component in self.workspaces:
+                    _check_workspace(system, parameter, table)
+                    columns.append(self.workspaces[component])
+                    continue
                 column = self.columns_of.get((table.name if table else None, component))
                 column = column or self.columns_of[None, component]
             shared = column is None or column.singleton
@@ -105,7 +116,7 @@ class Queries:
         reads, writes, creates, destroys = set(), set(), set(), set()
         reached, reached_writes, looks = set(), set(), set()
         for parameter, column in zip(system.parameters, columns, strict=True):
-            if isinstance(column, Column) or column == "Episode":
+            if column == "Episode" or (isinstance(column, Column) and not column.workspace):
                 (writes if parameter.writes else reads).add(column if isinstance(column, str) else column.name)
         written = set(writes)
         if table is not None and table.dynamic:
@@ -211,11 +222,12 @@ class Queries:
                 raise SchemaError(
                     f"{system.place}: system '{system.name}' asks for {reach}, which names {each.component} twice"
                 )
-            if (None, component) in self.columns_of:
-                kind = "resource" if self.columns_of[None, component].resource else "singleton"
+            if component in self.workspaces or (None, component) in self.columns_of:
+                column = self.workspaces.get(component) or self.columns_of[None, component]
+                kind = "workspace" if column.workspace else "a resource" if column.resource else "a singleton"
                 raise SchemaError(
-                    f"{system.place}: system '{system.name}' asks for {reach}, but {each.component} is a {kind}, which "
-                    f"no archetype has; write world.get<{'' if each.writes else 'const '}{each.component}>()"
+                    f"{system.place}: system '{system.name}' asks for {reach}, but {each.component} is {kind}, which "
+                    "no archetype has"
                 )
             wanted[component] = each
         needed = {component for component, each in wanted.items() if not each.optional}
@@ -240,6 +252,11 @@ class Queries:
             columns = [column for column in columns if not column.singleton]
         elif isinstance(archetype, Archetype) or reach.archetype is None:
             columns = [self.columns_of.get((archetype.name if archetype else None, component))]
+        if component in self.workspaces:
+            raise SchemaError(
+                f"{system.place}: system '{system.name}' asks for {reach}, but {reach.component} is workspace, which a "
+                f"system takes as a parameter, '{reach.component} &name', and hands on to its functions"
+            )
         if not columns or columns[0] is None:
             name = f"{reach.archetype}.{reach.component}" if reach.archetype else str(reach.component)
             raise SchemaError(
@@ -248,6 +265,19 @@ class Queries:
                 "(names are read as written: aliases by using are not)"
             )
         return [(column, reach.writes) for column in columns]
+
+
+def _check_workspace(system: System, parameter: Parameter, table: Archetype | None) -> None:
+    if not parameter.writes:
+        raise SchemaError(
+            f"{system.place}: system '{system.name}' takes const {parameter.type} &, but that is workspace, which "
+            "holds anything when a system begins; take it without const"
+        )
+    if table is not None and not table.alone:
+        raise SchemaError(
+            f"{system.place}: system '{system.name}' takes {parameter.type}, which is workspace, and runs over "
+            f"{_rows(table)} of {table.name} at a time; workspace is for systems that run once per world"
+        )
 
 
 def _check_lanes(system: System) -> None:

@@ -162,7 +162,8 @@ def zero_node_name(columns: list[Column]) -> str:
 
 def is_flat(node: Node) -> bool:
     """Whether the rows of the node may be run as one loop over all worlds, see csrc/tbs/engine.h."""
-    return not node.changes and node.lanes == 1 and (node.table is None or not node.table.dynamic)
+    alone = node.changes or node.lanes > 1 or node.workspaces  # that is one for all worlds of a CPU thread
+    return not alone and (node.table is None or not node.table.dynamic)
 
 
 def state_tables(program: Program) -> dict[str, list[Column]]:

@@ -61,24 +61,25 @@ class Scope:
     singletons: list[type[Component]] = field(init=False)
     resources: list[type[Component]] = field(init=False)
     scratch: list[type[Component]] = field(init=False)
+    workspace: list[type[Component]] = field(init=False)
     kept: list[type[Component]] = field(init=False)
     enums: list[type[IntEnum]] = field(init=False)
     faults: list[str] = field(init=False)
 
     def __post_init__(self) -> None:
         declaration = self.declaration
-        for what in ("archetypes", "singletons", "resources", "scratch", "kept", "enums", "faults"):
+        for what in ("archetypes", "singletons", "resources", "scratch", "workspace", "kept", "enums", "faults"):
             setattr(self, what, self._listed(what))
         for archetype in self.archetypes:
             if not isinstance(archetype, Archetype):
                 raise SchemaError(f"{declaration.title}: archetypes must be Archetype(...) each, got {archetype!r}")
         self.components = self._listed("components") if isinstance(declaration, Library) else []
-        for what in ("components", "singletons", "resources", "scratch", "kept"):
+        for what in ("components", "singletons", "resources", "scratch", "workspace", "kept"):
             for component in getattr(self, what):
                 check_component(component, f"{declaration.title}: {what}")
         if isinstance(declaration, Library):
-            claim(type(declaration), {what: getattr(self, what) for what in ("components", "singletons", "resources")})
-            claim(type(declaration), {"archetypes": self.archetypes})
+            lists = ("components", "singletons", "resources", "workspace", "archetypes")
+            claim(type(declaration), {what: getattr(self, what) for what in lists})
             for bundle in declaration.bundles().values():
                 self.components += [c for c in bundle.components if c not in self.components]
             self.archetypes = [archetype.within(self.name) for archetype in self.archetypes]
@@ -93,7 +94,7 @@ class Scope:
     def all_components(self) -> dict[type[Component], None]:
         """Those of its tables and of others', each once."""
         in_tables = (c for archetype in self.archetypes for c in archetype.components)
-        return dict.fromkeys((*self.components, *in_tables, *self.singletons, *self.resources))
+        return dict.fromkeys((*self.components, *in_tables, *self.singletons, *self.resources, *self.workspace))
 
 
 class Scopes:

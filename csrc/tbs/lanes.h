@@ -29,9 +29,14 @@ class Lanes {
     // Calls body(i) for every item, in any order and at once. The body writes only what belongs to its item.
     template <class Body>
     TBS_METHOD void for_each(u32 n, Body &&body) {
+#ifdef TBS_LANES_ARE_THREADS
         sync();  // a lane may still be reading what the items will write
         for (u32 i = first_lane(); i < n; i += stride()) body(i);
         sync();
+#else
+        TBS_INDEPENDENT
+        for (u32 i = 0; i < n; ++i) body(i);
+#endif
     }
 
     // Calls body() once, on one lane.

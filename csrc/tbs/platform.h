@@ -56,12 +56,15 @@
 #define TBS_CONSTANT static constexpr
 #endif
 
-// In front of a loop with a constant count that is to be unrolled, and of one that is not.
+// In front of a loop with a constant count that is to be unrolled, of one that is not, and of one whose iterations could
+// run at once, none reading or writing what another writes: on CPU the compiler may then make vectors of it.
 #if defined(__CUDACC__)
 #define TBS_UNROLL _Pragma("unroll")
+#define TBS_INDEPENDENT
 #define TBS_NO_UNROLL _Pragma("unroll 1")
 #else
 #define TBS_UNROLL _Pragma("GCC unroll 64")
+#define TBS_INDEPENDENT _Pragma("GCC ivdep")
 #define TBS_NO_UNROLL _Pragma("GCC unroll 1")
 #endif
 

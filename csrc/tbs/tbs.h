@@ -9,4 +9,5 @@
 #include "random.h"
 #include "table.h"
 #include "vector.h"
+#include "workspace.h"
 #include "world.h"

@@ -89,7 +89,8 @@ struct NodeKey {
 #endif
 
 // The generated code describes what an author has declared by specialisations of these, so that none of the author's names
-// is looked up by the engine. TableOf: of an archetype, see codegen.py. ColumnOf, OnlyRow: where components lie.
+// is looked up by the engine. TableOf: of an archetype, see codegen.py. ColumnOf, OnlyRow, WorkspaceOf: where components
+// lie.
 template <class>
 constexpr bool is_declared = false;
 template <class Archetype>
@@ -103,6 +104,11 @@ struct ColumnOf {
 template <class Component>
 struct OnlyRow {
     static_assert(is_declared<Component>, "this is neither a singleton nor a resource");
+};
+
+template <class Component>
+struct WorkspaceOf {
+    static_assert(is_declared<Component>, "this is not workspace");
 };
 
 // One archetype in world.tables<...>(), and the rows that this world has of it.

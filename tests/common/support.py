@@ -22,6 +22,7 @@ from environments.forge import Forge
 from environments.hall import Hall
 from environments.herd import Herd
 from environments.melee import Melee
+from environments.yard import Yard
 from environments.zoo import Zoo
 from torch_batchsim.envs.cartpole import CartPole
 from torch_batchsim.envs.hanabi import Hanabi
@@ -48,7 +49,7 @@ KITCHENS = partial(
 HINTS = partial(Hanabi, illegal_moves="penalty", random_start_player=True)
 ENVIRONMENTS = {
     "cartpole": CartPole, "duel": Duel, "drift": Drift, "zoo": Zoo, "swarm": BUSY, "overcooked": KITCHENS,
-    "hanabi": HINTS, "forge": Forge, "melee": Melee,
+    "hanabi": HINTS, "forge": Forge, "melee": Melee, "yard": Yard,
 }  # fmt: skip
 COMPILED = {**ENVIRONMENTS, "dust": Dust, "hall": Hall, "herd": Herd}  # also those that random play is not for
 _EMULATION = Path(__file__).parent.parent / "emulation" / "cuda_words.h"
@@ -111,7 +112,7 @@ def library(name: str, target: Target, *arguments: str, depends_on: Sequence[str
     """What g++ makes of the unit of an environment with further arguments, and the texts that these name."""
     program = Program(COMPILED[name]())
     flags = [f for f in jit.compiler_flags("cpu") if f not in ("-O3", "-march=native")]
-    flags += ["-O1", "-fPIC", "-shared", f"-I{jit.CSRC}"]
+    flags += ["-O1", "-fPIC", "-shared", "-DTBS_SPOIL_WORKSPACE", f"-I{jit.CSRC}"]
     depends_on = (*jit.program_sources(program), _EMULATION.read_text(), *depends_on)
     return jit.Library(compiled(generate(program, target), [*flags, *arguments], depends_on), target)
 

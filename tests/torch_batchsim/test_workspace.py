@@ -1,0 +1,178 @@
+"""Workspace: memory that a system has for as long as it runs for a world.
+
+The builds of tests/common/support.py fill it with other bytes before each system, the engine's own do not. That these
+agree says that nothing is taken from the world or the system before.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from environments.yard import Yard
+from gymnasium.spaces import Discrete
+from support import assert_same_bits, baseline, declare, emulated_simulator, snapshot
+
+from torch_batchsim import (
+    Archetype,
+    Component,
+    Environment,
+    Reward,
+    SchemaError,
+    Simulator,
+    TaskGraph,
+    component,
+    i32,
+    u8,
+)
+from torch_batchsim.program import Program
+
+WORLDS = 30
+
+
+def step(sim: Simulator, steps: int = 25) -> Simulator:
+    sim.reset(seed=5)
+    generator = torch.Generator().manual_seed(8)
+    for _ in range(steps):
+        sim.act_and_step(torch.randint(4, (WORLDS, 1), generator=generator))
+    return sim
+
+
+def test_nothing_depends_on_what_it_held() -> None:
+    plain = step(Simulator(Yard(), WORLDS, num_threads=1))
+    spoiled = step(Simulator(Yard(), WORLDS, num_threads=2, _library=baseline("yard")))
+    assert_same_bits(snapshot(plain), snapshot(spoiled))
+
+
+def test_it_is_no_part_of_worlds() -> None:
+    sim = Simulator(Yard(), WORLDS)
+    program = sim.program
+    assert set(program.workspaces) == {"depot.Sheet", "depot.Ledger"}
+    assert not {name for name in program.columns if "Sheet" in name or "Ledger" in name}
+    assert not [name for name in sim.state_dict()["tensors"] if "Sheet" in name or "Ledger" in name]
+    with pytest.raises(KeyError, match=r"tensor 'depot\.Ledger\.x' does not exist"):
+        sim.tensor("depot.Ledger.x")
+    graph = str(sim.graph)
+    assert "Sheet" not in graph and "Ledger" not in graph
+
+
+def test_worlds_have_one_each_on_cuda() -> None:
+    sim, emulated = Simulator(Yard(), WORLDS), emulated_simulator("yard", WORLDS, "graph")
+    size = sum(column.component.size for column in sim.program.workspaces.values())
+    phase = 1  # bytes that CUDA executors have for each world beside
+    assert emulated.bytes_per_world - sim.bytes_per_world == pytest.approx(size + phase)
+
+
+# ---- a large one ---------------------------------------------------------------------------------------------------
+
+
+class Spot(Component):
+    x: i32
+
+
+class Act(Component):
+    kind: i32
+
+
+class Sum(Component):
+    x: i32
+
+
+LARGE = """
+TBS_SYSTEM void run(World &world, Heap &heap, Sum &sum, Pile &pile) {
+    for (u32 i = 0; i < 100000; ++i) heap.values[i] = sum.x + i32(i % 7);
+    i32 total = 0;
+    for (u32 i = 0; i < 100000; ++i) total += heap.values[(i * 7919) % 100000];
+    pile.byte[2] = u8(total % 100);
+    sum.x = total % 1000 + i32(pile.byte[2]);
+}
+TBS_SYSTEM void one(World &world, Pile &pile, Act &act, Row row) {
+    pile.byte[0] = u8(act.kind);
+    act.kind = i32(pile.byte[0]) + 1 + i32(row.index);
+}
+"""
+HEAP, PILE = component("Heap", values=i32[100_000]), component("Pile", byte=u8[3])
+
+
+def environment(folder: Path, text: str = LARGE, **changes: Any) -> Environment:
+    attributes = {
+        "archetypes": [Archetype("Walker", Act, Reward, count=1), Archetype("Stone", Spot, count=2)],
+        "singletons": [Sum],
+        "workspace": [HEAP, PILE],
+        "step": TaskGraph("run", "one"),
+        "observation": "Walker.Act",
+        "action": "Walker.Act",
+        "action_space": Discrete(3),
+    }
+    return declare(text, folder, **(attributes | changes))()
+
+
+@pytest.mark.parametrize("executor", ["batch", "per_world"])
+def test_large_workspace_on_each_thread(executor: str, tmp_path: Path) -> None:
+    sim = Simulator(environment(tmp_path), 40, num_threads=2, executor=executor)
+    sim.reset(seed=0)
+    sim.tensor("Sum.x").copy_(torch.arange(40))
+    before = torch.arange(40)
+    for step in range(3):
+        sim.step()
+        total = 100_000 * before + sum(i % 7 for i in range(100_000))
+        before = total % 1000 + total % 100
+        assert torch.equal(sim.tensor("Sum.x").long(), before)
+        assert (sim.tensor("Walker.Act.kind") == step + 1).all()
+    assert sim.bytes_per_world < 200
+
+
+# ---- what is refused -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "changes", "says"),
+    [
+        (
+            "const Pile &pile",
+            {},
+            "takes const Pile &, but that is workspace, which holds anything when a system begins",
+        ),
+        ("Pile &pile, Spot &spot", {}, "takes Pile, which is workspace, and runs over 2 rows of Stone at a time"),
+        (
+            "Pile &pile",
+            {"singletons": [PILE]},
+            "component Pile is workspace, which lasts for one system, and listed in s",
+        ),
+        ("Pile &pile", {"scratch": [HEAP, Sum]}, "component Heap is workspace, .* and listed in scratch"),
+        ("Pile &pile", {"workspace": [PILE, PILE]}, "component Pile is workspace, .* and listed twice"),
+        ("Pile &pile", {"workspace": [PILE, Spot]}, "component Spot is workspace, .* and listed in an archetype"),
+        ("Pile &pile", {"workspace": PILE}, "workspace must be a list or tuple"),
+        ("Pile &pile", {"observation": "Pile"}, "Pile"),
+    ],
+)
+def test_what_cannot_be_workspace(text: str, changes: dict[str, Any], says: str, tmp_path: Path) -> None:
+    text = f"TBS_SYSTEM void run(World &world, {text}) {{}}\n"
+    with pytest.raises(SchemaError, match=says):
+        Program(environment(tmp_path, text, **({"step": TaskGraph("run")} | changes)))
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (
+            "world.get<Pile>().byte[0] = 1;",
+            "asks for get<Pile>, but Pile is workspace, which a system takes as a parameter",
+        ),
+        ("world.tables<Pile>([](auto...) {});", "asks for tables<Pile>, but Pile is workspace, which no archetype has"),
+        ("world.rows<Stone, Pile>();", "asks for rows<Stone, Pile>, but Pile is workspace"),
+    ],
+)
+def test_it_is_not_reached_through_the_world(body: str, says: str, tmp_path: Path) -> None:
+    text = f"TBS_SYSTEM void run(World &world) {{ {body} }}\n"
+    with pytest.raises(SchemaError, match=re.escape(says)):
+        Program(environment(tmp_path, text, step=TaskGraph("run")))
+
+
+def test_lanes_write_it_inside_of_operations(tmp_path: Path) -> None:
+    text = "TBS_SYSTEM void run(World &world, Pile &pile, Warp &warp) { pile.byte[0] = 1; }\n"
+    with pytest.raises(SchemaError, match=r"runs on several lanes, all of which would do 'pile.byte\[0\] ='"):
+        Program(environment(tmp_path, text, step=TaskGraph("run")))

@@ -134,6 +134,7 @@ class Program:
                     f"component {component.__name__} is a singleton, which each world has, and a resource, which there "
                     "is once for all; make them two"
                 )
+        self._check_workspace(in_tables)
         for component in self.kept_components:
             if component not in self.singletons:
                 raise SchemaError(f"component {component.__name__} is kept, which only singletons can be")
@@ -144,15 +145,6 @@ class Program:
             if component not in self.singletons and component not in in_tables and not unused:
                 raise SchemaError(
                     f"component {component.__name__} is scratch, which singletons and components of archetypes can be"
-                )
-        others = {"singletons": self.singletons, "resources": self.resources, "scratch": self.scratch}
-        for component in self.workspace:
-            where = [f"in {what}" for what, listed in others.items() if component in listed]
-            where += ["in an archetype"] * (component in in_tables) + ["twice"] * (self.workspace.count(component) > 1)
-            if where:
-                raise SchemaError(
-                    f"component {component.__name__} is workspace, which lasts for one system, and listed {where[0]}; "
-                    "list it in workspace only, once"
                 )
         for name in self.environment.reset_options:
             check_identifier(name, "an option of reset")
@@ -173,6 +165,17 @@ class Program:
             )
         if len(self.faults) + dynamic >= MAX_FAULTS:
             raise SchemaError(f"{self.environment.name} must have fewer than {MAX_FAULTS} faults")
+
+    def _check_workspace(self, in_tables: set[type[Component]]) -> None:
+        others = {"singletons": self.singletons, "resources": self.resources, "scratch": self.scratch}
+        for component in self.workspace:
+            where = [f"in {what}" for what, listed in others.items() if component in listed]
+            where += ["in an archetype"] * (component in in_tables) + ["twice"] * (self.workspace.count(component) > 1)
+            if where:
+                raise SchemaError(
+                    f"component {component.__name__} is workspace, which lasts for one system, and listed {where[0]}; "
+                    "list it in workspace only, once"
+                )
 
     @cached_property
     def has_entities(self) -> bool:

@@ -124,6 +124,11 @@ struct WorldTable {
     TBS_METHOD u32 index_of(Entity entity) const { return world.template index_of<Archetype>(entity); }
 };
 
+template <class Archetype, class Component>
+constexpr bool has_component = TableOf<Archetype>::template has<std::remove_const_t<Component>>;
+template <class Archetype, class... Component>
+constexpr bool has_all = ((is_optional<Component> || has_component<Archetype, Component>) && ...);
+
 // Archetypes, as the generated code lists them.
 template <class... Archetype>
 struct Archetypes {
@@ -144,20 +149,13 @@ struct Archetypes {
     // The greatest number of rows that a world has of those with all of the components.
     template <class... Component>
     static TBS_METHOD constexpr u32 most_rows() {
-        return (0u + ... + (is_among<Archetype, Component...> ? TableOf<Archetype>::most_rows : 0u));
+        return (0u + ... + (has_all<Archetype, Component...> ? TableOf<Archetype>::most_rows : 0u));
     }
 
   private:
-    template <class One, class Component>
-    static constexpr bool has = TableOf<One>::template has<std::remove_const_t<Component>>;
-    template <class One, class Component>
-    static constexpr bool has<One, Optional<Component>> = true;
-    template <class One, class... Component>
-    static constexpr bool is_among = (has<One, Component> && ...);
-
     template <class One, class... Component, class World, class Body>
     static TBS_METHOD void visit_one(const World &world, u32 &first, Body &body) {
-        if constexpr (is_among<One, Component...>) {
+        if constexpr (has_all<One, Component...>) {
             const WorldTable<World, One> table{world, first, world.template count<One>()};
             body(table, rows_in<One>(world, static_cast<Component *>(nullptr))...);
             first += table.count;
@@ -170,7 +168,7 @@ struct Archetypes {
     }
     template <class One, class World, class Component>
     static TBS_METHOD auto rows_in(const World &world, Optional<Component> *) {
-        if constexpr (has<One, Component>) {
+        if constexpr (has_component<One, Component>) {
             return world.template rows<One, Component>();
         } else {
             return NoRows<Component>{};

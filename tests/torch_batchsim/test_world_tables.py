@@ -301,22 +301,26 @@ def test_most_rows_is_refused() -> None:
         depot.most_rows()
 
 
+class Dot(Component):
+    x: i32
+
+
 def test_archetypes_do_not_depend_on_their_own_number(tmp_path: Path) -> None:
     (tmp_path / "loop.h").write_text("#pragma once\n")
 
     class Loop(Library):
         name = "loop"
         systems = str(tmp_path / "loop.h")
-        components = (Spot,)
+        components = (Dot,)
 
         @property
         def archetypes(self) -> list[Archetype]:
-            return [Archetype("Spots", Spot, count=1 + self.most_rows(Spot))]
+            return [Archetype("Spots", Dot, count=1 + self.most_rows(Dot))]
 
     class Looped(Shed):
         libraries = (Depot, Loop)
 
-    says = "library loop: how many rows there are with Spot is asked for while archetype Spots is made, which has them"
+    says = "library loop: how many rows there are with Dot is asked for while archetype Spots is made, which has them"
     with pytest.raises(SchemaError, match=says):
         Program(Looped())
 

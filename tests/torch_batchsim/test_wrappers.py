@@ -29,6 +29,7 @@ SHORT = {
     "hanabi": {"colors": 2, "hand_size": 9, "max_information_tokens": 1},
     "forge": {"max_episode_steps": 9},
     "melee": {"max_episode_steps": 9},
+    "yard": {"max_episode_steps": 9},
 }
 
 

@@ -53,8 +53,9 @@ template <class Component>
 struct NoRows {
     static constexpr bool there = false;
     static constexpr u32 count = 0;
+    Component *first = nullptr;
 
-    TBS_METHOD Component &operator[](u32) const { return *static_cast<Component *>(nullptr); }
+    TBS_METHOD Component &operator[](u32 index) const { return first[index]; }
     TBS_METHOD std::remove_const_t<Component> value_or(u32, const Component &otherwise) const { return otherwise; }
 };
 

@@ -40,7 +40,9 @@ struct Rows {
     Component *first;
     u32 count;
 
-    TBS_METHOD Component &operator[](u32 index) const { return first[index]; }
+    // Of any type of integer: with an i32 read from memory a loop becomes gathers and scatters, with an u32 it does not.
+    template <class Index>
+    TBS_METHOD Component &operator[](Index index) const { return first[index]; }
     TBS_METHOD std::remove_const_t<Component> value_or(u32 index, const Component &) const { return first[index]; }
     TBS_METHOD u32 size() const { return count; }
     TBS_METHOD Component *begin() const { return first; }
@@ -55,7 +57,8 @@ struct NoRows {
     static constexpr u32 count = 0;
     Component *first = nullptr;
 
-    TBS_METHOD Component &operator[](u32 index) const { return first[index]; }
+    template <class Index>
+    TBS_METHOD Component &operator[](Index index) const { return first[index]; }
     TBS_METHOD std::remove_const_t<Component> value_or(u32, const Component &otherwise) const { return otherwise; }
 };
 

@@ -52,7 +52,7 @@ ENVIRONMENTS = {
     "hanabi": HINTS, "forge": Forge, "melee": Melee, "yard": Yard,
 }  # fmt: skip
 COMPILED = {**ENVIRONMENTS, "dust": Dust, "hall": Hall, "herd": Herd}  # also those that random play is not for
-_EMULATION = Path(__file__).parent.parent / "emulation" / "cuda_words.h"
+EMULATION = Path(__file__).parent.parent / "emulation" / "cuda_words.h"
 
 
 def full_but(fast: Iterable[str], values: Iterable[Any]) -> list[Any]:
@@ -78,7 +78,7 @@ def _full(value: Any) -> Any:
 @cache
 def emulated_cuda(name: str, executor: str = "graph", plan: Plan | None = None, traced: bool = False) -> jit.Library:
     """The CUDA unit of an environment, compiled by g++ with the CUDA words of tests/emulation."""
-    return library(name, Target("cuda", executor, plan, traced), "-include", str(_EMULATION))
+    return library(name, Target("cuda", executor, plan, traced), "-include", str(EMULATION))
 
 
 def emulated_simulator(name: str, worlds: int, executor: str, **kwargs: object) -> Simulator:
@@ -113,7 +113,7 @@ def library(name: str, target: Target, *arguments: str, depends_on: Sequence[str
     program = Program(COMPILED[name]())
     flags = [f for f in jit.compiler_flags("cpu") if f not in ("-O3", "-march=native")]
     flags += ["-O1", "-fPIC", "-shared", "-DTBS_SPOIL_WORKSPACE", f"-I{jit.CSRC}"]
-    depends_on = (*jit.program_sources(program), _EMULATION.read_text(), *depends_on)
+    depends_on = (*jit.program_sources(program), EMULATION.read_text(), *depends_on)
     return jit.Library(compiled(generate(program, target), [*flags, *arguments], depends_on), target)
 
 

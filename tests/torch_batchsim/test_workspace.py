@@ -14,7 +14,7 @@ import pytest
 import torch
 from environments.yard import Yard
 from gymnasium.spaces import Discrete
-from support import assert_same_bits, baseline, declare, emulated_simulator, snapshot
+from support import COMPILED, EMULATION, assert_same_bits, baseline, declare, emulated_simulator, library, snapshot
 
 from torch_batchsim import (
     Archetype,
@@ -28,6 +28,7 @@ from torch_batchsim import (
     i32,
     u8,
 )
+from torch_batchsim.codegen import Target
 from torch_batchsim.program import Program
 
 WORLDS = 30
@@ -123,6 +124,29 @@ def test_large_workspace_on_each_thread(executor: str, tmp_path: Path) -> None:
         assert torch.equal(sim.tensor("Sum.x").long(), before)
         assert (sim.tensor("Walker.Act.kind") == step + 1).all()
     assert sim.bytes_per_world < 200
+
+
+LEAKY = """
+TBS_SYSTEM void run(World &world, Heap &heap, Sum &sum) {
+    if (world.step() == 1) for (u32 i = 0; i < 8; ++i) heap.values[i] = 5;
+    sum.x = 0;
+    for (u32 i = 0; i < 8; ++i) sum.x += i32(heap.values[i] == 5);
+}
+"""
+
+
+@pytest.mark.parametrize("target", [Target(), Target("cuda")], ids=["cpu", "cuda"])
+def test_what_is_left_from_before_is_found(target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A system that reads what another call has written gives other results in the tests' builds."""
+    made = environment(tmp_path, LEAKY, step=TaskGraph("run"))
+    monkeypatch.setitem(COMPILED, "leaky", lambda: made)
+    emulation = ["-include", str(EMULATION)] if target.cuda else []
+    sim = Simulator(made, 3, _library=library("leaky", target, *emulation))
+    sim.reset(seed=0)
+    sim.step()
+    assert (sim.tensor("Sum.x") == 8).all()
+    sim.step()
+    assert (sim.tensor("Sum.x") < 8).all()
 
 
 # ---- what is refused -----------------------------------------------------------------------------------------------

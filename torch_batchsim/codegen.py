@@ -119,6 +119,8 @@ def _lines(program: Program, target: Target) -> Iterator[str]:
     # Of a derived struct offsetof is not portable; its fields follow in the same order.
     yield f"static_assert(sizeof(Context) == {ctypes.sizeof(context_structure(program, cuda))});"
     yield "using World = BasicWorld<Context>;"
+    if any(system.worlds > 1 for system in program.systems.values()):
+        yield "template <u32 most> using Worlds = BasicWorlds<Context, most>;"
     for archetype in program.archetypes:
         yield from _table(program, archetype)
     yield from _column_accessors(program)
@@ -308,7 +310,10 @@ def _node(program: Program, node: Node) -> Iterator[str]:
         parts.append("repetition" if node.loops else "0")
     if _draws(node):
         parts.append("drawn")
-    yield f"        World world(context, u32(world_index), node, its_row, {', '.join(parts)});"
+    if node.system.worlds > 1:
+        yield f"        Worlds<{node.system.worlds}> world(context, pack, node, {'repetition' if node.loops else '0'});"
+    else:
+        yield f"        World world(context, u32(world_index), node, its_row, {', '.join(parts)});"
     arguments, before, after = _arguments(node, "cells" if flat else "context")
     yield from before
     yield f"        {cpp_function(node.system)}({', '.join(arguments)});"
@@ -347,6 +352,12 @@ def _head(program: Program, node: Node) -> Iterator[str]:
     yield f"    static constexpr u32 lanes = {node.lanes};"
     yield f"    static constexpr bool creates = {str(bool(node.creates)).lower()};"
     group = f", Lanes<{node.lanes}> &group" if node.lanes > 1 else ""
+    if node.system.worlds > 1:
+        yield f"    static constexpr u32 worlds = {node.system.worlds};"
+        given = f"const WorldPack<worlds> &pack{group}{repetition}"
+        yield f"    static TBS_METHOD void run(const Context &context, {given}) {{"
+        yield "        [[maybe_unused]] const i32 world_index = pack.ids[0];"
+        return
     yield f"    static TBS_METHOD void run(const Context &context, NodeRows rows, i32 index{group}{repetition}) {{"
     yield "        const i32 world_index = rows.world;"
     yield "        [[maybe_unused]] const i32 row = rows.first + index;"

@@ -28,6 +28,7 @@ class Access:
     creates: tuple[str, ...] = ()  # dynamic tables in which it may create rows
     destroys: tuple[str, ...] = ()
     lanes: int = 1  # that work on each row
+    worlds: int = 1  # that it takes at a time
     loops: tuple[Loop, ...] = ()  # the Repeats in which it is, the outermost first
 
 
@@ -139,7 +140,9 @@ def _access(node: Node) -> Access:
     table = node.table.name if node.table else None
     reads, writes = _sorted(node.reads), _sorted(node.writes)
     changes = (node.creates, node.destroys)
-    return Access(node.graph, node.system.name, table, reads, writes, *changes, node.lanes, node.loops)
+    return Access(
+        node.graph, node.system.name, table, reads, writes, *changes, node.lanes, node.system.worlds, node.loops
+    )
 
 
 def _sorted(names: frozenset[str]) -> tuple[str, ...]:
@@ -147,7 +150,8 @@ def _sorted(names: frozenset[str]) -> tuple[str, ...]:
 
 
 def _over(node: Access) -> str:
-    return f"over {node.table or 'each world'}" + (f", {node.lanes} lanes each" if node.lanes > 1 else "")
+    where = node.table or ("each world" if node.worlds == 1 else f"{node.worlds} worlds at a time")
+    return f"over {where}" + (f", {node.lanes} lanes each" if node.lanes > 1 else "")
 
 
 def _details(node: Access) -> list[str]:

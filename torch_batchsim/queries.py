@@ -113,6 +113,7 @@ class Queries:
         Checks that rows that run at once do not meet in what they write, and what systems on several lanes may do.
         """
         _check_lanes(system)
+        _check_worlds(system, columns)
         reads, writes, creates, destroys = set(), set(), set(), set()
         reached, reached_writes, looks = set(), set(), set()
         for parameter, column in zip(system.parameters, columns, strict=True):
@@ -301,6 +302,22 @@ def _check_lanes(system: System) -> None:
             raise SchemaError(
                 f"{system.place}: system '{system.name}' runs on several lanes, each of which would do {kind}(): "
                 f"write {instead}, where i is the item"
+            )
+
+
+def _check_worlds(system: System, columns: tuple[Column | str, ...]) -> None:
+    if system.worlds == 1:
+        return
+    if system.lanes == 1:
+        raise SchemaError(
+            f"{system.place}: system '{system.name}' takes several worlds on one lane; take Warp & or Block &, whose "
+            "operations are over the items of all of them"
+        )
+    for parameter, column in zip(system.parameters, columns, strict=True):
+        if column not in LANES and not (isinstance(column, Column) and column.workspace):
+            raise SchemaError(
+                f"{system.place}: system '{system.name}' takes {parameter.type} beside several worlds, which go "
+                "with workspace, Warp & and Block &; reach what a world has by worlds[k], as worlds[k].get<Singleton>()"
             )
 
 

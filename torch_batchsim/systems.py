@@ -19,6 +19,8 @@ ENGINE_TYPES = ("World", "Episode", "Reward", *BY_VALUE, *LANES)  # to which the
 _PARAMETER = re.compile(
     r"(?P<front>const\s+)?(?P<type>\w+(?:\s*::\s*\w+)*)(?P<back>\s+const)?\s*(?P<reference>&?)\s*(?P<name>\w*)"
 )
+_WORLDS = re.compile(r"(?:tbs\s*::\s*)?Worlds\s*<\s*(?P<count>\d{1,9})\s*>\s*&\s*(?P<name>\w*)")
+MOST_WORLDS = 16  # in one call of a system
 _OF_COLUMNS = {"rows": (2,), "find": (1, 2), "get": (1,)}  # methods of World with so many types
 _TABLES = "tables"  # of any number of components
 _OF_ARCHETYPES = ("count", "index_of", "entity", "create", "create_at", "destroy")
@@ -96,6 +98,7 @@ class System:
     shared_writes: tuple[str, ...] = ()  # what a system on several lanes does outside of operations and must not
     declared: tuple[Reach, ...] | None = None  # those of TBS_REACHES: what its text leaves unclear is among them
     namespace: str = ""  # a library's, or "" for the author's
+    worlds: int = 1  # how many it takes at a time at most: 4 with ``Worlds<4> &worlds`` in place of ``World &world``
 
     @property
     def lanes(self) -> int:
@@ -210,13 +213,13 @@ def _read_system(namespace: str, source: Source, found: Declaration, helpers: di
     if [token.text for token in tokens[begin : found.name]] != ["void"]:
         raise SchemaError(f"{place}: system '{name}' must return void")
     close = source.partner[found.name + 1]
-    parameters = _read_parameters(source, found.name + 2, close, name, place)
+    worlds, parameters = _read_parameters(source, found.name + 2, close, name, place)
     body = tokens[slice(*found.body)]
     own = next((parameter.name for parameter in parameters if parameter.type == "Entity"), "")
     hidden = frozenset(parameter.name for parameter in parameters)
     reaches = _reaches(_Text(namespace, body, frozenset(), parameters=hidden), own, helpers)
     reaches = tuple(dict.fromkeys((*reaches, *(declared or ()))))
-    system = System(name, parameters, place, reaches, declared=declared, namespace=namespace)
+    system = System(name, parameters, place, reaches, declared=declared, namespace=namespace, worlds=worlds)
     if system.lanes == 1:
         return system
     code = source.code[body[0].start : body[-1].start + 1]
@@ -227,8 +230,8 @@ def _read_system(namespace: str, source: Source, found: Declaration, helpers: di
 # ---- signatures ----------------------------------------------------------------------------------------------------
 
 
-def _read_parameters(source: Source, first: int, last: int, name: str, place: str) -> tuple[Parameter, ...]:
-    """The parameters of system ``name``, without World."""
+def _read_parameters(source: Source, first: int, last: int, name: str, place: str) -> tuple[int, tuple[Parameter, ...]]:
+    """The parameters of system ``name`` without World or Worlds, and how many worlds these are at most."""
     texts, begin, index = [], first, first
     while index < last:
         text = source.tokens[index].text
@@ -238,14 +241,20 @@ def _read_parameters(source: Source, first: int, last: int, name: str, place: st
         after = behind_angles(source, index, last) if text == "<" else index
         index = after if after > index else source.partner[index] + 1 if text in ("(", "[", "{") else index + 1
     texts.append(source.text(begin, last))
+    several = _WORLDS.fullmatch(texts[0])
+    if several and not 2 <= int(several["count"]) <= MOST_WORLDS:
+        raise SchemaError(
+            f"{place}: system '{name}' takes {several['count']} worlds at a time; Worlds<n> & takes 2 to {MOST_WORLDS}"
+        )
+    texts[0] = f"World &{several['name']}" if several else texts[0]
     parsed = [_read_parameter(text, name, place) for text in texts if text]
     if not parsed or parsed[0].type != "World":
-        raise SchemaError(f"{place}: the first parameter of system '{name}' must be World &")
+        raise SchemaError(f"{place}: the first parameter of system '{name}' must be World &, or Worlds<n> &")
     types = [parameter.type for parameter in parsed]
     for type_name in types:
         if types.count(type_name) > 1:
             raise SchemaError(f"{place}: system '{name}' takes {type_name} twice")
-    return tuple(parsed[1:])
+    return int(several["count"]) if several else 1, tuple(parsed[1:])
 
 
 def _read_parameter(text: str, system: str, place: str) -> Parameter:
@@ -256,7 +265,8 @@ def _read_parameter(text: str, system: str, place: str) -> Parameter:
     if not match or bool(match["reference"]) == (type_name in BY_VALUE):
         raise SchemaError(
             f"{place}: parameter '{text}' of system '{system}' is not understood; "
-            "write 'Component &name', 'const Component &name', 'Row row' or 'Entity self'"
+            "write 'Component &name', 'const Component &name', 'Row row' or 'Entity self', and first 'World &world' or "
+            "'Worlds<4> &worlds', with a number"
         )
     writes = bool(match["reference"]) and not (match["front"] or match["back"])
     return Parameter(type_name, writes, match["name"])

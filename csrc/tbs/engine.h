@@ -4,6 +4,7 @@
 
 #include "fault.h"
 #include "platform.h"
+#include "worlds.h"
 
 namespace tbs {
 
@@ -54,6 +55,13 @@ constexpr bool settles = false;
 template <class Node>
 constexpr bool settles<Node, std::void_t<typename Node::Settled>> = true;
 
+// Whether a node that is not flat is run for several worlds at a time: then it has `worlds`, how many at most, and
+// run(context, pack of worlds, group of lanes).
+template <class Node, class = void>
+constexpr bool takes_worlds = false;
+template <class Node>
+constexpr bool takes_worlds<Node, std::void_t<decltype(Node::worlds)>> = true;
+
 // The rows of a world for which a node runs. Looked up before the loop over them: a compiler cannot know that what the
 // system writes is not their number.
 struct NodeRows {
@@ -103,6 +111,17 @@ TBS_FUNCTION void call_node(const Context &context, [[maybe_unused]] u32 repetit
         Node::run(context, rows, index, group..., repetition);
     } else {
         Node::run(context, rows, index, group...);
+    }
+}
+
+// Runs a node for several worlds.
+template <class Node, class Context, class Group>
+TBS_FUNCTION void call_node(const Context &context, [[maybe_unused]] u32 repetition, const WorldPack<Node::worlds> &pack,
+                            Group &group) {
+    if constexpr (is_repeated<Node>) {
+        Node::run(context, pack, group, repetition);
+    } else {
+        Node::run(context, pack, group);
     }
 }
 

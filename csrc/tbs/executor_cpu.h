@@ -20,7 +20,7 @@ namespace tbs::executors {
 
 // Runs a node for all rows of one world.
 template <class Node, class Context>
-inline void run_world(const Context &context, u32 repetition, i32 world) {
+inline void run_rows_of_world(const Context &context, u32 repetition, i32 world) {
     const NodeRows rows = rows_of<Node>(context, world);
     if constexpr (Node::lanes > 1) {
         for (i32 k = 0; k < rows.count; ++k) {
@@ -35,6 +35,26 @@ inline void run_world(const Context &context, u32 repetition, i32 world) {
     }
 }
 
+// Runs a node that takes several worlds for world(0) .. world(count - 1).
+template <class Node, class Context, class World>
+inline void run_worlds(const Context &context, u32 repetition, i32 count, const World &world) {
+    for (i32 begin = 0; begin < count; begin += i32(Node::worlds)) {
+        WorldPack<Node::worlds> pack;
+        for (i32 i = begin; i < count && i < begin + i32(Node::worlds); ++i) pack.ids[pack.count++] = world(i);
+        Lanes<Node::lanes> group;
+        call_node<Node>(context, repetition, pack, group);
+    }
+}
+
+template <class Node, class Context>
+inline void run_world(const Context &context, u32 repetition, i32 world) {
+    if constexpr (takes_worlds<Node>) {
+        run_worlds<Node>(context, repetition, 1, [&](i32) { return world; });
+    } else {
+        run_rows_of_world<Node>(context, repetition, world);
+    }
+}
+
 // Runs a node for all rows of the worlds [first, last). The context is copied so that the compiler knows that
 // no store into a column changes a pointer or a parameter; rows are independent by the contract of systems.
 template <class Node, class Context>
@@ -44,6 +64,8 @@ template <class Node, class Context>
         const i32 end = last * Node::rows_per_world;
 #pragma GCC ivdep
         for (i32 row = first * Node::rows_per_world; row < end; ++row) call_node<Node>(context, repetition, row);
+    } else if constexpr (takes_worlds<Node>) {
+        run_worlds<Node>(context, repetition, last - first, [&](i32 i) { return first + i; });
     } else {
         for (i32 world = first; world < last; ++world) run_world<Node>(context, repetition, world);
     }
@@ -112,6 +134,8 @@ template <class Node, class Context>
             const i32 row = worlds[i] * Node::rows_per_world;
             for (i32 k = 0; k < Node::rows_per_world; ++k) call_node<Node>(context, repetition, row + k);
         }
+    } else if constexpr (takes_worlds<Node>) {
+        run_worlds<Node>(context, repetition, count, [&](i32 i) { return worlds[i]; });
     } else {
         for (i32 i = 0; i < count; ++i) run_world<Node>(context, repetition, worlds[i]);
     }

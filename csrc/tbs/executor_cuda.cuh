@@ -136,6 +136,26 @@ TBS_DEVICE void run_rows(const Context &context, const Team &team) {
     }
 }
 
+// A node that takes several worlds: a group of lanes has as many of the team's at a time as it takes, of those that run.
+template <class Task, class Context>
+TBS_DEVICE void run_packs(const Context &context, const Team &team) {
+    using Node = typename Task::Node;
+    constexpr u32 threads = threads_of_lanes<Node::lanes>, most = Node::worlds;
+    const bool listed = by_list<Task> && team.beginning != nullptr;
+    const u32 first = listed ? 0 : u32(team.first), last = listed ? team.beginning_count : u32(team.last);
+    for (u32 begin = first + team.rank / threads * most; begin < last; begin += team.size / threads * most) {
+        WorldPack<most> pack;
+        TBS_UNROLL
+        for (u32 i = begin; i < begin + most; ++i) {
+            const i32 world = i >= last ? -1 : listed ? team.beginning[i] : i32(i);
+            if (world >= 0 && (listed || runs(context, world, Task::phase))) pack.add(world);
+        }
+        if (pack.count == 0) continue;
+        Lanes<Node::lanes> group;
+        call_node<Node>(context, team.repetition, pack, group);
+    }
+}
+
 template <class Node, class Group, class Context>
 TBS_DEVICE void settle_worlds(const Context &context, const Team &team) {
     // Unsigned: a stride beyond the last world may pass 2^31.
@@ -164,7 +184,9 @@ TBS_DEVICE void run_tasks(Run<Cells, First, Rest...> run, const Context &context
     } else {
         static_assert(sizeof...(Rest) == 0, "a run of several tasks is one of flat nodes");
         if (!is_active(context, First::when)) return;
-        if constexpr (!settles<Node>) {
+        if constexpr (takes_worlds<Node>) {
+            run_packs<First>(context, team);
+        } else if constexpr (!settles<Node>) {
             run_rows<First>(context, team);
         } else if (settles_by_warp<Node>(context)) {
             settle_worlds<Node, Warp>(context, team);
@@ -343,6 +365,7 @@ i64 threads_of(Run<Cells, First, Rest...>, const Context &context) {
         return items;
     } else {
         if constexpr (Node::table >= 0) items = context.tables[Node::table].slots;
+        if constexpr (takes_worlds<Node>) items = (items + Node::worlds - 1) / Node::worlds;
         return items * Node::lanes;
     }
 }

@@ -11,3 +11,4 @@
 #include "vector.h"
 #include "workspace.h"
 #include "world.h"
+#include "worlds.h"

@@ -51,7 +51,7 @@ def test_nothing_depends_on_what_it_held() -> None:
 def test_it_is_no_part_of_worlds() -> None:
     sim = Simulator(Yard(), WORLDS)
     program = sim.program
-    assert set(program.workspaces) == {"depot.Sheet", "depot.Ledger"}
+    assert set(program.workspaces) == {"depot.Sheet", "depot.Ledger", "depot.Board"}
     assert not {name for name in program.columns if "Sheet" in name or "Ledger" in name}
     assert not [name for name in sim.state_dict()["tensors"] if "Sheet" in name or "Ledger" in name]
     with pytest.raises(KeyError, match=r"tensor 'depot\.Ledger\.x' does not exist"):

@@ -25,7 +25,7 @@ class Yard(Environment):
         Archetype("Rail", Place, capacity=3),
         Archetype("Barrel", Mark, Depot.load, count=35),  # more than a warp has lanes
     ]
-    start = TaskGraph("stack", "fill_barrels")
+    start = TaskGraph("stack", "fill_barrels", Depot.begin)
     step = TaskGraph("order", "roll", "leave", Depot.take_stock, "judge")
     observe = TaskGraph("look")
     observation, action = "Porter.View", "Porter.Order"

@@ -69,3 +69,41 @@ TBS_SYSTEM void weigh(World &world, Ledger &ledger, Summary &summary, Block &blo
         summary.mean = mean;
     });
 }
+
+// Three worlds at a time: the loads of each lie behind those of the worlds before.
+TBS_SYSTEM void compare(Worlds<3> &worlds, Board &board, Warp &warp) {
+    u32 count = 0;
+    for (u32 k = 0; k < worlds.count; ++k) {
+        const World world = worlds[k];
+        const u32 first = count;
+        world.tables<const Place, const Weight>([&](auto table, auto places, auto weights) {
+            warp.for_each(table.count, [&](u32 i) {
+                const u32 at = first + table.first + i;
+                board.world[at] = k;
+                board.x[at] = places[i].x;
+                board.kilos[at] = weights[i].kilos;
+            });
+            count = first + table.first + table.count;
+        });
+        warp.once([&] {
+            board.first[k] = first;
+            board.first[k + 1] = count;
+        });
+    }
+    warp.for_each(count, [&](u32 i) {  // of all worlds
+        const u32 k = board.world[i];
+        i32 score = 0;
+        for (u32 other = board.first[k]; other < board.first[k + 1]; ++other) {
+            score += board.x[other] > board.x[i] ? board.kilos[other] : 0;
+        }
+        board.score[i] = score + worlds[k].random(i - board.first[k]).integer(0, 3);
+    });
+    for (u32 k = 0; k < worlds.count; ++k) {
+        const u32 first = board.first[k];
+        const i32 total = warp.sum(board.first[k + 1] - first, [&](u32 i) { return board.score[first + i]; });
+        warp.once([&] {
+            Tally &tally = worlds[k].get<Tally>();
+            tally.score = (3 * tally.score + total + i32(worlds.repetition())) % 10007;
+        });
+    }
+}

@@ -2,7 +2,20 @@
 
 from functools import cached_property
 
-from torch_batchsim import Archetype, Bundle, Component, Entity, Library, TaskGraph, component, f32, i32, u8
+from torch_batchsim import (
+    Archetype,
+    Bundle,
+    Component,
+    Entity,
+    Library,
+    Repeat,
+    TaskGraph,
+    component,
+    f32,
+    i32,
+    u8,
+    u32,
+)
 
 
 class Place(Component):
@@ -30,13 +43,18 @@ class Summary(Component):
     mean: f32
 
 
+class Tally(Component):
+    score: i32
+
+
 class Depot(Library):
     name = "depot"
     systems = "depot.h"
     components = (Place, Weight, Mark, Rope)
-    singletons = (Summary,)
+    singletons = (Summary, Tally)
     load = Bundle(Place, Weight)
-    take_stock = TaskGraph("list_all", "sort_loads", "pull", "weigh")
+    take_stock = TaskGraph("list_all", "sort_loads", "pull", "weigh", Repeat(2, "compare"))
+    begin = TaskGraph("compare")
 
     def prepare(self):
         self.add_constants(most=self.most_rows(Place), loads=self.most_rows(Place, Weight))
@@ -50,9 +68,14 @@ class Depot(Library):
         n = self.constants.loads
         return component("Ledger", x=i32[n], kilos=i32[n], rank=i32[n], share=f32[n])
 
+    @cached_property
+    def board(self):  # of three worlds
+        n = 3 * self.constants.loads
+        return component("Board", first=u32[4], world=u32[n], x=i32[n], kilos=i32[n], score=i32[n])
+
     @property
     def workspace(self):
-        return [self.sheet, self.ledger]
+        return [self.sheet, self.ledger, self.board]
 
     @property
     def archetypes(self):

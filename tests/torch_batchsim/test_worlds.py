@@ -19,6 +19,7 @@ from support import assert_same_bits, declare, emulated_cuda, ended_worlds, rand
 
 from torch_batchsim import (
     Archetype,
+    BuildError,
     Component,
     Environment,
     Reward,
@@ -103,6 +104,14 @@ def test_a_system_that_looks_at_its_company_is_found(tmp_path: Path) -> None:
         sim.step()
         together.append(sim.tensor("Sum.together").tolist())
     assert together == [[4, 4, 4, 4, 3, 3, 3], [1] * 7]
+
+
+def test_a_hidden_access_does_not_compile(tmp_path: Path) -> None:
+    text = "#define QUIET(name) name\n" + TEXT.replace("worlds[k].get<Sum>()", "worlds[k].QUIET(get)<Sum>()")
+    with pytest.raises(
+        BuildError, match=r"systems.h:7: system 'run' \(systems.h:3\) does get<Sum>, which the engine has not"
+    ):
+        Simulator(environment(tmp_path, text.replace("SEEN", "0")), 1)
 
 
 def yard(mode: AutoresetMode, tile: int | None = None, worlds: int = 50, **kwargs: Any) -> TorchVectorEnv:

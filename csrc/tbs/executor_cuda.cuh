@@ -30,57 +30,6 @@ struct TileMemory {
     i32 beginning[max_tile];
 };
 
-// Lists the worlds of a tile that begin an episode, so that the few of them fill warps: without, nearly every warp would
-// go through `start` for the one or two of its worlds that do.
-template <class Context>
-TBS_DEVICE void list_beginning(const Context &context, Team &team, TileMemory &memory) {
-    if (team.rank == 0) memory.beginning_count = 0;
-    __syncthreads();
-    for (i32 world = team.first + i32(team.rank); world < team.last; world += i32(team.size)) {
-        if (context.phase[world] == u8(Phase::begin)) {
-            memory.beginning[atomicAdd(&memory.beginning_count, 1u)] = world;  // in any order
-        }
-    }
-    __syncthreads();
-    team.beginning = memory.beginning;
-    team.beginning_count = memory.beginning_count;
-}
-
-// Barrier of the block, or of the grid where all blocks go through the tasks together.
-TBS_DEVICE void sync(bool together) {
-    if (together) {
-        sync_grid();
-    } else {
-        __syncthreads();
-    }
-}
-
-template <class Cells, class... Task, class Context>
-TBS_DEVICE void walk_part(Run<Cells, Task...> run, const Context &context, Team &team, TileMemory &memory, bool together) {
-    if (!any_active(run, context)) return;
-    using Leader = typename Run<Cells, Task...>::Leader;
-    if constexpr (by_list<Leader>) {
-        if (!together && team.beginning == nullptr) list_beginning(context, team, memory);
-    }
-    const TraceSpan span(threadIdx.x == 0);
-    run_tasks(run, context, team);
-    sync(together);
-    span.end(context.trace, Leader::number, together ? blockIdx.x : u32(team.first / context.tile));
-}
-
-template <u32 times, class... Part, class Context>
-TBS_DEVICE void walk_part(Loop<times, Part...> loop, const Context &context, Team &team, TileMemory &memory,
-                          bool together) {
-    if (!any_active(loop, context)) return;
-    walk_loop(loop, team, [&](auto part) { walk_part(part, context, team, memory, together); });
-}
-
-template <u32 blocks, Shape shape, class... R, class Context>
-TBS_DEVICE void walk(Group<blocks, shape, R...>, const Context &context, Team team, TileMemory &memory,
-                       bool together) {
-    (walk_part(R{}, context, team, memory, together), ...);
-}
-
 template <class Context>
 TBS_DEVICE Team team_of_tile(const Context &context, u32 tile) {
     const i32 first = i32(tile) * context.tile;
@@ -93,11 +42,82 @@ TBS_DEVICE Team team_of_grid(const Context &context) {
     return {blockIdx.x * blockDim.x + threadIdx.x, gridDim.x * blockDim.x, 0, context.num_worlds, nullptr, 0};
 }
 
+// Where a block is in the schedule. The team of a run is made out for each anew, so that between runs next to nothing is in
+// registers, of which rows in the midst of a megakernel want all. `claims`: its tile is the one that it has claimed, not
+// that of its number.
+template <bool claims>
+struct Place {
+    bool together = false;  // all blocks go through the tasks with each other
+    bool listed = false;    // the worlds of the tile that begin an episode are
+    u32 repetition = 0;     // of the loops in which the block is
+};
+
+template <bool claims, class Context>
+TBS_DEVICE Team team_at(const Place<claims> &place, const Context &context, const TileMemory &memory) {
+    Team team = claims && place.together ? team_of_grid(context)
+                                         : team_of_tile(context, claims ? memory.claimed : blockIdx.x);
+    team.repetition = place.repetition;
+    return team;
+}
+
+// Lists the worlds of a tile that begin an episode, so that the few of them fill warps: without, nearly every warp would
+// go through `start` for the one or two of its worlds that do.
+template <class Context>
+TBS_DEVICE void list_beginning(const Context &context, const Team &team, TileMemory &memory) {
+    if (team.rank == 0) memory.beginning_count = 0;
+    __syncthreads();
+    for (i32 world = team.first + i32(team.rank); world < team.last; world += i32(team.size)) {
+        if (context.phase[world] == u8(Phase::begin)) {
+            memory.beginning[atomicAdd(&memory.beginning_count, 1u)] = world;  // in any order
+        }
+    }
+    __syncthreads();
+}
+
+// Barrier of the block, or of the grid where all blocks go through the tasks together.
+TBS_DEVICE void sync(bool together) {
+    if (together) {
+        sync_grid();
+    } else {
+        __syncthreads();
+    }
+}
+
+template <class Cells, class... Task, bool claims, class Context>
+TBS_DEVICE void walk_part(Run<Cells, Task...> run, const Context &context, Place<claims> &place, TileMemory &memory) {
+    if (!any_active(run, context)) return;
+    using Leader = typename Run<Cells, Task...>::Leader;
+    Team team = team_at(place, context, memory);
+    if constexpr (by_list<Leader>) {
+        if (!place.together) {
+            if (!place.listed) list_beginning(context, team, memory);
+            place.listed = true;
+            team.beginning = memory.beginning;
+            team.beginning_count = memory.beginning_count;
+        }
+    }
+    const TraceSpan span(threadIdx.x == 0);
+    run_tasks(run, context, team);
+    sync(place.together);
+    span.end(context.trace, Leader::number, place.together ? blockIdx.x : u32(team.first / context.tile));
+}
+
+template <u32 times, class... Part, bool claims, class Context>
+TBS_DEVICE void walk_part(Loop<times, Part...> loop, const Context &context, Place<claims> &place, TileMemory &memory) {
+    if (!any_active(loop, context)) return;
+    walk_loop(loop, place.repetition, [&](auto part) { walk_part(part, context, place, memory); });
+}
+
+template <u32 blocks, Shape shape, class... R, bool claims, class Context>
+TBS_DEVICE void walk(Group<blocks, shape, R...>, const Context &context, Place<claims> place, TileMemory &memory) {
+    (walk_part(R{}, context, place, memory), ...);
+}
+
 template <class Group, class Context>
 __global__ void __launch_bounds__(block_threads, Group::blocks_per_multiprocessor)
 tile_kernel(const __grid_constant__ Context context) {
     TBS_SHARED(TileMemory, memory);
-    walk(Group{}, context, team_of_tile(context, blockIdx.x), memory, false);
+    walk(Group{}, context, Place<false>{}, memory);
 }
 
 // One run, without barriers unless it is on several lanes.
@@ -123,17 +143,15 @@ template <class Group, class Context>
 __global__ void __launch_bounds__(block_threads, Group::blocks_per_multiprocessor)
 mega_kernel(const __grid_constant__ Context context, const bool together) {
     TBS_SHARED(TileMemory, memory);
-    const u32 tiles = u32((context.num_worlds + context.tile - 1) / context.tile);
     for (bool goes_on = true; goes_on; goes_on = !together) {  // one call of walk: its code is all of the program's
-        Team team = team_of_grid(context);
         if (!together) {
             if (threadIdx.x == 0) memory.claimed = atomicAdd(&context.queue[0], 1u);
             __syncthreads();
             const u32 tile = memory.claimed;
-            if (tile >= tiles) break;
-            team = team_of_tile(context, tile);
+            if (tile * u32(context.tile) >= u32(context.num_worlds)) break;
         }
-        walk(Group{}, context, team, memory, together);  // ends with a barrier, before the next claim overwrites this one
+        // Ends with a barrier, before the next claim overwrites this one.
+        walk(Group{}, context, Place<true>{together}, memory);
     }
     if (together) return;
     // The last block to leave readies the counters for the next launch.
@@ -271,7 +289,7 @@ TBS_DEVICE void walk_part(Run<Cells, Task...> run, const Context &context, Team 
 template <u32 times, class... Part, class Context>
 TBS_DEVICE void walk_part(Loop<times, Part...> loop, const Context &context, Team &team) {
     if (!any_active(loop, context)) return;
-    walk_loop(loop, team, [&](auto part) { walk_part(part, context, team); });
+    walk_loop(loop, team.repetition, [&](auto part) { walk_part(part, context, team); });
 }
 
 template <u32 blocks, Shape shape, class... R, class Context>

@@ -178,14 +178,14 @@ TBS_FUNCTION bool any_active(Loop<times, Part...>, const Context &context) {
 
 // Calls walk_part(part) for each part of a loop, as often as it says.
 template <u32 times, class... Part, class Walk>
-TBS_DEVICE void walk_loop(Loop<times, Part...>, Team &team, Walk &&walk_part) {
-    const u32 before = team.repetition;
+TBS_DEVICE void walk_loop(Loop<times, Part...>, u32 &repetition, Walk &&walk_part) {
+    const u32 before = repetition;
     TBS_NO_UNROLL
     for (u32 i = 0; i < times; ++i) {
-        team.repetition = before * times + i;
+        repetition = before * times + i;
         (walk_part(Part{}), ...);
     }
-    team.repetition = before;
+    repetition = before;
 }
 
 }  // namespace tbs::executors

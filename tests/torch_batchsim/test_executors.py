@@ -23,7 +23,7 @@ from support import (
     full_but,
     random_actions,
     snapshot,
-    spoil_scratch,
+    spoil,
 )
 
 from torch_batchsim import Simulator, TorchVectorEnv, executors
@@ -51,11 +51,11 @@ def run(
     if tile is not None:
         env.sim.memory.context.tile = tile
     full = TorchVectorEnv(ENVIRONMENTS[name](), num_worlds=rows or worlds)
-    spoil_scratch(env.sim)
+    spoil(env.sim)
     env.reset(seed=7)
     generator = np.random.default_rng(1)
     for step in range(steps):
-        spoil_scratch(env.sim)
+        spoil(env.sim)
         actions = random_actions(full, generator)[: env.num_envs]
         env.step(actions)
         ended = ended_worlds(env)

@@ -14,7 +14,7 @@ from environments.street import Street
 from gymnasium.spaces import Discrete
 from libraries.buckets import Body, Buckets, Near
 from libraries.pushes import Pushes
-from support import assert_same_bits, declare, emulated_cuda, of_worlds, snapshot
+from support import assert_same_bits, declare, emulated_cuda, of_worlds, snapshot, spoil
 
 import torch_batchsim
 from torch_batchsim import (
@@ -49,6 +49,7 @@ def run(steps: int = 50, hall: Hall | None = None, **kwargs: Any) -> TorchVector
     env.reset(seed=3)
     generator = torch.Generator().manual_seed(0)
     for _ in range(steps):
+        spoil(env.sim)
         env.step(torch.randint(2, (3 * WORLDS,), generator=generator))
     return env
 

@@ -185,8 +185,17 @@ def _fill(tensor: torch.Tensor) -> None:
     tensor.copy_(noise.view(tensor.dtype).view(tensor.shape))
 
 
-def declare(text: str, folder: Path, **attributes: object) -> type[Environment]:
-    """A small environment class whose systems are ``text``."""
+def declare(text: str, folder: Path | None = None, **attributes: object) -> type[Environment]:
+    """A small environment class whose systems are ``text``.
+
+    ``folder``: where the text is put, which a unit names. Without one it is that of all texts alike, so that tests that
+    declare the same have one build.
+    """
+    if folder is None:
+        folder = Path(os.environ["TORCH_BATCHSIM_TEST_UNITS"]) / hashlib.sha256(text.encode()).hexdigest()[:20]
+        folder.mkdir(exist_ok=True)
     source = folder / "systems.h"
-    source.write_text(text)
+    part = folder / f"systems.{os.getpid()}"
+    part.write_text(text)
+    part.replace(source)  # another worker of the run may be reading it
     return type("Declared", (Environment,), {"systems": str(source), **attributes})

@@ -99,6 +99,7 @@ def test_rounding_hides_nobody() -> None:
     assert_all_are_found(sim)
 
 
+@pytest.mark.full
 def test_few_rows_are_looked_at() -> None:
     def looked(grid: dict[str, Any], grains: int) -> float:
         sim = dust(grid, grains=grains)

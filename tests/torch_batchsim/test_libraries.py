@@ -119,6 +119,7 @@ def test_options_of_libraries_reach_systems() -> None:
     assert resolved.constants == {"buckets.cells": 8, "pushes.beats": 3, "pushes.first": 1.0, "pushes.last": 0.25}
 
 
+@pytest.mark.full
 def test_options_through_gymnasium_and_on_the_command_line() -> None:
     torch_batchsim.register("tests/Hall-v0", Hall, max_episode_steps=5)
     try:

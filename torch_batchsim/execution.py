@@ -21,7 +21,7 @@ from .program import Program
 from .schedule import BLOCKS, Plan, step_tasks
 from .shared import BLOCK_THREADS, ELEMENT_TYPES, action_dtypes
 from .step_call import StepCall
-from .streams import is_capturing
+from .streams import current_handle, is_capturing
 from .trace import RECORD, TaskInfo, Trace
 
 REGISTERS = {blocks: min(255, 65536 // (BLOCK_THREADS * blocks)) for blocks in BLOCKS}  # of a thread
@@ -142,8 +142,10 @@ class Execution:
 
     def _follow_torch(self) -> None:
         """Before each step: ``torch.set_num_threads`` may have been called, or this process forked."""
+        if self.memory.cuda:
+            return
         team = self._torch_threads()
-        if team != self._team and not self.memory.cuda:
+        if team != self._team:
             self._use_threads(team)
 
     def _use_threads(self, team: int) -> None:
@@ -174,7 +176,7 @@ class Execution:
         function = library.act_and_step_address
         if function is None:
             return step_call.never
-        shape = (self.num_worlds * self.program.agents.count, *self.program.action.value_shape)
+        shape = self.program.action_shape(self.num_worlds)
         flags, stream = memory.flags.data_ptr(), memory.streams.address if self.device.type == "cuda" else 0
         dtypes = action_dtypes(self.program.action.dtype)
         return step_call.make(function, self._handle, address, flags, team, stream, shape, dtypes, self.device)
@@ -242,7 +244,7 @@ class Execution:
         """The handle of torch's current stream, on which the memory of all worlds is used from now on; None on CPU."""
         if self.device.type != "cuda":
             return None
-        handle = torch.cuda.current_stream(self.device).cuda_stream
+        handle = current_handle(self.device)
         self.memory.streams.note(handle, self.device, self.memory.used)
         return handle
 

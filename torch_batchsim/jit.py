@@ -115,16 +115,19 @@ def load(program: Program, target: Target) -> Library:
     return Library(library, target, seconds)
 
 
-def load_module(name: str, source: Path) -> ModuleType:
+def load_module(source: Path) -> ModuleType:
     """The Python module of a C++ file of ours, compiled if the cache does not hold it.
+
+    It is called as the file: ``torch_batchsim.csrc.host.step_call``, so that no other module's name is taken.
 
     Raises:
         BuildError: it does not compile: without Python's headers, say. ImportError: it cannot be loaded.
     """
+    name = ".".join([__package__, "csrc", *source.relative_to(CSRC).with_suffix("").parts])
     text, flags = source.read_text(), [*MODULE_FLAGS, f"-I{sysconfig.get_path('include')}"]
     python = sysconfig.get_config_var("EXT_SUFFIX")
     key = _digest([text, *flags, python, torch.__version__, _compiler_identity(_compiler()), processor()])
-    path, _ = _built(f"{name}_cpu_{key}", text, flags, False, lambda log: log)
+    path, _ = _built(f"{source.stem}_cpu_{key}", text, flags, False, lambda log: log)
     loader = ExtensionFileLoader(name, str(path))
     module = module_from_spec(ModuleSpec(name, loader, origin=str(path)))
     loader.exec_module(module)

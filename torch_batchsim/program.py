@@ -417,6 +417,10 @@ class Program:
         """Booleans, one for each agent: whether it takes part; None if all always do."""
         return self.info.get("active")
 
+    def action_shape(self, num_worlds: int) -> tuple[int, ...]:
+        """Of the actions of all agents in so many worlds: ``[rows, ...]``."""
+        return num_worlds * self.agents.count, *self.action.value_shape
+
     @property
     def agent_flags(self) -> bool:
         """Whether agents have flags beside those of their world."""

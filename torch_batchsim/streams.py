@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 import torch
 
 _NONE = 2**64 - 1  # not the handle of a stream; that of the default stream is 0
+_current_handle: Callable[[int], int] | None = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 
 
 class StreamUse:
@@ -41,6 +42,16 @@ class StreamUse:
                 tensor.record_stream(stream)
             self._noted.add(handle)
         self._present.value = handle
+
+
+def current_handle(device: torch.device) -> int:
+    """The handle of torch's current stream of a CUDA device.
+
+    Asked for as torch's own compiler does, by one call: ``torch.cuda.current_stream`` makes an object.
+    """
+    if _current_handle is None:  # a torch that calls it otherwise
+        return torch.cuda.current_stream(device).cuda_stream
+    return _current_handle(device.index)
 
 
 def is_capturing(device: torch.device) -> bool:

@@ -118,7 +118,7 @@ class TorchVectorEnv(VectorEnv):
         self.output, self._copy = output, bool(copy)
         self._needs_conversion = self._copy or output == "numpy"
         self._ready = False
-        self._actions = ActionInput(self.sim.program, self.num_envs, self.num_agents, self.device)
+        self._actions = ActionInput(self.sim.program, worlds, self.device)
         self._delivers_final = final_obs and self.autoreset_mode is AutoresetMode.SAME_STEP
         self._outputs = self.sim.memory.outputs
         self.closed = False

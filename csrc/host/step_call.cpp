@@ -153,7 +153,7 @@ PyModuleDef module = {PyModuleDef_HEAD_INIT, "step_call", nullptr, -1, nullptr, 
 
 PyMODINIT_FUNC PyInit_step_call() {
     PyTypeObject &type = step_call_type;
-    type.tp_name = "step_call.StepCall";
+    type.tp_name = "torch_batchsim.csrc.host.step_call.StepCall";
     type.tp_basicsize = sizeof(StepCall);
     type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL;
     type.tp_vectorcall_offset = offsetof(StepCall, call);

@@ -8,215 +8,10 @@
 #include <cstring>
 
 #include "launch.cuh"
-#include "schedule.h"
-#include "settle.h"
+#include "team.cuh"
 #include "trace.h"
 
 namespace tbs::executors {
-
-// Threads that run a task together, and the worlds [first, last) for whose rows they do.
-struct Team {
-    u32 rank, size;
-    i32 first, last;
-    const i32 *beginning;  // the worlds among these that begin an episode, if they are listed
-    u32 beginning_count;
-    u32 repetition = 0;  // of the loops in which the team is
-};
-
-// Here a world may be settled by several threads.
-template <class Node>
-constexpr bool is_elementwise = is_flat<Node> && !settles<Node>;
-
-template <class Context>
-TBS_DEVICE bool runs(const Context &context, i32 world, Phase phase) {
-    return phase == Phase::all || context.phase[world] == u8(phase);
-}
-
-// A flat task for a row, through the cells of its run.
-template <class Task, bool listed, class Context, class Cells>
-TBS_DEVICE void run_row(const Context &context, Cells &cells, u32 repetition, i32 row) {
-    using Node = typename Task::Node;
-    if (!is_active(context, Task::when)) return;
-    if constexpr (!listed && Task::phase != Phase::all) {
-        if (cells.phase[row / Node::rows_per_world] != u8(Task::phase)) return;
-    }
-    call_node<Node>(context, cells, repetition, row);
-    cells.template note<Task::number>(context, row);
-}
-
-// Runs of flat nodes: a row's columns are read, gone through by all tasks in registers, and written.
-template <bool listed, class Cells, class... Task, class Context>
-TBS_DEVICE void run_cells(Run<Cells, Task...>, const Context &context, u32 repetition, i32 row) {
-    Cells cells(context, row);
-    (run_row<Task, listed>(context, cells, repetition, row), ...);
-    cells.store(context, row);
-}
-
-template <class R, class Context>
-TBS_DEVICE void run_flat(R run, const Context &context, const Team &team) {
-    using Leader = typename R::Leader;
-    constexpr u32 rows = u32(Leader::Node::rows_per_world);
-    if (Leader::phase == Phase::begin && team.beginning != nullptr) {
-        for (u32 i = team.rank; i < team.beginning_count * rows; i += team.size) {
-            const u32 row = u32(team.beginning[i / rows]) * rows + i % rows;
-            run_cells<true>(run, context, team.repetition, i32(row));
-        }
-    } else {
-        for (u32 row = u32(team.first) * rows + team.rank; row < u32(team.last) * rows; row += team.size) {
-            run_cells<false>(run, context, team.repetition, i32(row));
-        }
-    }
-}
-
-// Whether the rows of a task are those of worlds that begin an episode, of which a tile has a list.
-template <class Task>
-constexpr bool of_listed_worlds() {
-    if constexpr (Task::phase != Phase::begin || settles<typename Task::Node>) {
-        return false;
-    } else if constexpr (is_flat<typename Task::Node>) {
-        return true;
-    } else {
-        return Task::Node::table < 0;
-    }
-}
-template <class Task>
-constexpr bool by_list = of_listed_worlds<Task>();
-
-// Runs a node that is not flat for a row, on the group of lanes to which the thread belongs.
-template <class Node, class Context>
-TBS_DEVICE void run_on_lanes(const Context &context, u32 repetition, const NodeRows &rows, i32 index) {
-    if constexpr (Node::lanes > 1) {
-        Lanes<Node::lanes> group;
-        call_node<Node>(context, repetition, rows, index, group);
-    } else {
-        call_node<Node>(context, repetition, rows, index);
-    }
-}
-
-template <class Task, class Context>
-TBS_DEVICE void run_listed_rows(const Context &context, const Team &team) {
-    using Node = typename Task::Node;
-    constexpr u32 threads = threads_of_lanes<Node::lanes>, rows = u32(Node::rows_per_world);
-    for (u32 i = team.rank / threads; i < team.beginning_count * rows; i += team.size / threads) {
-        const i32 world = team.beginning[i / rows];
-        run_on_lanes<Node>(context, team.repetition, rows_of<Node>(context, world), i32(i % rows));
-    }
-}
-
-// A node over a dynamic table, on several lanes, or that creates and destroys. Of a dynamic table the items are the slots
-// of the worlds: how many of them are rows is read here.
-template <class Task, class Context>
-TBS_DEVICE void run_rows(const Context &context, const Team &team) {
-    using Node = typename Task::Node;
-    u32 first, last;
-    if constexpr (Node::table >= 0) {
-        const DynamicTable &table = context.tables[Node::table];
-        first = u32(table.first[team.first]);
-        last = u32(table.first[team.last]);
-    } else {
-        first = u32(team.first) * u32(Node::rows_per_world);
-        last = u32(team.last) * u32(Node::rows_per_world);
-    }
-    if constexpr (by_list<Task>) {
-        if (team.beginning != nullptr) return run_listed_rows<Task>(context, team);
-    }
-    // The lanes of a group agree on the item, and so stay together.
-    constexpr u32 threads = threads_of_lanes<Node::lanes>;
-    for (u32 item = first + team.rank / threads; item < last; item += team.size / threads) {
-        i32 world;
-        if constexpr (Node::table >= 0) {
-            world = context.tables[Node::table].world[item];
-        } else {
-            world = i32(item / u32(Node::rows_per_world));
-        }
-        const NodeRows rows = rows_of<Node>(context, world);
-        const i32 index = i32(item) - rows.first;
-        if (index >= rows.count || !runs(context, world, Task::phase)) continue;
-        run_on_lanes<Node>(context, team.repetition, rows, index);
-    }
-}
-
-// A node that takes several worlds: a group of lanes has as many of the team's at a time as it takes, of those that run.
-template <class Task, class Context>
-TBS_DEVICE void run_packs(const Context &context, const Team &team) {
-    using Node = typename Task::Node;
-    constexpr u32 threads = threads_of_lanes<Node::lanes>, most = Node::worlds;
-    const bool listed = by_list<Task> && team.beginning != nullptr;
-    const u32 first = listed ? 0 : u32(team.first), last = listed ? team.beginning_count : u32(team.last);
-    for (u32 begin = first + team.rank / threads * most; begin < last; begin += team.size / threads * most) {
-        WorldPack<most> pack;
-        TBS_UNROLL
-        for (u32 i = begin; i < begin + most; ++i) {
-            const i32 world = i >= last ? -1 : listed ? team.beginning[i] : i32(i);
-            if (world >= 0 && (listed || runs(context, world, Task::phase))) pack.add(world);
-        }
-        if (pack.count == 0) continue;
-        Lanes<Node::lanes> group;
-        call_node<Node>(context, team.repetition, pack, group);
-    }
-}
-
-template <class Node, class Group, class Context>
-TBS_DEVICE void settle_worlds(const Context &context, const Team &team) {
-    // Unsigned: a stride beyond the last world may pass 2^31.
-    for (u32 world = u32(team.first) + team.rank / Group::group_threads; world < u32(team.last);
-         world += team.size / Group::group_threads) {
-        if constexpr (Group::group_threads > 1) {
-            Group group;
-            Node::run(context, i32(world), group);
-        } else {
-            Node::run(context, i32(world));
-        }
-    }
-}
-
-// A warp is enough to settle worlds of few rows.
-template <class Node, class Context>
-TBS_FUNCTION bool settles_by_warp(const Context &context) {
-    return context.tables[Node::Settled::table].slots <= i64{512} * context.num_worlds;
-}
-
-template <class Cells, class First, class... Rest, class Context>
-TBS_DEVICE void run_tasks(Run<Cells, First, Rest...> run, const Context &context, const Team &team) {
-    using Node = typename First::Node;
-    if constexpr (is_elementwise<Node>) {
-        run_flat(run, context, team);
-    } else {
-        static_assert(sizeof...(Rest) == 0, "a run of several tasks is one of flat nodes");
-        if (!is_active(context, First::when)) return;
-        if constexpr (takes_worlds<Node>) {
-            run_packs<First>(context, team);
-        } else if constexpr (!settles<Node>) {
-            run_rows<First>(context, team);
-        } else if (settles_by_warp<Node>(context)) {
-            settle_worlds<Node, Warp>(context, team);
-        } else {
-            settle_worlds<Node, Block>(context, team);
-        }
-    }
-}
-
-template <class Cells, class... Task, class Context>
-TBS_FUNCTION bool any_active(Run<Cells, Task...>, const Context &context) {
-    return (is_active(context, Task::when) || ...);
-}
-
-template <u32 times, class... Part, class Context>
-TBS_FUNCTION bool any_active(Loop<times, Part...>, const Context &context) {
-    return (any_active(Part{}, context) || ...);
-}
-
-// Calls walk_part(part) for each part of a loop, as often as it says.
-template <u32 times, class... Part, class Walk>
-TBS_DEVICE void walk_loop(Loop<times, Part...>, Team &team, Walk &&walk_part) {
-    const u32 before = team.repetition;
-    TBS_NO_UNROLL
-    for (u32 i = 0; i < times; ++i) {
-        team.repetition = before * times + i;
-        (walk_part(Part{}), ...);
-    }
-    team.repetition = before;
-}
 
 // To the byte, padding included: contexts are compared as bytes.
 template <class Context>
@@ -235,57 +30,6 @@ struct TileMemory {
     i32 beginning[max_tile];
 };
 
-// Lists the worlds of a tile that begin an episode, so that the few of them fill warps: without, nearly every warp would
-// go through `start` for the one or two of its worlds that do.
-template <class Context>
-TBS_DEVICE void list_beginning(const Context &context, Team &team, TileMemory &memory) {
-    if (team.rank == 0) memory.beginning_count = 0;
-    __syncthreads();
-    for (i32 world = team.first + i32(team.rank); world < team.last; world += i32(team.size)) {
-        if (context.phase[world] == u8(Phase::begin)) {
-            memory.beginning[atomicAdd(&memory.beginning_count, 1u)] = world;  // in any order
-        }
-    }
-    __syncthreads();
-    team.beginning = memory.beginning;
-    team.beginning_count = memory.beginning_count;
-}
-
-// Barrier of the block, or of the grid where all blocks go through the tasks together.
-TBS_DEVICE void sync(bool together) {
-    if (together) {
-        sync_grid();
-    } else {
-        __syncthreads();
-    }
-}
-
-template <class Cells, class... Task, class Context>
-TBS_DEVICE void walk_part(Run<Cells, Task...> run, const Context &context, Team &team, TileMemory &memory, bool together) {
-    if (!any_active(run, context)) return;
-    using Leader = typename Run<Cells, Task...>::Leader;
-    if constexpr (by_list<Leader>) {
-        if (!together && team.beginning == nullptr) list_beginning(context, team, memory);
-    }
-    const TraceSpan span(threadIdx.x == 0);
-    run_tasks(run, context, team);
-    sync(together);
-    span.end(context.trace, Leader::number, together ? blockIdx.x : u32(team.first / context.tile));
-}
-
-template <u32 times, class... Part, class Context>
-TBS_DEVICE void walk_part(Loop<times, Part...> loop, const Context &context, Team &team, TileMemory &memory,
-                          bool together) {
-    if (!any_active(loop, context)) return;
-    walk_loop(loop, team, [&](auto part) { walk_part(part, context, team, memory, together); });
-}
-
-template <u32 blocks, Shape shape, class... R, class Context>
-TBS_DEVICE void walk(Group<blocks, shape, R...>, const Context &context, Team team, TileMemory &memory,
-                       bool together) {
-    (walk_part(R{}, context, team, memory, together), ...);
-}
-
 template <class Context>
 TBS_DEVICE Team team_of_tile(const Context &context, u32 tile) {
     const i32 first = i32(tile) * context.tile;
@@ -298,11 +42,82 @@ TBS_DEVICE Team team_of_grid(const Context &context) {
     return {blockIdx.x * blockDim.x + threadIdx.x, gridDim.x * blockDim.x, 0, context.num_worlds, nullptr, 0};
 }
 
+// Where a block is in the schedule. The team of a run is made out for each anew, so that between runs next to nothing is in
+// registers, of which rows in the midst of a megakernel want all. `claims`: its tile is the one that it has claimed, not
+// that of its number.
+template <bool claims>
+struct Place {
+    bool together = false;  // all blocks go through the tasks with each other
+    bool listed = false;    // the worlds of the tile that begin an episode are
+    u32 repetition = 0;     // of the loops in which the block is
+};
+
+template <bool claims, class Context>
+TBS_DEVICE Team team_at(const Place<claims> &place, const Context &context, const TileMemory &memory) {
+    Team team = claims && place.together ? team_of_grid(context)
+                                         : team_of_tile(context, claims ? memory.claimed : blockIdx.x);
+    team.repetition = place.repetition;
+    return team;
+}
+
+// Lists the worlds of a tile that begin an episode, so that the few of them fill warps: without, nearly every warp would
+// go through `start` for the one or two of its worlds that do.
+template <class Context>
+TBS_DEVICE void list_beginning(const Context &context, const Team &team, TileMemory &memory) {
+    if (team.rank == 0) memory.beginning_count = 0;
+    __syncthreads();
+    for (i32 world = team.first + i32(team.rank); world < team.last; world += i32(team.size)) {
+        if (context.phase[world] == u8(Phase::begin)) {
+            memory.beginning[atomicAdd(&memory.beginning_count, 1u)] = world;  // in any order
+        }
+    }
+    __syncthreads();
+}
+
+// Barrier of the block, or of the grid where all blocks go through the tasks together.
+TBS_DEVICE void sync(bool together) {
+    if (together) {
+        sync_grid();
+    } else {
+        __syncthreads();
+    }
+}
+
+template <class Cells, class... Task, bool claims, class Context>
+TBS_DEVICE void walk_part(Run<Cells, Task...> run, const Context &context, Place<claims> &place, TileMemory &memory) {
+    if (!any_active(run, context)) return;
+    using Leader = typename Run<Cells, Task...>::Leader;
+    Team team = team_at(place, context, memory);
+    if constexpr (by_list<Leader>) {
+        if (!place.together) {
+            if (!place.listed) list_beginning(context, team, memory);
+            place.listed = true;
+            team.beginning = memory.beginning;
+            team.beginning_count = memory.beginning_count;
+        }
+    }
+    const TraceSpan span(threadIdx.x == 0);
+    run_tasks(run, context, team);
+    sync(place.together);
+    span.end(context.trace, Leader::number, place.together ? blockIdx.x : u32(team.first / context.tile));
+}
+
+template <u32 times, class... Part, bool claims, class Context>
+TBS_DEVICE void walk_part(Loop<times, Part...> loop, const Context &context, Place<claims> &place, TileMemory &memory) {
+    if (!any_active(loop, context)) return;
+    walk_loop(loop, place.repetition, [&](auto part) { walk_part(part, context, place, memory); });
+}
+
+template <u32 blocks, Shape shape, class... R, bool claims, class Context>
+TBS_DEVICE void walk(Group<blocks, shape, R...>, const Context &context, Place<claims> place, TileMemory &memory) {
+    (walk_part(R{}, context, place, memory), ...);
+}
+
 template <class Group, class Context>
 __global__ void __launch_bounds__(block_threads, Group::blocks_per_multiprocessor)
 tile_kernel(const __grid_constant__ Context context) {
     TBS_SHARED(TileMemory, memory);
-    walk(Group{}, context, team_of_tile(context, blockIdx.x), memory, false);
+    walk(Group{}, context, Place<false>{}, memory);
 }
 
 // One run, without barriers unless it is on several lanes.
@@ -328,17 +143,15 @@ template <class Group, class Context>
 __global__ void __launch_bounds__(block_threads, Group::blocks_per_multiprocessor)
 mega_kernel(const __grid_constant__ Context context, const bool together) {
     TBS_SHARED(TileMemory, memory);
-    const u32 tiles = u32((context.num_worlds + context.tile - 1) / context.tile);
     for (bool goes_on = true; goes_on; goes_on = !together) {  // one call of walk: its code is all of the program's
-        Team team = team_of_grid(context);
         if (!together) {
             if (threadIdx.x == 0) memory.claimed = atomicAdd(&context.queue[0], 1u);
             __syncthreads();
             const u32 tile = memory.claimed;
-            if (tile >= tiles) break;
-            team = team_of_tile(context, tile);
+            if (tile * u32(context.tile) >= u32(context.num_worlds)) break;
         }
-        walk(Group{}, context, team, memory, together);  // ends with a barrier, before the next claim overwrites this one
+        // Ends with a barrier, before the next claim overwrites this one.
+        walk(Group{}, context, Place<true>{together}, memory);
     }
     if (together) return;
     // The last block to leave readies the counters for the next launch.
@@ -477,7 +290,7 @@ TBS_DEVICE void walk_part(Run<Cells, Task...> run, const Context &context, Team 
 template <u32 times, class... Part, class Context>
 TBS_DEVICE void walk_part(Loop<times, Part...> loop, const Context &context, Team &team) {
     if (!any_active(loop, context)) return;
-    walk_loop(loop, team, [&](auto part) { walk_part(part, context, team); });
+    walk_loop(loop, team.repetition, [&](auto part) { walk_part(part, context, team); });
 }
 
 template <u32 blocks, Shape shape, class... R, class Context>

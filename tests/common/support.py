@@ -31,6 +31,7 @@ from torch_batchsim.envs.swarm import Swarm
 
 from torch_batchsim import Environment, Simulator, TorchVectorEnv, jit
 from torch_batchsim.codegen import Target, generate
+from torch_batchsim.context import output_columns, output_flags
 from torch_batchsim.program import Program
 from torch_batchsim.schedule import Plan
 from torch_batchsim.testing import assert_same_bits, ended_worlds, first_worlds, of_worlds, snapshot  # noqa: F401
@@ -156,8 +157,46 @@ def spoil_scratch(sim: Simulator) -> None:
             memory.copy_(torch.from_numpy(np.frombuffer(os.urandom(len(memory)), np.uint8).copy()))
 
 
-def declare(text: str, folder: Path, **attributes: object) -> type[Environment]:
-    """A small environment class whose systems are ``text``."""
+def spoil(sim: Simulator) -> None:
+    """Fill with random bytes what the next step writes before anybody reads it: nothing may depend on them.
+
+    That is scratch, where its outputs go, and what only ``observe`` writes: an ``observe`` that does not write a column
+    wholly makes two runs differ. What lies between fields is left alone.
+    """
+    spoil_scratch(sim)
+    program, memory = sim.program, sim.memory
+    places = memory.outputs.next.tensors
+    columns = output_columns(program)
+    for name in program.observe_only:
+        column = program.columns[name]
+        if not program._read_back(column):
+            columns[f"column_{column.c_name}"] = column
+    for name, column in columns.items():
+        place = places[name] if name in places else memory.columns.get(name)
+        for field in column.component.fields if place is not None else ():
+            _fill(memory.view(place, column, field))
+    for name, *_ in output_flags(program):
+        _fill(places[name])
+
+
+def _fill(tensor: torch.Tensor) -> None:
+    noise = torch.frombuffer(bytearray(os.urandom(tensor.numel() * tensor.itemsize)), dtype=torch.uint8)
+    if tensor.dtype == torch.bool:
+        noise %= 2
+    tensor.copy_(noise.view(tensor.dtype).view(tensor.shape))
+
+
+def declare(text: str, folder: Path | None = None, **attributes: object) -> type[Environment]:
+    """A small environment class whose systems are ``text``.
+
+    ``folder``: where the text is put, which a unit names. Without one it is that of all texts alike, so that tests that
+    declare the same have one build.
+    """
+    if folder is None:
+        folder = Path(os.environ["TORCH_BATCHSIM_TEST_UNITS"]) / hashlib.sha256(text.encode()).hexdigest()[:20]
+        folder.mkdir(exist_ok=True)
     source = folder / "systems.h"
-    source.write_text(text)
+    part = folder / f"systems.{os.getpid()}"
+    part.write_text(text)
+    part.replace(source)  # another worker of the run may be reading it
     return type("Declared", (Environment,), {"systems": str(source), **attributes})

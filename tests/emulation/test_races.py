@@ -14,7 +14,7 @@ import pytest
 import torch
 from gymnasium.vector import AutoresetMode
 from races import EMULATION, Detector, Mutation, Race, detector_arguments, detector_sources, memory_of, watched
-from support import COMPILED, compiled, ended_worlds, random_actions, spoil_scratch
+from support import COMPILED, compiled, ended_worlds, random_actions, spoil
 
 from torch_batchsim import TorchVectorEnv, WorldFault
 
@@ -89,7 +89,7 @@ class Play:
         env.reset(seed=7)
         found = detector.races(memory_of(env.sim))
         for step in range(self.steps):
-            spoil_scratch(env.sim)
+            spoil(env.sim)
             with suppress(WorldFault) if self.illegal else nullcontext():
                 env.step(self.actions(env, generator))
             found += detector.races(memory_of(env.sim))
@@ -155,7 +155,7 @@ MUTANTS = {
         Play("duel", TOGETHER, worlds=300, steps=3), "phase, byte",
     ),
     "a list is read before it is complete": (
-        Mutation(KERNELS, "    __syncthreads();\n    team.beginning =", f"    {UNORDERED}\n    team.beginning ="),
+        Mutation(KERNELS, "    __syncthreads();\n}\n\n// Barrier of", f"    {UNORDERED}\n}}\n\n// Barrier of"),
         Play("cartpole", "graph"), "shared memory of block",
     ),
     "a claim is read before it is made": (

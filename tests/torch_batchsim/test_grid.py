@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 from environments.dust import Dust
-from support import assert_same_bits, emulated_cuda, sampled, snapshot, spoil_scratch
+from support import assert_same_bits, emulated_cuda, sampled, snapshot, spoil
 from torch_batchsim.envs.swarm import Swarm
 
 from torch_batchsim import SchemaError, Simulator, TaskGraph, TorchVectorEnv, WorldFault
@@ -72,7 +72,7 @@ def assert_all_are_found(sim: Simulator) -> int:
 def test_what_is_found_is_what_brute_force_finds(grid: dict[str, Any]) -> None:
     for grains in (0, 1, 31, 32, 33, 96, 97, 200):
         sim = dust(grid, worlds=2, grains=grains)
-        spoil_scratch(sim)
+        spoil(sim)
         sim.step()
         assert assert_all_are_found(sim) >= grains * (grains - 1) // 20
     sim = dust(grid, worlds=8, grains=200, drift=0.0)
@@ -99,6 +99,7 @@ def test_rounding_hides_nobody() -> None:
     assert_all_are_found(sim)
 
 
+@pytest.mark.full
 def test_few_rows_are_looked_at() -> None:
     def looked(grid: dict[str, Any], grains: int) -> float:
         sim = dust(grid, grains=grains)

@@ -268,6 +268,7 @@ def processes() -> Iterator[list[subprocess.Popen]]:
         process.communicate()
 
 
+@pytest.mark.full
 def test_two_processes_that_build_at_once(cache: Path, processes: list[subprocess.Popen]) -> None:
     processes += [other_process(cache), other_process(cache)]
     outcomes = []

@@ -43,6 +43,13 @@ def test_no_hot_kernel_grows(environment: type) -> None:
         assert kernel.count("LDG") <= loads and kernel.count("STG") <= stores, kernel
 
 
+@pytest.mark.parametrize("environment", LIMITS, ids=lambda e: e.__name__)
+def test_no_megakernel_has_a_stack(environment: type) -> None:
+    """Built for four blocks on a multiprocessor, as without tuning."""
+    for kernel in sass.kernels(environment(), "megakernel"):
+        assert kernel.registers <= 64 and kernel.stack == kernel.count("LDL") == kernel.count("STL") == 0, kernel
+
+
 def test_rows_move_as_vectors() -> None:
     """CartPole's state, 16 bytes: one load and one store, and one of each for what is delivered."""
     (kernel,) = (kernel for kernel in sass.kernels(CartPole(), "graph") if not kernel.resets)

@@ -14,7 +14,7 @@ from environments.street import Street
 from gymnasium.spaces import Discrete
 from libraries.buckets import Body, Buckets, Near
 from libraries.pushes import Pushes
-from support import assert_same_bits, declare, emulated_cuda, of_worlds, snapshot
+from support import assert_same_bits, declare, emulated_cuda, of_worlds, snapshot, spoil
 
 import torch_batchsim
 from torch_batchsim import (
@@ -49,6 +49,7 @@ def run(steps: int = 50, hall: Hall | None = None, **kwargs: Any) -> TorchVector
     env.reset(seed=3)
     generator = torch.Generator().manual_seed(0)
     for _ in range(steps):
+        spoil(env.sim)
         env.step(torch.randint(2, (3 * WORLDS,), generator=generator))
     return env
 
@@ -118,6 +119,7 @@ def test_options_of_libraries_reach_systems() -> None:
     assert resolved.constants == {"buckets.cells": 8, "pushes.beats": 3, "pushes.first": 1.0, "pushes.last": 0.25}
 
 
+@pytest.mark.full
 def test_options_through_gymnasium_and_on_the_command_line() -> None:
     torch_batchsim.register("tests/Hall-v0", Hall, max_episode_steps=5)
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -55,7 +54,7 @@ TBS_SYSTEM void blow(World &world, Reward &reward) { reward.value = world.get<co
 PLAIN = "TBS_SYSTEM void walk(World &world, Spot &spot) {}"
 
 
-def walkers(folder: Path, values: dict[str, Any] | None = None, **changes: Any) -> type[Environment]:
+def walkers(values: dict[str, Any] | None = None, **changes: Any) -> type[Environment]:
     attributes: dict[str, Any] = {
         "archetypes": (Archetype("Walker", Spot, Step, Reward, count=3),),
         "resources": (Levels, Wind),
@@ -65,14 +64,14 @@ def walkers(folder: Path, values: dict[str, Any] | None = None, **changes: Any) 
         "action": "Walker.Step",
         "action_space": Discrete(2),
     }
-    return declare(changes.pop("systems", SYSTEMS), folder, **(attributes | changes))
+    return declare(changes.pop("systems", SYSTEMS), **(attributes | changes))
 
 
 HEIGHTS = np.array([[1, 2, 3], [10, 20, 30]], np.float32)
 
 
-def test_all_worlds_read_one_value(tmp_path: Path) -> None:
-    environment = walkers(tmp_path, {"Levels.height": HEIGHTS, "Wind": 7.0})
+def test_all_worlds_read_one_value() -> None:
+    environment = walkers({"Levels.height": HEIGHTS, "Wind": 7.0})
     env = TorchVectorEnv(environment(), num_worlds=5, copy=True)
     sim = env.sim
     env.reset(seed=0)
@@ -90,8 +89,8 @@ def test_all_worlds_read_one_value(tmp_path: Path) -> None:
     assert float(sim.Wind.speed) == 0.5, "a reset leaves resources as they are"
 
 
-def test_a_bound_resource(tmp_path: Path) -> None:
-    sim = Simulator(walkers(tmp_path, {"Wind.speed": 3.0})(), 2)
+def test_a_bound_resource() -> None:
+    sim = Simulator(walkers({"Wind.speed": 3.0})(), 2)
     mine = torch.empty(())
     sim.bind("Wind", mine)
     sim.reset(seed=0)
@@ -102,8 +101,8 @@ def test_a_bound_resource(tmp_path: Path) -> None:
     assert (sim.tensor("Walker.Reward.value") == 4.0).all()
 
 
-def test_state_and_copies(tmp_path: Path) -> None:
-    environment = walkers(tmp_path, {"Wind.speed": 3.0})
+def test_state_and_copies() -> None:
+    environment = walkers({"Wind.speed": 3.0})
     sim, other = Simulator(environment(), 4), Simulator(environment(), 4)
     sim.reset(seed=0)
     sim.Wind.speed.fill_(9.0)
@@ -111,27 +110,25 @@ def test_state_and_copies(tmp_path: Path) -> None:
     assert float(sim.Wind.speed) == 9.0
     other.load_state_dict(sim.state_dict())
     assert float(other.Wind.speed) == 9.0
-    (tmp_path / "plain").mkdir()
-    plain = Simulator(walkers(tmp_path / "plain", systems=PLAIN, resources=(), step=TaskGraph("walk"))(), 4)
+    plain = Simulator(walkers(systems=PLAIN, resources=(), step=TaskGraph("walk"))(), 4)
     with pytest.raises(CheckpointError, match="another environment"):
         plain.load_state_dict(sim.state_dict())
 
 
-def test_they_are_no_memory_of_a_world(tmp_path: Path) -> None:
-    with_resources = Simulator(walkers(tmp_path)(), 64).bytes_per_world
-    (tmp_path / "plain").mkdir()
-    plain = walkers(tmp_path / "plain", systems=PLAIN, resources=(), step=TaskGraph("walk"))
+def test_they_are_no_memory_of_a_world() -> None:
+    with_resources = Simulator(walkers()(), 64).bytes_per_world
+    plain = walkers(systems=PLAIN, resources=(), step=TaskGraph("walk"))
     assert with_resources == Simulator(plain(), 64).bytes_per_world
 
 
-def test_pictures_see_them(tmp_path: Path) -> None:
+def test_pictures_see_them() -> None:
     seen = {}
 
     def render(self: Environment, world: dict[str, np.ndarray]) -> np.ndarray:
         seen.update(world)
         return np.zeros((2, 2, 3), np.uint8)
 
-    environment = walkers(tmp_path, {"Levels.height": HEIGHTS}, render=render)
+    environment = walkers({"Levels.height": HEIGHTS}, render=render)
     env = TorchVectorEnv(environment(), num_worlds=2, render_mode="rgb_array")
     env.reset(seed=0)
     env.render_world(1)
@@ -139,8 +136,8 @@ def test_pictures_see_them(tmp_path: Path) -> None:
     assert seen["Walker.Spot.x"].shape == (3,)
 
 
-def test_the_graph_shows_that_they_are_read(tmp_path: Path) -> None:
-    walk, blow = Graph(Program(walkers(tmp_path)())).nodes
+def test_the_graph_shows_that_they_are_read() -> None:
+    walk, blow = Graph(Program(walkers()())).nodes
     assert "Levels" in walk.reads
     assert "Wind" in blow.reads
 
@@ -169,7 +166,7 @@ def test_the_graph_shows_that_they_are_read(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_bad_declarations(tmp_path: Path, changes: dict[str, Any], says: str) -> None:
+def test_bad_declarations(changes: dict[str, Any], says: str) -> None:
     with pytest.raises(SchemaError) as error:
-        Simulator(walkers(tmp_path, **changes)(), 1)
+        Simulator(walkers(**changes)(), 1)
     assert says in str(error.value)

@@ -152,6 +152,13 @@ def test_wrong_use_of_the_call_raises(env: TorchVectorEnv) -> None:
         type(call)()
 
 
+def test_the_module_has_a_name_of_the_packages_own(env: TorchVectorEnv) -> None:
+    own = "torch_batchsim.csrc.host.step_call"
+    assert type(env.sim.execution.step_call).__module__ == own
+    loaded = {name for name in sys.modules if name.rpartition(".")[2] == "step_call"}
+    assert loaded == {"torch_batchsim.step_call", own}
+
+
 def test_without_the_module_steps_go_on(env: TorchVectorEnv, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where Python's headers are missing, say: with a warning, and the same results."""
     load = step_call._module.__wrapped__

@@ -11,7 +11,7 @@ import torch
 from support import emulated_simulator
 from torch_batchsim.envs.cartpole import CartPole
 
-from torch_batchsim import Simulator, WorldFault, entities, execution, simulator, step_call
+from torch_batchsim import Simulator, WorldFault, entities, execution, simulator, step_call, streams
 from torch_batchsim.shared import action_dtypes
 
 HOST = {"fault_flag", "crowded_flag", "trace", "mask", "action_source", "parameters", "tables"}  # no memory of worlds
@@ -68,7 +68,7 @@ def note(sim: Simulator, handle: int) -> None:
 
 def test_all_memory_is_recorded_on_the_streams_that_use_it(recorded: Recorded) -> None:
     sim = emulated_simulator("zoo", 6, "graph", output_sets=2)
-    streams = sim.memory.streams
+    use = sim.memory.streams
     sim.reset(seed=1)
     sim.step()
     for handle in (0, 5):
@@ -78,7 +78,7 @@ def test_all_memory_is_recorded_on_the_streams_that_use_it(recorded: Recorded) -
     for handle in (5, 0, 5, 0):
         note(sim, handle)
     assert len(recorded.ranges[5]) == told  # once is enough
-    present = ctypes.c_uint64.from_address(streams.address)
+    present = ctypes.c_uint64.from_address(use.address)
     assert present.value == 0
 
     def moved() -> None:
@@ -104,14 +104,26 @@ def test_all_memory_is_recorded_on_the_streams_that_use_it(recorded: Recorded) -
     moved()
 
 
-def test_steps_and_resets_note_their_stream(recorded: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("raw", [True, False])
+def test_steps_and_resets_note_their_stream(recorded: Recorded, monkeypatch: pytest.MonkeyPatch, raw: bool) -> None:
+    """An object is made for a stream that has not been noted only, where torch tells the handle without one."""
     sim = emulated_simulator("cartpole", 4, "graph")
     sim.reset(seed=1)
-    sim.execution.device = torch.device("cuda", 0)
+    sim.execution.device = torch.device("cuda", 2)
+    handle, made = 0, []
+
+    def current_stream(device: torch.device) -> SimpleNamespace:
+        made.append(device.index)
+        return SimpleNamespace(cuda_stream=handle)
+
+    monkeypatch.setattr(torch.cuda, "current_stream", current_stream)
+    monkeypatch.setattr(streams, "_current_handle", (lambda index: {2: handle}[index]) if raw else None)
     calls = [sim.reset, sim.step, lambda: sim.act_and_step(torch.zeros(4, dtype=torch.int64))]
     for handle, call in enumerate(calls, start=3):
-        monkeypatch.setattr(torch.cuda, "current_stream", lambda device, own=handle: SimpleNamespace(cuda_stream=own))
-        call()
+        for again in range(2):
+            made.clear()
+            call()
+            assert made == [2] * ((not raw) + (not again))
         assert recorded.missing(sim, handle) == [], handle
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -63,7 +62,7 @@ TBS_SYSTEM void sum(World &world, Warp &warp, Seen &seen) {
 """
 
 
-def box(folder: Path, text: str = SYSTEMS, **attributes: Any) -> Any:
+def box(text: str = SYSTEMS, **attributes: Any) -> Any:
     """An environment of one player, who orders rows of a dynamic archetype Item."""
     given = {
         "archetypes": (PLAYER, Archetype("Item", Spot, capacity=8, limit=32)),
@@ -73,7 +72,7 @@ def box(folder: Path, text: str = SYSTEMS, **attributes: Any) -> Any:
         "action_space": Discrete(100),
         **attributes,
     }
-    return declare(text, folder, **given)()
+    return declare(text, **given)()
 
 
 def order(sim: Simulator, rows: list[int]) -> None:
@@ -152,33 +151,33 @@ def test_archetypes_refuse(arguments: dict[str, Any], says: str) -> None:
         ("(World &w, const Spot &s) { w.find<Item, Spot>(Entity{}); }", "put const in front of Spot"),
     ],
 )
-def test_systems_are_refused_before_a_compiler_runs(system: str, says: str, tmp_path: Path) -> None:
+def test_systems_are_refused_before_a_compiler_runs(system: str, says: str) -> None:
     with pytest.raises(SchemaError) as raised:
-        Program(box(tmp_path, SYSTEMS + f"TBS_SYSTEM void bad{system}", step=TaskGraph("bad")))
+        Program(box(SYSTEMS + f"TBS_SYSTEM void bad{system}", step=TaskGraph("bad")))
     assert says in str(raised.value) and "systems.h:" in str(raised.value)
 
 
-def test_observe_does_not_create(tmp_path: Path) -> None:
+def test_observe_does_not_create() -> None:
     with pytest.raises(SchemaError, match="'fill' creates or destroys rows, which 'observe' may not"):
-        Program(box(tmp_path, observe=TaskGraph("fill")))
+        Program(box(observe=TaskGraph("fill")))
 
 
-def test_agents_are_fixed(tmp_path: Path) -> None:
+def test_agents_are_fixed() -> None:
     agents = Archetype("Player", Order, Seen, Reward, capacity=4)
     with pytest.raises(
         SchemaError, match="agents are rows of the vector environment and need an archetype with count="
     ):
-        TorchVectorEnv(box(tmp_path, archetypes=(agents, Archetype("Item", Spot, capacity=8))), num_worlds=2)
+        TorchVectorEnv(box(archetypes=(agents, Archetype("Item", Spot, capacity=8))), num_worlds=2)
 
 
-def test_destroy_needs_something_to_destroy(tmp_path: Path) -> None:
+def test_destroy_needs_something_to_destroy() -> None:
     text = "TBS_SYSTEM void bad(World &world, const Order &order) { world.destroy(Entity{}); }"
     with pytest.raises(SchemaError, match="destroys, but no archetype is declared with capacity="):
-        Program(box(tmp_path, text, archetypes=(PLAYER,), step=TaskGraph("bad")))
+        Program(box(text, archetypes=(PLAYER,), step=TaskGraph("bad")))
 
 
 @pytest.mark.full
-def test_what_helper_functions_do_is_seen(tmp_path: Path) -> None:
+def test_what_helper_functions_do_is_seen() -> None:
     text = (
         SYSTEMS
         + """
@@ -189,14 +188,14 @@ def test_what_helper_functions_do_is_seen(tmp_path: Path) -> None:
     TBS_SYSTEM void race(World &world, Spot &spot) { spot.x = look(world); }
     """
     )
-    environment = box(tmp_path, text, step=TaskGraph("by_helper", "count"))
+    environment = box(text, step=TaskGraph("by_helper", "count"))
     assert Program(environment).graphs["step"][0].changes == ["Item"]
     sim = Simulator(environment, 2)
     sim.reset(seed=0)
     sim.step()
     assert sim.tensor("Player.Seen.rows").flatten().tolist() == [2, 2]
     with pytest.raises(SchemaError, match=r"reads Item.Spot of other rows while each row writes its own"):
-        Program(box(tmp_path, text, step=TaskGraph("race")))
+        Program(box(text, step=TaskGraph("race")))
 
 
 @pytest.mark.parametrize(
@@ -209,14 +208,14 @@ def test_what_helper_functions_do_is_seen(tmp_path: Path) -> None:
         "#define look(w) \\\n (w).rows<Item, const Spot>()[0].x",
     ],
 )
-def test_races_by_way_of_helpers_are_refused(helper: str, tmp_path: Path) -> None:
+def test_races_by_way_of_helpers_are_refused(helper: str) -> None:
     text = helper + "\nTBS_SYSTEM void race(World &world, Spot &spot) { const char q = '}'; spot.x = look(world) + q; }"
     with pytest.raises(SchemaError, match=r"reads Item.Spot of other rows while each row writes its own"):
-        Program(box(tmp_path, SYSTEMS + text, step=TaskGraph("race")))
+        Program(box(SYSTEMS + text, step=TaskGraph("race")))
 
 
 @pytest.mark.full
-def test_a_character_is_no_brace(tmp_path: Path) -> None:
+def test_a_character_is_no_brace() -> None:
     text = (
         SYSTEMS
         + """
@@ -226,13 +225,13 @@ def test_a_character_is_no_brace(tmp_path: Path) -> None:
     }
     """
     )
-    sim = Simulator(box(tmp_path, text, step=TaskGraph("quote")), 1)
+    sim = Simulator(box(text, step=TaskGraph("quote")), 1)
     sim.reset(seed=0)
     sim.step()
     assert sim.ragged("Item.Spot.x").world(0).tolist() == [ord("}") + ord('"')]
 
 
-def test_an_order_that_is_used_twice_is_a_fault(tmp_path: Path) -> None:
+def test_an_order_that_is_used_twice_is_a_fault() -> None:
     text = (
         SYSTEMS
         + """
@@ -241,7 +240,7 @@ def test_an_order_that_is_used_twice_is_a_fault(tmp_path: Path) -> None:
     }
     """
     )
-    sim = Simulator(box(tmp_path, text, step=TaskGraph("twice", "count")), 3)
+    sim = Simulator(box(text, step=TaskGraph("twice", "count")), 3)
     sim.reset(seed=0)
     with pytest.raises(WorldFault, match="'twice' failed at row 0: order_used_twice: create_at was called") as raised:
         order(sim, [3, 5, 0])
@@ -258,14 +257,14 @@ def test_an_order_that_is_used_twice_is_a_fault(tmp_path: Path) -> None:
         ("struct Much { f32 x[2000]; }; warp.shared<Much>();", "shared<T>: at most 4 KiB for a Warp, 32 for a Block"),
     ],
 )
-def test_operations_that_would_differ_do_not_compile(operation: str, says: str, tmp_path: Path) -> None:
+def test_operations_that_would_differ_do_not_compile(operation: str, says: str) -> None:
     text = SYSTEMS + f"TBS_SYSTEM void bad(World &world, Warp &warp) {{ {operation} }}"
     with pytest.raises(BuildError) as raised:
-        Simulator(box(tmp_path, text, step=TaskGraph("bad")), 1)
+        Simulator(box(text, step=TaskGraph("bad")), 1)
     assert says in str(raised.value)
 
 
-def test_operations_write_the_components_of_the_row(tmp_path: Path) -> None:
+def test_operations_write_the_components_of_the_row() -> None:
     text = (
         SYSTEMS
         + """
@@ -275,7 +274,7 @@ def test_operations_write_the_components_of_the_row(tmp_path: Path) -> None:
     }
     """
     )
-    sim = Simulator(box(tmp_path, text, step=TaskGraph("end")), 2)
+    sim = Simulator(box(text, step=TaskGraph("end")), 2)
     sim.reset(seed=0)
     sim.step()
     assert sim.tensor("Player.Seen.rows").flatten().tolist() == [3, 3]
@@ -284,8 +283,8 @@ def test_operations_write_the_components_of_the_row(tmp_path: Path) -> None:
     assert sim.tensor("World.truncated").tolist() == [True, True]
 
 
-def test_too_many_rows_for_32_bits(tmp_path: Path) -> None:
-    environment = box(tmp_path, archetypes=(PLAYER, Archetype("Item", Spot, capacity=2**20)))
+def test_too_many_rows_for_32_bits() -> None:
+    environment = box(archetypes=(PLAYER, Archetype("Item", Spot, capacity=2**20)))
     with pytest.raises(
         ValueError, match=f"num_worlds=4096 with {2**20} rows of Item each is more than {MAX_ROWS} rows"
     ):
@@ -295,8 +294,8 @@ def test_too_many_rows_for_32_bits(tmp_path: Path) -> None:
 # ---- growth and overflow -------------------------------------------------------------------------------------------
 
 
-def test_a_world_grows_between_steps_and_tensors_are_exported_anew(tmp_path: Path) -> None:
-    sim = Simulator(box(tmp_path), 3)
+def test_a_world_grows_between_steps_and_tensors_are_exported_anew() -> None:
+    sim = Simulator(box(), 3)
     sim.reset(seed=0)
     order(sim, [6, 5, 0])  # three quarters of 8 in world 0
     spots, ragged, layout = sim.tensor("Item.Spot.x"), sim.ragged("Item.Spot.x"), sim.layout
@@ -315,8 +314,8 @@ def test_a_world_grows_between_steps_and_tensors_are_exported_anew(tmp_path: Pat
     assert sim.tensor("Item.Spot.x").data_ptr() == stays.data_ptr() and sim.layout == layout
 
 
-def test_overflow_names_table_capacity_and_worlds_and_touches_no_other(tmp_path: Path) -> None:
-    sim, calm = Simulator(box(tmp_path), 4), Simulator(box(tmp_path), 4)
+def test_overflow_names_table_capacity_and_worlds_and_touches_no_other() -> None:
+    sim, calm = Simulator(box(), 4), Simulator(box(), 4)
     for both in (sim, calm):
         both.reset(seed=0)
         order(both, [3, 3, 3, 3])
@@ -339,8 +338,8 @@ def test_overflow_names_table_capacity_and_worlds_and_touches_no_other(tmp_path:
 
 
 @pytest.mark.full
-def test_no_table_grows_past_its_limit(tmp_path: Path) -> None:
-    sim = Simulator(box(tmp_path), 2)
+def test_no_table_grows_past_its_limit() -> None:
+    sim = Simulator(box(), 2)
     sim.reset(seed=0)
     for _ in range(4):
         order(sim, [8, 0])
@@ -355,8 +354,8 @@ def test_no_table_grows_past_its_limit(tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-def test_a_burst_gets_the_room_that_it_wanted(tmp_path: Path) -> None:
-    sim = Simulator(box(tmp_path), 2)
+def test_a_burst_gets_the_room_that_it_wanted() -> None:
+    sim = Simulator(box(), 2)
     sim.reset(seed=0)
     with pytest.raises(WorldFault) as raised:
         order(sim, [30, 0])
@@ -368,7 +367,7 @@ def test_a_burst_gets_the_room_that_it_wanted(tmp_path: Path) -> None:
         order(sim, [0, 30])  # 34 in all, where the limit is 32
     order(sim, [0, 28])
     assert sim.ragged("Item.Spot.x").counts.tolist() == [30, 32]
-    other = Simulator(box(tmp_path), 2)
+    other = Simulator(box(), 2)
     other.reset(seed=0)
     other.create("Item", [0] * 8)  # full: room is made for what systems create next
     order(other, [1, 0])
@@ -376,8 +375,8 @@ def test_a_burst_gets_the_room_that_it_wanted(tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-def test_a_copy_of_no_world_moves_nothing(tmp_path: Path) -> None:
-    sim = Simulator(box(tmp_path), 2)
+def test_a_copy_of_no_world_moves_nothing() -> None:
+    sim = Simulator(box(), 2)
     sim.reset(seed=0)
     spots, layout = sim.tensor("Item.Spot"), sim.layout
     sim.copy_worlds([], [])
@@ -386,8 +385,8 @@ def test_a_copy_of_no_world_moves_nothing(tmp_path: Path) -> None:
     assert sim.layout == layout + 1
 
 
-def test_a_table_survives_where_there_is_no_memory_to_grow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sim = Simulator(box(tmp_path), 2)
+def test_a_table_survives_where_there_is_no_memory_to_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+    sim = Simulator(box(), 2)
     sim.reset(seed=0)
     order(sim, [7, 0])
     before, allocate, calls = snapshot(sim), torch.empty, []
@@ -408,9 +407,9 @@ def test_a_table_survives_where_there_is_no_memory_to_grow(tmp_path: Path, monke
 
 
 @pytest.mark.full
-def test_growth_follows_from_a_world_alone(tmp_path: Path) -> None:
+def test_growth_follows_from_a_world_alone() -> None:
     """What other worlds do neither gives nor takes room."""
-    quiet, busy = Simulator(box(tmp_path), 2), Simulator(box(tmp_path), 2)
+    quiet, busy = Simulator(box(), 2), Simulator(box(), 2)
     for sim in (quiet, busy):
         sim.reset(seed=0)
     for step in range(4):
@@ -423,7 +422,7 @@ def test_growth_follows_from_a_world_alone(tmp_path: Path) -> None:
     )
 
 
-def test_an_ended_world_drops_what_it_creates(tmp_path: Path) -> None:
+def test_an_ended_world_drops_what_it_creates() -> None:
     text = (
         SYSTEMS
         + """
@@ -432,14 +431,14 @@ def test_an_ended_world_drops_what_it_creates(tmp_path: Path) -> None:
     """
     )
     graphs = {"start": TaskGraph("first_item"), "step": TaskGraph("end", "fill", "walk", "count")}
-    sim = Simulator(box(tmp_path, text, **graphs), 2)
+    sim = Simulator(box(text, **graphs), 2)
     sim.reset(seed=0)
     before = sim.entities("Item").packed()[0]
     order(sim, [5, 2])
     assert sim.ragged("Item.Spot.x").world(0).tolist() == [100]  # of the new episode's start
     assert sim.ragged("Item.Spot.x").world(1).tolist() == [101, 1, 2]
     assert sim.find([0, 1], before).tolist() == [-1, 0]  # the row at the same place is another entity
-    waiting = Simulator(box(tmp_path, text, **graphs), 2, autoreset=AutoresetMode.DISABLED)
+    waiting = Simulator(box(text, **graphs), 2, autoreset=AutoresetMode.DISABLED)
     waiting.reset(seed=0)
     order(waiting, [5, 2])
     with pytest.raises(ValueError, match="world 0 has ended and awaits its reset, which would drop new rows"):
@@ -493,8 +492,8 @@ def test_systems_meet_stale_and_foreign_handles() -> None:
     assert raised.value.mask.tolist() == [True, True, True]
 
 
-def test_handles_outlive_growth_and_compaction(tmp_path: Path) -> None:
-    sim = Simulator(box(tmp_path), 2)
+def test_handles_outlive_growth_and_compaction() -> None:
+    sim = Simulator(box(), 2)
     sim.reset(seed=0)
     order(sim, [7, 7])
     kept = sim.entities("Item").world(1)[4:5].clone()
@@ -558,8 +557,8 @@ def test_create_before_the_first_reset() -> None:
 # ---- exports -------------------------------------------------------------------------------------------------------
 
 
-def test_exports_agree_with_each_other(tmp_path: Path) -> None:
-    sim = Simulator(box(tmp_path), 5)
+def test_exports_agree_with_each_other() -> None:
+    sim = Simulator(box(), 5)
     sim.reset(seed=0)
     counts = [3, 0, 5, 1, 0]
     order(sim, counts)
@@ -599,8 +598,8 @@ def test_fields_of_mixed_structs_and_handles_are_ragged_too() -> None:
 
 
 @pytest.mark.full
-def test_worlds_without_rows_in_every_node(tmp_path: Path) -> None:
-    sim = Simulator(box(tmp_path, step=TaskGraph("fill", "walk", "count", "sum")), 5)
+def test_worlds_without_rows_in_every_node() -> None:
+    sim = Simulator(box(step=TaskGraph("fill", "walk", "count", "sum")), 5)
     sim.reset(seed=0)
     order(sim, [0] * 5)
     assert sim.tensor("Player.Seen.rows").flatten().tolist() == [0] * 5
@@ -613,9 +612,9 @@ def test_worlds_without_rows_in_every_node(tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-def test_a_million_worlds_of_one_row(tmp_path: Path) -> None:
+def test_a_million_worlds_of_one_row() -> None:
     worlds = 1_000_000
-    sim = Simulator(box(tmp_path, archetypes=(PLAYER, Archetype("Item", Spot, capacity=1))), worlds)
+    sim = Simulator(box(archetypes=(PLAYER, Archetype("Item", Spot, capacity=1))), worlds)
     sim.reset(seed=0)
     sim.Player.Order.rows.fill_(1)
     sim.step()
@@ -631,7 +630,7 @@ def test_a_million_worlds_of_one_row(tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-def test_one_world_of_a_million_rows(tmp_path: Path) -> None:
+def test_one_world_of_a_million_rows() -> None:
     text = (
         SYSTEMS
         + """
@@ -640,7 +639,7 @@ def test_one_world_of_a_million_rows(tmp_path: Path) -> None:
     )
     rows = 1_000_000
     item = Archetype("Item", Spot, capacity=4, limit=2**21)
-    sim = Simulator(box(tmp_path, text, archetypes=(PLAYER, item), step=TaskGraph("walk", "thin", "fill", "count")), 1)
+    sim = Simulator(box(text, archetypes=(PLAYER, item), step=TaskGraph("walk", "thin", "fill", "count")), 1)
     sim.reset(seed=0)
     handles = sim.create("Item", [0] * rows, {"Spot.x": torch.arange(rows)})
     order(sim, [1])
@@ -661,8 +660,8 @@ def test_bookkeeping_is_at_most_24_bytes_a_row() -> None:
     assert columns[0].component is Body and columns[1].component is Kin
 
 
-def test_a_state_is_of_the_rows_and_not_of_the_slots(tmp_path: Path) -> None:
-    sim = Simulator(box(tmp_path), 3)
+def test_a_state_is_of_the_rows_and_not_of_the_slots() -> None:
+    sim = Simulator(box(), 3)
     sim.reset(seed=0)
     order(sim, [2, 0, 7])
     state = sim.state_dict()
@@ -683,8 +682,8 @@ def test_a_state_is_of_the_rows_and_not_of_the_slots(tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-def test_rows_of_a_world_are_drawn(tmp_path: Path) -> None:
-    environment = box(tmp_path)
+def test_rows_of_a_world_are_drawn() -> None:
+    environment = box()
     seen: list[np.ndarray] = []
 
     def render(world: dict[str, np.ndarray]) -> np.ndarray:
@@ -710,7 +709,7 @@ class Mark(Component):
 
 
 @pytest.mark.full
-def test_fixed_rows_have_handles_without_any_dynamic_table(tmp_path: Path) -> None:
+def test_fixed_rows_have_handles_without_any_dynamic_table() -> None:
     text = """
     TBS_SYSTEM void link(World &world, Link &link, Row row, Entity self) {
         link.to = row.index == 0 ? self : world.entity<Node>(row.index - 1);
@@ -721,7 +720,7 @@ def test_fixed_rows_have_handles_without_any_dynamic_table(tmp_path: Path) -> No
     }
     """
     archetypes = (PLAYER, Archetype("Node", Link, Mark, count=3))
-    sim = Simulator(box(tmp_path, text, archetypes=archetypes, step=TaskGraph("link", "follow")), 2)
+    sim = Simulator(box(text, archetypes=archetypes, step=TaskGraph("link", "follow")), 2)
     sim.reset(seed=0)
     sim.step()
     assert sim.tensor("Node.Mark.value").tolist() == [[5, 5, 15]] * 2

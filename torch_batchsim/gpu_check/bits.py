@@ -7,9 +7,10 @@ from typing import Any
 import torch
 from gymnasium.vector import AutoresetMode
 
-from ..testing import assert_same_bits, of_worlds, random_actions
+from ..simulator import Simulator
+from ..testing import Tensors, assert_same_bits, of_worlds, random_actions
 from .environments import GROWING
-from .playing import SEED, Make, copied, expect, expect_same_steps, play, snapshot
+from .playing import SEED, Make, copied, expect, expect_same_steps, expect_same_story, play, snapshot
 
 _BALANCE = (0.1, 0.3, 1.0, 1.0)  # by which weights of CartPole's state a push keeps the pole up
 
@@ -117,9 +118,9 @@ def together(make: Make) -> str:
 
 def given_decks(reference: Make, make: Make) -> str:
     """Decks and players to begin that are given to a reset of some worlds, and to the next episode only."""
-    results = []
-    for maker_ in (reference, make):
-        env = maker_("decks", 9)
+
+    def tell(make_one: Make) -> tuple[str, list[Tensors], Simulator]:
+        env = make_one("decks", 9)
         env.reset(seed=SEED)
         mask = torch.arange(9, device=env.device) % 2 == 0
         decks, players = env.sim.tensor("Deck.cards").flip(1), torch.arange(9, device=env.device) % 3
@@ -127,7 +128,6 @@ def given_decks(reference: Make, make: Make) -> str:
         expect(torch.equal(env.sim.tensor("Deck.cards")[mask], decks[mask]), "the decks are not those that were given")
         returned = [copied(env.step(batch)) for batch in random_actions(env, 60)]
         env.check_faults()
-        results.append((returned, snapshot(env.sim)))
-    expect_same_steps(results[0][0], results[1][0])
-    assert_same_bits(results[0][1], results[1][1], "at the end: ")
-    return "5 of 9 worlds, 60 steps"
+        return "5 of 9 worlds, 60 steps", returned, env.sim
+
+    return expect_same_story(reference, make, tell)

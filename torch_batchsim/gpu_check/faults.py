@@ -8,9 +8,10 @@ import numpy as np
 import torch
 
 from ..errors import WorldFault
-from ..testing import assert_same_bits, random_actions
+from ..simulator import Simulator
+from ..testing import Tensors, assert_same_bits, random_actions
 from ..vector_env import TorchVectorEnv
-from .playing import SEED, Make, copied, expect, expect_same_steps, fault_of, snapshot
+from .playing import SEED, Make, copied, expect, expect_same_story, fault_of
 
 
 def bad_action(make: Make, names: Sequence[str] = ("cartpole", "meadow")) -> str:
@@ -48,42 +49,41 @@ def fault_of_step(env: TorchVectorEnv, batch: torch.Tensor) -> WorldFault:
 
 def system_fault(reference: Make, make: Make) -> str:
     """What a system reports of two worlds; these are then reset alone."""
-    results = []
-    for maker_ in (reference, make):
-        env = maker_("meadow", 12)
+
+    def tell(make_one: Make) -> tuple[str, list[Tensors], Simulator]:
+        env = make_one("meadow", 12)
         env.reset(seed=SEED)
         batches = random_actions(env, 4)
         env.sim.tensor("Gardener.Hand.skill")[3, 1] = float("nan")
         env.sim.tensor("Gardener.Hand.skill")[7, 0] = 3e6
         fault = fault_of_step(env, batches[0])
-        env.reset(options={"reset_mask": fault.mask})
-        returned = [copied(env.step(batch)) for batch in batches[1:]]
-        env.check_faults()
-        results.append((str(fault.faults), returned, snapshot(env.sim)))
-    expect(results[0][0] == results[1][0], f"faults {results[1][0]} for {results[0][0]}")
-    expect_same_steps(results[0][1], results[1][1])
-    assert_same_bits(results[0][2], results[1][2], "at the end: ")
-    return results[1][0]
+        return str(fault.faults), after_reset(env, fault, batches[1:]), env.sim
+
+    return expect_same_story(reference, make, tell)
 
 
 def overflow(reference: Make, make: Make) -> str:
     """A world that wants more rows than its limit has a fault; the others do not notice."""
-    results = []
-    for maker_ in (reference, make):
-        env = maker_("meadow", 6)
+
+    def tell(make_one: Make) -> tuple[str, list[Tensors], Simulator]:
+        env = make_one("meadow", 6)
         env.reset(seed=SEED)
         batches = random_actions(env, 4)
         env.step(batches[0])
         stems = env.sim.ragged("Plant.Stem.extra")
         stems.values[int(stems.first[4])] = 1000
         fault = fault_of_step(env, batches[1])
-        env.reset(options={"reset_mask": fault.mask})
-        returned = [copied(env.step(batch)) for batch in batches[2:]]
-        env.check_faults()
-        results.append((str(fault.faults), fault.mask.cpu(), returned, snapshot(env.sim)))
-    expect(results[0][0] == results[1][0], f"faults {results[1][0]} for {results[0][0]}")
-    expect("table_full" in results[0][0], results[0][0])
-    expect(results[1][1].tolist() == [world == 4 for world in range(6)], f"faulty worlds {results[1][1].tolist()}")
-    expect_same_steps(results[0][2], results[1][2])
-    assert_same_bits(results[0][3], results[1][3], "at the end: ")
-    return results[1][0]
+        expect("table_full" in str(fault.faults), str(fault.faults))
+        faulty = fault.mask.tolist()
+        expect(faulty == [world == 4 for world in range(6)], f"faulty worlds {faulty}")
+        return str(fault.faults), after_reset(env, fault, batches[2:]), env.sim
+
+    return expect_same_story(reference, make, tell)
+
+
+def after_reset(env: TorchVectorEnv, fault: WorldFault, batches: Sequence[torch.Tensor]) -> list[Tensors]:
+    """What steps return once the faulty worlds have been reset alone; they have no fault more."""
+    env.reset(options={"reset_mask": fault.mask})
+    returned = [copied(env.step(batch)) for batch in batches]
+    env.check_faults()
+    return returned

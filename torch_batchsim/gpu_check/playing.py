@@ -85,6 +85,22 @@ def expect_same_steps(expected: list[Tensors], found: list[Tensors]) -> None:
         assert_same_bits(a, b, f"step {step}: ")
 
 
+def expect_same_story(reference: Make, make: Make, tell: Callable[[Make], tuple[str, list[Tensors], Simulator]]) -> str:
+    """Raise AssertionError unless the same is told wherever it is played.
+
+    Args:
+        tell: plays, and returns words, what steps have returned, and the simulator as it is at the end.
+
+    Returns the words.
+    """
+    expected, returned, sim = tell(reference)
+    words, found, other = tell(make)
+    expect(words == expected, f"told {words} for {expected}")
+    expect_same_steps(returned, found)
+    assert_same_bits(snapshot(sim), snapshot(other), "at the end: ")
+    return words
+
+
 def expect(condition: bool, otherwise: str) -> None:
     if not condition:
         raise AssertionError(otherwise)

@@ -34,8 +34,7 @@ def overcooked(found: Findings) -> None:
 
 
 def hanabi(found: Findings) -> None:
-    _speed(found, "hanabi", (131_072, 16_384, 1024))
-    copied = speed.copy_bandwidth()
+    copied = _speed(found, "hanabi", (131_072, 16_384, 1024))
     for executor in CUDA:
         what = f"131,072 worlds, bits, {executor}"
         found.check(what, _measure, found, maker("cuda", executor), "hanabi_bits", 131_072, executor, copied)
@@ -45,7 +44,8 @@ def swarm(found: Findings) -> None:
     _speed(found, "swarm", (131_072, 16_384, 1024))
 
 
-def _speed(found: Findings, name: str, sizes: Sequence[int]) -> None:
+def _speed(found: Findings, name: str, sizes: Sequence[int]) -> float:
+    """Steps of an environment at several sizes. Returns the memory's bandwidth, which is measured once."""
     copied = speed.copy_bandwidth()
     found.note(f"A copy of 1 GiB in the device's memory: {copied / 1e9:,.0f} GB/s, read and written.")
     found.note(
@@ -61,6 +61,7 @@ def _speed(found: Findings, name: str, sizes: Sequence[int]) -> None:
             make = maker("cuda", executor)
             found.check(f"{worlds:,} worlds, {executor}", _measure, found, make, name, worlds, executor, copied)
     _note_goal(found, name)
+    return copied
 
 
 def _note_goal(found: Findings, name: str) -> None:

@@ -413,6 +413,7 @@ def test_stages_are_distinct_and_begin() -> None:
     assert set(CHECKED) < set(ENVIRONMENTS)
 
 
+@pytest.mark.full
 def test_legal_actions_do_not_depend_on_the_number_of_worlds() -> None:
     small, large = CPU("decks", 5), CPU("decks", 20)
     batches = [random_actions(env, 40, most_worlds=20) for env in (small, large)]
@@ -429,6 +430,7 @@ def test_legal_actions_do_not_depend_on_the_number_of_worlds() -> None:
 # ---- figures ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_the_bytes_of_a_step_are_those_of_its_columns() -> None:
     sim = CPU("cartpole", 100).sim
     # Read and written: the state, 16 bytes. Delivered: the observation, 16. Read: the push, 4. Written: the reward, 4.

@@ -100,6 +100,7 @@ def test_waiting_is_found_out(pretended: Callable[[str], Findings], monkeypatch:
         streams.no_waiting(make, "cartpole", 100)
 
 
+@pytest.mark.full
 def test_growth_in_a_capture(make_on: Callable[..., Make], monkeypatch: pytest.MonkeyPatch) -> None:
     capturing = []
 

@@ -36,7 +36,7 @@ def lazy_zeros(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "_zeros", lazily)
 
 
-@pytest.fixture(params=["batch", "graph", "megakernel"])
+@pytest.fixture(params=support.full_but(["batch"], ["batch", "graph", "megakernel"]))
 def env(request: pytest.FixtureRequest) -> Iterator[TorchVectorEnv]:
     options = {}
     if request.param != "batch":

@@ -74,6 +74,7 @@ def test_a_loop_is_the_systems_written_out() -> None:
     assert loop.tensor("World.episode").float().mean() > 1
 
 
+@pytest.mark.full
 def test_each_repetition_has_its_own_random_numbers(tmp_path: Path) -> None:
     four, one, plain = (tmp_path / name for name in ("four", "one", "plain"))
     for folder in (four, one, plain):

@@ -229,7 +229,7 @@ assert same and before.memory.context.num_threads == 2
 """
 
 
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("threads", [pytest.param(1, marks=pytest.mark.full), 2])
 def test_a_forked_child_steps_on(threads: int) -> None:
     """Without the threads of the team, which stayed with its parent; also where torch had one thread at the fork."""
     _run(_FORKED, threads)

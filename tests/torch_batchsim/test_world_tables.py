@@ -123,6 +123,7 @@ def test_threads_agree(yards: Simulator) -> None:
     assert yards.tensor("World.episode").float().mean() > 0.5
 
 
+@pytest.mark.full
 def test_emulated_cuda_agrees(yards: Simulator) -> None:
     assert_same_bits(snapshot(yards), snapshot(yard(_library=emulated_cuda("yard"))))
 

@@ -52,7 +52,9 @@ def test_a_training_leaves_its_files_and_a_summary(tmp_path, capsys):
     assert set(summary["versions"]) == {"python", "torch", "torch_batchsim", "gymnasium"}
 
 
-@pytest.mark.parametrize("arguments", [["--tune"], ["--executor", "per_world"]])
+@pytest.mark.parametrize(
+    "arguments", [pytest.param(["--tune"], marks=pytest.mark.full), ["--executor", "per_world"]], ids=" ".join
+)
 def test_how_steps_are_run_changes_nothing_but_speed(arguments, trained, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(tuning, "_path", lambda run: tmp_path / "choice.json")
     monkeypatch.setattr(tuning, "_ROUNDS", 1)
@@ -396,6 +398,7 @@ def test_an_option_that_makes_another_task_has_settings_of_its_own(capsys):
     assert f"(default: {small.config.total_steps})" in capsys.readouterr().out
 
 
+@pytest.mark.full
 def test_the_default_number_of_rows_makes_whole_worlds(duel):
     whole = runs._with_whole_worlds(duel, options.Options(), {"fighters": 3})
     assert whole.config.num_envs == 1023

@@ -8,7 +8,7 @@ from .cpp_text import Declaration, Source, Token, outside_of_brackets
 from .errors import SchemaError
 from .names import CPP_KEYWORDS
 
-_MARKS = ("TBS_FUNCTION", "TBS_METHOD", "TBS_INLINE", "TBS_SYSTEM")
+_MARKS = ("TBS_FUNCTION", "TBS_METHOD", "TBS_INLINE", "TBS_CALLED", "TBS_SYSTEM")
 
 # Words that a device has no meaning for, or by which a system would leave what its signature says.
 _FORBIDDEN = {

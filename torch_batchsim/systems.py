@@ -198,7 +198,8 @@ def _use(source: Source, declaration: Declaration) -> str:
     if declaration.where != "struct":
         return "function"
     before = source.tokens[declaration.name - 1].text
-    without_type = before in ("TBS_METHOD", "TBS_FUNCTION", "TBS_INLINE", "constexpr", "explicit", "inline", "~", ")")
+    marks = ("TBS_METHOD", "TBS_FUNCTION", "TBS_INLINE", "TBS_CALLED", "constexpr", "explicit", "inline")
+    without_type = before in (*marks, "~", ")")
     return "any" if without_type or declaration.name == declaration.first else "method"
 
 

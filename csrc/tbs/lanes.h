@@ -34,7 +34,6 @@ class Lanes {
         for (u32 i = first_lane(); i < n; i += stride()) body(i);
         sync();
 #else
-        TBS_INDEPENDENT
         for (u32 i = 0; i < n; ++i) body(i);
 #endif
     }

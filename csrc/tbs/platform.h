@@ -40,6 +40,13 @@
 #if defined(__CUDACC__) || defined(TBS_EMULATED_CUDA)
 #define TBS_DEVICE __device__ inline __attribute__((always_inline))
 #endif
+// In front of a free function that is so large that inlining it wherever it is used would cost compilers and caches more
+// than a call: a call, on every device. It does not reach the world: what systems reach is checked where all is inlined.
+#if defined(__CUDACC__)
+#define TBS_CALLED TBS_HD inline __noinline__
+#else
+#define TBS_CALLED TBS_HD inline __attribute__((noinline))
+#endif
 // In front of a member function.
 #define TBS_METHOD TBS_INLINE
 // What an author writes in front of a system: `TBS_SYSTEM void push_cart(World &world, CartState &cart)`.
@@ -56,15 +63,12 @@
 #define TBS_CONSTANT static constexpr
 #endif
 
-// In front of a loop with a constant count that is to be unrolled, of one that is not, and of one whose iterations could
-// run at once, none reading or writing what another writes: on CPU the compiler may then make vectors of it.
+// In front of a loop with a constant count that is to be unrolled, and of one that is not.
 #if defined(__CUDACC__)
 #define TBS_UNROLL _Pragma("unroll")
-#define TBS_INDEPENDENT
 #define TBS_NO_UNROLL _Pragma("unroll 1")
 #else
 #define TBS_UNROLL _Pragma("GCC unroll 64")
-#define TBS_INDEPENDENT _Pragma("GCC ivdep")
 #define TBS_NO_UNROLL _Pragma("GCC unroll 1")
 #endif
 

@@ -1,8 +1,19 @@
 // Workspace: memory that a system has for as long as it runs for a world. What is in it at first is not defined.
 #pragma once
+#include <type_traits>
+
 #include "platform.h"
 
 namespace tbs {
+
+// The memory of a resource, such as `words: u32[n]`, as what Python has packed there: memory_as<Table>(resource).
+template <class T, class Component>
+TBS_FUNCTION const T &memory_as(const Component &component) {
+    static_assert(std::is_trivially_copyable_v<T>, "memory_as<T>: T is a plain struct");
+    static_assert(sizeof(T) <= sizeof(Component), "memory_as<T>: the component has less memory than T takes");
+    static_assert(alignof(T) <= alignof(Component), "memory_as<T>: T is aligned to more than the component");
+    return *reinterpret_cast<const T *>(&component);
+}
 
 #ifndef TBS_ON_DEVICE
 // One for all worlds that a thread takes through a step, which so stays in its cache.
@@ -26,6 +37,22 @@ TBS_FUNCTION void spoil_workspace([[maybe_unused]] T &memory, [[maybe_unused]] G
     } else {
         for (u32 i = 0; i < u32(sizeof(T)); ++i) spoil(i);
     }
+#endif
+}
+
+// Workspace as a struct of the author's, which Python need not know: workspace_as<Solver>(space, group). On CPU the component is only
+// the sign that the system has workspace; on a device it is the memory, of which there must be enough.
+template <class T, class Component, class... Group>
+TBS_FUNCTION T &workspace_as([[maybe_unused]] Component &component, [[maybe_unused]] Group &...group) {
+    static_assert(std::is_trivially_copyable_v<T>, "workspace_as<T>: T is a plain struct");
+#ifdef TBS_ON_DEVICE
+    static_assert(sizeof(T) <= sizeof(Component), "workspace_as<T>: the component has less memory than T takes");
+    static_assert(alignof(T) <= alignof(Component), "workspace_as<T>: T is aligned to more than the component");
+    return *reinterpret_cast<T *>(&component);
+#else
+    T &memory = thread_workspace<T>();
+    spoil_workspace(memory, group...);
+    return memory;
 #endif
 }
 

@@ -1,0 +1,196 @@
+// What passes over contacts do: warm start, push out, relax, bounce.
+#pragma once
+
+#include "physics/contacts.h"
+
+// Bodies have turned since the substep before.
+template <class F, class W>
+TBS_FUNCTION void refresh_inertia(W &w, const u32 *row, f32 (*fields)[block_items], u32 lane) {
+    F m[8];
+    load_rows([&](u32 i) { return w.mass[row[i]] + 8; }, m);
+    store_inertia<F>(fields, lane, {m[0], m[1], m[2], m[3], m[4], m[5]});
+}
+
+// As far as the bodies have moved: separations, inertia, and where they push each other. This is one place in the world
+// for both, half way between where the point would be with one and with the other: so angular momentum is kept.
+template <bool with_ground, class F, class W>
+TBS_FUNCTION void follow_bodies(W &w, ContactBlock &block, u32 lane, const F (&x)[4], const F (&y)[4], Vec<F> &arm_a,
+                                Vec<F> &arm_b) {
+    const u32 *a = block.a + lane, *b = block.b + lane;
+    F row_a[8], row_b[8] = {};
+    load_rows([&](u32 i) { return w.motion[a[i]]; }, row_a);
+    if constexpr (!with_ground) load_rows([&](u32 i) { return w.motion[b[i]]; }, row_b);
+    const Vec<F> turned_a{row_a[4], row_a[5], row_a[6]}, turned_b{row_b[4], row_b[5], row_b[6]},
+        turned = turned_b - turned_a;
+    const Vec<F> away{row_b[0] - row_a[0], row_b[1] - row_a[1], row_b[2] - row_a[2]};
+    const Vec<F> at_begin_a = arm_a - load_vec<F>(block.gone, lane), at_begin_b = arm_b + load_vec<F>(block.gone, lane);
+    const Vec<F> moved = subtract_cross(add_cross(away, turned_b, at_begin_b), turned_a, at_begin_a);
+    const Frame<F> f = load_frame<F>(block, lane);
+    const F along = dot(moved, f.normal), about_1 = dot(turned, f.first), about_2 = dot(turned, f.second);
+    for (u32 k = 0; k < 4; ++k) {
+        store(block.separation[k] + lane,
+              load<F>(block.start[k] + lane) + madd(y[k], about_1, nmadd(x[k], about_2, along)));
+    }
+    refresh_inertia<F>(w, a, block.inertia_a, lane);
+    if constexpr (!with_ground) {
+        refresh_inertia<F>(w, b, block.inertia_b, lane);
+        const Vec<F> gone = scaled(away, load<F>(block.share + lane));
+        arm_a = at_begin_a + gone, arm_b = at_begin_b - gone;
+        store_vec(block.gone, lane, gone);
+        store_vec(block.arm_a, lane, arm_a);
+        store_vec(block.arm_b, lane, arm_b);
+    }
+}
+
+// What a point's impulse is to be, `speed` being that of the bodies away from each other there.
+template <u32 pass, class F>
+TBS_FUNCTION F next_impulse(const ContactBlock &block, u32 lane, const Pace &pace, u32 k, F speed, F impulse) {
+    const F zero{}, one = splat<F>(1.0f), mass = load<F>(block.mass[k] + lane);
+    if constexpr (pass == pass_bounce) {
+        const F bounce = load<F>(block.bounce + lane), approach = load<F>(block.approach[k] + lane);
+        const auto hit = below(approach, splat<F>(-pace.restitution_speed));
+        const auto touched = below(zero, load<F>(block.total[k] + lane) * bounce);
+        const F bounced = greater(nmadd(mass, madd(bounce, approach, speed), impulse), zero);
+        return pick(hit, pick(touched, bounced, impulse), impulse);
+    }
+    const F separation = load<F>(block.separation[k] + lane), until_touch = separation * splat<F>(pace.per_h);
+    const auto open = below(zero, separation);  // then the surfaces may come as near as to touch
+    if constexpr (pass == pass_relax) {
+        return greater(nmadd(mass, speed + pick(open, until_touch, zero), impulse), zero);
+    }
+    const F overlap = lesser(separation + splat<F>(pace.slop), zero);
+    const F push = greater(overlap * splat<F>(pace.contact.rate), splat<F>(-pace.push_out_speed));
+    const F bias = pick(open, until_touch, push), share = pick(open, one, splat<F>(pace.contact.mass));
+    const F loss = pick(open, zero, splat<F>(pace.contact.impulse));
+    return greater(nmadd(loss, impulse, nmadd(mass * share, speed + bias, impulse)), zero);
+}
+
+// The points, one after the other, and in the other order where the pass relaxes: what the order does then cancels, or
+// stacks would lean.
+template <u32 pass, class F>
+TBS_FUNCTION void solve_points(ContactBlock &block, u32 lane, const Pace &pace, F (&speed)[4], F (&impulse)[4],
+                               F (&change)[4]) {
+    constexpr bool reversed = pass == pass_relax;
+    TBS_UNROLL
+    for (u32 i = 0; i < 4; ++i) {
+        const u32 k = reversed ? 3 - i : i;
+        const F next = next_impulse<pass>(block, lane, pace, k, speed[k], impulse[k]);
+        change[k] = next - impulse[k];
+        impulse[k] = next;
+        store(block.impulse[k] + lane, next);
+        for (u32 j = reversed ? 0 : k + 1; j < (reversed ? k : 4); ++j) {
+            const u32 low = j < k ? j : k, high = j < k ? k : j, pair = low == 0 ? high - 1 : low + high;
+            speed[j] = madd(load<F>(block.between[pair] + lane), change[k], speed[j]);
+        }
+        if constexpr (reversed) store(block.total[k] + lane, load<F>(block.total[k] + lane) + next);
+    }
+}
+
+// Friction and twist: what would stop the slip (along first and second, about the normal) at once; where that is more
+// than friction can hold, as much against the slip as sliding allows.
+template <class F>
+TBS_FUNCTION void solve_friction(ContactBlock &block, u32 lane, const F (&impulse)[4], const F (&change)[4],
+                                 Vec<F> slip, F &change_1, F &change_2, F &change_twist) {
+    for (u32 k = 0; k < 4; ++k) {
+        slip.x = madd(load<F>(block.on_first[k] + lane), change[k], slip.x);
+        slip.y = madd(load<F>(block.on_second[k] + lane), change[k], slip.y);
+        slip.z = madd(load<F>(block.on_twist[k] + lane), change[k], slip.z);
+    }
+    const F pressure = (impulse[0] + impulse[1]) + (impulse[2] + impulse[3]);
+    const F keep = pressure * load<F>(block.keep + lane), slide = pressure * load<F>(block.slide + lane);
+    const F before_1 = load<F>(block.friction[0] + lane), before_2 = load<F>(block.friction[1] + lane);
+    const F s11 = load<F>(block.stick[0] + lane), s12 = load<F>(block.stick[1] + lane);
+    const F stop_1 = nmadd(s12, slip.y, nmadd(s11, slip.x, before_1));
+    const F stop_2 = nmadd(load<F>(block.stick[2] + lane), slip.y, nmadd(s12, slip.x, before_2));
+    // The stopping impulse is not against the slip where the effective mass differs between directions; a step by one
+    // number for both comes to be.
+    const F step = load<F>(block.slip + lane);
+    const F against_1 = nmadd(step, slip.x, before_1), against_2 = nmadd(step, slip.y, before_2);
+    const F size = root(madd(against_1, against_1, against_2 * against_2));
+    const F scale = slide / greater(size, splat<F>(1e-30f));
+    const auto slides = below(keep * keep, madd(stop_1, stop_1, stop_2 * stop_2));
+    const F next_1 = pick(slides, against_1 * scale, stop_1), next_2 = pick(slides, against_2 * scale, stop_2);
+    change_1 = next_1 - before_1, change_2 = next_2 - before_2;
+    store(block.friction[0] + lane, next_1);
+    store(block.friction[1] + lane, next_2);
+
+    const F turn = madd(load<F>(block.first_on_twist + lane), change_1,
+                        madd(load<F>(block.second_on_twist + lane), change_2, slip.z));
+    const F lever = load<F>(block.lever + lane), before = load<F>(block.twist + lane);
+    const F stop = nmadd(load<F>(block.twist_mass + lane), turn, before), most = slide * lever, held = keep * lever;
+    const F next = pick(below(held * held, stop * stop), greater(lesser(stop, most), -most), stop);
+    change_twist = next - before;
+    store(block.twist + lane, next);
+}
+
+// Changes the velocities of the bodies of contacts.
+template <u32 pass, bool with_ground, class F, class W>
+TBS_FUNCTION void solve_contact(W &w, ContactBlock &block, u32 lane, const Pace &pace) {
+    const u32 *a = block.a + lane, *b = block.b + lane;
+    const F zero{};
+    const Frame<F> f = load_frame<F>(block, lane);
+    Vec<F> arm_a = load_vec<F>(block.arm_a, lane), arm_b = with_ground ? Vec<F>{} : load_vec<F>(block.arm_b, lane);
+    F row_a[8], row_b[8] = {};
+    F x[4], y[4], impulse[4], change[4];
+    for (u32 k = 0; k < 4; ++k) {
+        x[k] = load<F>(block.along_first[k] + lane);
+        y[k] = load<F>(block.along_second[k] + lane);
+        impulse[k] = load<F>(block.impulse[k] + lane);
+    }
+    if constexpr (pass == pass_relax) follow_bodies<with_ground, F>(w, block, lane, x, y, arm_a, arm_b);
+    load_rows([&](u32 i) { return w.velocity[a[i]]; }, row_a);
+    if constexpr (!with_ground) load_rows([&](u32 i) { return w.velocity[b[i]]; }, row_b);
+    Vec<F> linear_a{row_a[0], row_a[1], row_a[2]}, angular_a{row_a[4], row_a[5], row_a[6]};
+    Vec<F> linear_b{row_b[0], row_b[1], row_b[2]}, angular_b{row_b[4], row_b[5], row_b[6]};
+    F change_1 = load<F>(block.friction[0] + lane), change_2 = load<F>(block.friction[1] + lane);
+    F change_twist = load<F>(block.twist + lane);
+    if constexpr (pass == pass_warm) {
+        for (u32 k = 0; k < 4; ++k) change[k] = impulse[k];
+    } else {
+        const Vec<F> turning = angular_b - angular_a;
+        const Vec<F> going = subtract_cross(add_cross(linear_b - linear_a, angular_b, arm_b), angular_a, arm_a);
+        const F along = dot(going, f.normal), about_1 = dot(turning, f.first), about_2 = dot(turning, f.second);
+        F speed[4];
+        for (u32 k = 0; k < 4; ++k) speed[k] = madd(y[k], about_1, nmadd(x[k], about_2, along));
+        solve_points<pass>(block, lane, pace, speed, impulse, change);
+        if constexpr (pass == pass_bounce) {
+            change_1 = change_2 = change_twist = zero;
+        } else {
+            const Vec<F> slip{dot(going, f.first), dot(going, f.second), dot(turning, f.normal)};
+            solve_friction(block, lane, impulse, change, slip, change_1, change_2, change_twist);
+        }
+    }
+
+    const F normal = (change[0] + change[1]) + (change[2] + change[3]);
+    F torque_1{}, torque_2{};
+    for (u32 k = 0; k < 4; ++k) {
+        torque_1 = madd(y[k], change[k], torque_1);
+        torque_2 = nmadd(x[k], change[k], torque_2);
+    }
+    const Vec<F> push = add_scaled(add_scaled(scaled(f.normal, normal), f.first, change_1), f.second, change_2);
+    const Vec<F> torque = add_scaled(add_scaled(scaled(f.normal, change_twist), f.first, torque_1), f.second, torque_2);
+    linear_a = subtract_product(linear_a, load_vec<F>(block.mass_a, lane), push);
+    angular_a = subtract_times(angular_a, load_inertia<F>(block.inertia_a, lane), add_cross(torque, arm_a, push));
+    store_rows([&](u32 i) { return w.velocity[a[i]]; },
+               {linear_a.x, linear_a.y, linear_a.z, zero, angular_a.x, angular_a.y, angular_a.z, zero});
+    if constexpr (!with_ground) {
+        // Lanes of a GPU leave alone what several of them may have: a body that does not give way.
+        if (sizeof(F) == sizeof(f32) && block.share[lane] == 0.0f) return;
+        linear_b = add_product(linear_b, load_vec<F>(block.mass_b, lane), push);
+        angular_b = add_times(angular_b, load_inertia<F>(block.inertia_b, lane), add_cross(torque, arm_b, push));
+        store_rows([&](u32 i) { return w.velocity[b[i]]; },
+                   {linear_b.x, linear_b.y, linear_b.z, zero, angular_b.x, angular_b.y, angular_b.z, zero});
+    }
+}
+
+template <u32 pass, class W, class Group>
+TBS_FUNCTION void contact_pass(W &w, Group &group, const Pace &pace) {
+    for_batches(group, w.contact_batches, [&](auto item, u32 block, u32 lane, bool with_ground) {
+        using F = decltype(item);
+        if (with_ground) {
+            solve_contact<pass, true, F>(w, w.contact_blocks[block], lane, pace);
+        } else {
+            solve_contact<pass, false, F>(w, w.contact_blocks[block], lane, pace);
+        }
+    });
+}

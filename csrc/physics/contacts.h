@@ -1,0 +1,312 @@
+// Contacts as constraints: soft in the normal direction (Catto 2023, "Solver2D": soft step), friction at the middle.
+//
+// A contact is seen in a frame of its own: the normal and two tangents, at the middle of its points. The bodies'
+// relative velocity there is six numbers; what an impulse at a point changes of them does not change during a step. So
+// the 4 normal impulses, the friction and the twist about the normal are solved one after the other (Gauss and Seidel)
+// by few numbers, and bodies are read and written once.
+#pragma once
+
+#include "physics/colouring.h"
+
+struct ContactBlock {
+    u32 a[block_items], b[block_items], flipped[block_items];                   // rows of bodies
+    f32 normal[3][block_items], first[3][block_items], second[3][block_items];  // the frame
+    f32 mass_a[3][block_items], mass_b[3][block_items];                         // inverse ones
+    f32 inertia_a[6][block_items], inertia_b[6][block_items];
+    f32 arm_a[3][block_items], arm_b[3][block_items];  // to the middle
+    // How much of the way of b relative to a the middle goes with each, and the way that it has gone.
+    f32 share[block_items], gone[3][block_items];
+    f32 along_first[4][block_items], along_second[4][block_items];  // points, from the middle
+    // The effective mass of a point; what its impulse changes at others (01, 02, 03, 12, 13, 23) and of the friction.
+    f32 mass[4][block_items], between[6][block_items];
+    f32 on_first[4][block_items], on_second[4][block_items], on_twist[4][block_items];
+    f32 stick[3][block_items], slip[block_items];  // effective mass of friction: 11, 12, 22; a scalar below it
+    f32 first_on_twist[block_items], second_on_twist[block_items], twist_mass[block_items];
+    f32 lever[block_items], keep[block_items], slide[block_items], bounce[block_items];
+    f32 start[4][block_items], separation[4][block_items], approach[4][block_items];
+    f32 impulse[4][block_items], total[4][block_items], friction[2][block_items], twist[block_items];
+};
+
+// The numbers of a spring-damper under implicit integration (Catto 2011, "Soft constraints").
+struct Soft {
+    f32 rate, mass, impulse;  // 1/s; shares
+};
+TBS_FUNCTION Soft soft(f32 hertz, f32 damping, f32 h) {
+    if (!(hertz > 0.0f)) return {0.0f, 1.0f, 0.0f};
+    const f32 omega = tau * hertz, a1 = fma(h, omega, 2.0f * damping), a2 = h * omega * a1,
+              a3 = divide(1.0f, 1.0f + a2);
+    return {divide(omega, a1), a2 * a3, a3};
+}
+
+// What passes over contacts and joints need to know.
+struct Pace {
+    f32 h, per_h;  // s of a substep
+    Soft contact, joint;
+    f32 push_out_speed, slop, restitution_speed;
+};
+
+inline constexpr f32 no_point = 1e9f;  // the separation of points that there are not
+
+// Writes what belongs to a contact, as it comes, into its place, from where prepare_contact goes on: so that the first
+// body can be moved, and points are seen from it.
+template <class W>
+TBS_FUNCTION void place_contact(W &w, const SolverContact &contact, ContactBlock &block, u32 lane) {
+    const bool flip = !is_movable(w, contact.a);
+    const u32 a = flip ? contact.b : contact.a, b = flip ? contact.a : contact.b;
+    const f32 sign = flip ? -1.0f : 1.0f;
+    block.flipped[lane] = flip;
+    block.a[lane] = a;
+    block.b[lane] = row_of(w, b);
+    vec3 from{0, 0, 0};  // of the anchors, seen from body a
+    if (flip) {
+        const f32 *at = w.mass[a] + 4, *other = w.mass[b] + 4;
+        from = {other[0] - at[0], other[1] - at[1], other[2] - at[2]};
+    }
+    store_vec<f32>(block.normal, lane, {sign * contact.normal.x, sign * contact.normal.y, sign * contact.normal.z});
+    store_vec<f32>(block.arm_b, lane,
+                   {sign * contact.friction.x, sign * contact.friction.y, sign * contact.friction.z});
+    block.twist[lane] = contact.twist;
+    block.slide[lane] = contact.dynamic_friction;
+    block.keep[lane] = greater(contact.static_friction, contact.dynamic_friction);
+    block.bounce[lane] = contact.restitution;
+    for (u32 k = 0; k < points_per_contact; ++k) {
+        const ContactPoint &point = contact.points[k];
+        const bool some = k < contact.count;
+        block.on_first[k][lane] = some ? from.x + point.anchor.x : 0.0f;
+        block.on_second[k][lane] = some ? from.y + point.anchor.y : 0.0f;
+        block.on_twist[k][lane] = some ? from.z + point.anchor.z : 0.0f;
+        block.start[k][lane] = some ? point.separation : no_point;
+        block.impulse[k][lane] = some ? point.impulse : 0.0f;
+    }
+}
+// A place without a contact.
+template <class W>
+TBS_FUNCTION void place_nothing(W &, ContactBlock &block, u32 lane) {
+    block.flipped[lane] = 0;
+    block.a[lane] = block.b[lane] = W::ground;
+    store_vec<f32>(block.normal, lane, {});
+    store_vec<f32>(block.arm_b, lane, {});
+    block.twist[lane] = block.slide[lane] = block.keep[lane] = block.bounce[lane] = 0.0f;
+    for (u32 k = 0; k < points_per_contact; ++k) {
+        block.on_first[k][lane] = block.on_second[k][lane] = block.on_twist[k][lane] = block.impulse[k][lane] = 0.0f;
+        block.start[k][lane] = no_point;
+    }
+}
+
+template <class F>
+struct Frame {
+    Vec<F> normal, first, second;  // right-handed: first x second = normal
+};
+template <class F>
+TBS_FUNCTION Frame<F> load_frame(const ContactBlock &block, u32 lane) {
+    return {load_vec<F>(block.normal, lane), load_vec<F>(block.first, lane), load_vec<F>(block.second, lane)};
+}
+// Tangents of a normal without a branch (Duff et al. 2017, "Building an orthonormal basis, revisited").
+template <class F>
+TBS_FUNCTION Frame<F> frame_of(Vec<F> n) {
+    const F one = splat<F>(1.0f), sign = pick(below(n.z, F{}), -one, one), a = -one / (sign + n.z), b = n.x * n.y * a;
+    return {n, {madd(sign * n.x * n.x, a, one), sign * b, -(sign * n.x)}, {b, madd(n.y * n.y, a, sign), -n.y}};
+}
+
+// 1 / a, and 0 where a is not above 0.
+template <class F>
+TBS_FUNCTION F inverse_or_zero(F a) {
+    const auto some = below(F{}, a);
+    return pick(some, splat<F>(1.0f) / pick(some, a, splat<F>(1.0f)), F{});
+}
+
+// Velocities relative to the contact's frame that a unit impulse along each of its axes causes by turning one body.
+template <class F>
+struct Response {
+    F nn, n1, n2, s11, s12, s22;  // of impulses along normal, first, second at the middle
+    F n_tn, n_t1, n_t2, s1_tn, s1_t1, s1_t2, s2_tn, s2_t1, s2_t2;  // of these on turning about normal, first, second
+    F tnn, tn1, tn2, t11, t12, t22;                                // of torques
+};
+template <class F>
+TBS_FUNCTION Response<F> response(const Frame<F> &f, const Inertia<F> &inertia, Vec<F> arm) {
+    const Vec<F> mn = times(inertia, f.normal), m1 = times(inertia, f.first), m2 = times(inertia, f.second);
+    Response<F> r;
+    r.tnn = dot(f.normal, mn), r.tn1 = dot(f.normal, m1), r.tn2 = dot(f.normal, m2);
+    r.t11 = dot(f.first, m1), r.t12 = dot(f.first, m2), r.t22 = dot(f.second, m2);
+    const F n = dot(arm, f.normal), x = dot(arm, f.first), y = dot(arm, f.second);
+    // the arm crossed with normal, first, second: (y, -x) in (first, second); (-y, n) in (normal, second); (x, -n) in
+    // (normal, first)
+    r.n_tn = madd(y, r.tn1, -(x * r.tn2)), r.n_t1 = madd(y, r.t11, -(x * r.t12)), r.n_t2 = madd(y, r.t12, -(x * r.t22));
+    r.s1_tn = madd(n, r.tn2, -(y * r.tnn)), r.s1_t1 = madd(n, r.t12, -(y * r.tn1)),
+    r.s1_t2 = madd(n, r.t22, -(y * r.tn2));
+    r.s2_tn = madd(x, r.tnn, -(n * r.tn1)), r.s2_t1 = madd(x, r.tn1, -(n * r.t11)),
+    r.s2_t2 = madd(x, r.tn2, -(n * r.t12));
+    r.nn = madd(y, r.n_t1, -(x * r.n_t2)), r.n1 = madd(y, r.s1_t1, -(x * r.s1_t2)),
+    r.n2 = madd(y, r.s2_t1, -(x * r.s2_t2));
+    r.s11 = madd(n, r.s1_t2, -(y * r.s1_tn)), r.s12 = madd(n, r.s2_t2, -(y * r.s2_tn)),
+    r.s22 = madd(x, r.s2_tn, -(n * r.s2_t1));
+    return r;
+}
+
+// Frames, arms and effective masses of contacts, once a step.
+template <class F, class W>
+TBS_FUNCTION void prepare_contact(W &w, ContactBlock &block, u32 lane) {
+    const u32 *a = block.a + lane, *b = block.b + lane;
+    F low_a[8], high_a[8], low_b[8], high_b[8];
+    load_rows([&](u32 i) { return w.mass[a[i]]; }, low_a);
+    load_rows([&](u32 i) { return w.mass[a[i]] + 8; }, high_a);
+    load_rows([&](u32 i) { return w.mass[b[i]]; }, low_b);
+    load_rows([&](u32 i) { return w.mass[b[i]] + 8; }, high_b);
+    const Vec<F> mass_a{low_a[0], low_a[1], low_a[2]}, mass_b{low_b[0], low_b[1], low_b[2]};
+    const Inertia<F> inertia_a{high_a[0], high_a[1], high_a[2], high_a[3], high_a[4], high_a[5]};
+    const Inertia<F> inertia_b{high_b[0], high_b[1], high_b[2], high_b[3], high_b[4], high_b[5]};
+    const Vec<F> apart{low_b[4] - low_a[4], low_b[5] - low_a[5], low_b[6] - low_a[6]};
+    const Frame<F> f = frame_of(load_vec<F>(block.normal, lane));
+
+    // The middle: weighted by impulses, which is where the pressure is; else by points.
+    const F one = splat<F>(1.0f), zero{};
+    Vec<F> point[4], middle{};
+    F weight[4], sum{}, impulses{};
+    for (u32 k = 0; k < 4; ++k) impulses = impulses + load<F>(block.impulse[k] + lane);
+    const auto pressed = below(zero, impulses);
+    for (u32 k = 0; k < 4; ++k) {
+        point[k] = {load<F>(block.on_first[k] + lane), load<F>(block.on_second[k] + lane),
+                    load<F>(block.on_twist[k] + lane)};
+        const F there = pick(below(load<F>(block.start[k] + lane), splat<F>(no_point)), one, zero);
+        weight[k] = pick(pressed, load<F>(block.impulse[k] + lane), there);
+        sum = sum + weight[k];
+        middle = add_scaled(middle, point[k], weight[k]);
+    }
+    const F share = inverse_or_zero(sum);
+    const Vec<F> arm_a = scaled(middle, share), arm_b = arm_a - apart;
+
+    const Response<F> ra = response(f, inertia_a, arm_a), rb = response(f, inertia_b, arm_b);
+    const Vec<F> both = mass_a + mass_b, mn = both * f.normal, m1 = both * f.first, m2 = both * f.second;
+    const F nn = ra.nn + rb.nn + dot(f.normal, mn), n1 = ra.n1 + rb.n1 + dot(f.first, mn),
+            n2 = ra.n2 + rb.n2 + dot(f.second, mn);
+    const F s11 = ra.s11 + rb.s11 + dot(f.first, m1), s12 = ra.s12 + rb.s12 + dot(f.second, m1);
+    const F s22 = ra.s22 + rb.s22 + dot(f.second, m2);
+    const F n_tn = ra.n_tn + rb.n_tn, n_t1 = ra.n_t1 + rb.n_t1, n_t2 = ra.n_t2 + rb.n_t2;
+    const F s1_t1 = ra.s1_t1 + rb.s1_t1, s1_t2 = ra.s1_t2 + rb.s1_t2, s2_t1 = ra.s2_t1 + rb.s2_t1,
+            s2_t2 = ra.s2_t2 + rb.s2_t2;
+    const F tn1 = ra.tn1 + rb.tn1, tn2 = ra.tn2 + rb.tn2, t11 = ra.t11 + rb.t11, t12 = ra.t12 + rb.t12,
+            t22 = ra.t22 + rb.t22;
+
+    // A point at (x, y) pushed along the normal turns by (y, -x) about (first, second).
+    F x[4], y[4], lever{};
+    for (u32 k = 0; k < 4; ++k) {
+        const Vec<F> from = point[k] - arm_a;
+        const auto there = below(load<F>(block.start[k] + lane), splat<F>(no_point));
+        x[k] = pick(there, dot(from, f.first), zero);
+        y[k] = pick(there, dot(from, f.second), zero);
+        lever = madd(weight[k], root(madd(x[k], x[k], y[k] * y[k])), lever);
+        store(block.along_first[k] + lane, x[k]);
+        store(block.along_second[k] + lane, y[k]);
+    }
+    u32 pair = 0;
+    for (u32 k = 0; k < 4; ++k) {
+        const F turn_1 = madd(y[k], t11, nmadd(x[k], t12, n_t1)), turn_2 = madd(y[k], t12, nmadd(x[k], t22, n_t2));
+        const F along = madd(y[k], n_t1, nmadd(x[k], n_t2, nn));
+        const auto there = below(load<F>(block.start[k] + lane), splat<F>(no_point));
+        store(block.mass[k] + lane, pick(there, inverse_or_zero(madd(y[k], turn_1, nmadd(x[k], turn_2, along))), zero));
+        for (u32 j = k + 1; j < 4; ++j)
+            store(block.between[pair++] + lane, madd(y[j], turn_1, nmadd(x[j], turn_2, along)));
+        store(block.on_first[k] + lane, madd(y[k], s1_t1, nmadd(x[k], s1_t2, n1)));
+        store(block.on_second[k] + lane, madd(y[k], s2_t1, nmadd(x[k], s2_t2, n2)));
+        store(block.on_twist[k] + lane, madd(y[k], tn1, nmadd(x[k], tn2, n_tn)));
+    }
+    const F determinant = inverse_or_zero(madd(s11, s22, -(s12 * s12)));
+    store(block.stick[0] + lane, s22 * determinant);
+    store(block.stick[1] + lane, -(s12 * determinant));
+    store(block.stick[2] + lane, s11 * determinant);
+    store(block.slip + lane, inverse_or_zero(s11 + s22));
+    store(block.first_on_twist + lane, ra.s1_tn + rb.s1_tn);
+    store(block.second_on_twist + lane, ra.s2_tn + rb.s2_tn);
+    store(block.twist_mass + lane, inverse_or_zero(ra.tnn + rb.tnn));
+    store(block.lever + lane, lever * share);
+
+    const Vec<F> friction = load_vec<F>(block.arm_b, lane);  // where place_contact put it
+    store(block.friction[0] + lane, dot(friction, f.first));
+    store(block.friction[1] + lane, dot(friction, f.second));
+    store_vec(block.first, lane, f.first);
+    store_vec(block.second, lane, f.second);
+    store_vec(block.mass_a, lane, mass_a);
+    store_vec(block.mass_b, lane, mass_b);
+    store_inertia(block.inertia_a, lane, inertia_a);
+    store_inertia(block.inertia_b, lane, inertia_b);
+    store_vec(block.arm_a, lane, arm_a);
+    store_vec(block.arm_b, lane, arm_b);
+    store_vec(block.gone, lane, Vec<F>{});
+    const F gives_way = mass_b.x + mass_b.y + mass_b.z + inertia_b.xx + inertia_b.yy + inertia_b.zz;
+    store(block.share + lane, pick(below(zero, gives_way), splat<F>(0.5f), zero));
+
+    F velocity_a[8], velocity_b[8];
+    load_rows([&](u32 i) { return w.velocity[a[i]]; }, velocity_a);
+    load_rows([&](u32 i) { return w.velocity[b[i]]; }, velocity_b);
+    const Vec<F> turning{velocity_b[4] - velocity_a[4], velocity_b[5] - velocity_a[5], velocity_b[6] - velocity_a[6]};
+    Vec<F> going{velocity_b[0] - velocity_a[0], velocity_b[1] - velocity_a[1], velocity_b[2] - velocity_a[2]};
+    going = add_cross(going, Vec<F>{velocity_b[4], velocity_b[5], velocity_b[6]}, arm_b);
+    going = subtract_cross(going, Vec<F>{velocity_a[4], velocity_a[5], velocity_a[6]}, arm_a);
+    const F along = dot(going, f.normal), about_1 = dot(turning, f.first), about_2 = dot(turning, f.second);
+    for (u32 k = 0; k < 4; ++k) {
+        store(block.approach[k] + lane, madd(y[k], about_1, nmadd(x[k], about_2, along)));
+        store(block.total[k] + lane, zero);
+        store(block.separation[k] + lane, load<F>(block.start[k] + lane));
+    }
+}
+
+// What a pass over contacts does.
+inline constexpr u32 pass_warm = 0;    // applies the impulses of the step before
+inline constexpr u32 pass_press = 1;   // pushes overlaps out
+inline constexpr u32 pass_relax = 2;   // takes back the speed that pushing out has left
+inline constexpr u32 pass_bounce = 3;  // restitution
+
+// Batches, frames and masses of contacts.
+template <class W, class Group>
+TBS_FUNCTION void prepare_contacts(W &w, Group &group) {
+    group.once([&] {
+        colour(w, w.contact_count, w.contact_item, w.used, w.contact_batches, [&](u32 i, u32 &a, u32 &b) {
+            a = w.contacts[i].a;
+            b = w.contacts[i].b;
+        });
+    });
+    group.for_each(w.contact_count, [&](u32 i) {
+        const u32 item = w.contact_item[i];
+        if (item == not_solved) {
+            w.contacts[i].total = 0.0f;
+        } else {
+            place_contact(w, w.contacts[i], w.contact_blocks[item / block_items], item % block_items);
+        }
+    });
+    if constexpr (simd_width > 1) {
+        for (u32 c = 0; c < w.contact_batches.colours; ++c) {
+            const Batch &batch = w.contact_batches.batch[c];
+            for (u32 i = batch.first + batch.count; i % simd_width != 0; ++i)
+                place_nothing(w, w.contact_blocks[i / block_items], i % block_items);
+        }
+        const u32 end = w.contact_batches.end;
+        for (u32 i = end; i % simd_width != 0; ++i)
+            place_nothing(w, w.contact_blocks[i / block_items], i % block_items);
+    }
+    for_items(group, 0, w.contact_batches.end, [&](auto item, u32 block, u32 lane) {
+        prepare_contact<decltype(item)>(w, w.contact_blocks[block], lane);
+    });
+}
+
+// Impulses for the step to come, and for whoever wants to know.
+template <class W, class Group>
+TBS_FUNCTION void report_contacts(W &w, Group &group) {
+    group.for_each(w.contact_count, [&](u32 i) {
+        const u32 item = w.contact_item[i];
+        if (item == not_solved) return;
+        const ContactBlock &block = w.contact_blocks[item / block_items];
+        const u32 lane = item % block_items;
+        SolverContact &contact = w.contacts[i];
+        const f32 sign = block.flipped[lane] != 0 ? -1.0f : 1.0f;
+        const f32 first = sign * block.friction[0][lane], second = sign * block.friction[1][lane];
+        const Frame<f32> f = load_frame<f32>(block, lane);
+        const Vec<f32> friction = add_scaled(scaled(f.first, first), f.second, second);
+        contact.friction = {friction.x, friction.y, friction.z};
+        contact.twist = block.twist[lane];
+        contact.total = 0;
+        for (u32 k = 0; k < points_per_contact; ++k) {
+            if (k < contact.count) contact.points[k].impulse = block.impulse[k][lane];
+            contact.total += block.total[k][lane];
+        }
+    });
+}

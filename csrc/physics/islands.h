@@ -1,0 +1,74 @@
+// Islands: bodies that touch or are joined, directly or through others. One whose bodies have all been still for long
+// enough falls asleep: nothing in it moves, and none of its contacts and joints is solved. It wakes when something
+// awake touches it, or one of its bodies is not still any more: by a force, or by whoever sets `still` to 0.
+//
+// Contacts of bodies asleep must go on being put in as they are, or the body that wakes first falls through the others.
+#pragma once
+
+#include "physics/bodies.h"
+
+// The body that stands for i's island: the first one in it.
+TBS_FUNCTION u32 island_of(u32 *island, u32 i) {
+    while (island[i] != i) i = island[i] = island[island[i]];
+    return i;
+}
+TBS_FUNCTION void join(u32 *island, u32 a, u32 b) {
+    const u32 x = island_of(island, a), y = island_of(island, b);
+    island[x < y ? y : x] = x < y ? x : y;
+}
+
+// Do they touch, or will they within the step? Speculative contacts of bodies that rest side by side do not count.
+TBS_FUNCTION bool touches(const SolverContact &contact, f32 reach) {
+    for (u32 k = 0; k < contact.count; ++k) {
+        if (contact.points[k].impulse > 0.0f || contact.points[k].separation < reach) return true;
+    }
+    return false;
+}
+
+// Marks bodies that are asleep: they neither move nor can be moved.
+template <class W, class Group>
+TBS_FUNCTION void find_sleepers(W &w, Group &group, const Settings &settings) {
+    const auto block_of = [&](u32 i) -> BodyBlock & { return w.body_blocks[i / block_items]; };
+    const auto is_dynamic = [&](u32 i) { return i != no_body && block_of(i).kind[i % block_items] == body_dynamic; };
+    const auto speed_of = [&](u32 i) {
+        const auto of = [&](const f32(*v)[block_items]) {
+            return dot(load_vec<f32>(v, i % block_items), load_vec<f32>(v, i % block_items));
+        };
+        return i == no_body || block_of(i).kind[i % block_items] == body_static
+                   ? 0.0f
+                   : root(of(block_of(i).linear)) + root(of(block_of(i).angular));
+    };
+    group.once([&] {
+        u32 *island = w.used;
+        for (u32 i = 0; i < w.body_count; ++i) {
+            island[i] = i;
+            if (block_of(i).forced[i % block_items] != 0) block_of(i).still[i % block_items] = 0.0f;
+        }
+        const auto connect = [&](u32 a, u32 b) {
+            if (is_dynamic(a) && is_dynamic(b)) return join(island, a, b);
+            // what a moving kinematic body touches is not still
+            const u32 moved = is_dynamic(a) ? a : b, by = is_dynamic(a) ? b : a;
+            if (is_dynamic(moved) && speed_of(by) > 0.0f) block_of(moved).still[moved % block_items] = 0.0f;
+        };
+        for (u32 i = 0; i < w.contact_count; ++i) {
+            const SolverContact &contact = w.contacts[i];
+            const f32 speed = speed_of(contact.a) + speed_of(contact.b);
+            if (touches(contact, settings.slop + speed * settings.time)) connect(contact.a, contact.b);
+        }
+        for (u32 i = 0; i < w.joint_count; ++i) {
+            if (w.joints[i].broken == 0) connect(w.joints[i].a, w.joints[i].b);
+        }
+        // An island is as still as the least still of its bodies; written at the body that stands for it.
+        for (u32 i = 0; i < w.body_count; ++i) w.island_still[i] = infinity;
+        for (u32 i = 0; i < w.body_count; ++i) {
+            const u32 of = island_of(island, i);
+            if (is_dynamic(i)) w.island_still[of] = lesser(w.island_still[of], block_of(i).still[i % block_items]);
+        }
+        for (u32 i = 0; i < w.body_count; ++i) {
+            if (!is_dynamic(i) || !(w.island_still[island_of(island, i)] >= settings.time_to_sleep)) continue;
+            BodyBlock &block = block_of(i);
+            block.asleep[i % block_items] = 1;
+            block.movable[i % block_items] = block.moving[i % block_items] = 0.0f;
+        }
+    });
+}

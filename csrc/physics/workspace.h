@@ -1,0 +1,112 @@
+// What the rigid-body solver works on: bodies, contacts and joints of one world, or of several.
+//
+// How a step goes (solver.h has `solve`):
+//
+//     Workspace<64, 256, 16> &w;                           // room for 64 bodies, 256 contacts, 16 joints
+//     w.body_count = n;      put_body(w, i, body)          for i < n, from any lane: it writes what belongs to body i
+//     w.contact_count = m;   w.contacts[k] = contact       for k < m
+//     w.joint_count = j;     w.joints[k] = joint           for k < j
+//     solve(w, group, settings);                           // moves the bodies through settings.time
+//     take_body(w, i, body);                               // new pose, velocity, rest; what else `body` has stays
+//     w.contacts[k], w.joints[k]                           // new impulses, `broken`
+//
+// Write counts inside of group.once. Impulses of contacts and joints are results, and what the next step starts from:
+// copy them to the contact of the same pair, points by feature (0 where there is none). Static and kinematic bodies are
+// bodies like others, but static ones may be left out: a contact or joint whose `b` is `no_body` is with the ground,
+// which does not move. Contacts between two bodies that are not dynamic are ignored.
+//
+// Order matters for bits: bodies, contacts and joints in the same order give the same bits, on any device and for any
+// group. Several worlds may share one workspace: put the bodies of one behind those of the other, and so contacts and
+// joints. Constraints never connect them, and each world's bits are those that it has on its own.
+#pragma once
+
+inline constexpr u32 no_body = 0xffffffffu;
+inline constexpr u32 points_per_contact = 4;
+
+// What SolverBody::kind holds.
+inline constexpr u32 body_static = 0;     // never moves
+inline constexpr u32 body_kinematic = 1;  // moves with its velocity, which nothing changes
+inline constexpr u32 body_dynamic = 2;
+
+// A symmetric 3 x 3 matrix.
+struct Symmetric {
+    f32 xx, yy, zz, xy, xz, yz;
+};
+
+// A body as it is put in and taken out. Vectors are in the world's frame.
+struct SolverBody {
+    vec3 position;              // of the centre of mass, m
+    quat rotation;              // from the body's frame to the world's
+    vec3 linear, angular;       // velocity, m/s and rad/s
+    vec3 acceleration;          // gravity, m/s^2
+    vec3 force, torque;         // applied during the whole step, N and N m; the torque about the centre of mass
+    f32 inverse_mass;           // 1/kg; 0: cannot be moved
+    Symmetric inverse_inertia;  // 1/(kg m^2), about the centre of mass, in the body's frame
+    u32 kind;                   // body_static, body_kinematic, body_dynamic
+    u32 locks;                  // bits 0, 1, 2: does not move along the world's x, y, z; 3, 4, 5: nor turn about them
+    f32 still;                  // s for which it has been at rest; 0 wakes it
+    u32 asleep;                 // result: its island is asleep: all in it have been still for settings.time_to_sleep
+};
+
+struct ContactPoint {
+    vec3 anchor;      // midway between the two surfaces, in the world's frame from the position of a: far from the
+                      // origin a point would be less exact
+    f32 separation;   // m along the normal, negative where they overlap
+    f32 impulse;      // N s along the normal in the last substep
+    u32 feature;      // not looked at: for whoever keeps impulses
+};
+
+// A contact of two bodies, with 1 to 4 points in one plane.
+struct SolverContact {
+    u32 a, b;                              // bodies; b may be no_body
+    u32 count;                             // of points
+    f32 static_friction, dynamic_friction; // greatest tangential per normal force: at rest, while sliding; 0 or more
+    f32 restitution;                       // 0 .. 1
+    vec3 normal;                           // unit, from a to b
+    vec3 friction;                         // N s of friction on b in the last substep
+    f32 twist;                             // N m s of friction about the normal on b in the last substep
+    f32 total;                             // result: N s along the normal in the whole step, of all points
+    ContactPoint points[points_per_contact];
+};
+
+// What SolverJoint::kind holds. Frames are at the anchors; their x axis is the joint's axis.
+inline constexpr u32 joint_fixed = 0;   // nothing moves
+inline constexpr u32 joint_hinge = 1;   // turns about x
+inline constexpr u32 joint_slider = 2;  // moves along x
+inline constexpr u32 joint_ball = 3;    // turns about all axes
+
+// What SolverJoint::drive holds: the motor, of hinges and sliders.
+inline constexpr u32 drive_none = 0;
+inline constexpr u32 drive_velocity = 1;  // towards `target`, rad/s or m/s
+inline constexpr u32 drive_position = 2;  // towards `target`, rad or m, as a spring of `hertz` and `damping`
+
+struct SolverJoint {
+    u32 a, b;                      // bodies; b may be no_body: then anchor and frame of b are in the world
+    u32 kind, drive, limited;      // limited: 1 if `lower` and `upper` hold
+    u32 broken;                    // result: 1 more than the breaking force or torque was needed; it does nothing now
+    vec3 anchor_a, anchor_b;       // in the bodies' frames, from their centres of mass, m
+    quat frame_a, frame_b;         // from the joint's frame to the bodies'
+    f32 lower, upper;              // of the angle or way of b relative to a, rad (within +- pi) or m
+    f32 target, greatest;          // of the motor; its greatest torque or force, N m or N
+    f32 hertz, damping;            // of a motor to a position: frequency, ratio of the critical damping
+    f32 break_force, break_torque; // N, N m; infinity: never. Of the greatest among substeps
+    vec3 linear, angular;          // N s, N m s on b in the last substep, of the joint without motor and limits
+    f32 motor, low, high;          // N s or N m s of the motor, of the limits
+};
+
+struct Settings {
+    f32 time;                          // of the step, s
+    u32 substeps;                      // 1 or more
+    f32 contact_hertz, contact_damping;  // of the springs that push overlaps out; at most a quarter of a substep's rate
+    f32 joint_hertz, joint_damping;    // the same for joints that have drifted
+    f32 push_out_speed;                // m/s, the greatest with which overlaps are pushed out
+    f32 slop;                          // m of overlap that nothing pushes out
+    f32 restitution_speed;             // m/s; slower impacts do not bounce
+    u32 sleep;                         // 1: islands at rest fall asleep
+    f32 time_to_sleep;                 // s
+    f32 still_linear, still_angular;   // m/s, rad/s: slower is at rest
+};
+
+TBS_FUNCTION Settings default_settings() {
+    return {1.0f / 30.0f, 4, 30.0f, 10.0f, 60.0f, 5.0f, 3.0f, 0.0f, 1.0f, 0, 0.5f, 0.05f, 0.05f};
+}

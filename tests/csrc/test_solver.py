@@ -1,0 +1,437 @@
+"""csrc/physics/solver.h against closed formulas, conservation laws, and itself in other orders and widths.
+
+Tolerances: semi-implicit Euler with substeps of h = 1/120 s is off by one substep's worth of motion (v h / 2 of a way,
+g t h / 2 of a fall); the rest is said where it is used.
+"""
+
+import ctypes
+
+import numpy as np
+import pytest
+from conftest import HERE
+from solver_scenes import (
+    BALL,
+    BOX,
+    DYNAMIC,
+    FIXED,
+    GRAVITY,
+    HINGE,
+    KINEMATIC,
+    NO_BODY,
+    PLANE,
+    SLIDER,
+    SPHERE,
+    STATIC,
+    Scene,
+    matrices,
+    momenta,
+)
+
+STEP = 1 / 30
+SUBSTEP = STEP / 4
+
+
+@pytest.fixture(scope="module")
+def library(compiler):
+    return compiled(compiler)
+
+
+def compiled(compiler, *flags):
+    loaded, said = compiler.library("solver_library.cpp", "-O2", "-march=native", *flags)
+    assert "warning" not in said, said
+    loaded.sizes.restype = ctypes.c_uint32
+    return loaded
+
+
+def tilted(angle):
+    """The quaternion that turns by an angle about y."""
+    return (np.cos(angle / 2), 0, np.sin(angle / 2), 0)
+
+
+# ---- free bodies ----------------------------------------------------------------------------------------------------
+
+
+def test_free_fall_and_throw(library):
+    scene = Scene(library)
+    ball = scene.add(SPHERE, 0.5, (0, 0, 100), linear=(3, -2, 5))
+    scene.run(60)
+    t = 60 * STEP
+    assert np.allclose(scene.bodies["linear"][ball], (3, -2, 5 - GRAVITY * t), atol=1e-4)
+    exact = np.array((3 * t, -2 * t, 100 + 5 * t - GRAVITY * t * t / 2))
+    euler = exact - (0, 0, GRAVITY * t * SUBSTEP / 2)
+    assert np.allclose(scene.bodies["position"][ball], euler, atol=2e-4)
+
+
+def test_force_and_torque(library):
+    scene = Scene(library, gravity=0)
+    box = scene.add(BOX, 0.5, (0, 0, 0), mass=2, force=(4, 0, 0), torque=(0, 0, 1))
+    scene.run(30)
+    assert np.allclose(scene.bodies["linear"][box], (2, 0, 0), atol=1e-5)
+    assert np.allclose(scene.bodies["angular"][box], (0, 0, 1 / (2 / 6)), atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "size, angular",
+    [
+        ((0.5, 1, 0.25), (3, 1, 5)),
+        ((0.5, 1, 0.25), (20, 20, 30)),
+        ((0.6, 0.3, 0.6), (9, 2, -4)),
+        ((2, 0.1, 0.1), (5, 5, 5)),
+    ],
+    ids=["tumbling", "fast", "disc", "rod"],
+)
+def test_a_spinning_body_keeps_energy_and_angular_momentum(library, size, angular):
+    scene = Scene(library, gravity=0)
+    scene.add(BOX, size, (0, 0, 0), angular=angular)
+    _, spin, kinetic, _ = momenta(scene.run(10_000)[:, 0])
+    assert np.abs(kinetic / kinetic[0] - 1).max() < 0.01
+    assert np.linalg.norm(spin - spin[0], axis=-1).max() < 0.01 * np.linalg.norm(spin[0])
+
+
+def test_rotation_about_the_intermediate_axis_flips(library):
+    scene = Scene(library, gravity=0)
+    scene.add(BOX, (0.5, 0.8, 0.2), (0, 0, 0), angular=(5, 0.2, 0.2))  # of inertia between those about z and y
+    bodies = scene.run(600)[:, 0]
+    own = np.einsum("nji,nj->ni", matrices(bodies["rotation"]), bodies["angular"].astype(float))[:, 0]
+    flips = np.flatnonzero(np.diff(np.sign(own)))
+    assert len(flips) >= 3
+    gaps = np.diff(flips)
+    assert gaps.max() - gaps.min() <= 2  # as often as before: nothing is lost
+
+
+def test_locked_axes_are_kept(library):
+    scene = Scene(library)
+    scene.ground(friction=(0.1, 0.1))
+    locks = 0b011000  # turns about z only
+    box = scene.add(BOX, (1, 0.5, 1), (0, 0, 1), locks=locks, force=(300, 0, 0), torque=(5, 5, 400), mass=50)
+    bar = scene.add(BOX, 0.5, (0, 5, 3), locks=0b000100, linear=(1, 0, 0))  # stays at its height
+    bodies = scene.run(30)
+    assert np.all(bodies["angular"][:, box, :2] == 0) and abs(bodies["angular"][-1, box, 2]) > 0.1
+    assert np.all(bodies["position"][:, bar, 2] == 3) and np.isclose(bodies["position"][-1, bar, 0], 1, atol=1e-5)
+
+
+def test_kinematic_bodies_move_and_are_not_pushed(library):
+    scene = Scene(library)
+    scene.ground()
+    pusher = scene.add(BOX, 0.5, (0, 0, 0.5), motion=KINEMATIC, linear=(1, 0, 0))
+    box = scene.add(BOX, 0.5, (1.5, 0, 0.5), mass=1000)
+    scene.run(60)
+    assert np.allclose(scene.bodies["position"][pusher], (2, 0, 0.5), atol=1e-5)
+    assert np.all(scene.bodies["linear"][pusher] == (1, 0, 0))
+    assert np.allclose(scene.bodies["linear"][box], (1, 0, 0), atol=0.02)
+    assert scene.bodies["position"][box, 0] > 2.99
+
+
+# ---- friction -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("friction", [0.2, 0.5, 1.5])
+def test_sliding_to_rest(library, friction):
+    speed = 3
+    scene = Scene(library)
+    scene.ground(friction=(friction, friction))
+    box = scene.add(BOX, (0.5, 0.5, 0.2), (0, 0, 0.2), friction=(friction, friction), linear=(speed, 0, 0))
+    scene.run(90)
+    way = speed**2 / (2 * friction * GRAVITY) - speed * SUBSTEP / 2
+    assert np.isclose(scene.bodies["position"][box, 0], way, rtol=0.01)
+    assert np.abs(scene.bodies["position"][box, 1]) < 1e-3 and np.abs(scene.bodies["linear"][box]).max() < 1e-3
+
+
+def test_friction_is_against_the_slip_of_a_long_body(library):
+    scene = Scene(library)
+    scene.ground()
+    box = scene.add(BOX, (2, 0.3, 0.3), (0, 0, 0.3), rotation=(np.cos(0.4), 0, 0, np.sin(0.4)), linear=(3, 0, 0))
+    scene.run(60)
+    assert abs(scene.bodies["position"][box, 1]) < 2e-3
+
+
+@pytest.mark.parametrize("factor, slides", [(0.97, False), (1.03, True)])
+def test_friction_angle(library, factor, slides):
+    angle, friction = 0.35, np.tan(0.35)
+    scene = Scene(library)
+    ramp = scene.add(PLANE, 1, (0, 0, 0), motion=STATIC, rotation=tilted(factor * angle), friction=(friction, friction))
+    normal = matrices(scene.bodies["rotation"][ramp])[:, 2]
+    box = scene.add(BOX, (0.5, 0.5, 0.2), 0.2 * normal, rotation=tilted(factor * angle), friction=(friction, friction))
+    scene.run(120)
+    moved = np.linalg.norm(scene.bodies["position"][box] - 0.2 * normal)
+    pull = GRAVITY * (np.sin(factor * angle) - friction * np.cos(factor * angle))
+    assert np.isclose(moved, pull * 4**2 / 2, rtol=0.05) if slides else moved < 0.01
+
+
+def test_static_friction_holds_more_than_dynamic(library):
+    scene = Scene(library)
+    scene.ground(friction=(0.6, 0.3))
+    options = {"mass": 10, "friction": (0.6, 0.3)}
+    still = scene.add(BOX, (0.5, 0.5, 0.2), (0, 0, 0.2), force=(0.5 * 98, 0, 0), **options)
+    moved = scene.add(BOX, (0.5, 0.5, 0.2), (0, 3, 0.2), force=(0.5 * 98, 0, 0), linear=(1, 0, 0), **options)
+    scene.run(60)
+    assert scene.bodies["position"][still, 0] < 0.01
+    assert np.isclose(scene.bodies["linear"][moved, 0], 1 + (0.5 - 0.3) * GRAVITY * 2, rtol=0.02)
+
+
+def test_dynamic_friction_above_static(library):
+    scene = Scene(library)
+    scene.ground(friction=(0.5, 4))
+    box = scene.add(BOX, (2, 2, 0.1), (0, 0, 0.1), friction=(0.5, 4), mass=2, linear=(2, 0, 0))
+    scene.run(30)
+    assert np.isclose(scene.bodies["position"][box, 0], 4 / (8 * GRAVITY), atol=0.01)
+    assert np.abs(scene.bodies["linear"][box]).max() < 0.01
+
+
+# ---- restitution, collisions -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("restitution", [0.3, 0.8, 1.0])
+def test_a_dropped_ball_bounces(library, restitution):
+    scene = Scene(library, substeps=16)
+    scene.ground(restitution=restitution)
+    ball = scene.add(SPHERE, 0.1, (0, 0, 1.1), restitution=restitution)
+    bodies = scene.run(60)[:, ball]
+    height = bodies["position"][:, 2] - 0.1
+    bounced = height[np.argmax(bodies["linear"][:, 2] > 0) :].max()
+    assert restitution**2 * 0.8 < bounced <= restitution**2 * 1.01  # what is left of the step of the impact is lost
+
+
+def test_collisions_keep_momentum(library):
+    scene = Scene(library, gravity=0)
+    scene.add(BOX, 0.5, (0, 0, 0), mass=1000, linear=(2, 0, 0), restitution=0.5)
+    scene.add(BOX, (0.3, 0.4, 0.8), (2, 0.3, 0.2), mass=300, angular=(1, 2, 3), restitution=0.5)
+    scene.add(SPHERE, 0.4, (4, 0.1, 0), mass=100, linear=(-3, 0, 0), restitution=0.9)
+    linear, angular, kinetic, _ = (value.sum(-1 if value.ndim == 2 else 1) for value in momenta(scene.run(60)))
+    assert np.abs(linear - linear[0]).max() < 1e-5 * 2000
+    assert np.linalg.norm(angular - angular[0], axis=-1).max() < 0.01 * np.linalg.norm(angular[0])
+    assert kinetic.max() < kinetic[0] * 1.001 and kinetic[-1] < 0.95 * kinetic[0]
+
+
+def test_deep_overlap_does_not_explode(library):
+    scene = Scene(library)
+    scene.ground()
+    for i in range(5):
+        scene.add(BOX, 0.5, (0.1 * i, 0.05 * i, 0.1 * i - 0.2))
+    bodies = scene.run(300)
+    assert np.linalg.norm(bodies["linear"], axis=-1).max() < 8
+    assert np.linalg.norm(bodies["linear"][-1], axis=-1).max() < 0.1
+    assert bodies["position"][-1, 1:, 2].min() > 0.49
+
+
+def test_fast_thin_case(library):
+    scene = Scene(library, gravity=0)
+    scene.add(BOX, (0.2, 5, 5), (3, 0, 0), motion=STATIC)
+    bullet = scene.add(SPHERE, 0.05, (0, 0, 0), linear=(50, 3, 0))
+    assert scene.run(60)["position"][:, bullet, 0].max() < 2.8
+
+
+# ---- rest -----------------------------------------------------------------------------------------------------------
+
+
+def stack(library, masses, **settings):
+    scene = Scene(library, **settings)
+    scene.ground()
+    for i, mass in enumerate(masses):
+        scene.add(BOX, 0.5, (0, 0, 0.5 + i), mass=mass)
+    return scene
+
+
+def assert_stands(bodies, overlap):
+    """Stacks of boxes of size 1 above body 0."""
+    heights = bodies["position"][-1, :, 2]
+    gaps = np.diff(heights[1:], prepend=-0.5) - 1
+    assert -gaps.min() < overlap and gaps.max() < overlap
+    assert np.abs(bodies["position"][-1, :, :2]).max() < 0.02
+    assert np.abs(bodies["linear"][-30:]).max() < 0.02
+
+
+def test_a_stack_stands(library):
+    assert_stands(stack(library, [1] * 5).run(150), overlap=0.01)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    "masses, substeps",
+    [([1] * 10, 4), ([1, 100], 8), ([1, 100, 1], 8), ([100, 1], 4)],
+    ids=["ten", "heavy_above", "between", "below"],
+)
+def test_stacks_stand_for_a_minute(library, masses, substeps):
+    assert_stands(stack(library, masses, substeps=substeps, contact_hertz=7.5 * substeps).run(1800), overlap=0.01)
+
+
+@pytest.mark.full
+def test_nothing_at_rest_gains_energy(library):
+    scene = stack(library, [1, 2, 1])
+    scene.add(SPHERE, 0.3, (5, 0, 0.3))
+    scene.run(60)
+    bodies = scene.run(10_000)
+    _, _, kinetic, potential = (value.sum(-1) for value in momenta(bodies))
+    assert (kinetic + potential).max() < (kinetic + potential)[0] + 1e-3
+    assert np.abs(bodies["position"][-1] - bodies["position"][0]).max() < 0.01
+
+
+# ---- sleep ----------------------------------------------------------------------------------------------------------
+
+
+def test_islands_sleep_and_wake(library):
+    scene = stack(library, [1, 1, 1], sleep=1)
+    other = scene.add(BOX, 0.5, (10, 0, 0.5))
+    scene.run(60)
+    assert np.all(scene.bodies["asleep"][1:] == 1) and np.all(scene.bodies["linear"][1:] == 0)
+    before = scene.bodies["position"].copy()
+    scene.run(30)
+    assert np.array_equal(before, scene.bodies["position"])
+    scene.add(SPHERE, 0.2, (-4, 0, 2.5), linear=(12, 0, 1), mass=3)
+    scene.run(15)
+    assert np.all(scene.bodies["asleep"][1:4] == 0) and scene.bodies["asleep"][other] == 1
+    assert scene.bodies["position"][3, 0] > 0.05  # the top box was hit
+    scene.bodies["force"][other] = (0, 0, 20)
+    scene.run(30)
+    assert scene.bodies["asleep"][other] == 0 and scene.bodies["position"][other, 2] > 1
+
+
+# ---- joints ---------------------------------------------------------------------------------------------------------
+
+
+def period(signal):
+    """Between falls through zero, in steps, interpolated."""
+    falls = np.flatnonzero((signal[:-1] > 0) & (signal[1:] <= 0))
+    times = falls + signal[falls] / (signal[falls] - signal[falls + 1])
+    return np.diff(times).mean()
+
+
+@pytest.mark.parametrize("kind", [BALL, HINGE])
+def test_a_pendulum_swings(library, kind):
+    scene = Scene(library)
+    half, angle = 0.5, 0.1
+    place = (half * np.sin(-angle), 0, 5 - half * np.cos(angle))
+    rod = scene.add(BOX, (0.02, 0.02, half), place, rotation=tilted(angle))
+    about_y = (np.sqrt(0.5), 0, 0, np.sqrt(0.5))  # turns x into y
+    scene.join(rod, NO_BODY, kind, anchor_a=(0, 0, half), anchor_b=(0, 0, 5), frame_a=about_y, frame_b=about_y)
+    bodies = scene.run(600)[:, rod]
+    exact = 2 * np.pi * np.sqrt(4 * half / (3 * GRAVITY)) * (1 + angle**2 / 16)
+    assert np.isclose(period(bodies["position"][:, 0].astype(float)) * STEP, exact, rtol=0.005)
+    tip = bodies["position"] + np.einsum("nij,j->ni", matrices(bodies["rotation"]), (0, 0, half))
+    assert np.abs(tip - (0, 0, 5)).max() < 2e-3
+    swing = np.abs(bodies["position"][-60:, 0]).max()
+    assert 0.9 < swing / (half * np.sin(angle)) < 1.01
+
+
+def test_a_double_pendulum_keeps_its_length_and_gains_no_energy(library):
+    scene = Scene(library)
+    first = scene.add(SPHERE, 0.1, (1, 0, 0))
+    second = scene.add(SPHERE, 0.1, (2, 0, 0))
+    scene.join(first, NO_BODY, BALL, anchor_a=(-1, 0, 0), anchor_b=(0, 0, 0))
+    scene.join(second, first, BALL, anchor_a=(-1, 0, 0), anchor_b=(0, 0, 0))
+    scene.margin = 0
+    bodies = scene.run(900)
+    _, _, kinetic, potential = (value.sum(-1) for value in momenta(bodies))
+    energy = kinetic + potential
+    assert energy.max() < energy[0] + 0.5  # of 29 J between top and bottom
+    length = np.linalg.norm(bodies["position"][:, 1] - bodies["position"][:, 0], axis=-1)
+    assert np.abs(length - 1).max() < 0.05
+
+
+def test_a_slider_with_a_motor(library):
+    scene = Scene(library)
+    cart = scene.add(BOX, 0.5, (0, 0, 2), mass=3)
+    # b, the world, is to move back relative to the cart
+    joint = scene.join(cart, NO_BODY, SLIDER, anchor_b=(0, 0, 2), drive=1, target=-2, greatest=6)
+    scene.run(15)
+    assert np.isclose(scene.bodies["linear"][cart, 0], 6 / 3 * 0.5, rtol=0.01)  # as fast as the greatest force makes it
+    scene.run(45)
+    assert np.allclose(scene.bodies["linear"][cart], (2, 0, 0), atol=1e-3)
+    assert np.allclose(scene.bodies["position"][cart, 1:], (0, 2), atol=2e-3)
+    assert np.abs(scene.bodies["angular"][cart]).max() < 1e-3
+    scene.joints["drive"][joint] = 2
+    scene.joints["target"][joint], scene.joints["hertz"][joint], scene.joints["damping"][joint] = -1, 2, 1
+    scene.joints["greatest"][joint] = 1e4
+    scene.run(90)
+    assert np.allclose(scene.bodies["position"][cart], (1, 0, 2), atol=5e-3)
+
+
+def test_limits_of_a_hinge(library):
+    scene = Scene(library)
+    door = scene.add(BOX, (0.5, 0.05, 1), (0.5, 0, 0), mass=5, acceleration=(0, 0, 0), angular=(0, 0, 3))
+    up = (np.sqrt(0.5), 0, -np.sqrt(0.5), 0)  # turns x into z
+    scene.join(door, NO_BODY, HINGE, anchor_a=(-0.5, 0, 0), frame_a=up, frame_b=up, limited=1, lower=-1, upper=0.5)
+    bodies = scene.run(90)[:, door]
+    angle = np.arctan2(matrices(bodies["rotation"])[:, 1, 0], matrices(bodies["rotation"])[:, 0, 0])
+    assert 0.97 < angle.max() < 1.02 and np.isclose(angle[-1], 1, atol=0.02)
+
+
+def test_a_fixed_joint_holds_and_breaks(library):
+    scene = Scene(library)
+    first = scene.add(BOX, 0.5, (0, 0, 5))
+    second = scene.add(BOX, 0.5, (1.2, 0, 5), mass=2)
+    scene.join(first, NO_BODY, FIXED, anchor_b=(0, 0, 5))
+    joint = scene.join(second, first, FIXED, anchor_a=(-1.2, 0, 0), break_force=100)
+    scene.run(150)
+    assert np.allclose(scene.bodies["position"][second], (1.2, 0, 5), atol=0.01)
+    assert np.isclose(np.linalg.norm(scene.joints["linear"][joint]) / SUBSTEP, 2 * GRAVITY, rtol=0.02)
+    scene.bodies["force"][second] = (0, 0, -90)
+    scene.run(30)
+    assert scene.joints["broken"][joint] == 1 and scene.bodies["position"][second, 2] < 4
+    assert np.allclose(scene.bodies["position"][first], (0, 0, 5), atol=0.01)
+
+
+# ---- the same bits --------------------------------------------------------------------------------------------------
+
+
+def pile(library, worlds=(0,)):
+    """Bodies in contact, of several worlds beside each other in one workspace."""
+    scene = Scene(library, sleep=1)
+    for world in worlds:
+        random = np.random.default_rng(world)
+        scene.ground(world=world)
+        bodies = []
+        for i in range(12):
+            q = random.normal(size=4)
+            kind, size = (BOX, random.uniform(0.2, 0.5, 3)) if i % 3 else (SPHERE, random.uniform(0.2, 0.5))
+            place = (random.uniform(-0.6, 0.6), random.uniform(-0.6, 0.6), 0.6 + 0.7 * i)
+            values = {"rotation": q / np.linalg.norm(q), "angular": random.normal(size=3), "restitution": 0.3}
+            bodies.append(scene.add(kind, size, place, mass=random.uniform(1, 5), world=world, **values))
+        anchors = {"anchor_a": (0.4, 0, 0), "anchor_b": (-0.4, 0, 0)}
+        scene.join(bodies[0], bodies[1], BALL, **anchors)
+        scene.join(bodies[5], bodies[7], HINGE, drive=1, target=2, greatest=5, **anchors)
+    return scene
+
+
+def bits(array):
+    return np.ascontiguousarray(array).view(np.uint8)
+
+
+def test_lanes_in_another_order_change_nothing(library):
+    expected = pile(library).run(90)
+    assert np.array_equal(bits(expected), bits(pile(library).run(90, shuffled=True)))
+    assert np.isfinite(expected["position"]).all()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("width", [1, 8])
+def test_other_widths_of_vectors_change_nothing(library, compiler, width):
+    if library.sizes(6) < width:
+        pytest.skip("the processor has no such vectors")
+    other = compiled(compiler, f"-DTBS_WIDTH={width}")
+    assert other.sizes(6) == width != library.sizes(6)
+    assert np.array_equal(bits(pile(library).run(60)), bits(pile(other).run(60)))
+
+
+@pytest.mark.full
+def test_a_warp_gives_the_same_bits(library, compiler):
+    emulated = compiled(compiler, "-include", HERE.parent / "emulation" / "cuda_words.h")
+    assert emulated.sizes(6) == 1
+    assert np.array_equal(bits(pile(library).run(30)), bits(pile(emulated).run(30)))
+
+
+def test_a_world_does_not_depend_on_others_beside_it(library):
+    together = pile(library, worlds=(1, 2, 3)).run(60)
+    for i, world in enumerate((1, 2, 3)):
+        assert np.array_equal(bits(pile(library, worlds=(world,)).run(60)), bits(together[:, 13 * i : 13 * i + 13]))
+
+
+def test_more_contacts_at_a_body_than_there_are_colours(library):
+    scene = Scene(library)
+    scene.ground()
+    plate = scene.add(BOX, (5, 5, 0.2), (0, 0, 0.2), mass=10)
+    boxes = [scene.add(BOX, 0.3, (x, y, 0.7)) for x in np.linspace(-4, 4, 6) for y in np.linspace(-4, 4, 5)]
+    scene.run(60)
+    assert np.allclose(scene.bodies["position"][boxes, 2], 0.7, atol=0.01)
+    assert np.abs(scene.bodies["linear"][boxes + [plate]]).max() < 0.02
+    assert scene.bodies["kind"][plate] == DYNAMIC

@@ -1,0 +1,188 @@
+// The bodies of a world while it takes a step: gathered from all archetypes that have a pose and a shape.
+//
+// Bodies are numbered through all archetypes, in the order of world.tables. Those that have a velocity and a mass are
+// movers too: only they are known to the solver, with numbers of their own.
+#pragma once
+
+#include "physics/collide.h"
+#include "physics/make.h"
+#include "physics/solver.h"
+
+inline constexpr u32 most_bodies = u32(Constants::bodies), most_movers = u32(Constants::movers);
+inline constexpr u32 most_contacts = u32(Constants::contacts), most_pairs = u32(Constants::pairs);
+inline constexpr u32 most_joints = u32(Constants::joints);
+inline constexpr u32 body_words = (most_bodies + 31) / 32;
+
+// Two bodies that may touch, by their numbers.
+struct Pair {
+    u32 a, b;  // a is dynamic; where both are, a < b
+};
+
+// All that a step works on. It is the library's workspace: nothing in it outlives the step.
+struct Step {
+    u32 bodies, movers, pairs;
+    Transform at[most_bodies];
+    Shape shape[most_bodies];
+    Material material[most_bodies];
+    Entity entity[most_bodies];
+    f32 reach[most_bodies];        // how far its surface may come in this step, beyond where it is
+    u32 mover[most_bodies];        // its number in the solver, or no_body
+    u32 pushed[most_bodies];       // 1 where contacts push it: of dynamic bodies
+    u32 group[most_bodies], mask[most_bodies];
+    u32 before[most_bodies];       // its number in the step before, or no_body
+    alignas(16) f32 low_x[32 * body_words], low_y[32 * body_words], low_z[32 * body_words];
+    alignas(16) f32 high_x[32 * body_words], high_y[32 * body_words], high_z[32 * body_words];
+    u32 pushed_bits[body_words];
+    u32 near[most_bodies][body_words];  // bit j: bounds touch those of body j, to be looked at by this one
+    Pair pair[most_pairs];
+    Pair joint_bodies[most_joints];  // of joints whose bodies do not collide; else no_body
+    u32 joint_turned[most_joints], joint_idle[most_joints];  // seen from its other body; not for the solver
+    Manifold manifold[most_pairs];
+    u32 place[most_pairs];         // which contact the pair has become, or no_place
+    Workspace<most_movers, most_contacts, most_joints> solver;
+};
+inline constexpr u32 no_place = 0xffffffffu;
+
+TBS_FUNCTION bool is_finite(f32 x) { return abs(x) < infinity; }
+TBS_FUNCTION bool is_finite(vec3 v) { return is_finite(abs(v.x) + abs(v.y) + abs(v.z)); }
+TBS_FUNCTION bool is_finite(quat q) { return is_finite(abs(q.w) + abs(q.x) + abs(q.y) + abs(q.z)); }
+
+// Whether a shape is one: a known kind, of finite positive size.
+TBS_FUNCTION bool is_shape(const Shape &shape) {
+    const vec3 s = shape.size;
+    if (!is_finite(s)) return false;
+    switch (shape.kind) {
+        case SPHERE: return s.x > 0.0f;
+        case CAPSULE: return s.x > 0.0f && s.y >= 0.0f;
+        case BOX: return s.x > 0.0f && s.y > 0.0f && s.z > 0.0f;
+        case HULL: return s.x > 0.0f && s.y > 0.0f && s.z > 0.0f && shape.hull >= 0 && shape.hull < Constants::hulls;
+        case PLANE: return true;
+        default: return false;
+    }
+}
+
+TBS_FUNCTION bool is_mass(const Mass &mass) {
+    bool finite = is_finite(mass.inverse) && mass.inverse >= 0.0f;
+    for (u32 i = 0; i < 6; ++i) finite = finite && is_finite(mass.inverse_inertia[i]);
+    for (u32 i = 0; i < 3; ++i) finite = finite && mass.inverse_inertia[i] >= 0.0f;
+    return finite;
+}
+
+// The greatest distance of a point of a shape from its origin.
+TBS_FUNCTION f32 radius_of(const Geometry &shape) {
+    switch (shape.kind) {
+        case SPHERE: return shape.size.x;
+        case CAPSULE: return shape.size.x + shape.size.y;
+        case BOX: return length(shape.size);
+        case HULL: {
+            f32 most = 0.0f;
+            for (u32 i = 0; i < shape.hull->vertices; ++i) most = max(most, length_squared(shape.hull->vertex(i) * shape.size));
+            return sqrt(most);
+        }
+        default: return 0.0f;
+    }
+}
+
+// The solver's body of a row.
+TBS_FUNCTION SolverBody solver_body(const Pose &pose, const Velocity &velocity, const Mass &mass, const Motion &motion,
+                                    const Force &force, vec3 gravity) {
+    const f32 *const i = mass.inverse_inertia;
+    SolverBody body;
+    body.position = pose.position;
+    body.rotation = pose.rotation;
+    body.linear = velocity.linear;
+    body.angular = velocity.angular;
+    body.acceleration = gravity * motion.gravity;
+    body.force = force.force;
+    body.torque = force.torque;
+    body.inverse_mass = mass.inverse;
+    body.inverse_inertia = Symmetric{i[0], i[1], i[2], i[3], i[4], i[5]};
+    body.kind = u32(motion.kind);
+    body.locks = u32(motion.locks);
+    body.still = motion.still;
+    return body;
+}
+
+// Fills the step with the bodies of a world. Returns whether all of them are sound; else it has reported a fault.
+template <class Group>
+TBS_FUNCTION bool gather(World &world, const Hulls &hulls, Step &step, f32 time, vec3 gravity, Group &group) {
+    u32 movers = 0, bodies = 0, unsound = 0;
+    world.tables<const Pose, const Shape, Optional<const Velocity>, Optional<const Mass>, Optional<const Motion>,
+                 Optional<const Material>, Optional<const Force>, Optional<const Filter>>(
+        [&](auto table, auto poses, auto shapes, auto velocities, auto masses, auto motions, auto materials, auto forces,
+            auto filters) {
+            constexpr bool moves = velocities.there && masses.there && motions.there;
+            const u32 first_mover = movers;
+            unsound += group.count(table.count, [&](u32 i) {
+                const u32 body = table.first + i;
+                const Pose pose = poses[i];
+                const Shape shape = shapes[i];
+                const bool finite = is_finite(pose.position) && is_finite(pose.rotation);
+                const bool fits = is_shape(shape);
+                bool sound = finite && fits;
+                if (!finite) world.fail(Fault::not_finite, i32(body));
+                if (!fits) world.fail(Fault::bad_shape, i32(body));
+                step.at[body] = {pose.position, normalize(pose.rotation)};
+                step.shape[body] = shape;
+                step.material[body] = materials.value_or(i, default_material());
+                step.entity[body] = table.entity(i);
+                const Filter filter = filters.value_or(i, Filter{1, 0xffffffffu});
+                step.group[body] = filter.group;
+                step.mask[body] = filter.mask;
+                step.mover[body] = moves ? first_mover + i : no_body;
+                step.pushed[body] = 0;
+                step.reach[body] = 0.0f;
+                if (moves) {
+                    const Velocity velocity = velocities[i];
+                    const Mass mass = masses[i];
+                    const Motion motion = motions[i];
+                    const Force force = forces.value_or(i, Force{});
+                    const bool moving = is_finite(velocity.linear) && is_finite(velocity.angular) &&
+                                        is_finite(force.force) && is_finite(force.torque);
+                    const bool heavy = is_mass(mass) && u32(motion.kind) <= body_dynamic;
+                    if (!moving) world.fail(Fault::not_finite, i32(body));
+                    if (!heavy) world.fail(Fault::bad_mass, i32(body));
+                    sound = sound && moving && heavy;
+                    const SolverBody own = solver_body(pose, velocity, mass, motion, force, gravity);
+                    put_body(step.solver, first_mover + i, own);
+                    step.pushed[body] = own.kind == body_dynamic;
+                    if (sound && own.kind != body_static) {
+                        const f32 speed = length(velocity.linear) + time * length(gravity) +
+                                          length(velocity.angular) * radius_of(geometry_of(hulls, shape));
+                        step.reach[body] = time * speed;
+                    }
+                }
+                return !sound;
+            });
+            bodies = table.first + table.count;
+            if (moves) movers += table.count;
+        });
+    group.once([&] {
+        step.bodies = bodies;
+        step.movers = movers;
+        step.solver.body_count = movers;
+    });
+    return unsound == 0;
+}
+
+// Writes poses and velocities back to their rows.
+template <class Group>
+TBS_FUNCTION void scatter(World &world, const Step &step, Group &group) {
+    u32 movers = 0;
+    world.tables<Pose, const Shape, Velocity, const Mass, Motion>(
+        [&](auto table, auto poses, auto, auto velocities, auto, auto motions) {
+            const u32 first_mover = movers;
+            group.for_each(table.count, [&](u32 i) {
+                SolverBody body{};  // of one that stands the solver says nothing
+                body.position = poses[i].position;
+                body.rotation = poses[i].rotation;
+                body.linear = velocities[i].linear;
+                body.angular = velocities[i].angular;
+                take_body(step.solver, first_mover + i, body);
+                poses[i] = Pose{body.position, body.rotation};
+                velocities[i] = Velocity{body.linear, body.angular};
+                motions[i].still = body.still;
+            });
+            movers += table.count;
+        });
+}

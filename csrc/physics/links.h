@@ -1,0 +1,137 @@
+// Joints: rows of any archetype that has a Joint, as the solver takes them.
+#pragma once
+
+#include "physics/gather.h"
+
+// The number of the body with a handle, or no_body.
+TBS_FUNCTION u32 body_of(const Step &step, Entity entity) {
+    u32 found = no_body;
+    for (u32 i = 0; i < step.bodies; ++i) found = step.entity[i] == entity ? i : found;
+    return found;
+}
+
+// Whether a joint holds anything: one whose bodies are both none is a row that waits to be used.
+TBS_FUNCTION bool is_used(const Joint &joint) { return (joint.a || joint.b) && joint.broken == 0; }
+
+TBS_FUNCTION bool is_sound(const Joint &joint) {
+    return is_finite(joint.anchor_a) && is_finite(joint.anchor_b) && is_finite(joint.frame_a) && is_finite(joint.frame_b) &&
+           is_finite(joint.lower) && is_finite(joint.upper) && is_finite(joint.target) && !(joint.greatest < 0.0f) &&
+           u32(joint.kind) <= joint_ball && u32(joint.drive) <= drive_position;
+}
+
+// The same joint, seen from its other body: b's angle or way relative to a is the opposite of a's relative to b.
+TBS_FUNCTION void turn(SolverJoint &row) {
+    row = {row.b, row.a, row.kind, row.drive, row.limited, row.broken, row.anchor_b, row.anchor_a, row.frame_b, row.frame_a,
+           -row.upper, -row.lower, -row.target, row.greatest, row.hertz, row.damping, row.break_force, row.break_torque,
+           -row.linear, -row.angular, -row.motor, row.high, row.low};
+}
+
+// The solver's joint of a row.
+TBS_FUNCTION SolverJoint solver_joint(const Step &step, const Joint &joint, u32 a, u32 b) {
+    SolverJoint row;
+    row.a = a == no_body ? no_body : step.mover[a];
+    row.b = b == no_body ? no_body : step.mover[b];
+    row.kind = u32(joint.kind);
+    row.drive = u32(joint.drive);
+    row.limited = u32(joint.limited);
+    row.broken = 0;
+    // What stands is known to the solver as the world: anchors there are places.
+    const auto anchor = [&](u32 body, u32 mover, vec3 local) {
+        return body == no_body || mover != no_body ? local : step.at[body].position + rotate(local, step.at[body].rotation);
+    };
+    const auto frame = [&](u32 body, u32 mover, quat local) {
+        return body == no_body || mover != no_body ? local : step.at[body].rotation * local;
+    };
+    row.anchor_a = anchor(a, row.a, joint.anchor_a);
+    row.anchor_b = anchor(b, row.b, joint.anchor_b);
+    row.frame_a = normalize(frame(a, row.a, joint.frame_a));
+    row.frame_b = normalize(frame(b, row.b, joint.frame_b));
+    row.lower = joint.lower;
+    row.upper = joint.upper;
+    row.target = joint.target;
+    row.greatest = joint.greatest;
+    row.hertz = joint.hertz;
+    row.damping = joint.damping;
+    row.break_force = joint.break_force > 0.0f ? joint.break_force : infinity;
+    row.break_torque = joint.break_torque > 0.0f ? joint.break_torque : infinity;
+    row.linear = joint.linear;
+    row.angular = joint.angular;
+    row.motor = joint.motor;
+    row.low = joint.low;
+    row.high = joint.high;
+    return row;
+}
+
+// What the solver does nothing for.
+TBS_FUNCTION SolverJoint no_joint() {
+    SolverJoint row{};
+    row.b = no_body;
+    row.kind = joint_ball;
+    row.broken = 1;
+    return row;
+}
+
+// Lists the joints that hold something. One to a body that is not there, or with numbers that are none, is a fault.
+template <class Group>
+TBS_FUNCTION void gather_joints(World &world, Step &step, Group &group) {
+    u32 joints = 0;
+    world.tables<const Joint>([&](auto table, auto rows) {
+        joints += group.scan(
+            table.count, [&](u32 i) { return is_used(rows[i]) ? 1u : 0u; },
+            [&](u32 i, u32 before) {
+                const Joint &joint = rows[i];
+                if (!is_used(joint)) return;
+                const u32 a = joint.a ? body_of(step, joint.a) : no_body, b = joint.b ? body_of(step, joint.b) : no_body;
+                const bool there = (a != no_body || !joint.a) && (b != no_body || !joint.b);
+                if (!there) world.fail(Fault::joint_to_nothing, i32(table.first + i));
+                if (!is_sound(joint)) world.fail(Fault::bad_joint, i32(table.first + i));
+                const u32 place = joints + before;
+                step.joint_bodies[place] = joint.collide != 0 ? Pair{no_body, no_body} : Pair{a, b};
+                SolverJoint &row = step.solver.joints[place];
+                row = solver_joint(step, joint, a, b);
+                step.joint_turned[place] = row.a == no_body;
+                if (row.a == no_body) turn(row);  // the solver's first body is one that it knows
+                // Between bodies that stand there is nothing to hold.
+                step.joint_idle[place] = !there || !is_sound(joint) || row.a == no_body;
+                if (step.joint_idle[place] != 0) row = no_joint();
+            });
+    });
+    group.once([&] { step.solver.joint_count = joints; });
+}
+
+// Bodies that a joint connects do not collide, unless it says so.
+template <class Group>
+TBS_FUNCTION void part_jointed(Step &step, Group &group) {
+    group.once([&] {
+        for (u32 i = 0; i < step.solver.joint_count; ++i) {
+            const Pair pair = step.joint_bodies[i];
+            if (pair.a == no_body || pair.b == no_body) continue;
+            step.near[pair.a][pair.b / 32] &= ~(1u << pair.b % 32);
+            step.near[pair.b][pair.a / 32] &= ~(1u << pair.a % 32);
+        }
+    });
+}
+
+// Writes back what joints keep for the next step, and which have broken.
+template <class Group>
+TBS_FUNCTION void scatter_joints(World &world, const Step &step, Group &group) {
+    u32 joints = 0;
+    world.tables<Joint>([&](auto table, auto rows) {
+        joints += group.scan(
+            table.count, [&](u32 i) { return is_used(rows[i]) ? 1u : 0u; },
+            [&](u32 i, u32 before) {
+                if (!is_used(rows[i])) return;
+                const u32 place = joints + before;
+                SolverJoint row = step.solver.joints[place];
+                if (step.joint_idle[place] != 0) return;
+                if (step.joint_turned[place] != 0) turn(row);
+                Joint &joint = rows[i];
+                joint.broken = i32(row.broken);
+                joint.linear = row.linear;
+                joint.angular = row.angular;
+                joint.motor = row.motor;
+                joint.low = row.low;
+                joint.high = row.high;
+            });
+    });
+}

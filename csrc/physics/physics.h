@@ -1,0 +1,31 @@
+// Rigid bodies as systems: `simulate` takes all bodies of a world through one step. See docs/physics.md.
+#pragma once
+
+#include "physics/narrow.h"
+#include "physics/query.h"
+
+TBS_FUNCTION vec3 gravity_of(const World &world) {
+    return {world.parameters.physics.gravity_x, world.parameters.physics.gravity_y, world.parameters.physics.gravity_z};
+}
+
+TBS_FUNCTION Settings settings_of(const World &world) {
+    Settings settings = default_settings();
+    settings.time = world.parameters.physics.time;
+    settings.substeps = u32(Constants::substeps);
+    settings.sleep = u32(Constants::sleep);
+    return settings;
+}
+
+TBS_SYSTEM void simulate(World &world, Space &space, Contacts &contacts, const Hulls &hulls, Warp &warp) {
+    Step &step = workspace_as<Step>(space, warp);
+    const Settings settings = settings_of(world);
+    if (!gather(world, hulls, step, settings.time, gravity_of(world), warp)) return;  // the fault has been reported
+    gather_joints(world, step, warp);
+    find_bounds(hulls, step, Constants::margin, warp);
+    find_pairs(world, step, warp);
+    find_contacts(world, hulls, contacts, step, Constants::margin, warp);
+    solve(step.solver, warp, settings);
+    keep_contacts(step, contacts, warp);
+    scatter(world, step, warp);
+    scatter_joints(world, step, warp);
+}

@@ -1,0 +1,126 @@
+"""The library `physics` in an environment: same bits, states, faults, events, sleep.
+
+Where bodies go is the matter of test_physics_scenes.py, of the solver itself tests/csrc/test_solver.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from environments.heap import WEDGE, Heap
+from support import emulated_cuda
+
+from torch_batchsim import TorchVectorEnv, WorldFault
+from torch_batchsim.physics import Physics
+from torch_batchsim.testing import assert_same_bits, first_worlds, random_actions, snapshot
+
+WORLDS = 24
+
+
+def played(steps: int = 30, worlds: int = WORLDS, most_worlds: int = 60, **kwargs: Any) -> TorchVectorEnv:
+    env = TorchVectorEnv(Heap(), num_worlds=worlds, **kwargs)
+    env.reset(seed=5)
+    for actions in random_actions(env, steps, most_worlds=most_worlds):
+        env.step(actions)
+    return env
+
+
+def body(env: TorchVectorEnv, field: str) -> torch.Tensor:
+    return env.sim.tensor(f"Player.physics.{field}")
+
+
+def test_threads_and_the_number_of_worlds_change_no_bit() -> None:
+    one = played(num_threads=1)
+    assert_same_bits(snapshot(one.sim), snapshot(played(num_threads=2).sim))
+    assert_same_bits(snapshot(one.sim), first_worlds(played(worlds=60).sim, WORLDS))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("executor", ["per_world", "megakernel"])
+def test_executors_agree(executor: str) -> None:
+    own = {"executor": executor} if executor == "per_world" else {"_library": emulated_cuda("heap", executor)}
+    assert_same_bits(snapshot(played(20).sim), snapshot(played(20, **own).sim))
+
+
+def test_a_state_goes_on_to_the_bit_in_mid_contact() -> None:
+    env = played(20)
+    state = env.sim.state_dict()
+    assert int(env.sim.tensor("physics.Contacts.count").sum()) > WORLDS
+    actions = list(random_actions(env, 12))
+    for batch in actions:
+        env.step(batch)
+    expected = snapshot(env.sim)
+    env.sim.load_state_dict(state)
+    for batch in actions:
+        env.step(batch)
+    assert_same_bits(snapshot(env.sim), expected)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "cause"),
+    [
+        ("Pose.position", float("nan"), "not_finite"),
+        ("Velocity.angular", float("inf"), "not_finite"),
+        ("Force.force", float("nan"), "not_finite"),
+        ("Shape.size", 0.0, "bad_shape"),
+        ("Shape.size", -1.0, "bad_shape"),
+        ("Shape.kind", 7, "bad_shape"),
+        ("Mass.inverse", -1.0, "bad_mass"),
+        ("Mass.inverse", float("inf"), "bad_mass"),
+        ("Motion.kind", 3, "bad_mass"),
+    ],
+)
+def test_what_is_wrong_stays_in_its_world(field: str, value: float, cause: str) -> None:
+    env, other = played(6), played(6)
+    if field == "Force.force":  # which a system writes before physics reads it
+        body(env, "Velocity.linear")[3, 1] = value
+    else:
+        body(env, field)[3, 1] = value
+    actions = torch.zeros(env.num_envs, dtype=torch.int64)
+    with pytest.raises(WorldFault, match=rf"world 3: .*physics\.simulate.*physics\.{cause} \(value 1\)") as raised:
+        env.step(actions)
+    assert raised.value.mask.nonzero().flatten().tolist() == [3]
+    env.reset(options={"reset_mask": raised.value.mask.repeat_interleave(2)})
+    other.step(actions)
+    for _ in range(5):
+        env.step(actions)
+        other.step(actions)
+    sound = torch.arange(WORLDS) != 3
+    for name in ("Pose.position", "Velocity.linear"):
+        assert torch.equal(body(env, name)[sound], body(other, name)[sound])
+        assert torch.isfinite(body(env, name)).all()
+
+
+def test_far_from_the_origin_and_tiny_bodies_stay_finite() -> None:
+    env = played(6)
+    body(env, "Pose.position")[0, 0] = torch.tensor([1e6, -1e6, 1e6])
+    body(env, "Shape.size")[1, 0] = 1e-3
+    for _ in range(5):
+        env.step(torch.zeros(env.num_envs, dtype=torch.int64))
+    assert torch.isfinite(body(env, "Pose.position")).all()
+    assert body(env, "Pose.position")[0, 0, 0] == 1e6
+
+
+def test_touches_are_told_in_the_step_in_which_they_happen() -> None:
+    env = played(10)
+    told, rows = env.sim.tensor("Told.touches").flatten(), env.sim.ragged("physics.Touch.Contact.impulse")
+    assert (told > 0).float().mean() > 0.9
+    assert torch.equal(rows.counts.cpu().to(told.dtype), told)
+    assert (rows.packed()[0] > 0).all()
+
+
+def test_hulls_and_options_that_are_none_are_refused() -> None:
+    flat = np.array(WEDGE) * [1, 1, 0]
+    for hulls, message in (
+        ({"flat": flat}, "hull 'flat'"),
+        ({"many": np.random.default_rng(0).normal(size=(40, 3))}, "hull 'many'.*4 to 32 points, got 40"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            Physics(hulls=hulls)
+    with pytest.raises(TypeError, match=r"no option 'substep'.*substeps"):
+        Physics(substep=3)
+    with pytest.raises(ValueError, match=r"substeps must be at least 1"):
+        Physics(substeps=0)

@@ -19,7 +19,9 @@ from environments.drift import Drift
 from environments.duel import Duel
 from environments.dust import Dust
 from environments.forge import Forge
+from environments.gallery import Gallery
 from environments.hall import Hall
+from environments.heap import Heap
 from environments.herd import Herd
 from environments.melee import Melee
 from environments.yard import Yard
@@ -52,7 +54,8 @@ ENVIRONMENTS = {
     "cartpole": CartPole, "duel": Duel, "drift": Drift, "zoo": Zoo, "swarm": BUSY, "overcooked": KITCHENS,
     "hanabi": HINTS, "forge": Forge, "melee": Melee, "yard": Yard,
 }  # fmt: skip
-COMPILED = {**ENVIRONMENTS, "dust": Dust, "hall": Hall, "herd": Herd}  # also those that random play is not for
+# Also those that random play is not for, and those of large libraries, for which all generic tests would take too long.
+COMPILED = {**ENVIRONMENTS, "dust": Dust, "gallery": Gallery, "hall": Hall, "heap": Heap, "herd": Herd}
 EMULATION = Path(__file__).parent.parent / "emulation" / "cuda_words.h"
 
 

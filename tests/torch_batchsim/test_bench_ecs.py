@@ -81,7 +81,10 @@ def test_the_command_line_writes_figures(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "options, message",
-    [(["--rows", "0"], "must be positive"), (["--device", "cuda"], "baseline for CPU only")],
+    [
+        (["--rows", "0"], "must be positive"),
+        pytest.param(["--device", "cuda"], "baseline for CPU only", marks=pytest.mark.full),
+    ],
 )
 def test_wrong_options_end_in_a_sentence(options: list[str], message: str) -> None:
     done = _run("ecs", *options)

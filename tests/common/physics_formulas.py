@@ -1,0 +1,68 @@
+"""What closed formulas, or ordinary differential equations solved in float64, say of rigid bodies."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from torch_batchsim.bench.scenes import Body, matrices
+
+
+def inertia(body: Body) -> np.ndarray:
+    """``[3, 3]``: of a uniform solid about its centre of mass, in its own frame; a hull must be a prism along x."""
+    (x, y, z), m = body.shape.size, body.mass
+    if body.shape.kind == "sphere":
+        return 0.4 * m * x * x * np.eye(3)
+    if body.shape.kind == "box":
+        return m / 3 * np.diag([y * y + z * z, x * x + z * z, x * x + y * y])
+    if body.shape.kind == "capsule":  # a cylinder and two half spheres
+        cylinder, ball = math.pi * x * x * 2 * z, 4 / 3 * math.pi * x**3
+        density = m / (cylinder + ball)
+        across = cylinder * (z * z / 3 + x * x / 4) + ball * (0.4 * x * x + z * z + 0.75 * x * z)
+        along = cylinder * x * x / 2 + ball * 0.4 * x * x
+        return density * np.diag([across, across, along])
+    corners = body.shape.corners()
+    assert body.shape.kind == "hull" and len(corners) == 6, "only boxes, balls, capsules and triangular prisms"
+    second = corners.T @ corners / 24  # of a triangle: a twelfth of the sum over its corners
+    second[0, 0] = np.mean(corners[:, 0] ** 2) / 3
+    return m * (np.trace(second) * np.eye(3) - second)
+
+
+def integrated(rate: Callable[[np.ndarray], np.ndarray], start: Any, seconds: float, steps: int = 4000) -> np.ndarray:
+    """The solution of ``state' = rate(state)`` after ``seconds``, by Runge and Kutta's classical method."""
+    return trajectory(rate, start, seconds, steps)[-1]
+
+
+def trajectory(rate: Callable[[np.ndarray], np.ndarray], start: Any, seconds: float, steps: int) -> np.ndarray:
+    """``[steps + 1, ...]``: the same on the way."""
+    state, h = np.asarray(start, np.float64), seconds / steps
+    states = [state]
+    for _ in range(steps):
+        a = rate(state)
+        b = rate(state + h / 2 * a)
+        c = rate(state + h / 2 * b)
+        state = state + h / 6 * (a + 2 * b + 2 * c + rate(state + h * c))
+        states.append(state)
+    return np.stack(states)
+
+
+def free_rotation(own_inertia: np.ndarray, spin: Any, seconds: float, steps: int = 20_000) -> np.ndarray:
+    """Angular velocities ``[steps + 1, 3]`` in the body's frame, without torque (Euler's equations)."""
+    inverse = np.linalg.inv(own_inertia)
+    return trajectory(lambda w: inverse @ -np.cross(w, own_inertia @ w), spin, seconds, steps)
+
+
+def elliptic_quarter_turn(amplitude: float) -> float:
+    """K(sin(amplitude / 2)), so that a pendulum's period is 4 K sqrt(I / (m g d)); by the arithmetic-geometric mean."""
+    a, b = 1.0, math.cos(amplitude / 2)
+    for _ in range(30):
+        a, b = (a + b) / 2, math.sqrt(a * b)
+    return math.pi / (2 * a)
+
+
+def tilts(rotations: np.ndarray) -> np.ndarray:
+    """Angles ``[...]`` between the bodies' z axes and the world's."""
+    return np.arccos(np.clip(matrices(rotations)[..., 2, 2], -1, 1))

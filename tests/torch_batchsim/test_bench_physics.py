@@ -1,0 +1,124 @@
+"""The benchmark of rigid bodies: its levels, and MuJoCo's models of them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from torch_batchsim.bench import levels, physics
+from torch_batchsim.bench.mujoco_rollout import SOLVERS, STEPS, MuJoCoRollout
+from torch_batchsim.bench.mujoco_scenes import MuJoCoRun, mjcf, mujoco
+from torch_batchsim.errors import MissingExtra
+
+
+@pytest.mark.parametrize("seeds", [range(20), pytest.param(range(20, 1000), marks=pytest.mark.full)])
+def test_levels_are_what_they_say(seeds: range) -> None:
+    for seed in seeds:
+        scene = levels.level(seed)
+        kinds = [body.kind for body in scene.bodies]
+        assert kinds.count("dynamic") == 16 and kinds.count("static") == 21  # 20 walls and the floor
+        assert len({body.name for body in scene.bodies}) == len(scene.bodies)
+        shapes = [body.shape for body in scene.bodies]
+        assert shapes == [body.shape for body in levels.level(0).bodies][:16] + shapes[16:]  # only walls differ
+        places = np.array([body.position for body in scene.bodies])
+        assert (np.abs(places[:16, :2]) < levels.HALF).all()
+
+
+def test_nothing_overlaps_in_a_level_and_all_stand_on_the_floor() -> None:
+    for seed in range(10):
+        scene = levels.level(seed)
+        model = mujoco().MjModel.from_xml_string(mjcf(scene, 1 / 120, stiff=False, pushed=levels.agents()))
+        model.geom_margin[:] = 1e-6
+        data = mujoco().MjData(model)
+        mujoco().mj_forward(model, data)
+        planes = model.geom_type[data.contact.geom] == mujoco().mjtGeom.mjGEOM_PLANE
+        assert (planes.sum(1) == 1).all() and np.abs(data.contact.dist).max() <= 1e-6
+        touching = set(model.geom_bodyid[data.contact.geom[~planes]])
+        assert len(touching) == 16
+
+
+def test_agents_are_pushed_in_their_own_frame() -> None:
+    scene = levels.level(3)
+    model = mujoco().MjModel.from_xml_string(mjcf(scene, 1e-3, stiff=False, pushed=levels.agents()))
+    data = mujoco().MjData(model)
+    data.ctrl[:2] = 3.0, 1.0  # the first agent, along its x and y
+    data.ctrl[2] = 0.5
+    mujoco().mj_step(model, data)
+    agent = next(body for body in scene.bodies if body.name == levels.agents()[0])
+    half = np.arctan2(agent.rotation[3], agent.rotation[0])
+    c, s = np.cos(2 * half), np.sin(2 * half)
+    moved = [data.joint(f"{agent.name}_{axis}").qacc[0] for axis in ("x", "y", "rz")]
+    direction = np.array(moved[:2]) / np.linalg.norm(moved[:2])
+    np.testing.assert_allclose(direction, np.array([c * 3 - s, s * 3 + c]) / np.sqrt(10), atol=0.2)  # friction
+    assert moved[2] > 0
+
+
+def test_a_rollout_goes_on_from_call_to_call() -> None:
+    scenes = [levels.level(seed) for seed in range(2)]
+    run = MuJoCoRollout(scenes, 4, 2, next(iter(SOLVERS.values())), pushed=5)
+    controls = run.controls()
+    assert controls.shape == (4, STEPS * 4, 15) and np.ptp(controls[:, :32], axis=1).max() == 0
+    before = run.states.copy()
+    for _ in range(2):
+        run.advance(controls)
+    times = run.states[:, 0]
+    np.testing.assert_allclose(times - before[:, 0], 2 * STEPS / 30)
+    assert np.abs(run.states - before)[:, 1:].max() > 0.1 and np.isfinite(run.states).all()
+    assert run.contacts() > 16
+    run.close()
+
+
+def test_bodies_in_levels_stay_above_the_floor() -> None:
+    scene = levels.level(1)
+    run = MuJoCoRun(scene, 1 / 240).simulate(30)
+    assert np.abs(run.positions[-1, :16] - run.positions[0, :16]).max() < 0.01
+    assert np.abs(run.linear[-1]).max() < 0.01
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (["--runs", "0"], "must be positive"),
+        (["--num-worlds", "0"], "must be positive"),
+        (["--num-threads", "0"], "must be positive"),
+    ],
+)
+def test_wrong_options_end_in_a_sentence(options: list[str], message: str) -> None:
+    done = _run(*options)
+    assert done.returncode == 1 and message in done.stderr and "Traceback" not in done.stderr
+
+
+def test_without_mujoco_one_sentence_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mujoco", None)
+    with pytest.raises(MissingExtra, match="needs mujoco, which is not installed: pip install mujoco"):
+        mujoco()
+
+
+@pytest.mark.full
+def test_the_command_writes_figures(tmp_path: Path) -> None:
+    path = tmp_path / "figures" / "physics.json"
+    done = _run("--num-worlds", "8", "--beside", "mujoco", "--seconds", "0.01", "--runs", "1", "--json", str(path))
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(path.read_text())
+    engines = {row["engine"].replace(":", " ").split()[0] for row in figures["rows"]}
+    assert engines == {"torch_batchsim", "mujoco"}
+    assert all(row["world_steps_per_second"] > 0 and row["contacts"] > 0 for row in figures["rows"])
+    assert {(row["pushed"], row["rays"]) for row in figures["rows"]} >= {(5, "no"), (5, "yes"), (1, "no"), (1, "yes")}
+
+
+def test_figures_are_medians() -> None:
+    contender = physics.Contender({"engine": "none"}, lambda batch: None, [None], 10)
+    contender.rates += [3.0, 1.0, 2.0]
+    assert contender.result() == {
+        "engine": "none", "world_steps_per_second": 2.0, "slowest_run": 1.0, "fastest_run": 3.0,
+    }  # fmt: skip
+
+
+def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "torch_batchsim.bench", "physics", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)

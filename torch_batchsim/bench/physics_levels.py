@@ -1,0 +1,106 @@
+"""The levels of levels.py in the physics library."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium.spaces import Discrete
+
+from ..environment import Environment
+from ..options import Constants, Option, Parameters
+from ..physics import Force, Material, Physics
+from ..rays import Rays
+from ..schema import Archetype, Component, Reward, TaskGraph
+from ..simulator import Simulator
+from ..types import boolean, f32, i32
+from .levels import AGENTS, CUBES, DRAG, FORCE, HALF, HOLD, LONG_BOXES, RAMPS, TORQUE
+from .physics_worlds import columns, component_of, hull_names, physics_options
+from .scenes import Scene
+
+BEAMS = 30  # of an agent's lidar
+MOVERS = AGENTS + CUBES + LONG_BOXES + RAMPS
+CONTACTS = 192  # pairs that a world has room for: what is fast has contacts ahead of time
+
+
+class Push(Component):
+    x: f32  # N, in the agent's frame
+    y: f32
+    turn: f32  # N m
+    steps: i32  # that it still lasts
+
+
+class Knob(Component):
+    position: i32  # turns nothing: an agent must have an action
+
+
+class View(Component):
+    height: f32
+
+
+class Levels(Environment):
+    """Agents that are pushed, things that they push, walls and a floor; what they are is written after a reset."""
+
+    systems = "physics_levels.h"
+    libraries = (Physics,)
+    parameters = Parameters(pushed=Option(AGENTS, minimum=0, help="of the agents; the others stand"))
+    constants = Constants(
+        agents=AGENTS, things=MOVERS - AGENTS, walls=21,
+        force=FORCE, torque=TORQUE, hold=HOLD, drag=DRAG[0], turning_drag=DRAG[1], beams=BEAMS, reach=HALF,
+    )  # fmt: skip
+    step = TaskGraph("push", Physics.simulate)
+    senses: tuple[type[Component], ...] = ()
+    observe = TaskGraph("look")
+    observation, action = "Agent.View", "Agent.Knob"
+    action_space = Discrete(1)
+
+    @property
+    def archetypes(self) -> list[Archetype]:
+        physics, c = self.libraries.physics, self.constants
+        return [
+            Archetype("Agent", Knob, Push, View, *self.senses, physics.body, Material, Force, Reward, count=c.agents),
+            Archetype("Thing", physics.body, Material, count=c.things),
+            Archetype("Wall", physics.static, Material, count=c.walls),
+        ]
+
+
+class Senses(Component):
+    distance: f32[BEAMS]  # of what the beams of a lidar meet, metres
+    sees: boolean[MOVERS]  # whether nothing stands before each agent and thing
+
+
+class SeeingLevels(Levels):
+    """The same, and each agent casts ``BEAMS`` rays around itself and looks for all that moves: 150 rays, 80 lines."""
+
+    systems = ("physics_levels.h", "physics_senses.h")
+    libraries = (Physics, Rays)
+    step = TaskGraph("push", Physics.simulate, Rays.gather, "sense")
+    senses = (Senses,)
+
+
+def make_levels(
+    levels: Sequence[Scene], worlds: int, pushed: int, sleep: bool, rays: bool, **options: Any
+) -> Simulator:
+    """Worlds of which ``w`` has level ``w % len(levels)``; ``options`` are those of ``Simulator``."""
+    given = physics_options(levels[0]) | {"sleep": sleep, "contacts": CONTACTS}
+    environment = (SeeingLevels if rays else Levels)(pushed=pushed, physics=given)
+    sim = Simulator(environment, worlds, **options)
+    sim.reset(seed=0)
+    numbers = {points: environment.libraries.physics.constants[name] for points, name in hull_names(levels).items()}
+    which = torch.arange(worlds) % len(levels)
+    for archetype, chosen in _ROWS.items():
+        each = [columns([body for body in scene.bodies if chosen(body)], numbers) for scene in levels]
+        for name in each[0]:
+            if f"{archetype}.physics.{component_of(name)}" in sim.program.columns:
+                values = torch.from_numpy(np.stack([one[name] for one in each]))
+                sim.tensor(f"{archetype}.physics.{name}").copy_(values[which])
+    return sim
+
+
+_ROWS = {
+    "Agent": lambda body: body.name.startswith("agent"),
+    "Thing": lambda body: body.kind == "dynamic" and not body.name.startswith("agent"),
+    "Wall": lambda body: body.kind == "static",
+}

@@ -1,0 +1,234 @@
+"""Scenes in the physics library: an environment of many worlds that all begin as a scene says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium.spaces import Discrete
+
+from ..environment import Environment
+from ..hulls import convex_hull
+from ..options import Constants, Option
+from ..physics import Force, Joint, JointDrive, JointKind, Material, MotionKind, Physics
+from ..schema import Archetype, Component, Reward, TaskGraph
+from ..shapes import ShapeKind, mass_properties
+from ..simulator import Simulator
+from ..types import i32
+from . import scenes
+from .scenes import AXES, WEDGE, Body, Scene, Shape, Trajectory, conjugate, product, rotated, turning_x_to
+
+_COLUMNS = {
+    "positions": "Pose.position", "rotations": "Pose.rotation", "linear": "Velocity.linear",
+    "angular": "Velocity.angular",
+}  # fmt: skip
+
+
+class Knob(Component):
+    position: i32  # turns nothing: an agent must have an action
+
+
+class Stage(Environment):
+    """Rows for bodies and joints that only physics acts on; a scene is written into them after a reset."""
+
+    systems = ()
+    libraries = (Physics,)
+    constants = Constants(
+        movers=Option(16, minimum=1, help="room for bodies that are not static"),
+        walls=Option(8, minimum=1, help="room for static bodies"),
+        links=Option(4, minimum=1, help="room for joints"),
+    )
+    step = TaskGraph(Physics.simulate)
+    observation, action = "Watcher.Knob", "Watcher.Knob"
+    action_space = Discrete(1)
+
+    @property
+    def archetypes(self) -> list[Archetype]:
+        physics, c = self.libraries.physics, self.constants
+        return [
+            Archetype("Watcher", Knob, Reward, count=1),
+            Archetype("Mover", physics.body, Material, Force, capacity=c.movers),
+            Archetype("Wall", physics.static, Material, capacity=c.walls),
+            Archetype("Link", Joint, capacity=c.links),
+        ]
+
+
+def physics_options(scene: Scene) -> dict[str, Any]:
+    """What the library is to be told of a scene."""
+    gravity = dict(zip(("gravity_x", "gravity_y", "gravity_z"), scene.gravity, strict=True))
+    hulls = {name: vertices for vertices, name in hull_names([scene]).items()}
+    return {"time": scene.dt, "substeps": scene.substeps, "sleep": scene.sleep, "hulls": hulls, **gravity}
+
+
+def hull_names(scenes: Sequence[Scene]) -> dict[tuple[Any, ...], str]:
+    """A name for each hull that bodies have, and for the wedge: scenes with and without one are then compiled alike."""
+    vertices = (body.shape.vertices for scene in scenes for body in scene.bodies if body.shape.kind == "hull")
+    return {points: f"hull_{i}" for i, points in enumerate(dict.fromkeys((WEDGE, *vertices)))}
+
+
+def columns(bodies: Sequence[Body], hulls: Mapping[tuple[Any, ...], int]) -> dict[str, np.ndarray]:
+    """Values ``[bodies, ...]`` of the library's columns; ``hulls`` are the numbers of the hulls, by their vertices."""
+    masses = [_mass(body) for body in bodies]
+    return {
+        "Pose.position": np.array([body.position for body in bodies], np.float32),
+        "Pose.rotation": np.array([body.rotation for body in bodies], np.float32),
+        "Velocity.linear": np.array([body.linear for body in bodies], np.float32),
+        "Velocity.angular": np.array([body.angular for body in bodies], np.float32),
+        "Shape.kind": np.array([ShapeKind[body.shape.kind.upper()] for body in bodies], np.int32),
+        "Shape.size": np.array([_size(body.shape) for body in bodies], np.float32),
+        "Shape.hull": np.array([hulls.get(body.shape.vertices, 0) for body in bodies], np.int32),
+        "Mass.inverse": np.array([mass for mass, _ in masses], np.float32),
+        "Mass.inverse_inertia": np.array([inertia for _, inertia in masses], np.float32),
+        "Motion.kind": np.array([MotionKind[body.kind.upper()] for body in bodies], np.int32),
+        "Motion.locks": np.array([sum(1 << AXES.index(axis) for axis in body.locks) for body in bodies], np.int32),
+        "Motion.gravity": np.ones(len(bodies), np.float32),
+        "Material.static_friction": np.array([body.material.static_friction for body in bodies], np.float32),
+        "Material.dynamic_friction": np.array([body.material.dynamic_friction for body in bodies], np.float32),
+        "Material.restitution": np.array([body.material.restitution for body in bodies], np.float32),
+        "Force.force": np.array([body.force for body in bodies], np.float32),
+        "Force.torque": np.array([body.torque for body in bodies], np.float32),
+    }
+
+
+def component_of(field: str) -> str:
+    """``Pose`` of ``Pose.position``."""
+    return field.partition(".")[0]
+
+
+def joint_columns(scene: Scene) -> dict[str, np.ndarray]:
+    """Values ``[joints, ...]`` of all columns of the scene's joints but the bodies."""
+    rows = [_joint(scene, joint) for joint in scene.joints]
+    return {f"Joint.{name}": np.array([row[name] for row in rows]) for name in rows[0]} if rows else {}
+
+
+def _joint(scene: Scene, joint: scenes.Joint) -> dict[str, Any]:
+    frame = turning_x_to(joint.axis)
+    row: dict[str, Any] = {"kind": np.int32(JointKind[joint.kind.upper()])}
+    for end, name in (("a", joint.a), ("b", joint.b)):
+        body = None if name is None else scene.bodies[scene.index(name)]
+        back = conjugate(body.rotation) if body else (1.0, 0.0, 0.0, 0.0)
+        row[f"anchor_{end}"] = np.float32(rotated(np.subtract(joint.anchor, body.position if body else 0.0), back))
+        row[f"frame_{end}"] = np.float32(product(back, frame))
+    if joint.limits is not None:
+        row |= {"limited": np.int32(1), "lower": np.float32(joint.limits[0]), "upper": np.float32(joint.limits[1])}
+    else:
+        row |= {"limited": np.int32(0), "lower": np.float32(0), "upper": np.float32(0)}
+    motor = joint.motor or scenes.Motor(0.0)
+    drive, target = JointDrive.FREE, 0.0
+    if motor.velocity is not None:
+        drive, target = JointDrive.TO_VELOCITY, motor.velocity
+    elif motor.position is not None:
+        drive, target = JointDrive.TO_POSITION, motor.position
+    row |= {"drive": np.int32(drive), "target": np.float32(target), "greatest": np.float32(motor.greatest)}
+    return row | {"hertz": np.float32(2.0), "damping": np.float32(1.0)}
+
+
+def _size(shape: Shape) -> tuple[float, float, float]:
+    """As the library has it: a capsule's half length is its second number."""
+    return (shape.size[0], shape.size[2], 0.0) if shape.kind == "capsule" else shape.size
+
+
+def _mass(body: Body) -> tuple[float, tuple[float, ...]]:
+    """1/mass, and the inverse of the inertia as xx, yy, zz, xy, xz, yz; of what cannot be pushed zeros."""
+    if body.kind != "dynamic":
+        return 0.0, (0.0,) * 6
+    shape = body.shape
+    hull = convex_hull(shape.vertices) if shape.kind == "hull" else None
+    mass, inertia = mass_properties(ShapeKind[shape.kind.upper()], _size(shape), 1.0, hull)
+    inverse = np.linalg.inv(inertia * body.mass / mass)
+    return 1 / body.mass, tuple(float(inverse[place]) for place in ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2)))
+
+
+class SceneRun:
+    """Worlds that all begin as the scene does, until ``write`` says otherwise.
+
+    Args:
+        scene: what is run.
+        worlds: how many.
+        options: further ones of ``Simulator``: threads, device, executor.
+    """
+
+    def __init__(self, scene: Scene, worlds: int = 1, **options: Any) -> None:
+        self.scene = scene
+        self._movers = [i for i, body in enumerate(scene.bodies) if body.kind != "static"]
+        walls = [i for i, body in enumerate(scene.bodies) if body.kind == "static"]
+        # Scenes of about the same size share what is compiled.
+        counts = {"movers": len(self._movers), "walls": len(walls), "links": len(scene.joints)}
+        room = {name: _room(count, 4 if name == "links" else 8) for name, count in counts.items()}
+        environment = Stage(**room, physics=physics_options(scene))
+        self.sim = Simulator(environment, worlds, **options)
+        self.sim.reset(seed=0)
+        names = hull_names([scene])
+        numbers = {points: environment.libraries.physics.constants[name] for points, name in names.items()}
+        handles = {}
+        for table, rows in (("Mover", self._movers), ("Wall", walls)):
+            for i in rows:
+                values = {name: array[0] for name, array in columns([scene.bodies[i]], numbers).items()}
+                handles[scene.bodies[i].name] = self._create(table, values)
+        none = torch.zeros(worlds, 4, dtype=torch.int32)
+        for row, joint in enumerate(scene.joints):
+            values = {name: array[row] for name, array in joint_columns(scene).items()}
+            ends = {"Joint.a": handles.get(joint.a, none), "Joint.b": handles[joint.b]}
+            self._create("Link", values, ends)
+
+    def _create(
+        self, table: str, values: Mapping[str, np.ndarray], more: Mapping[str, torch.Tensor] | None = None
+    ) -> torch.Tensor:
+        """One row in each world; returns its handles."""
+        worlds, there = self.sim.num_worlds, self.sim.program.columns
+        given = {
+            f"physics.{name}": torch.from_numpy(np.repeat(np.asarray(array)[None], worlds, axis=0))
+            for name, array in values.items()
+            if f"{table}.physics.{component_of(name)}" in there
+        }
+        given |= {f"physics.{name}": tensor for name, tensor in (more or {}).items()}
+        return self.sim.create(table, torch.arange(worlds), given)
+
+    def _rows(self, name: str) -> tuple[torch.Tensor, torch.Tensor]:
+        """A column of the movers, and which of its rows ``[worlds, movers]`` are those of a world."""
+        ragged = self.sim.ragged(f"Mover.physics.{name}")
+        return ragged.values, ragged.first.long()[:, None] + torch.arange(len(self._movers))
+
+    def start(self) -> dict[str, np.ndarray]:
+        """How the scene begins, for ``write``: names as in ``Trajectory``, arrays ``[worlds, bodies, ...]``."""
+        initial = self.scene.initial()
+        return {name: np.repeat(getattr(initial, name), self.sim.num_worlds, axis=0) for name in _COLUMNS}
+
+    def write(self, state: Mapping[str, np.ndarray]) -> None:
+        """Set poses and velocities of the bodies that are not static."""
+        for name, values in state.items():
+            column, rows = self._rows(_COLUMNS[name])
+            column[rows] = torch.from_numpy(np.asarray(values[:, self._movers], np.float32)).to(column.device)
+
+    def read(self) -> dict[str, np.ndarray]:
+        """Poses and velocities of all bodies, ``[worlds, bodies, ...]`` in float64."""
+        state = self.start()
+        for name, values in state.items():
+            column, rows = self._rows(_COLUMNS[name])
+            values[:, self._movers] = column[rows].cpu().numpy()
+        return state
+
+    def step(self) -> None:
+        """One step of the scene's ``dt``. Raises WorldFault where a world has one."""
+        self.sim.step()
+        self.sim.check_faults()
+
+
+def simulate(scene: Scene, steps: int, **options: Any) -> Trajectory:
+    """The start and ``steps`` steps of one world."""
+    run = SceneRun(scene, **options)
+    states = [run.start()]
+    for _ in range(steps):
+        run.step()
+        states.append(run.read())
+    arrays = {name: np.concatenate([state[name] for state in states]) for name in _COLUMNS}
+    return Trajectory(np.arange(steps + 1) * scene.dt, **arrays)
+
+
+def _room(rows: int, least: int) -> int:
+    """``least``, or a power of two times it."""
+    while least < rows:
+        least *= 2
+    return least

@@ -8,6 +8,8 @@
 #include "physics/workspace.h"
 
 inline constexpr u32 midpoint_iterations = 4;
+// Contacts take the inertia of the step's begin until it has changed by about this share.
+inline constexpr f32 refresh_at = 0.0005f;
 
 struct BodyBlock {
     f32 position[3][block_items], rotation[4][block_items], linear[3][block_items], angular[3][block_items];
@@ -184,6 +186,32 @@ TBS_FUNCTION void carry_changes(W &w, Group &group) {
     group.for_each(8 * w.body_count, [&](u32 i) { carried[i] += velocity[i] - before[i]; });
 }
 
+// A vector of `most` at most.
+template <class F>
+TBS_FUNCTION void shorten(Vec<F> &v, F most) {
+    const F square = dot(v, v);
+    const auto longer = below(most * most, square);
+    if (holds_for_one(longer)) v = scaled(v, pick(longer, most / root(square), splat<F>(1.0f)));
+}
+
+// The inertia of bodies that have turned far. What contacts did is kept as a change of velocity: its angular momentum is
+// what stays.
+template <class F, class W, class Far>
+TBS_FUNCTION void refresh_inertia(W &w, const BodyBlock &block, u32 first, u32 lane, Rotation<F> q, Far far) {
+    F row[8], kept[8];
+    load_rows(RowsFrom{w.mass[first] + 8, mass_row}, row);
+    load_rows(RowsFrom{w.carried[first], 8}, kept);
+    const Inertia<F> before{row[0], row[1], row[2], row[3], row[4], row[5]}, m = world_inertia<F>(block, lane, q);
+    const Vec<F> turn = times(m, times(inertia_of(before), Vec<F>{kept[4], kept[5], kept[6]}));
+    const auto choose = [&](F a, F b) { return pick(far, a, b); };
+    store_rows(RowsFrom{w.mass[first] + 8, mass_row},
+               {choose(m.xx, row[0]), choose(m.yy, row[1]), choose(m.zz, row[2]), choose(m.xy, row[3]),
+                choose(m.xz, row[4]), choose(m.yz, row[5]), F{}, F{}});
+    store_rows(RowsFrom{w.carried[first], 8},
+               {kept[0], kept[1], kept[2], kept[3], choose(turn.x, kept[4]), choose(turn.y, kept[5]),
+                choose(turn.z, kept[6]), kept[7]});
+}
+
 // Poses through a substep.
 //
 // A body without torque keeps its angular momentum L and its energy, while its angular velocity changes with its
@@ -202,8 +230,8 @@ TBS_FUNCTION void move_bodies(W &w, u32 block_index, u32 lane, f32 h, bool rows_
     const F time = splat<F>(h), halved = splat<F>(0.5f * h), one = splat<F>(1.0f);
     Vec<F> angular{velocity[4], velocity[5], velocity[6]};
     // a quarter of a turn in a substep at most
-    const F most = splat<F>(half_pi) / time, speed = root(dot(angular, angular));
-    angular = scaled(angular, pick(below(most, speed), most / greater(speed, most), one));
+    const F most = splat<F>(half_pi) / time;
+    shorten(angular, most);
     const Rotation<F> q = load_rotation<F>(block.rotation, lane);
     const auto spins = below(F{}, load<F>(block.spins + lane));
     const Inertia<F> inertia = load_inertia<F>(block.inertia, lane),
@@ -218,6 +246,7 @@ TBS_FUNCTION void move_bodies(W &w, u32 block_index, u32 lane, f32 h, bool rows_
     TBS_NO_UNROLL
     for (u32 i = 0; i < midpoint_iterations; ++i) {
         middle = choose(times(inverse_inertia, scaled(momentum + end_momentum, splat<F>(0.5f))), own);
+        shorten(middle, most);  // for a thin body the iterations may not come to an end
         whole = turn_by(scaled(middle, halved));
         end_momentum = rotate(momentum, conjugate(whole));
     }
@@ -227,9 +256,14 @@ TBS_FUNCTION void move_bodies(W &w, u32 block_index, u32 lane, f32 h, bool rows_
     const Vec<F> slope = cross(end_momentum, end);
     const F steep = madd(splat<F>(1e-6f) * energy, energy, dot(slope, slope)),
             some = pick(below(F{}, steep), steep, one);
-    const Vec<F> back = scaled(slope, gained * splat<F>(0.5f) / some),
-                 by = choose(scaled(back, splat<F>(0.5f)), Vec<F>{});
+    Vec<F> back = scaled(slope, gained * splat<F>(0.5f) / some);
+    shorten(back, splat<F>(0.2f));  // a small turn, or it is not one: the rotation would lose its length
+    const Vec<F> by = choose(scaled(back, splat<F>(0.5f)), Vec<F>{});
     end = choose(times(inverse_inertia, subtract_cross(end_momentum, back, end_momentum)), own);
+    // Where they were too few for that too, none is gained.
+    const F had = greater(energy, F{}), left = dot(end, times(inertia, end));
+    const auto more = below(had * splat<F>(1.0001f), left);
+    if (holds_for_one(more)) end = scaled(end, pick(more, root(had / greater(left, splat<F>(1e-30f))), one));
     const Rotation<F> next = renormalized(renormalized(q * whole) * Rotation<F>{one, by.x, by.y, by.z});
     const Vec<F> turned_by = rotate(middle, q), after = rotate(end, next);
     angular = choose(after, angular);
@@ -241,12 +275,20 @@ TBS_FUNCTION void move_bodies(W &w, u32 block_index, u32 lane, f32 h, bool rows_
     motion[6] = madd(turned_by.z, time, motion[6]);
     velocity[4] = angular.x, velocity[5] = angular.y, velocity[6] = angular.z;
     store_rotation(block.rotation, lane, next);
+    // How much the inverse inertia has changed through turning: 0 for a ball or a cube.
+    const F uneven = (inertia.xx + inertia.yy + inertia.zz) *
+                     (inverse_inertia.xx + inverse_inertia.yy + inverse_inertia.zz) * splat<F>(1.0f / 9.0f);
+    const Vec<F> turned{motion[4], motion[5], motion[6]};
+    const F changed = pick(spins, dot(turned, turned) * (uneven - one), F{});
+    const auto far = below(splat<F>(refresh_at), changed);
+    motion[7] = pick(far, one, F{});
     store_rows(RowsFrom{w.motion[first], 8}, motion);
     store_rows(RowsFrom{w.velocity[first], 8}, velocity);
     store_rows(RowsFrom{w.before[first], 8}, velocity);
-    const Inertia<F> m = world_inertia<F>(block, lane, next);
-    store_rows(RowsFrom{w.mass[first] + 8, mass_row}, {m.xx, m.yy, m.zz, m.xy, m.xz, m.yz, F{}, F{}});
-    if (rows_for_joints) {
+    if (holds_for_one(far)) refresh_inertia<F>(w, block, first, lane, next, far);
+    if (rows_for_joints) {  // which are prepared anew in each substep
+        const Inertia<F> m = world_inertia<F>(block, lane, next);
+        store_rows(RowsFrom{w.mass[first] + 8, mass_row}, {m.xx, m.yy, m.zz, m.xy, m.xz, m.yz, F{}, F{}});
         store_rows(RowsFrom{w.rotation[first], 8}, {next.w, next.x, next.y, next.z, F{}, F{}, F{}, F{}});
     }
 }

@@ -3,12 +3,27 @@
 
 #include "physics/contacts.h"
 
-// Bodies have turned since the substep before.
-template <class F, class W>
-TBS_FUNCTION void refresh_inertia(W &w, const u32 *row, f32 (*fields)[block_items], u32 lane) {
-    F m[8];
-    load_rows([&](u32 i) { return w.mass[row[i]] + 8; }, m);
-    store_inertia<F>(fields, lane, {m[0], m[1], m[2], m[3], m[4], m[5]});
+// The inertia of bodies that have turned far, and what impulses change of them: both of one pose, or a contact that is
+// solved would add energy. `turned` is above 0 where one of the two has.
+template <bool with_ground, class F, class W>
+TBS_FUNCTION void refresh_masses(W &w, ContactBlock &block, u32 lane, const Frame<F> &f, F turned, Vec<F> arm_a,
+                                 Vec<F> arm_b) {
+    const auto some = below(F{}, turned);
+    if (!holds_for_one(some)) return;
+    F m[8], n[8] = {};
+    load_rows([&](u32 i) { return w.mass[block.a[lane + i]] + 8; }, m);
+    if constexpr (!with_ground) load_rows([&](u32 i) { return w.mass[block.b[lane + i]] + 8; }, n);
+    const auto refreshed = [&](const F (&row)[8], f32 (*fields)[block_items]) {
+        const Inertia<F> old = load_inertia<F>(fields, lane);
+        const Inertia<F> now{pick(some, row[0], old.xx), pick(some, row[1], old.yy), pick(some, row[2], old.zz),
+                             pick(some, row[3], old.xy), pick(some, row[4], old.xz), pick(some, row[5], old.yz)};
+        store_inertia<F>(fields, lane, now);
+        return now;
+    };
+    const Inertia<F> inertia_a = refreshed(m, block.inertia_a);
+    const Inertia<F> inertia_b = with_ground ? Inertia<F>{} : refreshed(n, block.inertia_b);
+    const Vec<F> both = load_vec<F>(block.mass_a, lane) + load_vec<F>(block.mass_b, lane);
+    prepare_masses<F>(block, lane, f, both, inertia_a, inertia_b, arm_a, arm_b, some);
 }
 
 // As far as the bodies have moved: separations, inertia, and where they push each other. This is one place in the world
@@ -31,15 +46,14 @@ TBS_FUNCTION void follow_bodies(W &w, ContactBlock &block, u32 lane, const F (&x
         store(block.separation[k] + lane,
               load<F>(block.start[k] + lane) + madd(y[k], about_1, nmadd(x[k], about_2, along)));
     }
-    refresh_inertia<F>(w, a, block.inertia_a, lane);
     if constexpr (!with_ground) {
-        refresh_inertia<F>(w, b, block.inertia_b, lane);
         const Vec<F> gone = scaled(away, load<F>(block.share + lane));
         arm_a = at_begin_a + gone, arm_b = at_begin_b - gone;
         store_vec(block.gone, lane, gone);
         store_vec(block.arm_a, lane, arm_a);
         store_vec(block.arm_b, lane, arm_b);
     }
+    refresh_masses<with_ground, F>(w, block, lane, f, row_a[7] + row_b[7], arm_a, arm_b);
 }
 
 // What a point's impulse is to be, `speed` being that of the bodies away from each other there.
@@ -107,7 +121,8 @@ TBS_FUNCTION void solve_friction(ContactBlock &block, u32 lane, const F (&impuls
     const F step = load<F>(block.slip + lane);
     const F against_1 = nmadd(step, slip.x, before_1), against_2 = nmadd(step, slip.y, before_2);
     const F size = root(madd(against_1, against_1, against_2 * against_2));
-    const F scale = slide / greater(size, splat<F>(1e-30f));
+    // Never more than the step: stretched to what sliding allows, it would add energy.
+    const F scale = slide / greater(greater(size, slide), splat<F>(1e-30f));
     const auto slides = below(keep * keep, madd(stop_1, stop_1, stop_2 * stop_2));
     const F next_1 = pick(slides, against_1 * scale, stop_1), next_2 = pick(slides, against_2 * scale, stop_2);
     change_1 = next_1 - before_1, change_2 = next_2 - before_2;

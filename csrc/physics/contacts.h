@@ -20,7 +20,7 @@ struct ContactBlock {
     // The effective mass of a point; what its impulse changes at others (01, 02, 03, 12, 13, 23) and of the friction.
     f32 mass[4][block_items], between[6][block_items];
     f32 on_first[4][block_items], on_second[4][block_items], on_twist[4][block_items];
-    f32 stick[3][block_items], slip[block_items];  // effective mass of friction: 11, 12, 22; a scalar below it
+    f32 stick[3][block_items], slip[block_items];  // effective mass of friction: 11, 12, 22; its least
     f32 first_on_twist[block_items], second_on_twist[block_items], twist_mass[block_items];
     f32 lever[block_items], keep[block_items], slide[block_items], bounce[block_items];
     f32 start[4][block_items], separation[4][block_items], approach[4][block_items];
@@ -143,6 +143,51 @@ TBS_FUNCTION Response<F> response(const Frame<F> &f, const Inertia<F> &inertia, 
     return r;
 }
 
+// What impulses change: of bodies of these masses and inertia, with these arms. Only where `some`.
+template <class F, class Some>
+TBS_FUNCTION void prepare_masses(ContactBlock &block, u32 lane, const Frame<F> &f, Vec<F> both,
+                                 const Inertia<F> &inertia_a, const Inertia<F> &inertia_b, Vec<F> arm_a, Vec<F> arm_b, Some some) {
+    const F zero{};
+    const auto put = [&](f32 *to, F value) { store(to, pick(some, value, load<F>(to))); };
+    F x[4], y[4];
+    for (u32 k = 0; k < 4; ++k) {
+        x[k] = load<F>(block.along_first[k] + lane);
+        y[k] = load<F>(block.along_second[k] + lane);
+    }
+    const Response<F> ra = response(f, inertia_a, arm_a), rb = response(f, inertia_b, arm_b);
+    const Vec<F> mn = both * f.normal, m1 = both * f.first, m2 = both * f.second;
+    const F nn = ra.nn + rb.nn + dot(f.normal, mn), n1 = ra.n1 + rb.n1 + dot(f.first, mn),
+            n2 = ra.n2 + rb.n2 + dot(f.second, mn);
+    const F s11 = ra.s11 + rb.s11 + dot(f.first, m1), s12 = ra.s12 + rb.s12 + dot(f.second, m1);
+    const F s22 = ra.s22 + rb.s22 + dot(f.second, m2);
+    const F n_tn = ra.n_tn + rb.n_tn, n_t1 = ra.n_t1 + rb.n_t1, n_t2 = ra.n_t2 + rb.n_t2;
+    const F s1_t1 = ra.s1_t1 + rb.s1_t1, s1_t2 = ra.s1_t2 + rb.s1_t2, s2_t1 = ra.s2_t1 + rb.s2_t1,
+            s2_t2 = ra.s2_t2 + rb.s2_t2;
+    const F tn1 = ra.tn1 + rb.tn1, tn2 = ra.tn2 + rb.tn2, t11 = ra.t11 + rb.t11, t12 = ra.t12 + rb.t12,
+            t22 = ra.t22 + rb.t22;
+    u32 pair = 0;
+    for (u32 k = 0; k < 4; ++k) {
+        const F turn_1 = madd(y[k], t11, nmadd(x[k], t12, n_t1)), turn_2 = madd(y[k], t12, nmadd(x[k], t22, n_t2));
+        const F along = madd(y[k], n_t1, nmadd(x[k], n_t2, nn));
+        const auto there = below(load<F>(block.start[k] + lane), splat<F>(no_point));
+        put(block.mass[k] + lane, pick(there, inverse_or_zero(madd(y[k], turn_1, nmadd(x[k], turn_2, along))), zero));
+        for (u32 j = k + 1; j < 4; ++j)
+            put(block.between[pair++] + lane, madd(y[j], turn_1, nmadd(x[j], turn_2, along)));
+        put(block.on_first[k] + lane, madd(y[k], s1_t1, nmadd(x[k], s1_t2, n1)));
+        put(block.on_second[k] + lane, madd(y[k], s2_t1, nmadd(x[k], s2_t2, n2)));
+        put(block.on_twist[k] + lane, madd(y[k], tn1, nmadd(x[k], tn2, n_tn)));
+    }
+    const F determinant = inverse_or_zero(madd(s11, s22, -(s12 * s12)));
+    put(block.stick[0] + lane, s22 * determinant);
+    put(block.stick[1] + lane, -(s12 * determinant));
+    put(block.stick[2] + lane, s11 * determinant);
+    const F half = splat<F>(0.5f), unequal = half * (s11 - s22);
+    put(block.slip + lane, inverse_or_zero(madd(half, s11 + s22, root(madd(unequal, unequal, s12 * s12)))));
+    put(block.first_on_twist + lane, ra.s1_tn + rb.s1_tn);
+    put(block.second_on_twist + lane, ra.s2_tn + rb.s2_tn);
+    put(block.twist_mass + lane, inverse_or_zero(ra.tnn + rb.tnn));
+}
+
 // Frames, arms and effective masses of contacts, once a step.
 template <class F, class W>
 TBS_FUNCTION void prepare_contact(W &w, ContactBlock &block, u32 lane) {
@@ -175,18 +220,6 @@ TBS_FUNCTION void prepare_contact(W &w, ContactBlock &block, u32 lane) {
     const F share = inverse_or_zero(sum);
     const Vec<F> arm_a = scaled(middle, share), arm_b = arm_a - apart;
 
-    const Response<F> ra = response(f, inertia_a, arm_a), rb = response(f, inertia_b, arm_b);
-    const Vec<F> both = mass_a + mass_b, mn = both * f.normal, m1 = both * f.first, m2 = both * f.second;
-    const F nn = ra.nn + rb.nn + dot(f.normal, mn), n1 = ra.n1 + rb.n1 + dot(f.first, mn),
-            n2 = ra.n2 + rb.n2 + dot(f.second, mn);
-    const F s11 = ra.s11 + rb.s11 + dot(f.first, m1), s12 = ra.s12 + rb.s12 + dot(f.second, m1);
-    const F s22 = ra.s22 + rb.s22 + dot(f.second, m2);
-    const F n_tn = ra.n_tn + rb.n_tn, n_t1 = ra.n_t1 + rb.n_t1, n_t2 = ra.n_t2 + rb.n_t2;
-    const F s1_t1 = ra.s1_t1 + rb.s1_t1, s1_t2 = ra.s1_t2 + rb.s1_t2, s2_t1 = ra.s2_t1 + rb.s2_t1,
-            s2_t2 = ra.s2_t2 + rb.s2_t2;
-    const F tn1 = ra.tn1 + rb.tn1, tn2 = ra.tn2 + rb.tn2, t11 = ra.t11 + rb.t11, t12 = ra.t12 + rb.t12,
-            t22 = ra.t22 + rb.t22;
-
     // A point at (x, y) pushed along the normal turns by (y, -x) about (first, second).
     F x[4], y[4], lever{};
     for (u32 k = 0; k < 4; ++k) {
@@ -198,26 +231,7 @@ TBS_FUNCTION void prepare_contact(W &w, ContactBlock &block, u32 lane) {
         store(block.along_first[k] + lane, x[k]);
         store(block.along_second[k] + lane, y[k]);
     }
-    u32 pair = 0;
-    for (u32 k = 0; k < 4; ++k) {
-        const F turn_1 = madd(y[k], t11, nmadd(x[k], t12, n_t1)), turn_2 = madd(y[k], t12, nmadd(x[k], t22, n_t2));
-        const F along = madd(y[k], n_t1, nmadd(x[k], n_t2, nn));
-        const auto there = below(load<F>(block.start[k] + lane), splat<F>(no_point));
-        store(block.mass[k] + lane, pick(there, inverse_or_zero(madd(y[k], turn_1, nmadd(x[k], turn_2, along))), zero));
-        for (u32 j = k + 1; j < 4; ++j)
-            store(block.between[pair++] + lane, madd(y[j], turn_1, nmadd(x[j], turn_2, along)));
-        store(block.on_first[k] + lane, madd(y[k], s1_t1, nmadd(x[k], s1_t2, n1)));
-        store(block.on_second[k] + lane, madd(y[k], s2_t1, nmadd(x[k], s2_t2, n2)));
-        store(block.on_twist[k] + lane, madd(y[k], tn1, nmadd(x[k], tn2, n_tn)));
-    }
-    const F determinant = inverse_or_zero(madd(s11, s22, -(s12 * s12)));
-    store(block.stick[0] + lane, s22 * determinant);
-    store(block.stick[1] + lane, -(s12 * determinant));
-    store(block.stick[2] + lane, s11 * determinant);
-    store(block.slip + lane, inverse_or_zero(s11 + s22));
-    store(block.first_on_twist + lane, ra.s1_tn + rb.s1_tn);
-    store(block.second_on_twist + lane, ra.s2_tn + rb.s2_tn);
-    store(block.twist_mass + lane, inverse_or_zero(ra.tnn + rb.tnn));
+    prepare_masses<F>(block, lane, f, mass_a + mass_b, inertia_a, inertia_b, arm_a, arm_b, below(zero, one));
     store(block.lever + lane, lever * share);
 
     const Vec<F> friction = load_vec<F>(block.arm_b, lane);  // where place_contact put it

@@ -88,6 +88,16 @@ def test_a_spinning_body_keeps_energy_and_angular_momentum(library, size, angula
     assert np.linalg.norm(spin - spin[0], axis=-1).max() < 0.01 * np.linalg.norm(spin[0])
 
 
+def test_a_thin_body_that_spins_fast_gains_no_energy(library):
+    """Here the iterations for its rotation do not come to an end, and its rotation is to stay one."""
+    scene = Scene(library, gravity=0)
+    scene.add(BOX, (0.03, 0.03, 0.4), (0, 0, 0), angular=(150, 0, 90))
+    run = scene.run(300)
+    kinetic = momenta(run)[2].sum(-1)
+    assert kinetic.max() < 1.01 * kinetic[0]
+    assert np.abs(np.linalg.norm(run["rotation"], axis=-1) - 1).max() < 1e-3
+
+
 def test_rotation_about_the_intermediate_axis_flips(library):
     scene = Scene(library, gravity=0)
     scene.add(BOX, (0.5, 0.8, 0.2), (0, 0, 0), angular=(5, 0.2, 0.2))  # of inertia between those about z and y

@@ -194,8 +194,8 @@ TBS_FUNCTION void shorten(Vec<F> &v, F most) {
     if (holds_for_one(longer)) v = scaled(v, pick(longer, most / root(square), splat<F>(1.0f)));
 }
 
-// The inertia of bodies that have turned far. What contacts did is kept as a change of velocity: its angular momentum is
-// what stays.
+// The inertia of bodies that have turned far. What contacts did is kept as a change of velocity: its angular momentum
+// is what stays.
 template <class F, class W, class Far>
 TBS_FUNCTION void refresh_inertia(W &w, const BodyBlock &block, u32 first, u32 lane, Rotation<F> q, Far far) {
     F row[8], kept[8];

@@ -146,7 +146,8 @@ TBS_FUNCTION Response<F> response(const Frame<F> &f, const Inertia<F> &inertia, 
 // What impulses change: of bodies of these masses and inertia, with these arms. Only where `some`.
 template <class F, class Some>
 TBS_FUNCTION void prepare_masses(ContactBlock &block, u32 lane, const Frame<F> &f, Vec<F> both,
-                                 const Inertia<F> &inertia_a, const Inertia<F> &inertia_b, Vec<F> arm_a, Vec<F> arm_b, Some some) {
+                                 const Inertia<F> &inertia_a, const Inertia<F> &inertia_b, Vec<F> arm_a,
+                                 Vec<F> arm_b, Some some) {
     const F zero{};
     const auto put = [&](f32 *to, F value) { store(to, pick(some, value, load<F>(to))); };
     F x[4], y[4];

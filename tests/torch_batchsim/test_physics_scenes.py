@@ -64,7 +64,7 @@ def test_what_rests_stays(rest: Rest) -> None:
 
 
 _SOME_PASS = pytest.mark.xfail(
-    strict=True, reason="26 of 100,000 come through: sticks, and a plate, that turn far within a step (docs/physics_proof.md)"
+    strict=True, reason="26 of 100,000 come through: thin ones that turn far within a step, see docs/physics_proof.md"
 )
 
 

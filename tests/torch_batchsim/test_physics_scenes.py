@@ -17,6 +17,7 @@ from torch_batchsim.bench.mujoco_scenes import MuJoCoRun
 from torch_batchsim.bench.physics_worlds import SceneRun, simulate
 from torch_batchsim.bench.scenes import Scene, Trajectory
 
+pytestmark = pytest.mark.full  # tests/csrc has fast tests of what is below
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "physics_proof.md"
 THROWS = 100_000
 
@@ -49,7 +50,6 @@ def test_bodies_go_where_mujoco_has_them(proof: Proof) -> None:
     assert away.max() <= proof.from_mujoco, f"{away.max()} m at step {away.max(1).argmax()}"
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("proof", [proof for proof in PROOFS if proof.from_mujoco is not None], ids=str)
 def test_mujoco_agrees_with_the_formulas(proof: Proof) -> None:
     """So that a scene, its formula and its model say the same thing."""
@@ -68,7 +68,7 @@ _SOME_PASS = pytest.mark.xfail(
 )
 
 
-@pytest.mark.parametrize("count", [1000, pytest.param(THROWS, marks=[pytest.mark.full, _SOME_PASS])])
+@pytest.mark.parametrize("count", [1000, pytest.param(THROWS, marks=_SOME_PASS)])
 def test_nothing_passes_through_a_wall(count: int) -> None:
     for seed, projectile in enumerate(PROJECTILES):
         scene, worlds = room(projectile), -(-count // len(PROJECTILES))
@@ -83,7 +83,6 @@ def test_nothing_passes_through_a_wall(count: int) -> None:
             assert not out.any(), f"{projectile}: {out.sum()} of {worlds} are out after {step + 1} steps"
 
 
-@pytest.mark.full
 def test_more_substeps_lose_less() -> None:
     """What a pendulum's joint takes of its energy is of first order: half with twice the substeps."""
     proof = next(proof for proof in PROOFS if proof.quantity == "share of energy lost")

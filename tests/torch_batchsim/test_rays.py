@@ -23,6 +23,7 @@ from torch_batchsim.physics import Physics
 from torch_batchsim.program import Program
 from torch_batchsim.rays import Rays
 
+pytestmark = pytest.mark.full  # tests/csrc has fast tests of what is below
 WORLDS = 24
 ORDER = ("Visitor", "Stone", "Coin", "Wall")
 
@@ -57,7 +58,6 @@ def bodies(sim: Simulator, world: int) -> dict[str, np.ndarray]:
     return {name: np.concatenate(parts) for name, parts in columns.items()}
 
 
-@pytest.mark.full
 def test_threads_and_executors_agree(gallery: TorchVectorEnv) -> None:
     """Warps that trace packets, threads of their own, and lanes that trace single rays."""
     assert_same_bits(snapshot(gallery.sim), snapshot(walked(num_threads=2, executor="per_world").sim))
@@ -109,7 +109,6 @@ def test_sight(gallery: TorchVectorEnv) -> None:
     assert not clear.all()
 
 
-@pytest.mark.full
 def test_cameras(gallery: TorchVectorEnv) -> None:
     sim = gallery.sim
     depth, pixels = sim.tensor("Visitor.rays.Depth.metres"), sim.tensor("Visitor.rays.Picture.pixels")
@@ -127,7 +126,6 @@ def test_cameras(gallery: TorchVectorEnv) -> None:
     assert len(archetype.unique()) == 5
 
 
-@pytest.mark.full
 def test_the_example_of_the_page_runs(tmp_path: Path) -> None:
     page = (Path(__file__).resolve().parents[2] / "docs" / "rays.md").read_text()
     found = re.findall(r"```\w+ title=(\S+)\n(.*?)```", page, re.DOTALL)
@@ -149,14 +147,12 @@ class Bare(Environment):
     action_space = Discrete(3)
 
 
-@pytest.mark.full
 def test_a_world_without_bodies() -> None:
     env = TorchVectorEnv(Bare(), num_worlds=2)
     env.reset(seed=0)
     env.step(torch.ones(2, dtype=torch.int64))
 
 
-@pytest.mark.full
 def test_more_faces_than_there_is_room_for_is_a_fault() -> None:
     env = TorchVectorEnv(Gallery(rays={"faces": 19}), num_worlds=2)  # four wedges have 20
     with pytest.raises(WorldFault, match=r"rays\.faces.*20"):
@@ -164,7 +160,6 @@ def test_more_faces_than_there_is_room_for_is_a_fault() -> None:
         env.step(torch.ones(6, dtype=torch.int64))
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("field,value", [("field_of_view", 0.0), ("field_of_view", 3.2), ("near", -1.0), ("far", 0.01)])
 def test_a_camera_that_cannot_be_is_a_fault(field: str, value: float) -> None:
     env = TorchVectorEnv(Gallery(), num_worlds=2)

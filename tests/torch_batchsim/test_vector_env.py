@@ -39,6 +39,7 @@ SHORT = {
     "hanabi": {"colors": 2, "hand_size": 9, "max_information_tokens": 1},  # six moves at most
     "forge": {"max_episode_steps": 6},
     "melee": {"max_episode_steps": 6},
+    "yard": {"max_episode_steps": 6},
 }
 quick = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 

@@ -94,6 +94,7 @@ def test_each_world_has_its_own_result(executor: str, tmp_path: Path) -> None:
     assert raised.value.mask.nonzero().flatten().tolist() == [6]
 
 
+@pytest.mark.full
 def test_a_system_that_looks_at_its_company_is_found(tmp_path: Path) -> None:
     """By what the tests of executors compare."""
     made = environment(tmp_path, TEXT.replace("SEEN", "i32(worlds.count)"))
@@ -106,6 +107,7 @@ def test_a_system_that_looks_at_its_company_is_found(tmp_path: Path) -> None:
     assert together == [[4, 4, 4, 4, 3, 3, 3], [1] * 7]
 
 
+@pytest.mark.full
 def test_a_hidden_access_does_not_compile(tmp_path: Path) -> None:
     text = "#define QUIET(name) name\n" + TEXT.replace("worlds[k].get<Sum>()", "worlds[k].QUIET(get)<Sum>()")
     with pytest.raises(
@@ -129,6 +131,7 @@ def yard(mode: AutoresetMode, tile: int | None = None, worlds: int = 50, **kwarg
     return env
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("mode", list(AutoresetMode), ids=lambda mode: mode.name)
 def test_tiles_and_gaps_do_not_show(mode: AutoresetMode) -> None:
     expected = snapshot(yard(mode).sim)
@@ -140,6 +143,7 @@ def test_tiles_and_gaps_do_not_show(mode: AutoresetMode) -> None:
     assert_same_bits(of_worlds(expected, torch.arange(50) < 11), few)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("signature", "body", "says"),
     [

@@ -21,7 +21,8 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support import ENVIRONMENTS, assert_same_bits, ended_worlds, full_but, of_worlds, random_actions, snapshot
+from support import ENVIRONMENTS as ALL
+from support import assert_same_bits, ended_worlds, full_but, of_worlds, random_actions, snapshot
 from torch_batchsim.envs.cartpole import CartPole
 
 import torch_batchsim
@@ -39,8 +40,9 @@ SHORT = {
     "hanabi": {"colors": 2, "hand_size": 9, "max_information_tokens": 1},  # six moves at most
     "forge": {"max_episode_steps": 6},
     "melee": {"max_episode_steps": 6},
-    "yard": {"max_episode_steps": 6},
 }
+# "yard" is for systems, not for what is tested here: its tables grow, and its worlds end at different times.
+ENVIRONMENTS = {name: ALL[name] for name in SHORT}
 quick = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 

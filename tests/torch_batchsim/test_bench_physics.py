@@ -42,6 +42,7 @@ def test_nothing_overlaps_in_a_level_and_all_stand_on_the_floor() -> None:
         assert len(touching) == 16
 
 
+@pytest.mark.full
 def test_agents_are_pushed_in_their_own_frame() -> None:
     scene = levels.level(3)
     model = mujoco().MjModel.from_xml_string(mjcf(scene, 1e-3, stiff=False, pushed=levels.agents()))
@@ -73,6 +74,7 @@ def test_a_rollout_goes_on_from_call_to_call() -> None:
     run.close()
 
 
+@pytest.mark.full
 def test_bodies_in_levels_stay_above_the_floor() -> None:
     scene = levels.level(1)
     run = MuJoCoRun(scene, 1 / 240).simulate(30)
@@ -80,6 +82,7 @@ def test_bodies_in_levels_stay_above_the_floor() -> None:
     assert np.abs(run.linear[-1]).max() < 0.01
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "options, message",
     [

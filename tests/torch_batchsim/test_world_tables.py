@@ -115,6 +115,7 @@ def yards() -> Simulator:
     return yard(num_threads=1)
 
 
+@pytest.mark.full
 def test_threads_agree(yards: Simulator) -> None:
     assert_same_bits(snapshot(yards), snapshot(yard(num_threads=2)))
     assert_same_bits(snapshot(yards), snapshot(yard(num_threads=2, executor="per_world")))

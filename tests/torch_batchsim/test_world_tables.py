@@ -129,7 +129,7 @@ def test_emulated_cuda_agrees(yards: Simulator) -> None:
     assert_same_bits(snapshot(yards), snapshot(yard(_library=emulated_cuda("yard"))))
 
 
-_ABORTS = pytest.mark.xfail(run=False, reason="this emulated run has aborted a worker; why has not been found yet")
+_ABORTS = pytest.mark.xfail(run=False, reason="aborted a worker once, late in a full run; by itself it passes")
 
 
 @pytest.mark.full

@@ -20,11 +20,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <mutex>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -168,15 +170,55 @@ inline void begin_launch(unsigned blocks, unsigned threads) {
     blockDim.x = threads;
 }
 
-// The fibers of one OS thread: their stacks are kept from launch to launch.
+constexpr std::size_t stack_bytes = 65536;
+
+// The stacks that no launch runs on, which all libraries of the process share. A stack takes two mappings, and Linux
+// allows a process 65,530: libraries that each kept stacks of their own would use them up. Its visibility lets the
+// dynamic linker unite the libraries' copies of it. Stacks are never unmapped: a kernel may call exit on one.
+class __attribute__((visibility("default"))) SpareStacks {
+  public:
+    static SpareStacks &of_process() {
+        static SpareStacks *const all = new SpareStacks;
+        return *all;
+    }
+
+    // Adds to `stacks` until it has `count`.
+    void take(std::vector<char *> &stacks, std::size_t count) {
+        const std::lock_guard hold(mutex_);
+        while (stacks.size() < count) {
+            if (stacks_.empty()) stacks_.push_back(new_stack(count));
+            stacks.push_back(stacks_.back());
+            stacks_.pop_back();
+        }
+    }
+
+    void give_back(std::vector<char *> &stacks) {
+        const std::lock_guard hold(mutex_);
+        stacks_.insert(stacks_.end(), stacks.rbegin(), stacks.rend());  // the next launch takes them in the same order
+        stacks.clear();
+    }
+
+  private:
+    // Below each stack a page that nobody may touch.
+    static char *new_stack(std::size_t count) {
+        const std::size_t guard = std::size_t(sysconf(_SC_PAGESIZE));
+        void *memory = mmap(nullptr, guard + stack_bytes, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (memory == MAP_FAILED || mprotect(memory, guard, PROT_NONE) != 0) {
+            stop("no memory for the stacks of " + std::to_string(count) + " threads: " + std::strerror(errno));
+        }
+        return static_cast<char *>(memory) + guard;
+    }
+
+    std::mutex mutex_;
+    std::vector<char *> stacks_;
+};
+
+// Runs the fibers of one OS thread.
 class Machine {
   public:
     Machine() = default;
     Machine(const Machine &) = delete;
-    ~Machine() {
-        if (running == this) return;  // a kernel called exit: this runs on one of the stacks
-        for (char *stack : stacks_) munmap(stack, guard_ + stack_bytes);
-    }
 
     void run(unsigned blocks, unsigned threads, bool cooperative, void (*call)(void *), void *body) {
         begin_launch(blocks, threads);
@@ -200,6 +242,7 @@ class Machine {
             }
         }
         running = nullptr;
+        SpareStacks::of_process().give_back(stacks_);
     }
 
     // The words of a block: returns how many threads gave a true predicate.
@@ -264,7 +307,6 @@ class Machine {
     }
 
   private:
-    static constexpr std::size_t stack_bytes = 65536;
     static constexpr std::uint64_t bad_value = 0xfffc0deaffc0dead;  // NaN as a double, its low half as a float
 
     static std::uint64_t seed() {
@@ -281,6 +323,7 @@ class Machine {
     void prepare(const unsigned *indices, unsigned count) {
         blocks_.assign(count, Block());
         fibers_.resize(std::size_t(count) * blockDim.x);
+        SpareStacks::of_process().take(stacks_, fibers_.size());
         ready_.clear();
         waiting_for_grid_ = 0;
         newest_first_ = random() & 1;
@@ -290,21 +333,10 @@ class Machine {
             block.index = indices[i / blockDim.x];
             block.present[thread / 32] |= 1u << thread % 32;
             ++block.living;
-            if (i == stacks_.size()) stacks_.push_back(new_stack());
             // Stacks that all began at the same offset would fight for the same few lines of the cache.
-            prepare_context(fibers_[i].context, stacks_[i] + guard_, stack_bytes - i % 16 * 256, enter);
+            prepare_context(fibers_[i].context, stacks_[i], stack_bytes - i % 16 * 256, enter);
             release(fibers_[i], 0);
         }
-    }
-
-    // Below each stack a page that nobody may touch.
-    char *new_stack() const {
-        void *memory = mmap(nullptr, guard_ + stack_bytes, PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (memory == MAP_FAILED || mprotect(memory, guard_, PROT_NONE) != 0) {
-            stop("no memory for the stacks of " + std::to_string(fibers_.size()) + " threads");
-        }
-        return static_cast<char *>(memory);
     }
 
     // Runs whoever is drawn, until this context is drawn again; the main one is drawn when nobody else can run.
@@ -320,7 +352,7 @@ class Machine {
             ready_.pop_back();
             threadIdx.x = number(*current_) % blockDim.x;
             blockIdx.x = current_block().index;
-            watch::run_thread(number(*current_), stacks_[number(*current_)], guard_ + stack_bytes);
+            watch::run_thread(number(*current_), stacks_[number(*current_)], stack_bytes);
             to = &current_->context;
         }
         if (to != &from) switch_context(from, *to);
@@ -440,9 +472,8 @@ class Machine {
         stop(text);
     }
 
-    const std::size_t guard_ = std::size_t(sysconf(_SC_PAGESIZE));
     std::uint64_t state_ = seed() * 0xd1342543de82ef95;  // not reset: every launch has an order of its own
-    std::vector<char *> stacks_;
+    std::vector<char *> stacks_;  // during a launch
     std::vector<Fiber> fibers_;  // of the blocks alive, block after block
     std::vector<Block> blocks_;
     std::vector<unsigned> ready_;  // fibers that could run

@@ -335,7 +335,7 @@ int recurse(int depth) {
 
 }  // namespace
 
-extern "C" void run_results() { results(); }
+extern "C" __attribute__((visibility("default"))) void run_results() { results(); }
 
 int main(int, char **arguments) {
     const std::string what = arguments[1];

@@ -129,11 +129,8 @@ def test_emulated_cuda_agrees(yards: Simulator) -> None:
     assert_same_bits(snapshot(yards), snapshot(yard(_library=emulated_cuda("yard"))))
 
 
-_ABORTS = pytest.mark.xfail(run=False, reason="aborted a worker once, late in a full run; by itself it passes")
-
-
 @pytest.mark.full
-@pytest.mark.parametrize("executor", ["megakernel", pytest.param("per_world", marks=_ABORTS)])
+@pytest.mark.parametrize("executor", ["megakernel", "per_world"])
 def test_other_emulated_executors_agree(executor: str, yards: Simulator) -> None:
     assert_same_bits(snapshot(yards), snapshot(yard(_library=emulated_cuda("yard", executor))))
 

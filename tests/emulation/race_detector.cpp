@@ -156,6 +156,8 @@ class Detector {
         races_.clear();
         known_.clear();
         reported_ = launch_;
+        pages_.clear();  // launches that come see all of those before: what these did takes up gigabytes for nothing
+        last_page_ = ~u64{0};
         return text_.c_str();
     }
 

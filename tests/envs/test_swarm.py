@@ -216,7 +216,7 @@ LIVELY = {"spawn_rate": 0.8, "drone_speed": 0.03, "drone_reload": 16, "reload": 
 @pytest.mark.parametrize(
     ("ships", "options", "steps"),
     full_but(
-        [3],
+        [1],
         [
             (1, {}, 160),
             (3, LIVELY, 60),
@@ -495,8 +495,13 @@ CROWDED = {"ships": 8, "reload": 1, "bullet_life": 32, "drone_reload": 16, "spaw
     [
         ({}, 200, 600, (16, 16, 1)),
         pytest.param({"ships": 8, "hull": 20}, 20, 300, (17, 30, 10), marks=pytest.mark.full),
-        ({**CROWDED, "bullet_speed": 0.02, "drone_speed": 1e-3}, 6, 150, (128, 384, 50)),
-        ({**CROWDED, "bullet_speed": 1e-3, "drone_speed": 0.05, "ship_speed": 1e-3, "radius": 0.5}, 6, 150, (4, 1, 1)),
+        *(
+            pytest.param({**CROWDED, **options}, 6, 150, least, marks=pytest.mark.full)
+            for options, least in (
+                ({"bullet_speed": 0.02, "drone_speed": 1e-3}, (128, 384, 50)),
+                ({"bullet_speed": 1e-3, "drone_speed": 0.05, "ship_speed": 1e-3, "radius": 0.5}, (4, 1, 1)),
+            )
+        ),
     ],
     ids=["defaults", "eight ships", "most bullets", "greatest reach"],
 )

@@ -175,6 +175,7 @@ def checks_of(result: dict[str, Any]) -> dict[str, str]:
     return {check["name"]: check["status"] for check in result["checks"]}
 
 
+@pytest.mark.full
 def test_crashes_do_not_hide_the_rest(results: dict[str, Any]) -> None:
     result = results["kinds"]
     assert result["status"] == "failed"
@@ -193,6 +194,7 @@ def test_crashes_do_not_hide_the_rest(results: dict[str, Any]) -> None:
     assert result["traceback"] == "" and result["notes"] == ["A note."] and len(result["tables"]["figures"]) == 2
 
 
+@pytest.mark.full
 def test_a_hanging_check_is_ended_with_its_children(results: dict[str, Any]) -> None:
     result = results["hangs"]
     assert 4 <= result["seconds"] < 15
@@ -203,6 +205,7 @@ def test_a_hanging_check_is_ended_with_its_children(results: dict[str, Any]) -> 
     assert not any(b"a child of the made-up stage" in command for command in commands)
 
 
+@pytest.mark.full
 def test_a_check_that_takes_too_long_says_where_it_is(results: dict[str, Any]) -> None:
     result = results["stuck"]
     assert checks_of(result) == {"the long one": "failed", "after": "passed", "another long one": "failed"}
@@ -211,6 +214,7 @@ def test_a_check_that_takes_too_long_says_where_it_is(results: dict[str, Any]) -
     assert "in hang" in result["checks"][0]["traceback"]
 
 
+@pytest.mark.full
 def test_failures_outside_of_checks(results: dict[str, Any]) -> None:
     for name, told in (("raises", "KeyError: 'outside'"), ("dies", "exit status 9"), ("late", "SIGSEGV")):
         assert results[name]["status"] == "failed" and checks_of(results[name]) == {"before": "passed"}

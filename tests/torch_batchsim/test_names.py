@@ -28,7 +28,6 @@ from torch_batchsim.program import Program
 from torch_batchsim.scopes import RESERVED_NAMES
 from torch_batchsim.types import FIELD_TYPES
 
-
 _PARTS = 6
 
 
@@ -113,7 +112,7 @@ def crowded(folder: Path, part: int) -> tuple[type[Environment], list[str]]:
 
 @pytest.mark.full
 @pytest.mark.parametrize("part", range(_PARTS))
-def test_every_name_of_the_engine_can_be_a_component(part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_names_of_the_engine_are_free(part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     environment, names = crowded(tmp_path, part)
     monkeypatch.setitem(support.COMPILED, f"crowded_{part}", environment)
     sims = [Simulator(environment(), 3), support.emulated_simulator(f"crowded_{part}", 3, "graph")]

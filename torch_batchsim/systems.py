@@ -353,13 +353,16 @@ def _is_call(text: _Text, index: int, use: str) -> bool:
 
 
 def _meant(found: list[_Text], text: _Text, index: int) -> list[_Text]:
-    """Of the functions of one name those that a token of ``text`` means, with ``grid::`` in front or nothing."""
-    space = text.tokens[index - 2].text if index > 1 and text.tokens[index - 1].text == "::" else ""
-    for wanted in (space, text.namespace):
+    """Of the functions of one name those that a token of ``text`` means, with ``grid::`` in front or nothing.
+
+    A library knows nothing of the author's functions, which may have the names of its own.
+    """
+    is_qualified = index > 1 and text.tokens[index - 1].text == "::"
+    for wanted in (text.tokens[index - 2].text, text.namespace) if is_qualified else (text.namespace,):
         own = [each for each in found if each.namespace == wanted]
         if own:
             return own
-    return found
+    return [each for each in found if each.namespace or not text.namespace]
 
 
 def _own_reaches(text: _Text, own: str) -> Iterator[Reach]:

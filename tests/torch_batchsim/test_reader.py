@@ -254,3 +254,18 @@ def test_units_have_namespaces(tmp_path: Path) -> None:
     assert set(systems) == {"grid::run", "run"} and systems["grid::run"].namespace == "grid"
     assert systems["grid::run"].reaches == (Reach("count", "Cell", namespace="grid"),)
     assert systems["run"].reaches == (Reach("count", "Stone"), Reach("count", "Cell", namespace="grid"))
+
+
+def test_a_library_does_not_call_the_authors_functions(tmp_path: Path) -> None:
+    ring, own = tmp_path / "ring.h", tmp_path / "own.h"
+    ring.write_text(
+        "TBS_FUNCTION void put(i32 &x) { x = 1; }\n"
+        "TBS_SYSTEM void turn(World &world, Wheel &wheel) { put(wheel.x); miss(wheel.x); }"
+    )
+    own.write_text(
+        "TBS_FUNCTION void put(World &world) { world.create<Item>(); }\n"
+        "TBS_FUNCTION void miss(World &world) { world.create<Item>(); }\n"
+        "TBS_SYSTEM void act(World &world, Spot &spot) { put(world); }"
+    )
+    systems = read_systems(Unit(ring, "ring"), Unit(own))
+    assert systems["ring::turn"].reaches == () and [reach.kind for reach in systems["act"].reaches] == ["create"]

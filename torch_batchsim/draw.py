@@ -125,6 +125,33 @@ class Sprite:
         self.through = (on_white.pixels - self.colours) / 255  # how much of the picture is still seen
 
 
+def tiled(
+    pictures: Sequence[np.ndarray], columns: int | None = None, gap: int = 4, colour: Colour = (255, 255, 255)
+) -> np.ndarray:
+    """One picture of several of one size, row by row: ``tiled(env.render())``; ``uint8 [height, width, 3]`` all.
+
+    Args:
+        columns: how many stand side by side; as many as make it about square if not given.
+        gap: pixels between them, which have ``colour``, as places without a picture have.
+
+    Raises ValueError for no picture, or for several sizes.
+    """
+    sizes = sorted({picture.shape for picture in pictures})
+    if len(sizes) != 1 or len(sizes[0]) != 3:
+        raise ValueError(f"pictures must be of one size [height, width, 3], and at least one, got {sizes}")
+    if (columns is not None and columns < 1) or gap < 0:
+        raise ValueError(f"columns must be at least 1 and gap at least 0, got {columns} and {gap}")
+    height, width, _ = sizes[0]
+    across = columns or max(1, round((len(pictures) * height / width) ** 0.5))
+    across = min(across, len(pictures))
+    down = -(-len(pictures) // across)
+    canvas = Canvas(across * (width + gap) - gap, down * (height + gap) - gap, colour)
+    for i, picture in enumerate(pictures):
+        top, left = i // across * (height + gap), i % across * (width + gap)
+        canvas.pixels[top : top + height, left : left + width] = picture
+    return canvas.pixels
+
+
 def text_width(text: str, scale: int = 1) -> int:
     """How many pixels ``Canvas.text`` is wide."""
     return max(0, 6 * len(text) - 1) * scale

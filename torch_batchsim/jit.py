@@ -134,6 +134,23 @@ def load_module(source: Path) -> ModuleType:
     return module
 
 
+def load_shared(source: Path, *flags: str) -> ctypes.CDLL:
+    """A C++ file of ours as a shared library with vector code for this machine, compiled if the cache does not hold it.
+
+    Raises:
+        BuildError: it does not compile, or cannot be loaded.
+    """
+    headers = sorted(path for folder in CSRC.iterdir() for path in folder.glob("*.h"))
+    text, every = source.read_text(), [*compiler_flags("cpu"), *flags]
+    texts = [text, *every, *(path.read_text() for path in headers)]
+    key = _digest([*texts, torch.__version__, _compiler_identity(_compiler()), processor()])
+    path, _ = _built(f"{source.stem}_cpu_{key}", text, every, False, lambda log: log)
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        raise BuildError(f"cannot load the cached library {path}: {error}; delete it") from None
+
+
 def _built(name: str, source: str, flags: list[str], cuda: bool, tell: Callable[[str], str]) -> tuple[Path, float]:
     """The shared library of a name in the cache, and the seconds that it took to compile it, 0.0 if it was there.
 

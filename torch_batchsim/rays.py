@@ -8,6 +8,7 @@ from typing import Any
 from .library import Library
 from .options import Constants, Option
 from .physics import Physics, Pose, Shape
+from .picture import Picture as Picture
 from .schema import Component, TaskGraph, component
 from .types import Entity, f32, i32, quat, u8, u32, vec3
 
@@ -72,10 +73,9 @@ class Rays(Library):
     def scene(self) -> type[Component]:
         """The bodies of a world, as csrc/rays/scene.h wants them."""
         n, f = self.constants.places, self.constants.faces
-        columns: dict[str, Any] = dict.fromkeys(("count", "aligned_count", "other_count"), u32)
-        columns |= {"body": i32[n], "place_of": u32[n]}
-        columns |= dict.fromkeys((part + axis for part in ("", "half_", "reach_") for axis in "xyz"), f32[n])
-        columns |= {"groups": u32[n], "kind": i32[n], "radius": f32[n], "length": f32[n], "frame": f32[n, 9]}
+        columns: dict[str, Any] = {"count": u32, "aligned": u32[n // 16]}
+        columns |= dict.fromkeys((part + axis for part in ("", "low_", "high_") for axis in "xyz"), f32[n])
+        columns |= {"groups": u32[n], "kind": i32[n], "radius": f32[n], "length": f32[n], "frame": f32[9, n]}
         columns |= {"first_face": u32[n], "faces": u32[n], "face": f32[f, 4]}
         columns |= {"archetype": i32[n], "colour": u32[n], "entity": Entity[n]}
         return component("Scene", **columns)

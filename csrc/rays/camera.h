@@ -29,6 +29,7 @@ struct Lighting {
     f32 ambient = 0.5f;                 // share of the light that comes from everywhere
     bool shadows = false;               // a second ray for each pixel, towards the light
     f32 tile = 1.0f;                    // side of the squares on planes
+    f32 contrast = 0.2f;                // how much darker every other of them is
     u32 zenith = 0x5b8fd0, horizon = 0xdfe9f2, ground = 0xa8a49c;  // what is where nothing is
     f32 haze = 1.0f;                    // how much of the horizon's colour there is over what lies at `far`
 };
@@ -123,15 +124,15 @@ TBS_FUNCTION Surface surface_of(const Scene &scene, const Ray &ray, Found found)
 
 // Of planes: every other square is darker, less so where squares are not much larger than pixels.
 template <class Scene>
-TBS_FUNCTION vec3 paint(const Scene &scene, u32 i, vec3 point, f32 footprint, f32 tile) {
+TBS_FUNCTION vec3 paint(const Scene &scene, u32 i, vec3 point, f32 footprint, const Lighting &light) {
     const vec3 base = unpack(scene.colour[i]);
-    const Solid solid = solid_at(scene, scene.place_of[i]);
+    const Solid solid = solid_at(scene, i);
     if (solid.kind != physics::PLANE) return base;
     const vec3 p = into_frame(solid, point - solid.centre);
-    const f32 squares = floor(divide(p.x, tile)) + floor(divide(p.y, tile));
+    const f32 squares = floor(divide(p.x, light.tile)) + floor(divide(p.y, light.tile));
     const f32 odd = fma(-2.0f, floor(0.5f * squares), squares);
-    const f32 contrast = clamp(1.5f - divide(2.0f * footprint, tile), 0.0f, 1.0f);
-    return base * (1.0f - 0.2f * (0.5f + (odd - 0.5f) * contrast));
+    const f32 share = clamp(1.5f - divide(2.0f * footprint, light.tile), 0.0f, 1.0f);
+    return base * (1.0f - light.contrast * (0.5f + (odd - 0.5f) * share));
 }
 
 template <class Scene>
@@ -141,7 +142,7 @@ TBS_FUNCTION u32 shade(const Scene &scene, const Camera &camera, const Lens &len
     const vec3 n = surface.normal;
     const f32 size = length(ray.direction), slant = max(abs(dot(n, ray.direction)), 0.01f * size);
     const f32 footprint = divide(depth * lens.pixel * size, slant);  // how long a pixel is on the surface
-    const vec3 base = paint(scene, u32(body), surface.point, footprint, light.tile);
+    const vec3 base = paint(scene, u32(body), surface.point, footprint, light);
     const f32 direct = lit ? max(dot(n, light.towards), 0.0f) : 0.0f;
     const f32 from_sky = fma(0.25f, n.z, 0.75f);  // what faces up gets more of the light from everywhere
     const f32 bright = fma(1.0f - light.ambient, direct, light.ambient * from_sky);
@@ -182,8 +183,8 @@ TBS_FUNCTION u32 through_window(const Scene &scene, const Camera &camera, const 
         for (u32 k = 0; k < 16; ++k) {
             const u64 place = u64(first) + k;
             const vec3 w = -from_centre(scene, place, lens.origin), size = size_of(w);
-            const vec3 half{fma(0x1p-16f, size.x, scene.half_x[place]), fma(0x1p-16f, size.y, scene.half_y[place]),
-                            fma(0x1p-16f, size.z, scene.half_z[place])};  // more than rounding can make of it
+            const vec3 half{fma(0x1p-16f, size.x, scene.high_x[place]), fma(0x1p-16f, size.y, scene.high_y[place]),
+                            fma(0x1p-16f, size.z, scene.high_z[place])};  // more than rounding can make of it
             bool outside = dot(lens.forward, w) + dot(size_of(lens.forward), half) < camera.near;
             outside |= dot(lens.forward, w) - dot(size_of(lens.forward), half) > camera.far;
             TBS_UNROLL

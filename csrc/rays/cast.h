@@ -68,17 +68,17 @@ TBS_FUNCTION Prepared prepare(vec3 origin, vec3 direction, f32 reach) {
     return {origin, direction, i, bound, sane ? as_bits(min(reach, longest_reach)) + 1 : -1};
 }
 
-// Where a ray is between two parallel planes, if its origin is at `place` and they at +-half. `reach` is a little
-// more than `half`, so that touching is in.
-TBS_FUNCTION Span slab(f32 place, f32 half, f32 reach, f32 inverse) {
+// Where a ray is between two parallel planes, if its origin is at `place` and they at `low` and -low. `high` is a
+// little more than -low, so that touching is in.
+TBS_FUNCTION Span slab(f32 place, f32 low, f32 high, f32 inverse) {
     const f32 middle = place * inverse, size = abs(inverse);
-    return {as_bits(fma(-half, size, -middle)), as_bits(fma(reach, size, -middle))};
+    return {as_bits(fma(low, size, -middle)), as_bits(fma(high, size, -middle))};
 }
 TBS_FUNCTION Span both(Span a, Span b) { return {max(a.enter, b.enter), min(a.leave, b.leave)}; }
-// Where it is in the box +-half; from 0 on.
-TBS_FUNCTION Span slabs(vec3 place, vec3 half, vec3 reach, vec3 inverse) {
-    const Span s = both(both(slab(place.x, half.x, reach.x, inverse.x), slab(place.y, half.y, reach.y, inverse.y)),
-                        slab(place.z, half.z, reach.z, inverse.z));
+// Where it is in the box from `low` to `high`; from 0 on.
+TBS_FUNCTION Span slabs(vec3 place, vec3 low, vec3 high, vec3 inverse) {
+    const Span s = both(both(slab(place.x, low.x, high.x, inverse.x), slab(place.y, low.y, high.y, inverse.y)),
+                        slab(place.z, low.z, high.z, inverse.z));
     return {max(s.enter, 0), s.leave};
 }
 inline constexpr f32 more = 1.0f + epsilon;
@@ -101,10 +101,28 @@ TBS_FUNCTION vec3 out_of_frame(const Solid &solid, vec3 n) {
             dot(vec3{solid.x.z, solid.y.z, solid.z.z}, n)};
 }
 
-// Half the extents of a hull along world axes, the same to both sides of its place.
-TBS_FUNCTION vec3 half_extents(const physics::Hull &hull, const physics::Matrix &m, vec3 scale) {
-    const vec3 sx = m.x * scale, sy = m.y * scale, sz = m.z * scale;
+TBS_FUNCTION bool has_size(i32 kind, vec3 s) {
+    const bool x = (s.x > 0) & (s.x <= largest), y = (s.y > 0) & (s.y <= largest), z = (s.z > 0) & (s.z <= largest);
+    const bool round = (kind == physics::SPHERE) | ((kind == physics::CAPSULE) & (y | (s.y == 0)));
+    const bool edged = ((kind == physics::BOX) | (kind == physics::HULL)) & y & z;
+    return (x & (round | edged)) | (kind == physics::PLANE);
+}
+
+// A rotation of length 1; zero becomes no rotation.
+TBS_FUNCTION quat unit(quat q) {
+    const f32 size = sqrt(dot(q, q));
+    const bool zero = !(size > 0);
+    const f32 i = divide(1.0f, zero ? 1.0f : size);
+    return {zero ? 1.0f : q.w * i, zero ? 0.0f : q.x * i, zero ? 0.0f : q.y * i, zero ? 0.0f : q.z * i};
+}
+
+// Half the extents of a hull along world axes, the same to both sides of its place; 0 if its scale is not one.
+TBS_FUNCTION vec3 half_extents(const physics::Geometry &shape, quat rotation) {
+    const physics::Hull &hull = *shape.hull;
+    const physics::Matrix m = physics::matrix(unit(rotation));
+    const vec3 s = shape.size, sx = m.x * s, sy = m.y * s, sz = m.z * s;
     vec3 half{0, 0, 0};
+    if (!has_size(shape.kind, s)) return half;
     for (u32 i = 0; i < hull.vertices; ++i) {
         const vec3 v = hull.vertex(i);
         half = {max(half.x, abs(dot(sx, v))), max(half.y, abs(dot(sy, v))), max(half.z, abs(dot(sz, v)))};
@@ -112,54 +130,35 @@ TBS_FUNCTION vec3 half_extents(const physics::Hull &hull, const physics::Matrix 
     return half;
 }
 
-TBS_FUNCTION bool has_size(const physics::Geometry &shape) {
-    const vec3 s = shape.size;
-    switch (shape.kind) {
-        case physics::SPHERE: return s.x > 0 && s.x <= largest;
-        case physics::CAPSULE: return s.x > 0 && s.x <= largest && s.y >= 0 && s.y <= largest;
-        case physics::BOX:
-        case physics::HULL: return s.x > 0 && s.y > 0 && s.z > 0 && is_finite(s);
-        default: return shape.kind == physics::PLANE;
-    }
-}
-
-TBS_FUNCTION bool has_place(const physics::Geometry &shape, const physics::Transform &at) {
-    const quat q = at.rotation;
-    return has_size(shape) && is_finite(at.position) && is_finite({q.x, q.y, q.z}) && isfinite(q.w);
-}
-
-// Whether a shape is a box that is not turned, or turned about an axis by half a turn.
-TBS_FUNCTION bool along_axes(const physics::Geometry &shape, const physics::Transform &at) {
-    const physics::Matrix m = physics::matrix(at.rotation);
-    const bool straight = m.x.y == 0 && m.x.z == 0 && m.y.x == 0 && m.y.z == 0 && m.z.x == 0 && m.z.y == 0;
-    return shape.kind == physics::BOX && straight;
-}
-
-TBS_FUNCTION Solid solid_of(const physics::Geometry &shape, const physics::Transform &at) {
-    const physics::Matrix m = physics::matrix(at.rotation), t = physics::transpose(m);
-    const vec3 s = shape.size;
-    Solid solid{at.position, {s.x, s.x, s.x}, t.x, t.y, t.z, s.x, s.y, shape.kind};
-    if (!has_place(shape, at)) solid.kind = Solid::nothing;
-    if (solid.kind == physics::CAPSULE) solid.half += size_of(t.z) * s.y;
-    if (solid.kind == physics::PLANE) solid.half = {unbounded, unbounded, unbounded};
-    if (solid.kind == physics::HULL) solid.half = half_extents(*shape.hull, m, s);
-    if (solid.kind == physics::BOX) {
-        solid.half = {dot(size_of(m.x), s), dot(size_of(m.y), s), dot(size_of(m.z), s)};
-        solid.x = t.x / s.x;
-        solid.y = t.y / s.y;
-        solid.z = t.z / s.z;
-        if (along_axes(shape, at)) solid.kind = Solid::aligned_box;
-    }
-    // More than what rounding may take away. An aligned box has its half extents to the bit.
-    if (solid.kind != Solid::aligned_box) solid.half *= 1.0f + 0x1p-16f;
-    return solid;
+// A shape at a place, without branches, for loops over shapes. `s` is its size, or of a hull its half extents. A box
+// lies along the axes if it is not turned, or turned about one by half a turn.
+TBS_FUNCTION Solid solid_of(i32 kind, vec3 s, vec3 position, quat rotation) {
+    const physics::Matrix m = physics::matrix(unit(rotation)), t = physics::transpose(m);
+    const bool is_box = kind == physics::BOX;
+    const bool straight = (m.x.y == 0) & (m.x.z == 0) & (m.y.x == 0) & (m.y.z == 0) & (m.z.x == 0) & (m.z.y == 0);
+    const bool finite = is_finite(position) & is_finite({rotation.x, rotation.y, rotation.z}) & isfinite(rotation.w);
+    const bool sound = finite & has_size(kind, s), aligned = is_box & straight;
+    const f32 length = kind == physics::CAPSULE ? s.y : 0.0f;
+    const auto half_of = [&](vec3 row, f32 along, f32 size) {
+        const f32 box = dot(size_of(row), s), round = fma(abs(along), length, s.x);
+        const f32 edged = is_box ? box : size;
+        const f32 half = (kind == physics::SPHERE) | (kind == physics::CAPSULE) ? round : edged;
+        // More than what rounding may take away. An aligned box has its half extents to the bit.
+        return kind == physics::PLANE ? unbounded : half * (aligned ? 1.0f : 1.0f + 0x1p-16f);
+    };
+    const auto scaled = [&](vec3 row, f32 size) { return row * (is_box ? divide(1.0f, size) : 1.0f); };
+    return {position,
+            {half_of(m.x, t.z.x, s.x), half_of(m.y, t.z.y, s.y), half_of(m.z, t.z.z, s.z)},
+            scaled(t.x, s.x), scaled(t.y, s.y), scaled(t.z, s.z),
+            s.x, s.y,
+            !sound ? Solid::nothing : aligned ? Solid::aligned_box : kind};
 }
 
 // A face of a hull in world axes about its place: dot(normal, p) <= w.
 TBS_FUNCTION vec4 plane_of(const physics::Geometry &shape, const physics::Transform &at, u32 face) {
     const physics::Hull &hull = *shape.hull;
     const vec3 n = hull.normal(face), s = shape.size;
-    const vec3 g = physics::matrix(at.rotation) * vec3{divide(n.x, s.x), divide(n.y, s.y), divide(n.z, s.z)};
+    const vec3 g = physics::matrix(unit(at.rotation)) * vec3{divide(n.x, s.x), divide(n.y, s.y), divide(n.z, s.z)};
     const f32 size = length(g);
     return {divide(g.x, size), divide(g.y, size), divide(g.z, size), divide(hull.offset[face], size)};
 }
@@ -197,7 +196,7 @@ TBS_FUNCTION i32 enter_capsule(vec3 place, vec3 direction, f32 radius, f32 lengt
 // In the frame in which the box is the cube +-1.
 TBS_FUNCTION i32 enter_box(vec3 place, vec3 direction, f32 bound) {
     const vec3 i{inverse(direction.x, bound), inverse(direction.y, bound), inverse(direction.z, bound)};
-    const Span span = slabs(place, {1, 1, 1}, {more, more, more}, i);
+    const Span span = slabs(place, {-1, -1, -1}, {more, more, more}, i);
     return span.enter <= span.leave ? span.enter : missed;
 }
 
@@ -257,8 +256,8 @@ TBS_FUNCTION vec3 normal_at(const Solid &solid, const Prepared &ray, f32 distanc
         case physics::BOX:
         case Solid::aligned_box: {
             const vec3 i{inverse(d.x, ray.bound), inverse(d.y, ray.bound), inverse(d.z, ray.bound)};
-            const f32 x = as_distance(slab(p.x, 1, more, i.x).enter), y = as_distance(slab(p.y, 1, more, i.y).enter);
-            const f32 z = as_distance(slab(p.z, 1, more, i.z).enter);
+            const f32 x = as_distance(slab(p.x, -1, more, i.x).enter), y = as_distance(slab(p.y, -1, more, i.y).enter);
+            const f32 z = as_distance(slab(p.z, -1, more, i.z).enter);
             const bool first = x >= y && x >= z, second = !first && y >= z;
             const vec3 n{first ? -copysign(1.0f, d.x) : 0.0f, second ? -copysign(1.0f, d.y) : 0.0f,
                          first || second ? 0.0f : -copysign(1.0f, d.z)};
@@ -281,12 +280,14 @@ TBS_FUNCTION vec3 normal_at(const Solid &solid, const Prepared &ray, f32 distanc
 // What a ray meets of one shape, which is body 0.
 TBS_FUNCTION Hit cast(const physics::Geometry &shape, const physics::Transform &at, vec3 origin, vec3 direction,
                       f32 reach) {
-    const Solid solid = solid_of(shape, at);
+    const bool is_hull = shape.kind == physics::HULL;
+    const vec3 size = is_hull ? half_extents(shape, at.rotation) : shape.size;
+    const Solid solid = solid_of(shape.kind, size, at.position, at.rotation);
     const Prepared ray = prepare(origin, direction, reach);
     const auto plane = [&](u32 face) { return plane_of(shape, at, face); };
-    const u32 faces = shape.kind == physics::HULL ? shape.hull->faces : 0;
+    const u32 faces = is_hull ? shape.hull->faces : 0;
     const vec3 place = origin - solid.centre;
-    const Span box = slabs(place, solid.half, solid.half * more, ray.inverse);
+    const Span box = slabs(place, -solid.half, solid.half * more, ray.inverse);
     const i32 found = enter(solid, ray, place, box, faces, plane);
     if (found >= ray.limit) return {reach, -1, {0, 0, 0}};
     const f32 distance = as_distance(found);

@@ -9,15 +9,15 @@ TBS_FUNCTION u32 palette(u32 archetype) {
     return colours[archetype % 8];
 }
 
-// A row as a scene wants it. By its parts: of whole structs a compiler makes copies. What names no hull is no shape.
+// A row as a scene wants it. By its parts: of whole structs a compiler makes copies. What names no hull is not a shape.
 TBS_FUNCTION Body body_of_row(const physics::Hulls &hulls, const physics::Pose &pose, const physics::Shape &shape,
                               u32 groups, u32 archetype, u32 colour) {
     const vec3 &p = pose.position, &s = shape.size;
-    const quat q = normalize(quat{pose.rotation.w, pose.rotation.x, pose.rotation.y, pose.rotation.z});
+    const quat &q = pose.rotation;
     const bool is_hull = shape.kind == physics::HULL, known = shape.hull >= 0 && shape.hull < physics::Constants::hulls;
     const physics::Hull &hull = physics::hull_in(hulls, is_hull && known ? u32(shape.hull) : 0);
     const i32 kind = is_hull && !known ? Solid::nothing : shape.kind;
-    return {{kind, {s.x, s.y, s.z}, &hull}, {{p.x, p.y, p.z}, q}, groups, i32(archetype), colour};
+    return {{kind, {s.x, s.y, s.z}, &hull}, {{p.x, p.y, p.z}, {q.w, q.x, q.y, q.z}}, groups, i32(archetype), colour};
 }
 
 TBS_SYSTEM void gather(World &world, Scene &scene, const physics::Hulls &hulls, Warp &warp) {

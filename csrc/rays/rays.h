@@ -33,40 +33,33 @@ struct Found {
 
 // The shape at a place against the best so far, for a ray that comes through the box around it.
 template <class Scene>
-TBS_FUNCTION void look_at(const Scene &scene, u32 place, const Prepared &ray, Found &found) {
+TBS_FUNCTION void look_at(const Scene &scene, u64 place, const Prepared &ray, Found &found) {
     const vec3 start = from_centre(scene, place, ray.origin);
     const auto face = [&](u32 k) { return face_at(scene, place, k); };
     const Span box = box_at(scene, place, start, ray.inverse);
     const i32 at = enter(solid_at(scene, place), ray, start, box, scene.faces[place], face);
-    const i32 body = scene.body[place];
-    const bool first = at == found.nearest && found.body != no_body && body < found.body;
-    if (at < found.nearest || first) found = {at, body};
+    if (at < found.nearest) found = {at, i32(place)};
 }
 
-// Whether a ray comes through the box around the shape at a place, and looks at it. (A compiler takes sums of u64 for
-// neighbours in memory; those of u32 could begin again at 0.)
+// Whether a ray comes through the box around the shape at a place, and looks at it.
 template <class Scene>
 TBS_FUNCTION bool is_near(const Scene &scene, u64 place, const Ray &ray, const Prepared &prepared, i32 nearest) {
     const Span box = box_at(scene, place, from_centre(scene, place, ray.origin), prepared.inverse);
-    const i32 body = scene.body[place];
-    const bool seen = ((ray.mask & scene.groups[place]) != 0) & (ray.ignored != body) & (ray.ignored_too != body);
-    return (box.enter <= min(box.leave, nearest)) & seen;
+    const bool ignored = (ray.ignored == i32(place)) | (ray.ignored_too == i32(place));
+    return (box.enter <= min(box.leave, nearest)) & ((ray.mask & scene.groups[place]) != 0) & !ignored;
 }
 
 // One ray against all shapes. With `any` it stops at the first that it finds.
 template <bool any, class Scene>
 TBS_FUNCTION Found find(const Scene &scene, const Ray &ray) {
-    constexpr u32 step = find_step;
     const Prepared prepared = prepare(ray.origin, ray.direction, ray.reach);
-    const u32 boxes = (scene.aligned_count + step - 1) / step * step;
-    const u32 others = most_bodies<Scene> - (scene.other_count + step - 1) / step * step;
     Found found{prepared.limit, no_body};
-    for (u32 first = boxes > 0 ? 0 : others; first < most_bodies<Scene> && !(any && found.body != no_body);) {
+    for (u32 first = 0; first < scene.count && !(any && found.body != no_body); first += find_step) {
         u32 near = 0;
-        for (u32 k = 0; k < step; ++k) near |= u32(is_near(scene, u64(first) + k, ray, prepared, found.nearest)) << k;
+        for (u32 k = 0; k < find_step; ++k) {
+            near |= u32(is_near(scene, u64(first) + k, ray, prepared, found.nearest)) << k;
+        }
         for (; near != 0; near &= near - 1) look_at(scene, first + lowest_bit(near), prepared, found);
-        first += step;
-        if (first >= boxes && first < others) first = others;  // no bodies between
     }
     return found;
 }
@@ -75,7 +68,7 @@ TBS_FUNCTION Found find(const Scene &scene, const Ray &ray) {
 template <class Scene>
 TBS_FUNCTION Hit hit_of(const Scene &scene, const Ray &ray, Found found) {
     if (found.body == no_body) return {ray.reach, -1, {0, 0, 0}};
-    const u32 place = scene.place_of[found.body];
+    const u64 place = u64(found.body);
     const f32 distance = as_distance(found.nearest);
     const auto face = [&](u32 k) { return face_at(scene, place, k); };
     const Prepared prepared = prepare(ray.origin, ray.direction, ray.reach);
@@ -102,13 +95,11 @@ TBS_FUNCTION bool sees(const Scene &scene, vec3 from, vec3 to, i32 a = -1, i32 b
 template <bool any, class Scene, class Group, class Make, class Take>
 TBS_FUNCTION void trace_all(const Scene &scene, Group &group, u32 n, const Make &make, const Take &take) {
     if constexpr (in_packets<Group>) {
-        for (u32 first = 0; first < n; first += Packet::width) {
-            const u32 live = min(n - first, Packet::width);
+        const u32 packets = (n + Packet::width - 1) / Packet::width, even = (n + packets - 1) / max(packets, 1u);
+        for (u32 first = 0; first < n; first += even) {
+            const u32 live = min(n - first, even);
             Packet packet;
-            for (u32 r = 0; r < Packet::width; ++r) {
-                packet.set(r, make(first + min(r, live - 1)));
-                packet.reach[r] = r < live ? packet.reach[r] : -1.0f;
-            }
+            for (u32 r = 0; r < Packet::width; ++r) packet.set(r, make(min(first + r, n - 1)));
             packet.prepare_all();
             trace<any>(scene, packet);
             for (u32 r = 0; r < live; ++r) take(first + r, packet.ray(r), Found{packet.nearest[r], packet.body[r]});

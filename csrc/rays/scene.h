@@ -1,23 +1,26 @@
-// The shapes of a world, made ready for rays: structures of arrays.
+// The shapes of a world, made ready for rays: structures of arrays, in the order of bodies.
 //
-// Each body has a place in the arrays: boxes along the axes have places 0, 1, ... in the order of bodies, all other
-// shapes the places N - 1, N - 2, ... So loops over either are loops over neighbours, sixteen at a time.
-//
-// `Scene` is any struct with these fields (torch_batchsim/rays.py declares one), with N places, a multiple of 16, and
-// room for P faces of hulls:
-//   u32 count, aligned_count, other_count;          bodies; those along the axes, and others
-//   i32 body[N]; u32 place_of[N];                   which body is at a place; the place of a body
-//   f32 x[N], y[N], z[N];                           centre of the axis-aligned box around a shape: the body's position
-//   f32 half_x[N], half_y[N], half_z[N];            half extents of that box
-//   f32 reach_x[N], reach_y[N], reach_z[N];         the same, a little more
-//   u32 groups[N];                                  bits of the groups to which it belongs; 0: nothing sees it
-//   i32 kind[N]; f32 radius[N], length[N];          see Solid
-//   f32 frame[N][9];
-//   u32 first_face[N], faces[N]; f32 face[P][4];    faces of hulls, in world axes about the body's position
-//   i32 archetype[N]; u32 colour[N];                by body, for cameras: any number; 0xRRGGBB
+// `Scene` is any struct with the fields of SceneOf (torch_batchsim/rays.py declares one), with N places, a multiple of
+// 16, and room for P faces of hulls. Places behind the last body hold what nothing sees.
 #pragma once
 
 #include "rays/cast.h"
+
+template <u32 N, u32 P>
+struct SceneOf {
+    u32 count;                                      // bodies
+    u32 aligned[N / 16];                            // bit i of word j: place 16 j + i is a box along the axes
+    f32 x[N], y[N], z[N];                           // centre of the axis-aligned box around a shape: its position
+    f32 low_x[N], low_y[N], low_z[N];               // its lower corner from there: less than 0
+    f32 high_x[N], high_y[N], high_z[N];            // the upper one, a little more
+    u32 groups[N];                                  // bits of the groups to which it belongs; 0: nothing sees it
+    i32 kind[N];                                    // see Solid
+    f32 radius[N], length[N], frame[9][N];
+    u32 first_face[N], faces[N];                    // of hulls; else 0
+    f32 face[P][4];                                 // in world axes about the body's position
+    i32 archetype[N];                               // for cameras: any number
+    u32 colour[N];                                  // 0xRRGGBB
+};
 
 template <class Scene>
 inline constexpr u32 most_bodies = u32(sizeof(Scene::x) / sizeof(f32));
@@ -27,23 +30,26 @@ inline constexpr u32 most_faces = u32(sizeof(Scene::face) / (4 * sizeof(f32)));
 // What a scene is told of a body.
 struct Body {
     physics::Geometry shape;
-    physics::Transform at;
+    physics::Transform at;  // its rotation may have any length
     u32 groups;
     i32 archetype;
     u32 colour;
 };
 
-// The shape at a place, and a face of it.
+// The shape at a place, and a face of it. (A compiler takes sums of u64 for neighbours in memory; those of u32 could
+// begin again at 0.)
 template <class Scene>
-TBS_FUNCTION Solid solid_at(const Scene &scene, u32 place) {
-    const f32(&m)[9] = scene.frame[place];
+TBS_FUNCTION Solid solid_at(const Scene &scene, u64 place) {
+    const auto &m = scene.frame;
     return {{scene.x[place], scene.y[place], scene.z[place]},
-            {scene.half_x[place], scene.half_y[place], scene.half_z[place]},
-            {m[0], m[1], m[2]}, {m[3], m[4], m[5]}, {m[6], m[7], m[8]},
+            {-scene.low_x[place], -scene.low_y[place], -scene.low_z[place]},
+            {m[0][place], m[1][place], m[2][place]},
+            {m[3][place], m[4][place], m[5][place]},
+            {m[6][place], m[7][place], m[8][place]},
             scene.radius[place], scene.length[place], scene.kind[place]};
 }
 template <class Scene>
-TBS_FUNCTION vec4 face_at(const Scene &scene, u32 place, u32 face) {
+TBS_FUNCTION vec4 face_at(const Scene &scene, u64 place, u32 face) {
     const f32(&p)[4] = scene.face[scene.first_face[place] + face];
     return {p[0], p[1], p[2], p[3]};
 }
@@ -54,105 +60,136 @@ TBS_FUNCTION vec3 from_centre(const Scene &scene, u64 place, vec3 point) {
 }
 template <class Scene>
 TBS_FUNCTION Span box_at(const Scene &scene, u64 place, vec3 start, vec3 inverse) {
-    return slabs(start, {scene.half_x[place], scene.half_y[place], scene.half_z[place]},
-                 {scene.reach_x[place], scene.reach_y[place], scene.reach_z[place]}, inverse);
+    return slabs(start, {scene.low_x[place], scene.low_y[place], scene.low_z[place]},
+                 {scene.high_x[place], scene.high_y[place], scene.high_z[place]}, inverse);
 }
 
+// ---- filling -------------------------------------------------------------------------------------------------------
+// First what is told of the bodies is written to their places, one by one; then the places are made ready, in vectors.
+
+// What is told of a body: the rotation to the frame, the size to the upper corner. Of a hull that is known already.
 template <class Scene>
-TBS_FUNCTION void put(Scene &scene, u32 i, u32 place, const Solid &solid, const Body &body) {
-    const vec3 c = solid.centre, h = solid.half, reach = h * more;
-    scene.x[place] = c.x, scene.y[place] = c.y, scene.z[place] = c.z;
-    scene.half_x[place] = h.x, scene.half_y[place] = h.y, scene.half_z[place] = h.z;
-    scene.reach_x[place] = reach.x, scene.reach_y[place] = reach.y, scene.reach_z[place] = reach.z;
-    f32(&m)[9] = scene.frame[place];
-    m[0] = solid.x.x, m[1] = solid.x.y, m[2] = solid.x.z;
-    m[3] = solid.y.x, m[4] = solid.y.y, m[5] = solid.y.z;
-    m[6] = solid.z.x, m[7] = solid.z.y, m[8] = solid.z.z;
-    scene.radius[place] = solid.radius;
-    scene.length[place] = solid.length;
-    scene.kind[place] = solid.kind;
-    scene.groups[place] = solid.kind == Solid::nothing ? 0 : body.groups;
-    scene.faces[place] = solid.kind == physics::HULL ? body.shape.hull->faces : 0;
-    scene.body[place] = i32(i);
-    scene.place_of[i] = place;
+TBS_FUNCTION void put(Scene &scene, u64 i, const Body &body) {
+    const vec3 &p = body.at.position, &s = body.shape.size;
+    const quat &q = body.at.rotation;
+    scene.x[i] = p.x, scene.y[i] = p.y, scene.z[i] = p.z;
+    scene.high_x[i] = s.x, scene.high_y[i] = s.y, scene.high_z[i] = s.z;
+    scene.frame[0][i] = q.w, scene.frame[1][i] = q.x, scene.frame[2][i] = q.y, scene.frame[3][i] = q.z;
+    scene.kind[i] = body.shape.kind;
+    scene.groups[i] = body.groups;
+    scene.first_face[i] = scene.faces[i] = 0;
     scene.archetype[i] = body.archetype;
     scene.colour[i] = body.colour;
 }
 
 template <class Scene>
-TBS_FUNCTION void put_face(Scene &scene, u32 at, vec4 plane) {
-    f32(&out)[4] = scene.face[at];
-    out[0] = plane.x, out[1] = plane.y, out[2] = plane.z, out[3] = plane.w;
+TBS_FUNCTION void make_ready(Scene &scene, u64 i) {
+    const auto &m = scene.frame;
+    const quat rotation{m[0][i], m[1][i], m[2][i], m[3][i]};
+    const vec3 size{scene.high_x[i], scene.high_y[i], scene.high_z[i]};
+    const Solid solid = solid_of(scene.kind[i], size, {scene.x[i], scene.y[i], scene.z[i]}, rotation);
+    const vec3 h = solid.half;
+    scene.low_x[i] = -h.x, scene.low_y[i] = -h.y, scene.low_z[i] = -h.z;
+    scene.high_x[i] = h.x * more, scene.high_y[i] = h.y * more, scene.high_z[i] = h.z * more;
+    const vec3 rows[3] = {solid.x, solid.y, solid.z};
+    TBS_UNROLL
+    for (u32 k = 0; k < 3; ++k) {
+        scene.frame[3 * k][i] = rows[k].x, scene.frame[3 * k + 1][i] = rows[k].y, scene.frame[3 * k + 2][i] = rows[k].z;
+    }
+    scene.radius[i] = solid.radius;
+    scene.length[i] = solid.length;
+    scene.kind[i] = solid.kind;
+    scene.groups[i] = solid.kind == Solid::nothing ? 0 : scene.groups[i];
 }
 
-// How many bodies, boxes along the axes and faces of hulls a scene was given so far, those included that have no room.
+// How many bodies and faces of hulls a scene was given so far, those included that have no room.
 struct Filling {
-    u32 bodies = 0, aligned = 0, faces = 0;
+    u32 bodies = 0, faces = 0;
 };
 
 // A scene without bodies. All lanes of `group` call this and what follows.
 template <class Scene, class Group>
-TBS_FUNCTION Filling clear(Scene &scene, Group &group) {
+TBS_FUNCTION Filling clear(Scene &, Group &) {
     static_assert(most_bodies<Scene> % 16 == 0, "a scene has places for a multiple of 16 bodies");
-    group.for_each(most_bodies<Scene>, [&](u32 place) {
-        scene.groups[place] = 0;  // of a place without body
-        scene.body[place] = no_body;
-    });
     return {};
 }
 
+// Of a hull: half the extents where others have their size, and how many faces it has.
+template <class Scene>
+TBS_FUNCTION void put_hull(Scene &scene, u64 i, const Body &body) {
+    const vec3 half = half_extents(body.shape, body.at.rotation);
+    scene.high_x[i] = half.x, scene.high_y[i] = half.y, scene.high_z[i] = half.z;
+    scene.faces[i] = half.x > 0 ? body.shape.hull->faces : 0;
+}
+// A hull without room for its faces is seen by nothing.
+template <class Scene>
+TBS_FUNCTION void put_faces(Scene &scene, u64 i, u32 first, const Body &body) {
+    const u32 faces = scene.faces[i];
+    scene.first_face[i] = first;
+    if (first + faces > most_faces<Scene>) {
+        scene.groups[i] = 0;
+        return;
+    }
+    for (u32 k = 0; k < faces; ++k) {
+        const vec4 plane = plane_of(body.shape, body.at, k);
+        f32(&out)[4] = scene.face[first + k];
+        out[0] = plane.x, out[1] = plane.y, out[2] = plane.z, out[3] = plane.w;
+    }
+}
+
 // Adds `count` bodies, each of which `describe(i)` tells, behind those that there are. What has no room is left out,
-// and counted. A hull without room for its faces is seen by nothing.
+// and counted.
 template <class Scene, class Group, class Describe>
 TBS_FUNCTION void add(Scene &scene, Filling &filling, u32 count, Group &group, Describe &&describe) {
     constexpr u32 places = most_bodies<Scene>;
-    const u32 first = filling.bodies, held = min(count, places - min(first, places));
-    const auto place_for = [&](u32 i, i32 kind, u32 aligned) {
-        return kind == Solid::aligned_box ? aligned : places - 1 - (first + i - aligned);
-    };
-    const auto put_faces = [&](u32 place, u32 at, const Body &body) {
-        const u32 faces = scene.faces[place];
-        scene.first_face[place] = at;
-        if (at + faces > most_faces<Scene>) {
-            scene.groups[place] = 0;
-            return;
-        }
-        for (u32 k = 0; k < faces; ++k) put_face(scene, at + k, plane_of(body.shape, body.at, k));
-    };
+    const u32 begin = min(filling.bodies, places), held = min(count, places - begin);
+    const u64 first = begin;
     if constexpr (Group::group_threads == 1) {
         for (u32 i = 0; i < held; ++i) {
             const Body body = describe(i);
-            const Solid solid = solid_of(body.shape, body.at);
-            const u32 place = place_for(i, solid.kind, filling.aligned);
-            put(scene, first + i, place, solid, body);
-            if (solid.kind == physics::HULL) put_faces(place, filling.faces, body);
-            filling.aligned += solid.kind == Solid::aligned_box;
-            filling.faces += scene.faces[place];
+            put(scene, first + i, body);
+            if (body.shape.kind != physics::HULL) continue;
+            put_hull(scene, first + i, body);
+            put_faces(scene, first + i, filling.faces, body);
+            filling.faces += scene.faces[first + i];
         }
     } else {
-        const u32 aligned = filling.aligned, faces = filling.faces;
-        const auto is_aligned = [&](u32 i) {
+        group.for_each(held, [&](u32 i) {
             const Body body = describe(i);
-            return has_place(body.shape, body.at) && along_axes(body.shape, body.at);
-        };
-        filling.aligned += group.scan(held, [&](u32 i) { return is_aligned(i) ? 1u : 0u; }, [&](u32 i, u32 before) {
-            const Body body = describe(i);
-            const Solid solid = solid_of(body.shape, body.at);
-            put(scene, first + i, place_for(i, solid.kind, aligned + before), solid, body);
+            put(scene, first + i, body);
+            if (body.shape.kind == physics::HULL) put_hull(scene, first + i, body);
         });
-        const auto faces_of = [&](u32 i) { return scene.faces[scene.place_of[first + i]]; };
+        const u32 faces = filling.faces;
+        const auto faces_of = [&](u32 i) { return scene.faces[first + i]; };
         filling.faces += group.scan(held, faces_of, [&](u32 i, u32 before) {
-            if (faces_of(i) > 0) put_faces(scene.place_of[first + i], faces + before, describe(i));
+            if (faces_of(i) > 0) put_faces(scene, first + i, faces + before, describe(i));
         });
     }
     filling.bodies += count;
 }
 
+template <class Scene>
+TBS_FUNCTION void note_aligned(Scene &scene, u64 word) {
+    u32 bits = 0;
+    for (u32 i = 0; i < 16; ++i) bits |= u32(scene.kind[16 * word + i] == Solid::aligned_box) << i;
+    scene.aligned[word] = bits;
+}
+
 template <class Scene, class Group>
 TBS_FUNCTION void finish(Scene &scene, const Filling &filling, Group &group) {
-    group.once([&] {
-        scene.count = min(filling.bodies, most_bodies<Scene>);
-        scene.aligned_count = filling.aligned;
-        scene.other_count = scene.count - filling.aligned;
-    });
+    constexpr u32 places = most_bodies<Scene>;
+    const u32 count = min(filling.bodies, places);
+    const physics::Geometry none{Solid::nothing, {0, 0, 0}, nullptr};
+    const auto put_none = [&](u32 i) { put(scene, u64(count) + i, {none, {{0, 0, 0}, {1, 0, 0, 0}}, 0, 0, 0}); };
+    if constexpr (Group::group_threads == 1) {
+        for (u32 i = 0; i < places - count; ++i) put_none(i);
+        TBS_NO_UNROLL
+        for (u64 i = 0; i < places; ++i) make_ready(scene, i);
+        for (u32 i = 0; i < places / 16; ++i) note_aligned(scene, i);
+    } else {
+        group.for_each(places - count, put_none);
+        group.for_each(places, [&](u32 i) { make_ready(scene, i); });
+        group.for_each(places / 16, [&](u32 i) { note_aligned(scene, i); });
+    }
+    group.once([&] { scene.count = count; });
 }

@@ -19,6 +19,13 @@
 #define TBS_LANES_ARE_THREADS
 #endif
 
+// A program for a device, its host's part included: what may lie on chip there has a layout of its own.
+#if defined(__CUDACC__) || defined(TBS_EMULATED_CUDA)
+#define TBS_HAS_CHIP 1
+#else
+#define TBS_HAS_CHIP 0
+#endif
+
 // A variable that the threads of a block share; what is in it at first is not defined. (Under emulation several blocks
 // may be alive in one thread.)
 #ifdef TBS_EMULATED_CUDA
@@ -85,6 +92,8 @@ using i64 = std::int64_t;
 using f32 = float;
 using f64 = double;
 
+inline constexpr bool has_chip = TBS_HAS_CHIP;
+
 TBS_FUNCTION u32 count_bits(u32 bits) {
 #ifdef __CUDA_ARCH__
     return u32(__popc(bits));
@@ -99,6 +108,13 @@ TBS_FUNCTION u32 lowest_bit(u32 bits) {
     return u32(__ffs(int(bits)) - 1);
 #else
     return u32(__builtin_ctz(bits));
+#endif
+}
+TBS_FUNCTION u32 lowest_bit(u64 bits) {
+#ifdef __CUDA_ARCH__
+    return u32(__ffsll((long long)bits) - 1);
+#else
+    return u32(__builtin_ctzll(bits));
 #endif
 }
 

@@ -26,8 +26,8 @@ namespace tbs {
 #endif
 
 inline constexpr u32 simd_width = TBS_WIDTH;
-// Items of a block: what an array of structures of arrays has side by side. A warp reads a block's field at once.
-inline constexpr u32 block_items = simd_width > 1 ? simd_width : 32;
+// Items of a block: what an array of structures of arrays has side by side.
+inline constexpr u32 block_items = simd_width;
 
 // a * b + c and c - a * b, rounded once; the lesser and greater one as tbs::min and max; a where the condition holds,
 // else b.
@@ -71,6 +71,24 @@ TBS_FUNCTION u32 bits_of(WideCondition condition) { return u32(_mm256_movemask_p
 using Wide = f32;
 #endif
 
+// Bit i: whether a[i] <= b[i], of 16 integers.
+TBS_FUNCTION u32 bits_not_above(const i32 (&a)[16], const i32 (&b)[16]) {
+#if TBS_WIDTH == 16
+    return _mm512_cmple_epi32_mask(_mm512_loadu_si512(a), _mm512_loadu_si512(b));
+#elif TBS_WIDTH == 8
+    const auto above = [&](u32 first) {
+        const __m256i x = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(a + first));
+        const __m256i y = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(b + first));
+        return u32(_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpgt_epi32(x, y))));
+    };
+    return (above(0) | above(8) << 8) ^ 0xffff;
+#else
+    u32 bits = 0;
+    for (u32 i = 0; i < 16; ++i) bits |= u32(a[i] <= b[i]) << i;
+    return bits;
+#endif
+}
+
 // One number for all items.
 template <class F>
 TBS_FUNCTION F splat(f32 value) {
@@ -98,15 +116,21 @@ TBS_FUNCTION void store(f32 *to, F items) {
 // A row is 8 floats of one body. Items that work on bodies of their own read rows and turn them into 8 F, and back:
 // gathers and scatters take 3.5 times as long (docs/physics_solver.md).
 
-// What row(i) points to, for each item i.
+// The same pointer, to what is aligned to 16 bytes: so that a device moves it as vectors.
+template <class T>
+TBS_FUNCTION T *in_vectors(T *place) {
+    return static_cast<T *>(__builtin_assume_aligned(place, 16));
+}
+
+// What row(i) points to, for each item i. (Rows are aligned to 16 bytes.)
 template <class Row>
 TBS_FUNCTION void load_rows(Row &&row, f32 (&fields)[8]) {
-    const f32 *from = row(0);
+    const f32 *from = in_vectors(row(0));
     for (u32 k = 0; k < 8; ++k) fields[k] = from[k];
 }
 template <class Row>
 TBS_FUNCTION void store_rows(Row &&row, const f32 (&fields)[8]) {
-    f32 *to = row(0);
+    f32 *to = in_vectors(row(0));
     for (u32 k = 0; k < 8; ++k) to[k] = fields[k];
 }
 

@@ -2,13 +2,14 @@
 #include "tbs/lanes.h"
 #include "tbs/math.h"
 #include "tbs/vector.h"
+#include "tbs/wide.h"
 
 using namespace tbs;
 
-namespace physics {
+namespace tbs::physics {
 #include "physics/shapes.h"
 }
-namespace rays {
+namespace tbs::rays {
 #include "rays/camera.h"
 }
 
@@ -18,19 +19,7 @@ using rays::Ray;
 
 constexpr u32 N = 64, P = 512;
 
-struct Scene {
-    u32 count, aligned_count, other_count;
-    i32 body[N];
-    u32 place_of[N];
-    f32 x[N], y[N], z[N], half_x[N], half_y[N], half_z[N], reach_x[N], reach_y[N], reach_z[N];
-    u32 groups[N];
-    i32 kind[N];
-    f32 radius[N], length[N], frame[N][9];
-    u32 first_face[N], faces[N];
-    f32 face[P][4];
-    i32 archetype[N];
-    u32 colour[N];
-};
+using Scene = rays::SceneOf<N, P>;
 
 struct Bodies {  // arrays [count]
     const i32 *kind, *hull;

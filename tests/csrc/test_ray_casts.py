@@ -266,6 +266,67 @@ def test_scenes_give_the_bits_of_single_casts_for_a_hundred_thousand_rays(librar
             assert scene.cast(how, rays).tobytes() == expected.tobytes(), how
 
 
+def bundles(random, bodies, n):
+    """``n`` times 16 rays that begin at one point with one mask: fans, lines to bodies, rays of all lengths; some along
+    axes, without length, or not finite."""
+    origin = np.where(random.random((n, 1)) < 0.3, bodies.position[random.integers(0, len(bodies), n)], 0)
+    origin = origin + random.uniform(-9, 9, (n, 3)) * random.choice([0, 1e-3, 1], (n, 1))
+    kind = random.integers(0, 4, n)
+    turn = random.uniform(0, 6, (n, 1)) + np.linspace(0, 1, 16) * random.choice([0.1, 2.9, 3.1, 6], (n, 1))
+    fan = np.stack([np.cos(turn), np.sin(turn), np.zeros_like(turn)], 2)
+    to_bodies = bodies.position[random.integers(0, len(bodies), (n, 16))] - origin[:, None]
+    axes = np.eye(3)[random.integers(0, 3, (n, 16))] * random.choice([-1, 1], (n, 16, 1))
+    any_way = random.normal(size=(n, 16, 3)) * random.choice([1e-3, 1, 1e3], (n, 16, 1))
+    chosen = np.stack([fan, to_bodies, axes, any_way])[kind, np.arange(n)]
+    rays = records(RAY, 16 * n, direction=chosen.reshape(-1, 3))
+    rays["origin"] = np.repeat(origin, 16, 0)
+    alike = random.choice([0.0, 1.0, 7.0, 18.0, np.inf], n)
+    rays["reach"] = np.where(np.repeat(kind == 0, 16), np.repeat(alike, 16), random.choice([1, 3, np.inf], 16 * n))
+    rays["reach"][np.repeat(kind == 1, 16)] = 1
+    rays["mask"] = np.repeat(random.choice([EVERYTHING, 1, 2], n), 16)
+    rays["ignored"] = np.repeat(random.integers(-1, len(bodies), n), 16)
+    rays["ignored_too"] = np.where(random.random(16 * n) < 0.5, -1, random.integers(0, len(bodies), 16 * n))
+    odd = random.random(16 * n) < 0.02
+    rays["direction"][odd] = random.choice([0, np.nan, np.inf, 1e30], (odd.sum(), 1))
+    return rays
+
+
+@pytest.mark.parametrize("n", [16, 37, 64])
+def test_rays_from_one_point_give_the_bits_of_single_casts(library, random, n):
+    """What leaves out shapes for a bundle leaves out none that a ray meets."""
+    for _ in range(3):
+        bodies = random_scene(random, n)
+        plane = bodies.kind == PLANE
+        bodies.rotation[plane | (random.random(n) < 0.4)] = STILL  # boxes along the axes
+        bodies.position[plane, 2] = -7  # below most of them, or most rays begin in it
+        scene = Scene(library, bodies)
+        rays = bundles(random, bodies, 100)
+        expected = scene.cast_by_force(rays)
+        assert 0.1 < (expected["body"] >= 0).mean() < 0.95
+        assert scene.cast("in_packets", rays).tobytes() == expected.tobytes()
+        sights = records(SIGHT, len(rays), start=rays["origin"], end=rays["origin"] + rays["direction"])
+        sights["a"], sights["b"], sights["mask"] = rays["ignored"], rays["ignored_too"], rays["mask"]
+        singly, in_packets, by_lanes = scene.see(sights)
+        assert (singly == in_packets).all() and (singly == by_lanes).all() and 0.02 < singly.mean() < 0.98
+
+
+@pytest.mark.full
+def test_rays_from_one_point_touch_what_they_touch(library, random):
+    """Boxes that just touch a ray, its end, or the plane behind which a fan sees nothing; at every scale."""
+    for scale in (1e-3, 1.0, 1e3):
+        centre, half = np.round(random.uniform(-8, 8, (48, 3))), random.integers(1, 4, (48, 3)) / 2
+        bodies = Bodies(np.full(48, BOX), half * scale, centre * scale, [STILL] * 48)
+        scene = Scene(library, bodies)
+        corner = (centre + half * random.choice([-1, 0, 1], (48, 3)))[random.integers(0, 48, (4000, 16))]
+        origin = np.round(2 * random.uniform(-9, 9, (4000, 1, 3))) / 2
+        rays = records(RAY, 64_000, direction=((corner - origin) * scale).reshape(-1, 3))
+        rays["origin"] = np.repeat(origin[:, 0] * scale, 16, 0)
+        rays["reach"] = np.where(random.random(64_000) < 0.5, 1, np.inf)
+        expected = scene.cast_by_force(rays)
+        assert (expected["body"] >= 0).mean() > 0.8
+        assert scene.cast("in_packets", rays).tobytes() == expected.tobytes()
+
+
 def test_a_scene_without_bodies(library):
     scene = Scene(library, Bodies([], np.zeros((0, 3)), np.zeros((0, 3)), np.zeros((0, 4))))
     rays = records(RAY, 20, direction=(0, 0, 1), reach=5)

@@ -9,7 +9,7 @@ from itertools import count, pairwise
 
 import torch
 
-from . import executors, shared
+from . import chip, executors, shared
 from .cells import Cells, in_cells
 from .context import (
     MAX_KERNEL_PARAMETERS,
@@ -208,7 +208,7 @@ def _context(program: Program, cuda: bool) -> Iterator[str]:
     yield "    i32 *fault_flag;"
     yield "    executors::TraceBuffer trace;"
     if cuda:
-        yield "    i32 together, action_type;"
+        yield "    i32 together, action_type, chip_bytes;"
         yield "    u32 *queue;"
         yield "    const u8 *mask;"
         yield "    const void *action_source;"
@@ -289,13 +289,21 @@ def _holders(program: Program) -> Iterator[str]:
 
 
 def _workspaces(program: Program, cuda: bool) -> Iterator[str]:
-    """Where workspace is: on CPU the thread's, on CUDA, where more worlds run at once than can be told, the world's."""
+    """Where workspace is: on CPU the thread's; on CUDA on chip, or in a row for each world (chip.py)."""
     for column in program.workspaces.values():
         name = cpp_name(column.component)
         place = f"context.workspace_{column.c_name}[world]" if cuda else f"thread_workspace<{name}>()"
         yield f"template <> struct WorkspaceOf<{name}> {{"
         parameters = "[[maybe_unused]] const Context &context, [[maybe_unused]] i32 world"
         yield f"    static TBS_METHOD {name} &get({parameters}) {{ return {place}; }}"
+        yield "    // At `offset` of the `bytes` on chip of each group of lanes, where a block may have so much."
+        yield "    template <u32 lanes, u32 bytes, u32 offset>"
+        yield f"    static TBS_METHOD {name} &on_chip({parameters}) {{"
+        if cuda:
+            yield "        unsigned char *const chip = chip_of_group<lanes, bytes>(context.chip_bytes);"
+            yield f"        if (chip != nullptr) return *reinterpret_cast<{name} *>(chip + offset);"
+        yield "        return get(context, world);"
+        yield "    }"
         yield "};"
 
 
@@ -350,6 +358,8 @@ def _head(program: Program, node: Node) -> Iterator[str]:
     dynamic = table is not None and table.dynamic
     yield f"    static constexpr i32 table = {program.dynamic.index(table) if dynamic else -1};"
     yield f"    static constexpr u32 lanes = {node.lanes};"
+    if own := chip.place(node).bytes:
+        yield f"    static constexpr u32 chip_bytes = {own};  // of each group of lanes"
     yield f"    static constexpr bool creates = {str(bool(node.creates)).lower()};"
     group = f", Lanes<{node.lanes}> &group" if node.lanes > 1 else ""
     if node.system.worlds > 1:
@@ -388,7 +398,10 @@ def _arguments(node: Node, cells: str) -> tuple[list[str], list[str], list[str]]
                 after.append(f"{cells}.terminated[world_index] = episode.terminated;")
                 after.append(f"{cells}.truncated[world_index] = episode.truncated;")
         elif column.workspace:
-            place = f"WorkspaceOf<{cpp_name(column.component)}>::get(context, world_index)"
+            on_chip = chip.place(node)
+            place = f"on_chip<{node.lanes}, {on_chip.bytes}, {on_chip.offsets.get(column)}>"
+            get = place if column in on_chip.offsets else "get"
+            place = f"WorkspaceOf<{cpp_name(column.component)}>::{get}(context, world_index)"
             before.append(f"        spoil_workspace({place}{', group' if node.lanes > 1 else ''});")
             arguments.append(place)
         else:
@@ -462,6 +475,7 @@ def _cuda_program(program: Program, target: Target) -> Iterator[str]:
     blocks = blocks_by_default(target.record)
     resets = [(again[first:last], blocks, "") for first, last in pairwise(cuts(again, target.record))]
     cells, numbers = Cells(program), count()
+    nodes = {node_name(node): node for own in program.graphs.values() for node in own}
     written: dict[str, list[str]] = {"StepGroups": [], "ResetGroups": []}
     for name, given in zip(written, (groups, resets), strict=True):
         for own, blocks, few in given:
@@ -471,7 +485,8 @@ def _cuda_program(program: Program, target: Target) -> Iterator[str]:
             for struct, run in zip(names, runs, strict=True):
                 if struct != "NoCells":
                     yield from cells.struct(struct, run)
-            written[name].append(_group(runs, names, blocks, few))
+            own_nodes = [nodes[task.node.c_type] for task in own if task.node.c_type in nodes]
+            written[name].append(_group(runs, names, min(blocks, chip.blocks_that_fit(own_nodes)), few))
     yield from _program_head(program)
     yield from (f"    using {name} = Groups<{', '.join(texts)}>;" for name, texts in written.items())
     yield "};"

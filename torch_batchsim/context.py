@@ -117,7 +117,7 @@ def context_structure(program: Program, cuda: bool) -> type[ctypes.Structure]:
         ("trace", TraceBuffer),
     ]
     if cuda:
-        fields += [("together", ctypes.c_int32), ("action_type", ctypes.c_int32)]
+        fields += [(name, ctypes.c_int32) for name in ("together", "action_type", "chip_bytes")]
         fields += [(name, ctypes.c_void_p) for name in ("queue", "mask", "action_source")]
     if program.dynamic:
         fields += [("crowded_flag", ctypes.c_void_p), ("tables", DynamicTable * len(program.dynamic))]

@@ -163,6 +163,7 @@ class Execution:
         """Step with ``library`` from now on: all of one kind of device share the layout of memory."""
         if ctypes.sizeof(self.memory.context) != library.context_size:
             raise AssertionError("the context of Python and C++ differ in size")
+        self.memory.make_room_for(library.target.executor_name)
         if self._close is not None:
             self._close()
         self.library = library

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from . import chip
 from .columns import Column
 from .context import (
     action_width,
@@ -100,10 +101,7 @@ class Memory:
         if cuda:
             self.others["queue"] = torch.zeros(2, dtype=torch.int32, device=device)
             context.queue = self.others["queue"].data_ptr()
-            for name, column in workspace_fields(program).items():
-                size = num_worlds * column.component.size
-                self.others[name] = torch.empty(size, dtype=torch.uint8, device=device)
-                setattr(context, name, self.others[name].data_ptr())
+            context.chip_bytes = chip.chip_bytes_of(device)
         for name, column in self._fixed.items():
             setattr(context, name, column.data_ptr())
         self._layout = 0
@@ -148,6 +146,17 @@ class Memory:
                 size = (1 if column.resource else worlds * column.rows_per_world) * column.component.size
                 made[name] = torch.zeros(size, dtype=torch.uint8, device=self.device)
         return made
+
+    def make_room_for(self, executor: str) -> None:
+        """Have rows for the workspace that a CUDA executor does not have on chip."""
+        if not self.cuda:
+            return
+        needed = chip.in_rows(self.program, executor, self.context.chip_bytes)
+        for name, column in workspace_fields(self.program).items():
+            if column in needed and name not in self.others:
+                size = self.num_worlds * column.component.size
+                self.others[name] = torch.empty(size, dtype=torch.uint8, device=self.device)
+                setattr(self.context, name, self.others[name].data_ptr())
 
     @property
     def layout(self) -> int:

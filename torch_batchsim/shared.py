@@ -16,6 +16,14 @@ LANES = {"Warp": 32, "Block": 256}
 BLOCK_THREADS = 256
 """Threads of a block of the CUDA executors."""
 
+CHIP_OF_WARP = 17 * 1024
+"""Bytes of workspace of a ``Warp`` on chip at most, of a ``Block`` eight times as many. So 12 warps have room on a
+multiprocessor of compute capability 9.0, which leaves each of their threads 168 registers."""
+
+CHIP_OF_MULTIPROCESSOR, CHIP_BESIDE = 228 * 1024, 2048
+"""Bytes on chip of a multiprocessor of compute capability 9.0; what a block of one warp takes of them beside its
+workspace: 1 KiB is CUDA's, the other for the variables of ``csrc/tbs/lanes.h``."""
+
 MAX_TILE = {"cpu": 4096, "cuda": 1024}
 """Worlds in a tile at most: the length of the lists that a thread keeps on its stack, a block in shared memory."""
 
@@ -142,6 +150,7 @@ def definitions(device_type: str) -> Iterator[str]:
     yield from _constants({**faults, **bits})
     yield "namespace executors {"
     limits = {"block_threads": BLOCK_THREADS, "max_tile": MAX_TILE[device_type], "max_threads": MAX_THREADS}
+    limits |= {"chip_of_multiprocessor": CHIP_OF_MULTIPROCESSOR, "chip_beside": CHIP_BESIDE}
     yield from _constants(limits)
     yield "}  // namespace executors"
     yield "}  // namespace tbs"

@@ -131,8 +131,29 @@ TBS_DEVICE void run_spread(Group<blocks, shape, R>, const Context &context) {
     span.end(context.trace, R::Leader::number, blockIdx.x);
 }
 
+// How a run that is spread is launched. A block with workspace on chip is one group of lanes: so as many worlds as have room
+// are on a multiprocessor, and none waits for the others of its block. Their registers are to have room too.
+template <class Node>
+struct Spread {
+    static constexpr u32 threads = block_threads, blocks = 0;
+};
+template <class Node>
+    requires(Node::chip_bytes > 0)
+struct Spread<Node> {
+    static constexpr u32 threads = Node::lanes;
+    static constexpr u32 blocks = chip_of_multiprocessor / (Node::chip_bytes + chip_beside);
+};
+template <class G>
+struct SpreadOf;
+template <u32 its_blocks, Shape shape, class Cells, class First, class... Rest>
+struct SpreadOf<Group<its_blocks, shape, Run<Cells, First, Rest...>>> {
+    using Of = Spread<typename First::Node>;
+    static constexpr u32 threads = Of::threads;
+    static constexpr u32 blocks = its_blocks > Of::blocks ? its_blocks : Of::blocks;
+};
+
 template <class Group, class Context>
-__global__ void __launch_bounds__(block_threads, Group::blocks_per_multiprocessor)
+__global__ void __launch_bounds__(SpreadOf<Group>::threads, SpreadOf<Group>::blocks)
 spread_kernel(const __grid_constant__ Context context) {
     run_spread(Group{}, context);
 }
@@ -162,9 +183,39 @@ mega_kernel(const __grid_constant__ Context context, const bool together) {
 }
 
 // Threads loop over what is beyond: numbers of threads are 32 bits, and more than these are on no device at once.
-inline u32 blocks_for(i64 threads) {
+inline u32 blocks_for(i64 threads, u32 threads_of_block) {
     const i64 most = i64{1} << 30;
-    return u32(((threads < most ? threads : most) + block_threads - 1) / block_threads);
+    return u32(((threads < most ? threads : most) + threads_of_block - 1) / threads_of_block);
+}
+
+// Bytes on chip of a block of so many threads for the workspace of a task, of the largest of several: 0 where it has none
+// there, or may not have so much.
+template <class Task, class Context>
+u32 chip_of(Task, const Context &context, u32 threads) {
+    if constexpr (requires { Task::Node::chip_bytes; }) {
+        const u32 bytes = threads / Task::Node::lanes * Task::Node::chip_bytes;
+        return bytes <= u32(context.chip_bytes) ? bytes : 0;
+    } else {
+        return 0;
+    }
+}
+template <class Context, class... Part>
+u32 most_chip_of(const Context &context, u32 threads, Part... parts) {
+    u32 most = 0;
+    for (const u32 bytes : {chip_of(parts, context, threads)...}) most = bytes > most ? bytes : most;
+    return most;
+}
+template <class Cells, class... Task, class Context>
+u32 chip_of(Run<Cells, Task...>, const Context &context, u32 threads) {
+    return most_chip_of(context, threads, Task{}...);
+}
+template <u32 times, class... Part, class Context>
+u32 chip_of(Loop<times, Part...>, const Context &context, u32 threads) {
+    return most_chip_of(context, threads, Part{}...);
+}
+template <u32 blocks, Shape shape, class... R, class Context>
+u32 chip_of(Group<blocks, shape, R...>, const Context &context, u32 threads) {
+    return most_chip_of(context, threads, R{}...);
 }
 
 // Threads that a run can use.
@@ -198,21 +249,26 @@ constexpr auto kernel_of_group() {
 }
 
 template <u32 blocks, Shape shape, class... R, class Context>
-void launch_group(Group<blocks, shape, R...> group, const Context &context, Stream stream) {
+void launch_group(Group<blocks, shape, R...> group, const Context &context, ChipAllowance &allowance, Stream stream) {
     if (!any_active(group, context)) return;
-    u32 count;
+    u32 count, threads = block_threads;
     if constexpr (shape == Shape::tile) {
         count = u32((context.num_worlds + context.tile - 1) / context.tile);
     } else {
         static_assert(sizeof...(R) == 1, "only one run can be spread: there is no barrier of the grid");
-        count = blocks_for((threads_of(R{}, context) + ...));
+        threads = SpreadOf<Group<blocks, shape, R...>>::threads;
+        count = blocks_for((threads_of(R{}, context) + ...), threads);
     }
-    launch_together(kernel_of_group<Group<blocks, shape, R...>, Context>(), count, block_threads, stream, context);
+    const auto kernel = kernel_of_group<Group<blocks, shape, R...>, Context>();
+    const u32 chip = chip_of(group, context, threads);
+    allowance.allow(kernel, chip);
+    launch_together(kernel, count, threads, chip, stream, context);
 }
 
 template <class... G, class Context>
-void launch_groups(Groups<G...>, [[maybe_unused]] const Context &context, [[maybe_unused]] Stream stream) {
-    (launch_group(G{}, context, stream), ...);
+void launch_groups(Groups<G...>, [[maybe_unused]] const Context &context, [[maybe_unused]] ChipAllowance &allowance,
+                   [[maybe_unused]] Stream stream) {
+    (launch_group(G{}, context, allowance, stream), ...);
 }
 
 // A kernel for each group. Repeated steps are replayed as one CUDA graph, but for the first kernel: only that reads the
@@ -225,6 +281,7 @@ struct GraphExecutor {
     static constexpr auto kernel_of() { return kernel_of_group<G, Context>(); }
 
     GraphCache cache;
+    ChipAllowance allowance;
 
     i64 step(const Context &context, Stream stream) {
         return run(StepGroups{}, context, stream);
@@ -232,20 +289,20 @@ struct GraphExecutor {
 
     template <class First, class... Rest>
     i64 run(Groups<First, Rest...>, const Context &context, Stream stream) {
-        launch_group(First{}, context, stream);
-        if constexpr (sizeof...(Rest) == 1) launch_groups(Groups<Rest...>{}, context, stream);
+        launch_group(First{}, context, allowance, stream);
+        if constexpr (sizeof...(Rest) == 1) launch_groups(Groups<Rest...>{}, context, allowance, stream);
         if constexpr (sizeof...(Rest) > 1) {
             Context others = copy_of(context);
             others.action_source = nullptr;
             others.action_type = 0;
-            const auto launches = [&](Stream on) { launch_groups(Groups<Rest...>{}, others, on); };
+            const auto launches = [&](Stream on) { launch_groups(Groups<Rest...>{}, others, allowance, on); };
             return cache.run(&others, sizeof others, stream, launches);
         }
         return last_error();
     }
 
     i64 reset(const Context &context, Stream stream) {
-        launch_groups(typename Program::ResetGroups{}, context, stream);
+        launch_groups(typename Program::ResetGroups{}, context, allowance, stream);
         return last_error();
     }
 };
@@ -260,11 +317,13 @@ struct MegakernelExecutor {
     template <class G>
     i64 run(Groups<G>, Resident &resident, const Context &context, Stream stream) {
         const auto kernel = mega_kernel<G, Context>;
-        const u32 most = resident.blocks(kernel, block_threads, context.device);
+        const u32 chip = chip_of(G{}, context, block_threads);
+        allowance.allow(kernel, chip);
+        const u32 most = resident.blocks(kernel, block_threads, chip, context.device);
         const u32 tiles = u32((context.num_worlds + context.tile - 1) / context.tile);
         const bool together = context.together != 0;
-        launch_resident(kernel, together || most < tiles ? most : tiles, block_threads, together, stream, context,
-                        together);
+        launch_resident(kernel, together || most < tiles ? most : tiles, block_threads, chip, together, stream,
+                        context, together);
         return last_error();
     }
 
@@ -276,6 +335,7 @@ struct MegakernelExecutor {
     }
 
     Resident of_step, of_reset;
+    ChipAllowance allowance;
 };
 #else
 // One thread for each world runs everything: the paper's ECS-GPU. Groups of lanes are that thread alone.

@@ -10,6 +10,7 @@
 #include <string>
 #include <type_traits>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #endif
 
@@ -25,13 +26,13 @@ void launch(void (*kernel)(Parameter...), u32 blocks, u32 threads, Stream, const
 
 // For kernels with barriers: the threads of a block are fibers.
 template <class... Parameter, class... Argument>
-void launch_together(void (*kernel)(Parameter...), u32 blocks, u32 threads, Stream, const Argument &...arguments) {
+void launch_together(void (*kernel)(Parameter...), u32 blocks, u32 threads, u32, Stream, const Argument &...arguments) {
     emulated_cuda::run_blocks(blocks, threads, [&] { kernel(Parameter(arguments)...); });
 }
 
 // For kernels whose blocks must all be there at once.
 template <class... Parameter, class... Argument>
-void launch_resident(void (*kernel)(Parameter...), u32 blocks, u32 threads, bool, Stream,
+void launch_resident(void (*kernel)(Parameter...), u32 blocks, u32 threads, u32, bool, Stream,
                      const Argument &...arguments) {
     emulated_cuda::run_cooperative(blocks, threads, [&] { kernel(Parameter(arguments)...); });
 }
@@ -44,7 +45,13 @@ u32 registers_of_kernel(Kernel) { return 0; }
 class Resident {
   public:
     template <class Kernel>
-    u32 blocks(Kernel, u32, i32) const { return 3; }
+    u32 blocks(Kernel, u32, u32, i32) const { return 3; }
+};
+
+class ChipAllowance {
+  public:
+    template <class Kernel>
+    void allow(Kernel, u32) {}
 };
 
 class GraphCache {
@@ -86,9 +93,10 @@ inline i64 last_error() {
     return error == cudaSuccess ? 0 : -1000 - i64(error);
 }
 
-// `cooperative`: the kernel has barriers of the grid, so all blocks must be on the device at once or the launch fails.
+// `chip`: bytes on chip for a block, beside its __shared__ variables. `cooperative`: the kernel has barriers of the grid, so
+// all blocks must be on the device at once or the launch fails.
 template <class... Parameter, class... Argument>
-void launch_resident(void (*kernel)(Parameter...), u32 blocks, u32 threads, bool cooperative, Stream stream,
+void launch_resident(void (*kernel)(Parameter...), u32 blocks, u32 threads, u32 chip, bool cooperative, Stream stream,
                      const Argument &...arguments) {
     static_assert((std::is_same_v<Parameter, Argument> && ...), "arguments are passed by their addresses");
     if (blocks == 0) return;
@@ -98,6 +106,7 @@ void launch_resident(void (*kernel)(Parameter...), u32 blocks, u32 threads, bool
     cudaLaunchConfig_t configuration{};
     configuration.gridDim = dim3(blocks);
     configuration.blockDim = dim3(threads);
+    configuration.dynamicSmemBytes = chip;
     configuration.stream = stream;
     configuration.attrs = &attribute;
     configuration.numAttrs = cooperative ? 1 : 0;
@@ -107,13 +116,13 @@ void launch_resident(void (*kernel)(Parameter...), u32 blocks, u32 threads, bool
 
 template <class... Parameter, class... Argument>
 void launch(void (*kernel)(Parameter...), u32 blocks, u32 threads, Stream stream, const Argument &...arguments) {
-    launch_resident(kernel, blocks, threads, false, stream, arguments...);
+    launch_resident(kernel, blocks, threads, 0, false, stream, arguments...);
 }
 
 template <class... Parameter, class... Argument>
-void launch_together(void (*kernel)(Parameter...), u32 blocks, u32 threads, Stream stream,
+void launch_together(void (*kernel)(Parameter...), u32 blocks, u32 threads, u32 chip, Stream stream,
                      const Argument &...arguments) {
-    launch(kernel, blocks, threads, stream, arguments...);
+    launch_resident(kernel, blocks, threads, chip, false, stream, arguments...);
 }
 
 __device__ __forceinline__ void sync_grid() { cooperative_groups::this_grid().sync(); }
@@ -159,16 +168,35 @@ u32 registers_of_kernel(Kernel kernel) {
     return known ? u32(attributes.numRegs) : 0;
 }
 
+// Kernels that have been allowed more on chip than 48 KiB, which a device must be told of: once, for it takes longer than a
+// launch.
+class ChipAllowance {
+  public:
+    template <class Kernel>
+    void allow(Kernel kernel, u32 chip) {
+        const void *const address = reinterpret_cast<const void *>(kernel);
+        if (chip == 0 || !allowed_.insert(address).second) return;
+        const RelaxedCapture relaxed;
+        note_launch(cudaFuncSetAttribute(address, cudaFuncAttributeMaxDynamicSharedMemorySize, int(chip)));
+        // What is not taken for blocks is the first-level cache: as many blocks as fit are more than it gives.
+        note_launch(cudaFuncSetAttribute(address, cudaFuncAttributePreferredSharedMemoryCarveout,
+                                         cudaSharedmemCarveoutMaxShared));
+    }
+
+  private:
+    std::unordered_set<const void *> allowed_;
+};
+
 // How many blocks of a kernel are on a device at once. Asked once: the answer takes longer than a launch.
 class Resident {
   public:
     template <class Kernel>
-    u32 blocks(Kernel kernel, u32 threads, i32 device) {
+    u32 blocks(Kernel kernel, u32 threads, u32 chip, i32 device) {
         if (blocks_ == 0) {
             const RelaxedCapture relaxed;
             int each = 0, multiprocessors = 0;
             went_well(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, reinterpret_cast<const void *>(kernel),
-                                                                    int(threads), 0));
+                                                                    int(threads), chip));
             went_well(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
             blocks_ = each > 0 && multiprocessors > 0 ? u32(each) * u32(multiprocessors) : 1;  // or the launch will fail
         }

@@ -24,6 +24,26 @@ inline T &thread_workspace() {
 }
 #endif
 
+// The memory on chip of the group of lanes that a thread is in: `bytes` of it, side by side with those of the other groups of
+// its block. nullptr where a block may not have so much (`most`), and where one thread is all lanes.
+template <u32 lanes, u32 bytes>
+TBS_FUNCTION unsigned char *chip_of_group([[maybe_unused]] i32 most) {
+#ifdef TBS_LANES_ARE_THREADS
+    const u32 groups = blockDim.x / lanes;
+    if (groups * bytes > u32(most)) return nullptr;
+#ifdef TBS_EMULATED_CUDA
+    static char key;
+    void *const memory = emulated_cuda::block_memory(&key, groups * bytes);
+    return static_cast<unsigned char *>(memory) + threadIdx.x / lanes * bytes;
+#else
+    extern __shared__ uint4 chip_of_block[];  // as much as the launch says
+    return reinterpret_cast<unsigned char *>(chip_of_block) + threadIdx.x / lanes * bytes;
+#endif
+#else
+    return nullptr;
+#endif
+}
+
 // Called before each system that has workspace: the tests fill it with bytes that are others in each place and run, so that
 // nothing is taken from the world or the system before.
 template <class T, class... Group>

@@ -47,7 +47,7 @@ void replays() {
     fake::captured.insert(&users_stream);
     EXPECT(step(cache, 1) == 0 && taken_calls() == Calls{"launch"});  // into the user's graph
     launch(kernel, 0, 256, &users_stream, first, second);
-    launch_resident(kernel, 4, 256, true, &users_stream, first, second);
+    launch_resident(kernel, 4, 256, 0, true, &users_stream, first, second);
     EXPECT(taken_calls() == Calls{"cooperative"} && last_error() == 0);
 }
 
@@ -60,7 +60,7 @@ void others_errors() {
     }
     fake::pending = cudaErrorInvalidValue;
     Resident resident;
-    EXPECT(resident.blocks(kernel, 256, 0) == 264 && cudaGetLastError() == cudaErrorInvalidValue);
+    EXPECT(resident.blocks(kernel, 256, 0, 0) == 264 && cudaGetLastError() == cudaErrorInvalidValue);
 }
 
 void own_errors() {
@@ -89,13 +89,34 @@ void lifetimes() {
         GraphCache cache;
         Resident resident;
         for (int i = 0; i < 3; ++i) EXPECT(step(cache, 1) == 0);
-        EXPECT(resident.blocks(kernel, 256, 0) == 264 && registers_of_kernel(kernel) == 0);
+        EXPECT(resident.blocks(kernel, 256, 0, 0) == 264 && registers_of_kernel(kernel) == 0);
         EXPECT(taken_calls().back() == "replay");
         for (int key = 0; key < 5000; ++key) EXPECT(step(cache, key) == 0);  // room is made
         GraphCache never_used;
     }
     EXPECT(fake::alive.empty() && !fake::capture_ended && fake::pending == cudaSuccess);
     EXPECT(fake::mode == cudaStreamCaptureModeGlobal);
+}
+
+// Memory on chip: a kernel is allowed it once, while somebody captures too, and blocks on the device are counted with it.
+void memory_on_chip() {
+    const u32 much = 180 * 1024;
+    ChipAllowance allowance, other;
+    allowance.allow(kernel, 0);
+    EXPECT(taken_calls().empty());
+    launch_resident(kernel, 4, 256, much, false, &users_stream, first, second);
+    EXPECT(last_error() == -1001 && taken_calls() == Calls{"launch"});
+    fake::somebody_captures = true;
+    allowance.allow(kernel, much);
+    allowance.allow(kernel, much);
+    EXPECT((taken_calls() == Calls{"attribute", "attribute"}) && !fake::capture_ended);
+    fake::somebody_captures = false;
+    launch_together(kernel, 4, 256, much, &users_stream, first, second);
+    EXPECT(last_error() == 0 && taken_calls() == Calls{"launch"});
+    Resident resident;
+    EXPECT(resident.blocks(kernel, 256, much, 0) == 132);
+    other.allow(kernel, 300 * 1024);
+    EXPECT(last_error() == -1001 && fake::pending == cudaSuccess);
 }
 
 // Where no graph can be made, steps go without.
@@ -117,7 +138,7 @@ int main(int, char **arguments) {
         void (*run)();
     } scenarios[] = {
         {"replays", replays}, {"others_errors", others_errors}, {"own_errors", own_errors}, {"lifetimes", lifetimes},
-        {"without_graphs", without_graphs},
+        {"without_graphs", without_graphs}, {"memory_on_chip", memory_on_chip},
     };
     for (const auto &scenario : scenarios) {
         if (std::strcmp(scenario.name, arguments[1]) == 0) {

@@ -28,7 +28,10 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built(tmp_path_factory.mktemp("launch"))
 
 
-@pytest.mark.parametrize("scenario", ["replays", "others_errors", "own_errors", "lifetimes", "without_graphs"])
+SCENARIOS = ("replays", "others_errors", "own_errors", "lifetimes", "without_graphs", "memory_on_chip")
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
 def test_launches(program: Path, scenario: str) -> None:
     done = subprocess.run([program, scenario], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout

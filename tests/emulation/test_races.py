@@ -19,7 +19,7 @@ from support import COMPILED, compiled, ended_worlds, random_actions, spoil
 from torch_batchsim import TorchVectorEnv, WorldFault
 
 ACTIONS = {"herd": 150, "dust": 1}  # the lowest only: others fill a table, or are a fault that is meant
-SIZES = {"herd": {"worlds": 3, "steps": 4}}  # of large tables
+SIZES = {"herd": {"worlds": 3, "steps": 4}, "shelf": {"worlds": 2, "steps": 7}}  # of large tables, and rigid bodies
 EXECUTORS = {"graph": None, "megakernel, tiles": False, "megakernel, together": True, "per_world": None}
 
 
@@ -140,7 +140,7 @@ def test_faults_are_no_race(executor: str) -> None:
 
 KERNELS, LANES, TABLE, FAULT = "tbs/executor_cuda.cuh", "tbs/lanes.h", "tbs/table.h", "tbs/fault.h"
 TILES, TOGETHER = "megakernel, tiles", "megakernel, together"
-HERD = Play("herd", "graph", **SIZES["herd"])
+HERD, SHELF = (Play(name, "graph", **SIZES[name]) for name in ("herd", "shelf"))
 UNORDERED = "emulated_cuda::meet(emulated_cuda::unordered);"
 UNORDERED_WARP = "__ballot_sync(0xffffffff, 1);"  # lanes meet, and CUDA promises nothing of memory
 # What is changed, who runs it, and what the report says. Where a barrier that is taken out lets threads take what is in
@@ -179,6 +179,12 @@ MUTANTS = {
     ),
     "no barrier of a warp": (
         Mutation(LANES, "            __syncwarp();", UNORDERED_WARP), HERD, "shared memory of block",
+    ),
+    "no barrier of a warp, workspace on chip": (
+        Mutation(LANES, "            __syncwarp();", UNORDERED_WARP), SHELF, "shared memory of block",
+    ),
+    "no barrier of a warp, workspace in rows": (
+        Mutation(LANES, "            __syncwarp();", UNORDERED_WARP), SHELF, "workspace_physics_Space",
     ),
     "no barrier of a block's lanes": (
         Mutation(LANES, "            __syncthreads();", UNORDERED), HERD, "shared memory of block",

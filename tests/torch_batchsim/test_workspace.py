@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from environments.shelf import Shelf
 from environments.yard import Yard
 from gymnasium.spaces import Discrete
 from support import COMPILED, EMULATION, assert_same_bits, baseline, declare, emulated_simulator, library, snapshot
@@ -24,12 +26,18 @@ from torch_batchsim import (
     SchemaError,
     Simulator,
     TaskGraph,
+    TorchVectorEnv,
+    chip,
     component,
     i32,
+    physics,
     u8,
 )
 from torch_batchsim.codegen import Target
+from torch_batchsim.columns import Column
 from torch_batchsim.program import Program
+from torch_batchsim.shared import BLOCK_THREADS, CHIP_OF_WARP
+from torch_batchsim.testing import random_actions
 
 WORLDS = 30
 
@@ -60,11 +68,101 @@ def test_it_is_no_part_of_worlds() -> None:
     assert "Sheet" not in graph and "Ledger" not in graph
 
 
-def test_worlds_have_one_each_on_cuda() -> None:
-    sim, emulated = Simulator(Yard(), WORLDS), emulated_simulator("yard", WORLDS, "graph")
-    size = sum(column.component.size for column in sim.program.workspaces.values())
-    phase = 1  # bytes that CUDA executors have for each world beside
-    assert emulated.bytes_per_world - sim.bytes_per_world == pytest.approx(size + phase)
+# ---- on chip, and in rows ------------------------------------------------------------------------------------------
+
+
+def test_rows_are_for_what_is_not_on_chip() -> None:
+    sim, phase = Simulator(Yard(), WORLDS), 1  # byte that CUDA executors have for each world beside
+    sizes = {name: column.component.size for name, column in sim.program.workspaces.items()}
+    for executor, in_rows in (("graph", ["depot.Sheet"]), ("megakernel", ["depot.Sheet"]), ("per_world", sizes)):
+        emulated = emulated_simulator("yard", WORLDS, executor)
+        size = sum(sizes[name] for name in in_rows)
+        assert emulated.bytes_per_world - sim.bytes_per_world == pytest.approx(size + phase), executor
+
+
+@pytest.mark.parametrize("executor", ["graph", "megakernel"])
+def test_both_places_give_the_same_bits(executor: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a block on chip: nothing, what one group of lanes of eight needs, one byte less than all eight, and all."""
+    expected = snapshot(step(Simulator(Yard(), WORLDS)))
+    nodes = [node for nodes in Program(Yard()).graphs.values() for node in nodes]
+    sizes = [chip.place(node).bytes * BLOCK_THREADS // node.lanes for node in nodes if node.lanes > 1]
+    assert len(set(sizes)) == 3
+    for most in (0, max(sizes) // 8, max(sizes) - 1, chip.BLOCK_BYTES):
+        monkeypatch.setattr(chip, "chip_bytes_of", lambda _, most=most: most)
+        assert_same_bits(snapshot(step(emulated_simulator("yard", WORLDS, executor))), expected)
+
+
+@pytest.mark.parametrize(("words", "placed"), [(CHIP_OF_WARP // 4, 1), (CHIP_OF_WARP // 4 + 1, 0)])
+def test_the_limit(words: int, placed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = """
+    TBS_SYSTEM void run(World &world, Heap &heap, Sum &sum, Warp &warp) {
+        constexpr u32 words = sizeof(Heap) / 4;
+        warp.for_each(words, [&](u32 i) { heap.values[i] = sum.x + i32(i % 7); });
+        const i32 total = warp.sum(words, [&](u32 i) { return heap.values[(i * 7919) % words]; });
+        warp.once([&] { sum.x = total % 1000; });
+    }
+    """
+    heap = component("Heap", values=i32[words])
+    made = environment(tmp_path, text, step=TaskGraph("run"), workspace=[heap])
+    program = Program(made)
+    (node,) = program.graphs["step"]
+    assert len(chip.place(node).offsets) == placed
+    assert len(chip.in_rows(program, "graph", chip.chip_bytes_of(torch.device("cpu")))) == 1 - placed
+    monkeypatch.setitem(COMPILED, "limit", lambda: made)
+    plain = Simulator(made, 20)
+    emulated = Simulator(made, 20, _library=library("limit", Target("cuda"), "-include", str(EMULATION)))
+    assert ("workspace_Heap" in emulated.memory.others) == (placed == 0)
+    for sim in (plain, emulated):
+        sim.reset(seed=0)
+        sim.tensor("Sum.x").copy_(torch.arange(20))
+        for _ in range(2):
+            sim.step()
+    assert_same_bits(snapshot(emulated), snapshot(plain))
+
+
+def test_places_of_a_group() -> None:
+    """In order, what has room, each at a multiple of 16 bytes; of a block eight times as much as of a warp."""
+
+    def offsets(lanes: int, *sizes: int) -> dict[int, int]:
+        columns = [Column(f"c{i}", "", component(f"C{i}", x=u8[n]), 1, True) for i, n in enumerate(sizes)]
+        system = SimpleNamespace(lanes=lanes)
+        node = SimpleNamespace(lanes=system.lanes, workspaces=columns)
+        placed = chip.place(node)
+        assert placed.bytes % 16 == 0
+        return {columns.index(column): offset for column, offset in placed.offsets.items()}
+
+    most = CHIP_OF_WARP
+    assert offsets(1, 8) == {}
+    assert offsets(32, 3, 40, 1) == {0: 0, 1: 16, 2: 64}
+    assert offsets(32, 16, most, most - 16, 16) == {0: 0, 2: 16}
+    assert offsets(256, 8 * most) == {0: 0} and offsets(256, 8 * most + 1) == {}
+
+
+@pytest.mark.full
+def test_a_solver_with_a_part_on_chip_gives_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All contacts on chip; the solver in a row; three contacts on chip and the others beside it."""
+
+    def played(**kwargs: Any) -> Simulator:
+        env = TorchVectorEnv(COMPILED["shelf"](), num_worlds=5, **kwargs)
+        env.reset(seed=2)
+        for actions in random_actions(env, 12):
+            env.step(actions)
+        return env.sim
+
+    sim = played()
+    expected = snapshot(sim)
+    assert sim.tensor("physics.Contacts.count").max() > 6
+    emulation = ("-include", str(EMULATION))
+    for executor in ("graph", "per_world"):
+        assert_same_bits(snapshot(played(_library=library("shelf", Target("cuda", executor), *emulation))), expected)
+    with monkeypatch.context() as patched:
+        patched.setattr(chip, "chip_bytes_of", lambda _: 0)
+        assert_same_bits(snapshot(played(_library=library("shelf", Target("cuda"), *emulation))), expected)
+    monkeypatch.setattr(physics, "CHIP_OF_WARP", 6144)
+    options = {"physics": {**Shelf.library_options["physics"], "contacts": 16}}
+    monkeypatch.setitem(COMPILED, "shelf", type("Shelf", (Shelf,), {"library_options": options}))
+    few = snapshot(played())
+    assert_same_bits(snapshot(played(_library=library("shelf", Target("cuda"), *emulation))), few)
 
 
 # ---- a large one ---------------------------------------------------------------------------------------------------

@@ -18,6 +18,8 @@ enum cudaStreamCaptureStatus { cudaStreamCaptureStatusNone, cudaStreamCaptureSta
 enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeRelaxed };
 enum cudaLaunchAttributeID { cudaLaunchAttributeCooperative };
 enum cudaDeviceAttr { cudaDevAttrMultiProcessorCount };
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize, cudaFuncAttributePreferredSharedMemoryCarveout };
+constexpr int cudaSharedmemCarveoutMaxShared = 100;
 constexpr unsigned cudaStreamNonBlocking = 1;
 
 struct dim3 {
@@ -59,6 +61,7 @@ inline std::set<Resource *> alive;                  // streams, graphs
 inline std::map<int, int> made, destroyed;          // by device
 inline std::vector<std::string> calls;
 inline std::vector<std::vector<void *>> arguments;  // of launches: the addresses
+inline std::size_t allowed = 48 * 1024;             // bytes on chip of a block of the kernel
 
 inline cudaError_t returned(cudaError_t error) {
     if (error != cudaSuccess) pending = error;
@@ -137,11 +140,19 @@ inline cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *configuration, 
     fake::arguments.push_back(std::vector<void *>(arguments, arguments + 2));
     const cudaError_t error = fake::next_launch;
     fake::next_launch = cudaSuccess;
-    return fake::returned(error);
+    return fake::returned(configuration->dynamicSmemBytes > fake::allowed ? cudaErrorInvalidValue : error);
+}
+inline cudaError_t cudaFuncSetAttribute(const void *, cudaFuncAttribute attribute, int value) {
+    if (fake::forbidden()) return fake::returned(cudaErrorForbidden);
+    fake::calls.push_back("attribute");
+    if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
+    if (value > 227 * 1024) return fake::returned(cudaErrorInvalidValue);
+    fake::allowed = std::size_t(value);
+    return cudaSuccess;
 }
 inline cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *, const void *) { return fake::returned(cudaErrorInvalidValue); }
-inline cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *, int, std::size_t) {
-    *blocks = 2;
+inline cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *, int, std::size_t chip) {
+    *blocks = chip <= 113 * 1024 ? 2 : 1;
     return fake::forbidden() ? fake::returned(cudaErrorForbidden) : cudaSuccess;
 }
 inline cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr, int) {

@@ -14,8 +14,11 @@ from .hulls import LAYOUT, ConvexHull, convex_hull, cube, pack
 from .library import Library
 from .options import Constants, Option, Parameters
 from .schema import Archetype, Bundle, Component, TaskGraph, component
+from .shared import CHIP_OF_WARP
 from .types import Entity, f32, i32, quat, u32, vec3
 
+# What the solver has of each on a device, at most (csrc/physics/solver.h).
+_BODY_BYTES, _CONTACT_BYTES, _JOINT_BYTES = 512, 480, 512
 _SYMMETRIC = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))  # places in a matrix: xx, yy, zz, xy, xz, yz
 
 
@@ -122,8 +125,8 @@ class Joint(Component):
     damping: f32  # ratio of the critical damping
     break_force: f32  # N; 0: never
     break_torque: f32  # N m; 0: never
-    linear: vec3  # N s; what the solver begins with in the next step, as the rest
-    angular: vec3
+    linear: vec3  # N s on b in the last substep: what the solver begins with in the next step, as the rest
+    angular: vec3  # N m s
     motor: f32
     low: f32
     high: f32
@@ -226,7 +229,10 @@ class Physics(Library):
             feature=u32[c.contacts, 4],
             impulse=f32[c.contacts, 4],
             friction=f32[c.contacts, 4],
+            preload=f32[c.contacts],
+            joints=i32,
             body=Entity[c.bodies],
+            held=u32[c.bodies if c.sleep else 1],
             total=f32[told],
             normal=vec3[told],
             position=vec3[told],
@@ -238,12 +244,27 @@ class Physics(Library):
         return component("Hulls", hull=u32[n, LAYOUT.itemsize // 4], moments=f32[n, 7])
 
     @cached_property
+    def core_component(self) -> type[Component]:
+        """Room for a ``Solver`` of csrc/physics/gather.h on a device, which asserts that it is enough for all bodies.
+
+        Where bodies take three quarters of what may be on chip at most, no more than that: so many contacts and joints
+        as do not fit are in ``Space``. Else there is room for all.
+        """
+        c = self.constants
+        bodies = 1024 + _BODY_BYTES * c.movers
+        size = bodies + _CONTACT_BYTES * c.contacts + _JOINT_BYTES * c.joints
+        if 4 * bodies <= 3 * CHIP_OF_WARP:
+            size = min(size, CHIP_OF_WARP)
+        return component("Core", memory=u32[size // 16 * 4])
+
+    @cached_property
     def space_component(self) -> type[Component]:
         """Room for a ``Step`` of csrc/physics/gather.h on a device, which asserts that it is enough."""
         c = self.constants
         words = -(-c.bodies // 32)
-        size = 1024 + c.bodies * (104 + 4 * words) + 32 * words * 24 + c.pairs * 160
-        size += 640 * (c.movers + 32) + 1024 * (c.contacts + 32) + 1280 * (c.joints + 32)
+        size = 8192 + c.bodies * (108 + 4 * words) + 32 * words * 24 + c.pairs * 12 + 240 * c.movers
+        size += (32 * (words + 1) * 28 + 28 * (words + 64) + 4 * c.bodies + 1088) if c.bodies > 256 else 2048
+        size += (_CONTACT_BYTES + 192) * c.contacts + (2 * _JOINT_BYTES + 512) * c.joints
         return component("Space", memory=u32[size // 16 * 4])
 
     @property
@@ -261,7 +282,7 @@ class Physics(Library):
 
     @property
     def workspace(self) -> list[type[Component]]:
-        return [self.space_component]
+        return [self.space_component, self.core_component]
 
     def resource_values(self) -> dict[str, np.ndarray]:
         moments = [

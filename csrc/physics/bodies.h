@@ -60,6 +60,12 @@ TBS_FUNCTION void put_body(W &w, u32 i, const SolverBody &body) {
     block.forced[lane] = length_squared(body.force) + length_squared(body.torque) > 0.0f;
 }
 
+// Before `solve`: a body that has been put in is not at rest.
+template <class W>
+TBS_FUNCTION void wake(W &w, u32 i) {
+    w.body_blocks[i / block_items].still[i % block_items] = 0.0f;
+}
+
 // Pose, velocity, `still` and `asleep` after `solve`.
 template <class W>
 TBS_FUNCTION void take_body(const W &w, u32 i, SolverBody &body) {

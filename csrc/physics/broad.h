@@ -1,11 +1,10 @@
 // The broad phase: which bodies may touch in this step, by their bounds.
 //
 // Every body that moves is compared with all others, 32 at a time as bits of a word: on a CPU that is some 60 instructions
-// of vectors for 32 bodies, and no order has to be kept. For worlds of up to some thousand bodies that is little beside what
-// pairs and contacts cost.
+// of vectors for 32 bodies, and no order has to be kept. Worlds with room for more than 256 bodies sort them first.
 #pragma once
 
-#include "physics/links.h"
+#include "physics/broad_sorted.h"
 
 // The bounds of all bodies, with what they may reach, to the end of the last word.
 template <class Group>
@@ -18,35 +17,13 @@ TBS_FUNCTION void find_bounds(const Hulls &hulls, Step &step, f32 margin, Group 
             box.low = box.low - vec3{more, more, more};
             box.high = box.high + vec3{more, more, more};
         }
-        step.low_x[i] = box.low.x, step.low_y[i] = box.low.y, step.low_z[i] = box.low.z;
-        step.high_x[i] = box.high.x, step.high_y[i] = box.high.y, step.high_z[i] = box.high.z;
+        put_box(step.boxes, i, box);
     });
 }
 
-// Bits of the 32 bodies from `first` on whose bounds touch those of body i.
-TBS_FUNCTION u32 touching(const Step &step, u32 i, u32 first) {
-    const Wide low_x = splat<Wide>(step.low_x[i]), low_y = splat<Wide>(step.low_y[i]), low_z = splat<Wide>(step.low_z[i]);
-    const Wide high_x = splat<Wide>(step.high_x[i]), high_y = splat<Wide>(step.high_y[i]), high_z = splat<Wide>(step.high_z[i]);
-    u32 apart = 0;
-    for (u32 k = 0; k < 32; k += simd_width) {
-        const u32 j = first + k;
-        const u32 some = bits_of(below(load<Wide>(step.high_x + j), low_x)) | bits_of(below(high_x, load<Wide>(step.low_x + j))) |
-                         bits_of(below(load<Wide>(step.high_y + j), low_y)) | bits_of(below(high_y, load<Wide>(step.low_y + j))) |
-                         bits_of(below(load<Wide>(step.high_z + j), low_z)) | bits_of(below(high_z, load<Wide>(step.low_z + j)));
-        apart |= some << k;
-    }
-    return ~apart;
-}
-
-// Whether two bodies whose bounds touch are to be looked at closely.
-TBS_FUNCTION bool may_collide(const Step &step, u32 a, u32 b) {
-    return (step.group[a] & step.mask[b]) != 0 && (step.group[b] & step.mask[a]) != 0;
-}
-
-// Lists the pairs, by the number of a, then of b. Body a is one that is pushed; of two such the lower one. More pairs than there
-// is room for are the fault `pairs`.
+// Sets the bits `near` of all bodies.
 template <class Group>
-TBS_FUNCTION void find_pairs(World &world, Step &step, Group &group) {
+TBS_FUNCTION void compare_all(Step &step, Group &group) {
     const u32 words = (step.bodies + 31) / 32;
     group.for_each(words, [&](u32 word) {
         u32 bits = 0;
@@ -57,7 +34,7 @@ TBS_FUNCTION void find_pairs(World &world, Step &step, Group &group) {
         for (u32 word = 0; word < words; ++word) {
             step.near[i][word] = 0;
             if (step.pushed[i] == 0) continue;
-            u32 bits = touching(step, i, 32 * word);
+            u32 bits = touching(step.boxes, box_of(step.boxes, i), 32 * word);
             if (32 * word + 32 > step.bodies) bits &= (1u << (step.bodies - 32 * word)) - 1;
             const u32 up_to_own = 32 * word + 31 <= i ? ~0u : 32 * word <= i ? (2u << (i - 32 * word)) - 1 : 0u;
             bits &= ~(step.pushed_bits[word] & up_to_own);
@@ -68,6 +45,19 @@ TBS_FUNCTION void find_pairs(World &world, Step &step, Group &group) {
             step.near[i][word] = bits;
         }
     });
+}
+
+// Lists the pairs, by the number of a, then of b. Body a is one that is pushed; of two such the lower one. More pairs than there
+// is room for are the fault `pairs`.
+template <class Group>
+TBS_FUNCTION void find_pairs(World &world, Step &step, Group &group) {
+    const u32 words = (step.bodies + 31) / 32;
+    if constexpr (sorts_bodies) {
+        sort_bodies(step, group);
+        compare_near(step, group);
+    } else {
+        compare_all(step, group);
+    }
     part_jointed(step, group);
     const u32 found = group.scan(
         step.bodies,

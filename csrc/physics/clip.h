@@ -34,19 +34,24 @@ template <u32 n>
 TBS_CALLED void clip(const Polygon<n> &incident, const Polygon<n> &reference, const Slope &slope, f32 slack,
                        Candidates<3, n> &points) {
     const u32 all = lanes<n>(max(incident.count, reference.count));
-    f32 to_u[n], to_v[n], to_w[n];                             // from a corner to the next one
+    // Of many lanes the memory is that of points which are written later: a GPU's stack should be small.
+    constexpr bool in_place = n > 16;
+    f32 own[in_place ? 1 : 6][n];
+    f32 (&to_u)[n] = in_place ? points.u[2] : own[0], (&to_v)[n] = in_place ? points.v[2] : own[in_place ? 0 : 1];
+    f32 (&to_w)[n] = in_place ? points.w[2] : own[in_place ? 0 : 2];  // from a corner to the next one
+    f32 (&enter)[n] = in_place ? points.w[0] : own[in_place ? 0 : 3];  // as fractions of the edge
+    f32 (&leave)[n] = in_place ? points.w[1] : own[in_place ? 0 : 4];
+    f32 (&outside)[n] = in_place ? points.u[0] : own[in_place ? 0 : 5];
     for (u32 i = 0; i < all; ++i) {
         const u32 next = (i + 1) % n;
         to_u[i] = incident.u[next] - incident.u[i];
         to_v[i] = incident.v[next] - incident.v[i];
         to_w[i] = incident.w[next] - incident.w[i];
     }
-    f32 enter[n], leave[n];                                    // as fractions of the edge
     for (u32 i = 0; i < all; ++i) {
         enter[i] = 0.0f;
         leave[i] = 1.5f;                                       // never
     }
-    f32 outside[n];
     const u32 sides = n == 4 ? 4 : reference.count;
     for (u32 k = 0; k < sides; ++k) {
         const u32 after = (k + 1) % n;

@@ -140,11 +140,8 @@ template <class Room>
 TBS_CALLED Nearest nearest_vertex(const Polytope<Room> &a, const Polytope<Room> &b, u32 &number) {
     f32 square = infinity;
     Nearest nearest{};
-    Edges<Room> edges;
-    find_edges(a, edges);
-    nearest_edge(a, edges, b.x, b.y, b.z, b.hull->vertices, square, nearest.on_own, nearest.on_other, number);
-    find_edges(b, edges);
-    if (nearest_edge(b, edges, a.x, a.y, a.z, a.hull->vertices, square, nearest.on_other, nearest.on_own, number)) {
+    nearest_edge(a, b.x, b.y, b.z, b.hull->vertices, square, nearest.on_own, nearest.on_other, number);
+    if (nearest_edge(b, a.x, a.y, a.z, a.hull->vertices, square, nearest.on_other, nearest.on_own, number)) {
         number += 0x1000;
     }
     return nearest;

@@ -168,9 +168,7 @@ TBS_CALLED void collide_segment(const Segment &segment, f32 radius, const Geomet
         f32 square = infinity;
         vec3 on_hull{}, on_segment{};
         u32 number = 0;
-        Edges<Room> edges;
-        find_edges(hull, edges);
-        nearest_edge(hull, edges, segment.x, segment.y, segment.z, 2, square, on_hull, on_segment, number);
+        nearest_edge(hull, segment.x, segment.y, segment.z, 2, square, on_hull, on_segment, number);
         f32 squares[Room::vertices], place[Room::vertices];
         for (u32 k = 0; k < Room::vertices; ++k) {
             const u32 v = k < hull.hull->vertices ? k : 0;

@@ -1,10 +1,11 @@
 // What passes over contacts do: warm start, push out, relax, bounce.
 #pragma once
 
-#include "physics/contacts.h"
+#include "physics/contact_arms.h"
 
-// The inertia of bodies that have turned far, and what impulses change of them: both of one pose, or a contact that is
-// solved would add energy. `turned` is above 0 where one of the two has.
+// The inertia of bodies that have turned far, and what impulses change of them: both of one pose, and for the arms that
+// there are now, or a contact that is solved would add energy. `turned` is above 0 where one of the two has, or where the
+// arms have changed much.
 template <bool with_ground, class F, class W>
 TBS_FUNCTION void refresh_masses(W &w, ContactBlock &block, u32 lane, const Frame<F> &f, F turned, Vec<F> arm_a,
                                  Vec<F> arm_b) {
@@ -46,14 +47,22 @@ TBS_FUNCTION void follow_bodies(W &w, ContactBlock &block, u32 lane, const F (&x
         store(block.separation[k] + lane,
               load<F>(block.start[k] + lane) + madd(y[k], about_1, nmadd(x[k], about_2, along)));
     }
+    F changed = row_a[7] + row_b[7];
+    Vec<F> longer{};
     if constexpr (!with_ground) {
         const Vec<F> gone = scaled(away, load<F>(block.share + lane));
+        const F shorter = lesser(dot(at_begin_a, at_begin_a), dot(at_begin_b, at_begin_b));
+        const auto far = below(splat<F>(arm_changed_at * arm_changed_at) * shorter, dot(gone, gone));
+        changed = pick(far, splat<F>(1.0f), changed);
+        longer = gone - load_vec<F>(block.gone, lane);
+        longer = {pick(far, longer.x, F{}), pick(far, longer.y, F{}), pick(far, longer.z, F{})};
         arm_a = at_begin_a + gone, arm_b = at_begin_b - gone;
         store_vec(block.gone, lane, gone);
         store_vec(block.arm_a, lane, arm_a);
         store_vec(block.arm_b, lane, arm_b);
     }
-    refresh_masses<with_ground, F>(w, block, lane, f, row_a[7] + row_b[7], arm_a, arm_b);
+    refresh_masses<with_ground, F>(w, block, lane, f, changed, arm_a, arm_b);
+    if constexpr (!with_ground) carry_with_new_arms<F>(w, block, lane, f, longer);
 }
 
 // What a point's impulse is to be, `speed` being that of the bodies away from each other there.
@@ -61,7 +70,11 @@ template <u32 pass, class F>
 TBS_FUNCTION F next_impulse(const ContactBlock &block, u32 lane, const Pace &pace, u32 k, F speed, F impulse) {
     const F zero{}, one = splat<F>(1.0f), mass = load<F>(block.mass[k] + lane);
     if constexpr (pass == pass_bounce) {
-        const F bounce = load<F>(block.bounce + lane), approach = load<F>(block.approach[k] + lane);
+        const F bounce = load<F>(block.bounce + lane), met = load<F>(block.approach[k] + lane);
+        const F fall = load<F>(block.fall + lane), gap = greater(load<F>(block.separation[k] + lane), zero);
+        // as fast as it was where it is: a point that has been stopped just above the other surface
+        const F here = root(greater(nmadd(splat<F>(2.0f * pace.per_h) * fall, gap, met * met), zero));
+        const F approach = -madd(splat<F>(0.5f), fall, here);
         const auto hit = below(approach, splat<F>(-pace.restitution_speed));
         const auto touched = below(zero, load<F>(block.total[k] + lane) * bounce);
         const F bounced = greater(nmadd(mass, madd(bounce, approach, speed), impulse), zero);
@@ -72,7 +85,7 @@ TBS_FUNCTION F next_impulse(const ContactBlock &block, u32 lane, const Pace &pac
     if constexpr (pass == pass_relax) {
         return greater(nmadd(mass, speed + pick(open, until_touch, zero), impulse), zero);
     }
-    const F overlap = lesser(separation + splat<F>(pace.slop), zero);
+    const F overlap = lesser(separation + splat<F>(pace.slop), zero) - load<F>(block.preload + lane);
     const F push = greater(overlap * splat<F>(pace.contact.rate), splat<F>(-pace.push_out_speed));
     const F bias = pick(open, until_touch, push), share = pick(open, one, splat<F>(pace.contact.mass));
     const F loss = pick(open, zero, splat<F>(pace.contact.impulse));
@@ -196,6 +209,57 @@ TBS_FUNCTION void solve_contact(W &w, ContactBlock &block, u32 lane, const Pace 
         store_rows([&](u32 i) { return w.velocity[b[i]]; },
                    {linear_b.x, linear_b.y, linear_b.z, zero, angular_b.x, angular_b.y, angular_b.z, zero});
     }
+}
+
+// Notes the speed with which points would meet in the substep to come, until they push each other: what they bounce
+// with. A velocity is that of half a substep ago, seen from the pose: where bodies fall with a, v^2 / 2 + a s + a h v / 2
+// stays as it is (semi-implicit Euler). So the speed at the impact is that of half a substep later, more by 2 a s in its
+// square, and what comes back is to be again more by a h / 2: with a restitution of 1 a ball rises to where it was.
+template <bool with_ground, class F, class W>
+TBS_FUNCTION void note_approach(W &w, ContactBlock &block, u32 lane, const Pace &pace) {
+    const u32 *a = block.a + lane, *b = block.b + lane;
+    const Frame<F> f = load_frame<F>(block, lane);
+    const Vec<F> arm_a = load_vec<F>(block.arm_a, lane), arm_b = load_vec<F>(block.arm_b, lane);
+    F row_a[8], row_b[8] = {};
+    // How fast b comes nearer at the middle, by velocities or by what is added to them.
+    const auto nearing = [&](const f32(*rows)[8]) {
+        load_rows([&](u32 i) { return rows[a[i]]; }, row_a);
+        if constexpr (!with_ground) load_rows([&](u32 i) { return rows[b[i]]; }, row_b);
+        const Vec<F> way{row_a[0] - row_b[0], row_a[1] - row_b[1], row_a[2] - row_b[2]};
+        const Vec<F> turn_a{row_a[4], row_a[5], row_a[6]}, turn_b{row_b[4], row_b[5], row_b[6]};
+        return dot(subtract_cross(add_cross(way, turn_a, arm_a), turn_b, arm_b), f.normal);
+    };
+    const auto size_of = [](const F (&row)[8]) { return root(madd(row[0], row[0], madd(row[1], row[1], row[2] * row[2]))); };
+    const F gain = nearing(w.gain), most_held = size_of(row_a) + size_of(row_b), carried = nearing(w.carried);
+    // What holds a body that rests takes as much as forces give; an impact of the substep before does not count.
+    const F fall = gain + greater(lesser(carried, most_held), -most_held);
+    const F along = nearing(w.velocity);
+    const Vec<F> turn{row_a[4] - row_b[4], row_a[5] - row_b[5], row_a[6] - row_b[6]};
+    const F about_1 = dot(turn, f.first), about_2 = dot(turn, f.second);
+    const F zero{}, half = splat<F>(0.5f), slope = splat<F>(2.0f * pace.per_h) * fall;
+    F pushed{};
+    for (u32 k = 0; k < 4; ++k) {
+        const F x = load<F>(block.along_first[k] + lane), y = load<F>(block.along_second[k] + lane);
+        const F speed = madd(y, about_1, nmadd(x, about_2, along));
+        const F now = madd(half, fall, greater(speed, zero)), most = now + greater(fall + fall, zero);
+        const F gap = greater(load<F>(block.separation[k] + lane), zero);
+        const F met = lesser(root(greater(madd(slope, gap, now * now), zero)), most);
+        const F total = load<F>(block.total[k] + lane);
+        store(block.approach[k] + lane, pick(below(zero, total), load<F>(block.approach[k] + lane), met));
+        pushed = pushed + total;
+    }
+    store(block.fall + lane, pick(below(zero, pushed), load<F>(block.fall + lane), fall));
+}
+template <class W, class Group>
+TBS_FUNCTION void note_approaches(W &w, Group &group, const Pace &pace) {
+    for_batches(group, w.contact_batches, [&](auto item, u32 block, u32 lane, bool with_ground) {
+        using F = decltype(item);
+        if (with_ground) {
+            note_approach<true, F>(w, w.contact_blocks[block], lane, pace);
+        } else {
+            note_approach<false, F>(w, w.contact_blocks[block], lane, pace);
+        }
+    });
 }
 
 template <u32 pass, class W, class Group>

@@ -23,7 +23,9 @@ struct ContactBlock {
     f32 stick[3][block_items], slip[block_items];  // effective mass of friction: 11, 12, 22; its least
     f32 first_on_twist[block_items], second_on_twist[block_items], twist_mass[block_items];
     f32 lever[block_items], keep[block_items], slide[block_items], bounce[block_items];
-    f32 start[4][block_items], separation[4][block_items], approach[4][block_items];
+    f32 preload[block_items];  // m by which springs are pressed in before bodies overlap
+    f32 start[4][block_items], separation[4][block_items];
+    f32 approach[4][block_items], fall[block_items];  // speed at the impact; what forces add to it in a substep
     f32 impulse[4][block_items], total[4][block_items], friction[2][block_items], twist[block_items];
 };
 
@@ -42,10 +44,19 @@ TBS_FUNCTION Soft soft(f32 hertz, f32 damping, f32 h) {
 struct Pace {
     f32 h, per_h;  // s of a substep
     Soft contact, joint;
-    f32 push_out_speed, slop, restitution_speed;
+    f32 push_out_speed, restitution_speed;
+    f32 slop, stiffness, preload;  // m; N s in a substep for each m and kg; share of the way to the wanted one in a step
 };
 
 inline constexpr f32 no_point = 1e9f;  // the separation of points that there are not
+
+// What a contact bears would press its springs in by load / stiffness: 100 times as far under 100 times the weight. So
+// they are preloaded, towards this share of what presses them in, at this rate. The same for all points of a contact:
+// with a preload of its own for each, bodies would rock. A slow one: impulses take time to come down through a stack.
+inline constexpr f32 preload_share = 0.95f, preload_rate = 2.0f;  // 1/s
+// Of the rate of substeps: the frequency of the stiffest springs. One pass over contacts in a substep answers a load as
+// a spring would (what moves on is pushed against anew in each); one that is stiffer than this oscillates.
+inline constexpr f32 most_contact_rate = 0.2f;
 
 // Writes what belongs to a contact, as it comes, into its place, from where prepare_contact goes on: so that the first
 // body can be moved, and points are seen from it.
@@ -69,6 +80,7 @@ TBS_FUNCTION void place_contact(W &w, const SolverContact &contact, ContactBlock
     block.slide[lane] = contact.dynamic_friction;
     block.keep[lane] = greater(contact.static_friction, contact.dynamic_friction);
     block.bounce[lane] = contact.restitution;
+    block.preload[lane] = contact.preload;
     for (u32 k = 0; k < points_per_contact; ++k) {
         const ContactPoint &point = contact.points[k];
         const bool some = k < contact.count;
@@ -87,6 +99,7 @@ TBS_FUNCTION void place_nothing(W &, ContactBlock &block, u32 lane) {
     store_vec<f32>(block.normal, lane, {});
     store_vec<f32>(block.arm_b, lane, {});
     block.twist[lane] = block.slide[lane] = block.keep[lane] = block.bounce[lane] = 0.0f;
+    block.preload[lane] = 0.0f;
     for (u32 k = 0; k < points_per_contact; ++k) {
         block.on_first[k][lane] = block.on_second[k][lane] = block.on_twist[k][lane] = block.impulse[k][lane] = 0.0f;
         block.start[k][lane] = no_point;
@@ -191,7 +204,7 @@ TBS_FUNCTION void prepare_masses(ContactBlock &block, u32 lane, const Frame<F> &
 
 // Frames, arms and effective masses of contacts, once a step.
 template <class F, class W>
-TBS_FUNCTION void prepare_contact(W &w, ContactBlock &block, u32 lane) {
+TBS_FUNCTION void prepare_contact(W &w, ContactBlock &block, u32 lane, const Pace &pace) {
     const u32 *a = block.a + lane, *b = block.b + lane;
     F low_a[8], high_a[8], low_b[8], high_b[8];
     load_rows([&](u32 i) { return w.mass[a[i]]; }, low_a);
@@ -250,19 +263,18 @@ TBS_FUNCTION void prepare_contact(W &w, ContactBlock &block, u32 lane) {
     const F gives_way = mass_b.x + mass_b.y + mass_b.z + inertia_b.xx + inertia_b.yy + inertia_b.zz;
     store(block.share + lane, pick(below(zero, gives_way), splat<F>(0.5f), zero));
 
-    F velocity_a[8], velocity_b[8];
-    load_rows([&](u32 i) { return w.velocity[a[i]]; }, velocity_a);
-    load_rows([&](u32 i) { return w.velocity[b[i]]; }, velocity_b);
-    const Vec<F> turning{velocity_b[4] - velocity_a[4], velocity_b[5] - velocity_a[5], velocity_b[6] - velocity_a[6]};
-    Vec<F> going{velocity_b[0] - velocity_a[0], velocity_b[1] - velocity_a[1], velocity_b[2] - velocity_a[2]};
-    going = add_cross(going, Vec<F>{velocity_b[4], velocity_b[5], velocity_b[6]}, arm_b);
-    going = subtract_cross(going, Vec<F>{velocity_a[4], velocity_a[5], velocity_a[6]}, arm_a);
-    const F along = dot(going, f.normal), about_1 = dot(turning, f.first), about_2 = dot(turning, f.second);
+    const F no_spring = splat<F>(no_point), preload = load<F>(block.preload + lane);
+    F pressed_in = no_spring;  // the spring that the last step pressed in least
     for (u32 k = 0; k < 4; ++k) {
-        store(block.approach[k] + lane, madd(y[k], about_1, nmadd(x[k], about_2, along)));
+        const F stiffness = load<F>(block.mass[k] + lane) * splat<F>(pace.stiffness);
+        const auto there = below(zero, stiffness);
+        const F own = load<F>(block.impulse[k] + lane) / pick(there, stiffness, one);
+        pressed_in = pick(there, lesser(own, pressed_in), pressed_in);
         store(block.total[k] + lane, zero);
         store(block.separation[k] + lane, load<F>(block.start[k] + lane));
     }
+    const F wanted = pick(below(pressed_in, no_spring), pressed_in * splat<F>(preload_share), preload);
+    store(block.preload + lane, madd(splat<F>(pace.preload), wanted - preload, preload));
 }
 
 // What a pass over contacts does.
@@ -273,7 +285,7 @@ inline constexpr u32 pass_bounce = 3;  // restitution
 
 // Batches, frames and masses of contacts.
 template <class W, class Group>
-TBS_FUNCTION void prepare_contacts(W &w, Group &group) {
+TBS_FUNCTION void prepare_contacts(W &w, Group &group, const Pace &pace) {
     group.once([&] {
         colour(w, w.contact_count, w.contact_item, w.used, w.contact_batches, [&](u32 i, u32 &a, u32 &b) {
             a = w.contacts[i].a;
@@ -299,7 +311,7 @@ TBS_FUNCTION void prepare_contacts(W &w, Group &group) {
             place_nothing(w, w.contact_blocks[i / block_items], i % block_items);
     }
     for_items(group, 0, w.contact_batches.end, [&](auto item, u32 block, u32 lane) {
-        prepare_contact<decltype(item)>(w, w.contact_blocks[block], lane);
+        prepare_contact<decltype(item)>(w, w.contact_blocks[block], lane, pace);
     });
 }
 
@@ -318,6 +330,7 @@ TBS_FUNCTION void report_contacts(W &w, Group &group) {
         const Vec<f32> friction = add_scaled(scaled(f.first, first), f.second, second);
         contact.friction = {friction.x, friction.y, friction.z};
         contact.twist = block.twist[lane];
+        contact.preload = block.preload[lane];
         contact.total = 0;
         for (u32 k = 0; k < points_per_contact; ++k) {
             if (k < contact.count) contact.points[k].impulse = block.impulse[k][lane];

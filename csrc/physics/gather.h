@@ -5,6 +5,7 @@
 #pragma once
 
 #include "physics/collide.h"
+#include "physics/crossing.h"
 #include "physics/make.h"
 #include "physics/solver.h"
 
@@ -12,13 +13,26 @@ inline constexpr u32 most_bodies = u32(Constants::bodies), most_movers = u32(Con
 inline constexpr u32 most_contacts = u32(Constants::contacts), most_pairs = u32(Constants::pairs);
 inline constexpr u32 most_joints = u32(Constants::joints);
 inline constexpr u32 body_words = (most_bodies + 31) / 32;
+// Worlds with room for more bodies than this compare those that are near each other only (broad_sorted.h).
+inline constexpr bool sorts_bodies = most_bodies > 256;
+inline constexpr u32 sorted_words = sorts_bodies ? body_words + 1 : 1, sorted_cells = sorts_bodies ? 258 : 1;
+
+// Bounds side by side, to the end of a word of 32.
+template <u32 words>
+struct Boxes {
+    alignas(16) f32 low_x[32 * words], low_y[32 * words], low_z[32 * words];
+    alignas(16) f32 high_x[32 * words], high_y[32 * words], high_z[32 * words];
+};
 
 // Two bodies that may touch, by their numbers.
 struct Pair {
     u32 a, b;  // a is dynamic; where both are, a < b
 };
 
-// All that a step works on. It is the library's workspace: nothing in it outlives the step.
+// What the solver works on: on a device in `Core`, which is on chip if it is small enough.
+using Solver = Workspace<most_movers, most_contacts, most_joints, has_chip ? u32(sizeof(Core)) : 0>;
+
+// All else that a step works on. Both are the library's workspace: nothing in them outlives the step.
 struct Step {
     u32 bodies, movers, pairs;
     Transform at[most_bodies];
@@ -27,21 +41,39 @@ struct Step {
     Entity entity[most_bodies];
     f32 reach[most_bodies];        // how far its surface may come in this step, beyond where it is
     u32 mover[most_bodies];        // its number in the solver, or no_body
+    f32 slow[(most_movers + block_items - 1) / block_items * block_items];  // of movers: how far one that is not fast goes
     u32 pushed[most_bodies];       // 1 where contacts push it: of dynamic bodies
     u32 group[most_bodies], mask[most_bodies];
     u32 before[most_bodies];       // its number in the step before, or no_body
-    alignas(16) f32 low_x[32 * body_words], low_y[32 * body_words], low_z[32 * body_words];
-    alignas(16) f32 high_x[32 * body_words], high_y[32 * body_words], high_z[32 * body_words];
+    Boxes<body_words> boxes;
     u32 pushed_bits[body_words];
     u32 near[most_bodies][body_words];  // bit j: bounds touch those of body j, to be looked at by this one
+    Boxes<sorted_words> sorted_boxes;  // in the order of the cells in which bodies are
+    Boxes<(sorted_words + 31) / 32> word_boxes;  // around 32 of them
+    u32 sorted[32 * sorted_words], cell[sorts_bodies ? most_bodies : 1], cell_end[sorted_cells];
     Pair pair[most_pairs];
-    Pair joint_bodies[most_joints];  // of joints whose bodies do not collide; else no_body
+    Pair joint_bodies[most_joints];
     u32 joint_turned[most_joints], joint_idle[most_joints];  // seen from its other body; not for the solver
-    Manifold manifold[most_pairs];
+    u32 joint_collides[most_joints], joint_mark[most_joints];
+    u32 held[most_bodies];         // the sum of the marks of all joints that hold it
+    Manifold manifold[Warp::lanes];  // of the pair that a lane looks at
     u32 place[most_pairs];         // which contact the pair has become, or no_place
-    Workspace<most_movers, most_contacts, most_joints> solver;
+    Solver *solver;
+    Solver::Beside beside_solver;
 };
 inline constexpr u32 no_place = 0xffffffffu;
+
+// The step in the library's workspace.
+template <class Group>
+TBS_FUNCTION Step &begin_step(Space &space, Core &core, Group &group) {
+    Step &step = workspace_as<Step>(space, group);
+    Solver &solver = workspace_as<Solver>(core, group);
+    group.once([&] {
+        step.solver = &solver;
+        solver.put_beside(step.beside_solver);
+    });
+    return step;
+}
 
 TBS_FUNCTION bool is_finite(f32 x) { return abs(x) < infinity; }
 TBS_FUNCTION bool is_finite(vec3 v) { return is_finite(abs(v.x) + abs(v.y) + abs(v.z)); }
@@ -83,6 +115,9 @@ TBS_FUNCTION f32 radius_of(const Geometry &shape) {
     }
 }
 
+// A body is fast that moves by more than this share of its inner radius in a step (continuous.h).
+inline constexpr f32 fast_share = 0.5f;
+
 // The solver's body of a row.
 TBS_FUNCTION SolverBody solver_body(const Pose &pose, const Velocity &velocity, const Mass &mass, const Motion &motion,
                                     const Force &force, vec3 gravity) {
@@ -106,6 +141,7 @@ TBS_FUNCTION SolverBody solver_body(const Pose &pose, const Velocity &velocity, 
 // Fills the step with the bodies of a world. Returns whether all of them are sound; else it has reported a fault.
 template <class Group>
 TBS_FUNCTION bool gather(World &world, const Hulls &hulls, Step &step, f32 time, vec3 gravity, Group &group) {
+    Solver &solver = *step.solver;
     u32 movers = 0, bodies = 0, unsound = 0;
     world.tables<const Pose, const Shape, Optional<const Velocity>, Optional<const Mass>, Optional<const Motion>,
                  Optional<const Material>, Optional<const Force>, Optional<const Filter>>(
@@ -144,11 +180,13 @@ TBS_FUNCTION bool gather(World &world, const Hulls &hulls, Step &step, f32 time,
                     if (!heavy) world.fail(Fault::bad_mass, i32(body));
                     sound = sound && moving && heavy;
                     const SolverBody own = solver_body(pose, velocity, mass, motion, force, gravity);
-                    put_body(step.solver, first_mover + i, own);
+                    put_body(solver, first_mover + i, own);
+                    const Geometry geometry = geometry_of(hulls, shape);
                     step.pushed[body] = own.kind == body_dynamic;
+                    step.slow[first_mover + i] = fits && own.kind == body_dynamic ? fast_share * inner_radius(geometry) : 0.0f;
                     if (sound && own.kind != body_static) {
                         const f32 speed = length(velocity.linear) + time * length(gravity) +
-                                          length(velocity.angular) * radius_of(geometry_of(hulls, shape));
+                                          length(velocity.angular) * radius_of(geometry);
                         step.reach[body] = time * speed;
                     }
                 }
@@ -160,7 +198,7 @@ TBS_FUNCTION bool gather(World &world, const Hulls &hulls, Step &step, f32 time,
     group.once([&] {
         step.bodies = bodies;
         step.movers = movers;
-        step.solver.body_count = movers;
+        solver.body_count = movers;
     });
     return unsound == 0;
 }
@@ -168,6 +206,7 @@ TBS_FUNCTION bool gather(World &world, const Hulls &hulls, Step &step, f32 time,
 // Writes poses and velocities back to their rows.
 template <class Group>
 TBS_FUNCTION void scatter(World &world, const Step &step, Group &group) {
+    const Solver &solver = *step.solver;
     u32 movers = 0;
     world.tables<Pose, const Shape, Velocity, const Mass, Motion>(
         [&](auto table, auto poses, auto, auto velocities, auto, auto motions) {
@@ -178,7 +217,7 @@ TBS_FUNCTION void scatter(World &world, const Step &step, Group &group) {
                 body.rotation = poses[i].rotation;
                 body.linear = velocities[i].linear;
                 body.angular = velocities[i].angular;
-                take_body(step.solver, first_mover + i, body);
+                take_body(solver, first_mover + i, body);
                 poses[i] = Pose{body.position, body.rotation};
                 velocities[i] = Velocity{body.linear, body.angular};
                 motions[i].still = body.still;

@@ -1,7 +1,7 @@
 // Joints as constraints: up to six soft equations solved at once, a motor and two limits along or about the axis.
 //
-// Both bodies are pushed at the same place, the anchor of b, so a joint that has drifted keeps angular momentum. Frames
-// and effective masses are computed anew in each substep, unlike those of contacts, since pendulums turn fast.
+// Both bodies are pushed at the same place, the anchor of b, so a joint that has drifted keeps angular momentum. What
+// is done to them in a substep is in joint_passes.h.
 #pragma once
 
 #include "physics/contacts.h"
@@ -18,14 +18,20 @@ struct JointBlock {
         motor_loss[block_items];
     f32 works[block_items];  // 0: broken
     // In a substep:
-    f32 axes[9][block_items], arm_a[3][block_items], arm_b[3][block_items], error[6][block_items],
-        distance[block_items];
+    f32 axes[9][block_items], arm_a[3][block_items], arm_b[3][block_items], error[6][block_items];
+    f32 beyond[6][block_items];  // what motion does to them in the substep beyond what velocities say, per second
+    f32 distance[block_items], begun[block_items];  // angle or way, and what it was when the substep began
     f32 factor[15][block_items], pivot[6][block_items];
     f32 axis_mass[block_items],
         by_axis[6][block_items];  // with the equations held; what a unit impulse takes to hold them
-    f32 impulse[6][block_items];  // in the world's frame: linear, angular
+    f32 impulse[6][block_items], late[6][block_items];  // world's frame: linear, angular; before and after moving
     f32 motor[block_items], low[block_items], high[block_items];
     f32 force_squared[block_items], torque_squared[block_items];  // impulses: the greatest of all substeps
+    // In a tree: rows of the bodies; 1: the child is b, -1: it is a, 0: the joint is in none; 1: the parent gives way.
+    u32 child[block_items], parent[block_items];
+    f32 side[block_items], hangs[block_items];
+    f32 soft[block_items];  // 1: gives way, or joints that contradict each other would never come to an end
+    f32 articulated[21][block_items], free_factor[15][block_items], free_pivot[6][block_items], wanted[6][block_items];
 };
 
 template <class W>
@@ -73,6 +79,9 @@ TBS_FUNCTION void place_joint(W &w, const SolverJoint &joint, const Pace &pace, 
     block.low[lane] = joint.low;
     block.high[lane] = joint.high;
     block.force_squared[lane] = block.torque_squared[lane] = 0.0f;
+    block.child[lane] = W::ground;
+    block.parent[lane] = W::nobody;
+    block.side[lane] = block.hangs[lane] = block.soft[lane] = 0.0f;
     // The angle: measured once a step, then carried on by velocities.
     block.way[lane] = 0.0f;
     if (hinge) {
@@ -88,11 +97,14 @@ TBS_FUNCTION void place_no_joint(W &, JointBlock &block, u32 lane) {
     for (u32 i = 0; i < 3; ++i) block.anchor_a[i][lane] = block.anchor_b[i][lane] = block.apart[i][lane] = 0.0f;
     store_rotation<f32>(block.frame_a, lane, {1, 0, 0, 0});
     store_rotation<f32>(block.frame_b, lane, {1, 0, 0, 0});
-    for (u32 i = 0; i < 6; ++i) block.rows[i][lane] = block.impulse[i][lane] = 0.0f;
+    for (u32 i = 0; i < 6; ++i) block.rows[i][lane] = block.impulse[i][lane] = block.late[i][lane] = 0.0f;
     block.turns[lane] = block.slides[lane] = block.way[lane] = block.limited[lane] = block.works[lane] = 0.0f;
     block.lower[lane] = block.upper[lane] = block.target[lane] = block.most[lane] = block.motor_rate[lane] = 0.0f;
     block.motor_mass[lane] = block.motor_loss[lane] = block.motor[lane] = block.low[lane] = block.high[lane] = 0.0f;
     block.force_squared[lane] = block.torque_squared[lane] = 0.0f;
+    block.child[lane] = W::ground;
+    block.parent[lane] = W::nobody;
+    block.side[lane] = block.hangs[lane] = block.soft[lane] = 0.0f;
 }
 
 template <class F>
@@ -143,241 +155,49 @@ TBS_FUNCTION void push_apart(JointBodies<F> &m, Vec<F> arm_a, Vec<F> arm_b, Vec<
 // Where element (i, j), i > j, of a lower triangle is.
 TBS_FUNCTION constexpr u32 below_diagonal(u32 i, u32 j) { return i * (i - 1) / 2 + j; }
 
-// Turns the right side of the equations into their solution.
-template <class F>
-TBS_FUNCTION void solve_equations(const JointBlock &block, u32 lane, F (&x)[6]) {
-    const auto factor = [&](u32 i, u32 j) { return load<F>(block.factor[below_diagonal(i, j)] + lane); };
-    for (u32 i = 1; i < 6; ++i) {
-        for (u32 j = 0; j < i; ++j) x[i] = nmadd(factor(i, j), x[j], x[i]);
-    }
-    for (u32 k = 0; k < 6; ++k) {
-        const u32 i = 5 - k;
-        x[i] = x[i] * load<F>(block.pivot[i] + lane);
-        for (u32 j = i + 1; j < 6; ++j) x[i] = nmadd(factor(j, i), x[j], x[i]);
-    }
-}
-
-// Frames, errors and effective masses of a substep, and the impulses of the one before.
-template <class F, class W>
-TBS_FUNCTION void begin_joint(W &w, JointBlock &block, u32 lane) {
-    const u32 *a = block.a + lane, *b = block.b + lane;
-    const F zero{}, one = splat<F>(1.0f), two = splat<F>(2.0f);
-    F motion_a[8], motion_b[8], turn_a[8], turn_b[8];
-    load_rows([&](u32 i) { return w.motion[a[i]]; }, motion_a);
-    load_rows([&](u32 i) { return w.motion[b[i]]; }, motion_b);
-    load_rows([&](u32 i) { return w.rotation[a[i]]; }, turn_a);
-    load_rows([&](u32 i) { return w.rotation[b[i]]; }, turn_b);
-    JointBodies<F> m = load_bodies<F>(w, a, b);
-    const Rotation<F> q_a{turn_a[0], turn_a[1], turn_a[2], turn_a[3]}, q_b{turn_b[0], turn_b[1], turn_b[2], turn_b[3]};
-    const Rotation<F> at_a = q_a * load_rotation<F>(block.frame_a, lane),
-                      at_b = q_b * load_rotation<F>(block.frame_b, lane);
-    const Vec<F> axis[3] = {rotate(Vec<F>{one, zero, zero}, at_a), rotate(Vec<F>{zero, one, zero}, at_a),
-                            rotate(Vec<F>{zero, zero, one}, at_a)};
-    const Vec<F> to_a = rotate(load_vec<F>(block.anchor_a, lane), q_a),
-                 arm_b = rotate(load_vec<F>(block.anchor_b, lane), q_b);
-    const Vec<F> moved{motion_b[0] - motion_a[0], motion_b[1] - motion_a[1], motion_b[2] - motion_a[2]};
-    const Vec<F> arm_a = load_vec<F>(block.apart, lane) + moved + arm_b, gap = arm_a - to_a;
-    const F turns = load<F>(block.turns + lane), slides = load<F>(block.slides + lane);
-
-    const Rotation<F> q = conjugate(at_a) * at_b;
-    const F sign = pick(below(q.w, zero), -two, two);
-    const auto hinge = below(zero, turns);
-    const F error[6] = {dot(gap, axis[0]),
-                        dot(gap, axis[1]),
-                        dot(gap, axis[2]),
-                        q.x * sign,
-                        pick(hinge, madd(q.w, q.y, -(q.x * q.z)) * two, q.y * sign),
-                        pick(hinge, madd(q.w, q.z, q.x * q.y) * two, q.z * sign)};
-    const Vec<F> turned{motion_b[4] - motion_a[4], motion_b[5] - motion_a[5], motion_b[6] - motion_a[6]};
-    store(block.distance + lane, pick(hinge, load<F>(block.way + lane) + dot(turned, axis[0]), error[0]));
-
-    // Rows of the effective mass: what a unit impulse along (0 .. 2) or about (3 .. 5) an axis changes.
-    Vec<F> lever_a[6], lever_b[6], by_a[6], by_b[6];
-    F held[6], matrix[6][6];
+// Cholesky without roots: L D L^T, rows that are not held taken out, and those that say what others say (Golub and Van
+// Loan, Matrix Computations, 4.1.2). `element` is that of the lower triangle, held(i) is 1 or 0.
+template <class Element, class Held>
+TBS_FUNCTION void factor_rows(f32 (*factor)[block_items], f32 (*pivot)[block_items], u32 lane, Element &&element,
+                              Held &&held) {
+    using F = decltype(element(0, 0));
+    F row[6], part[6][6], holds[6];
     TBS_UNROLL
     for (u32 i = 0; i < 6; ++i) {
-        held[i] = load<F>(block.rows[i] + lane);
-        lever_a[i] = i < 3 ? cross(arm_a, axis[i % 3]) : axis[i % 3];
-        lever_b[i] = i < 3 ? cross(arm_b, axis[i % 3]) : axis[i % 3];
-        by_a[i] = times(m.inertia_a, lever_a[i]);
-        by_b[i] = times(m.inertia_b, lever_b[i]);
-        TBS_UNROLL
-        for (u32 j = 0; j <= i; ++j) {
-            F k = dot(lever_a[i], by_a[j]) + dot(lever_b[i], by_b[j]);
-            if (i < 3) k = k + dot((m.mass_a + m.mass_b) * axis[i % 3], axis[j % 3]);
-            matrix[i][j] = k;
-        }
-    }
-    F axis_on[6];  // the row of the axis
-    TBS_UNROLL
-    for (u32 i = 0; i < 6; ++i) {
-        axis_on[i] = madd(i < 1 ? matrix[0][i] : matrix[i][0], slides, (i < 3 ? matrix[3][i] : matrix[i][3]) * turns);
-    }
-    const F axis_alone = madd(axis_on[0], slides, axis_on[3] * turns);
-    // Cholesky without roots: L D L^T, rows that are free taken out, and those that say what others say (Golub and Van
-    // Loan, Matrix Computations, 4.1.2).
-    F scaled_row[6];
-    TBS_UNROLL
-    for (u32 i = 0; i < 6; ++i) {
-        F rest = matrix[i][i];
+        holds[i] = held(i);
+        F rest = element(i, i);
         TBS_UNROLL
         for (u32 j = 0; j < i; ++j) {
-            F sum = matrix[i][j] * (held[i] * held[j]);
+            F sum = element(i, j) * (holds[i] * holds[j]);
             TBS_UNROLL
-            for (u32 k = 0; k < j; ++k) sum = nmadd(scaled_row[k], matrix[j][k], sum);
-            scaled_row[j] = sum;
-            matrix[i][j] = sum * load<F>(block.pivot[j] + lane);
-            rest = nmadd(sum, matrix[i][j], rest);
-            store(block.factor[below_diagonal(i, j)] + lane, matrix[i][j]);
+            for (u32 k = 0; k < j; ++k) sum = nmadd(row[k], part[j][k], sum);
+            row[j] = sum;
+            part[i][j] = sum * load<F>(pivot[j] + lane);
+            rest = nmadd(sum, part[i][j], rest);
+            store(factor[below_diagonal(i, j)] + lane, part[i][j]);
         }
-        const auto sound = below(splat<F>(1e-5f) * matrix[i][i], rest * held[i]);
-        store(block.pivot[i] + lane, pick(sound, one / pick(sound, rest, one), zero));
+        const auto sound = below(splat<F>(1e-5f) * element(i, i), rest * holds[i]);
+        const F one = splat<F>(1.0f);
+        store(pivot[i] + lane, pick(sound, one / pick(sound, rest, one), F{}));
     }
-    F held_by[6];
+}
+
+// Turns the right side of the equations of rows that are held into their solution.
+template <class F>
+TBS_FUNCTION void solve_rows(const f32 (*factors)[block_items], const f32 (*pivot)[block_items], u32 lane, F (&x)[6]) {
+    const auto factor = [&](u32 i, u32 j) { return load<F>(factors[below_diagonal(i, j)] + lane); };
     TBS_UNROLL
-    for (u32 i = 0; i < 6; ++i) held_by[i] = axis_on[i] * held[i];
-    solve_equations<F>(block, lane, held_by);
-    F axis_rest = axis_alone;
+    for (u32 i = 1; i < 6; ++i) {
+        TBS_UNROLL
+        for (u32 j = 0; j < i; ++j) x[i] = nmadd(factor(i, j), x[j], x[i]);
+    }
     TBS_UNROLL
-    for (u32 i = 0; i < 6; ++i) {
-        axis_rest = nmadd(axis_on[i] * held[i], held_by[i], axis_rest);
-        store(block.by_axis[i] + lane, held_by[i]);
-        store(block.error[i] + lane, error[i]);
+    for (u32 k = 0; k < 6; ++k) {
+        const u32 i = 5 - k;
+        x[i] = x[i] * load<F>(pivot[i] + lane);
+        TBS_UNROLL
+        for (u32 j = i + 1; j < 6; ++j) x[i] = nmadd(factor(j, i), x[j], x[i]);
     }
-    const auto can_move = below(splat<F>(1e-5f) * axis_alone, axis_rest);
-    store(block.axis_mass + lane, pick(can_move, one / pick(can_move, axis_rest, one), zero));
-    for (u32 i = 0; i < 3; ++i) store_vec(block.axes + 3 * i, lane, axis[i]);
-    store_vec(block.arm_a, lane, arm_a);
-    store_vec(block.arm_b, lane, arm_b);
-
-    // What the substep before took, without what the axis does not hold now that it has turned.
-    Vec<F> push = load_vec<F>(block.impulse, lane), torque = load_vec<F>(block.impulse + 3, lane);
-    const F works = load<F>(block.works + lane);
-    push = scaled(add_scaled(push, axis[0], -(slides * dot(push, axis[0]))), works);
-    torque = scaled(add_scaled(torque, axis[0], -(turns * dot(torque, axis[0]))), works);
-    store_vec(block.impulse, lane, push);
-    store_vec(block.impulse + 3, lane, torque);
-    const F along = load<F>(block.motor + lane) + load<F>(block.low + lane) - load<F>(block.high + lane);
-    push_apart(m, arm_a, arm_b, add_scaled(push, axis[0], slides * along), add_scaled(torque, axis[0], turns * along));
-    store_velocities(w, a, b, m);
-}
-
-// Changes the velocities of a joint's bodies; with `press` what has drifted is pulled back.
-template <bool press, class F, class W>
-TBS_FUNCTION void solve_joint(W &w, JointBlock &block, u32 lane, const Pace &pace) {
-    const u32 *a = block.a + lane, *b = block.b + lane;
-    const F zero{}, one = splat<F>(1.0f);
-    JointBodies<F> m = load_bodies<F>(w, a, b);
-    const Vec<F> axis[3] = {load_vec<F>(block.axes, lane), load_vec<F>(block.axes + 3, lane),
-                            load_vec<F>(block.axes + 6, lane)};
-    const Vec<F> arm_a = load_vec<F>(block.arm_a, lane), arm_b = load_vec<F>(block.arm_b, lane);
-    const F turns = load<F>(block.turns + lane), slides = load<F>(block.slides + lane);
-    const auto relative = [&](Vec<F> &going, Vec<F> &turning) {
-        turning = m.angular_b - m.angular_a;
-        going = subtract_cross(add_cross(m.linear_b - m.linear_a, m.angular_b, arm_b), m.angular_a, arm_a);
-    };
-    Vec<F> going, turning;
-
-    // The equations.
-    relative(going, turning);
-    Vec<F> push = load_vec<F>(block.impulse, lane), torque = load_vec<F>(block.impulse + 3, lane);
-    F x[6] = {dot(going, axis[0]),   dot(going, axis[1]),   dot(going, axis[2]),
-              dot(turning, axis[0]), dot(turning, axis[1]), dot(turning, axis[2])};
-    for (u32 i = 0; i < 6; ++i) {
-        if constexpr (press) x[i] = madd(splat<F>(pace.joint.rate), load<F>(block.error[i] + lane), x[i]);
-        x[i] = -x[i] * load<F>(block.rows[i] + lane);
-    }
-    solve_equations<F>(block, lane, x);
-    const auto along_axes = [&](u32 i) {
-        return add_scaled(add_scaled(scaled(axis[0], x[i]), axis[1], x[i + 1]), axis[2], x[i + 2]);
-    };
-    Vec<F> more = along_axes(0), twist = along_axes(3);
-    if constexpr (press) {
-        const F share = splat<F>(pace.joint.mass), loss = splat<F>(-pace.joint.impulse);
-        more = add_scaled(scaled(more, share), push, loss);
-        twist = add_scaled(scaled(twist, share), torque, loss);
-    }
-    push_apart(m, arm_a, arm_b, more, twist);
-    push = push + more;
-    torque = torque + twist;
-
-    // Motor and limits: one number, the speed along or about the axis. What they push, the equations answer at once.
-    relative(going, turning);
-    const F mass = load<F>(block.axis_mass + lane), distance = load<F>(block.distance + lane);
-    const F by_impulse = inverse_or_zero(mass);
-    F speed = madd(dot(going, axis[0]), slides, dot(turning, axis[0]) * turns), change{};
-    const auto take = [&](f32 *impulse, F next, F direction) {
-        const F step = (next - load<F>(impulse)) * direction;
-        store(impulse, next);
-        change = change + step;
-        speed = madd(step, by_impulse, speed);
-    };
-    {
-        const F rate = load<F>(block.motor_rate + lane), target = load<F>(block.target + lane),
-                before = load<F>(block.motor + lane);
-        const F wrong = speed + pick(below(zero, rate), rate * (distance - target), -target);
-        const F wanted = nmadd(load<F>(block.motor_loss + lane), before,
-                               nmadd(mass * load<F>(block.motor_mass + lane), wrong, before));
-        const F most = load<F>(block.most + lane);
-        take(block.motor + lane, greater(lesser(wanted, most), -most), one);
-    }
-    const auto limit = [&](f32 *impulse, F room, F direction) {
-        const F before = load<F>(impulse);
-        const auto open = below(zero, room);
-        const F share = press ? pick(open, one, splat<F>(pace.joint.mass)) : one;
-        const F loss = press ? pick(open, zero, splat<F>(pace.joint.impulse)) : zero;
-        const F rate = pick(open, splat<F>(pace.per_h), press ? splat<F>(pace.joint.rate) : zero);
-        const F next = nmadd(loss, before, nmadd(mass * share, madd(speed, direction, room * rate), before));
-        take(impulse, greater(next, zero) * load<F>(block.limited + lane), direction);
-    };
-    limit(block.low + lane, distance - load<F>(block.lower + lane), one);
-    limit(block.high + lane, load<F>(block.upper + lane) - distance, -one);
-    for (u32 i = 0; i < 6; ++i) x[i] = -change * load<F>(block.by_axis[i] + lane);
-    more = along_axes(0), twist = along_axes(3);
-    push = push + more;
-    torque = torque + twist;
-    push_apart(m, arm_a, arm_b, add_scaled(more, axis[0], slides * change), add_scaled(twist, axis[0], turns * change));
-    store_vec(block.impulse, lane, push);
-    store_vec(block.impulse + 3, lane, torque);
-    if constexpr (!press) {
-        store(block.force_squared + lane, greater(load<F>(block.force_squared + lane), dot(push, push)));
-        store(block.torque_squared + lane, greater(load<F>(block.torque_squared + lane), dot(torque, torque)));
-    }
-    store_velocities(w, a, b, m);
-}
-
-template <class W, class Group>
-TBS_FUNCTION void prepare_joints(W &w, Group &group, const Pace &pace) {
-    group.once([&] {
-        colour(w, w.joint_count, w.joint_item, w.used, w.joint_batches, [&](u32 i, u32 &a, u32 &b) {
-            a = w.joints[i].a;
-            b = w.joints[i].b;
-        });
-    });
-    group.for_each(w.joint_count, [&](u32 i) {
-        const u32 item = w.joint_item[i];
-        if (item != not_solved)
-            place_joint(w, w.joints[i], pace, w.joint_blocks[item / block_items], item % block_items);
-    });
-    if constexpr (simd_width > 1) {
-        for (u32 c = 0; c < w.joint_batches.colours; ++c) {
-            const Batch &batch = w.joint_batches.batch[c];
-            for (u32 i = batch.first + batch.count; i % simd_width != 0; ++i)
-                place_no_joint(w, w.joint_blocks[i / block_items], i % block_items);
-        }
-    }
-}
-template <class W, class Group>
-TBS_FUNCTION void begin_joints(W &w, Group &group) {
-    for_batches(group, w.joint_batches, [&](auto item, u32 block, u32 lane, bool) {
-        begin_joint<decltype(item)>(w, w.joint_blocks[block], lane);
-    });
-}
-template <bool press, class W, class Group>
-TBS_FUNCTION void joint_pass(W &w, Group &group, const Pace &pace) {
-    for_batches(group, w.joint_batches, [&](auto item, u32 block, u32 lane, bool) {
-        solve_joint<press, decltype(item)>(w, w.joint_blocks[block], lane, pace);
-    });
 }
 
 // Impulses for the step to come, and what has broken.
@@ -389,8 +209,11 @@ TBS_FUNCTION void report_joints(W &w, Group &group, const Pace &pace) {
         const JointBlock &block = w.joint_blocks[item / block_items];
         const u32 lane = item % block_items;
         SolverJoint &joint = w.joints[i];
-        joint.linear = {block.impulse[0][lane], block.impulse[1][lane], block.impulse[2][lane]};
-        joint.angular = {block.impulse[3][lane], block.impulse[4][lane], block.impulse[5][lane]};
+        const auto take = [&](const f32(*fields)[block_items]) {
+            return vec3{fields[0][lane], fields[1][lane], fields[2][lane]};
+        };
+        joint.linear = take(block.impulse) + take(block.late);
+        joint.angular = take(block.impulse + 3) + take(block.late + 3);
         joint.motor = block.motor[lane];
         joint.low = block.low[lane];
         joint.high = block.high[lane];

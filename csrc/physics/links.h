@@ -26,6 +26,27 @@ TBS_FUNCTION void turn(SolverJoint &row) {
            -row.linear, -row.angular, -row.motor, row.high, row.low};
 }
 
+// A number for all that an author says of a joint: two that say the same have the same one, others hardly ever.
+TBS_FUNCTION u32 mark_of(const Joint &joint) {
+    u32 mark = 1;
+    const auto mix = [&](u32 word) {
+        mark = (mark ^ word) * 0x9e3779b1u;
+        mark ^= mark >> 15;
+    };
+    const auto mix_vector = [&](vec3 v) { mix(to_bits(v.x)), mix(to_bits(v.y)), mix(to_bits(v.z)); };
+    const auto mix_rotation = [&](quat q) { mix(to_bits(q.w)), mix_vector({q.x, q.y, q.z}); };
+    const auto mix_entity = [&](Entity entity) {
+        mix(entity.table), mix(entity.birth.tick), mix(entity.birth.order);
+    };
+    mix_entity(joint.a), mix_entity(joint.b);
+    mix_vector(joint.anchor_a), mix_vector(joint.anchor_b);
+    mix_rotation(joint.frame_a), mix_rotation(joint.frame_b);
+    mix(u32(joint.kind)), mix(u32(joint.drive)), mix(u32(joint.limited)), mix(u32(joint.collide));
+    const f32 numbers[] = {joint.lower, joint.upper, joint.target, joint.greatest, joint.hertz, joint.damping};
+    for (const f32 number : numbers) mix(to_bits(number));
+    return mark;
+}
+
 // The solver's joint of a row.
 TBS_FUNCTION SolverJoint solver_joint(const Step &step, const Joint &joint, u32 a, u32 b) {
     SolverJoint row;
@@ -86,8 +107,10 @@ TBS_FUNCTION void gather_joints(World &world, Step &step, Group &group) {
                 if (!there) world.fail(Fault::joint_to_nothing, i32(table.first + i));
                 if (!is_sound(joint)) world.fail(Fault::bad_joint, i32(table.first + i));
                 const u32 place = joints + before;
-                step.joint_bodies[place] = joint.collide != 0 ? Pair{no_body, no_body} : Pair{a, b};
-                SolverJoint &row = step.solver.joints[place];
+                step.joint_bodies[place] = {a, b};
+                step.joint_collides[place] = joint.collide != 0;
+                step.joint_mark[place] = mark_of(joint);
+                SolverJoint &row = step.solver->joints[place];
                 row = solver_joint(step, joint, a, b);
                 step.joint_turned[place] = row.a == no_body;
                 if (row.a == no_body) turn(row);  // the solver's first body is one that it knows
@@ -96,25 +119,47 @@ TBS_FUNCTION void gather_joints(World &world, Step &step, Group &group) {
                 if (step.joint_idle[place] != 0) row = no_joint();
             });
     });
-    group.once([&] { step.solver.joint_count = joints; });
+    group.once([&] { step.solver->joint_count = joints; });
 }
 
 // Bodies that a joint connects do not collide, unless it says so.
 template <class Group>
 TBS_FUNCTION void part_jointed(Step &step, Group &group) {
     group.once([&] {
-        for (u32 i = 0; i < step.solver.joint_count; ++i) {
+        for (u32 i = 0; i < step.solver->joint_count; ++i) {
             const Pair pair = step.joint_bodies[i];
-            if (pair.a == no_body || pair.b == no_body) continue;
+            if (step.joint_collides[i] != 0 || pair.a == no_body || pair.b == no_body) continue;
             step.near[pair.a][pair.b / 32] &= ~(1u << pair.b % 32);
             step.near[pair.b][pair.a / 32] &= ~(1u << pair.a % 32);
         }
     });
 }
 
+// Wakes the bodies whose joints are not those of the step before: where one has been made, removed or changed.
+template <class Group>
+TBS_FUNCTION void wake_jointed(Step &step, const Contacts &kept, Group &group) {
+    if (Constants::sleep == 0 || (step.solver->joint_count == 0 && kept.joints == 0)) return;
+    group.for_each(step.bodies, [&](u32 i) { step.held[i] = 0; });
+    group.once([&] {
+        for (u32 i = 0; i < step.solver->joint_count; ++i) {
+            const Pair pair = step.joint_bodies[i];
+            if (pair.a != no_body) step.held[pair.a] += step.joint_mark[i];
+            if (pair.b != no_body) step.held[pair.b] += step.joint_mark[i];
+        }
+    });
+    group.for_each(step.bodies, [&](u32 i) {
+        const u32 before = step.before[i], mover = step.mover[i];
+        const u32 was = kept.joints == 0 || before == no_body ? 0 : kept.held[Constants::sleep == 0 ? 0 : before];
+        if (mover != no_body && step.held[i] != was) wake(*step.solver, mover);
+    });
+}
+
 // Writes back what joints keep for the next step, and which have broken.
 template <class Group>
-TBS_FUNCTION void scatter_joints(World &world, const Step &step, Group &group) {
+TBS_FUNCTION void scatter_joints(World &world, const Step &step, Contacts &kept, Group &group) {
+    if (Constants::sleep != 0 && step.solver->joint_count > 0)
+        group.for_each(step.bodies, [&](u32 i) { kept.held[Constants::sleep == 0 ? 0 : i] = step.held[i]; });
+    group.once([&] { kept.joints = i32(step.solver->joint_count); });
     u32 joints = 0;
     world.tables<Joint>([&](auto table, auto rows) {
         joints += group.scan(
@@ -122,7 +167,7 @@ TBS_FUNCTION void scatter_joints(World &world, const Step &step, Group &group) {
             [&](u32 i, u32 before) {
                 if (!is_used(rows[i])) return;
                 const u32 place = joints + before;
-                SolverJoint row = step.solver.joints[place];
+                SolverJoint row = step.solver->joints[place];
                 if (step.joint_idle[place] != 0) return;
                 if (step.joint_turned[place] != 0) turn(row);
                 Joint &joint = rows[i];

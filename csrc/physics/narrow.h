@@ -21,17 +21,17 @@ TBS_FUNCTION u32 kept_contact(const Contacts &kept, u32 a, u32 b) {
     return low < u32(kept.count) && kept.pair[low] == key ? low : no_place;
 }
 
-// Looks up which number each body had in the step before: rows of dynamic archetypes move up where others are destroyed.
+// Looks up which number each body had in the step before: rows of dynamic archetypes move up where others are destroyed, so
+// that it is near its number now.
 template <class Group>
 TBS_FUNCTION void find_numbers_before(const Contacts &kept, Step &step, Group &group) {
     const u32 bodies = u32(kept.bodies);
     group.for_each(step.bodies, [&](u32 i) {
         const Entity entity = step.entity[i];
         u32 before = no_body;
-        if (i < bodies && kept.body[i] == entity) {
-            before = i;
-        } else {
-            for (u32 k = 0; k < bodies; ++k) before = kept.body[k] == entity ? k : before;
+        for (u32 away = 0; before == no_body && (i + away < bodies || away <= i); ++away) {
+            if (i + away < bodies && kept.body[i + away] == entity) before = i + away;
+            if (away <= i && i - away < bodies && kept.body[i - away] == entity) before = i - away;
         }
         step.before[i] = before;
     });
@@ -54,6 +54,7 @@ TBS_FUNCTION void set_contact(const Contacts &kept, const Step &step, const Pair
     contact.normal = manifold.normal;
     contact.friction = {};
     contact.twist = 0.0f;
+    contact.preload = 0.0f;
     contact.total = 0.0f;
     const vec3 apart = step.at[b].position - step.at[a].position;
     const u32 before = kept_contact(kept, step.before[pair.a], step.before[pair.b]);
@@ -61,6 +62,7 @@ TBS_FUNCTION void set_contact(const Contacts &kept, const Step &step, const Pair
         const f32 *const friction = kept.friction[before];
         contact.friction = {friction[0], friction[1], friction[2]};
         contact.twist = friction[3];
+        contact.preload = kept.preload[before];
     }
     for (u32 k = 0; k < points_per_contact; ++k) {
         const Manifold::Point &from = manifold.points[k < manifold.count ? k : 0];
@@ -81,37 +83,42 @@ TBS_FUNCTION void set_contact(const Contacts &kept, const Step &step, const Pair
 template <class Group>
 TBS_FUNCTION void find_contacts(World &world, const Hulls &hulls, const Contacts &kept, Step &step, f32 margin, Group &group) {
     find_numbers_before(kept, step, group);
-    group.for_each(step.pairs, [&](u32 i) {
-        const u32 a = step.pair[i].a, b = step.pair[i].b;
-        collide(geometry_of(hulls, step.shape[a]), step.at[a], geometry_of(hulls, step.shape[b]), step.at[b],
-                margin + step.reach[a] + step.reach[b], step.manifold[i]);
-    });
+    Solver &solver = *step.solver;
+    const auto manifold_of = [&](u32 i) -> Manifold & { return step.manifold[i % Group::lanes]; };
     const u32 found = group.scan(
-        step.pairs, [&](u32 i) { return step.manifold[i].count > 0 ? 1u : 0u; },
+        step.pairs,
+        [&](u32 i) {
+            const u32 a = step.pair[i].a, b = step.pair[i].b;
+            collide(geometry_of(hulls, step.shape[a]), step.at[a], geometry_of(hulls, step.shape[b]), step.at[b],
+                    margin + step.reach[a] + step.reach[b], manifold_of(i));
+            return manifold_of(i).count > 0 ? 1u : 0u;
+        },
         [&](u32 i, u32 before) {
-            const bool fits = step.manifold[i].count > 0 && before < most_contacts;
+            const bool fits = manifold_of(i).count > 0 && before < most_contacts;
             step.place[i] = fits ? before : no_place;
-            if (fits) set_contact(kept, step, step.pair[i], step.manifold[i], step.solver.contacts[before]);
+            if (fits) set_contact(kept, step, step.pair[i], manifold_of(i), solver.contacts[before]);
         });
     if (found > most_contacts) world.fail(Fault::contacts, i32(found));
-    group.once([&] { step.solver.contact_count = min(found, most_contacts); });
+    group.once([&] { solver.contact_count = min(found, most_contacts); });
 }
 
 // Keeps the impulses.
 template <class Group>
 TBS_FUNCTION void keep_contacts(const Step &step, Contacts &kept, Group &group) {
+    const Solver &solver = *step.solver;
     group.for_each(step.pairs, [&](u32 i) {
         const u32 place = step.place[i];
         if (place == no_place) return;
-        const SolverContact &contact = step.solver.contacts[place];
+        const SolverContact &contact = solver.contacts[place];
         kept.pair[place] = step.pair[i].a << 16 | step.pair[i].b;
         f32 *const friction = kept.friction[place];
         friction[0] = contact.friction.x, friction[1] = contact.friction.y, friction[2] = contact.friction.z;
         friction[3] = contact.twist;
+        kept.preload[place] = contact.preload;
         if (Constants::events > 0) {
             const u32 told = Constants::events > 0 ? place : 0;
             kept.total[told] = contact.total;
-            kept.normal[told] = step.manifold[i].normal;
+            kept.normal[told] = contact.normal;
             const vec3 from = step.at[step.pair[i].a].position;
             vec3 sum{};
             for (u32 k = 0; k < contact.count; ++k) sum += contact.points[k].anchor;
@@ -124,7 +131,7 @@ TBS_FUNCTION void keep_contacts(const Step &step, Contacts &kept, Group &group) 
     });
     group.for_each(step.bodies, [&](u32 i) { kept.body[i] = step.entity[i]; });
     group.once([&] {
-        kept.count = i32(step.solver.contact_count);
+        kept.count = i32(solver.contact_count);
         kept.bodies = i32(step.bodies);
     });
 }

@@ -1,6 +1,7 @@
 // Rigid bodies as systems: `simulate` takes all bodies of a world through one step. See docs/physics.md.
 #pragma once
 
+#include "physics/continuous.h"
 #include "physics/narrow.h"
 #include "physics/query.h"
 
@@ -16,16 +17,18 @@ TBS_FUNCTION Settings settings_of(const World &world) {
     return settings;
 }
 
-TBS_SYSTEM void simulate(World &world, Space &space, Contacts &contacts, const Hulls &hulls, Warp &warp) {
-    Step &step = workspace_as<Step>(space, warp);
+TBS_SYSTEM void simulate(World &world, Space &space, Core &core, Contacts &contacts, const Hulls &hulls, Warp &warp) {
+    Step &step = begin_step(space, core, warp);
     const Settings settings = settings_of(world);
     if (!gather(world, hulls, step, settings.time, gravity_of(world), warp)) return;  // the fault has been reported
     gather_joints(world, step, warp);
     find_bounds(hulls, step, Constants::margin, warp);
     find_pairs(world, step, warp);
     find_contacts(world, hulls, contacts, step, Constants::margin, warp);
-    solve(step.solver, warp, settings);
+    wake_jointed(step, contacts, warp);
+    solve(*step.solver, warp, settings);
+    stop_fast_bodies(hulls, step, warp);
     keep_contacts(step, contacts, warp);
     scatter(world, step, warp);
-    scatter_joints(world, step, warp);
+    scatter_joints(world, step, contacts, warp);
 }

@@ -1,43 +1,125 @@
 // The rigid-body solver: takes all bodies of a workspace through one step. workspace.h says what goes in and out.
 #pragma once
 
+#include "physics/chip.h"
 #include "physics/contact_passes.h"
 #include "physics/islands.h"
-#include "physics/joints.h"
+#include "physics/joint_forest.h"
+
+// Blocks of `items` constraints: each colour may fill its last block in part.
+TBS_FUNCTION constexpr u32 blocks_for(u32 items) {
+    return (items + block_items - 1) / block_items + (simd_width > 1 ? most_colours : 0) + 1;
+}
+
+// What belongs to bodies, and which constraints have which colour.
+template <u32 most_bodies, template <class> class Held>
+struct BodySpace {
+    static constexpr u32 body_blocks_held = (most_bodies + block_items - 1) / block_items;
+    static constexpr u32 ground = body_blocks_held * block_items;  // a row of zeros
+    static constexpr u32 nobody = ground + 1;                      // a row that nothing reads
+
+    u32 body_count, contact_count, joint_count;
+    u32 joints_share_bodies, root_count, tree_count;  // of joints: what joint_forest.h keeps
+    u32 beside_trees;                                 // 1: some have motors or limits, or are in rings
+    alignas(whole_vectors) Held<BodyBlock> body_blocks[body_blocks_held];
+    alignas(whole_vectors) f32 velocity[ground + 1][8], motion[ground + 1][8], mass[ground + 1][mass_row];
+    f32 rotation[ground + 1][8], gain[ground + 1][8], carried[ground + 1][8], before[ground + 1][8];
+    f32 island_still[ground];
+    u32 used[ground];
+    Batches contact_batches, joint_batches;
+};
+
+using TreeRow = f32[tree_row + 16];
+
+// What joint_forest.h keeps of trees of joints.
+template <u32 most_bodies, u32 most_joints>
+struct ForestSpace {
+    static constexpr u32 rows = (most_bodies + block_items - 1) / block_items * block_items;
+
+    u32 in_tree[most_joints], in_loop[most_joints], root_body[most_joints], root_item[most_joints];
+    u32 tree_order[2 * most_joints], tree_set[rows], tree_next[rows];
+    TreeRow tree[rows + 2];
+};
 
 // All bodies, contacts and joints, and what `solve` keeps between its phases: plain memory, without pointers. The
 // arguments are how many there is room for.
 template <u32 most_bodies, u32 most_contacts, u32 most_joints>
-struct Workspace {
-    static constexpr u32 room_for_bodies = most_bodies, room_for_contacts = most_contacts,
-                         room_for_joints = most_joints;
-    static constexpr u32 body_blocks_held = (most_bodies + block_items - 1) / block_items;
-    static constexpr u32 ground = body_blocks_held * block_items;         // a row of zeros
-    static constexpr u32 of_colours = simd_width > 1 ? most_colours : 0;  // each may fill its last block in part
-
-    u32 body_count, contact_count, joint_count;
+struct PlainWorkspace : BodySpace<most_bodies, InPlace>, ForestSpace<most_bodies, most_joints> {
     SolverContact contacts[most_contacts];
     SolverJoint joints[most_joints];
+    u32 contact_item[most_contacts], joint_item[most_joints];
+    alignas(whole_vectors) ContactBlock contact_blocks[blocks_for(most_contacts)];
+    alignas(whole_vectors) JointBlock joint_blocks[blocks_for(2 * most_joints)];
 
-    BodyBlock body_blocks[body_blocks_held];
-    f32 velocity[ground + 1][8], motion[ground + 1][8], mass[ground + 1][mass_row];
-    f32 rotation[ground + 1][8], gain[ground + 1][8], carried[ground + 1][8], before[ground + 1][8];
-    f32 island_still[ground];
-    u32 used[ground], contact_item[most_contacts], joint_item[most_joints];
-    Batches contact_batches, joint_batches;
-    ContactBlock contact_blocks[(most_contacts + block_items - 1) / block_items + of_colours + 1];
-    JointBlock joint_blocks[(most_joints + block_items - 1) / block_items + of_colours + 1];
+    struct Beside {};
+    TBS_METHOD void put_beside(Beside &) {}
 };
+
+// The same in two parts. What all substeps go through is in the first one, of `chip_bytes`, which a device has on chip: bodies,
+// and as many of the joints and contacts as have room, joints first, which take at most half of what bodies leave.
+// Beside it, in memory, are the others, and what is read and written once a step.
+template <u32 most_bodies, u32 most_contacts, u32 most_joints, u32 chip_bytes>
+struct SplitWorkspace : BodySpace<most_bodies, Spread> {
+    using Bodies = BodySpace<most_bodies, Spread>;
+    using Contact = Spread<ContactBlock>;
+    using Joint = Spread<JointBlock>;
+    static constexpr u32 pointers = 14 * sizeof(void *) + 16;
+    static constexpr u32 left = chip_bytes > sizeof(Bodies) + pointers ? chip_bytes - sizeof(Bodies) - pointers : 0;
+    static constexpr u32 joints_on_chip = lesser_of(2 * most_joints, left / 2 / sizeof(Joint));
+    static constexpr u32 contacts_on_chip =
+        lesser_of(most_contacts, (left - joints_on_chip * sizeof(Joint)) / sizeof(Contact));
+
+    // Memory beside it.
+    struct Beside : ForestSpace<most_bodies, most_joints> {
+        SolverContact contacts[most_contacts];
+        SolverJoint joints[most_joints];
+        u32 contact_item[most_contacts], joint_item[most_joints];
+        Contact contact_blocks[most_contacts - contacts_on_chip + 1];
+        Joint joint_blocks[2 * most_joints - joints_on_chip + 1];
+    };
+
+    SolverContact *contacts;
+    SolverJoint *joints;
+    u32 *contact_item, *joint_item;
+    u32 *in_tree, *in_loop, *root_body, *root_item, *tree_order, *tree_set, *tree_next;
+    TreeRow *tree;
+    PartOnChip<ContactBlock, contacts_on_chip> contact_blocks;
+    PartOnChip<JointBlock, joints_on_chip> joint_blocks;
+
+    TBS_METHOD void put_beside(Beside &beside) {
+        contacts = beside.contacts;
+        joints = beside.joints;
+        contact_item = beside.contact_item;
+        joint_item = beside.joint_item;
+        contact_blocks.others = beside.contact_blocks;
+        joint_blocks.others = beside.joint_blocks;
+        in_tree = beside.in_tree;
+        in_loop = beside.in_loop;
+        root_body = beside.root_body;
+        root_item = beside.root_item;
+        tree_order = beside.tree_order;
+        tree_set = beside.tree_set;
+        tree_next = beside.tree_next;
+        tree = beside.tree;
+    }
+};
+
+template <u32 most_bodies, u32 most_contacts, u32 most_joints, u32 chip_bytes = 0>
+using Workspace = std::conditional_t<chip_bytes == 0, PlainWorkspace<most_bodies, most_contacts, most_joints>,
+                                     SplitWorkspace<most_bodies, most_contacts, most_joints, chip_bytes>>;
 
 TBS_FUNCTION Pace pace_of(const Settings &settings) {
     const f32 h = divide(settings.time, f32(settings.substeps)), per_h = divide(1.0f, h);
+    const f32 contact_hertz = lesser(settings.contact_hertz, most_contact_rate * per_h), omega = tau * contact_hertz;
     return {h,
             per_h,
-            soft(lesser(settings.contact_hertz, 0.25f * per_h), settings.contact_damping, h),
+            soft(contact_hertz, settings.contact_damping, h),
             soft(lesser(settings.joint_hertz, 0.5f * per_h), settings.joint_damping, h),
             settings.push_out_speed,
+            settings.restitution_speed,
             settings.slop,
-            settings.restitution_speed};
+            h * omega * omega,
+            lesser(preload_rate * settings.time, 1.0f)};
 }
 
 // Rows for all bodies, and for the ground.
@@ -52,6 +134,7 @@ TBS_FUNCTION void prepare_all_bodies(W &w, Group &group, f32 h) {
     group.once([&] {
         for (u32 i = 0; i < 8; ++i) {
             w.velocity[W::ground][i] = w.motion[W::ground][i] = w.rotation[W::ground][i] = 0.0f;
+            w.gain[W::ground][i] = w.carried[W::ground][i] = 0.0f;
             w.mass[W::ground][i] = w.mass[W::ground][i + 8] = 0.0f;
         }
         w.rotation[W::ground][0] = 1.0f;
@@ -70,16 +153,17 @@ TBS_CALLED void solve(W &w, Group &group, const Settings &settings) {
         return w.body_blocks[i / block_items].moving[i % block_items] != 0.0f;
     });
     prepare_all_bodies(w, group, pace.h);
-    prepare_contacts(w, group);
+    prepare_contacts(w, group, pace);
     if (!moves) return;  // all are asleep
-    if (joined) prepare_joints(w, group, pace);
+    if (joined) {
+        prepare_joints(w, group, pace);
+        begin_joints(w, group);
+    }
     const bool bounces = group.any(w.contact_count, [&](u32 i) { return w.contacts[i].restitution > 0.0f; });
     for (u32 substep = 0; substep < settings.substeps; ++substep) {
+        if (bounces) note_approaches(w, group, pace);
         begin_substep(w, group);
-        if (joined) {
-            begin_joints(w, group);
-            joint_pass<true>(w, group, pace);
-        }
+        if (joined) press_joints(w, group, pace);
         note_velocities(w, group);
         if (substep == 0) contact_pass<pass_warm>(w, group, pace);
         contact_pass<pass_press>(w, group, pace);
@@ -87,7 +171,7 @@ TBS_CALLED void solve(W &w, Group &group, const Settings &settings) {
         for_items(group, 0, w.body_count,
                   [&](auto item, u32 block, u32 lane) { move_bodies<decltype(item)>(w, block, lane, pace.h, joined); });
         if (joined) {
-            joint_pass<false>(w, group, pace);
+            relax_joints(w, group, pace);
             note_velocities(w, group);
         }
         contact_pass<pass_relax>(w, group, pace);

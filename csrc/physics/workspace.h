@@ -10,10 +10,10 @@
 //     take_body(w, i, body);                               // new pose, velocity, rest; what else `body` has stays
 //     w.contacts[k], w.joints[k]                           // new impulses, `broken`
 //
-// Write counts inside of group.once. Impulses of contacts and joints are results, and what the next step starts from:
-// copy them to the contact of the same pair, points by feature (0 where there is none). Static and kinematic bodies are
-// bodies like others, but static ones may be left out: a contact or joint whose `b` is `no_body` is with the ground,
-// which does not move. Contacts between two bodies that are not dynamic are ignored.
+// Write counts inside of group.once. Impulses of contacts and joints, and preloads, are results, and what the next step
+// starts from: copy them to the contact of the same pair, impulses of points by feature (0 where there is none). Static
+// and kinematic bodies are bodies like others, but static ones may be left out: a contact or joint whose `b` is
+// `no_body` is with the ground, which does not move. Contacts between two bodies that are not dynamic are ignored.
 //
 // Order matters for bits: bodies, contacts and joints in the same order give the same bits, on any device and for any
 // group. Several worlds may share one workspace: put the bodies of one behind those of the other, and so contacts and
@@ -65,6 +65,7 @@ struct SolverContact {
     vec3 normal;                           // unit, from a to b
     vec3 friction;                         // N s of friction on b in the last substep
     f32 twist;                             // N m s of friction about the normal on b in the last substep
+    f32 preload;                           // m by which springs are pressed in before bodies overlap
     f32 total;                             // result: N s along the normal in the whole step, of all points
     ContactPoint points[points_per_contact];
 };
@@ -97,7 +98,7 @@ struct SolverJoint {
 struct Settings {
     f32 time;                          // of the step, s
     u32 substeps;                      // 1 or more
-    f32 contact_hertz, contact_damping;  // of the springs that push overlaps out; at most a quarter of a substep's rate
+    f32 contact_hertz, contact_damping;  // of the springs that push overlaps out; at most a fifth of a substep's rate
     f32 joint_hertz, joint_damping;    // the same for joints that have drifted
     f32 push_out_speed;                // m/s, the greatest with which overlaps are pushed out
     f32 slop;                          // m of overlap that nothing pushes out
@@ -108,5 +109,5 @@ struct Settings {
 };
 
 TBS_FUNCTION Settings default_settings() {
-    return {1.0f / 30.0f, 4, 30.0f, 10.0f, 60.0f, 5.0f, 3.0f, 0.0f, 1.0f, 0, 0.5f, 0.05f, 0.05f};
+    return {1.0f / 30.0f, 4, infinity, 7.0f, 60.0f, 5.0f, 3.0f, 0.0f, 1.0f, 0, 0.5f, 0.05f, 0.05f};
 }

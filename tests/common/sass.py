@@ -24,7 +24,7 @@ from torch_batchsim.program import Program
 from torch_batchsim.schedule import node_lists
 
 ARCHITECTURE = "90"
-MEMORY = ("LDG", "STG", "LDL", "STL", "LDS", "STS", "ATOM", "RED")
+MEMORY = ("LDG", "STG", "LDL", "STL", "LDS", "STS", "ATOM", "RED", "LD", "ST")
 _ADDED_BY_TORCH = ["--expt-relaxed-constexpr", "-D__CUDA_NO_HALF_OPERATORS__", "--compiler-options", "-fPIC"]
 
 

@@ -24,6 +24,7 @@ from environments.hall import Hall
 from environments.heap import Heap
 from environments.herd import Herd
 from environments.melee import Melee
+from environments.shelf import Shelf
 from environments.yard import Yard
 from environments.zoo import Zoo
 from torch_batchsim.envs.cartpole import CartPole
@@ -55,7 +56,9 @@ ENVIRONMENTS = {
     "hanabi": HINTS, "forge": Forge, "melee": Melee, "yard": Yard,
 }  # fmt: skip
 # Also those that random play is not for, and those of large libraries, for which all generic tests would take too long.
-COMPILED = {**ENVIRONMENTS, "dust": Dust, "gallery": Gallery, "hall": Hall, "heap": Heap, "herd": Herd}
+COMPILED = {
+    **ENVIRONMENTS, "dust": Dust, "gallery": Gallery, "hall": Hall, "heap": Heap, "herd": Herd, "shelf": Shelf,
+}  # fmt: skip
 EMULATION = Path(__file__).parent.parent / "emulation" / "cuda_words.h"
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from solver_scenes import compiled
 
 HERE = Path(__file__).parent
 HEADERS = HERE.parents[1] / "csrc"
@@ -67,6 +68,11 @@ class Compiler:
 @pytest.fixture(scope="session")
 def compiler(tmp_path_factory):
     return Compiler(tmp_path_factory.mktemp("csrc"))
+
+
+@pytest.fixture(scope="session")
+def solver_library(compiler):
+    return compiled(compiler)
 
 
 def pointer(array):

@@ -96,7 +96,7 @@ __attribute__((noinline)) bool find_contact(const SolverBody *bodies, const Shap
             if (before->points[j].feature == point.feature) point.impulse = before->points[j].impulse;
         }
     }
-    if (before != nullptr) out.friction = before->friction, out.twist = before->twist;
+    if (before != nullptr) out.friction = before->friction, out.twist = before->twist, out.preload = before->preload;
     return true;
 }
 

@@ -111,6 +111,19 @@ class Scene:
         return record
 
 
+def compiled(compiler, *flags):
+    """solver_library.cpp, loaded."""
+    loaded, said = compiler.library("solver_library.cpp", "-O2", "-march=native", *flags)
+    assert "warning" not in said, said
+    loaded.sizes.restype = ctypes.c_uint32
+    return loaded
+
+
+def tilted(angle):
+    """The quaternion that turns by an angle about y."""
+    return (np.cos(angle / 2), 0, np.sin(angle / 2), 0)
+
+
 def matrices(q):
     """Of unit quaternions [..., 4] (w first): [..., 3, 3] in f64."""
     w, x, y, z = np.moveaxis(q.astype(float), -1, 0)

@@ -169,6 +169,13 @@ def test_every_optimisation_gives_the_same_bits(compiler, library):
 
 
 @pytest.mark.full
+def test_hulls_in_parts_as_on_a_gpu_give_the_same_bits(compiler, library):
+    a, b = random_pairs(5, 3000, kinds_a=(CAPSULE, HULL), kinds_b=(HULL,))
+    other = compiler.library("collide_library.cpp", "-O1", "-march=native", "-DTBS_ON_DEVICE")[0]
+    assert used(run(library, a, b, MARGIN)) == used(run(other, a, b, MARGIN))
+
+
+@pytest.mark.full
 def test_it_compiles_for_cuda(compiler):
     text = """
 #include "tbs/vector.h"

@@ -4,8 +4,6 @@ Tolerances: semi-implicit Euler with substeps of h = 1/120 s is off by one subst
 g t h / 2 of a fall); the rest is said where it is used.
 """
 
-import ctypes
-
 import numpy as np
 import pytest
 from conftest import HERE
@@ -13,39 +11,26 @@ from solver_scenes import (
     BALL,
     BOX,
     DYNAMIC,
-    FIXED,
     GRAVITY,
     HINGE,
     KINEMATIC,
-    NO_BODY,
     PLANE,
-    SLIDER,
     SPHERE,
     STATIC,
     Scene,
+    compiled,
     matrices,
     momenta,
+    tilted,
 )
 
 STEP = 1 / 30
 SUBSTEP = STEP / 4
 
 
-@pytest.fixture(scope="module")
-def library(compiler):
-    return compiled(compiler)
-
-
-def compiled(compiler, *flags):
-    loaded, said = compiler.library("solver_library.cpp", "-O2", "-march=native", *flags)
-    assert "warning" not in said, said
-    loaded.sizes.restype = ctypes.c_uint32
-    return loaded
-
-
-def tilted(angle):
-    """The quaternion that turns by an angle about y."""
-    return (np.cos(angle / 2), 0, np.sin(angle / 2), 0)
+@pytest.fixture
+def library(solver_library):
+    return solver_library
 
 
 # ---- free bodies ----------------------------------------------------------------------------------------------------
@@ -165,7 +150,17 @@ def test_friction_angle(library, factor, slides):
     scene.run(120)
     moved = np.linalg.norm(scene.bodies["position"][box] - 0.2 * normal)
     pull = GRAVITY * (np.sin(factor * angle) - friction * np.cos(factor * angle))
-    assert np.isclose(moved, pull * 4**2 / 2, rtol=0.05) if slides else moved < 0.01
+    assert np.isclose(moved, pull * 4**2 / 2, rtol=0.05) if slides else moved < 0.001
+
+
+def test_static_friction_does_not_creep(library):
+    slope = 0.44  # 25 degrees, where 27 degrees are the friction angle
+    scene = Scene(library)
+    ramp = scene.add(PLANE, 1, (0, 0, 0), motion=STATIC, rotation=tilted(slope))
+    normal = matrices(scene.bodies["rotation"][ramp])[:, 2]
+    box = scene.add(BOX, (0.3, 0.3, 0.1), 0.1 * normal, rotation=tilted(slope))
+    way = scene.run(300)["position"][:, box].astype(float)
+    assert np.linalg.norm(way[-1] - way[30]) < 2e-4  # m in 9 s
 
 
 def test_static_friction_holds_more_than_dynamic(library):
@@ -193,13 +188,27 @@ def test_dynamic_friction_above_static(library):
 
 @pytest.mark.parametrize("restitution", [0.3, 0.8, 1.0])
 def test_a_dropped_ball_bounces(library, restitution):
-    scene = Scene(library, substeps=16)
+    scene = Scene(library)
     scene.ground(restitution=restitution)
     ball = scene.add(SPHERE, 0.1, (0, 0, 1.1), restitution=restitution)
     bodies = scene.run(60)[:, ball]
     height = bodies["position"][:, 2] - 0.1
     bounced = height[np.argmax(bodies["linear"][:, 2] > 0) :].max()
-    assert restitution**2 * 0.8 < bounced <= restitution**2 * 1.01  # what is left of the step of the impact is lost
+    between_steps = GRAVITY * (STEP / 2) ** 2 / 2
+    assert restitution**2 - 0.004 - between_steps < bounced <= restitution**2 + 1e-4
+
+
+@pytest.mark.parametrize("substeps", [1, 4])
+def test_a_ball_of_restitution_1_rises_to_where_it_was(library, substeps):
+    scene = Scene(library, substeps=substeps)
+    scene.ground(restitution=1)
+    for i in range(8):  # impacts at any time within a step
+        scene.add(SPHERE, 0.1, (i, 0, 1.1 + 0.037 * i), restitution=1)
+    start = scene.bodies["position"][1:, 2].copy()
+    height = scene.run(600)["position"][:, 1:, 2]
+    h = STEP / substeps
+    assert (height.max(0) <= start + GRAVITY * h * h / 8 + 1e-5).all()  # as exact as the integration is
+    assert (height[-60:].max(0) > start - 0.02).all()
 
 
 def test_collisions_keep_momentum(library):
@@ -258,21 +267,43 @@ def test_a_stack_stands(library):
 @pytest.mark.full
 @pytest.mark.parametrize(
     "masses, substeps",
-    [([1] * 10, 4), ([1, 100], 8), ([1, 100, 1], 8), ([100, 1], 4)],
-    ids=["ten", "heavy_above", "between", "below"],
+    [([1] * 10, 4), ([1, 100], 4), ([100, 1, 100], 4), ([100, 1], 4), ([1] * 3 + [100], 8), ([1] * 10 + [100], 16)],
+    ids=["ten", "heavy_above", "between", "below", "heavy_on_three", "heavy_on_ten"],
 )
 def test_stacks_stand_for_a_minute(library, masses, substeps):
-    assert_stands(stack(library, masses, substeps=substeps, contact_hertz=7.5 * substeps).run(1800), overlap=0.01)
+    assert_stands(stack(library, masses, substeps=substeps).run(1800), overlap=0.01)
+
+
+def test_a_heavy_body_does_not_press_a_light_one_in(library):
+    assert_stands(stack(library, [1, 100]).run(300), overlap=0.01)
+
+
+def test_bodies_of_a_millimetre_rest(library):
+    half, step = 5e-4, 1 / 480
+    scene = Scene(library, time=step)
+    scene.ground()
+    for i in range(3):
+        scene.add(BOX, half, (0, 0, half * (2 * i + 1)), mass=1e-6)
+    ball = scene.add(SPHERE, half, (0.01, 0, half), mass=1e-6)
+    bodies = scene.run(480)
+    heights = bodies["position"][:, 1:ball, 2]
+    gaps = np.diff(heights, prepend=-half, axis=1) - 2 * half
+    assert np.abs(gaps).max() < 0.01 * 2 * half
+    assert (half - bodies["position"][:, ball, 2]).max() < 0.01 * 2 * half
+    assert np.abs(bodies["position"][-1, 1:, :2] - bodies["position"][0, 1:, :2]).max() < 0.01 * 2 * half
 
 
 @pytest.mark.full
 def test_nothing_at_rest_gains_energy(library):
     scene = stack(library, [1, 2, 1])
     scene.add(SPHERE, 0.3, (5, 0, 0.3))
-    scene.run(60)
-    bodies = scene.run(10_000)
+    at_start = momenta(scene.bodies)[3].sum()
+    bodies = scene.run(10_300)
     _, _, kinetic, potential = (value.sum(-1) for value in momenta(bodies))
-    assert (kinetic + potential).max() < (kinetic + potential)[0] + 1e-3
+    energy = kinetic + potential
+    # Springs lift by as much as bodies have sunk, within seconds: never above where they were, and then no more.
+    assert energy.max() < at_start + 1e-3
+    assert energy[300:].max() < energy[300] + 1e-3
     assert np.abs(bodies["position"][-1] - bodies["position"][0]).max() < 0.01
 
 
@@ -296,91 +327,6 @@ def test_islands_sleep_and_wake(library):
     assert scene.bodies["asleep"][other] == 0 and scene.bodies["position"][other, 2] > 1
 
 
-# ---- joints ---------------------------------------------------------------------------------------------------------
-
-
-def period(signal):
-    """Between falls through zero, in steps, interpolated."""
-    falls = np.flatnonzero((signal[:-1] > 0) & (signal[1:] <= 0))
-    times = falls + signal[falls] / (signal[falls] - signal[falls + 1])
-    return np.diff(times).mean()
-
-
-@pytest.mark.parametrize("kind", [BALL, HINGE])
-def test_a_pendulum_swings(library, kind):
-    scene = Scene(library)
-    half, angle = 0.5, 0.1
-    place = (half * np.sin(-angle), 0, 5 - half * np.cos(angle))
-    rod = scene.add(BOX, (0.02, 0.02, half), place, rotation=tilted(angle))
-    about_y = (np.sqrt(0.5), 0, 0, np.sqrt(0.5))  # turns x into y
-    scene.join(rod, NO_BODY, kind, anchor_a=(0, 0, half), anchor_b=(0, 0, 5), frame_a=about_y, frame_b=about_y)
-    bodies = scene.run(600)[:, rod]
-    exact = 2 * np.pi * np.sqrt(4 * half / (3 * GRAVITY)) * (1 + angle**2 / 16)
-    assert np.isclose(period(bodies["position"][:, 0].astype(float)) * STEP, exact, rtol=0.005)
-    tip = bodies["position"] + np.einsum("nij,j->ni", matrices(bodies["rotation"]), (0, 0, half))
-    assert np.abs(tip - (0, 0, 5)).max() < 2e-3
-    swing = np.abs(bodies["position"][-60:, 0]).max()
-    assert 0.9 < swing / (half * np.sin(angle)) < 1.01
-
-
-def test_a_double_pendulum_keeps_its_length_and_gains_no_energy(library):
-    scene = Scene(library)
-    first = scene.add(SPHERE, 0.1, (1, 0, 0))
-    second = scene.add(SPHERE, 0.1, (2, 0, 0))
-    scene.join(first, NO_BODY, BALL, anchor_a=(-1, 0, 0), anchor_b=(0, 0, 0))
-    scene.join(second, first, BALL, anchor_a=(-1, 0, 0), anchor_b=(0, 0, 0))
-    scene.margin = 0
-    bodies = scene.run(900)
-    _, _, kinetic, potential = (value.sum(-1) for value in momenta(bodies))
-    energy = kinetic + potential
-    assert energy.max() < energy[0] + 0.5  # of 29 J between top and bottom
-    length = np.linalg.norm(bodies["position"][:, 1] - bodies["position"][:, 0], axis=-1)
-    assert np.abs(length - 1).max() < 0.05
-
-
-def test_a_slider_with_a_motor(library):
-    scene = Scene(library)
-    cart = scene.add(BOX, 0.5, (0, 0, 2), mass=3)
-    # b, the world, is to move back relative to the cart
-    joint = scene.join(cart, NO_BODY, SLIDER, anchor_b=(0, 0, 2), drive=1, target=-2, greatest=6)
-    scene.run(15)
-    assert np.isclose(scene.bodies["linear"][cart, 0], 6 / 3 * 0.5, rtol=0.01)  # as fast as the greatest force makes it
-    scene.run(45)
-    assert np.allclose(scene.bodies["linear"][cart], (2, 0, 0), atol=1e-3)
-    assert np.allclose(scene.bodies["position"][cart, 1:], (0, 2), atol=2e-3)
-    assert np.abs(scene.bodies["angular"][cart]).max() < 1e-3
-    scene.joints["drive"][joint] = 2
-    scene.joints["target"][joint], scene.joints["hertz"][joint], scene.joints["damping"][joint] = -1, 2, 1
-    scene.joints["greatest"][joint] = 1e4
-    scene.run(90)
-    assert np.allclose(scene.bodies["position"][cart], (1, 0, 2), atol=5e-3)
-
-
-def test_limits_of_a_hinge(library):
-    scene = Scene(library)
-    door = scene.add(BOX, (0.5, 0.05, 1), (0.5, 0, 0), mass=5, acceleration=(0, 0, 0), angular=(0, 0, 3))
-    up = (np.sqrt(0.5), 0, -np.sqrt(0.5), 0)  # turns x into z
-    scene.join(door, NO_BODY, HINGE, anchor_a=(-0.5, 0, 0), frame_a=up, frame_b=up, limited=1, lower=-1, upper=0.5)
-    bodies = scene.run(90)[:, door]
-    angle = np.arctan2(matrices(bodies["rotation"])[:, 1, 0], matrices(bodies["rotation"])[:, 0, 0])
-    assert 0.97 < angle.max() < 1.02 and np.isclose(angle[-1], 1, atol=0.02)
-
-
-def test_a_fixed_joint_holds_and_breaks(library):
-    scene = Scene(library)
-    first = scene.add(BOX, 0.5, (0, 0, 5))
-    second = scene.add(BOX, 0.5, (1.2, 0, 5), mass=2)
-    scene.join(first, NO_BODY, FIXED, anchor_b=(0, 0, 5))
-    joint = scene.join(second, first, FIXED, anchor_a=(-1.2, 0, 0), break_force=100)
-    scene.run(150)
-    assert np.allclose(scene.bodies["position"][second], (1.2, 0, 5), atol=0.01)
-    assert np.isclose(np.linalg.norm(scene.joints["linear"][joint]) / SUBSTEP, 2 * GRAVITY, rtol=0.02)
-    scene.bodies["force"][second] = (0, 0, -90)
-    scene.run(30)
-    assert scene.joints["broken"][joint] == 1 and scene.bodies["position"][second, 2] < 4
-    assert np.allclose(scene.bodies["position"][first], (0, 0, 5), atol=0.01)
-
-
 # ---- the same bits --------------------------------------------------------------------------------------------------
 
 
@@ -400,6 +346,9 @@ def pile(library, worlds=(0,)):
         anchors = {"anchor_a": (0.4, 0, 0), "anchor_b": (-0.4, 0, 0)}
         scene.join(bodies[0], bodies[1], BALL, **anchors)
         scene.join(bodies[5], bodies[7], HINGE, drive=1, target=2, greatest=5, **anchors)
+        scene.join(bodies[7], bodies[9], BALL, **anchors)  # a tree of three
+        for a, b in ((2, 3), (3, 4), (4, 2)):  # a ring
+            scene.join(bodies[a], bodies[b], BALL, **anchors)
     return scene
 
 

@@ -9,6 +9,9 @@ from torch_batchsim.envs.hanabi import Hanabi
 from torch_batchsim.envs.overcooked import Overcooked
 from torch_batchsim.envs.swarm import Swarm
 
+from torch_batchsim.bench.levels import level
+from torch_batchsim.bench.physics_levels import CONTACTS, Levels, physics_options
+
 pytestmark = [
     pytest.mark.full,
     pytest.mark.skipif(sass.nvcc() is None, reason="no nvcc"),
@@ -48,6 +51,15 @@ def test_no_megakernel_has_a_stack(environment: type) -> None:
     """Built for four blocks on a multiprocessor, as without tuning."""
     for kernel in sass.kernels(environment(), "megakernel"):
         assert kernel.registers <= 64 and kernel.stack == kernel.count("LDL") == kernel.count("STL") == 0, kernel
+
+
+def test_twelve_worlds_of_rigid_bodies_are_on_a_multiprocessor() -> None:
+    """What docs/gpu.md says of the benchmark's scene: registers for 12 warps; the solver moves vectors."""
+    environment = Levels(physics={**physics_options(level(0)), "contacts": CONTACTS})
+    (kernel,) = (k for k in sass.kernels(environment, "graph") if "physics_simulate" in k.nodes)
+    assert kernel.registers <= 168 and kernel.stack <= 11_000
+    by_16 = kernel.accesses["LD", 16] + kernel.accesses["ST", 16]
+    assert by_16 > 300  # of generic loads and stores: rows, and contacts' fields
 
 
 def test_rows_move_as_vectors() -> None:

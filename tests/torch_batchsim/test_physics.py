@@ -38,6 +38,49 @@ def test_threads_and_the_number_of_worlds_change_no_bit() -> None:
     assert_same_bits(snapshot(one.sim), first_worlds(played(worlds=60).sim, WORLDS))
 
 
+def thrown(worlds: int = WORLDS, **kwargs: Any) -> TorchVectorEnv:
+    """Both players are sticks that are thrown about, at 50 m/s and spinning; or one is a wall that moves by itself."""
+    env = TorchVectorEnv(Heap(), num_worlds=worlds, **kwargs)
+    env.reset(seed=5)
+    nothing = torch.zeros(env.num_envs, dtype=torch.int64)
+    for _ in range(5):
+        env.step(nothing)
+    env.sim.ragged("Rope.physics.Joint.broken").values.fill_(1)
+    random = torch.Generator().manual_seed(3)
+    directions = torch.nn.functional.normalize(torch.randn(60, 2, 2, 3, generator=random), dim=-1)[:worlds]
+    places = torch.rand(60, 2, 3, generator=random)[:worlds] * 4 + torch.tensor([-4.0, -2.0, 1.0])
+    pushes = torch.arange(worlds) % 3 == 0
+    values = {
+        "Pose.position": places,
+        "Velocity.linear": 50 * directions[:, :, 0],
+        "Velocity.angular": 100 * directions[:, :, 1],
+        "Shape.size": torch.tensor([0.03, 0.03, 0.4]).expand(worlds, 2, 3),
+        "Mass.inverse_inertia": torch.tensor([18.6, 18.6, 1667, 0, 0, 0]).expand(worlds, 2, 6),
+        "Motion.locks": torch.zeros(worlds, 2, 1),
+        "Motion.kind": 2 - torch.stack([pushes, torch.zeros(worlds)], 1)[..., None],
+    }
+    values["Shape.size"] = torch.where(values["Motion.kind"] == 1, torch.tensor([0.1, 1.0, 2.0]), values["Shape.size"])
+    for name, value in values.items():
+        column = body(env, name)
+        column.copy_(value.reshape(column.shape).to(column.dtype))
+    for _ in range(8):
+        env.step(nothing)
+    return env
+
+
+def test_fast_bodies_change_no_bit() -> None:
+    one = thrown(num_threads=1)
+    assert_same_bits(snapshot(one.sim), snapshot(thrown(num_threads=2).sim))
+    assert_same_bits(snapshot(one.sim), first_worlds(thrown(60).sim, WORLDS))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("executor", ["per_world", "megakernel"])
+def test_executors_agree_on_fast_bodies(executor: str) -> None:
+    own = {"executor": executor} if executor == "per_world" else {"_library": emulated_cuda("heap", executor)}
+    assert_same_bits(snapshot(thrown(12).sim), snapshot(thrown(12, **own).sim))
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("executor", ["per_world", "megakernel"])
 def test_executors_agree(executor: str) -> None:

@@ -156,7 +156,7 @@ class SceneRun:
         walls = [i for i, body in enumerate(scene.bodies) if body.kind == "static"]
         # Scenes of about the same size share what is compiled.
         counts = {"movers": len(self._movers), "walls": len(walls), "links": len(scene.joints)}
-        room = {name: _room(count, 4 if name == "links" else 8) for name, count in counts.items()}
+        room = {name: room_for(count, 4 if name == "links" else 8) for name, count in counts.items()}
         environment = Stage(**room, physics=physics_options(scene))
         self.sim = Simulator(environment, worlds, **options)
         self.sim.reset(seed=0)
@@ -227,7 +227,7 @@ def simulate(scene: Scene, steps: int, **options: Any) -> Trajectory:
     return Trajectory(np.arange(steps + 1) * scene.dt, **arrays)
 
 
-def _room(rows: int, least: int) -> int:
+def room_for(rows: int, least: int) -> int:
     """``least``, or a power of two times it."""
     while least < rows:
         least *= 2

@@ -1,0 +1,121 @@
+// Fast bodies: no centre of mass gets through what does not give way, however far a body moves or turns in a step.
+//
+// Contacts are found once a step, with all within reach, and stop nearly everything. But their points stay as they were
+// found: those of a body that turns far within the step are no longer where its surface is. So after the step the way
+// of each fast body's centre of mass is compared with what stands and what moves by itself. Where it goes in deep, the
+// body is set back to the place where it entered, as with the continuous collision of a core shape (Catto 2013,
+// "Continuous collision", GDC). Its rotation and velocity stay: the next step finds an overlap as others are, on the
+// side from which it came.
+#pragma once
+
+#include "physics/broad.h"
+#include "physics/crossing.h"
+
+// A centre may go in by this share of the lesser inner radius of the two bodies, so that what slides along a surface,
+// pressed in a little, is not held fast.
+inline constexpr f32 deep_share = 0.25f;
+
+// A body that turns by more than this in a step, in rad, is fast too: contacts miss it, and it may work its way in slowly.
+inline constexpr f32 far_turn = 1.0f;
+
+// Whether any body is fast; of what moves by itself any motion counts, and any turning.
+template <class Group>
+TBS_FUNCTION bool any_is_fast(Step &step, Group &group) {
+    auto &w = *step.solver;
+    bool found = false;
+    const auto is_fast = [&](auto item, u32 block, u32 lane) {
+        using F = decltype(item);
+        const u32 first = block * block_items + lane;
+        F motion[8];
+        load_rows(RowsFrom{w.motion[first], 8}, motion);
+        const Vec<F> moved{motion[0], motion[1], motion[2]}, turned{motion[4], motion[5], motion[6]};
+        const F slow = load<F>(step.slow + first), movable = load<F>(w.body_blocks[block].movable + lane);
+        const F most = movable * splat<F>(far_turn * far_turn);
+        return holds_for_one(below(slow * slow, dot(moved, moved))) || holds_for_one(below(most, dot(turned, turned)));
+    };
+    if constexpr (simd_width > 1 && Group::group_threads == 1) {
+        for_items(group, 0, step.movers, [&](auto item, u32 block, u32 lane) { found |= is_fast(item, block, lane); });
+    } else {
+        found = group.any(step.movers, [&](u32 i) { return is_fast(f32{}, i / block_items, i % block_items); });
+    }
+    return found;
+}
+
+TBS_FUNCTION bool is_joined(const Step &step, u32 a, u32 b) {
+    bool found = false;
+    for (u32 i = 0; i < step.solver->joint_count; ++i) {
+        const Pair pair = step.joint_bodies[i];
+        const bool these = (pair.a == a && pair.b == b) || (pair.a == b && pair.b == a);
+        found = found || (these && step.joint_collides[i] == 0);
+    }
+    return found;
+}
+
+// Whether a body that is not pushed moves all the same.
+TBS_FUNCTION bool carries(const Step &step, u32 body) { return step.reach[body] > 0.0f; }
+
+// Where a body is after the step.
+TBS_FUNCTION Transform place_after(const Step &step, u32 body) {
+    if (!carries(step, body)) return step.at[body];
+    const u32 mover = step.mover[body];
+    const f32 *const moved = step.solver->motion[mover];
+    const BodyBlock &block = step.solver->body_blocks[mover / block_items];
+    const Rotation<f32> q = load_rotation<f32>(block.rotation, mover % block_items);
+    return {step.at[body].position + vec3{moved[0], moved[1], moved[2]}, {q.w, q.x, q.y, q.z}};
+}
+
+// The way of body i's centre, as far as body `other` lets it go.
+TBS_FUNCTION vec3 way_before(const Hulls &hulls, const Step &step, u32 i, u32 other, vec3 way) {
+    const Geometry shape = geometry_of(hulls, step.shape[other]), own = geometry_of(hulls, step.shape[i]);
+    const Transform begin = step.at[other], end = place_after(step, other);
+    const vec3 away = step.at[i].position - begin.position, away_after = step.at[i].position - end.position;
+    const vec3 from = rotate(away, conjugate(begin.rotation)), to = rotate(away_after + way, conjugate(end.rotation));
+    const Crossing crossing = crossing_of(shape, from, to);
+    const f32 allowed = deep_share * min(inner_radius(own), inner_radius(shape));
+    if (crossing.enter > 1.0f || !(crossing.after > max(crossing.before, allowed))) return way;
+    if (!carries(step, other)) return way * crossing.enter;
+    return rotate(from + (to - from) * crossing.enter, end.rotation) - away_after;
+}
+
+// Calls visit(other) for what is not pushed, in order, where its bounds meet those of the way of body i's centre.
+template <class Visit>
+TBS_FUNCTION void for_all_on_way(const Step &step, u32 i, vec3 way, Visit &&visit) {
+    const vec3 from = step.at[i].position, to = from + way;
+    const Bounds box{{min(from.x, to.x), min(from.y, to.y), min(from.z, to.z)},
+                     {max(from.x, to.x), max(from.y, to.y), max(from.z, to.z)}};
+    for (u32 word = 0; word < (step.bodies + 31) / 32; ++word) {
+        u32 bits = touching(step.boxes, box, 32 * word) & ~step.pushed_bits[word];
+        if (32 * word + 32 > step.bodies) bits &= (1u << (step.bodies - 32 * word)) - 1;
+        for (; bits != 0; bits &= bits - 1) {
+            const u32 other = 32 * word + lowest_bit(bits);
+            if (may_collide(step, i, other) && !is_joined(step, i, other)) visit(other);
+        }
+    }
+}
+
+// Sets fast bodies back, after `solve`.
+template <class Group>
+TBS_FUNCTION void stop_fast_bodies(const Hulls &hulls, Step &step, Group &group) {
+    if (!any_is_fast(step, group)) return;
+    const f32 sweep = group.max(step.bodies, 0.0f, [&](u32 i) { return step.pushed[i] == 0 ? step.reach[i] : 0.0f; });
+    group.for_each(step.bodies, [&](u32 i) {
+        if (step.pushed[i] == 0) return;
+        const u32 mover = step.mover[i];
+        f32 *const motion = step.solver->motion[mover];
+        const vec3 own{motion[0], motion[1], motion[2]};
+        const bool turns = length_squared(vec3{motion[4], motion[5], motion[6]}) > far_turn * far_turn;
+        if (!(length(own) + sweep > step.slow[mover]) && !turns) return;
+        // What stands comes last: between it and what moves nothing can be right, and walls are to hold.
+        vec3 way = own;
+        for (u32 round = sweep > 0.0f ? 0 : 1; round < 2; ++round) {
+            const vec3 before = way;
+            for_all_on_way(step, i, before, [&](u32 other) {
+                if (carries(step, other) == (round == 0)) way = way_before(hulls, step, i, other, way);
+            });
+        }
+        const BodyBlock &block = step.solver->body_blocks[mover / block_items];
+        const Vec<f32> free = load_vec<f32>(block.free_linear, mover % block_items);
+        const vec3 back = (way - own) * vec3{free.x, free.y, free.z};
+        motion[0] += back.x, motion[1] += back.y, motion[2] += back.z;
+    });
+}

@@ -1,0 +1,196 @@
+// Where joints are, and what will become of them in a substep.
+//
+// A joint holds positions, but velocities are what is solved for. Of velocities alone a body would leave its circle
+// along the tangent, and lose sin^2 of the angle of a substep of its energy when it is turned back. So the pass before
+// bodies move aims at where the joint will be at the end of the substep, rotations taken as they are, by impulses along
+// the axes of its begin; the pass after they have moved takes what is left off the velocities, along the axes of the
+// end. That is RATTLE (Andersen 1983), which is symplectic and symmetric, and so neither gains nor loses energy in the
+// long run (Hairer, Lubich, Wanner, Geometric Numerical Integration, VII.1.4).
+#pragma once
+
+#include "physics/joints.h"
+
+// What the motion of two bodies does to the place of b's anchor and to the turn of b, both seen from a, in a substep:
+// beyond what velocities say (m, rad; world's frame of the substep's begin).
+template <class F>
+struct Beyond {
+    Vec<F> place, axis, turn;  // of the anchor; of the joint's axis; all of the turn
+};
+
+// r turned by u, for |u| up to half pi, without r + u x r.
+template <class F>
+TBS_FUNCTION Vec<F> bend(Vec<F> u, Vec<F> r) {
+    const F y = dot(u, u);
+    F sine = madd(y, splat<F>(1.0f / 362880), splat<F>(-1.0f / 5040));
+    F cosine = madd(y, splat<F>(-1.0f / 40320), splat<F>(1.0f / 720));
+    sine = madd(y, madd(y, sine, splat<F>(1.0f / 120)), splat<F>(-1.0f / 6)) * y;  // sin(|u|) / |u| - 1
+    cosine = madd(y, madd(y, cosine, splat<F>(-1.0f / 24)), splat<F>(0.5f));       // (1 - cos(|u|)) / |u|^2
+    const Vec<F> across = cross(u, r);
+    return add_scaled(scaled(across, sine), cross(u, across), cosine);
+}
+
+// Where a point of b comes to, seen from a, beyond what velocities say. It is at arm_a, seen from a's place, and b's
+// place moves by `way` relative to a's; u are the turns of both, `more` what they are beyond those of velocities.
+template <class F>
+TBS_FUNCTION Vec<F> carried_beyond(Vec<F> u_a, Vec<F> u_b, Vec<F> more_a, Vec<F> more_b, Vec<F> arm_a, Vec<F> arm_b,
+                                   Vec<F> way) {
+    const Vec<F> bent = bend(u_b, arm_b), moved = add_cross(way + bent, u_b, arm_b);
+    const Vec<F> minus{-u_a.x, -u_a.y, -u_a.z};
+    const Vec<F> turned_back = subtract_cross(bend(minus, arm_a + moved), u_a, moved);
+    return subtract_cross(add_cross(bent + turned_back, more_b, arm_b), more_a, arm_a);
+}
+
+// How far a body turns in a substep; `more`: beyond what its velocity says, since its axis wanders (move_bodies).
+template <class F>
+TBS_FUNCTION Vec<F> turn_of(Vec<F> angular, const Inertia<F> &inverse_inertia, f32 h, Vec<F> &more) {
+    const F time = splat<F>(h);
+    Vec<F> u = scaled(angular, time);
+    const Vec<F> wander = times(inverse_inertia, cross(times(inertia_of(inverse_inertia), angular), angular));
+    Vec<F> whole = add_scaled(u, wander, splat<F>(0.5f * h * h));
+    shorten(whole, splat<F>(half_pi));
+    more = whole - u;
+    return whole;
+}
+
+template <class F>
+TBS_FUNCTION Beyond<F> find_beyond(const JointBodies<F> &m, Vec<F> arm_a, Vec<F> arm_b, Vec<F> axis, f32 h) {
+    Vec<F> more_a, more_b;
+    const Vec<F> u_a = turn_of(m.angular_a, m.inertia_a, h, more_a), u_b = turn_of(m.angular_b, m.inertia_b, h, more_b);
+    const Vec<F> way = scaled(m.linear_b - m.linear_a, splat<F>(h));
+    return {carried_beyond(u_a, u_b, more_a, more_b, arm_a, arm_b, way),
+            carried_beyond(u_a, u_b, more_a, more_b, axis, axis, Vec<F>{}),
+            // of one turn after the other (Baker, Campbell, Hausdorff)
+            add_scaled(more_b - more_a, cross(u_a, u_b), splat<F>(-0.5f))};
+}
+
+// The effective mass of the equations, and of motor and limits with the equations held.
+template <class F>
+TBS_FUNCTION void find_masses(const JointBodies<F> &m, JointBlock &block, u32 lane, const Vec<F> (&axis)[3],
+                              Vec<F> arm_a, Vec<F> arm_b) {
+    const F zero{}, one = splat<F>(1.0f);
+    const F turns = load<F>(block.turns + lane), slides = load<F>(block.slides + lane);
+    // Rows: what a unit impulse along (0 .. 2) or about (3 .. 5) an axis changes.
+    Vec<F> lever_a[6], lever_b[6], by_a[6], by_b[6];
+    F held[6], matrix[6][6];
+    TBS_UNROLL
+    for (u32 i = 0; i < 6; ++i) {
+        held[i] = load<F>(block.rows[i] + lane);
+        lever_a[i] = i < 3 ? cross(arm_a, axis[i % 3]) : axis[i % 3];
+        lever_b[i] = i < 3 ? cross(arm_b, axis[i % 3]) : axis[i % 3];
+        by_a[i] = times(m.inertia_a, lever_a[i]);
+        by_b[i] = times(m.inertia_b, lever_b[i]);
+        TBS_UNROLL
+        for (u32 j = 0; j <= i; ++j) {
+            F k = dot(lever_a[i], by_a[j]) + dot(lever_b[i], by_b[j]);
+            if (i < 3) k = k + dot((m.mass_a + m.mass_b) * axis[i % 3], axis[j % 3]);
+            matrix[i][j] = k;
+        }
+    }
+    F axis_on[6];  // the row of the axis
+    TBS_UNROLL
+    for (u32 i = 0; i < 6; ++i) {
+        axis_on[i] = madd(i < 1 ? matrix[0][i] : matrix[i][0], slides, (i < 3 ? matrix[3][i] : matrix[i][3]) * turns);
+    }
+    const F axis_alone = madd(axis_on[0], slides, axis_on[3] * turns);
+    factor_rows(block.factor, block.pivot, lane, [&](u32 i, u32 j) { return matrix[i][j]; }, [&](u32 i) { return held[i]; });
+    F held_by[6];
+    TBS_UNROLL
+    for (u32 i = 0; i < 6; ++i) held_by[i] = axis_on[i] * held[i];
+    solve_rows(block.factor, block.pivot, lane, held_by);
+    F axis_rest = axis_alone;
+    TBS_UNROLL
+    for (u32 i = 0; i < 6; ++i) {
+        axis_rest = nmadd(axis_on[i] * held[i], held_by[i], axis_rest);
+        store(block.by_axis[i] + lane, held_by[i]);
+    }
+    const auto can_move = below(splat<F>(1e-5f) * axis_alone, axis_rest);
+    store(block.axis_mass + lane, pick(can_move, one / pick(can_move, axis_rest, one), zero));
+}
+
+// Frames, errors and effective masses for the poses as they are. Returns the bodies.
+template <class F, class W>
+TBS_FUNCTION JointBodies<F> find_frame(const W &w, JointBlock &block, u32 lane) {
+    const u32 *a = block.a + lane, *b = block.b + lane;
+    const F zero{}, one = splat<F>(1.0f), two = splat<F>(2.0f);
+    F motion_a[8], motion_b[8], turn_a[8], turn_b[8];
+    load_rows([&](u32 i) { return w.motion[a[i]]; }, motion_a);
+    load_rows([&](u32 i) { return w.motion[b[i]]; }, motion_b);
+    load_rows([&](u32 i) { return w.rotation[a[i]]; }, turn_a);
+    load_rows([&](u32 i) { return w.rotation[b[i]]; }, turn_b);
+    const JointBodies<F> m = load_bodies<F>(w, a, b);
+    const Rotation<F> q_a{turn_a[0], turn_a[1], turn_a[2], turn_a[3]}, q_b{turn_b[0], turn_b[1], turn_b[2], turn_b[3]};
+    const Rotation<F> at_a = q_a * load_rotation<F>(block.frame_a, lane),
+                      at_b = q_b * load_rotation<F>(block.frame_b, lane);
+    const Vec<F> axis[3] = {rotate(Vec<F>{one, zero, zero}, at_a), rotate(Vec<F>{zero, one, zero}, at_a),
+                            rotate(Vec<F>{zero, zero, one}, at_a)};
+    const Vec<F> to_a = rotate(load_vec<F>(block.anchor_a, lane), q_a),
+                 arm_b = rotate(load_vec<F>(block.anchor_b, lane), q_b);
+    const Vec<F> moved{motion_b[0] - motion_a[0], motion_b[1] - motion_a[1], motion_b[2] - motion_a[2]};
+    const Vec<F> arm_a = load_vec<F>(block.apart, lane) + moved + arm_b, gap = arm_a - to_a;
+
+    const Rotation<F> q = conjugate(at_a) * at_b;
+    const F sign = pick(below(q.w, zero), -two, two);
+    const auto hinge = below(zero, load<F>(block.turns + lane));
+    const F error[6] = {dot(gap, axis[0]),
+                        dot(gap, axis[1]),
+                        dot(gap, axis[2]),
+                        q.x * sign,
+                        pick(hinge, madd(q.w, q.y, -(q.x * q.z)) * two, q.y * sign),
+                        pick(hinge, madd(q.w, q.z, q.x * q.y) * two, q.z * sign)};
+    for (u32 i = 0; i < 6; ++i) store(block.error[i] + lane, error[i]);
+    const Vec<F> turned{motion_b[4] - motion_a[4], motion_b[5] - motion_a[5], motion_b[6] - motion_a[6]};
+    store(block.distance + lane, pick(hinge, load<F>(block.way + lane) + dot(turned, axis[0]), error[0]));
+
+    find_masses(m, block, lane, axis, arm_a, arm_b);
+    for (u32 i = 0; i < 3; ++i) store_vec(block.axes + 3 * i, lane, axis[i]);
+    store_vec(block.arm_a, lane, arm_a);
+    store_vec(block.arm_b, lane, arm_b);
+    return m;
+}
+
+// The velocity of b relative to a, at the anchor.
+template <class F>
+TBS_FUNCTION void relative_velocity(const JointBodies<F> &m, Vec<F> arm_a, Vec<F> arm_b, Vec<F> &going,
+                                    Vec<F> &turning) {
+    turning = m.angular_b - m.angular_a;
+    going = subtract_cross(add_cross(m.linear_b - m.linear_a, m.angular_b, arm_b), m.angular_a, arm_a);
+}
+
+// By how much the equations are wrong, as velocities along and about the axes; with `press` at the substep's end.
+template <bool press, class F>
+TBS_FUNCTION void find_wrong(const JointBlock &block, u32 lane, const Pace &pace, const JointBodies<F> &m, F (&wrong)[6]) {
+    Vec<F> going, turning;
+    relative_velocity(m, load_vec<F>(block.arm_a, lane), load_vec<F>(block.arm_b, lane), going, turning);
+    for (u32 i = 0; i < 6; ++i) {
+        wrong[i] = dot(i < 3 ? going : turning, load_vec<F>(block.axes + 3 * (i % 3), lane));
+        if constexpr (press) {
+            const F drift = load<F>(block.error[i] + lane), beyond = load<F>(block.beyond[i] + lane);
+            wrong[i] = madd(splat<F>(pace.joint.rate), drift, wrong[i] + beyond);
+        }
+    }
+}
+
+// A body that turns by more than this in a substep, in rad, is not looked ahead of all the way, and then not at all: a joint
+// may have no solution there. So the fastest lose energy, and none gains.
+inline constexpr f32 trusted_to = 0.2f, trusted_until = 0.4f;
+
+// How far motion goes beyond velocities.
+template <class F, class W>
+TBS_FUNCTION void look_ahead(const W &w, JointBlock &block, u32 lane, const Pace &pace) {
+    const JointBodies<F> m = load_bodies<F>(w, block.a + lane, block.b + lane);
+    const Vec<F> axis[3] = {load_vec<F>(block.axes, lane), load_vec<F>(block.axes + 3, lane),
+                            load_vec<F>(block.axes + 6, lane)};
+    const Beyond<F> s = find_beyond(m, load_vec<F>(block.arm_a, lane), load_vec<F>(block.arm_b, lane), axis[0], pace.h);
+    const auto hinge = below(F{}, load<F>(block.turns + lane));
+    const F most = greater(dot(m.angular_a, m.angular_a), dot(m.angular_b, m.angular_b));
+    const F slow = splat<F>(trusted_until) - root(most) * splat<F>(pace.h);
+    const F trust = slow * splat<F>(1.0f / (trusted_until - trusted_to));
+    const F scale = splat<F>(pace.per_h) * greater(lesser(trust, splat<F>(1.0f)), F{}) * (splat<F>(1.0f) - load<F>(block.soft + lane));
+    const F beyond[6] = {dot(s.place, axis[0]),
+                         dot(s.place, axis[1]),
+                         dot(s.place, axis[2]),
+                         dot(s.turn, axis[0]),
+                         pick(hinge, -dot(s.axis, axis[2]), dot(s.turn, axis[1])),
+                         pick(hinge, dot(s.axis, axis[1]), dot(s.turn, axis[2]))};
+    for (u32 i = 0; i < 6; ++i) store(block.beyond[i] + lane, beyond[i] * scale);
+}

@@ -1,0 +1,175 @@
+// What passes over joints do: warm start, press, relax. Each of the last two gives about half of what holds a body on its
+// circle, and starts from what it gave in the substep before.
+#pragma once
+
+#include "physics/joint_tree.h"
+
+inline constexpr u32 rounds_of_trees = 3, rounds_of_joints = 2;
+
+// Gives the bodies the impulses of the substep before: of motors and limits, and of what is soft, without what its axis does
+// not hold now that it has turned. What is solved exactly needs none.
+template <class F, class W>
+TBS_FUNCTION void give_again(W &w, JointBlock &block, u32 lane) {
+    store(block.begun + lane, load<F>(block.distance + lane));
+    const Vec<F> axis = load_vec<F>(block.axes, lane);
+    const F turns = load<F>(block.turns + lane), slides = load<F>(block.slides + lane);
+    const F kept = load<F>(block.works + lane) * load<F>(block.soft + lane);
+    const F along = load<F>(block.motor + lane) + load<F>(block.low + lane) - load<F>(block.high + lane);
+    Vec<F> push = load_vec<F>(block.impulse, lane), torque = load_vec<F>(block.impulse + 3, lane);
+    push = scaled(add_scaled(push, axis, -(slides * dot(push, axis))), kept);
+    torque = scaled(add_scaled(torque, axis, -(turns * dot(torque, axis))), kept);
+    store_vec(block.impulse, lane, push);
+    store_vec(block.impulse + 3, lane, torque);
+    store_vec(block.late, lane, Vec<F>{});
+    store_vec(block.late + 3, lane, Vec<F>{});
+    JointBodies<F> m = load_bodies<F>(w, block.a + lane, block.b + lane);
+    push_apart(m, load_vec<F>(block.arm_a, lane), load_vec<F>(block.arm_b, lane),
+               add_scaled(push, axis, slides * along), add_scaled(torque, axis, turns * along));
+    store_velocities(w, block.a + lane, block.b + lane, m);
+}
+
+// Motor and limits: one number, the speed along or about the axis. Returns by how much their impulse changes.
+template <bool press, class F>
+TBS_FUNCTION F solve_axis(JointBlock &block, u32 lane, const Pace &pace, F speed) {
+    const F zero{}, one = splat<F>(1.0f), mass = load<F>(block.axis_mass + lane), by_impulse = inverse_or_zero(mass);
+    F change{};
+    const auto take = [&](f32 *impulse, F next, F direction) {
+        const F step = (next - load<F>(impulse)) * direction;
+        store(impulse, next);
+        change = change + step;
+        speed = madd(step, by_impulse, speed);
+    };
+    {  // the spring of a motor pulls as it does at the substep's begin
+        const F rate = load<F>(block.motor_rate + lane), target = load<F>(block.target + lane),
+                before = load<F>(block.motor + lane);
+        const F wrong = speed + pick(below(zero, rate), rate * (load<F>(block.begun + lane) - target), -target);
+        const F wanted = nmadd(load<F>(block.motor_loss + lane), before,
+                               nmadd(mass * load<F>(block.motor_mass + lane), wrong, before));
+        const F most = load<F>(block.most + lane);
+        take(block.motor + lane, greater(lesser(wanted, most), -most), one);
+    }
+    const auto limit = [&](f32 *impulse, F room, F direction) {
+        const F before = load<F>(impulse);
+        const auto open = below(zero, room);
+        const F share = press ? pick(open, one, splat<F>(pace.joint.mass)) : one;
+        const F loss = press ? pick(open, zero, splat<F>(pace.joint.impulse)) : zero;
+        const F rate = pick(open, splat<F>(pace.per_h), press ? splat<F>(pace.joint.rate) : zero);
+        const F next = nmadd(loss, before, nmadd(mass * share, madd(speed, direction, room * rate), before));
+        take(impulse, greater(next, zero) * load<F>(block.limited + lane), direction);
+    };
+    const F distance = load<F>(block.distance + lane);
+    limit(block.low + lane, distance - load<F>(block.lower + lane), one);
+    limit(block.high + lane, load<F>(block.upper + lane) - distance, -one);
+    return change;
+}
+
+// Changes the velocities of a joint's bodies; with `press` so that it holds when they have moved, and what has drifted
+// is pulled back.
+template <bool press, class F, class W>
+TBS_FUNCTION void solve_joint(W &w, JointBlock &block, u32 lane, const Pace &pace) {
+    const u32 *a = block.a + lane, *b = block.b + lane;
+    JointBodies<F> m = load_bodies<F>(w, a, b);
+    const Vec<F> axis[3] = {load_vec<F>(block.axes, lane), load_vec<F>(block.axes + 3, lane),
+                            load_vec<F>(block.axes + 6, lane)};
+    const Vec<F> arm_a = load_vec<F>(block.arm_a, lane), arm_b = load_vec<F>(block.arm_b, lane);
+    const F turns = load<F>(block.turns + lane), slides = load<F>(block.slides + lane);
+    f32(*const impulse)[block_items] = press ? block.impulse : block.late;
+
+    // The equations.
+    F x[6];
+    find_wrong<press>(block, lane, pace, m, x);
+    for (u32 i = 0; i < 6; ++i) x[i] = -x[i] * load<F>(block.rows[i] + lane);
+    solve_rows(block.factor, block.pivot, lane, x);
+    const auto along_axes = [&](u32 i) {
+        return add_scaled(add_scaled(scaled(axis[0], x[i]), axis[1], x[i + 1]), axis[2], x[i + 2]);
+    };
+    Vec<F> push = load_vec<F>(impulse, lane), torque = load_vec<F>(impulse + 3, lane);
+    Vec<F> more = along_axes(0), twist = along_axes(3);
+    if constexpr (press) {
+        const F gives_way = load<F>(block.soft + lane), one = splat<F>(1.0f);
+        const F share = madd(gives_way, splat<F>(pace.joint.mass) - one, one), loss = gives_way * splat<F>(-pace.joint.impulse);
+        more = add_scaled(scaled(more, share), push, loss);
+        twist = add_scaled(scaled(twist, share), torque, loss);
+    }
+    push_apart(m, arm_a, arm_b, more, twist);
+    push = push + more;
+    torque = torque + twist;
+
+    // Motor and limits. What they push, the equations answer at once.
+    Vec<F> going, turning;
+    relative_velocity(m, arm_a, arm_b, going, turning);
+    F speed = madd(dot(going, axis[0]), slides, dot(turning, axis[0]) * turns);
+    if constexpr (press)
+        speed = madd(load<F>(block.beyond[0] + lane), slides, madd(load<F>(block.beyond[3] + lane), turns, speed));
+    const F change = solve_axis<press>(block, lane, pace, speed);
+    for (u32 i = 0; i < 6; ++i) x[i] = -change * load<F>(block.by_axis[i] + lane);
+    more = along_axes(0), twist = along_axes(3);
+    push = push + more;
+    torque = torque + twist;
+    push_apart(m, arm_a, arm_b, add_scaled(more, axis[0], slides * change), add_scaled(twist, axis[0], turns * change));
+    store_vec(impulse, lane, push);
+    store_vec(impulse + 3, lane, torque);
+    store_velocities(w, a, b, m);
+}
+
+// The greatest force and torque among the substeps.
+template <class F>
+TBS_FUNCTION void note_force(JointBlock &block, u32 lane) {
+    const Vec<F> push = load_vec<F>(block.impulse, lane) + load_vec<F>(block.late, lane);
+    const Vec<F> torque = load_vec<F>(block.impulse + 3, lane) + load_vec<F>(block.late + 3, lane);
+    store(block.force_squared + lane, greater(load<F>(block.force_squared + lane), dot(push, push)));
+    store(block.torque_squared + lane, greater(load<F>(block.torque_squared + lane), dot(torque, torque)));
+}
+
+// Where bodies are when the step begins.
+template <class W, class Group>
+TBS_FUNCTION void begin_joints(W &w, Group &group) {
+    for_batches(group, w.joint_batches, [&](auto item, u32 block, u32 lane, bool) {
+        find_frame<decltype(item)>(w, w.joint_blocks[block], lane);
+    });
+    if (w.joints_share_bodies != 0) prepare_trees(w, group);
+}
+
+// Before bodies move. How far they go depends on what is solved for, so it is done in rounds.
+template <class W, class Group>
+TBS_FUNCTION void press_joints(W &w, Group &group, const Pace &pace) {
+    const bool shared = w.joints_share_bodies != 0, one_by_one = !shared || w.beside_trees != 0;
+    for (u32 round = 0; round < (shared ? rounds_of_trees : rounds_of_joints); ++round) {
+        for_batches(group, w.joint_batches, [&](auto item, u32 block, u32 lane, bool) {
+            look_ahead<decltype(item)>(w, w.joint_blocks[block], lane, pace);
+        });
+        if (round == 0) {
+            for_batches(group, w.joint_batches, [&](auto item, u32 block, u32 lane, bool) {
+                give_again<decltype(item)>(w, w.joint_blocks[block], lane);
+            });
+            if (shared && one_by_one) solve_trees<true>(w, group, pace);
+        }
+        if (one_by_one) {
+            for_batches(group, w.joint_batches, [&](auto item, u32 block, u32 lane, bool) {
+                solve_joint<true, decltype(item)>(w, w.joint_blocks[block], lane, pace);
+            });
+        }
+        if (shared) solve_trees<true>(w, group, pace);
+    }
+}
+
+// When they have moved.
+template <class W, class Group>
+TBS_FUNCTION void relax_joints(W &w, Group &group, const Pace &pace) {
+    for_batches(group, w.joint_batches, [&](auto item, u32 index, u32 lane, bool) {
+        find_frame<decltype(item)>(w, w.joint_blocks[index], lane);
+    });
+    if (w.joints_share_bodies != 0) {
+        prepare_trees(w, group);
+        solve_trees<false>(w, group, pace);
+    }
+    if (w.joints_share_bodies == 0 || w.beside_trees != 0) {
+        for_batches(group, w.joint_batches, [&](auto item, u32 block, u32 lane, bool) {
+            solve_joint<false, decltype(item)>(w, w.joint_blocks[block], lane, pace);
+        });
+        if (w.joints_share_bodies != 0) solve_trees<false>(w, group, pace);
+    }
+    for_batches(group, w.joint_batches, [&](auto item, u32 block, u32 lane, bool) {
+        note_force<decltype(item)>(w.joint_blocks[block], lane);
+    });
+}

@@ -1,0 +1,312 @@
+// Joints that share bodies, solved all at once: along trees, from the leaves to the root and back.
+//
+// One joint after the other, a chain settles slowly, the more so the more its masses differ, and what is left of one pass
+// feeds the next. A tree can be solved directly in a time that is linear in its joints (Featherstone 1983, "The calculation
+// of robot dynamics using articulated-body inertias"; Baraff 1996, "Linear-time dynamics using Lagrange multipliers"). What
+// hangs on a body is to it a further inertia, of 6 x 6 numbers, which a joint passes on as far as it holds. Each joint has a
+// child, which it holds, and a parent, which holds it. What has no parent hangs on nothing by a joint that leaves all free.
+//
+// Joints that would close a loop, and those of bodies with locked axes, are not in a tree: they are solved one after the
+// other, before the trees.
+#pragma once
+
+#include "physics/joint_frames.h"
+
+inline constexpr u32 tree_row = 24;  // of a body: 21 numbers of a symmetric matrix; impulses (6); changes of velocity (6)
+
+// A symmetric 6 x 6 matrix of linear and angular: what an articulated body answers with to a velocity of its centre.
+template <class F>
+struct Articulated {
+    F of[21];
+    TBS_METHOD F &at(u32 i, u32 j) { return i >= j ? of[i * (i + 1) / 2 + j] : of[j * (j + 1) / 2 + i]; }
+};
+template <class F>
+struct Twist {
+    F of[6];
+};
+template <class F>
+TBS_FUNCTION Twist<F> twist_of(Vec<F> linear, Vec<F> angular) {
+    return {{linear.x, linear.y, linear.z, angular.x, angular.y, angular.z}};
+}
+template <class F>
+TBS_FUNCTION F dot(const Twist<F> &a, const Twist<F> &b) {
+    F sum = a.of[0] * b.of[0];
+    TBS_UNROLL
+    for (u32 i = 1; i < 6; ++i) sum = madd(a.of[i], b.of[i], sum);
+    return sum;
+}
+
+// The six axes of a joint at its anchor, as velocities of a body's centre: a unit along or about an axis.
+template <class F>
+TBS_FUNCTION void motions_of(const JointBlock &block, u32 lane, Vec<F> arm, Twist<F> (&motion)[6]) {
+    TBS_UNROLL
+    for (u32 i = 0; i < 3; ++i) {
+        const Vec<F> axis = load_vec<F>(block.axes + 3 * i, lane);
+        motion[i] = twist_of(axis, Vec<F>{});
+        motion[i + 3] = twist_of(cross(arm, axis), axis);
+    }
+}
+// The same as what a velocity of the centre is along or about them, at the anchor.
+template <class F>
+TBS_FUNCTION void measures_of(const JointBlock &block, u32 lane, Vec<F> arm, Twist<F> (&measure)[6]) {
+    TBS_UNROLL
+    for (u32 i = 0; i < 3; ++i) {
+        const Vec<F> axis = load_vec<F>(block.axes + 3 * i, lane);
+        measure[i] = twist_of(axis, cross(arm, axis));
+        measure[i + 3] = twist_of(Vec<F>{}, axis);
+    }
+}
+
+template <class F>
+TBS_FUNCTION Vec<F> arm_of(const JointBlock &block, u32 lane, bool child) {
+    const auto child_is_b = below(F{}, load<F>(block.side + lane));
+    const Vec<F> a = load_vec<F>(block.arm_a, lane), b = load_vec<F>(block.arm_b, lane);
+    const Vec<F> x = child ? b : a, y = child ? a : b;
+    return {pick(child_is_b, x.x, y.x), pick(child_is_b, x.y, y.y), pick(child_is_b, x.z, y.z)};
+}
+
+// How the child and what hangs on it answer: `held` is by how much their velocity changes in the rows that the joint holds,
+// `given` the impulses on them. Returns all of the change, and the impulse of the joint.
+template <class F>
+TBS_FUNCTION void answer(JointBlock &block, u32 lane, const F (&held)[6], const F (&given)[6], F (&change)[6],
+                         F (&impulse)[6]) {
+    const auto inertia = [&](u32 i, u32 j) {
+        return load<F>(block.articulated[i >= j ? i * (i + 1) / 2 + j : j * (j + 1) / 2 + i] + lane);
+    };
+    F holds[6];
+    TBS_UNROLL
+    for (u32 i = 0; i < 6; ++i) {
+        holds[i] = load<F>(block.rows[i] + lane);
+        F sum = given[i];
+        TBS_UNROLL
+        for (u32 j = 0; j < 6; ++j) sum = nmadd(inertia(i, j), held[j], sum);
+        change[i] = sum * (splat<F>(1.0f) - holds[i]);
+    }
+    solve_rows(block.free_factor, block.free_pivot, lane, change);
+    TBS_UNROLL
+    for (u32 i = 0; i < 6; ++i) change[i] = change[i] + held[i];
+    TBS_UNROLL
+    for (u32 i = 0; i < 6; ++i) {
+        F sum = -given[i];
+        TBS_UNROLL
+        for (u32 j = 0; j < 6; ++j) sum = madd(inertia(i, j), change[j], sum);
+        impulse[i] = sum * holds[i];
+    }
+}
+
+// The inertia of the child with what hangs on it, and of both what the joint passes on to the parent.
+template <class F, class W>
+TBS_FUNCTION void gather_inertia(W &w, JointBlock &block, u32 lane) {
+    const u32 *child = block.child + lane, *parent = block.parent + lane;
+    F low[8], high[8], row[24];
+    load_rows([&](u32 i) { return w.mass[child[i]]; }, low);
+    load_rows([&](u32 i) { return w.mass[child[i]] + 8; }, high);
+    const auto load_tree = [&](const u32 *body) {
+        TBS_UNROLL
+        for (u32 part = 0; part < 3; ++part) {
+            F some[8];
+            load_rows([&](u32 i) { return w.tree[body[i]] + 8 * part; }, some);
+            TBS_UNROLL
+            for (u32 k = 0; k < 8; ++k) row[8 * part + k] = some[k];
+        }
+    };
+    load_tree(child);
+    Articulated<F> own;
+    TBS_UNROLL
+    for (u32 i = 0; i < 21; ++i) own.of[i] = row[i];
+    const F mass = inverse_or_zero(low[0]);
+    const Inertia<F> turning = inertia_of(Inertia<F>{high[0], high[1], high[2], high[3], high[4], high[5]});
+    TBS_UNROLL
+    for (u32 i = 0; i < 3; ++i) own.at(i, i) = own.at(i, i) + mass;
+    own.at(3, 3) = own.at(3, 3) + turning.xx, own.at(4, 4) = own.at(4, 4) + turning.yy;
+    own.at(5, 5) = own.at(5, 5) + turning.zz, own.at(4, 3) = own.at(4, 3) + turning.xy;
+    own.at(5, 3) = own.at(5, 3) + turning.xz, own.at(5, 4) = own.at(5, 4) + turning.yz;
+
+    // In the joint's axes.
+    Twist<F> motion[6];
+    motions_of(block, lane, arm_of<F>(block, lane, true), motion);
+    Articulated<F> at_joint;
+    TBS_UNROLL
+    for (u32 j = 0; j < 6; ++j) {
+        Twist<F> effort;
+        TBS_UNROLL
+        for (u32 i = 0; i < 6; ++i) {
+            effort.of[i] = own.at(i, 0) * motion[j].of[0];
+            TBS_UNROLL
+            for (u32 k = 1; k < 6; ++k) effort.of[i] = madd(own.at(i, k), motion[j].of[k], effort.of[i]);
+        }
+        TBS_UNROLL
+        for (u32 i = j; i < 6; ++i) {
+            at_joint.at(i, j) = dot(motion[i], effort);
+            store(block.articulated[i * (i + 1) / 2 + j] + lane, at_joint.at(i, j));
+        }
+    }
+    factor_rows(block.free_factor, block.free_pivot, lane, [&](u32 i, u32 j) { return at_joint.at(i, j); },
+                [&](u32 i) { return splat<F>(1.0f) - load<F>(block.rows[i] + lane); });
+
+    // What the parent feels, held rows only.
+    if constexpr (sizeof(F) == sizeof(f32)) {  // lanes of a GPU leave alone what several may have
+        if (block.hangs[lane] == 0.0f) return;
+    }
+    Twist<F> measure[6];
+    measures_of(block, lane, arm_of<F>(block, lane, false), measure);
+    load_tree(parent);
+    TBS_UNROLL
+    for (u32 j = 0; j < 6; ++j) {
+        F held[6] = {}, change[6], impulse[6];
+        const F none[6] = {};
+        held[j] = load<F>(block.rows[j] + lane);
+        answer(block, lane, held, none, change, impulse);
+        Twist<F> effort{};
+        TBS_UNROLL
+        for (u32 i = 0; i < 6; ++i) {
+            TBS_UNROLL
+            for (u32 k = 0; k < 6; ++k) effort.of[k] = madd(impulse[i], measure[i].of[k], effort.of[k]);
+        }
+        TBS_UNROLL
+        for (u32 i = 0; i < 6; ++i) {
+            F *const line = row + i * (i + 1) / 2;
+            TBS_UNROLL
+            for (u32 k = 0; k <= i; ++k) line[k] = madd(effort.of[i], measure[j].of[k], line[k]);
+        }
+    }
+    TBS_UNROLL
+    for (u32 part = 0; part < 3; ++part) {
+        F some[8];
+        TBS_UNROLL
+        for (u32 k = 0; k < 8; ++k) some[k] = row[8 * part + k];
+        store_rows([&](u32 i) { return w.tree[parent[i]] + 8 * part; }, some);
+    }
+}
+
+// Impulses on the child, in the joint's axes.
+template <class F, class W>
+TBS_FUNCTION void given_to_child(const W &w, const JointBlock &block, u32 lane, F (&given)[6]) {
+    F row[8];
+    load_rows([&](u32 i) { return w.tree[block.child[lane + i]] + tree_row; }, row);
+    const Twist<F> effort = twist_of(Vec<F>{row[0], row[1], row[2]}, Vec<F>{row[4], row[5], row[6]});
+    Twist<F> motion[6];
+    motions_of(block, lane, arm_of<F>(block, lane, true), motion);
+    TBS_UNROLL
+    for (u32 i = 0; i < 6; ++i) given[i] = dot(motion[i], effort);
+}
+
+// From the leaves to the root: what a joint has to change, and what its parent feels of it while it stands.
+template <bool press, class F, class W>
+TBS_FUNCTION void pass_to_root(W &w, JointBlock &block, u32 lane, const Pace &pace) {
+    const u32 *parent = block.parent + lane;
+    const JointBodies<F> m = load_bodies<F>(w, block.a + lane, block.b + lane);
+    F wrong[6], given[6], change[6], impulse[6];
+    find_wrong<press>(block, lane, pace, m, wrong);
+    const F side = load<F>(block.side + lane);
+    TBS_UNROLL
+    for (u32 i = 0; i < 6; ++i) {
+        wrong[i] = -wrong[i] * load<F>(block.rows[i] + lane) * side;
+        store(block.wanted[i] + lane, wrong[i]);
+    }
+    given_to_child(w, block, lane, given);
+    answer(block, lane, wrong, given, change, impulse);
+    if constexpr (sizeof(F) == sizeof(f32)) {
+        if (block.hangs[lane] == 0.0f) return;
+    }
+    Twist<F> measure[6];
+    measures_of(block, lane, arm_of<F>(block, lane, false), measure);
+    F row[8];
+    load_rows([&](u32 i) { return w.tree[parent[i]] + tree_row; }, row);
+    TBS_UNROLL
+    for (u32 i = 0; i < 6; ++i) {
+        TBS_UNROLL
+        for (u32 k = 0; k < 6; ++k) row[k + k / 3] = nmadd(impulse[i], measure[i].of[k], row[k + k / 3]);
+    }
+    store_rows([&](u32 i) { return w.tree[parent[i]] + tree_row; }, row);
+}
+
+// From the root to the leaves: changes of velocity.
+template <bool press, class F, class W>
+TBS_FUNCTION void pass_to_leaves(W &w, JointBlock &block, u32 lane) {
+    const u32 *child = block.child + lane, *parent = block.parent + lane;
+    F row[8], held[6], given[6], change[6], impulse[6];
+    load_rows([&](u32 i) { return w.tree[parent[i]] + tree_row + 8; }, row);
+    const Twist<F> of_parent = twist_of(Vec<F>{row[0], row[1], row[2]}, Vec<F>{row[4], row[5], row[6]});
+    Twist<F> measure[6], motion[6];
+    measures_of(block, lane, arm_of<F>(block, lane, false), measure);
+    TBS_UNROLL
+    for (u32 i = 0; i < 6; ++i) {
+        held[i] = madd(dot(measure[i], of_parent), load<F>(block.rows[i] + lane), load<F>(block.wanted[i] + lane));
+    }
+    given_to_child(w, block, lane, given);
+    answer(block, lane, held, given, change, impulse);
+    motions_of(block, lane, arm_of<F>(block, lane, true), motion);
+    Twist<F> more{};
+    TBS_UNROLL
+    for (u32 i = 0; i < 6; ++i) {
+        TBS_UNROLL
+        for (u32 k = 0; k < 6; ++k) more.of[k] = madd(change[i], motion[i].of[k], more.of[k]);
+    }
+    const F side = load<F>(block.side + lane), none{};
+    f32(*const sum)[block_items] = press ? block.impulse : block.late;
+    Vec<F> push = load_vec<F>(sum, lane), torque = load_vec<F>(sum + 3, lane);
+    TBS_UNROLL
+    for (u32 i = 0; i < 3; ++i) {
+        const Vec<F> axis = load_vec<F>(block.axes + 3 * i, lane);
+        push = add_scaled(push, axis, impulse[i] * side);
+        torque = add_scaled(torque, axis, impulse[i + 3] * side);
+    }
+    store_vec(sum, lane, push);
+    store_vec(sum + 3, lane, torque);
+    if constexpr (sizeof(F) == sizeof(f32)) {
+        if (block.side[lane] == 0.0f) return;
+    }
+    load_rows([&](u32 i) { return w.velocity[child[i]]; }, row);
+    TBS_UNROLL
+    for (u32 k = 0; k < 6; ++k) row[k + k / 3] = row[k + k / 3] + more.of[k];
+    store_rows([&](u32 i) { return w.velocity[child[i]]; }, row);
+    const F changed[8] = {more.of[0], more.of[1], more.of[2], none, more.of[3], more.of[4], more.of[5], none};
+    store_rows([&](u32 i) { return w.tree[child[i]] + tree_row + 8; }, changed);
+}
+
+// Calls work(F, block, lane) for all joints, children before parents or after them.
+template <class Group, class Work>
+TBS_FUNCTION void for_children_first(Group &group, const Batches &batches, Work &&work) {
+    for (u32 c = 0; c < batches.colours; ++c) for_items(group, batches.batch[c].first, batches.batch[c].count, work);
+    const Batch &rest = batches.batch[most_colours];
+    if (rest.count == 0) return;
+    group.once([&] {
+        for (u32 i = rest.first; i < rest.first + rest.count; ++i) work(f32{}, i / block_items, i % block_items);
+    });
+}
+template <class Group, class Work>
+TBS_FUNCTION void for_parents_first(Group &group, const Batches &batches, Work &&work) {
+    const Batch &rest = batches.batch[most_colours];
+    if (rest.count > 0) {
+        group.once([&] {
+            for (u32 i = rest.first + rest.count; i-- > rest.first;) work(f32{}, i / block_items, i % block_items);
+        });
+    }
+    for (u32 c = batches.colours; c-- > 0;) for_items(group, batches.batch[c].first, batches.batch[c].count, work);
+}
+
+// For the frames as they are.
+template <class W, class Group>
+TBS_FUNCTION void prepare_trees(W &w, Group &group) {
+    group.for_each(w.body_count, [&](u32 body) {
+        for (u32 k = 0; k < tree_row; ++k) w.tree[body][k] = 0.0f;
+    });
+    for_children_first(group, w.joint_batches, [&](auto item, u32 block, u32 lane) {
+        gather_inertia<decltype(item)>(w, w.joint_blocks[block], lane);
+    });
+}
+
+// After this all joints of trees hold.
+template <bool press, class W, class Group>
+TBS_FUNCTION void solve_trees(W &w, Group &group, const Pace &pace) {
+    group.for_each(w.body_count, [&](u32 body) {
+        for (u32 k = 0; k < 16; ++k) w.tree[body][tree_row + k] = 0.0f;
+    });
+    for_children_first(group, w.joint_batches, [&](auto item, u32 block, u32 lane) {
+        pass_to_root<press, decltype(item)>(w, w.joint_blocks[block], lane, pace);
+    });
+    for_parents_first(group, w.joint_batches, [&](auto item, u32 block, u32 lane) {
+        pass_to_leaves<press, decltype(item)>(w, w.joint_blocks[block], lane);
+    });
+}

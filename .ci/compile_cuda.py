@@ -17,6 +17,7 @@ sys.path.insert(0, str(ROOT / "tests" / "common"))
 from environments.vault import Vault  # noqa: E402
 from support import COMPILED  # noqa: E402
 from torch_batchsim.envs.hanabi import Hanabi  # noqa: E402
+from torch_batchsim.envs.hideseek import HideSeek  # noqa: E402
 
 from torch_batchsim import jit  # noqa: E402
 from torch_batchsim.bench.micro import Micro  # noqa: E402
@@ -31,6 +32,7 @@ ENVIRONMENTS = {
     "garden": Garden,
     "vault": Vault,
     "micro": Micro,
+    "hideseek": HideSeek,
     "hanabi_faults": Hanabi,
     "hanabi_bits": partial(Hanabi, turns="all", obs_dtype="bits", illegal_moves="penalty"),
 }
@@ -53,7 +55,8 @@ def main() -> None:
             subprocess.run([*command, str(unit), "-o", f"{folder}/unit.o"], check=True)
         return f"nvcc compiled {name} ({executor}) for {', '.join(f'sm_{a}' for a in ARCHITECTURES)}"
 
-    executors = {"heap": ["megakernel"], "gallery": ["graph"]}  # one unit each: it takes minutes
+    # One unit each: it takes minutes.
+    executors = {"heap": ["megakernel"], "hideseek": ["graph"], "gallery": ["graph"], "shelf": ["graph"]}
     pairs = [(name, executor) for name in ENVIRONMENTS for executor in executors.get(name, EXECUTORS["cuda"])]
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         for line in pool.map(compile_unit, *zip(*pairs, strict=True)):

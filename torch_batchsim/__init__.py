@@ -99,4 +99,5 @@ register(
 )
 register("torch_batchsim/Swarm-v0", "torch_batchsim.envs.swarm:Swarm", max_episode_steps=300)
 register("torch_batchsim/Overcooked-v0", "torch_batchsim.envs.overcooked:Overcooked")
+register("torch_batchsim/HideSeek-v0", "torch_batchsim.envs.hideseek:HideSeek", max_episode_steps=240)
 register("torch_batchsim/Hanabi-v0", "torch_batchsim.envs.hanabi:Hanabi")

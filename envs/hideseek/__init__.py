@@ -1,0 +1,4 @@
+from .env import HideSeek
+from .level import Level
+
+__all__ = ["HideSeek", "Level"]

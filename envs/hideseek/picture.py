@@ -1,0 +1,234 @@
+"""Pictures of hide and seek: from above as a plan, from aside as a camera sees it, and as text.
+
+From above hiders are blue, seekers red, each with the cone in which it sees and a line to each agent of the other team
+that it sees. Boxes are brown, ramps are ochre with stripes towards the high side; what is locked has the frame of the
+team that has locked it, what is held a white dot and a line to its holder. Agents that have fallen out of the square
+are drawn at its edge. A bar below shows the time, the preparation in grey.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import cos, pi, sin
+from typing import Any
+
+import numpy as np
+
+from torch_batchsim.draw import Canvas, Colour, Point
+from torch_batchsim.rays import Picture
+
+SIZE, BAR, MARGIN = 480, 10, 1.2  # pixels, pixels, metres around the square
+FLOOR, OUTSIDE, WALL = (232, 230, 224), (178, 184, 180), (92, 96, 110)
+BOX, RAMP, RAMP_STRIPE, LOCKED_EDGE = (176, 124, 74), (222, 178, 86), (188, 140, 54), 5
+TEAMS: dict[int, Colour] = {1: (52, 104, 204), 2: (206, 58, 50)}  # by Side
+PREPARING, PLAYING, WHITE, DARK = (150, 150, 158), (74, 150, 92), (255, 255, 255), (40, 40, 46)
+CONE_SHARE = 0.16  # of a cone's colour in the floor's
+CONE_LENGTH = 9.0  # metres
+
+
+def turned(rotation: np.ndarray, vector: tuple[float, float, float]) -> np.ndarray:
+    """A vector turned by a quaternion (w, x, y, z)."""
+    w, axis = float(rotation[0]), np.asarray(rotation[1:], float)
+    v = np.asarray(vector, float)
+    return v + 2 * np.cross(axis, np.cross(axis, v) + w * v)
+
+
+def from_above(world: Mapping[str, np.ndarray], constants: Any, steps: tuple[int, int, int]) -> np.ndarray:
+    """A picture ``uint8 [SIZE + BAR, SIZE, 3]``. ``steps``: done, of the preparation, of an episode."""
+    half = constants.half_size + MARGIN
+    scale = SIZE / (2 * half)
+    canvas = Canvas(SIZE, SIZE + BAR, OUTSIDE)
+
+    def at(position: np.ndarray) -> Point:
+        return float(SIZE / 2 + position[0] * scale), float(SIZE / 2 - position[1] * scale)
+
+    def corners(pose: tuple[np.ndarray, np.ndarray], points: list[tuple[float, float, float]]) -> list[Point]:
+        position, rotation = pose
+        return [at(position + turned(rotation, point)) for point in points]
+
+    edge = constants.half_size
+    canvas.rectangle(at(np.array((-edge, -edge))), at(np.array((edge, edge))), FLOOR)
+    _cones(canvas, world, constants, at, scale)
+    for place, size in zip(world["Wall.physics.Pose.position"], world["Wall.physics.Shape.size"], strict=True):
+        canvas.rectangle(at(place - size), at(place + size), WALL)
+    for kind, outline in (("Ramp", None), ("Box", "size")):
+        poses = zip(world[f"{kind}.physics.Pose.position"], world[f"{kind}.physics.Pose.rotation"], strict=True)
+        for i, pose in enumerate(poses):
+            if outline is None:
+                points = _ramp(canvas, constants, pose, corners)
+            else:
+                x, y, z = map(float, world["Box.physics.Shape.size"][i])
+                points = _hull(np.array([p for sz in (-z, z) for p in corners(pose, _square(x, y, sz))]))
+                canvas.polygon(points, BOX)
+            team = int(world[f"{kind}.Thing.locked"][i])
+            frame = TEAMS.get(team, DARK)
+            for start, end in zip(points, points[1:] + points[:1], strict=True):
+                canvas.line(start, end, LOCKED_EDGE if team else 1.5, frame)
+            holder = int(world[f"{kind}.Thing.holder"][i])
+            if holder:
+                canvas.line(at(pose[0]), at(world["Agent.physics.Pose.position"][holder - 1]), 2, WHITE)
+                canvas.circle(at(pose[0]), 4, WHITE)
+    _agents(canvas, world, constants, at, corners)
+    _time(canvas, steps)
+    return canvas.pixels
+
+
+def from_aside(half: float) -> Picture:
+    """A camera that looks down into a square of this half size."""
+    return Picture(
+        eye=(0.0, -1.75 * half, 1.85 * half), target=(0.0, -0.13 * half, 0.0), width=640, height=390, field_of_view=0.8,
+        tile=half / 6, colours={"Agent": _agent_colours, "Box": _thing_colours("Box", BOX), "Wall": number_of(WALL),
+                                "Ramp": _thing_colours("Ramp", RAMP), "Floor": number_of(FLOOR)},
+    )  # fmt: skip
+
+
+def with_time(pixels: np.ndarray, steps: tuple[int, int, int]) -> np.ndarray:
+    """The picture with the bar of time below it."""
+    height, width = pixels.shape[:2]
+    canvas = Canvas(width, height + BAR)
+    canvas.pixels[:height] = pixels
+    _time(canvas, steps, height)
+    return canvas.pixels
+
+
+def number_of(colour: Colour) -> int:
+    """0xRRGGBB."""
+    return colour[0] << 16 | colour[1] << 8 | colour[2]
+
+
+def _agent_colours(world: Mapping[str, np.ndarray]) -> np.ndarray:
+    return np.array([number_of(TEAMS[int(side)]) for side in world["Agent.Team.side"]])
+
+
+def _thing_colours(kind: str, own: Colour) -> Any:
+    """Their own, mixed with that of the team that has locked them."""
+
+    def colours(world: Mapping[str, np.ndarray]) -> np.ndarray:
+        teams = [TEAMS.get(int(side), own) for side in world[f"{kind}.Thing.locked"]]
+        mixed = [tuple((2 * t + o) // 3 for t, o in zip(team, own, strict=True)) for team in teams]
+        return np.array([number_of(colour) for colour in mixed], np.int64)
+
+    return colours
+
+
+def _square(x: float, y: float, z: float = 0.0) -> list[tuple[float, float, float]]:
+    return [(-x, -y, z), (x, -y, z), (x, y, z), (-x, y, z)]
+
+
+def _hull(points: np.ndarray) -> list[Point]:
+    """The convex hull of points in the plane (Andrew 1979, monotone chain)."""
+    ordered = sorted(map(tuple, points.tolist()))
+
+    def chain(some: list[Point]) -> list[Point]:
+        kept: list[Point] = []
+        for p in some:
+            while len(kept) > 1 and np.cross(np.subtract(kept[-1], kept[-2]), np.subtract(p, kept[-1])) <= 0:
+                kept.pop()
+            kept.append(p)
+        return kept[:-1]
+
+    return chain(ordered) + chain(ordered[::-1])
+
+
+def _ramp(canvas: Canvas, constants: Any, pose: Any, corners: Any) -> list[Point]:
+    # A wedge's body is at its centroid: see put_ramp in level.h.
+    x, y, z = constants.ramp_width / 2, constants.ramp_length / 2, constants.ramp_height
+    off_y, off_z = constants.ramp_length / 6, z / 3
+    points = corners(pose, [(px, py - off_y, pz - off_z) for px, py, pz in
+                            ((-x, -y, 0), (x, -y, 0), (x, y, z), (-x, y, z), (x, y, 0), (-x, y, 0))])  # fmt: skip
+    outline = _hull(np.array(points))
+    canvas.polygon(outline, RAMP)
+    for share in (0.35, 0.6, 0.85):
+        left = np.add(points[0], share * np.subtract(points[3], points[0]))
+        right = np.add(points[1], share * np.subtract(points[2], points[1]))
+        canvas.line(tuple(left), tuple(right), 1.5 + 4 * share, RAMP_STRIPE)
+    return outline
+
+
+def _cones(canvas: Canvas, world: Mapping[str, np.ndarray], constants: Any, at: Any, scale: float) -> None:
+    y, x = np.mgrid[: canvas.pixels.shape[0], : canvas.pixels.shape[1]]
+    columns = ("physics.Pose.position", "physics.Pose.rotation", "Team.side")
+    for position, rotation, side in zip(*(world[f"Agent.{name}"] for name in columns), strict=True):
+        if not np.isfinite([*position, *rotation]).all():
+            continue
+        centre, forward = at(position), turned(rotation, (0, 1, 0))
+        dx, dy = (x - centre[0]) / scale, (centre[1] - y) / scale
+        distance = np.hypot(dx, dy) + 1e-6
+        inside = (dx * forward[0] + dy * forward[1] >= constants.cone * distance) & (distance < CONE_LENGTH)
+        fade = CONE_SHARE * (1 - distance[inside] / CONE_LENGTH)[:, None]
+        canvas.pixels[inside] = (1 - fade) * canvas.pixels[inside] + fade * np.array(TEAMS[int(side)])
+
+
+def _agents(canvas: Canvas, world: Mapping[str, np.ndarray], constants: Any, at: Any, corners: Any) -> None:
+    places, sides = world["Agent.physics.Pose.position"], world["Agent.Team.side"]
+    edge = constants.half_size + MARGIN / 2
+    shown = [np.clip(np.nan_to_num(place), -edge, edge) for place in places]
+    sees = world["Agent.Sight.agents"]
+    for i in range(len(places)):
+        for j in range(len(places) - 1):
+            other = j if j < i else j + 1
+            if sees[i][j] and sides[i] != sides[other]:
+                canvas.line(at(shown[i]), at(shown[other]), 1.2, TEAMS[int(sides[i])])
+    size = constants.agent
+    for i, place in enumerate(shown):
+        pose = place, world["Agent.physics.Pose.rotation"][i]
+        colour = TEAMS[int(sides[i])]
+        canvas.polygon(corners(pose, _square(size, size)), colour)
+        nose = [(-0.45 * size, 0.35 * size, 0.0), (0.45 * size, 0.35 * size, 0.0), (0.0, 0.9 * size, 0.0)]
+        canvas.polygon(corners(pose, nose), WHITE)
+
+
+def _time(canvas: Canvas, steps: tuple[int, int, int], top: int = SIZE) -> None:
+    done, first, total = steps
+    width = canvas.pixels.shape[1]
+    canvas.rectangle((0, top), (width, top + BAR), DARK)
+    end = width * min(done / total, 1.0)
+    split = min(width * first / total, end)
+    canvas.rectangle((0, top + 2), (split, top + BAR - 2), PREPARING)
+    canvas.rectangle((split, top + 2), (end, top + BAR - 2), PLAYING)
+
+
+# ---- as text ---------------------------------------------------------------------------------------------------------
+
+_COLUMNS = 72  # characters across the square; half as many lines
+
+
+def as_text(world: Mapping[str, np.ndarray], constants: Any) -> str:
+    """A plan: walls ``#``, boxes ``b``, ramps ``r`` (capital where locked), hiders ``H``, seekers ``S``: an arrow."""
+    half, lines = constants.half_size + 0.5, _COLUMNS // 2
+    x = (np.arange(_COLUMNS) + 0.5) / _COLUMNS * 2 * half - half
+    y = half - (np.arange(lines) + 0.5) / lines * 2 * half
+    grid = np.full((lines, _COLUMNS), " ")
+
+    def fill(position: np.ndarray, rotation: np.ndarray, size: tuple[float, float], mark: str) -> None:
+        ahead = turned(rotation, (1, 0, 0))[:2]
+        ahead = ahead / max(float(np.hypot(*ahead)), 1e-6)
+        dx, dy = x[None, :] - position[0], y[:, None] - position[1]
+        slack = half / _COLUMNS
+        along, aside = np.abs(dx * ahead[0] + dy * ahead[1]), np.abs(dy * ahead[0] - dx * ahead[1])
+        grid[(along <= size[0] + slack) & (aside <= size[1] + slack)] = mark
+
+    for place, rotation, size in _rows(world, "Wall"):
+        fill(place, rotation, size[:2], "#")
+    for i, (place, rotation, _) in enumerate(_rows(world, "Ramp")):
+        mark = "R" if world["Ramp.Thing.locked"][i] else "r"
+        fill(place, rotation, (constants.ramp_width / 2, constants.ramp_length / 2), mark)
+    for i, (place, rotation, size) in enumerate(_rows(world, "Box")):
+        fill(place, rotation, size[:2], "B" if world["Box.Thing.locked"][i] else "b")
+    for i, (place, rotation, _) in enumerate(_rows(world, "Agent")):
+        if not np.isfinite([*place, *rotation]).all():
+            continue
+        column = int(np.clip((place[0] + half) / (2 * half) * _COLUMNS, 0, _COLUMNS - 1))
+        line = int(np.clip((half - place[1]) / (2 * half) * lines, 0, lines - 1))
+        forward = turned(rotation, (0, 1, 0))
+        way = round(float(np.arctan2(forward[1], forward[0])) / (pi / 2)) % 4
+        grid[line, column] = "H" if world["Agent.Team.side"][i] == 1 else "S"
+        ahead = (line - round(sin(way * pi / 2)), column + round(cos(way * pi / 2)))
+        if 0 <= ahead[0] < lines and 0 <= ahead[1] < _COLUMNS:
+            grid[ahead] = ">^<v"[way]
+    return "\n".join("".join(row).rstrip() for row in grid)
+
+
+def _rows(world: Mapping[str, np.ndarray], name: str) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    parts = ("Pose.position", "Pose.rotation", "Shape.size")
+    return list(zip(*(world[f"{name}.physics.{part}"] for part in parts), strict=True))

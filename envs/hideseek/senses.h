@@ -1,0 +1,151 @@
+// What agents see. See env.py.
+#pragma once
+
+// The number of the other agent in the place j of agent i's rows, in which it is left out itself.
+TBS_FUNCTION u32 other(u32 i, u32 j) { return j < i ? j : j + 1; }
+
+// Lidar, and what is in sight: in the cone ahead, with nothing before its centre. Things that do not exist are not.
+TBS_SYSTEM void look_around(World &world, const physics::Pose &pose, const rays::Scene &scene, Sight &sight, Lidar &lidar,
+                            Row row, Warp &warp) {
+    // In a scene come agents, boxes, ramps, in the order of rows.
+    const Rows<const physics::Pose> agents = world.rows<Agent, const physics::Pose>();
+    const Rows<const physics::Pose> boxes = world.rows<Box, const physics::Pose>();
+    const Rows<const physics::Pose> ramps = world.rows<Ramp, const physics::Pose>();
+    const u32 others = agents.count - 1, things = others + boxes.count, all = things + ramps.count;
+    const vec3 eye = pose.position, forward = rotate(vec3{0.0f, 1.0f, 0.0f}, pose.rotation);
+    const i32 own = i32(row.index);
+    const rays::Fan fan{.origin = eye, .rotation = pose.rotation, .reach = Constants::lidar_range, .ignored = own};
+    rays::lidar(scene, warp, u32(Constants::beams), fan, [&](u32 i, const rays::Hit &hit) {
+        lidar.distance[i] = divide(hit.distance, Constants::lidar_range);
+    });
+    const auto place = [&](u32 i) {
+        return i < others ? agents[other(row.index, i)].position
+                          : i < things ? boxes[i - others].position : ramps[i - things].position;
+    };
+    warp.for_each(u32(Constants::agents - 1), [&](u32 i) { sight.agents[i] = false; });
+    warp.for_each(u32(Constants::box_rows), [&](u32 i) { sight.boxes[i] = false; });
+    warp.for_each(u32(Constants::ramp_rows), [&](u32 i) { sight.ramps[i] = false; });
+    rays::see_all(
+        scene, warp, all,
+        [&](u32 i) { return rays::Sight{eye, place(i), own, i < others ? i32(other(row.index, i)) : i32(i) + 1}; },
+        [&](u32 i, bool clear) {
+            const vec3 way = place(i) - eye;
+            const bool seen = clear && dot(way, forward) >= Constants::cone * length(way);
+            if (i < others) {
+                sight.agents[i] = seen;
+            } else if (i < things) {
+                sight.boxes[i - others] = seen;
+            } else {
+                sight.ramps[i - things] = seen;
+            }
+        });
+}
+
+// What an agent has of somebody or something else: where, how fast and how turned, in its own frame. Ten numbers at most.
+struct Eye {
+    vec3 position;
+    quat back;  // from the world's frame to its own
+
+    TBS_METHOD vec3 place(vec3 there) const { return rotate(there - position, back); }
+    TBS_METHOD vec3 speed(vec3 velocity) const { return rotate(velocity, back); }
+};
+
+TBS_FUNCTION void put(f32 *to, vec3 value) { to[0] = value.x, to[1] = value.y, to[2] = value.z; }
+
+// Sine and cosine of the turn about the vertical: where the x axis points to, seen from above.
+TBS_FUNCTION void put_yaw(f32 *to, quat rotation) {
+    const vec3 x = rotate(vec3{1.0f, 0.0f, 0.0f}, rotation);
+    const f32 size = sqrt(fma(x.x, x.x, x.y * x.y));
+    to[0] = size > 1e-6f ? divide(x.y, size) : 0.0f;
+    to[1] = size > 1e-6f ? divide(x.x, size) : 1.0f;
+}
+
+// Position, velocity and yaw, relative to an eye: eight numbers.
+TBS_FUNCTION void put_body(f32 *to, const Eye &eye, const physics::Pose &pose, const physics::Velocity &velocity) {
+    put(to, eye.place(pose.position));
+    put(to + 3, eye.speed(velocity.linear));
+    put_yaw(to + 6, eye.back * pose.rotation);
+}
+// Whether it is locked, by the own team, held.
+TBS_FUNCTION void put_state(f32 *to, const Thing &thing, const Team &team) {
+    to[0] = thing.locked != NOBODY ? 1.0f : 0.0f;
+    to[1] = thing.locked == team.side ? 1.0f : 0.0f;
+    to[2] = thing.holder > 0 ? 1.0f : 0.0f;
+}
+
+template <u32 width>
+TBS_FUNCTION void clear(f32 *to, bool keep) {
+    for (u32 k = 0; k < width; ++k) to[k] = keep ? to[k] : 0.0f;
+}
+
+inline constexpr u32 self_width = 12, agent_width = 10, box_width = 14, ramp_width = 11;
+
+TBS_FUNCTION void describe_self(World &world, f32 *to, const physics::Pose &pose, const physics::Velocity &velocity,
+                                const Team &team, const physics::Joint &grip) {
+    const f32 total = f32(world.parameters.max_episode_steps), first = f32(world.parameters.preparation_steps);
+    const f32 step = f32(world.step());
+    put(to, pose.position * divide(1.0f, Constants::half_size));
+    put(to + 3, rotate(velocity.linear, conjugate(pose.rotation)));
+    put_yaw(to + 6, pose.rotation);
+    to[8] = f32(team.side == SEEKERS);
+    to[9] = f32(is_holding(grip));
+    to[10] = max(divide(total - step, total), 0.0f);
+    to[11] = first > 0.0f ? max(divide(first - step, first), 0.0f) : 0.0f;
+}
+
+// Rows of the other agents, boxes and ramps. `all`: what is not in sight as well.
+TBS_FUNCTION void describe_agent(World &world, f32 *to, const Eye &eye, u32 i, bool shown) {
+    const physics::Joint &grip = world.rows<Agent, const physics::Joint>()[i];
+    put_body(to, eye, world.rows<Agent, const physics::Pose>()[i], world.rows<Agent, const physics::Velocity>()[i]);
+    to[8] = f32(world.rows<Agent, const Team>()[i].side == SEEKERS);
+    to[9] = f32(is_holding(grip));
+    clear<agent_width>(to, shown);
+}
+TBS_FUNCTION void describe_box(World &world, f32 *to, const Eye &eye, const Team &team, u32 i, bool shown) {
+    put_body(to, eye, world.rows<Box, const physics::Pose>()[i], world.rows<Box, const physics::Velocity>()[i]);
+    put(to + 8, 2.0f * world.rows<Box, const physics::Shape>()[i].size);
+    put_state(to + 11, world.rows<Box, const Thing>()[i], team);
+    clear<box_width>(to, shown);
+}
+TBS_FUNCTION void describe_ramp(World &world, f32 *to, const Eye &eye, const Team &team, u32 i, bool shown) {
+    put_body(to, eye, world.rows<Ramp, const physics::Pose>()[i], world.rows<Ramp, const physics::Velocity>()[i]);
+    put_state(to + 8, world.rows<Ramp, const Thing>()[i], team);
+    clear<ramp_width>(to, shown);
+}
+
+// Where the parts of an observation go, row after row.
+struct Views {
+    f32 *agents, *boxes, *ramps, *sees_agents, *sees_boxes, *sees_ramps, *box_exists, *ramp_exists;
+};
+
+// All rows of one kind; those that do not exist are zero.
+TBS_FUNCTION void describe_others(World &world, const Views &out, const Eye &eye, const Team &team, const Sight &sight, u32 own, bool all) {
+    for (u32 j = 0; j < u32(Constants::agents - 1); ++j) {
+        describe_agent(world, out.agents + j * agent_width, eye, other(own, j), all || sight.agents[j]);
+    }
+    const u32 boxes = world.count<Box>(), ramps = world.count<Ramp>();
+    for (u32 i = 0; i < u32(Constants::box_rows); ++i) {
+        if (i < boxes) describe_box(world, out.boxes + i * box_width, eye, team, i, all || sight.boxes[i]);
+        if (i >= boxes) clear<box_width>(out.boxes + i * box_width, false);
+    }
+    for (u32 i = 0; i < u32(Constants::ramp_rows); ++i) {
+        if (i < ramps) describe_ramp(world, out.ramps + i * ramp_width, eye, team, i, all || sight.ramps[i]);
+        if (i >= ramps) clear<ramp_width>(out.ramps + i * ramp_width, false);
+    }
+}
+
+TBS_FUNCTION Eye eye_of(const physics::Pose &pose) { return {pose.position, conjugate(pose.rotation)}; }
+
+TBS_FUNCTION void describe_masks(World &world, const Views &out, const Sight &sight) {
+    for (u32 i = 0; i < u32(Constants::agents - 1); ++i) out.sees_agents[i] = f32(sight.agents[i]);
+    for (u32 i = 0; i < u32(Constants::box_rows); ++i) {
+        out.sees_boxes[i] = f32(sight.boxes[i]);
+        out.box_exists[i] = f32(i < world.count<Box>());
+    }
+    for (u32 i = 0; i < u32(Constants::ramp_rows); ++i) {
+        out.sees_ramps[i] = f32(sight.ramps[i]);
+        out.ramp_exists[i] = f32(i < world.count<Ramp>());
+    }
+}
+
+TBS_SYSTEM void tell_team(World &, const Team &team, TeamNumber &number) { number.number = team.side == SEEKERS ? 1 : 0; }

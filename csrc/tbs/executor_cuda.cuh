@@ -141,7 +141,10 @@ template <class Node>
     requires(Node::chip_bytes > 0)
 struct Spread<Node> {
     static constexpr u32 threads = Node::lanes;
-    static constexpr u32 blocks = chip_of_multiprocessor / (Node::chip_bytes + chip_beside);
+    // All devices have 1,536 threads and 16 blocks on a multiprocessor; more would leave a thread less than 128 registers.
+    static constexpr u32 fit = chip_of_multiprocessor / (Node::chip_bytes + chip_beside), held = 1536 / threads,
+                         most = held < 16 ? held : 16;
+    static constexpr u32 blocks = fit < most ? fit : most;
 };
 template <class G>
 struct SpreadOf;

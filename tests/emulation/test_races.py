@@ -123,7 +123,7 @@ def test_cartpole_has_no_race() -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("executor", EXECUTORS)
-@pytest.mark.parametrize("name", COMPILED)
+@pytest.mark.parametrize("name", [name for name in COMPILED if name != "heap"])  # shelf has all of it, and is small
 def test_no_environment_has_a_race(name: str, executor: str) -> None:
     found = Play(name, executor, **SIZES.get(name, {})).all_races()
     assert found == [], listing(found)

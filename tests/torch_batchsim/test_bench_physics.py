@@ -105,13 +105,15 @@ def test_without_mujoco_one_sentence_tells(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.full
 def test_the_command_writes_figures(tmp_path: Path) -> None:
     path = tmp_path / "figures" / "physics.json"
-    done = _run("--num-worlds", "8", "--beside", "mujoco", "--seconds", "0.01", "--runs", "1", "--json", str(path))
+    short = ("--num-worlds", "8", "--rays", "without", "--seconds", "0.01", "--runs", "1")
+    done = _run(*short, "--beside", "mujoco", "--json", str(path))
     assert done.returncode == 0, done.stderr
     figures = json.loads(path.read_text())
     engines = {row["engine"].replace(":", " ").split()[0] for row in figures["rows"]}
     assert engines == {"torch_batchsim", "mujoco"}
     assert all(row["world_steps_per_second"] > 0 and row["contacts"] > 0 for row in figures["rows"])
-    assert {(row["pushed"], row["rays"]) for row in figures["rows"]} >= {(5, "no"), (5, "yes"), (1, "no"), (1, "yes")}
+    ours = [row for row in figures["rows"] if row["engine"].startswith("torch_batchsim")]
+    assert [(row["pushed"], row["rays"]) for row in ours] == [(5, "no"), (1, "no")]
 
 
 def test_figures_are_medians() -> None:

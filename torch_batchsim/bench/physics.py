@@ -28,6 +28,7 @@ from .throughput import measure
 
 LEVELS = 16  # different ones, which worlds take in turns
 SETTLING = 120  # steps before anything is timed
+_RAYS = {"both": (False, True), "with": (True,), "without": (False,)}
 MUJOCO_WORLDS = 64  # more change nothing: each thread takes them one by one
 
 
@@ -36,6 +37,8 @@ class Options:
     """World steps per second of rigid bodies in levels of hide and seek."""
 
     num_worlds: list[int] = field(default_factory=lambda: [256, 4096, 16384])
+    rays: Literal["both", "with", "without"] = "both"
+    """Whether agents have lidar and lines of sight."""
     beside: Literal["mujoco"] | None = None
     """Measure MuJoCo in the same run, in turns with ours."""
     device: str = "cpu"
@@ -100,8 +103,9 @@ def measured(options: Options) -> list[dict[str, Any]]:
 
 def _ours(options: Options) -> Iterator[Contender]:
     levels = [level(seed) for seed in range(LEVELS)]
+    variants = [(pushed, rays) for pushed in (AGENTS, 1) for rays in _RAYS[options.rays]]
     for worlds in options.num_worlds:
-        for pushed, rays in ((AGENTS, False), (AGENTS, True), (1, False), (1, True)):
+        for pushed, rays in variants:
             where = {"device": options.device, "num_threads": _threads(options), "executor": options.executor}
             sim = make_levels(levels, worlds, pushed, sleep=pushed < AGENTS, rays=rays, **where)
             for _ in range(SETTLING):

@@ -17,8 +17,8 @@ BLOCK_THREADS = 256
 """Threads of a block of the CUDA executors."""
 
 CHIP_OF_WARP = 17 * 1024
-"""Bytes of workspace of a ``Warp`` on chip at most, of a ``Block`` eight times as many. So 12 warps have room on a
-multiprocessor of compute capability 9.0, which leaves each of their threads 168 registers."""
+"""Bytes of workspace of a ``Warp`` on chip at most, of a ``Block`` eight times as many. So 12 warps with 1 KiB of
+variables have room on a multiprocessor of compute capability 9.0, which leaves each of their threads 168 registers."""
 
 CHIP_OF_MULTIPROCESSOR, CHIP_BESIDE = 228 * 1024, 2048
 """Bytes on chip of a multiprocessor of compute capability 9.0; what a block of one warp takes of them beside its

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import cos, sin
 from typing import TYPE_CHECKING
 
@@ -29,7 +29,7 @@ class Level:
     walls: Sequence[tuple[float, float, float, float]] = ()
     boxes: Sequence[tuple[float, float, float, bool]] = ()
     ramps: Sequence[tuple[float, float, float]] = ()
-    agents: Sequence[tuple[float, float, float]] = field(default_factory=tuple)
+    agents: Sequence[tuple[float, float, float]] = ()
 
     @staticmethod
     def options(levels: Sequence[Level], environment: HideSeek) -> dict[str, np.ndarray]:
@@ -74,7 +74,10 @@ def check_levels(environment: HideSeek, levels: Mapping[str, np.ndarray]) -> Non
     halves = levels["walls"][..., 2:]
     if ((halves > 0).any(-1) != (halves > 0).all(-1)).any() or (halves < 0).any():
         raise ValueError("the half extents of walls must both be positive, or both 0 for a wall that there is not")
+    different: dict[bytes, int] = {}
     for number in range(len(levels["walls"])):
+        different.setdefault(b"".join(levels[name][number].tobytes() for name in room), number)
+    for number in different.values():
         _check_level(environment, number, {name: levels[name][number] for name in room})
 
 

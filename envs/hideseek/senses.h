@@ -41,7 +41,7 @@ TBS_SYSTEM void look_around(World &world, const physics::Pose &pose, const rays:
         });
 }
 
-// What an agent has of somebody or something else: where, how fast and how turned, in its own frame. Ten numbers at most.
+// What an agent has of somebody or something else: where, how fast and how turned, in its own frame.
 struct Eye {
     vec3 position;
     quat back;  // from the world's frame to its own
@@ -74,8 +74,8 @@ TBS_FUNCTION void put_state(f32 *to, const Thing &thing, const Team &team) {
 }
 
 template <u32 width>
-TBS_FUNCTION void clear(f32 *to, bool keep) {
-    for (u32 k = 0; k < width; ++k) to[k] = keep ? to[k] : 0.0f;
+TBS_FUNCTION void clear(f32 *to) {
+    for (u32 k = 0; k < width; ++k) to[k] = 0.0f;
 }
 
 inline constexpr u32 self_width = 12, agent_width = 10, box_width = 14, ramp_width = 11;
@@ -93,24 +93,21 @@ TBS_FUNCTION void describe_self(World &world, f32 *to, const physics::Pose &pose
     to[11] = first > 0.0f ? max(divide(first - step, first), 0.0f) : 0.0f;
 }
 
-// Rows of the other agents, boxes and ramps. `all`: what is not in sight as well.
-TBS_FUNCTION void describe_agent(World &world, f32 *to, const Eye &eye, u32 i, bool shown) {
+// A row of another agent, a box, a ramp.
+TBS_FUNCTION void describe_agent(World &world, f32 *to, const Eye &eye, u32 i) {
     const physics::Joint &grip = world.rows<Agent, const physics::Joint>()[i];
     put_body(to, eye, world.rows<Agent, const physics::Pose>()[i], world.rows<Agent, const physics::Velocity>()[i]);
     to[8] = f32(world.rows<Agent, const Team>()[i].side == SEEKERS);
     to[9] = f32(is_holding(grip));
-    clear<agent_width>(to, shown);
 }
-TBS_FUNCTION void describe_box(World &world, f32 *to, const Eye &eye, const Team &team, u32 i, bool shown) {
+TBS_FUNCTION void describe_box(World &world, f32 *to, const Eye &eye, const Team &team, u32 i) {
     put_body(to, eye, world.rows<Box, const physics::Pose>()[i], world.rows<Box, const physics::Velocity>()[i]);
     put(to + 8, 2.0f * world.rows<Box, const physics::Shape>()[i].size);
     put_state(to + 11, world.rows<Box, const Thing>()[i], team);
-    clear<box_width>(to, shown);
 }
-TBS_FUNCTION void describe_ramp(World &world, f32 *to, const Eye &eye, const Team &team, u32 i, bool shown) {
+TBS_FUNCTION void describe_ramp(World &world, f32 *to, const Eye &eye, const Team &team, u32 i) {
     put_body(to, eye, world.rows<Ramp, const physics::Pose>()[i], world.rows<Ramp, const physics::Velocity>()[i]);
     put_state(to + 8, world.rows<Ramp, const Thing>()[i], team);
-    clear<ramp_width>(to, shown);
 }
 
 // Where the parts of an observation go, row after row.
@@ -118,19 +115,33 @@ struct Views {
     f32 *agents, *boxes, *ramps, *sees_agents, *sees_boxes, *sees_ramps, *box_exists, *ramp_exists;
 };
 
-// All rows of one kind; those that do not exist are zero.
-TBS_FUNCTION void describe_others(World &world, const Views &out, const Eye &eye, const Team &team, const Sight &sight, u32 own, bool all) {
+// All rows. Those that do not exist are zero, and those that are not in sight unless `all` are shown.
+TBS_FUNCTION void describe_others(World &world, const Views &out, const Eye &eye, const Team &team, const Sight &sight,
+                                  u32 own, bool all) {
     for (u32 j = 0; j < u32(Constants::agents - 1); ++j) {
-        describe_agent(world, out.agents + j * agent_width, eye, other(own, j), all || sight.agents[j]);
+        f32 *const to = out.agents + j * agent_width;
+        if (all || sight.agents[j]) {
+            describe_agent(world, to, eye, other(own, j));
+        } else {
+            clear<agent_width>(to);
+        }
     }
     const u32 boxes = world.count<Box>(), ramps = world.count<Ramp>();
     for (u32 i = 0; i < u32(Constants::box_rows); ++i) {
-        if (i < boxes) describe_box(world, out.boxes + i * box_width, eye, team, i, all || sight.boxes[i]);
-        if (i >= boxes) clear<box_width>(out.boxes + i * box_width, false);
+        f32 *const to = out.boxes + i * box_width;
+        if (i < boxes && (all || sight.boxes[i])) {
+            describe_box(world, to, eye, team, i);
+        } else {
+            clear<box_width>(to);
+        }
     }
     for (u32 i = 0; i < u32(Constants::ramp_rows); ++i) {
-        if (i < ramps) describe_ramp(world, out.ramps + i * ramp_width, eye, team, i, all || sight.ramps[i]);
-        if (i >= ramps) clear<ramp_width>(out.ramps + i * ramp_width, false);
+        f32 *const to = out.ramps + i * ramp_width;
+        if (i < ramps && (all || sight.ramps[i])) {
+            describe_ramp(world, to, eye, team, i);
+        } else {
+            clear<ramp_width>(to);
+        }
     }
 }
 

@@ -4,16 +4,7 @@
 
 namespace tbs::physics {
 #include "physics/crossing.h"
-
-struct Body {
-    i32 kind, hull;
-    vec3 size;
-    Transform at;
-};
-
-TBS_FUNCTION Geometry geometry(const Body &body, const Hull *hulls) {
-    return {body.kind, body.size, body.kind == HULL ? hulls + body.hull : hulls};
-}
+#include "body.h"
 }  // namespace tbs::physics
 
 using namespace tbs;

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from math import pi
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -403,3 +405,9 @@ def test_a_pose_that_is_not_finite_stops_its_own_world(table: str, row: int, bod
     sound = [0, 1, 3]
     assert [levels(env)[i] for i in sound] == [levels(other)[i] for i in sound]
     assert torch.isfinite(env.sim.tensor("Agent.physics.Pose.position")).all()
+
+
+def test_the_code_of_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "hideseek.md").read_text()
+    exec("\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL)), {})
+    assert "[5120, 9, 14]" in capsys.readouterr().out

@@ -53,11 +53,11 @@ def test_no_megakernel_has_a_stack(environment: type) -> None:
         assert kernel.registers <= 64 and kernel.stack == kernel.count("LDL") == kernel.count("STL") == 0, kernel
 
 
-def test_twelve_worlds_of_rigid_bodies_are_on_a_multiprocessor() -> None:
-    """What docs/gpu.md says of the benchmark's scene: registers for 12 warps; the solver moves vectors."""
+def test_rigid_bodies_leave_registers_for_twelve_warps() -> None:
+    """What docs/gpu.md says of the benchmark's scene; and the solver moves vectors."""
     environment = Levels(physics={**physics_options(level(0)), "contacts": CONTACTS})
     (kernel,) = (k for k in sass.kernels(environment, "graph") if "physics_simulate" in k.nodes)
-    assert kernel.registers <= 168 and kernel.stack <= 11_000
+    assert kernel.registers <= 168 and kernel.stack <= 6_100
     by_16 = kernel.accesses["LD", 16] + kernel.accesses["ST", 16]
     assert by_16 > 300  # of generic loads and stores: rows, and contacts' fields
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from torch_batchsim import TorchVectorEnv
 from torch_batchsim.draw import tiled
-from torch_batchsim.extras import command_needs
 
 from .env import HideSeek
 
@@ -29,8 +28,7 @@ def _halved(picture: np.ndarray) -> np.ndarray:
 
 
 if __name__ == "__main__":
-    command_needs("PIL")
-    from PIL import Image
+    from PIL import Image  # of the extra train, which only this command needs
 
     if len(sys.argv) != 2:
         raise SystemExit("error: give a file: python -m torch_batchsim.envs.hideseek.sheet levels.png")

@@ -16,13 +16,13 @@ LANES = {"Warp": 32, "Block": 256}
 BLOCK_THREADS = 256
 """Threads of a block of the CUDA executors."""
 
-CHIP_OF_WARP = 17 * 1024
-"""Bytes of workspace of a ``Warp`` on chip at most, of a ``Block`` eight times as many. So 12 warps with 1 KiB of
-variables have room on a multiprocessor of compute capability 9.0, which leaves each of their threads 168 registers."""
+CHIP_OF_WARP = 16 * 1024
+"""Bytes of workspace of a ``Warp`` on chip at most, of a ``Block`` eight times as many. So 12 warps have room on a
+multiprocessor of compute capability 9.0, which leaves each of their threads 168 registers."""
 
-CHIP_OF_MULTIPROCESSOR, CHIP_BESIDE = 228 * 1024, 2048
+CHIP_OF_MULTIPROCESSOR, CHIP_BESIDE = 228 * 1024, 3072
 """Bytes on chip of a multiprocessor of compute capability 9.0; what a block of one warp takes of them beside its
-workspace: 1 KiB is CUDA's, the other for the variables of ``csrc/tbs/lanes.h``."""
+workspace: 1 KiB is CUDA's, two are for the variables of ``csrc/tbs/lanes.h``."""
 
 MAX_TILE = {"cpu": 4096, "cuda": 1024}
 """Worlds in a tile at most: the length of the lists that a thread keeps on its stack, a block in shared memory."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import gymnasium
 import numpy as np
@@ -56,6 +56,16 @@ class Environment(Declaration):
     team: str | None = None
     fast_math: bool = False
     metadata: Mapping[str, Any] = {}
+
+    def __new__(cls, *args: Any, **options: Any) -> Self:
+        made = super().__new__(cls)
+        made._arguments = args, options
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled and copied by its arguments: what follows from them is made again. The class must be importable."""
+        args, options = self._arguments
+        return _made, (type(self), args, options)
 
     def __init__(self, **options: Any) -> None:
         """Args: values for the options that ``parameters`` and ``constants`` declare, and a dict for each library.
@@ -111,3 +121,7 @@ class Environment(Declaration):
     def render_text(self, world: Mapping[str, np.ndarray]) -> str:
         """Describe a world in plain text, some lines of it; ``world`` as ``render`` gets it."""
         raise NotImplementedError(f"{self.name} has no text: it does not define render_text()")
+
+
+def _made(cls: type[Environment], args: tuple[Any, ...], options: dict[str, Any]) -> Environment:
+    return cls(*args, **options)

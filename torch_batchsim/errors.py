@@ -79,3 +79,7 @@ class WorldFault(RuntimeError):
         count = int(mask.sum())
         more = f" (and {count - 1} more world{'s' * (count > 2)})" if count > 1 else ""
         super().__init__(f"{faults[0]}{more}; reset the faulty worlds alone with the mask in this error's .mask")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """With all attributes, so that it comes whole out of a worker process."""
+        return type(self), (self.faults, self.mask, self.stepped), self.__dict__

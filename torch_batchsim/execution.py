@@ -67,6 +67,10 @@ class Execution:
         num_threads: on CPU, at most; None for as many as torch uses, whenever a step is taken.
         load: builds the library of a target; ``jit.load`` by default.
         library: that of ``target``, if it has been built already.
+
+    Attributes:
+        token: a list of one item, which the thread that uses the worlds has taken: to take it is one operation of the
+            interpreter. ``csrc/host/step_call.cpp`` takes it too.
     """
 
     def __init__(
@@ -90,6 +94,7 @@ class Execution:
         self._team = -1  # torch's threads, as they were last seen
         self.library: jit.Library | None = None
         self.step_call: StepCall = step_call.never
+        self.token = [None]
 
     # ---- what is run -----------------------------------------------------------------------------------------------
 
@@ -180,7 +185,8 @@ class Execution:
         shape = self.program.action_shape(self.num_worlds)
         flags, stream = memory.flags.data_ptr(), memory.streams.address if self.device.type == "cuda" else 0
         dtypes = action_dtypes(self.program.action.dtype)
-        return step_call.make(function, self._handle, address, flags, team, stream, shape, dtypes, self.device)
+        addresses = self._handle, address, flags, team, stream
+        return step_call.make(function, *addresses, self.token, shape, dtypes, self.device)
 
     def useful_threads(self) -> int:
         """Those of the threads that there are which have enough to do to be worth waking."""

@@ -26,10 +26,12 @@ class OutputSet:
         tensors: by field of the context.
         address: of the ``tbs::Outputs`` that points to them.
         takes_turn: whether it is one of the simulator's own that steps write to in turns.
+        movable: the tensors in the order of the pointers, where torch can move them (on CPU, for another process), else
+            None.
         results: what the vector environment returns from here, put together when it is first asked for.
     """
 
-    __slots__ = ("_block", "address", "results", "takes_turn", "tensors")
+    __slots__ = ("_block", "_placed", "address", "movable", "results", "takes_turn", "tensors")
 
     def __init__(
         self, tensors: dict[str, torch.Tensor], structure: type[ctypes.Structure], takes_turn: bool = True
@@ -37,7 +39,17 @@ class OutputSet:
         self.tensors, self.takes_turn = tensors, takes_turn
         self._block = structure(**{field: tensor.data_ptr() for field, tensor in tensors.items()})
         self.address = ctypes.addressof(self._block)
+        on_cpu = {field: tensor for field, tensor in tensors.items() if tensor.device.type == "cpu"}
+        self.movable = tuple(on_cpu.get(field) for field, _ in structure._fields_) if on_cpu else ()
+        self._placed = self._places()
         self.results: Any = None
+
+    def has_moved(self) -> bool:
+        """Whether torch has moved one of the tensors."""
+        return self._places() != self._placed
+
+    def _places(self) -> list[int]:
+        return [tensor.data_ptr() for tensor in self.movable if tensor is not None]
 
 
 class Outputs:
@@ -108,6 +120,16 @@ class Outputs:
     def _own_tensors(self) -> list[tuple[str, torch.Tensor]]:
         return [item for made in (*self._own, *self._own_of_resets) for item in made.items()]
 
+    def mend(self) -> None:
+        """Look for tensors that torch has moved, as ``share_memory_`` does and a queue to another process.
+
+        The simulator's own are left to whoever has them, and others take their place; what a user bound is followed.
+        To be called before each step or reset; ``step_call`` does the same for its own.
+        """
+        if self.next.has_moved():
+            _replace_moved(self._own)
+            self._rearrange()
+
     # ---- turns -----------------------------------------------------------------------------------------------------
 
     def advance(self, to: OutputSet) -> None:
@@ -142,6 +164,7 @@ class Outputs:
             specs = {field: spec for field, spec in self.specs.items() if field not in final}
             self._own_of_resets = [self._made(specs), self._made(specs)]
             self._moved()
+        _replace_moved(self._own_of_resets)
         self._turn_of_resets = 1 - self._turn_of_resets
         return self._own_of_resets[self._turn_of_resets] | self._bound | final
 
@@ -211,6 +234,13 @@ class Outputs:
                         f"bind needs memory that nothing else is in, got a tensor for {_shown(field)} that shares some "
                         f"with {_shown(other)}"
                     )
+
+
+def _replace_moved(sets: list[dict[str, torch.Tensor]]) -> None:
+    for made in sets:
+        for field, tensor in made.items():
+            if tensor.device.type == "cpu" and tensor.is_shared():
+                made[field] = torch.zeros_like(tensor)
 
 
 def _range(tensor: torch.Tensor) -> tuple[int, int]:

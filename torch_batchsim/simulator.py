@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 import torch
@@ -33,6 +34,29 @@ from .streams import is_capturing
 from .table_view import TableView
 from .tables import Ragged
 from .trace import Trace
+
+_OTHER_THREAD = (
+    "another thread is stepping, resetting, saving or loading these worlds: take turns, or give each thread an "
+    "environment of its own"
+)
+_P, _R = ParamSpec("_P"), TypeVar("_R")
+
+
+def _alone(method: Callable[Concatenate[Simulator, _P], _R]) -> Callable[Concatenate[Simulator, _P], _R]:
+    """Refuse the call while another thread is in one of these."""
+
+    @wraps(method)
+    def guarded(self: Simulator, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        try:
+            self.execution.token.pop()
+        except IndexError:
+            raise RuntimeError(_OTHER_THREAD) from None
+        try:
+            return method(self, *args, **kwargs)
+        finally:
+            self.execution.token.append(None)
+
+    return guarded
 
 
 class Simulator:
@@ -185,6 +209,7 @@ class Simulator:
         """
         return self._entities.find(worlds, entities)
 
+    @_alone
     def create(self, table: str, worlds: Any, values: Mapping[str, Any] | None = None) -> torch.Tensor:
         """Create a row of a dynamic table in each of ``worlds [k]`` (one may come several times), between steps.
 
@@ -198,6 +223,7 @@ class Simulator:
         """
         return self._entities.create(table, worlds, values, self._started)
 
+    @_alone
     def destroy(self, worlds: Any, entities: torch.Tensor) -> None:
         """Destroy the rows of dynamic tables that ``entities [k, 4]`` mean in ``worlds [k]``, between steps.
 
@@ -228,6 +254,7 @@ class Simulator:
             engine["stream"].copy_(torch.where(mask, worlds, engine["stream"]))
             engine["episode"].masked_fill_(mask, -1)
 
+    @_alone
     def reset(
         self,
         mask: torch.Tensor | np.ndarray | None = None,
@@ -249,6 +276,7 @@ class Simulator:
         values = reset_values(self.program, self.memory, options, mask) if options else {}
         if self.memory.crowded_flag[0]:
             self._entities.grow()  # which a capture forbids, before anything has changed
+        self.memory.outputs.mend()
         for name, (worlds, value) in values.items():
             self.tensor(name)[worlds] = value
         if seed is not None:
@@ -278,11 +306,14 @@ class Simulator:
         """
         if not self._started:
             raise RuntimeError("call reset() before step()")
-        self._look_at_flags()
-        outputs = self.memory.outputs
-        to = outputs.next
-        result = self.execution.step(to)
-        outputs.advance(to)
+        self._begin_step()
+        try:
+            outputs = self.memory.outputs
+            to = outputs.next
+            result = self.execution.step(to)
+            outputs.advance(to)
+        finally:
+            self.execution.token.append(None)
         self._check_result(result)
 
     def act_and_step(self, actions: torch.Tensor) -> int:
@@ -292,22 +323,36 @@ class Simulator:
         """
         if not self._started:
             raise RuntimeError("call reset() before act_and_step()")
-        self._look_at_flags()
-        outputs = self.memory.outputs
-        to = outputs.next
-        result = self.execution.act_and_step(actions, to)
-        if result < 0:
-            outputs.advance(to)
+        self._begin_step()
+        try:
+            outputs = self.memory.outputs
+            to = outputs.next
+            result = self.execution.act_and_step(actions, to)
+            if result < 0:
+                outputs.advance(to)
+        finally:
+            self.execution.token.append(None)
         if result < -1:
             self._check_result(1 if result == -2 else result)
         return result
 
-    def _look_at_flags(self) -> None:
-        """Raise faults that have not been told, and let crowded tables grow: nothing of it within a capture."""
-        if self.memory.fault_flag[0] and not is_capturing(self.device):
+    def _begin_step(self) -> None:
+        """Raise faults that have not been told, and let crowded tables grow, not within a capture; take the token."""
+        memory = self.memory
+        if memory.fault_flag[0] and not is_capturing(self.device):
             self.check_faults()
-        if self.memory.crowded_flag[0]:
-            self._entities.grow()
+        try:
+            self.execution.token.pop()
+        except IndexError:
+            raise RuntimeError(_OTHER_THREAD) from None
+        try:
+            if memory.crowded_flag[0]:
+                self._entities.grow()
+            if memory.outputs.next.movable:
+                memory.outputs.mend()
+        except BaseException:
+            self.execution.token.append(None)
+            raise
 
     def step_plainly(self, actions: Any) -> bool:
         """``act_and_step`` in one short call, if ``actions`` are an ordinary tensor and nothing else is to be seen to.
@@ -318,7 +363,7 @@ class Simulator:
             return False
         outputs = self.memory.outputs
         to = outputs.next
-        result = self.execution.step_call(actions, to.address)
+        result = self.execution.step_call(actions, to.address, to.movable)
         if result is None:
             return False
         outputs.advance(to)
@@ -345,6 +390,7 @@ class Simulator:
 
     # ---- measuring -------------------------------------------------------------------------------------------------
 
+    @_alone
     def tune(self, seconds: float = 5.0) -> tuning.TuneReport:
         """Measure how steps are run best here, run them so from now on, and say what was gained.
 
@@ -400,6 +446,7 @@ class Simulator:
         """Memory of all columns (scratch too) and bookkeeping, per world; without resources, which there are once."""
         return state.bytes_per_world(self.memory)
 
+    @_alone
     def state_dict(self) -> dict[str, Any]:
         """A copy of all but scratch and final values.
 
@@ -407,11 +454,13 @@ class Simulator:
         """
         return state.save(self.program, self.memory, self._started)
 
+    @_alone
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
         """Restore what ``state_dict`` returned. Raises CheckpointError, with nothing changed, if it does not fit."""
         state.load(self.program, self.memory, saved, self.autoreset)
         self._started = saved["started"]
 
+    @_alone
     def copy_worlds(self, source: torch.Tensor | list[int], target: torch.Tensor | list[int]) -> None:
         """Make worlds ``target[i]`` equal to ``source[i]`` in everything, the random numbers to come included.
 

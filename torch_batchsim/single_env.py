@@ -10,13 +10,12 @@ from gymnasium.vector import AutoresetMode
 
 from .environment import Environment
 from .inputs import checked_options, checked_seed, number_tensor
+from .simulator import Simulator
 from .vector_env import TorchVectorEnv
 
 
 class SingleEnv(gymnasium.Env):
     """One world of a single-agent environment: numpy observations, plain numbers.
-
-    ``sim`` is the simulator, ``environment`` the declaration.
 
     Raises ValueError for an environment with several agents in a world; those have the vector environment only.
     """
@@ -36,11 +35,20 @@ class SingleEnv(gymnasium.Env):
             raise ValueError(
                 f"{environment.name} has {agents} agents in a world; use gymnasium.make_vec, where each is a row"
             )
-        self.sim, self.environment = self._vector.sim, environment
         self.render_mode = render_mode
         self.metadata = {key: value for key, value in self._vector.metadata.items() if key != "autoreset_mode"}
         self.action_space = self._vector.single_action_space
         self.observation_space = self._vector.single_observation_space
+
+    @property
+    def sim(self) -> Simulator:
+        """The simulator of the one world."""
+        return self._vector.sim
+
+    @property
+    def environment(self) -> Environment:
+        """The declaration."""
+        return self._vector.environment
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin a new episode. ``options``: the environment's ``reset_options``, without a dimension for worlds."""

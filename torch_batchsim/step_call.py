@@ -13,19 +13,19 @@ from . import jit
 from .errors import BuildError
 from .shared import ELEMENT_TYPES
 
-StepCall = Callable[[Any, int], int | None]
-"""Takes actions and the address of the outputs, and steps.
+StepCall = Callable[[Any, int, tuple[torch.Tensor | None, ...]], int | None]
+"""Takes actions, the address of the outputs and the tensors where these should lie, and steps.
 
 Returns -1, -2 with faults, or -1000 minus a CUDA error. Returns None if nothing has happened because something needs a
 closer look: the actions (not a plain contiguous tensor of the right shape, dtype and device, or not all legal), a fault
 that has not been told, a table that is about to overflow, another number of torch's threads, a forked process, another
-CUDA stream than that of the step before.
+CUDA stream than that of the step before, an output that torch has moved, another thread that is in a step.
 """
 
 _DEVICES = {"cpu": 1, "cuda": 2}  # of DLPack
 
 
-def never(actions: Any, outputs: int) -> None:
+def never(actions: Any, outputs: int, tensors: tuple[torch.Tensor | None, ...]) -> None:
     """A ``StepCall`` that leaves every step to others."""
 
 
@@ -36,6 +36,7 @@ def make(
     flags: int,
     team: int,
     stream: int,
+    token: list[None],
     shape: Sequence[int],
     dtypes: Sequence[torch.dtype],
     device: torch.device,
@@ -48,6 +49,7 @@ def make(
         flags: address of the two flags that a step looks at before: pending faults, crowded tables.
         team: address of the context's ``team``, 0 if threads do not matter.
         stream: address of the stream for which nothing is to be noted (``StreamUse``), 0 if streams do not matter.
+        token: see ``Execution``.
         shape, dtypes, device: of ordinary actions.
     """
     made = _module()
@@ -57,7 +59,7 @@ def make(
     place = _DEVICES[device.type], device.index or 0
     addresses = function, executor, context, flags, team, stream
     try:
-        return made.StepCall(torch.Tensor, *addresses, tuple(shape), types, *place)
+        return made.StepCall(torch.Tensor, *addresses, token, tuple(shape), types, *place)
     except (ImportError, ValueError) as error:  # a table of another version
         _warn(error)
         return never

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from copy import deepcopy
 from typing import Any
 
 import gymnasium
@@ -23,6 +24,10 @@ from .vector_inputs import ActionInput, agents_per_world, checked_reset_mask, nu
 
 _MAX_RENDERED = 16
 _OUTPUTS = ("torch", "numpy")
+_KEPT = (
+    "single_action_space", "single_observation_space", "action_space", "observation_space", "metadata", "spec",
+    "closed", "_np_random", "_np_random_seed", "_ready",
+)  # fmt: skip
 _RENDER_MODES = {"rgb_array": "render", "ansi": "render_text"}  # to the environment's method
 
 
@@ -73,6 +78,7 @@ class TorchVectorEnv(VectorEnv):
         _loader: Any = None,
     ) -> None:
         self.closed = True  # until it is whole
+        self._arguments = {"final_obs": final_obs, "copy": copy, "num_threads": num_threads, "executor": executor}
         if output not in _OUTPUTS:
             raise ValueError(f"output must be 'torch' or 'numpy', got {output!r}")
         if not isinstance(final_obs, bool):
@@ -111,8 +117,8 @@ class TorchVectorEnv(VectorEnv):
             **environment.metadata,
             "autoreset_mode": self.autoreset_mode,
         }
-        self.single_action_space = self.sim.program.action_space
-        self.single_observation_space = self.sim.program.observation_space
+        self.single_action_space = deepcopy(self.sim.program.action_space)  # with a random stream of its own
+        self.single_observation_space = deepcopy(self.sim.program.observation_space)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.output, self._copy = output, bool(copy)
@@ -318,6 +324,16 @@ class TorchVectorEnv(VectorEnv):
         self.sim.load_state_dict(state)
         self._ready = bool(state["started"])
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled and copied as its arguments, the state of all worlds, and the random streams of its spaces.
+
+        The copy goes on as this one would. Its outputs are in memory of its own, whatever was bound here.
+        """
+        names = ("output", "autoreset_mode", "render_mode", "device", "num_worlds")
+        arguments = self._arguments | {name: getattr(self, name) for name in names}
+        kept = {name: getattr(self, name) for name in _KEPT}
+        return _restored, (type(self), self.environment, arguments, self.sim.state_dict(), kept)
+
     # ---- inside ----------------------------------------------------------------------------------------------------
 
     def _check_open(self) -> None:
@@ -368,3 +384,17 @@ def _render_modes(environment: Environment) -> list[str]:
     """Those whose method the environment defines."""
     cls = type(environment)
     return [mode for mode, name in _RENDER_MODES.items() if getattr(cls, name) is not getattr(Environment, name)]
+
+
+def _restored(
+    cls: type[TorchVectorEnv],
+    environment: Environment,
+    arguments: dict[str, Any],
+    state: dict[str, Any],
+    kept: dict[str, Any],
+) -> TorchVectorEnv:
+    made = cls(environment, **arguments)
+    made.sim.load_state_dict(state)
+    for name, value in kept.items():
+        setattr(made, name, value)
+    return made

@@ -43,6 +43,7 @@ struct StepCall {
     const volatile std::int32_t *flags;  // [2]: pending faults, tables that are about to overflow
     const std::int32_t *team;            // torch's threads as the context has them; null on CUDA
     const std::uint64_t *stream;         // the one on which all memory is known to be used; null on CPU
+    PyObject *token;                     // a list that is empty while somebody uses the simulator
     Expected *expected;
 };
 
@@ -67,10 +68,26 @@ int plain_type(const Expected &expected, const DLTensor &tensor) {
     return -1;
 }
 
+// Whether the tensors of outputs still are where the pointers say: torch moves those that another process shall see.
+bool in_place(const StepCall &self, PyObject *tensors, const void *pointers) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tensors); ++i) {
+        PyObject *const object = PyTuple_GET_ITEM(tensors, i);
+        if (object == Py_None) continue;
+        DLTensor tensor;
+        if (self.exchange->dltensor_from_py_object_no_sync(object, &tensor)) {
+            PyErr_Clear();
+            return false;
+        }
+        if (static_cast<const char *>(tensor.data) + tensor.byte_offset != static_cast<const char *const *>(pointers)[i])
+            return false;
+    }
+    return true;
+}
+
 PyObject *run(PyObject *object, PyObject *const *arguments, std::size_t count, PyObject *keywords) {
     StepCall &self = *reinterpret_cast<StepCall *>(object);
-    if (PyVectorcall_NARGS(count) != 2 || keywords) {
-        PyErr_SetString(PyExc_TypeError, "a StepCall takes actions and the address of outputs");
+    if (PyVectorcall_NARGS(count) != 3 || keywords || !PyTuple_Check(arguments[2])) {
+        PyErr_SetString(PyExc_TypeError, "a StepCall takes actions, the address of outputs and their tensors");
         return nullptr;
     }
     if (Py_TYPE(arguments[0]) != self.tensor_type || forked) Py_RETURN_NONE;
@@ -90,21 +107,26 @@ PyObject *run(PyObject *object, PyObject *const *arguments, std::size_t count, P
     if (self.stream && *self.stream != reinterpret_cast<std::uintptr_t>(stream)) Py_RETURN_NONE;
     const void *const outputs = PyLong_AsVoidPtr(arguments[1]);
     if (!outputs && PyErr_Occurred()) return nullptr;
+    if (!in_place(self, arguments[2], outputs)) Py_RETURN_NONE;
     const void *const data = static_cast<const char *>(actions.data) + actions.byte_offset;
+    if (PyList_GET_SIZE(self.token) == 0) Py_RETURN_NONE;  // another thread is in a step
+    if (PyList_SetSlice(self.token, 0, 1, nullptr)) return nullptr;
     std::int64_t result;
     Py_BEGIN_ALLOW_THREADS
     result = self.function(self.executor, self.context, outputs, data, type, stream);
     Py_END_ALLOW_THREADS
+    if (PyList_Append(self.token, Py_None)) return nullptr;
     if (result >= 0) Py_RETURN_NONE;  // an illegal action: nothing has changed
     return PyLong_FromLongLong(result);
 }
 
 PyObject *create(PyTypeObject *type, PyObject *arguments, PyObject *) {
-    PyObject *tensor_type, *shape, *types;
+    PyObject *tensor_type, *token, *shape, *types;
     unsigned long long function, executor, context, flags, team, stream;
     int device_type, device_index;
-    if (!PyArg_ParseTuple(arguments, "O!KKKKKKO!O!ii", &PyType_Type, &tensor_type, &function, &executor, &context, &flags,
-                          &team, &stream, &PyTuple_Type, &shape, &PyTuple_Type, &types, &device_type, &device_index))
+    if (!PyArg_ParseTuple(arguments, "O!KKKKKKO!O!O!ii", &PyType_Type, &tensor_type, &function, &executor, &context, &flags,
+                          &team, &stream, &PyList_Type, &token, &PyTuple_Type, &shape, &PyTuple_Type, &types,
+                          &device_type, &device_index))
         return nullptr;
     PyObject *const capsule = PyObject_GetAttrString(tensor_type, "__dlpack_c_exchange_api__");
     if (!capsule) return nullptr;
@@ -137,12 +159,14 @@ PyObject *create(PyTypeObject *type, PyObject *arguments, PyObject *) {
     self->flags = reinterpret_cast<const volatile std::int32_t *>(flags);
     self->team = reinterpret_cast<const std::int32_t *>(team);
     self->stream = reinterpret_cast<const std::uint64_t *>(stream);
+    self->token = Py_NewRef(token);
     self->expected = new Expected(std::move(expected));
     return reinterpret_cast<PyObject *>(self);
 }
 
 void destroy(PyObject *object) {
     delete reinterpret_cast<StepCall *>(object)->expected;
+    Py_DECREF(reinterpret_cast<StepCall *>(object)->token);
     Py_TYPE(object)->tp_free(object);
 }
 

@@ -143,11 +143,11 @@ def test_no_reference_is_kept(env: TorchVectorEnv) -> None:
 def test_wrong_use_of_the_call_raises(env: TorchVectorEnv) -> None:
     call: Any = env.sim.execution.step_call
     actions = torch.ones(ROWS, dtype=torch.long)
-    for arguments in ((), (actions,), (actions, 1, 2)):
-        with pytest.raises(TypeError, match="actions and the address of outputs"):
+    for arguments in ((), (actions,), (actions, 1), (actions, 1, [])):
+        with pytest.raises(TypeError, match="actions, the address of outputs and their tensors"):
             call(*arguments)
     with pytest.raises(TypeError):
-        call(actions, "here")
+        call(actions, "here", ())
     with pytest.raises(TypeError):
         type(call)()
 

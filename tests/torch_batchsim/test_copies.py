@@ -1,0 +1,221 @@
+"""Environments and errors that are pickled or copied, outputs that torch moves, and threads that meet."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import pickle
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from support import ENVIRONMENTS, full_but, random_actions
+from torch_batchsim.envs.cartpole import CartPole
+from torch_batchsim.envs.overcooked import Overcooked
+
+from torch_batchsim import TorchVectorEnv, WorldFault, errors
+from torch_batchsim.errors import Fault
+from torch_batchsim.testing import assert_same_bits, snapshot
+
+WAYS: dict[str, Callable[[Any], Any]] = {"pickle": lambda x: pickle.loads(pickle.dumps(x)), "deepcopy": copy.deepcopy}
+
+
+# ---- copies --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", full_but(["cartpole", "swarm"], ENVIRONMENTS))
+def test_a_copy_goes_on_as_the_original_does(name: str, way: str) -> None:
+    env = TorchVectorEnv(ENVIRONMENTS[name](), num_worlds=3, output="numpy", num_threads=1)
+    env.reset(seed=5)
+    env.action_space.seed(7)
+    generator = np.random.default_rng(0)
+    for _ in range(5):
+        env.step(random_actions(env, generator))
+    twin = WAYS[way](env)
+    assert np.array_equal(env.action_space.sample(), twin.action_space.sample())
+    assert (twin.output, twin.num_worlds, twin.metadata) == ("numpy", 3, env.metadata)
+    assert twin.environment is not env.environment and type(twin.environment) is type(env.environment)
+    for _ in range(20):
+        actions = random_actions(env, generator)
+        results = [made.step(actions) for made in (env, twin)]
+        assert np.array_equal(results[0][1], results[1][1])
+        assert_same_bits(snapshot(env.sim), snapshot(twin.sim))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_copy_of_one_world_with_gymnasiums_wrappers(way: str) -> None:
+    env = gymnasium.make("torch_batchsim/CartPole-v0", max_episode_steps=30)
+    env.reset(seed=2)
+    for _ in range(4):
+        env.step(1)
+    twin = WAYS[way](env)
+    for action in (0, 1, 0, 0):
+        assert np.array_equal(env.step(action)[0], twin.step(action)[0])
+    fresh = WAYS[way](gymnasium.make("torch_batchsim/CartPole-v0"))
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        fresh.unwrapped.step(0)
+
+
+def test_a_copy_has_memory_of_its_own() -> None:
+    env = TorchVectorEnv(CartPole(), 4)
+    env.bind(rewards=torch.zeros(4))
+    env.reset(seed=0)
+    before = snapshot(env.sim)
+    copy.deepcopy(env).step(torch.ones(4, dtype=torch.int64))
+    assert_same_bits(snapshot(env.sim), before)
+    env.close()
+    assert copy.deepcopy(env).closed
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_declaration_is_made_again_from_its_arguments(way: str) -> None:
+    given = {"layout": ["cramped_room", "forced_coordination"], "horizon": 77}
+    made, twin = Overcooked(**given), WAYS[way](Overcooked(**given))
+    assert made.constants == twin.constants and made.parameters == twin.parameters
+    assert [layout.name for layout in twin.layouts] == given["layout"]
+
+
+def test_spaces_are_each_environments_own() -> None:
+    one, other = (TorchVectorEnv(CartPole(), 2) for _ in range(2))
+    for name in ("single_action_space", "single_observation_space", "action_space", "observation_space"):
+        ours, theirs = getattr(one, name), getattr(other, name)
+        assert ours == theirs and ours is not theirs
+        ours.seed(1), theirs.seed(1)
+        ours.sample()
+        assert str(ours.np_random.bit_generator.state) != str(theirs.np_random.bit_generator.state)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_errors_come_whole_out_of_another_process(way: str) -> None:
+    classes = [cls for _, cls in inspect.getmembers(errors, inspect.isclass) if issubclass(cls, Exception)]
+    assert WorldFault in classes and len(classes) >= 5
+    fault = WorldFault([Fault(1, "move", 0, "too_fast", 3)], torch.tensor([False, True]), stepped=True)
+    fault.outputs = (torch.ones(2), {"x": torch.zeros(2)})
+    fault.add_note("seen in a worker")
+    for error in [fault, *(cls("why") for cls in classes if cls is not WorldFault)]:
+        twin = WAYS[way](error)
+        assert type(twin) is type(error) and str(twin) == str(error)
+    twin = WAYS[way](fault)
+    assert twin.faults == fault.faults and twin.stepped and torch.equal(twin.mask, fault.mask)
+    assert torch.equal(twin.outputs[0], fault.outputs[0]) and twin.__notes__ == ["seen in a worker"]
+
+
+# ---- outputs that torch moves --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["plain", "array", "one set"])
+def test_an_output_in_shared_memory_is_left_to_whoever_has_it(form: str) -> None:
+    """As ``share_memory_`` makes it, or a queue to another process."""
+    env, other = (TorchVectorEnv(CartPole(), 8, copy=False if form == "one set" else None) for _ in range(2))
+    kept: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    def keep(results: tuple[Any, ...], part: int) -> None:
+        moved = results[part]
+        moved.share_memory_()
+        kept.append((moved, moved.clone()))
+
+    keep(env.reset(seed=3), 0)
+    other.reset(seed=3)
+    for step in range(24):
+        actions = torch.full((8,), step // 3 % 2)
+        given = actions.numpy() if form == "array" else actions
+        ours, theirs = env.step(given), other.step(actions)
+        for part in range(4):
+            assert torch.equal(ours[part], theirs[part]), (step, part)
+        assert torch.equal(ours[4]["final_obs"], theirs[4]["final_obs"])
+        if step % 4 == 0:
+            keep(ours, step // 4 % 4)
+        if step % 10 == 9:
+            mask = torch.arange(8) < 4
+            keep(env.reset(options={"reset_mask": mask}), 0)
+            other.reset(options={"reset_mask": mask})
+            assert torch.equal(env.observations, other.observations)
+    for moved, value in kept:
+        assert moved.is_shared() and torch.equal(moved, value)
+
+
+def test_what_a_user_bound_is_written_to_where_torch_has_moved_it() -> None:
+    env, other = TorchVectorEnv(CartPole(), 4), TorchVectorEnv(CartPole(), 4)
+    rewards, observations = torch.zeros(4), torch.zeros(6, 4, 4)
+    env.bind(rewards=rewards)
+    for made in (env, other):
+        made.reset(seed=1)
+    actions = torch.ones(4, dtype=torch.int64)
+    rewards.share_memory_()
+    env.step(actions), env.step(actions)
+    other.step(actions), other.step(actions)
+    assert rewards.tolist() == [1.0] * 4
+    env.unbind()
+    env.bind_slots(observations=observations)
+    observations.share_memory_()
+    for slot in range(6):
+        env.select_slot(slot)
+        env.step(actions)
+        assert torch.equal(observations[slot], other.step(actions)[0])
+
+
+# ---- threads that meet ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("call", ["step", "array", "reset", "state_dict"])
+def test_a_second_thread_is_refused_while_one_is_inside(call: str) -> None:
+    env = TorchVectorEnv(CartPole(), 4)
+    env.reset(seed=1)
+    actions = torch.ones(4, dtype=torch.int64)
+    calls: dict[str, Callable[[], Any]] = {
+        "step": lambda: env.step(actions),
+        "array": lambda: env.step(actions.numpy()),
+        "reset": env.reset,
+        "state_dict": env.state_dict,
+    }
+    before = snapshot(env.sim)
+    token = env.sim.execution.token
+    taken = token.pop()  # as a thread does that is inside
+    with pytest.raises(RuntimeError, match=r"another thread is stepping.*an environment of its own"):
+        calls[call]()
+    assert_same_bits(snapshot(env.sim), before)
+    token.append(taken)
+    calls[call]()
+    assert token == [None]
+
+
+def test_threads_that_step_at_once() -> None:
+    """Each call either steps all worlds or is refused, and what was refused can be asked for again."""
+    env = TorchVectorEnv(CartPole(), 20_000)
+    env.reset(seed=1)
+    actions = torch.ones(20_000, dtype=torch.int64)
+    stepped, refused = [], []
+
+    def play() -> None:
+        for _ in range(40):
+            try:
+                env.sim.act_and_step(actions)
+                stepped.append(1)
+            except RuntimeError:
+                refused.append(1)
+
+    threads = [threading.Thread(target=play) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(stepped) + len(refused) == 120 and stepped
+    count = TorchVectorEnv(CartPole(), 20_000)
+    count.reset(seed=1)
+    for _ in stepped:
+        count.step(actions)
+    assert_same_bits(snapshot(env.sim), snapshot(count.sim))
+
+
+def test_a_refused_call_of_a_system_gives_its_turn_back() -> None:
+    env = TorchVectorEnv(CartPole(), 4)
+    env.reset(seed=1)
+    for _ in range(3):
+        with pytest.raises(ValueError, match="action 9"):
+            env.step(torch.full((4,), 9))
+        env.step(torch.ones(4, dtype=torch.int64))

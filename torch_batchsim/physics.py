@@ -15,7 +15,7 @@ from .library import Library
 from .options import Constants, Option, Parameters
 from .schema import Archetype, Bundle, Component, TaskGraph, component
 from .shared import CHIP_OF_WARP
-from .types import Entity, f32, i32, quat, u32, vec3
+from .types import Entity, f32, i32, quat, u8, u16, u32, u64, vec3
 
 # What the solver has of each on a device, at most (csrc/physics/solver.h).
 _BODY_BYTES, _CONTACT_BYTES, _JOINT_BYTES = 512, 480, 512
@@ -186,6 +186,7 @@ class Physics(Library):
     constants = Constants(
         substeps=Option(4, minimum=1, maximum=64, help="of a step; contacts are found once a step"),
         contacts=Option(0, minimum=0, maximum=65535, help="pairs that touch, at most; 0: eight for each mover"),
+        kept_contacts=Option(0, minimum=0, maximum=65535, help="of which a world keeps impulses, at most; 0: of all"),
         events=Option(0, minimum=0, maximum=65535, help="rows of physics.Touch that a world has room for"),
         sleep=Option(False, help="bodies that stay at rest are not computed until something wakes them"),
         margin=Option(0.02, minimum=0.0, help="metres; surfaces that are nearer than this are contacts already"),
@@ -212,30 +213,41 @@ class Physics(Library):
     def prepare(self) -> None:
         bodies, movers = self.most_rows(Pose, Shape), self.most_rows(Pose, Shape, Velocity, Mass, Motion)
         contacts = self.constants.contacts or max(32, 8 * movers)
-        self.constants = type(self.constants)({**self.constants, "contacts": contacts})
+        kept = self.constants.kept_contacts or contacts
+        if kept > contacts:
+            raise ValueError(f"physics.kept_contacts is {kept}, but there are {contacts} contacts at most")
+        if kept < contacts and self.constants.events:
+            raise ValueError(
+                f"physics.kept_contacts is {kept}, but physics.events need all {contacts} contacts to be kept"
+            )
+        self.constants = type(self.constants)({**self.constants, "contacts": contacts, "kept_contacts": kept})
         joints = self.most_rows(Joint)
         self.add_constants(bodies=max(bodies, 1), movers=max(movers, 1), pairs=4 * contacts, joints=max(joints, 1))
 
     @cached_property
     def contacts_component(self) -> type[Component]:
-        """What a world keeps of its contacts from step to step: impulses, from which the solver starts."""
+        """What a world keeps of its contacts from step to step: impulses, from which the solver starts.
+
+        ``count`` contacts there were, of which ``rows`` bore something and are kept. ``mark`` says which bodies these
+        were, by the numbers that ``pair`` has.
+        """
         c = self.constants
-        told = c.contacts if c.events else 1
+        rows, number = c.kept_contacts, u8 if c.bodies <= 256 else u16
+        told = {"body": Entity[c.bodies], "total": f32[rows], "normal": vec3[rows], "position": vec3[rows]}
         return component(
             "Contacts",
             count=i32,
+            rows=i32,
             bodies=i32,
-            pair=u32[c.contacts],
-            feature=u32[c.contacts, 4],
-            impulse=f32[c.contacts, 4],
-            friction=f32[c.contacts, 4],
-            preload=f32[c.contacts],
             joints=i32,
-            body=Entity[c.bodies],
+            impulse=f32[rows, 4],
+            friction=f32[rows, 4],
+            preload=f32[rows],
+            feature=u16[rows, 4],
+            pair=number[rows, 2],
+            mark=u64[c.bodies],
             held=u32[c.bodies if c.sleep else 1],
-            total=f32[told],
-            normal=vec3[told],
-            position=vec3[told],
+            **(told if c.events else {}),
         )
 
     @cached_property

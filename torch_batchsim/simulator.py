@@ -446,6 +446,14 @@ class Simulator:
         """Memory of all columns (scratch too) and bookkeeping, per world; without resources, which there are once."""
         return state.bytes_per_world(self.memory)
 
+    @property
+    def bytes_by_column(self) -> dict[str, float]:
+        """Memory of what a world has from step to step, by column, and the bookkeeping as ``"engine"``, bytes a world.
+
+        That is all of ``bytes_per_world`` but scratch, workspace and copies of outputs, such as final observations.
+        """
+        return state.bytes_by_column(self.program, self.memory)
+
     @_alone
     def state_dict(self) -> dict[str, Any]:
         """A copy of all but scratch and final values.

@@ -22,6 +22,15 @@ def bytes_per_world(memory: Memory) -> float:
     return (memory.num_bytes - shared) / memory.num_worlds
 
 
+def bytes_by_column(program: Program, memory: Memory) -> dict[str, float]:
+    """See ``Simulator.bytes_by_column``."""
+    held = {f"column_{c.c_name}": c for c in program.columns.values() if not c.resource and not c.scratch}
+    apart = ("column_", "final_", "output_", "phase")  # without the columns of `held`
+    sizes = {name: t.numel() * t.element_size() / memory.num_worlds for name, t in memory.columns.items()}
+    columns = {column.name: sizes[name] for name, column in held.items()}
+    return columns | {"engine": sum(size for name, size in sizes.items() if not name.startswith(apart))}
+
+
 def state_tensors(program: Program, memory: Memory) -> dict[str, torch.Tensor]:
     """All memory but scratch, faults to be reported, and final values, which mean something in ended rows only."""
     apart = tuple(f"column_{c.c_name}" for c in program.columns.values() if c.dynamic or c.scratch)

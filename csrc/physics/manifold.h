@@ -160,7 +160,8 @@ struct Nearest {
     bool inside;        // of edges: both points are within them, not beyond their ends
 };
 
-constexpr u32 face_of_b = 0x100, edge_feature = 0x10000, corner_feature = 0x20000;  // beside numbers
+// Beside numbers of faces, edges (up to 89 of each hull) and vertices (up to 32): all features are below 0xb000.
+constexpr u32 face_of_b = 0x100, edge_feature = 0x4000, corner_feature = 0x8000;
 
 TBS_FUNCTION void one_point(vec3 normal, const Nearest &points, f32 separation, u32 feature, Manifold &manifold) {
     manifold.normal = normal;

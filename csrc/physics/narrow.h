@@ -3,22 +3,31 @@
 
 #include "physics/broad.h"
 
-inline constexpr u32 no_feature = 0xffffffffu;
+inline constexpr u32 no_feature = 0xffffu, most_kept = u32(Constants::kept_contacts);
+
+TBS_FUNCTION u32 key_of(u32 a, u32 b) { return a << 16 | b; }
 
 // Which contact of the step before was that of two bodies, by their numbers then; no_place if none.
 TBS_FUNCTION u32 kept_contact(const Contacts &kept, u32 a, u32 b) {
     if (a == no_body || b == no_body) return no_place;
-    const u32 key = a << 16 | b;  // in ascending order: pairs are listed so, and bodies keep their order
-    u32 low = 0, high = u32(kept.count);
+    const u32 key = key_of(a, b);  // in ascending order: pairs are listed so, and bodies keep their order
+    const auto key_at = [&](u32 row) { return key_of(kept.pair[row][0], kept.pair[row][1]); };
+    u32 low = 0, high = u32(kept.rows);
     while (low < high) {
         const u32 middle = (low + high) / 2;
-        if (kept.pair[middle] < key) {
+        if (key_at(middle) < key) {
             low = middle + 1;
         } else {
             high = middle;
         }
     }
-    return low < u32(kept.count) && kept.pair[low] == key ? low : no_place;
+    return low < u32(kept.rows) && key_at(low) == key ? low : no_place;
+}
+
+// A row's handle in 8 bytes, of those of an episode. A birth says it all but for rows of several tables that create_at
+// has given the same order, and for those of fixed tables, which count from 0 in each.
+TBS_FUNCTION u64 mark_of(Entity entity) {
+    return (u64(entity.birth.tick) << 32 | entity.birth.order) ^ u64(entity.table) * 0x9e3779b97f4a7c15ull;
 }
 
 // Looks up which number each body had in the step before: rows of dynamic archetypes move up where others are destroyed, so
@@ -27,11 +36,11 @@ template <class Group>
 TBS_FUNCTION void find_numbers_before(const Contacts &kept, Step &step, Group &group) {
     const u32 bodies = u32(kept.bodies);
     group.for_each(step.bodies, [&](u32 i) {
-        const Entity entity = step.entity[i];
+        const u64 mark = mark_of(step.entity[i]);
         u32 before = no_body;
         for (u32 away = 0; before == no_body && (i + away < bodies || away <= i); ++away) {
-            if (i + away < bodies && kept.body[i + away] == entity) before = i + away;
-            if (away <= i && i - away < bodies && kept.body[i - away] == entity) before = i - away;
+            if (i + away < bodies && kept.mark[i + away] == mark) before = i + away;
+            if (away <= i && i - away < bodies && kept.mark[i - away] == mark) before = i - away;
         }
         step.before[i] = before;
     });
@@ -102,36 +111,53 @@ TBS_FUNCTION void find_contacts(World &world, const Hulls &hulls, const Contacts
     group.once([&] { solver.contact_count = min(found, most_contacts); });
 }
 
-// Keeps the impulses.
-template <class Group>
-TBS_FUNCTION void keep_contacts(const Step &step, Contacts &kept, Group &group) {
+// Whether the next step would start from anything that a contact has. One that bears nothing may as well be a new one.
+TBS_FUNCTION bool bears(const SolverContact &contact) {
+    f32 sum = abs(contact.friction.x) + abs(contact.friction.y) + abs(contact.friction.z) + abs(contact.twist);
+    sum += abs(contact.preload) + (Constants::events > 0 ? contact.total : 0.0f);
+    for (u32 k = 0; k < contact.count; ++k) sum += abs(contact.points[k].impulse);
+    return sum > 0.0f;
+}
+
+// Keeps what a contact bears as a row. `Kept` is Contacts, which has what events tell only where there are any.
+template <class Kept>
+TBS_FUNCTION void keep_contact(const Step &step, const Pair &pair, const SolverContact &contact, Kept &kept, u32 row) {
+    kept.pair[row][0] = pair.a;
+    kept.pair[row][1] = pair.b;
+    f32 *const friction = kept.friction[row];
+    friction[0] = contact.friction.x, friction[1] = contact.friction.y, friction[2] = contact.friction.z;
+    friction[3] = contact.twist;
+    kept.preload[row] = contact.preload;
+    for (u32 k = 0; k < points_per_contact; ++k) {
+        kept.feature[row][k] = k < contact.count ? contact.points[k].feature : no_feature;
+        kept.impulse[row][k] = k < contact.count ? contact.points[k].impulse : 0.0f;
+    }
+    if constexpr (Constants::events > 0) {
+        kept.total[row] = contact.total;
+        kept.normal[row] = contact.normal;
+        vec3 sum{};
+        for (u32 k = 0; k < contact.count; ++k) sum += contact.points[k].anchor;
+        kept.position[row] = step.at[pair.a].position + sum / f32(contact.count);
+    }
+}
+
+// Keeps the impulses, of as many contacts as there is room for. What has none begins the next step without.
+template <class Kept, class Group>
+TBS_FUNCTION void keep_contacts(const Step &step, Kept &kept, Group &group) {
     const Solver &solver = *step.solver;
-    group.for_each(step.pairs, [&](u32 i) {
-        const u32 place = step.place[i];
-        if (place == no_place) return;
-        const SolverContact &contact = solver.contacts[place];
-        kept.pair[place] = step.pair[i].a << 16 | step.pair[i].b;
-        f32 *const friction = kept.friction[place];
-        friction[0] = contact.friction.x, friction[1] = contact.friction.y, friction[2] = contact.friction.z;
-        friction[3] = contact.twist;
-        kept.preload[place] = contact.preload;
-        if (Constants::events > 0) {
-            const u32 told = Constants::events > 0 ? place : 0;
-            kept.total[told] = contact.total;
-            kept.normal[told] = contact.normal;
-            const vec3 from = step.at[step.pair[i].a].position;
-            vec3 sum{};
-            for (u32 k = 0; k < contact.count; ++k) sum += contact.points[k].anchor;
-            kept.position[told] = from + sum / f32(contact.count);
-        }
-        for (u32 k = 0; k < points_per_contact; ++k) {
-            kept.feature[place][k] = k < contact.count ? contact.points[k].feature : no_feature;
-            kept.impulse[place][k] = k < contact.count ? contact.points[k].impulse : 0.0f;
-        }
+    const auto is_kept = [&](u32 i) { return step.place[i] != no_place && bears(solver.contacts[step.place[i]]); };
+    const u32 rows = group.scan(
+        step.pairs, [&](u32 i) { return is_kept(i) ? 1u : 0u; },
+        [&](u32 i, u32 row) {
+            if (row < most_kept && is_kept(i)) keep_contact(step, step.pair[i], solver.contacts[step.place[i]], kept, row);
+        });
+    group.for_each(step.bodies, [&](u32 i) {
+        kept.mark[i] = mark_of(step.entity[i]);
+        if constexpr (Constants::events > 0) kept.body[i] = step.entity[i];
     });
-    group.for_each(step.bodies, [&](u32 i) { kept.body[i] = step.entity[i]; });
     group.once([&] {
         kept.count = i32(solver.contact_count);
+        kept.rows = i32(min(rows, most_kept));
         kept.bodies = i32(step.bodies);
     });
 }

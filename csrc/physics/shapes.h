@@ -54,7 +54,7 @@ struct Manifold {
     struct Point {
         vec3 anchor_a, anchor_b;  // the point of a and of b, in world axes, from the position of a and of b
         f32 separation;           // along the normal, from the point of a to that of b; negative where they overlap
-        u32 feature;              // what touches what: the same from step to step, different within a manifold
+        u32 feature;              // what touches what: the same from step to step, different within a manifold; below 2^16 - 1
     };
 
     vec3 normal;                  // world axes, unit, from a to b; (0, 0, 1) where count is 0

@@ -85,6 +85,7 @@ from torch_batchsim import (
     component,
     f32,
     i32,
+    u8,
     u32,
 )
 from torch_batchsim.physics import Force, Joint, Material, Physics
@@ -106,7 +107,7 @@ class Side(IntEnum):
 
 
 class Act(Component):
-    choice: i32[5]
+    choice: u8[5]
 
 
 class Team(Component):
@@ -118,8 +119,8 @@ class TeamNumber(Component):
 
 
 class Thing(Component):  # a box or ramp
-    locked: i32  # by which Side
-    holder: i32  # 1 + the row of the agent that holds it, or 0
+    locked: u8  # by which Side
+    holder: u8  # 1 + the row of the agent that holds it, or 0
     start: f32[2]  # where the episode began with it
 
 
@@ -311,7 +312,8 @@ class HideSeek(Environment):
         movers = c.hiders + c.seekers + c.box_rows + c.ramp_rows
         friction = {"static_friction": c.wall_static, "dynamic_friction": c.wall_dynamic}  # of what has no Material
         # Things packed into a corner, and agents that push them, have up to four pairs each.
-        return {"physics": {"hulls": {"ramp": ramp}, "contacts": 5 * movers, **friction}}
+        room = {"contacts": 5 * movers, "kept_contacts": 3 * movers}
+        return {"physics": {"hulls": {"ramp": ramp}, **room, **friction}, "rays": {"faces": 5 * c.ramp_rows}}
 
     @cached_property
     def _rows(self) -> dict[str, tuple[int, ...]]:

@@ -37,7 +37,7 @@ TBS_FUNCTION void turn_key(World &world, Entity met, i32 side) {
     if (thing == nullptr || motion == nullptr) return;
     if (thing->locked == NOBODY) {
         if (thing->holder > 0) let_go(world, world.rows<Agent, physics::Joint>()[u32(thing->holder - 1)]);
-        thing->locked = side;
+        thing->locked = u8(side);
         *motion = physics::fixed();
         *world.find<physics::Velocity>(met) = {};
     } else if (thing->locked == side) {
@@ -52,7 +52,7 @@ TBS_FUNCTION void grab(World &world, Entity met, u32 agent) {
     const physics::Pose *const there = world.find<const physics::Pose>(met);
     if (there == nullptr) return;
     const physics::Pose own = world.rows<Agent, const physics::Pose>()[agent];
-    thing->holder = i32(agent) + 1;
+    thing->holder = u8(agent + 1);
     world.rows<Agent, physics::Joint>()[agent] = physics::weld(world.entity<Agent>(agent), own, met, *there);
 }
 

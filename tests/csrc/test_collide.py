@@ -108,7 +108,7 @@ def check(a, b, manifold, expected, overlapping, margin):
     round_one = min(a["kind"], b["kind"]) < BOX
     bias = 2.1e-3 * (max(a["size"].max(), b["size"].max()) if round_one else min(extent(a), extent(b)))
     for one, anchors in ((a, points["anchor_a"]), (b, points["anchor_b"])):
-        by_faces = (points["feature"] < 0x10000).all()  # points of edges are across them where they are nearest
+        by_faces = (points["feature"] < 0x4000).all()  # points of edges are across them where they are nearest
         if by_faces and outside(one, anchors) > rounding + 3e-5 * one["size"].max():
             return f"a point is {outside(one, anchors)} outside of its shape"
     along = apart_along(first, second, normal)

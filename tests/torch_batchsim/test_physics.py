@@ -167,3 +167,15 @@ def test_hulls_and_options_that_are_none_are_refused() -> None:
         Physics(substep=3)
     with pytest.raises(ValueError, match=r"substeps must be at least 1"):
         Physics(substeps=0)
+
+
+@pytest.mark.parametrize(
+    ("kept", "message"),
+    [
+        (91, r"kept_contacts is 91, but there are 90 contacts"),
+        (89, r"kept_contacts is 89, but physics\.events need all 90"),
+    ],
+)
+def test_keeping_more_contacts_than_there_are_or_fewer_than_are_told_is_refused(kept: int, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        TorchVectorEnv(Heap(physics={"kept_contacts": kept}), num_worlds=1)

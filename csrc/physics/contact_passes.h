@@ -69,17 +69,6 @@ TBS_FUNCTION void follow_bodies(W &w, ContactBlock &block, u32 lane, const F (&x
 template <u32 pass, class F>
 TBS_FUNCTION F next_impulse(const ContactBlock &block, u32 lane, const Pace &pace, u32 k, F speed, F impulse) {
     const F zero{}, one = splat<F>(1.0f), mass = load<F>(block.mass[k] + lane);
-    if constexpr (pass == pass_bounce) {
-        const F bounce = load<F>(block.bounce + lane), met = load<F>(block.approach[k] + lane);
-        const F fall = load<F>(block.fall + lane), gap = greater(load<F>(block.separation[k] + lane), zero);
-        // as fast as it was where it is: a point that has been stopped just above the other surface
-        const F here = root(greater(nmadd(splat<F>(2.0f * pace.per_h) * fall, gap, met * met), zero));
-        const F approach = -madd(splat<F>(0.5f), fall, here);
-        const auto hit = below(approach, splat<F>(-pace.restitution_speed));
-        const auto touched = below(zero, load<F>(block.total[k] + lane) * bounce);
-        const F bounced = greater(nmadd(mass, madd(bounce, approach, speed), impulse), zero);
-        return pick(hit, pick(touched, bounced, impulse), impulse);
-    }
     const F separation = load<F>(block.separation[k] + lane), until_touch = separation * splat<F>(pace.per_h);
     const auto open = below(zero, separation);  // then the surfaces may come as near as to touch
     if constexpr (pass == pass_relax) {
@@ -111,6 +100,48 @@ TBS_FUNCTION void solve_points(ContactBlock &block, u32 lane, const Pace &pace, 
         }
         if constexpr (reversed) store(block.total[k] + lane, load<F>(block.total[k] + lane) + next);
     }
+}
+
+// Restitution: what has pushed the points in this step pushes them again, `share` times.
+//
+// So the velocities from before the impact are thrown back as a whole (Poisson's hypothesis; for restitution 1 a
+// reflection, which keeps the energy: Moreau 1988), even where points were hit one after the other. If each point was
+// to leave as fast as it came by itself, those that are hit later, and faster since the first ones have stopped, would
+// add energy. The share is such that the points leave with `bounce` times the speed at which they came, in the mean
+// weighted by their impulses; what a contact bears beside its impact then does not count. It is never more than
+// `bounce`, nor more than what the impact took of the energy allows. What is left of the impact is not repeated in the next step.
+template <class F>
+TBS_FUNCTION void bounce_points(ContactBlock &block, u32 lane, const Pace &pace, const F (&speed)[4], F (&change)[4]) {
+    const F zero{}, one = splat<F>(1.0f), fall = load<F>(block.fall + lane), bounce = load<F>(block.bounce + lane);
+    F total[4], fastest{}, came{}, leaves{}, square{};
+    for (u32 k = 0; k < 4; ++k) {
+        total[k] = load<F>(block.total[k] + lane);
+        const F met = load<F>(block.approach[k] + lane), gap = greater(load<F>(block.separation[k] + lane), zero);
+        // as fast as it was where it is: a point that has been stopped just above the other surface
+        const F here = root(greater(nmadd(splat<F>(2.0f * pace.per_h) * fall, gap, met * met), zero));
+        const F approach = pick(below(met, zero), met, madd(splat<F>(0.5f), fall, here));
+        fastest = pick(below(zero, total[k]), greater(fastest, approach), fastest);
+        came = madd(total[k], approach, came);
+        leaves = madd(total[k], speed[k], leaves);
+        square = madd(total[k] * total[k], inverse_or_zero(load<F>(block.mass[k] + lane)), square);
+    }
+    for (u32 j = 1; j < 4; ++j) {
+        for (u32 k = 0; k < j; ++k) {
+            const u32 pair = k == 0 ? j - 1 : k + j;
+            square = madd((total[k] + total[k]) * total[j], load<F>(block.between[pair] + lane), square);
+        }
+    }
+    const F back = bounce * lesser(came, square - leaves);
+    const F share = greater((back - leaves) * inverse_or_zero(square), zero);
+    const auto hit = below(splat<F>(pace.restitution_speed), fastest * pick(below(zero, bounce), one, zero));
+    for (u32 k = 0; k < 4; ++k) {
+        change[k] = pick(hit, share * total[k], zero);
+        store(block.total[k] + lane, total[k] + change[k]);
+        store(block.impulse[k] + lane, pick(hit, zero, load<F>(block.impulse[k] + lane)));
+    }
+    store(block.friction[0] + lane, pick(hit, zero, load<F>(block.friction[0] + lane)));
+    store(block.friction[1] + lane, pick(hit, zero, load<F>(block.friction[1] + lane)));
+    store(block.twist + lane, pick(hit, zero, load<F>(block.twist + lane)));
 }
 
 // Friction and twist: what would stop the slip (along first and second, about the normal) at once; where that is more
@@ -180,10 +211,11 @@ TBS_FUNCTION void solve_contact(W &w, ContactBlock &block, u32 lane, const Pace 
         const F along = dot(going, f.normal), about_1 = dot(turning, f.first), about_2 = dot(turning, f.second);
         F speed[4];
         for (u32 k = 0; k < 4; ++k) speed[k] = madd(y[k], about_1, nmadd(x[k], about_2, along));
-        solve_points<pass>(block, lane, pace, speed, impulse, change);
         if constexpr (pass == pass_bounce) {
+            bounce_points(block, lane, pace, speed, change);
             change_1 = change_2 = change_twist = zero;
         } else {
+            solve_points<pass>(block, lane, pace, speed, impulse, change);
             const Vec<F> slip{dot(going, f.first), dot(going, f.second), dot(turning, f.normal)};
             solve_friction(block, lane, impulse, change, slip, change_1, change_2, change_twist);
         }
@@ -238,17 +270,17 @@ TBS_FUNCTION void note_approach(W &w, ContactBlock &block, u32 lane, const Pace 
     const F about_1 = dot(turn, f.first), about_2 = dot(turn, f.second);
     const F zero{}, half = splat<F>(0.5f), slope = splat<F>(2.0f * pace.per_h) * fall;
     F pushed{};
+    for (u32 k = 0; k < 4; ++k) pushed = pushed + load<F>(block.total[k] + lane);
+    const auto known = below(zero, pushed);
     for (u32 k = 0; k < 4; ++k) {
         const F x = load<F>(block.along_first[k] + lane), y = load<F>(block.along_second[k] + lane);
         const F speed = madd(y, about_1, nmadd(x, about_2, along));
         const F now = madd(half, fall, greater(speed, zero)), most = now + greater(fall + fall, zero);
         const F gap = greater(load<F>(block.separation[k] + lane), zero);
         const F met = lesser(root(greater(madd(slope, gap, now * now), zero)), most);
-        const F total = load<F>(block.total[k] + lane);
-        store(block.approach[k] + lane, pick(below(zero, total), load<F>(block.approach[k] + lane), met));
-        pushed = pushed + total;
+        store(block.approach[k] + lane, pick(known, load<F>(block.approach[k] + lane), pick(below(speed, zero), speed, met)));
     }
-    store(block.fall + lane, pick(below(zero, pushed), load<F>(block.fall + lane), fall));
+    store(block.fall + lane, pick(known, load<F>(block.fall + lane), fall));
 }
 template <class W, class Group>
 TBS_FUNCTION void note_approaches(W &w, Group &group, const Pace &pace) {

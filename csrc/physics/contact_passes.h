@@ -1,4 +1,4 @@
-// What passes over contacts do: warm start, push out, relax, bounce.
+// What passes over contacts do: warm start, push out, relax.
 #pragma once
 
 #include "physics/contact_arms.h"
@@ -102,48 +102,6 @@ TBS_FUNCTION void solve_points(ContactBlock &block, u32 lane, const Pace &pace, 
     }
 }
 
-// Restitution: what has pushed the points in this step pushes them again, `share` times.
-//
-// So the velocities from before the impact are thrown back as a whole (Poisson's hypothesis; for restitution 1 a
-// reflection, which keeps the energy: Moreau 1988), even where points were hit one after the other. If each point was
-// to leave as fast as it came by itself, those that are hit later, and faster since the first ones have stopped, would
-// add energy. The share is such that the points leave with `bounce` times the speed at which they came, in the mean
-// weighted by their impulses; what a contact bears beside its impact then does not count. It is never more than
-// `bounce`, nor more than what the impact took of the energy allows. What is left of the impact is not repeated in the next step.
-template <class F>
-TBS_FUNCTION void bounce_points(ContactBlock &block, u32 lane, const Pace &pace, const F (&speed)[4], F (&change)[4]) {
-    const F zero{}, one = splat<F>(1.0f), fall = load<F>(block.fall + lane), bounce = load<F>(block.bounce + lane);
-    F total[4], fastest{}, came{}, leaves{}, square{};
-    for (u32 k = 0; k < 4; ++k) {
-        total[k] = load<F>(block.total[k] + lane);
-        const F met = load<F>(block.approach[k] + lane), gap = greater(load<F>(block.separation[k] + lane), zero);
-        // as fast as it was where it is: a point that has been stopped just above the other surface
-        const F here = root(greater(nmadd(splat<F>(2.0f * pace.per_h) * fall, gap, met * met), zero));
-        const F approach = pick(below(met, zero), met, madd(splat<F>(0.5f), fall, here));
-        fastest = pick(below(zero, total[k]), greater(fastest, approach), fastest);
-        came = madd(total[k], approach, came);
-        leaves = madd(total[k], speed[k], leaves);
-        square = madd(total[k] * total[k], inverse_or_zero(load<F>(block.mass[k] + lane)), square);
-    }
-    for (u32 j = 1; j < 4; ++j) {
-        for (u32 k = 0; k < j; ++k) {
-            const u32 pair = k == 0 ? j - 1 : k + j;
-            square = madd((total[k] + total[k]) * total[j], load<F>(block.between[pair] + lane), square);
-        }
-    }
-    const F back = bounce * lesser(came, square - leaves);
-    const F share = greater((back - leaves) * inverse_or_zero(square), zero);
-    const auto hit = below(splat<F>(pace.restitution_speed), fastest * pick(below(zero, bounce), one, zero));
-    for (u32 k = 0; k < 4; ++k) {
-        change[k] = pick(hit, share * total[k], zero);
-        store(block.total[k] + lane, total[k] + change[k]);
-        store(block.impulse[k] + lane, pick(hit, zero, load<F>(block.impulse[k] + lane)));
-    }
-    store(block.friction[0] + lane, pick(hit, zero, load<F>(block.friction[0] + lane)));
-    store(block.friction[1] + lane, pick(hit, zero, load<F>(block.friction[1] + lane)));
-    store(block.twist + lane, pick(hit, zero, load<F>(block.twist + lane)));
-}
-
 // Friction and twist: what would stop the slip (along first and second, about the normal) at once; where that is more
 // than friction can hold, as much against the slip as sliding allows.
 template <class F>
@@ -211,14 +169,9 @@ TBS_FUNCTION void solve_contact(W &w, ContactBlock &block, u32 lane, const Pace 
         const F along = dot(going, f.normal), about_1 = dot(turning, f.first), about_2 = dot(turning, f.second);
         F speed[4];
         for (u32 k = 0; k < 4; ++k) speed[k] = madd(y[k], about_1, nmadd(x[k], about_2, along));
-        if constexpr (pass == pass_bounce) {
-            bounce_points(block, lane, pace, speed, change);
-            change_1 = change_2 = change_twist = zero;
-        } else {
-            solve_points<pass>(block, lane, pace, speed, impulse, change);
-            const Vec<F> slip{dot(going, f.first), dot(going, f.second), dot(turning, f.normal)};
-            solve_friction(block, lane, impulse, change, slip, change_1, change_2, change_twist);
-        }
+        solve_points<pass>(block, lane, pace, speed, impulse, change);
+        const Vec<F> slip{dot(going, f.first), dot(going, f.second), dot(turning, f.normal)};
+        solve_friction(block, lane, impulse, change, slip, change_1, change_2, change_twist);
     }
 
     const F normal = (change[0] + change[1]) + (change[2] + change[3]);
@@ -241,57 +194,6 @@ TBS_FUNCTION void solve_contact(W &w, ContactBlock &block, u32 lane, const Pace 
         store_rows([&](u32 i) { return w.velocity[b[i]]; },
                    {linear_b.x, linear_b.y, linear_b.z, zero, angular_b.x, angular_b.y, angular_b.z, zero});
     }
-}
-
-// Notes the speed with which points would meet in the substep to come, until they push each other: what they bounce
-// with. A velocity is that of half a substep ago, seen from the pose: where bodies fall with a, v^2 / 2 + a s + a h v / 2
-// stays as it is (semi-implicit Euler). So the speed at the impact is that of half a substep later, more by 2 a s in its
-// square, and what comes back is to be again more by a h / 2: with a restitution of 1 a ball rises to where it was.
-template <bool with_ground, class F, class W>
-TBS_FUNCTION void note_approach(W &w, ContactBlock &block, u32 lane, const Pace &pace) {
-    const u32 *a = block.a + lane, *b = block.b + lane;
-    const Frame<F> f = load_frame<F>(block, lane);
-    const Vec<F> arm_a = load_vec<F>(block.arm_a, lane), arm_b = load_vec<F>(block.arm_b, lane);
-    F row_a[8], row_b[8] = {};
-    // How fast b comes nearer at the middle, by velocities or by what is added to them.
-    const auto nearing = [&](const f32(*rows)[8]) {
-        load_rows([&](u32 i) { return rows[a[i]]; }, row_a);
-        if constexpr (!with_ground) load_rows([&](u32 i) { return rows[b[i]]; }, row_b);
-        const Vec<F> way{row_a[0] - row_b[0], row_a[1] - row_b[1], row_a[2] - row_b[2]};
-        const Vec<F> turn_a{row_a[4], row_a[5], row_a[6]}, turn_b{row_b[4], row_b[5], row_b[6]};
-        return dot(subtract_cross(add_cross(way, turn_a, arm_a), turn_b, arm_b), f.normal);
-    };
-    const auto size_of = [](const F (&row)[8]) { return root(madd(row[0], row[0], madd(row[1], row[1], row[2] * row[2]))); };
-    const F gain = nearing(w.gain), most_held = size_of(row_a) + size_of(row_b), carried = nearing(w.carried);
-    // What holds a body that rests takes as much as forces give; an impact of the substep before does not count.
-    const F fall = gain + greater(lesser(carried, most_held), -most_held);
-    const F along = nearing(w.velocity);
-    const Vec<F> turn{row_a[4] - row_b[4], row_a[5] - row_b[5], row_a[6] - row_b[6]};
-    const F about_1 = dot(turn, f.first), about_2 = dot(turn, f.second);
-    const F zero{}, half = splat<F>(0.5f), slope = splat<F>(2.0f * pace.per_h) * fall;
-    F pushed{};
-    for (u32 k = 0; k < 4; ++k) pushed = pushed + load<F>(block.total[k] + lane);
-    const auto known = below(zero, pushed);
-    for (u32 k = 0; k < 4; ++k) {
-        const F x = load<F>(block.along_first[k] + lane), y = load<F>(block.along_second[k] + lane);
-        const F speed = madd(y, about_1, nmadd(x, about_2, along));
-        const F now = madd(half, fall, greater(speed, zero)), most = now + greater(fall + fall, zero);
-        const F gap = greater(load<F>(block.separation[k] + lane), zero);
-        const F met = lesser(root(greater(madd(slope, gap, now * now), zero)), most);
-        store(block.approach[k] + lane, pick(known, load<F>(block.approach[k] + lane), pick(below(speed, zero), speed, met)));
-    }
-    store(block.fall + lane, pick(known, load<F>(block.fall + lane), fall));
-}
-template <class W, class Group>
-TBS_FUNCTION void note_approaches(W &w, Group &group, const Pace &pace) {
-    for_batches(group, w.contact_batches, [&](auto item, u32 block, u32 lane, bool with_ground) {
-        using F = decltype(item);
-        if (with_ground) {
-            note_approach<true, F>(w, w.contact_blocks[block], lane, pace);
-        } else {
-            note_approach<false, F>(w, w.contact_blocks[block], lane, pace);
-        }
-    });
 }
 
 template <u32 pass, class W, class Group>

@@ -233,6 +233,7 @@ class Physics(Library):
             joints=i32,
             body=Entity[c.bodies],
             held=u32[c.bodies if c.sleep else 1],
+            mark=u32[c.bodies if c.sleep else 1],
             total=f32[told],
             normal=vec3[told],
             position=vec3[told],
@@ -262,7 +263,7 @@ class Physics(Library):
         """Room for a ``Step`` of csrc/physics/gather.h on a device, which asserts that it is enough."""
         c = self.constants
         words = -(-c.bodies // 32)
-        size = 8192 + c.bodies * (108 + 4 * words) + 32 * words * 24 + c.pairs * 12 + 240 * c.movers
+        size = 8192 + c.bodies * (116 + 4 * words) + 32 * words * 24 + c.pairs * 12 + 240 * c.movers
         size += (32 * (words + 1) * 28 + 28 * (words + 64) + 4 * c.bodies + 1088) if c.bodies > 256 else 2048
         size += (_CONTACT_BYTES + 192) * c.contacts + (2 * _JOINT_BYTES + 512) * c.joints
         return component("Space", memory=u32[size // 16 * 4])

@@ -327,6 +327,15 @@ def test_islands_sleep_and_wake(library):
     assert scene.bodies["asleep"][other] == 0 and scene.bodies["position"][other, 2] > 1
 
 
+def test_what_sleeps_wakes_when_it_is_given_a_velocity(library):
+    scene = stack(library, [1], sleep=1)
+    scene.run(60)
+    assert scene.bodies["asleep"][1] == 1
+    scene.bodies["linear"][1] = (0, 0, 3)
+    scene.run(1)
+    assert scene.bodies["asleep"][1] == 0 and scene.bodies["position"][1, 2] > 0.55
+
+
 # ---- the same bits --------------------------------------------------------------------------------------------------
 
 

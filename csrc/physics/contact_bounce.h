@@ -1,15 +1,15 @@
 // Restitution: impacts are found before a substep, and thrown back behind it.
 //
-// What has pushed the points of a contact together to a stop pushes them again, `share` times. So the velocities from before
-// the impact are thrown back as a whole (Poisson's hypothesis; for a restitution of 1 and no friction a reflection, which
-// keeps the energy: Moreau 1988). If each point was to leave as fast as it came by itself, corners that are hit one after
-// the other, each faster since the one before has stopped, would add energy.
+// What has pushed the points of a contact to a stop pushes them again, all of them by the same share of it. So the velocities
+// from before the impact are thrown back as a whole: Poisson's hypothesis; with a restitution of 1 and without friction a
+// reflection, which keeps the energy (Moreau 1988, "Unilateral contact and dry friction in finite freedom dynamics"). If
+// each point was to leave as fast as it came by itself, corners that are hit one after the other, each one faster since the
+// one before has stopped, would add energy.
 #pragma once
 
 #include "physics/contact_arms.h"
 
-// A contact whose points still come nearer by more than this share of what has been taken of their speed is not at its
-// stop: the substep behind this one brings it there.
+// Points that still come nearer with more than this share of the speed at which they came are stopped in the next substep.
 inline constexpr f32 still_coming = 0.05f;
 
 // Notes the speed with which points would meet in the substep to come, until they are thrown back. A velocity is that of half
@@ -53,109 +53,145 @@ TBS_FUNCTION void note_approach(W &w, ContactBlock &block, u32 lane, const Pace 
     store(block.fall + lane, pick(known, load<F>(block.fall + lane), fall));
 }
 
-// What an impact is made of: sums over the points, weighted by what has pushed them.
+// Where points are (contacts.h), and what has pushed them: of contacts that may bounce.
 template <class F>
 struct Impact {
-    F pushed[4];                      // N s
-    F came, leaves, square, fastest;  // J: speeds before and now, what the pushes would do by themselves; m/s
+    F x[4], y[4], pushed[4];  // m, m, N s
+    F came;                   // J: the speed at which each came, times what has pushed it
+    F fastest;                // m/s, of those that have been pushed
 };
-
-// Without `leaves`.
 template <class F>
 TBS_FUNCTION Impact<F> impact_of(const ContactBlock &block, u32 lane, const Pace &pace) {
     const F zero{}, fall = load<F>(block.fall + lane), bounce = load<F>(block.bounce + lane);
     Impact<F> impact{};
     for (u32 k = 0; k < 4; ++k) {
+        impact.x[k] = load<F>(block.along_first[k] + lane), impact.y[k] = load<F>(block.along_second[k] + lane);
         const F pushed = load<F>(block.total[k] + lane), met = load<F>(block.approach[k] + lane);
         // as fast as it was where it is: a point that has been stopped just above the other surface
         const F gap = greater(load<F>(block.separation[k] + lane), zero);
         const F here = root(greater(nmadd(splat<F>(2.0f * pace.per_h) * fall, gap, met * met), zero));
         const F came = pick(below(met, zero), met, madd(splat<F>(0.5f), fall, here));
-        const F of_those = pick(below(zero, pushed * bounce), came, zero);
+        const auto counts = below(zero, pushed * bounce);
         impact.pushed[k] = pushed;
         impact.came = madd(pushed, came, impact.came);
-        impact.fastest = greater(impact.fastest, of_those);
+        impact.fastest = greater(impact.fastest, pick(counts, came, zero));
     }
     return impact;
 }
 
-// Throws bodies back at the end of a substep.
-template <bool with_ground, class F, class W>
-TBS_FUNCTION void bounce_contact(W &w, ContactBlock &block, u32 lane, const Pace &pace) {
-    const F zero{};
-    Impact<F> impact = impact_of<F>(block, lane, pace);
-    const auto hit = below(splat<F>(pace.restitution_speed), impact.fastest);
-    const F pushed = (impact.pushed[0] + impact.pushed[1]) + (impact.pushed[2] + impact.pushed[3]);
-    if (!holds_for_one(hit)) {
-        store(block.done + lane, load<F>(block.done + lane) + pushed);
-        for (u32 k = 0; k < 4; ++k) store(block.total[k] + lane, zero);
-        return;
+// What to add of the pushes, as a share of them; `leaves` is the speed at which each point leaves now, times its push.
+//
+// Points are to leave with `bounce` times the speed at which they came, in the mean; so what a contact bears beside its
+// impact does not count. Where bodies have turned since then, pushes and speeds do not fit: the lesser counts. What forces
+// add within a substep is in speeds only.
+template <class F>
+TBS_FUNCTION F share_to_add(const ContactBlock &block, u32 lane, const Impact<F> &impact, F pushed, F leaves) {
+    const F zero{}, bounce = load<F>(block.bounce + lane), more = load<F>(block.fall + lane) * pushed;
+    F square{};  // how fast the pushes would make the points leave by themselves, times the pushes
+    for (u32 k = 0; k < 4; ++k) {
+        const F own = inverse_or_zero(load<F>(block.mass[k] + lane));
+        square = madd(impact.pushed[k] * impact.pushed[k], own, square);
+        for (u32 j = 0; j < k; ++j) {
+            const F both = (impact.pushed[j] + impact.pushed[j]) * impact.pushed[k];
+            square = madd(both, load<F>(block.between[j == 0 ? k - 1 : j + k] + lane), square);
+        }
     }
+    const F came = lesser(impact.came, square - leaves + greater(more, zero));
+    const F back = madd(bounce, came, splat<F>(0.5f) * nmadd(bounce, more, more));
+    return greater((back - leaves) * inverse_or_zero(square), zero);
+}
+
+// An impulse on b at a contact, and the opposite one on a: along its axes at its middle, and the torque about them.
+template <class F>
+struct ContactImpulse {
+    F normal, first, second, about_normal, about_first, about_second;
+};
+
+// Adds an impulse to rows of velocities.
+template <bool with_ground, class F>
+TBS_FUNCTION void add_impulse(f32 (*rows)[8], const ContactBlock &block, u32 lane, const Frame<F> &f,
+                              const ContactImpulse<F> &impulse) {
+    const auto in_world = [&](F n, F first, F second) {
+        return add_scaled(add_scaled(scaled(f.normal, n), f.first, first), f.second, second);
+    };
+    const Vec<F> push = in_world(impulse.normal, impulse.first, impulse.second);
+    const Vec<F> torque = in_world(impulse.about_normal, impulse.about_first, impulse.about_second);
+    F row[8];
+    const auto add = [&](const u32 *body, const f32(*mass)[block_items], const f32(*inertia)[block_items], Vec<F> arm,
+                         Vec<F> by, Vec<F> turn) {
+        load_rows([&](u32 i) { return rows[body[i]]; }, row);
+        const Vec<F> linear = add_product(Vec<F>{row[0], row[1], row[2]}, load_vec<F>(mass, lane), by);
+        const Vec<F> angular = add_times(Vec<F>{row[4], row[5], row[6]}, load_inertia<F>(inertia, lane),
+                                         add_cross(turn, arm, by));
+        store_rows([&](u32 i) { return rows[body[i]]; },
+                   {linear.x, linear.y, linear.z, row[3], angular.x, angular.y, angular.z, row[7]});
+    };
+    const Vec<F> none{};
+    add(block.a + lane, block.mass_a, block.inertia_a, load_vec<F>(block.arm_a, lane), none - push, none - torque);
+    if constexpr (!with_ground) {
+        if (sizeof(F) == sizeof(f32) && block.share[lane] == 0.0f) return;  // as in solve_contact
+        add(block.b + lane, block.mass_b, block.inertia_b, load_vec<F>(block.arm_b, lane), push, torque);
+    }
+}
+
+// The sum over the points of how fast each leaves, times what has pushed it.
+template <bool with_ground, class F, class W>
+TBS_FUNCTION F leaving(W &w, const ContactBlock &block, u32 lane, const Frame<F> &f, const Impact<F> &impact) {
     const u32 *a = block.a + lane, *b = block.b + lane;
-    const Frame<F> f = load_frame<F>(block, lane);
-    const Vec<F> arm_a = load_vec<F>(block.arm_a, lane), arm_b = with_ground ? Vec<F>{} : load_vec<F>(block.arm_b, lane);
-    F row_a[8], row_b[8] = {}, x[4], y[4];
+    const Vec<F> arm_a = load_vec<F>(block.arm_a, lane), arm_b = load_vec<F>(block.arm_b, lane);
+    F row_a[8], row_b[8] = {}, sum{};
     load_rows([&](u32 i) { return w.velocity[a[i]]; }, row_a);
     if constexpr (!with_ground) load_rows([&](u32 i) { return w.velocity[b[i]]; }, row_b);
     const Vec<F> turn_a{row_a[4], row_a[5], row_a[6]}, turn_b{row_b[4], row_b[5], row_b[6]}, turning = turn_b - turn_a;
     const Vec<F> way{row_b[0] - row_a[0], row_b[1] - row_a[1], row_b[2] - row_a[2]};
     const F along = dot(subtract_cross(add_cross(way, turn_b, arm_b), turn_a, arm_a), f.normal);
     const F about_1 = dot(turning, f.first), about_2 = dot(turning, f.second);
-    for (u32 k = 0; k < 4; ++k) {
-        x[k] = load<F>(block.along_first[k] + lane), y[k] = load<F>(block.along_second[k] + lane);
-        impact.leaves = madd(impact.pushed[k], madd(y[k], about_1, nmadd(x[k], about_2, along)), impact.leaves);
-        const F own = inverse_or_zero(load<F>(block.mass[k] + lane));
-        impact.square = madd(impact.pushed[k] * impact.pushed[k], own, impact.square);
-        for (u32 j = 0; j < k; ++j) {
-            const F both = (impact.pushed[j] + impact.pushed[j]) * impact.pushed[k];
-            impact.square = madd(both, load<F>(block.between[j == 0 ? k - 1 : j + k] + lane), impact.square);
-        }
-    }
-    // They are to leave with `bounce` times the speed at which they came, in the mean; what a contact bears beside its impact
-    // does not count then. Where bodies have turned, pushes and speeds do not fit: the lesser of both counts. What forces add
-    // within a substep is in speeds only.
-    const F bounce = load<F>(block.bounce + lane), more = load<F>(block.fall + lane) * pushed;
-    const F came = lesser(impact.came, impact.square - impact.leaves + greater(more, zero));
-    const F back = madd(bounce, came, splat<F>(0.5f) * nmadd(bounce, more, more));
-    const F share = greater((back - impact.leaves) * inverse_or_zero(impact.square), zero);
-    const F patience = splat<F>(pace.left > 0 ? -still_coming : -infinity);
-    const auto comes = below(impact.leaves, patience * greater(impact.came, zero));
-    const F thrown = pick(hit, pick(comes, zero, splat<F>(1.0f)), zero), stays = pick(hit, pick(comes, splat<F>(1.0f), zero), zero);
+    for (u32 k = 0; k < 4; ++k)
+        sum = madd(impact.pushed[k], madd(impact.y[k], about_1, nmadd(impact.x[k], about_2, along)), sum);
+    return sum;
+}
 
-    // An impact is over: what it did is not repeated in the next substep.
-    F normal{}, torque_1{}, torque_2{}, taken{}, taken_1{}, taken_2{};
-    for (u32 k = 0; k < 4; ++k) {
-        const F change = thrown * share * impact.pushed[k], impulse = load<F>(block.impulse[k] + lane), take = thrown * impulse;
-        normal = normal + change, torque_1 = madd(y[k], change, torque_1), torque_2 = nmadd(x[k], change, torque_2);
-        taken = taken + take, taken_1 = madd(y[k], take, taken_1), taken_2 = nmadd(x[k], take, taken_2);
-        store(block.impulse[k] + lane, impulse - take);
-        store(block.total[k] + lane, stays * impact.pushed[k]);
+// Throws bodies back at the end of a substep, where they have come to their stop. Their impact is over: nothing of what it did
+// is to be repeated in the next substep, as it would be by `carried` (bodies.h) and by impulses that are kept.
+template <bool with_ground, class F, class W>
+TBS_FUNCTION void bounce_contact(W &w, ContactBlock &block, u32 lane, const Pace &pace) {
+    const Impact<F> impact = impact_of<F>(block, lane, pace);
+    const F zero{}, one = splat<F>(1.0f), done = load<F>(block.done + lane);
+    const F pushed = (impact.pushed[0] + impact.pushed[1]) + (impact.pushed[2] + impact.pushed[3]);
+    const auto hit = below(splat<F>(pace.restitution_speed), impact.fastest);
+    if (!holds_for_one(hit)) {
+        store(block.done + lane, done + pushed);
+        for (u32 k = 0; k < 4; ++k) store(block.total[k] + lane, zero);
+        return;
     }
-    store(block.done + lane, load<F>(block.done + lane) + nmadd(stays, pushed, pushed + normal));
-    const F friction_1 = load<F>(block.friction[0] + lane), friction_2 = load<F>(block.friction[1] + lane);
-    const F twist = load<F>(block.twist + lane), kept = splat<F>(1.0f) - thrown;
-    store(block.friction[0] + lane, friction_1 * kept);
-    store(block.friction[1] + lane, friction_2 * kept);
-    store(block.twist + lane, twist * kept);
-
-    const Vec<F> push = scaled(f.normal, normal), torque = add_scaled(scaled(f.first, torque_1), f.second, torque_2);
-    const Vec<F> taken_push = add_scaled(add_scaled(scaled(f.normal, taken), f.first, friction_1 * thrown), f.second, friction_2 * thrown);
-    const Vec<F> taken_torque = add_scaled(add_scaled(scaled(f.normal, twist * thrown), f.first, taken_1), f.second, taken_2);
-    const auto change = [&](f32(*rows)[8], const u32 *body, const f32(*mass)[block_items], const f32(*inertia)[block_items], Vec<F> arm, Vec<F> by, Vec<F> turn) {
-        F row[8];
-        load_rows([&](u32 i) { return rows[body[i]]; }, row);
-        const Vec<F> linear = subtract_product(Vec<F>{row[0], row[1], row[2]}, load_vec<F>(mass, lane), by);
-        const Vec<F> angular = subtract_times(Vec<F>{row[4], row[5], row[6]}, load_inertia<F>(inertia, lane), add_cross(turn, arm, by));
-        store_rows([&](u32 i) { return rows[body[i]]; },
-                   {linear.x, linear.y, linear.z, row[3], angular.x, angular.y, angular.z, row[7]});
+    const Frame<F> f = load_frame<F>(block, lane);
+    const F leaves = leaving<with_ground, F>(w, block, lane, f, impact);
+    const auto comes = below(leaves, splat<F>(pace.left > 0 ? -still_coming : -no_point) * impact.came);
+    const F thrown = pick(hit, pick(comes, zero, one), zero), waits = pick(hit, one - thrown, zero), kept = one - thrown;
+    const F share = share_to_add(block, lane, impact, pushed, leaves) * thrown;
+    ContactImpulse<F> added{}, undone{};
+    for (u32 k = 0; k < 4; ++k) {
+        const F impulse = load<F>(block.impulse[k] + lane), add = share * impact.pushed[k], undo = -(thrown * impulse);
+        added.normal = added.normal + add;
+        added.about_first = madd(impact.y[k], add, added.about_first);
+        added.about_second = nmadd(impact.x[k], add, added.about_second);
+        undone.normal = undone.normal + undo;
+        undone.about_first = madd(impact.y[k], undo, undone.about_first);
+        undone.about_second = nmadd(impact.x[k], undo, undone.about_second);
+        store(block.impulse[k] + lane, kept * impulse);
+        store(block.total[k] + lane, waits * impact.pushed[k]);
+    }
+    store(block.done + lane, done + madd(kept - waits, pushed, thrown * (pushed + added.normal)));
+    const auto undo = [&](f32 *of) {
+        const F impulse = load<F>(of + lane);
+        store(of + lane, kept * impulse);
+        return -(thrown * impulse);
     };
-    change(w.velocity, a, block.mass_a, block.inertia_a, arm_a, push, torque);
-    change(w.carried, a, block.mass_a, block.inertia_a, arm_a, Vec<F>{} - taken_push, Vec<F>{} - taken_torque);
-    if constexpr (!with_ground) {
-        if (sizeof(F) == sizeof(f32) && block.share[lane] == 0.0f) return;  // as in solve_contact
-        change(w.velocity, b, block.mass_b, block.inertia_b, arm_b, Vec<F>{} - push, Vec<F>{} - torque);
-        change(w.carried, b, block.mass_b, block.inertia_b, arm_b, taken_push, taken_torque);
-    }
+    undone.first = undo(block.friction[0]);
+    undone.second = undo(block.friction[1]);
+    undone.about_normal = undo(block.twist);
+    add_impulse<with_ground>(w.velocity, block, lane, f, added);
+    add_impulse<with_ground>(w.carried, block, lane, f, undone);
 }
 
 template <class W, class Group>

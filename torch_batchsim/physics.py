@@ -229,7 +229,8 @@ class Physics(Library):
         """What a world keeps of its contacts from step to step: impulses, from which the solver starts.
 
         ``count`` contacts there were, of which ``rows`` bore something and are kept. ``mark`` says which bodies these
-        were, by the numbers that ``pair`` has.
+        were, by the numbers that ``pair`` has; ``held`` and ``given``, where some sleep, their joints, and what else an
+        author says of them.
         """
         c = self.constants
         rows, number = c.kept_contacts, u8 if c.bodies <= 256 else u16
@@ -247,6 +248,7 @@ class Physics(Library):
             pair=number[rows, 2],
             mark=u64[c.bodies],
             held=u32[c.bodies if c.sleep else 1],
+            given=u32[c.bodies if c.sleep else 1],
             **(told if c.events else {}),
         )
 
@@ -274,7 +276,7 @@ class Physics(Library):
         """Room for a ``Step`` of csrc/physics/gather.h on a device, which asserts that it is enough."""
         c = self.constants
         words = -(-c.bodies // 32)
-        size = 8192 + c.bodies * (108 + 4 * words) + 32 * words * 24 + c.pairs * 12 + 240 * c.movers
+        size = 8192 + c.bodies * (116 + 4 * words) + 32 * words * 24 + c.pairs * 12 + 240 * c.movers
         size += (32 * (words + 1) * 28 + 28 * (words + 64) + 4 * c.bodies + 1088) if c.bodies > 256 else 2048
         size += (_CONTACT_BYTES + 192) * c.contacts + (2 * _JOINT_BYTES + 512) * c.joints
         return component("Space", memory=u32[size // 16 * 4])

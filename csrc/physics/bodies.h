@@ -66,6 +66,12 @@ TBS_FUNCTION void wake(W &w, u32 i) {
     w.body_blocks[i / block_items].still[i % block_items] = 0.0f;
 }
 
+// After `solve`: a body that could move in this step, which may have changed its pose.
+template <class W>
+TBS_FUNCTION bool is_moving(const W &w, u32 i) {
+    return w.body_blocks[i / block_items].moving[i % block_items] != 0.0f;
+}
+
 // Pose, velocity, `still` and `asleep` after `solve`.
 template <class W>
 TBS_FUNCTION void take_body(const W &w, u32 i, SolverBody &body) {

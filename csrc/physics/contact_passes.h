@@ -1,4 +1,4 @@
-// What passes over contacts do: warm start, push out, relax, bounce.
+// What passes over contacts do: warm start, push out, relax.
 #pragma once
 
 #include "physics/contact_arms.h"
@@ -69,17 +69,6 @@ TBS_FUNCTION void follow_bodies(W &w, ContactBlock &block, u32 lane, const F (&x
 template <u32 pass, class F>
 TBS_FUNCTION F next_impulse(const ContactBlock &block, u32 lane, const Pace &pace, u32 k, F speed, F impulse) {
     const F zero{}, one = splat<F>(1.0f), mass = load<F>(block.mass[k] + lane);
-    if constexpr (pass == pass_bounce) {
-        const F bounce = load<F>(block.bounce + lane), met = load<F>(block.approach[k] + lane);
-        const F fall = load<F>(block.fall + lane), gap = greater(load<F>(block.separation[k] + lane), zero);
-        // as fast as it was where it is: a point that has been stopped just above the other surface
-        const F here = root(greater(nmadd(splat<F>(2.0f * pace.per_h) * fall, gap, met * met), zero));
-        const F approach = -madd(splat<F>(0.5f), fall, here);
-        const auto hit = below(approach, splat<F>(-pace.restitution_speed));
-        const auto touched = below(zero, load<F>(block.total[k] + lane) * bounce);
-        const F bounced = greater(nmadd(mass, madd(bounce, approach, speed), impulse), zero);
-        return pick(hit, pick(touched, bounced, impulse), impulse);
-    }
     const F separation = load<F>(block.separation[k] + lane), until_touch = separation * splat<F>(pace.per_h);
     const auto open = below(zero, separation);  // then the surfaces may come as near as to touch
     if constexpr (pass == pass_relax) {
@@ -181,12 +170,8 @@ TBS_FUNCTION void solve_contact(W &w, ContactBlock &block, u32 lane, const Pace 
         F speed[4];
         for (u32 k = 0; k < 4; ++k) speed[k] = madd(y[k], about_1, nmadd(x[k], about_2, along));
         solve_points<pass>(block, lane, pace, speed, impulse, change);
-        if constexpr (pass == pass_bounce) {
-            change_1 = change_2 = change_twist = zero;
-        } else {
-            const Vec<F> slip{dot(going, f.first), dot(going, f.second), dot(turning, f.normal)};
-            solve_friction(block, lane, impulse, change, slip, change_1, change_2, change_twist);
-        }
+        const Vec<F> slip{dot(going, f.first), dot(going, f.second), dot(turning, f.normal)};
+        solve_friction(block, lane, impulse, change, slip, change_1, change_2, change_twist);
     }
 
     const F normal = (change[0] + change[1]) + (change[2] + change[3]);
@@ -209,57 +194,6 @@ TBS_FUNCTION void solve_contact(W &w, ContactBlock &block, u32 lane, const Pace 
         store_rows([&](u32 i) { return w.velocity[b[i]]; },
                    {linear_b.x, linear_b.y, linear_b.z, zero, angular_b.x, angular_b.y, angular_b.z, zero});
     }
-}
-
-// Notes the speed with which points would meet in the substep to come, until they push each other: what they bounce
-// with. A velocity is that of half a substep ago, seen from the pose: where bodies fall with a, v^2 / 2 + a s + a h v / 2
-// stays as it is (semi-implicit Euler). So the speed at the impact is that of half a substep later, more by 2 a s in its
-// square, and what comes back is to be again more by a h / 2: with a restitution of 1 a ball rises to where it was.
-template <bool with_ground, class F, class W>
-TBS_FUNCTION void note_approach(W &w, ContactBlock &block, u32 lane, const Pace &pace) {
-    const u32 *a = block.a + lane, *b = block.b + lane;
-    const Frame<F> f = load_frame<F>(block, lane);
-    const Vec<F> arm_a = load_vec<F>(block.arm_a, lane), arm_b = load_vec<F>(block.arm_b, lane);
-    F row_a[8], row_b[8] = {};
-    // How fast b comes nearer at the middle, by velocities or by what is added to them.
-    const auto nearing = [&](const f32(*rows)[8]) {
-        load_rows([&](u32 i) { return rows[a[i]]; }, row_a);
-        if constexpr (!with_ground) load_rows([&](u32 i) { return rows[b[i]]; }, row_b);
-        const Vec<F> way{row_a[0] - row_b[0], row_a[1] - row_b[1], row_a[2] - row_b[2]};
-        const Vec<F> turn_a{row_a[4], row_a[5], row_a[6]}, turn_b{row_b[4], row_b[5], row_b[6]};
-        return dot(subtract_cross(add_cross(way, turn_a, arm_a), turn_b, arm_b), f.normal);
-    };
-    const auto size_of = [](const F (&row)[8]) { return root(madd(row[0], row[0], madd(row[1], row[1], row[2] * row[2]))); };
-    const F gain = nearing(w.gain), most_held = size_of(row_a) + size_of(row_b), carried = nearing(w.carried);
-    // What holds a body that rests takes as much as forces give; an impact of the substep before does not count.
-    const F fall = gain + greater(lesser(carried, most_held), -most_held);
-    const F along = nearing(w.velocity);
-    const Vec<F> turn{row_a[4] - row_b[4], row_a[5] - row_b[5], row_a[6] - row_b[6]};
-    const F about_1 = dot(turn, f.first), about_2 = dot(turn, f.second);
-    const F zero{}, half = splat<F>(0.5f), slope = splat<F>(2.0f * pace.per_h) * fall;
-    F pushed{};
-    for (u32 k = 0; k < 4; ++k) {
-        const F x = load<F>(block.along_first[k] + lane), y = load<F>(block.along_second[k] + lane);
-        const F speed = madd(y, about_1, nmadd(x, about_2, along));
-        const F now = madd(half, fall, greater(speed, zero)), most = now + greater(fall + fall, zero);
-        const F gap = greater(load<F>(block.separation[k] + lane), zero);
-        const F met = lesser(root(greater(madd(slope, gap, now * now), zero)), most);
-        const F total = load<F>(block.total[k] + lane);
-        store(block.approach[k] + lane, pick(below(zero, total), load<F>(block.approach[k] + lane), met));
-        pushed = pushed + total;
-    }
-    store(block.fall + lane, pick(below(zero, pushed), load<F>(block.fall + lane), fall));
-}
-template <class W, class Group>
-TBS_FUNCTION void note_approaches(W &w, Group &group, const Pace &pace) {
-    for_batches(group, w.contact_batches, [&](auto item, u32 block, u32 lane, bool with_ground) {
-        using F = decltype(item);
-        if (with_ground) {
-            note_approach<true, F>(w, w.contact_blocks[block], lane, pace);
-        } else {
-            note_approach<false, F>(w, w.contact_blocks[block], lane, pace);
-        }
-    });
 }
 
 template <u32 pass, class W, class Group>

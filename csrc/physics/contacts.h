@@ -9,7 +9,7 @@
 #include "physics/colouring.h"
 
 struct ContactBlock {
-    u32 a[block_items], b[block_items], flipped[block_items];                   // rows of bodies
+    u32 a[block_items], b[block_items];                                        // rows of bodies
     f32 normal[3][block_items], first[3][block_items], second[3][block_items];  // the frame
     f32 mass_a[3][block_items], mass_b[3][block_items];                         // inverse ones
     f32 inertia_a[6][block_items], inertia_b[6][block_items];
@@ -26,7 +26,9 @@ struct ContactBlock {
     f32 preload[block_items];  // m by which springs are pressed in before bodies overlap
     f32 start[4][block_items], separation[4][block_items];
     f32 approach[4][block_items], fall[block_items];  // speed at the impact; what forces add to it in a substep
-    f32 impulse[4][block_items], total[4][block_items], friction[2][block_items], twist[block_items];
+    f32 impulse[4][block_items], friction[2][block_items], twist[block_items];
+    // N s of points: in the step, or since it was known whether they bounce; and of all of them before that.
+    f32 total[4][block_items], done[block_items];
 };
 
 // The numbers of a spring-damper under implicit integration (Catto 2011, "Soft constraints").
@@ -46,6 +48,7 @@ struct Pace {
     Soft contact, joint;
     f32 push_out_speed, restitution_speed;
     f32 slop, stiffness, preload;  // m; N s in a substep for each m and kg; share of the way to the wanted one in a step
+    u32 left;                      // substeps of the step behind this one
 };
 
 inline constexpr f32 no_point = 1e9f;  // the separation of points that there are not
@@ -65,7 +68,6 @@ TBS_FUNCTION void place_contact(W &w, const SolverContact &contact, ContactBlock
     const bool flip = !is_movable(w, contact.a);
     const u32 a = flip ? contact.b : contact.a, b = flip ? contact.a : contact.b;
     const f32 sign = flip ? -1.0f : 1.0f;
-    block.flipped[lane] = flip;
     block.a[lane] = a;
     block.b[lane] = row_of(w, b);
     vec3 from{0, 0, 0};  // of the anchors, seen from body a
@@ -94,7 +96,6 @@ TBS_FUNCTION void place_contact(W &w, const SolverContact &contact, ContactBlock
 // A place without a contact.
 template <class W>
 TBS_FUNCTION void place_nothing(W &, ContactBlock &block, u32 lane) {
-    block.flipped[lane] = 0;
     block.a[lane] = block.b[lane] = W::ground;
     store_vec<f32>(block.normal, lane, {});
     store_vec<f32>(block.arm_b, lane, {});
@@ -264,6 +265,7 @@ TBS_FUNCTION void prepare_contact(W &w, ContactBlock &block, u32 lane, const Pac
     store(block.share + lane, pick(below(zero, gives_way), splat<F>(0.5f), zero));
 
     const F no_spring = splat<F>(no_point), preload = load<F>(block.preload + lane);
+    store(block.done + lane, zero);
     F pressed_in = no_spring;  // the spring that the last step pressed in least
     for (u32 k = 0; k < 4; ++k) {
         const F stiffness = load<F>(block.mass[k] + lane) * splat<F>(pace.stiffness);
@@ -281,7 +283,6 @@ TBS_FUNCTION void prepare_contact(W &w, ContactBlock &block, u32 lane, const Pac
 inline constexpr u32 pass_warm = 0;    // applies the impulses of the step before
 inline constexpr u32 pass_press = 1;   // pushes overlaps out
 inline constexpr u32 pass_relax = 2;   // takes back the speed that pushing out has left
-inline constexpr u32 pass_bounce = 3;  // restitution
 
 // Batches, frames and masses of contacts.
 template <class W, class Group>
@@ -324,14 +325,14 @@ TBS_FUNCTION void report_contacts(W &w, Group &group) {
         const ContactBlock &block = w.contact_blocks[item / block_items];
         const u32 lane = item % block_items;
         SolverContact &contact = w.contacts[i];
-        const f32 sign = block.flipped[lane] != 0 ? -1.0f : 1.0f;
+        const f32 sign = is_movable(w, contact.a) ? 1.0f : -1.0f;  // as in place_contact
         const f32 first = sign * block.friction[0][lane], second = sign * block.friction[1][lane];
         const Frame<f32> f = load_frame<f32>(block, lane);
         const Vec<f32> friction = add_scaled(scaled(f.first, first), f.second, second);
         contact.friction = {friction.x, friction.y, friction.z};
         contact.twist = block.twist[lane];
         contact.preload = block.preload[lane];
-        contact.total = 0;
+        contact.total = block.done[lane];
         for (u32 k = 0; k < points_per_contact; ++k) {
             if (k < contact.count) contact.points[k].impulse = block.impulse[k][lane];
             contact.total += block.total[k][lane];

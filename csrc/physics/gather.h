@@ -17,6 +17,9 @@ inline constexpr u32 body_words = (most_bodies + 31) / 32;
 inline constexpr bool sorts_bodies = most_bodies > 256;
 inline constexpr u32 sorted_words = sorts_bodies ? body_words + 1 : 1, sorted_cells = sorts_bodies ? 258 : 1;
 
+// Bodies of which the step before is known, where some sleep.
+inline constexpr u32 marked_bodies = Constants::sleep != 0 ? most_bodies : 1;
+
 // Bounds side by side, to the end of a word of 32.
 template <u32 words>
 struct Boxes {
@@ -45,6 +48,7 @@ struct Step {
     u32 pushed[most_bodies];       // 1 where contacts push it: of dynamic bodies
     u32 group[most_bodies], mask[most_bodies];
     u32 before[most_bodies];       // its number in the step before, or no_body
+    u32 mark[marked_bodies], mark_of_pose[marked_bodies];  // of what an author says of it, wake.h
     Boxes<body_words> boxes;
     u32 pushed_bits[body_words];
     u32 near[most_bodies][body_words];  // bit j: bounds touch those of body j, to be looked at by this one
@@ -138,6 +142,19 @@ TBS_FUNCTION SolverBody solver_body(const Pose &pose, const Velocity &velocity, 
     return body;
 }
 
+// Numbers for where a body is, and for what else an author says of it: two that differ hardly ever have the same one.
+TBS_FUNCTION u32 mark_of(vec3 v) {
+    return to_bits(v.x) * 0x9e3779b1u + to_bits(v.y) * 0x85ebca77u + to_bits(v.z) * 0xc2b2ae3du;
+}
+TBS_FUNCTION u32 mark_of(vec3 position, quat rotation) {
+    return mark_of(position) + to_bits(rotation.w) * 0x27d4eb2fu + 31u * mark_of({rotation.x, rotation.y, rotation.z});
+}
+TBS_FUNCTION u32 mark_of(const Shape &shape, const Filter &filter, const Motion &motion) {
+    return 7u * mark_of(shape.size) + u32(shape.kind) * 0x165667b1u + u32(shape.hull) * 0x2545f491u +
+           filter.group * 0x9e3779b1u + filter.mask * 0x85ebca77u + u32(motion.kind) * 0xc2b2ae3du +
+           u32(motion.locks) * 0x27d4eb2fu + to_bits(motion.gravity) * 0x1b873593u;
+}
+
 // Fills the step with the bodies of a world. Returns whether all of them are sound; else it has reported a fault.
 template <class Group>
 TBS_FUNCTION bool gather(World &world, const Hulls &hulls, Step &step, f32 time, vec3 gravity, Group &group) {
@@ -168,6 +185,10 @@ TBS_FUNCTION bool gather(World &world, const Hulls &hulls, Step &step, f32 time,
                 step.mover[body] = moves ? first_mover + i : no_body;
                 step.pushed[body] = 0;
                 step.reach[body] = 0.0f;
+                if constexpr (Constants::sleep != 0) {
+                    step.mark[body] = mark_of(shape, filter, moves ? Motion(motions[i]) : Motion{});
+                    step.mark_of_pose[body] = mark_of(pose.position, pose.rotation);
+                }
                 if (moves) {
                     const Velocity velocity = velocities[i];
                     const Mass mass = masses[i];

@@ -1,6 +1,7 @@
 // Islands: bodies that touch or are joined, directly or through others. One whose bodies have all been still for long
 // enough falls asleep: nothing in it moves, and none of its contacts and joints is solved. It wakes when something
-// awake touches it, or one of its bodies is not still any more: by a force, or by whoever sets `still` to 0.
+// awake touches it, or one of its bodies is not still any more: by a force, by a velocity that it has been given, or by whoever
+// sets `still` to 0.
 //
 // Contacts of bodies asleep must go on being put in as they are, or the body that wakes first falls through the others.
 #pragma once
@@ -25,6 +26,13 @@ TBS_FUNCTION bool touches(const SolverContact &contact, f32 reach) {
     return false;
 }
 
+// Is a body as slow as what is at rest?
+TBS_FUNCTION bool is_slow(const BodyBlock &block, u32 lane, const Settings &settings) {
+    const Vec<f32> linear = load_vec<f32>(block.linear, lane), angular = load_vec<f32>(block.angular, lane);
+    return dot(linear, linear) < settings.still_linear * settings.still_linear &&
+           dot(angular, angular) < settings.still_angular * settings.still_angular;
+}
+
 // Marks bodies that are asleep: they neither move nor can be moved.
 template <class W, class Group>
 TBS_FUNCTION void find_sleepers(W &w, Group &group, const Settings &settings) {
@@ -42,7 +50,9 @@ TBS_FUNCTION void find_sleepers(W &w, Group &group, const Settings &settings) {
         u32 *island = w.used;
         for (u32 i = 0; i < w.body_count; ++i) {
             island[i] = i;
-            if (block_of(i).forced[i % block_items] != 0) block_of(i).still[i % block_items] = 0.0f;
+            BodyBlock &block = block_of(i);
+            const u32 lane = i % block_items;
+            if (block.forced[lane] != 0 || !is_slow(block, lane, settings)) block.still[lane] = 0.0f;
         }
         const auto connect = [&](u32 a, u32 b) {
             if (is_dynamic(a) && is_dynamic(b)) return join(island, a, b);

@@ -135,25 +135,6 @@ TBS_FUNCTION void part_jointed(Step &step, Group &group) {
     });
 }
 
-// Wakes the bodies whose joints are not those of the step before: where one has been made, removed or changed.
-template <class Group>
-TBS_FUNCTION void wake_jointed(Step &step, const Contacts &kept, Group &group) {
-    if (Constants::sleep == 0 || (step.solver->joint_count == 0 && kept.joints == 0)) return;
-    group.for_each(step.bodies, [&](u32 i) { step.held[i] = 0; });
-    group.once([&] {
-        for (u32 i = 0; i < step.solver->joint_count; ++i) {
-            const Pair pair = step.joint_bodies[i];
-            if (pair.a != no_body) step.held[pair.a] += step.joint_mark[i];
-            if (pair.b != no_body) step.held[pair.b] += step.joint_mark[i];
-        }
-    });
-    group.for_each(step.bodies, [&](u32 i) {
-        const u32 before = step.before[i], mover = step.mover[i];
-        const u32 was = kept.joints == 0 || before == no_body ? 0 : kept.held[Constants::sleep == 0 ? 0 : before];
-        if (mover != no_body && step.held[i] != was) wake(*step.solver, mover);
-    });
-}
-
 // Writes back what joints keep for the next step, and which have broken.
 template <class Group>
 TBS_FUNCTION void scatter_joints(World &world, const Step &step, Contacts &kept, Group &group) {

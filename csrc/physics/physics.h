@@ -2,8 +2,8 @@
 #pragma once
 
 #include "physics/continuous.h"
-#include "physics/narrow.h"
 #include "physics/query.h"
+#include "physics/wake.h"
 
 TBS_FUNCTION vec3 gravity_of(const World &world) {
     return {world.parameters.physics.gravity_x, world.parameters.physics.gravity_y, world.parameters.physics.gravity_z};
@@ -25,10 +25,12 @@ TBS_SYSTEM void simulate(World &world, Space &space, Core &core, Contacts &conta
     find_bounds(hulls, step, Constants::margin, warp);
     find_pairs(world, step, warp);
     find_contacts(world, hulls, contacts, step, Constants::margin, warp);
+    wake_changed(step, contacts, warp);
     wake_jointed(step, contacts, warp);
     solve(*step.solver, warp, settings);
     stop_fast_bodies(hulls, step, warp);
     keep_contacts(step, contacts, warp);
+    keep_marks(step, contacts, warp);
     scatter(world, step, warp);
     scatter_joints(world, step, contacts, warp);
 }

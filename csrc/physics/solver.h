@@ -2,6 +2,7 @@
 #pragma once
 
 #include "physics/chip.h"
+#include "physics/contact_bounce.h"
 #include "physics/contact_passes.h"
 #include "physics/islands.h"
 #include "physics/joint_forest.h"
@@ -119,7 +120,8 @@ TBS_FUNCTION Pace pace_of(const Settings &settings) {
             settings.restitution_speed,
             settings.slop,
             h * omega * omega,
-            lesser(preload_rate * settings.time, 1.0f)};
+            lesser(preload_rate * settings.time, 1.0f),
+            settings.substeps};
 }
 
 // Rows for all bodies, and for the ground.
@@ -146,7 +148,7 @@ TBS_FUNCTION void prepare_all_bodies(W &w, Group &group, f32 h) {
 // Moves all bodies through settings.time.
 template <class W, class Group>
 TBS_CALLED void solve(W &w, Group &group, const Settings &settings) {
-    const Pace pace = pace_of(settings);
+    Pace pace = pace_of(settings);
     const bool joined = w.joint_count > 0;
     if (settings.sleep != 0) find_sleepers(w, group, settings);
     const bool moves = group.any(w.body_count, [&](u32 i) {
@@ -161,6 +163,7 @@ TBS_CALLED void solve(W &w, Group &group, const Settings &settings) {
     }
     const bool bounces = group.any(w.contact_count, [&](u32 i) { return w.contacts[i].restitution > 0.0f; });
     for (u32 substep = 0; substep < settings.substeps; ++substep) {
+        pace.left = settings.substeps - 1 - substep;
         if (bounces) note_approaches(w, group, pace);
         begin_substep(w, group);
         if (joined) press_joints(w, group, pace);
@@ -176,8 +179,8 @@ TBS_CALLED void solve(W &w, Group &group, const Settings &settings) {
         }
         contact_pass<pass_relax>(w, group, pace);
         carry_changes(w, group);
+        if (bounces) bounce_contacts(w, group, pace);
     }
-    if (bounces) contact_pass<pass_bounce>(w, group, pace);
     report_contacts(w, group);
     if (joined) report_joints(w, group, pace);
     count_rest(w, group, settings);

@@ -211,6 +211,48 @@ def test_a_ball_of_restitution_1_rises_to_where_it_was(library, substeps):
     assert (height[-60:].max(0) > start - 0.02).all()
 
 
+def room_of_tumbling_boxes(library, seed, count, substeps, speed, **surface):
+    """Boxes that fly about in a closed room, and their number."""
+    random = np.random.default_rng(seed)
+    scene = Scene(library, gravity=0, substeps=substeps)
+    for axis in range(3):
+        for side in (-1, 1):
+            half, place = np.full(3, 2.5), np.zeros(3)
+            half[axis], place[axis] = 0.5, 2 * side
+            scene.add(BOX, half, place, motion=STATIC, **surface)
+    for i in range(count):
+        q, corner = random.normal(size=4), (1 - 2 * (i & 1), 1 - (i & 2), 1 - 2 * ((i >> 1 ^ i) & 1))
+        scene.add(
+            BOX, random.uniform(0.15, 0.4, 3), 0.8 * np.array(corner), mass=random.uniform(0.5, 3),
+            rotation=q / np.linalg.norm(q), linear=speed * random.normal(size=3), angular=speed * random.normal(size=3),
+            **surface,
+        )  # fmt: skip
+    return scene
+
+
+@pytest.mark.parametrize("substeps", [1, 4])
+@pytest.mark.parametrize("surface", [{"friction": (0, 0)}, {"friction": (0.5, 0.5)}], ids=["smooth", "rough"])
+def test_tumbling_boxes_gain_no_energy(library, substeps, surface):
+    """Impacts of edges and corners: points of a contact one after the other, and several contacts at once."""
+    for seed, (count, speed) in enumerate([(1, 2), (1, 6), (4, 2), (4, 2), (6, 5)]):
+        scene = room_of_tumbling_boxes(library, seed, count, substeps, speed, restitution=1, **surface)
+        before = momenta(scene.bodies[6:])[2].sum()
+        after = momenta(scene.run(150)[:, 6:])[2].sum(-1)
+        assert after.max() < 1.03 * before, f"seed {seed}: {after.max() / before - 1:.1%}"
+        assert after[-1] > 0.02 * before
+
+
+def test_a_touch_tells_of_all_of_its_impulse(library):
+    scene = Scene(library, gravity=0)
+    scene.add(BOX, 1, (0, 0, -1), motion=STATIC)
+    ball = scene.add(SPHERE, 0.5, (0, 0, 1), mass=3, linear=(0, 0, -4), restitution=0.5)
+    total = 0
+    while scene.bodies["linear"][ball, 2] < 0:
+        scene.run(1)
+        total += scene.kept[60:64].view(np.float32)[0] * scene.kept[:4].view(np.uint32)[0]  # SolverContact::total
+    assert np.isclose(scene.bodies["linear"][ball, 2], 2, rtol=1e-4) and np.isclose(total, 3 * (4 + 2), rtol=1e-4)
+
+
 def test_collisions_keep_momentum(library):
     scene = Scene(library, gravity=0)
     scene.add(BOX, 0.5, (0, 0, 0), mass=1000, linear=(2, 0, 0), restitution=0.5)
@@ -325,6 +367,15 @@ def test_islands_sleep_and_wake(library):
     scene.bodies["force"][other] = (0, 0, 20)
     scene.run(30)
     assert scene.bodies["asleep"][other] == 0 and scene.bodies["position"][other, 2] > 1
+
+
+def test_what_sleeps_wakes_when_it_is_given_a_velocity(library):
+    scene = stack(library, [1], sleep=1)
+    scene.run(60)
+    assert scene.bodies["asleep"][1] == 1
+    scene.bodies["linear"][1] = (0, 0, 3)
+    scene.run(1)
+    assert scene.bodies["asleep"][1] == 0 and scene.bodies["position"][1, 2] > 0.55
 
 
 # ---- the same bits --------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from torch_batchsim.gpu_check.playing import Make
 from torch_batchsim.jit import Library
 
 support.COMPILED.update({f"checked_{name}": make for name, make in ENVIRONMENTS.items()})
-SMALL = {**dict.fromkeys(ENVIRONMENTS, 5), "cartpole": 300, "overcooked": 6, "meadow": 2}
+SMALL = {**dict.fromkeys(ENVIRONMENTS, 5), "cartpole": 300, "overcooked": 6, "meadow": 2, "hideseek": 3, "hunt": 3}
 
 
 NCU = """==PROF== Connected to process 4242 (/usr/bin/python3)

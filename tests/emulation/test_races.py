@@ -19,7 +19,8 @@ from support import COMPILED, compiled, ended_worlds, random_actions, spoil
 from torch_batchsim import TorchVectorEnv, WorldFault
 
 ACTIONS = {"herd": 150, "dust": 1}  # the lowest only: others fill a table, or are a fault that is meant
-SIZES = {"herd": {"worlds": 3, "steps": 4}, "shelf": {"worlds": 2, "steps": 7}}  # of large tables, and rigid bodies
+# Of large tables, and rigid bodies.
+SIZES = {"herd": {"worlds": 3, "steps": 4}, "shelf": {"worlds": 2, "steps": 7}, "hideseek": {"worlds": 2, "steps": 4}}
 EXECUTORS = {"graph": None, "megakernel, tiles": False, "megakernel, together": True, "per_world": None}
 
 

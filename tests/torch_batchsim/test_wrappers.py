@@ -283,7 +283,7 @@ def test_infos_as_a_list(environment: type[Environment]) -> None:
         assert all(("final_info" in info) == (step == 4) for info in infos)
 
 
-@pytest.mark.parametrize("name", all_but_hideseek(ENVIRONMENTS))
+@pytest.mark.parametrize("name", [name for name in ENVIRONMENTS if name != "hideseek"])
 def test_array_conversion_gives_the_same_numbers(name: str) -> None:
     converted = vector_wrappers.ArrayConversion(make(name, 5, AutoresetMode.SAME_STEP), env_xp=torch, target_xp=np)
     plain = make(name, 5, AutoresetMode.SAME_STEP, output="numpy")

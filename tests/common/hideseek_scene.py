@@ -20,6 +20,11 @@ PARKED = [(-16.0, -16.5, pi), (-13.0, -16.5, pi), (-10.0, -16.5, pi), (-7.0, -16
 GRAB, LOCK = (5, 5, 5, 1, 0), (5, 5, 5, 0, 1)
 NOTHING = (5, 5, 5, 0, 0)
 FORWARD, BACK = (5, 10, 5, 0, 0), (5, 0, 5, 0, 0)
+LEFT, RIGHT = (5, 5, 10, 0, 0), (5, 5, 0, 0, 0)  # turns
+FREE, FIXED = 2, 0  # kinds of motion
+BY_NOBODY, BY_HIDERS, BY_SEEKERS = 0, 1, 2
+# An agent in the middle with a cube ahead, half a metre away.
+MIDDLE, AHEAD = (0.0, 0.0, 0.0), (0.0, 2.5, 0.0, False)
 ROOM = ((-18.2, 0.0, 0.2, 18.4), (18.2, 0.0, 0.2, 18.4), (0.0, -18.2, 18.0, 0.2), (0.0, 18.2, 18.0, 0.2))
 
 
@@ -75,6 +80,10 @@ class Scene:
 
     def put(self, table: str, row: int, *position: float) -> None:
         self.rows(f"{table}.physics.Pose.position")[row] = torch.tensor(position)
+
+    def lock(self, table: str, row: int, side: int) -> None:
+        """As if an agent of that side had locked it."""
+        self.rows(f"{table}.Thing.locked")[row], self.rows(f"{table}.physics.Motion.kind")[row] = side, FIXED
 
     def thing(self, table: str = "Box", row: int = 0) -> tuple[int, int, int]:
         """By whom it is locked, 1 + who holds it, and its kind of motion."""

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,8 +23,10 @@ from torch_batchsim.gpu_check.findings import Findings
 from torch_batchsim.gpu_check.playing import Make
 from torch_batchsim.jit import Library
 
+for name in ("hideseek", "hunt"):  # with the options of that build which other tests have
+    ENVIRONMENTS[name] = partial(ENVIRONMENTS[name], critic=True)
 support.COMPILED.update({f"checked_{name}": make for name, make in ENVIRONMENTS.items()})
-SMALL = {**dict.fromkeys(ENVIRONMENTS, 5), "cartpole": 300, "overcooked": 6, "meadow": 2}
+SMALL = {**dict.fromkeys(ENVIRONMENTS, 5), "cartpole": 300, "overcooked": 6, "meadow": 2, "hideseek": 3, "hunt": 1}
 
 
 NCU = """==PROF== Connected to process 4242 (/usr/bin/python3)
@@ -127,6 +130,7 @@ def pretended(units: Path, make_on: Callable[..., Make], monkeypatch: pytest.Mon
     monkeypatch.setattr(stages, "_SIZES", SMALL)
     monkeypatch.setattr(stages, "_FEW", 2)
     monkeypatch.setattr(stages, "_LONG", 60)
+    monkeypatch.setattr(stages, "_ROUND", 12)
     monkeypatch.setattr(stages, "_MANY", 400)
     monkeypatch.setattr(stages, "_LIMITS", (10_000,))
     monkeypatch.setattr(large, "_EDGE", 2)

@@ -29,6 +29,7 @@ from environments.yard import Yard
 from environments.zoo import Zoo
 from torch_batchsim.envs.cartpole import CartPole
 from torch_batchsim.envs.hanabi import Hanabi
+from torch_batchsim.envs.hideseek import HideSeek
 from torch_batchsim.envs.overcooked import Overcooked
 from torch_batchsim.envs.swarm import Swarm
 
@@ -51,9 +52,13 @@ KITCHENS = partial(
 )  # fmt: skip
 # Random play that is legal as often as not, by whoever's turn it is.
 HINTS = partial(Hanabi, illegal_moves="penalty", random_start_player=True)
+# Short rounds from levels of all kinds, in the one build that all tests of hide and seek share: it takes long.
+HUNT = partial(
+    HideSeek, critic=True, preparation_steps=3, max_episode_steps=12, min_walls=0, min_boxes=0, min_long_boxes=0
+)
 ENVIRONMENTS = {
     "cartpole": CartPole, "duel": Duel, "drift": Drift, "zoo": Zoo, "swarm": BUSY, "overcooked": KITCHENS,
-    "hanabi": HINTS, "forge": Forge, "melee": Melee, "yard": Yard,
+    "hanabi": HINTS, "forge": Forge, "melee": Melee, "yard": Yard, "hideseek": HUNT,
 }  # fmt: skip
 # Also those that random play is not for, and those of large libraries, for which all generic tests would take too long.
 COMPILED = {
@@ -69,6 +74,12 @@ def full_but(fast: Iterable[str], values: Iterable[Any]) -> list[Any]:
     unknown = fast - {name for name, _ in named}
     assert not unknown, f"there are no parameters {unknown}"
     return [value if name in fast else _full(value) for name, value in named]
+
+
+def all_but_hideseek(names: Iterable[str]) -> list[Any]:
+    """Parameters: names of environments, of which that of HideSeek is in the full run only. Its unit is large."""
+    names = list(names)
+    return full_but([name for name in names if name != "hideseek"], names)
 
 
 def sampled(values: Iterable[Any], count: int, seed: int = 0) -> list[Any]:

@@ -1,10 +1,9 @@
-"""Levels of hide and seek, generated and given; and what is refused."""
+"""Levels of hide and seek, generated and given."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cache
 from itertools import pairwise
 from math import pi
 from pathlib import Path
@@ -14,18 +13,13 @@ import numpy as np
 import pytest
 import torch
 from gymnasium.vector import AutoresetMode
+from hideseek_levels import AGENTS, GIVEN, levels, make
 from hideseek_state import Array, Bodies, State, matrices, read, sine_and_cosine
-from torch_batchsim.envs.hideseek import HideSeek, Level
+from torch_batchsim.envs.hideseek import Level
 
-from torch_batchsim import TorchVectorEnv, WorldFault
+from torch_batchsim import TorchVectorEnv
 
 CELLS = 64  # of the lattice on which rooms are looked for, a bit each
-
-
-@cache
-def make(worlds: int, mode: AutoresetMode = AutoresetMode.DISABLED, number: int = 0, **options: Any) -> TorchVectorEnv:
-    """Tests share those that are alike; ``number`` tells two of a test apart."""
-    return TorchVectorEnv(HideSeek(critic=True, **options), num_worlds=worlds, num_threads=1, autoreset_mode=mode)
 
 
 # ---- what a level must be --------------------------------------------------------------------------------------------
@@ -224,13 +218,6 @@ def test_crowded_squares(options: dict[str, Any]) -> None:
         env.step(torch.tensor([5, 9, 6, 1, 0]).repeat(500 * agents, 1))
 
 
-def levels(env: TorchVectorEnv) -> list[bytes]:
-    """Of each world, to the bit."""
-    state = read(env.sim)
-    columns = [(b.there, b.position, b.rotation, b.size) for b in (state.walls, state.boxes, state.ramps, state.agents)]
-    return [b"".join(part[world].tobytes() for b in columns for part in b) for world in range(state.worlds)]
-
-
 def test_a_level_is_a_function_of_seed_world_and_episode() -> None:
     few, many = (make(worlds, AutoresetMode.SAME_STEP, max_episode_steps=3) for worlds in (8, 20))
     generator = np.random.default_rng(0)
@@ -250,15 +237,6 @@ def test_a_level_is_a_function_of_seed_world_and_episode() -> None:
 
 
 # ---- given -----------------------------------------------------------------------------------------------------------
-
-AGENTS = [(-9.0, -9.0, 0.1), (-5.0, -9.0, 0.2), (0.0, -9.0, 0.3), (5.0, -9.0, 0.4), (9.0, -9.0, 0.5)]
-GIVEN = Level(
-    walls=[(0.0, 0.0, 10.0, 0.2), (0.0, 9.1, 0.2, 8.9)],
-    boxes=[(-5.0, 4.0, 0.7, True), (5.0, 4.0, -0.7, False)],
-    ramps=[(10.0, 10.0, pi / 2)],
-    agents=AGENTS,
-)
-
 
 def test_a_given_level_is_for_one_episode_as_it_is_given() -> None:
     env, other = (make(3, AutoresetMode.SAME_STEP, number, max_episode_steps=2) for number in (0, 1))
@@ -295,116 +273,6 @@ def test_levels_are_given_to_the_worlds_that_begin() -> None:
     after = levels(env)
     assert [after[i] == before[i] for i in range(3)] == [True, False, True]
     assert env.sim.tensor("Agent.physics.Pose.position")[1, :, :2].numpy() == pytest.approx(np.array(AGENTS)[:, :2])
-
-
-# ---- what is refused -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ({"hiders": 0}, "hiders must be at least 1, got 0"),
-        ({"seekers": 0}, "seekers must be at least 1, got 0"),
-        ({"hiders": 21}, "hiders must be at most 20, got 21"),
-        ({"seekers": 21}, "seekers must be at most 20, got 21"),
-        ({"hiders": 20, "seekers": 20, "half_size": 10.0}, "40 agents of 2 m do not fit a square of 20 m"),
-        ({"min_boxes": 6, "max_boxes": 5}, "min_boxes is 6, but max_boxes is 5"),
-        ({"max_boxes": 10}, "max_boxes is 10, but box_rows is 9"),
-        ({"ramps": 3}, "ramps is 3, but ramp_rows is 2"),
-        ({"min_walls": 6}, "min_walls is 6, but max_walls is 5"),
-        ({"min_doors": 7}, "min_doors is 7, but max_doors is 6"),
-        ({"wide_door": 0.5, "half_size": 8.0, "narrow_door": 0.6}, "narrow_door must be at most 0.5"),
-        ({"half_size": 8.0}, "narrow_door"),  # of 1.6 m: no agent passes
-        ({"narrow_door": 0.05}, "narrow_door"),
-        ({"max_episode_steps": 0}, "max_episode_steps must be at least 1"),
-        ({"half_size": 3.0}, "half_size must be at least 8"),
-    ],
-)
-def test_options_are_checked(options: dict[str, Any], says: str) -> None:
-    with pytest.raises(ValueError, match=says):
-        HideSeek(**options)
-
-
-def test_a_misspelt_option_is_named() -> None:
-    with pytest.raises(TypeError, match=r"no option 'hider'.*hiders"):
-        HideSeek(hider=2)
-
-
-def changed(**parts: Any) -> Level:
-    return Level(**{**GIVEN.__dict__, **parts})
-
-
-@pytest.mark.parametrize(
-    ("level", "says"),
-    [
-        (changed(boxes=[(0.0, 5.0, 0.0, False)]), "level 1: box 0 and wall 1 overlap"),
-        (changed(boxes=[(5.0, 5.0, 0.0, True), (5.0, 6.0, 0.5, False)]), "level 1: box 1 and box 0 overlap"),
-        (changed(ramps=[(-9.0, -7.0, 0.0)]), "level 1: agent 0 and ramp 0 overlap"),
-        (changed(agents=[*AGENTS[:4], (4.0, -8.0, 0.7)]), "level 1: agent 4 and agent 3 overlap"),
-        (changed(agents=[*AGENTS[:4], (17.5, 0.0, 0.0)]), "level 1: agent 4 reaches out of the square of half size 18"),
-        (changed(walls=[(0.0, 0.0, 18.0, 0.2)]), r"level 1: the room around \(.*\) cannot be reached"),
-        (changed(walls=[(-8.9, 8.0, 9.1, 0.2), (0.0, 13.0, 0.2, 5.0)]), "level 1: the room around"),
-        (changed(ramps=[(float("nan"), 0.0, 0.0)]), "ramps must be finite, got nan"),
-        (changed(walls=[(5.0, 0.0, float("inf"), 0.2)]), "walls must be finite, got inf"),
-        (changed(walls=[(5.0, 0.0, 1.0, 0.0)]), "half extents of walls must both be positive"),
-    ],
-    ids=["in a wall", "boxes", "on a ramp", "agents", "outside", "two rooms", "a closed room", "nan", "inf", "flat"],
-)
-def test_levels_that_cannot_be_are_refused(level: Level, says: str) -> None:
-    env = make(2)
-    env.reset(seed=0)
-    before = levels(env)
-    with pytest.raises(ValueError, match=says):
-        env.reset(options=Level.options([GIVEN, level], env.environment))
-    assert levels(env) == before
-
-
-def test_levels_are_whole_and_fit_the_environment() -> None:
-    env = make(1)
-    given = Level.options([GIVEN], env.environment)
-    with pytest.raises(ValueError, match="a level is all of walls, boxes, ramps, agents; ramps is missing"):
-        env.reset(options={name: rows for name, rows in given.items() if name != "ramps"})
-    with pytest.raises(ValueError, match=r"boxes must be \[worlds, 9, 4\], got rows of \[8, 4\]"):
-        env.reset(options={**given, "boxes": given["boxes"][:, :8]})
-    with pytest.raises(ValueError, match="level 0 has 4 agents, the environment has room for 5"):
-        Level.options([changed(agents=AGENTS[:4])], env.environment)
-    with pytest.raises(ValueError, match="level 0 has 3 ramps, the environment has room for 2"):
-        Level.options([changed(ramps=[(0.0, 0.0, 0.0)] * 3)], env.environment)
-
-
-@pytest.mark.parametrize("part", range(5))
-def test_actions_outside_of_the_space_change_nothing(part: int) -> None:
-    env = make(2)
-    env.reset(seed=0)
-    before = levels(env)
-    for value in (-1, (11, 11, 11, 2, 2)[part]):
-        actions = torch.tensor([5, 5, 5, 0, 0]).repeat(10, 1)
-        actions[7, part] = value
-        with pytest.raises(ValueError, match="action"):
-            env.step(actions)
-    assert levels(env) == before
-
-
-@pytest.mark.parametrize(("table", "row", "body"), [("Agent", 1, 1), ("Box", 0, 5)])
-def test_a_pose_that_is_not_finite_stops_its_own_world(table: str, row: int, body: int) -> None:
-    env, other = make(4), make(4, number=1)
-    actions = torch.tensor([5, 8, 6, 0, 0]).repeat(20, 1)
-    for one in (env, other):
-        one.reset(seed=3)
-        one.step(actions)
-    name = f"{table}.physics.Pose.position"
-    place = env.sim.tensor(name)[2] if table == "Agent" else env.sim.ragged(name).world(2)
-    place[row, 1] = float("nan")
-    with pytest.raises(WorldFault, match=rf"world 2: .*physics\.not_finite \(value {body}\)") as raised:
-        env.step(actions)
-    assert raised.value.mask.nonzero().flatten().tolist() == [2]
-    env.reset(options={"reset_mask": raised.value.mask.repeat_interleave(5)})
-    other.step(actions)
-    for one in (env, other):
-        one.step(actions)
-    sound = [0, 1, 3]
-    assert [levels(env)[i] for i in sound] == [levels(other)[i] for i in sound]
-    assert torch.isfinite(env.sim.tensor("Agent.physics.Pose.position")).all()
 
 
 def test_the_code_of_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:

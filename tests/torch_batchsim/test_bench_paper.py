@@ -1,16 +1,15 @@
-"""The paper's experiments: Micro computes what it says, cells that fail do not end the rest, figures are written."""
+"""The paper's experiments: what is measured, cells that fail do not end the rest, figures are written."""
 
 from __future__ import annotations
 
-import ctypes
 import dataclasses
 import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import gymnasium
@@ -18,122 +17,14 @@ import numpy as np
 import pytest
 import torch
 from environments.duel import Duel
-from support import assert_same_bits, compiled, random_actions, snapshot
+from torch_batchsim.envs.hideseek import HideSeek
 
-from torch_batchsim import TorchVectorEnv, jit, testing
-from torch_batchsim.bench import charts, paper
+from torch_batchsim import TorchVectorEnv, testing
+from torch_batchsim.bench import paper, paper_report
 from torch_batchsim.bench.crowds import CROWDS, make_kitchen
 from torch_batchsim.bench.micro import Micro
 from torch_batchsim.bench.throughput import Rate
 from torch_batchsim.executors import EXECUTORS
-
-f32 = np.float32
-Sincos = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
-
-# ---- Micro -----------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def sincos() -> Sincos:
-    """The engine's sine and cosine for numpy, to the bit; numpy's own round differently."""
-    source = (
-        '#include "tbs/math.h"\n'
-        'extern "C" void sincos_of(const float *x, float *sine, float *cosine, long n) {\n'
-        "    for (long i = 0; i < n; ++i) tbs::sincos(x[i], sine[i], cosine[i]);\n"
-        "}\n"
-    )
-    flags = ["-std=c++20", "-ffp-contract=off", "-fPIC", "-shared", f"-I{jit.CSRC}"]
-    function = ctypes.CDLL(str(compiled(source, flags, jit._engine_sources()))).sincos_of
-
-    def call(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        x = np.ascontiguousarray(x)
-        sine, cosine = np.empty_like(x), np.empty_like(x)
-        function(*(array.ctypes.data_as(ctypes.c_void_p) for array in (x, sine, cosine)), ctypes.c_long(x.size))
-        for got, exact in ((sine, np.sin(x.astype(np.float64))), (cosine, np.cos(x.astype(np.float64)))):
-            np.testing.assert_allclose(got, exact, rtol=0, atol=2**-24)
-        return sine, cosine
-
-    return call
-
-
-def swing(pendulums: np.ndarray, actions: np.ndarray, work: int, sincos: Sincos) -> np.ndarray:
-    """The model of a step: ``pendulums`` ``[rows, 2]`` are angles and speeds."""
-    angle, speed = pendulums.T
-    dt, torque = f32(0.05) / f32(work), f32(0.5) * (actions - 1).astype(f32)
-    for _ in range(work):
-        speed = speed + dt * (sincos(angle)[0] + torque - f32(0.1) * speed)
-        angle = angle + dt * speed
-    return np.stack([angle, speed], axis=1)
-
-
-def observe(pendulums: np.ndarray, sincos: Sincos) -> np.ndarray:
-    return np.stack([*sincos(pendulums[:, 0]), pendulums[:, 1]], axis=1)
-
-
-VARIANTS = [("cpu", executor, threads) for executor in EXECUTORS["cpu"] for threads in (1, 2)]
-if torch.cuda.is_available():
-    VARIANTS += [("cuda", executor, None) for executor in EXECUTORS["cuda"]]
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("agents, worlds", [(1, 2500), (3, 900), (16, 250), (200, 30)])  # enough for two threads
-def test_micro_is_its_model_on_every_executor(agents: int, worlds: int, sincos: Sincos) -> None:
-    work, length, ends = 9, 5, []
-    for device, executor, threads in VARIANTS:
-        env = TorchVectorEnv(
-            Micro(agents=agents, work=work, max_episode_steps=length),
-            num_worlds=worlds, device=device, executor=executor, num_threads=threads,
-        )  # fmt: skip
-        generator = np.random.default_rng(3)
-
-        def pendulums(env: TorchVectorEnv = env) -> np.ndarray:
-            return env.sim.tensor("Agent.Pendulum").reshape(-1, 2).cpu().numpy().copy()
-
-        observations, _ = env.reset(seed=4)
-        state = check_start(pendulums(), observations, sincos)
-        for step in range(1, 13):
-            actions = random_actions(env, generator)
-            observations, rewards, terminations, truncations, infos = env.step(actions.to(device))
-            state = swing(state, actions.numpy(), work, sincos)
-            np.testing.assert_array_equal(rewards.cpu(), sincos(state[:, 0])[1])
-            assert not terminations.any()
-            if step % length:
-                assert not truncations.any()
-                np.testing.assert_array_equal(pendulums(), state)
-                np.testing.assert_array_equal(observations.cpu(), observe(state, sincos))
-            else:
-                assert truncations.all()
-                np.testing.assert_array_equal(infos["final_obs"].cpu(), observe(state, sincos))
-                state = check_start(pendulums(), observations, sincos)
-        ends.append({name: tensor.cpu() for name, tensor in snapshot(env.sim).items()})
-    for end in ends[1:]:
-        assert_same_bits(ends[0], end)
-
-
-def check_start(pendulums: np.ndarray, observations: torch.Tensor, sincos: Sincos) -> np.ndarray:
-    angle, speed = pendulums.T
-    assert (abs(angle - np.pi) <= 0.5).all() and angle.std() > 0.2 and (speed == 0).all()
-    np.testing.assert_array_equal(observations.cpu(), observe(pendulums, sincos))
-    return pendulums
-
-
-@pytest.mark.full
-def test_work_does_not_change_what_a_step_is(sincos: Sincos) -> None:
-    """More small steps are a finer integration of the same motion."""
-    start = np.array([[3.0, 0.0], [2.5, 1.0]], f32)
-    coarse, fine = start, start
-    for _ in range(20):
-        coarse = swing(coarse, np.array([0, 2]), 8, sincos)
-        fine = swing(fine, np.array([0, 2]), 512, sincos)
-    np.testing.assert_allclose(coarse, fine, atol=0.01)
-    assert abs(fine - start).max() > 0.3
-
-
-@pytest.mark.parametrize("agents", [0, 1025])
-def test_micro_refuses_other_numbers_of_agents(agents: int) -> None:
-    with pytest.raises(ValueError, match=f"option agents must be at .*, got {agents}"):
-        Micro(agents=agents)
-
 
 # ---- measuring -------------------------------------------------------------------------------------------------------
 
@@ -267,10 +158,11 @@ def test_every_executor_is_measured_with_every_number_of_agents(
 
 @pytest.mark.full
 def test_default_numbers_of_agents_are_those_of_each_environment(options: paper.PaperOptions) -> None:
-    assert options.agents_environments == ["micro", "overcooked"]
+    assert options.agents_environments == ["micro", "overcooked", "hideseek"]
     assert options.over_agents("micro") == [(w, a) for w in (16, 128) for a in (1, 4, 16, 64, 256, 1024)]
     options.device = "cuda"
     assert options.over_agents("overcooked") == [(1024, a) for a in (2, 4, 8, 16, 24, 32, 40)]
+    assert options.over_agents("hideseek") == [(16384, a) for a in (2, 5, 10, 20, 40)]
     options.agents, options.agents_batch_sizes = [5, 3], [7]
     assert options.over_agents("overcooked") == options.over_agents("micro") == [(7, 3), (7, 5)]
 
@@ -306,7 +198,7 @@ def test_masks_are_honoured_and_drawing_is_told(options: paper.PaperOptions, mon
     assert len(legal) == 2 * 3 * 4 and all(legal)
     drawing = {r["environment"]: [cell["us_of_drawing"] for cell in r["cells"].values()] for r in records}
     assert min(drawing["duel"]) > 0 and drawing["micro"] == [0.0, 0.0]
-    text = paper.tables({"batch": records, "device_type": "cpu"})
+    text = paper_report.tables({"batch": records, "device_type": "cpu"})
     assert "Steps of duel include drawing actions that its masks allow" in text
 
 
@@ -360,105 +252,59 @@ def test_without_tuning_there_is_no_gain(options: paper.PaperOptions, monkeypatc
     [record] = paper.measure_tune({"micro": micro}, options)
     assert record["cells"]["tuned"] == {"error": "RuntimeError: no counters"} and "gain" not in record
     assert "runs" in record["cells"]["default"]
-    text = paper.tables({"tune": [record]})
+    text = paper_report.tables({"tune": [record]})
     assert "failed [1]" in text and text.endswith("[1] RuntimeError: no counters")
 
 
-# ---- showing ---------------------------------------------------------------------------------------------------------
+@pytest.mark.full
+def test_the_shortest_of_several_steps_is_traced(
+    options: paper.PaperOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spans, traced_step = [], paper._traced_step
+
+    def kept(env: TorchVectorEnv, actions: Any) -> Any:
+        trace = traced_step(env, actions)
+        assert trace.steps == 1
+        spans.append(trace.span)
+        return trace
+
+    monkeypatch.setattr(paper, "_traced_step", kept)
+    options.trace_environment, options.trace_worlds = "micro", 50
+    options.output.mkdir()
+    [record] = paper.measure_trace(micro, options)
+    found = record["cells"]["batch"]
+    assert len(spans) == options.runs and found["us"] == min(spans)
+    assert "swing" in {task["task"] for task in found["tasks"]}
+    assert json.loads(json.dumps(record)) == record
+    events = json.loads((options.output / "figure5.json").read_text())
+    assert events["otherData"]["steps"] == 1 and (options.output / "figure5.png").is_file()
 
 
-def cell(rate: float, agents: int = 1) -> paper.Cell:
-    return {
-        "agents": agents, "world_steps_per_second": rate, "agent_steps_per_second": rate * agents,
-        "slowest_run": 0.9 * rate, "fastest_run": 1.1 * rate, "runs": [rate],
-    }  # fmt: skip
+def test_what_cannot_be_traced_is_told(options: paper.PaperOptions) -> None:
+    def no_memory(**arguments: Any) -> TorchVectorEnv:
+        raise MemoryError("50 GiB")
+
+    [record] = paper.measure_trace(no_memory, options)
+    failed = {"batch": {"error": "MemoryError: 50 GiB"}}
+    assert record == {"environment": "hideseek", "num_worlds": 4096, "cells": failed}
 
 
-def sweep(name: str, agents: int | None, *cells: tuple[int, paper.Cell, paper.Cell]) -> list[paper.Record]:
-    return [
-        {"environment": name, "num_worlds": worlds, "agents": agents, "cells": {"batch": batch, "per_world": other}}
-        for worlds, batch, other in cells
-    ]
+@pytest.mark.parametrize("agents, hiders, seekers", [(2, 1, 1), (5, 3, 2), (40, 20, 20)])
+def test_hiders_and_seekers_are_as_many(
+    agents: int, hiders: int, seekers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def made(env_id: str, **arguments: Any) -> Any:
+        teams = {name: arguments.pop(name) for name in ("hiders", "seekers")}
+        HideSeek(**teams)  # which refuses what does not fit
+        assert teams == {"hiders": hiders, "seekers": seekers}
+        assert (env_id, arguments) == ("torch_batchsim/HideSeek-v0", {"copy": False, "num_worlds": 3})
+        return SimpleNamespace(unwrapped="made")
+
+    monkeypatch.setattr(gymnasium, "make_vec", made)
+    assert CROWDS["hideseek"].make(agents, num_worlds=3) == "made"
 
 
-FAILED = {"error": "MemoryError: no 3 GiB\nhere"}
-BATCH = [
-    *sweep("cartpole", 1, (64, cell(2e6), cell(1e6)), (1024, cell(3e8), FAILED), (4096, cell(2e8), cell(5e5))),
-    *sweep("maze", None, (64, FAILED, {"error": "OSError: "})),
-]
-
-
-def lines_of(text: str, start: str) -> list[list[str]]:
-    """The cells of the table that follows the line that begins with ``start``."""
-    block = text[text.index(start) :].split("\n\n")[0]
-    return [[part.strip() for part in line.split("  ") if part.strip()] for line in block.splitlines()]
-
-
-def test_table_1_shows_peaks_beside_the_papers() -> None:
-    text = paper.tables({"batch": BATCH, "device_type": "cpu"})
-    rows = {line[0]: line[1:] for line in lines_of(text, "Table 1") if len(line) > 1}
-    assert rows["executor"] == ["cartpole", "maze", "hideseek", "overcooked", "hanabi"]
-    assert rows["batch"] == ["300.0 M @ 1K", "failed [1]", "-", "-", "-"]
-    assert rows["per_world"] == ["1.0 M @ 64", "failed [2]", "-", "-", "-"]
-    assert rows["paper BATCH-ECS-GPU"] == ["3.4 G", "-", "1.9 M", "40.0 M", "21.0 M"]
-    assert rows["paper ECS-CPU"] == ["28.0 M", "-", "160.0 k", "1.2 M", "4.1 M"]
-    assert "the paper's own figures, on other hardware: GeForce RTX 4090" in text
-    assert text.endswith("[1] MemoryError: no 3 GiB\n[2] OSError: ")
-
-
-def test_figures_3_and_4_as_tables() -> None:
-    rows = lines_of(paper.tables({"batch": BATCH, "device_type": "cpu"}), "Figure 3")
-    assert rows[1] == ["environment", "worlds", "agents", "batch", "per_world"]
-    assert rows[4:] == [
-        ["cartpole", "1K", "1", "300.0 M", "failed [1]"],
-        ["cartpole", "4K", "1", "200.0 M", "500.0 k"],
-        ["maze", "64", "-", "failed [1]", "failed [2]"],
-    ]
-    few, many = sweep("micro", 16, (128, cell(2e3, 16), FAILED)), sweep("overcooked", 40, (16, FAILED, cell(1e3, 40)))
-    text = paper.tables({"agents": [*few, *many]})
-    rows = lines_of(text, "Figure 4, micro.")
-    assert rows[2] == ["worlds", "agents", "batch worlds", "batch agents", "per_world worlds", "per_world agents"]
-    assert rows[4:] == [["128", "16", "2.0 k", "32.0 k", "failed [1]", "failed [1]"]]
-    rows = lines_of(text, "Figure 4, overcooked.")
-    assert rows[4:] == [["16", "40", "failed [1]", "failed [1]", "1.0 k", "40.0 k"]]
-    assert "drawing" not in text
-
-
-def test_table_2_shows_gains_beside_the_papers() -> None:
-    record = {"environment": "maze", "num_worlds": 64, "cells": {"default": cell(1e6), "tuned": cell(2e6)}}
-    rows = lines_of(paper.tables({"tune": [record | {"gain": 1.98, "chosen": "tiles of 7 worlds"}]}), "Table 2")
-    assert rows[-2:] == [
-        ["maze", "64", "1.0 M", "2.0 M", "1.98", "tiles of 7 worlds"],
-        ["paper hideseek", "32K", "1.4 M", "1.9 M", "1.35", "-"],
-    ]
-
-
-def test_panels_hold_what_did_not_fail() -> None:
-    cartpole, maze = paper.batch_panels(BATCH)
-    assert cartpole.title == "cartpole" and [line.label for line in cartpole.lines] == ["batch", "per_world"]
-    assert [point[:2] for point in cartpole.lines[1].points] == [(64, 1e6), (4096, 5e5)]
-    assert not any(line.points for line in maze.lines)
-    few, many = sweep("micro", 16, (16, cell(2e3, 16), FAILED), (128, cell(1e3, 16), cell(3e3, 16)))
-    agents, worlds, *others = paper.agents_panels([few, many, *sweep("overcooked", 2, (16, cell(1e3, 2), FAILED))])
-    assert (agents.title, worlds.title) == ("micro: steps of agents", "micro: steps of worlds")
-    assert [panel.title for panel in others] == ["overcooked: steps of agents", "overcooked: steps of worlds"]
-    assert [len(line.points) for panel in others for line in panel.lines] == [1, 0, 1, 0]
-    assert [line.label for line in agents.lines] == [
-        "batch, 16 worlds", "per_world, 16 worlds", "batch, 128 worlds", "per_world, 128 worlds"
-    ]  # fmt: skip
-    assert [(line.colour, line.style) for line in agents.lines] == [(0, 0), (1, 0), (0, 1), (1, 1)]
-    assert agents.lines[0].points == [(16, 32e3, pytest.approx(28.8e3), pytest.approx(35.2e3))]
-    assert worlds.lines[3].points == [(16, 3e3, pytest.approx(2.7e3), pytest.approx(3.3e3))]
-
-
-def test_charts_are_pictures(tmp_path: Path) -> None:
-    import matplotlib.image
-
-    panels = [*paper.batch_panels(BATCH)] * 2
-    charts.draw(panels, "a title", tmp_path / "chart.png")
-    height, width, _ = matplotlib.image.imread(tmp_path / "chart.png").shape
-    assert (height, width) == (120 * 8, 120 * 15)  # two rows of three columns
-    assert [charts.in_k(n) for n in (1, 1000, 1024, 1536, 2**20)] == ["1", "1000", "1K", "1536", "1024K"]
+# ---- the command -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.full
@@ -466,21 +312,23 @@ def test_all_experiments_end_to_end(
     options: paper.PaperOptions, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("torch_batchsim.Simulator.tune", lambda sim, seconds=5.0: _Report())
-    sizes = ["--batch-sizes", "2", "4", "--agents", "3", "2000", "--agents-batch-sizes", "2"]
-    paper.main(["--environments", "cartpole", "micro", "--runs", "2", *sizes, "--output", str(options.output)])
+    sizes = ["--batch-sizes", "2", "4", "--agents", "3", "2000", "--agents-batch-sizes", "2", "--trace-worlds", "8"]
+    crowds = ["--agents-environments", "micro", "overcooked", "--trace-environment", "cartpole"]
+    small = [*sizes, *crowds, "--runs", "2", "--output", str(options.output)]
+    paper.main(["--environments", "cartpole", "micro", *small])
     printed = capsys.readouterr().out
     assert {path.name for path in options.output.iterdir()} == {
-        "paper.json", "tables.txt", "figure3.png", "figure4.png"
+        "paper.json", "tables.txt", "figure3.png", "figure4.png", "figure5.png", "figure5.json"
     }  # fmt: skip
     tables = (options.output / "tables.txt").read_text()
     assert tables in printed
-    names = ("Table 1", "Table 2", "Figure 3", "Figure 4, micro", "Figure 4, overcooked")
+    names = ("Table 1", "Table 2", "Figure 3", "Figure 4, micro", "Figure 4, overcooked", "Figure 5")
     assert all(f"{name}." in tables for name in names)
     assert "failed [1]" in tables and "[1] ValueError: option agents must be at most 1024, got 2000" in tables
     assert "failed [2]" in tables and "[2] ValueError: agents must be an integer from 1 to 40, got 2000" in tables
     result = json.loads((options.output / "paper.json").read_text())
     assert "cores" in result["machine"] and "commit" in result["machine"]
-    assert [len(result[name]) for name in ("batch", "tune", "agents")] == [4, 2, 4]
+    assert [len(result[name]) for name in ("batch", "tune", "agents", "trace")] == [4, 2, 4, 1]
     assert result["tune"][0]["chosen"] == "tiles of 7 worlds" and result["tune"][0]["num_worlds"] == 4
     assert {r["agents"]: "error" in r["cells"]["batch"] for r in result["agents"]} == {3: False, 2000: True}
 
@@ -501,7 +349,9 @@ def test_nothing_measured_is_an_error(options: paper.PaperOptions) -> None:
         (["--runs", "0"], "must be positive"),
         (["--environments", "cartpol"], "no environment 'cartpol'; known are: cartpole, .* \\(and 'micro'\\)"),
         (["--environments", "elsewhere/Maze-v0"], "elsewhere"),
-        (["--agents-environments", "cartpole"], "--agents-environments are of micro, overcooked, got 'cartpole'"),
+        (["--agents-environments", "cartpole"], "are of micro, overcooked, hideseek, got 'cartpole'"),
+        (["--trace-environment", "cartpol"], "no environment 'cartpol'"),
+        (["--trace-worlds", "0"], "must be positive"),
         (["--agents-environments"], "--agents-environments needs at least one name"),
         (["--device", "tpu"], "device must be 'cpu', 'cuda' or 'cuda:<index>', got 'tpu'"),
     ],

@@ -74,10 +74,11 @@ EMULATED = [
 @pytest.mark.parametrize(("name", "mode"), EMULATED, ids=lambda value: getattr(value, "name", value))
 def test_threads_and_emulated_cuda_agree(name: str, mode: AutoresetMode) -> None:
     # Several tiles, the last one incomplete.
-    worlds = {"cartpole": 1500, "zoo": 100, "swarm": 60, "forge": 60}.get(name, 700)
-    one = run(name, worlds, 40, mode, num_threads=1)
-    two = run(name, worlds, 40, mode, num_threads=2)
-    cuda = run(name, worlds, 40, mode, _library=emulated_cuda(name))
+    worlds = {"cartpole": 1500, "zoo": 100, "swarm": 60, "forge": 60, "hideseek": 2}.get(name, 700)
+    steps = 13 if name == "hideseek" else 40  # a round and the beginning of the next: emulated bodies are slow
+    one = run(name, worlds, steps, mode, num_threads=1)
+    two = run(name, worlds, steps, mode, num_threads=2)
+    cuda = run(name, worlds, steps, mode, _library=emulated_cuda(name))
     assert_same_bits(snapshot(one.sim), snapshot(two.sim))
     assert_same_bits(snapshot(one.sim), snapshot(cuda.sim))
     assert one.sim.tensor("World.episode").float().mean() > 0.5  # or nothing has been shown about resets
@@ -86,15 +87,16 @@ def test_threads_and_emulated_cuda_agree(name: str, mode: AutoresetMode) -> None
 @pytest.mark.parametrize("name", full_but(["cartpole"], ENVIRONMENTS))
 def test_every_executor_gives_the_same_bits(name: str) -> None:
     """The megakernel's blocks claim tiles, or go through the tasks together, in an adversarial order."""
-    worlds = {"cartpole": 300, "zoo": 40, "swarm": 40, "forge": 30}.get(name, 150)
+    worlds = {"cartpole": 300, "zoo": 40, "swarm": 40, "forge": 30, "hideseek": 2}.get(name, 150)
+    steps = 13 if name == "hideseek" else 30
     megakernel, alone = (emulated_cuda(name, executor) for executor in ("megakernel", "per_world"))
-    for mode in MODES:
-        batch = snapshot(run(name, worlds, 30, mode).sim)
+    for mode in MODES[:1] if name == "hideseek" else MODES:
+        batch = snapshot(run(name, worlds, steps, mode).sim)
         others = {
-            "per_world": run(name, worlds, 30, mode, executor="per_world", num_threads=2),
-            "megakernel, tiles": run(name, worlds, 30, mode, together=False, tile=7, _library=megakernel),
-            "megakernel, together": run(name, worlds, 30, mode, together=True, _library=megakernel),
-            "per_world, CUDA": run(name, worlds, 30, mode, _library=alone),
+            "per_world": run(name, worlds, steps, mode, executor="per_world", num_threads=2),
+            "megakernel, tiles": run(name, worlds, steps, mode, together=False, tile=7, _library=megakernel),
+            "megakernel, together": run(name, worlds, steps, mode, together=True, _library=megakernel),
+            "per_world, CUDA": run(name, worlds, steps, mode, _library=alone),
         }
         for env in others.values():
             assert_same_bits(batch, snapshot(env.sim))
@@ -130,7 +132,8 @@ def test_every_grouping_gives_the_same_bits(name: str) -> None:
             assert_same_bits(expected[mode], snapshot(env.sim))
 
 
-@pytest.mark.parametrize("name", full_but(["cartpole"], ENVIRONMENTS))
+# Yard has rigid bodies too, and a smaller unit than hide and seek.
+@pytest.mark.parametrize("name", full_but(["cartpole"], sorted({*ENVIRONMENTS} - {"hideseek"})))
 def test_another_processor_gives_the_same_bits(name: str) -> None:
     native = run(name, 500, 40, AutoresetMode.SAME_STEP)
     least = run(name, 500, 40, AutoresetMode.SAME_STEP, _library=baseline(name))

@@ -65,6 +65,28 @@ def test_other_executors(make_on: Callable[..., Make], name: str, executor: str)
         bits.same_as(CPU, make_on("cuda", executor), name, SMALL[name], 26, mode)
 
 
+def test_long_builds_have_a_stage_and_a_limit_of_their_own(
+    pretended: Callable[[str], Findings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits: dict[str, dict[tuple[str, ...], float]] = {}
+
+    def build(*job: str, seconds: float) -> str:
+        limits[stage][job[1:]] = seconds
+        return "built"
+
+    monkeypatch.setattr(tools, "run_apart", build)
+    for stage in ("build", "build_hideseek"):
+        limits[stage] = {}
+        expect_passed(pretended(stage))
+    assert not {"hideseek", "hunt"} & {name for name, *_ in limits["build"]}
+    assert set(limits["build"].values()) == {90.0}
+    assert limits["build_hideseek"] == {
+        ("hideseek", "cuda", "graph", "plain"): 420.0, ("hideseek", "cpu", "batch", "plain"): 420.0
+    }  # fmt: skip
+    names = [stage.name for stage in stages.STAGES]
+    assert names.index("hanabi") < names.index("build_hideseek") < names.index("hideseek") < names.index("bits")
+
+
 @pytest.mark.full
 def test_stages_of_streams_and_graphs(pretended: Callable[[str], Findings], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(graphs, "growth_in_capture", lambda make: "")  # nothing can be captured here
@@ -177,6 +199,7 @@ def test_stages_of_tools(pretended: Callable[[str], Findings], monkeypatch: pyte
     found = pretended("profile")
     expect_passed(found)
     assert all(len(rows) == 2 for rows in found.found["tables"].values())
+    assert "hideseek, 32,768 worlds, graph: kernels of a step" in found.found["tables"]
     late = Findings(tmp_path / "late", time.time() + 20)
     speed_stages.sanitizers(late)
     assert {check["text"] for check in late.found["checks"]} == {"no time left"}
@@ -189,7 +212,8 @@ def test_stages_of_tools(pretended: Callable[[str], Findings], monkeypatch: pyte
 @pytest.mark.full
 def test_what_the_tools_look_at(pretended: Callable[[str], Findings], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda.profiler, "profile", nullcontext)
-    tools.play_all("graph")
+    for games in tools.PLAYED:
+        tools.play_all("graph", games)
     tools.profile_step("cartpole", "graph", 8)
 
 

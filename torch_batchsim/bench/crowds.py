@@ -51,6 +51,13 @@ def make_kitchen(agents: int, **arguments: Any) -> TorchVectorEnv:
     return gymnasium.make_vec(env_id, layout=KITCHEN, agents=agents, copy=False, **arguments).unwrapped
 
 
+def make_crowded_square(agents: int, **arguments: Any) -> TorchVectorEnv:
+    """Half of them hiders, rounded up."""
+    env_id = "torch_batchsim/HideSeek-v0"
+    teams = {"hiders": agents - agents // 2, "seekers": agents // 2}
+    return gymnasium.make_vec(env_id, **teams, copy=False, **arguments).unwrapped  # one set of outputs, as above
+
+
 CROWDS = {
     "micro": Crowd(
         make_micro,
@@ -65,5 +72,12 @@ CROWDS = {
         (2, 4, 8, 16, 24, 32, 40),
         {"cuda": (1024,), "cpu": (16, 128)},
         "Each agent observes all others: memory grows with the square of their number",
+    ),
+    # Each number of agents is a build for each executor. 40 agents are 0.27 MB a world.
+    "hideseek": Crowd(
+        make_crowded_square,
+        (2, 5, 10, 20, 40),
+        {"cuda": (16 * 1024,), "cpu": (1024,)},
+        "Each agent observes all others, and casts a ray to each",
     ),
 }

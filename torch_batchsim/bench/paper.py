@@ -2,7 +2,9 @@
 
 - ``batch``: throughput of every executor over the number of worlds (figure 3), and its peaks (table 1);
 - ``tune``: with and without the profile-guided choice of ``sim.tune()`` (table 2; not the utilisation of the GPU);
-- ``agents``: throughput of Micro and Overcooked over agents in a world (figure 4; what they are is in ``crowds``).
+- ``agents``: throughput of Micro, Overcooked and HideSeek over agents in a world (figure 4; what they are is in
+  ``crowds``);
+- ``trace``: which system runs when in a step of HideSeek, and how long (figure 5).
 
 What is timed is ``env.step(actions)`` with random actions, new episodes included. Actions are prepared, or where an
 environment has masks drawn between the steps, which is told. What is compared takes its runs in turn, so that whatever
@@ -12,7 +14,6 @@ else the machine does strikes all alike. What fails leaves its error in place of
 from __future__ import annotations
 
 import gc
-import json
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -31,18 +32,16 @@ from ..extras import needed
 from ..inputs import checked_device
 from ..registration import environment_ids, find_id
 from ..testing import random_actions
-from ..text import figure, table
+from ..text import figure
+from ..trace import Trace
 from ..vector_env import TorchVectorEnv
-from .charts import Line, Panel, draw, in_k
+from .charts import in_k
 from .crowds import CROWDS, make_micro
+from .paper_report import PAPER, PICTURES, Cell, Record, all_records, write
 from .report import machine_facts, made_folder
 from .throughput import measure, us_of_drawing
 
 Make = Callable[..., TorchVectorEnv]
-Cell = dict[str, Any]
-"""Figures of one of those that are compared, or its ``error``."""
-Record = dict[str, Any]
-"""What was measured side by side: environment, num_worlds, and ``cells`` by name."""
 
 _SIZES = tuple(4**k for k in range(3, 11))
 # The number of worlds at which the paper found its peaks; on CPU what ends in a few minutes.
@@ -51,54 +50,46 @@ _MOST_WORLDS = {
     "cpu": {"overcooked": 16 * 1024, "cartpole": 64 * 1024},
 }
 _MOST_WORLDS_OF_OTHERS = {"cuda": 32 * 1024, "cpu": 4 * 1024}
-
-# The paper's tables 1 and 2, in environment steps per second.
-PAPER = {
-    "machine": "GeForce RTX 4090 and Core i9 13900K with 32 threads",
-    "table_1": {
-        "BATCH-ECS-GPU": {"hideseek": 1.9e6, "overcooked": 4.0e7, "hanabi": 2.1e7, "cartpole": 3.4e9},
-        "ECS-GPU": {"hideseek": 4.5e4, "overcooked": 1.1e6, "hanabi": 4.1e6, "cartpole": 1.4e8},
-        "ECS-CPU": {"hideseek": 1.6e5, "overcooked": 1.2e6, "hanabi": 4.1e6, "cartpole": 2.8e7},
-        "REF-CPU": {"hideseek": 6.9e3, "overcooked": 9.7e3, "hanabi": 1.3e4, "cartpole": 1.4e5},
-    },
-    "table_2": {"hideseek": {"num_worlds": 32 * 1024, "default": 1.4e6, "tuned": 1.9e6, "gain": 1.35}},
-}
-_COUNTERPARTS = {
-    "cpu": "per_world is what the paper calls ECS-CPU; it has none of batch",
-    "cuda": "graph and megakernel are what the paper calls BATCH-ECS-GPU, per_world is its ECS-GPU",
-}
-
+_TRACED_WORLDS = {"cuda": 16 * 1024, "cpu": 4 * 1024}
+_SLOW_STEPS = 3  # the first ones of a build that is traced
 
 @dataclass
 class PaperOptions:
     """The paper's experiments: peak throughput of every executor (table 1), with and without sim.tune() (table 2),
-    throughput over the number of worlds (figure 3) and over agents in a world (figure 4)."""
+    throughput over the number of worlds (figure 3) and over agents in a world (figure 4), and which system of a step
+    runs when (figure 5)."""
 
-    experiments: list[Literal["batch", "tune", "agents"]] = field(default_factory=lambda: ["batch", "tune", "agents"])
-    """batch: table 1 and figure 3; tune: table 2; agents: figure 4."""
+    experiments: list[Literal["batch", "tune", "agents", "trace"]] = field(
+        default_factory=lambda: ["batch", "tune", "agents", "trace"]
+    )
+    """batch: table 1 and figure 3; tune: table 2; agents: figure 4; trace: figure 5."""
     environments: list[str] = field(default_factory=lambda: [*environment_ids(), "micro"])
     """Of 'batch' and 'tune': short names (cartpole), ids, module:id, or 'micro'."""
     batch_sizes: list[int] | None = None
     """Worlds of 'batch'; 'tune' takes the greatest. By default from 64 to where the paper found an environment's peak
     (on CUDA), or to what a CPU does in a few minutes."""
     agents_environments: list[str] = field(default_factory=lambda: list(CROWDS))
-    """Of 'agents': micro, overcooked, or both."""
+    """Of 'agents': some of micro, overcooked, hideseek."""
     agents: list[int] | None = None
-    """Of 'agents': agents in a world. By default 1 to 1024 of micro, 2 to 40 of overcooked, which are the most it has
-    room for."""
+    """Of 'agents': agents in a world. By default 1 to 1024 of micro, 2 to 40 of overcooked and hideseek, which are the
+    most they have room for. Each number of hideseek is a build for each executor."""
     agents_batch_sizes: list[int] | None = None
-    """Of 'agents': worlds. By default 16 and 128 on CPU; on CUDA 128 and 1024 of micro, 1024 of overcooked, which with
-    40 agents are 1.4 GB for each executor."""
+    """Of 'agents': worlds. By default 16 and 128 on CPU, 1024 of hideseek; on CUDA 128 and 1024 of micro, 1024 of
+    overcooked, 16384 of hideseek, which with 40 agents are 1.4 and 4.4 GB for each executor."""
+    trace_environment: str = "hideseek"
+    """Of 'trace': as in --environments."""
+    trace_worlds: int | None = None
+    """Of 'trace'. By default 16384 on CUDA, as in the paper, and 4096 on CPU."""
     device: str = "cpu"
     seconds: float = 0.5
-    """Length of one run; a figure is the median of the runs."""
+    """Length of one run; a figure is the median of the runs, a trace the shortest of so many steps."""
     runs: Annotated[int, tyro.conf.arg(name="runs")] = 5
     warm_up_seconds: float = 4.0
     """Longest time for up to 1000 steps before the first run, in which dynamic tables grow as they need."""
     tune_seconds: float = 5.0
     """What sim.tune() may take for each environment."""
     output: Path = Path("runs/paper")
-    """Folder for tables.txt, paper.json, figure3.png and figure4.png."""
+    """Folder for tables.txt, paper.json, figure3.png to figure5.png, and figure5.json, which ui.perfetto.dev reads."""
 
     @property
     def device_type(self) -> str:
@@ -119,10 +110,11 @@ class PaperOptions:
     def check(self) -> None:
         """Raise ValueError for what cannot be measured, whatever the machine."""
         sizes = [n for given in (self.batch_sizes, self.agents, self.agents_batch_sizes) for n in given or ()]
+        sizes += [] if self.trace_worlds is None else [self.trace_worlds]
         lengths = [self.seconds, self.warm_up_seconds, self.tune_seconds]
         if any(n < 1 for n in sizes) or min(lengths) <= 0 or self.runs < 1:
-            given = f"batch sizes and agents {sizes}, seconds {lengths}, runs {self.runs}"
-            raise ValueError(f"batch sizes, --agents, all seconds and --runs must be positive, got {given}")
+            given = f"worlds and agents {sizes}, seconds {lengths}, runs {self.runs}"
+            raise ValueError(f"numbers of worlds, agents, seconds and runs must be positive, got {given}")
         for name in ("experiments", "environments", "agents_environments"):
             if not getattr(self, name):
                 raise ValueError(f"--{name.replace('_', '-')} needs at least one name")
@@ -139,10 +131,11 @@ def main(arguments: Sequence[str]) -> None:
         needed("matplotlib")  # rather than miss it when all has been measured
         checked_device(options.device)
         makers = {name: _maker(name) for name in options.environments}
+        traced = _maker(options.trace_environment)
     except (ValueError, RuntimeError, ImportError, gymnasium.error.Error) as error:
         raise SystemExit(f"error: {error}") from None
     made_folder(options.output, "--output")
-    for name in ("figure3.png", "figure4.png"):  # of another run
+    for name in PICTURES:  # of another run
         (options.output / name).unlink(missing_ok=True)
     result: dict[str, Any] = {
         "benchmark": "paper",
@@ -156,12 +149,13 @@ def main(arguments: Sequence[str]) -> None:
         ("batch", partial(measure_batch, makers)),
         ("tune", partial(measure_tune, makers)),
         ("agents", measure_agents),
+        ("trace", partial(measure_trace, traced)),
     ):
         if name in options.experiments:
             result[name] = measure_it(options)
-            text = write(result, options)  # after each: the next may take long
+            text = write(result, options.output)  # after each: the next may take long
     print(f"\n{text}\nwritten to {options.output}")
-    if not any("error" not in cell for record in _records(result) for cell in record["cells"].values()):
+    if not any("error" not in cell for record in all_records(result) for cell in record["cells"].values()):
         raise SystemExit("error: nothing could be measured")
 
 
@@ -232,6 +226,38 @@ def measure_tune(makers: Mapping[str, Make], options: PaperOptions) -> list[Reco
         records.append(record)
         _tell(record)
     return records
+
+
+def measure_trace(make: Make, options: PaperOptions) -> list[Record]:
+    """What runs when in a step of the device's default executor: ``figure5.png``, ``figure5.json``, and the table of
+    their times. Of several steps the shortest is taken, which other work on the machine has disturbed least."""
+    executor, worlds = EXECUTORS[options.device_type][0], options.trace_worlds or _TRACED_WORLDS[options.device_type]
+    try:
+        env = make(num_worlds=worlds, device=options.device, executor=executor)
+        env.reset(seed=0)
+        actions = random_actions(env)
+        warm_up(env, actions, options.warm_up_seconds)
+        trace = min((_traced_step(env, actions) for _ in range(options.runs)), key=lambda trace: trace.span)
+        env.sim.check_faults()
+        trace.draw(options.output / "figure5.png")
+        trace.save(options.output / "figure5.json")
+        cell: Cell = {"agents": env.num_agents, "us": trace.span, "busy": trace.busy, "tasks": trace.table()}
+        env.close()
+        told = f"{trace.span / 1e3:.1f} ms a step"
+    except Exception as error:  # as in side_by_side
+        cell = {"error": f"{type(error).__name__}: {error}"}
+        told = cell["error"].splitlines()[0]
+    print(f"{options.trace_environment}, {in_k(worlds)} worlds, traced: {executor} {told}", flush=True)
+    return [{"environment": options.trace_environment, "num_worlds": worlds, "cells": {executor: cell}}]
+
+
+def _traced_step(env: TorchVectorEnv, actions: Sequence[torch.Tensor]) -> Trace:
+    with env.sim.tracing() as trace:
+        for i in range(_SLOW_STEPS):
+            env.step(actions[i % len(actions)])
+        trace.restart()
+        env.step(actions[_SLOW_STEPS % len(actions)])
+    return trace
 
 
 def warm_up(env: TorchVectorEnv, actions: Sequence[torch.Tensor], seconds: float) -> None:
@@ -311,176 +337,3 @@ def _tell(record: Record) -> None:
         for name, cell in record["cells"].items()
     )
     print(f"{', '.join(what)}: {', '.join(rates)}", flush=True)
-
-
-# ---- showing -------------------------------------------------------------------------------------------------------
-
-
-def write(result: Mapping[str, Any], options: PaperOptions) -> str:
-    """Write what there is so far; returns the tables."""
-    folder = options.output
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "paper.json").write_text(json.dumps(result, indent=2) + "\n")
-    machine = result["machine"]
-    where = f"{machine['device']}, {machine['cores']} cores, commit {machine['commit']}"
-    text = f"{where}\n\n{tables(result)}\n"
-    (folder / "tables.txt").write_text(text)
-    many = f"medians of {options.runs} runs, shaded from the slowest to the fastest"
-    how = many if options.runs > 1 else "one run each"
-    for name, panels, records, title, columns in (
-        ("figure3.png", batch_panels, result.get("batch"), "Throughput over the number of worlds", 3),
-        ("figure4.png", agents_panels, result.get("agents"), "Throughput over agents in a world", 2),
-    ):
-        if records:
-            draw(panels(records), f"{title}\n{where}\n{how}", folder / name, columns)
-    return text
-
-
-def tables(result: Mapping[str, Any]) -> str:
-    """What has been measured as text; ``failed [1]`` refers to the errors at the end."""
-    errors: dict[str, int] = {}
-
-    def text(cell: Cell, what: str = "world_steps_per_second") -> str:
-        if "error" in cell:
-            return f"failed [{errors.setdefault(cell['error'].splitlines()[0], len(errors) + 1)}]"
-        return figure(cell[what])
-
-    parts = []
-    if result.get("batch"):
-        parts += [
-            "Table 1. Peak throughput in world steps per second, and the number of worlds at which it was found.",
-            f'Rows of "paper" are the paper\'s own figures, on other hardware: {PAPER["machine"]}.',
-            f"({_COUNTERPARTS[result['device_type']]}.)",
-            table(_table_1(result["batch"], text)) + "\n",
-        ]
-    if result.get("tune"):
-        parts += [
-            "Table 2. World steps per second of the default executor, and of what sim.tune() has chosen.",
-            '"paper" is the paper\'s own figure, on other hardware: without and with profile-guided optimisation.',
-            table(_table_2(result["tune"], text)) + "\n",
-        ]
-    if result.get("batch"):
-        parts += [
-            "Figure 3. World steps per second over the number of worlds.",
-            table([_figure_3(record, text) for record in result["batch"]]) + "\n",
-        ]
-    for name, own in _by_environment(result.get("agents", ())).items():
-        parts += [
-            f"Figure 4, {name}. Steps of worlds and of agents per second, over agents in a world.",
-            f"({CROWDS[name].about}.)",
-            table([_figure_4(record, text) for record in own]) + "\n",
-        ]
-    drawn = [record["environment"] for record in _records(result) if _draws(record)]
-    if drawn:
-        parts.append(
-            f"Steps of {', '.join(dict.fromkeys(drawn))} include drawing actions that its masks allow; how long that "
-            'takes is in paper.json as "us_of_drawing".\n'
-        )
-    return "\n".join([*parts, *(f"[{number}] {error}" for error, number in errors.items())]).rstrip("\n")
-
-
-def _records(result: Mapping[str, Any]) -> list[Record]:
-    return [record for experiment in ("batch", "tune", "agents") for record in result.get(experiment, ())]
-
-
-def _draws(record: Record) -> bool:
-    return any(cell.get("us_of_drawing") for cell in record["cells"].values())
-
-
-def _by_environment(records: Sequence[Record]) -> dict[str, list[Record]]:
-    grouped: dict[str, list[Record]] = {}
-    for record in records:
-        grouped.setdefault(record["environment"], []).append(record)
-    return grouped
-
-
-def _where(record: Record) -> dict[str, Any]:
-    return {"environment": record["environment"], "worlds": in_k(record["num_worlds"])}
-
-
-def _table_1(records: Sequence[Record], text: Callable[..., str]) -> list[dict[str, str]]:
-    environments = list(dict.fromkeys([r["environment"] for r in records] + list(PAPER["table_1"]["BATCH-ECS-GPU"])))
-    rows = []
-    for executor in records[0]["cells"]:
-        row = {"executor": executor}
-        for name in environments:
-            cells = [(r["cells"][executor], r["num_worlds"]) for r in records if r["environment"] == name]
-            good = [(cell["world_steps_per_second"], cell, worlds) for cell, worlds in cells if "error" not in cell]
-            if good:
-                _, cell, worlds = max(good, key=lambda found: found[0])
-                row[name] = f"{text(cell)} @ {in_k(worlds)}"
-            else:
-                row[name] = text(cells[-1][0]) if cells else "-"
-        rows.append(row)
-    for configuration, figures in PAPER["table_1"].items():
-        theirs = {name: figure(figures[name]) if name in figures else "-" for name in environments}
-        rows.append({"executor": f"paper {configuration}", **theirs})
-    return rows
-
-
-def _table_2(records: Sequence[Record], text: Callable[..., str]) -> list[dict[str, str]]:
-    rows = [
-        _where(record)
-        | {name: text(cell) for name, cell in record["cells"].items()}
-        | {"gain": f"{record['gain']:.2f}" if "gain" in record else "-", "chosen": record.get("chosen", "-")}
-        for record in records
-    ]
-    for name, figures in PAPER["table_2"].items():
-        theirs = {key: figure(figures[key]) for key in ("default", "tuned")}
-        where = {"environment": f"paper {name}", "worlds": in_k(figures["num_worlds"])}
-        rows.append(where | theirs | {"gain": f"{figures['gain']:.2f}", "chosen": "-"})
-    return rows
-
-
-def _figure_3(record: Record, text: Callable[..., str]) -> dict[str, Any]:
-    agents = record["agents"] or "-"
-    return _where(record) | {"agents": agents} | {name: text(cell) for name, cell in record["cells"].items()}
-
-
-def _figure_4(record: Record, text: Callable[..., str]) -> dict[str, Any]:
-    row = {"worlds": in_k(record["num_worlds"]), "agents": record["agents"]}
-    for name, cell in record["cells"].items():
-        row |= {f"{name} worlds": text(cell), f"{name} agents": text(cell, "agent_steps_per_second")}
-    return row
-
-
-def batch_panels(records: Sequence[Record]) -> list[Panel]:
-    """Figure 3: a panel for each environment, a line for each executor."""
-    panels = []
-    for name, own in _by_environment(records).items():
-        lines = [_line(own, executor, "num_worlds") for executor in own[0]["cells"]]
-        agents = next((f", {record['agents']} agents in a world" for record in own if (record["agents"] or 1) > 1), "")
-        panels.append(Panel(name + agents, "worlds", "world steps per second", lines))
-    return panels
-
-
-def agents_panels(records: Sequence[Record]) -> list[Panel]:
-    """Figure 4: of each environment panels for steps of agents and of worlds, in each a line for each executor and
-    number of worlds."""
-    panels = []
-    for name, own in _by_environment(records).items():
-        for unit in ("agent", "world"):
-            title, y_label = f"{name}: steps of {unit}s", f"{unit} steps per second"
-            panels.append(Panel(title, "agents in a world", y_label, _lines_over_agents(own, unit)))
-    return panels
-
-
-def _lines_over_agents(records: Sequence[Record], unit: str) -> list[Line]:
-    lines = []
-    for i, worlds in enumerate(dict.fromkeys(record["num_worlds"] for record in records)):
-        own = [record for record in records if record["num_worlds"] == worlds]
-        lines += [_line(own, name, "agents", unit, f", {in_k(worlds)} worlds", i) for name in own[0]["cells"]]
-    return lines
-
-
-def _line(
-    records: Sequence[Record], executor: str, x: str, unit: str = "world", suffix: str = "", style: int = 0
-) -> Line:
-    points = []
-    for record in records:
-        cell = record["cells"][executor]
-        if "error" not in cell:
-            scale = cell["agents"] if unit == "agent" else 1
-            rates = (cell[key] * scale for key in ("world_steps_per_second", "slowest_run", "fastest_run"))
-            points.append((record[x], *rates))
-    return Line(executor + suffix, points, colour=list(records[0]["cells"]).index(executor), style=style)

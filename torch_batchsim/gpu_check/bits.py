@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from gymnasium.vector import AutoresetMode
 
+from ..envs.hideseek import Level
 from ..simulator import Simulator
 from ..testing import Tensors, assert_same_bits, of_worlds, random_actions
 from .environments import GROWING
@@ -114,6 +115,27 @@ def together(make: Make) -> str:
         del env
     expect_same_steps(alone[0], play(make("cartpole", 700), 10))
     return "3 in turns, 20 that came and went"
+
+
+def given_levels(reference: Make, make: Make) -> str:
+    """A level that is given to a reset of some worlds, and to the next episode only."""
+
+    def tell(make_one: Make) -> tuple[str, list[Tensors], Simulator]:
+        env = make_one("hunt", 9)
+        env.reset(seed=SEED)
+        mask = torch.arange(9, device=env.device) % 2 == 0
+        agents = [(3.0 * i, -9.0, 0.3 * i) for i in range(5)]
+        things = {"walls": [(0.0, 6.0, 4.0, 0.2)], "boxes": [(0.0, -3.0, 0.3, True)], "ramps": [(6.0, 9.0, 1.0)]}
+        level = Level(**things, agents=agents)
+        env.reset(options={"reset_mask": mask, **Level.options([level] * 9, env.environment)})
+        places = env.sim.tensor("Agent.physics.Pose.position")[mask, :, :2]
+        given = torch.tensor(agents, device=env.device)[:, :2].expand_as(places)
+        expect(torch.equal(places, given), "agents do not stand where the level has them")
+        returned = [copied(env.step(batch)) for batch in random_actions(env, 20)]
+        env.check_faults()
+        return "5 of 9 worlds, 20 steps", returned, env.sim
+
+    return expect_same_story(reference, make, tell)
 
 
 def given_decks(reference: Make, make: Make) -> str:

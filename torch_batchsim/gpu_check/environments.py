@@ -11,6 +11,7 @@ from gymnasium.spaces import Box, Dict
 from ..environment import Environment
 from ..envs.cartpole import CartPole
 from ..envs.hanabi import Hanabi
+from ..envs.hideseek import HideSeek
 from ..envs.overcooked import Overcooked
 from ..envs.swarm import Swarm
 from ..options import Constants, Option, Parameters
@@ -135,9 +136,12 @@ ENVIRONMENTS: dict[str, Callable[[], Environment]] = {
     "hanabi_bits": partial(Hanabi, obs_dtype="bits"),
     # Games in which all see something, as packed bits, and any player begins.
     "decks": partial(Hanabi, players=3, turns="all", obs_dtype="bits", random_start_player=True),
+    "hideseek": HideSeek,
+    # The same builds: rounds that are soon over, with any number of walls and boxes.
+    "hunt": partial(HideSeek, preparation_steps=5, max_episode_steps=16, min_walls=0, min_boxes=0, min_long_boxes=0),
     "garden": Garden,  # a table of it grows
     # Its tables never grow, so that it can be captured, and are so large that a block of threads settles them.
     "meadow": partial(Garden, room=640, limit=640),
 }  # fmt: skip
-CHECKED = ("cartpole", "kitchens", "decks", "skirmish", "garden", "meadow")
+CHECKED = ("cartpole", "kitchens", "decks", "skirmish", "garden", "meadow", "hunt")  # what takes long to build is last
 GROWING = ("skirmish", "garden")  # the host may see late that a table is crowded: checks wait after each step

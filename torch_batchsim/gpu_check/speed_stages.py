@@ -13,13 +13,15 @@ from .machine import find_tool
 from .playing import Make, maker
 
 CUDA = EXECUTORS["cuda"]
-GOALS = {"cartpole": 34_000, "overcooked": 400, "hanabi": 210}  # M world steps/s on one H100, at one of the sizes
+# M world steps/s on one H100, at one of the sizes.
+GOALS = {"cartpole": 34_000, "overcooked": 400, "hanabi": 210, "hideseek": 19}
 _ROLLOUTS = (1_048_576, 131_072, 16_384)
-_PROFILED = {"cartpole": 1_048_576, "overcooked": 65_536, "hanabi": 131_072, "swarm": 16_384}
-_TUNED = {"cartpole": 1_048_576, "overcooked": 65_536, "hanabi": 131_072, "swarm": 16_384}
+_PROFILED = {"cartpole": 1_048_576, "overcooked": 65_536, "hanabi": 131_072, "swarm": 16_384, "hideseek": 32_768}
+_TUNED = _PROFILED
+_LONG_TUNING = {"hideseek": 1500.0}  # seconds: it makes some six builds, of minutes each
 _TUNE_SECONDS = 2.0  # of measuring
 _FEW_SECONDS = 8.0  # in which a size is measured
-_SANITIZED_SECONDS = 60.0  # of one tool over one executor
+_SANITIZED_SECONDS = 60.0  # of one tool over one executor and one set of environments
 _PROFILED_SECONDS = 45.0
 _LEAST_SECONDS = 20.0  # in which a tool comes to anything
 _ENDING = 5.0  # kept back at the end of a stage
@@ -38,6 +40,10 @@ def hanabi(found: Findings) -> None:
     for executor in CUDA:
         what = f"131,072 worlds, bits, {executor}"
         found.check(what, _measure, found, maker("cuda", executor), "hanabi_bits", 131_072, executor, copied)
+
+
+def hideseek(found: Findings) -> None:
+    _speed(found, "hideseek", (32_768, 8192, 1024))
 
 
 def swarm(found: Findings) -> None:
@@ -85,7 +91,9 @@ def _measure(found: Findings, make: Make, name: str, worlds: int, label: str, co
 def tuned(found: Findings) -> None:
     """What tuning gains at the sizes of the goals."""
     copied = speed.copy_bandwidth()
+    usual = found.check_seconds
     for name, worlds in _TUNED.items():
+        found.check_seconds = _LONG_TUNING.get(name, usual)
         found.check(f"{worlds:,} worlds, {name}", _measure_tuned, found, name, worlds, copied)
 
 
@@ -130,9 +138,9 @@ def sanitizers(found: Findings) -> None:
     if tool is None:
         raise Skipped("compute-sanitizer, of the CUDA toolkit, is not installed")
     found.check_seconds = _SANITIZED_SECONDS + 30
-    for check, executor in product(tools.SANITIZERS, CUDA):
-        run = partial(tools.sanitize, tool, check, executor)
-        found.check(f"{check}, {executor}", _in_time, found, run, _SANITIZED_SECONDS)
+    for games, check, executor in product(tools.PLAYED, tools.SANITIZERS, CUDA):
+        run = partial(tools.sanitize, tool, check, executor, games)
+        found.check(f"{check}, {executor}: {games}", _in_time, found, run, _SANITIZED_SECONDS)
 
 
 def profile(found: Findings) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from itertools import product
 
@@ -16,21 +17,23 @@ CUDA = EXECUTORS["cuda"]
 CPU = maker("cpu")
 _FIRST = ("cartpole", "overcooked", "hanabi")  # built first: the goals are about their speeds
 _ONE_EXECUTOR = ("kitchens_floats", "hanabi_floats")  # of which nothing else is to be shown
+_LONG_BUILDS = {"hideseek": 420.0, "hunt": 420.0}  # seconds; they have a stage of their own, after the other speeds
 _TRACED = ("cartpole", "meadow")
 _CAPTURED = ("cartpole", "meadow")  # their tables never grow
 _SIZES = {
     "cartpole": 10_000,
     **dict.fromkeys(("kitchens", "kitchens_floats", "hanabi", "hanabi_floats", "decks", "skirmish"), 300),
-    **dict.fromkeys(("garden", "meadow", "overcooked"), 300),
+    **dict.fromkeys(("garden", "meadow", "overcooked", "hideseek", "hunt"), 300),
 }
 _LONG = 300  # steps: a game of Hanabi takes about 20 at random
+_ROUND = 250  # steps: one of HideSeek takes 240
 _FEW = 20  # worlds: fewer than a GPU has multiprocessors
 _MANY = 1_048_576
 _TILES = (1, 249, 1024)
 _LIMITS = (2**31, 2**32)  # bytes of a column
 _PLANS = {"cartpole": 2, "meadow": 2}  # of which the first cuts everywhere
 _TUNE_SECONDS = 2.0  # of measuring
-_BUILD_SECONDS = 90.0  # of one environment for one executor
+_BUILD_SECONDS = 90.0  # of one environment for one executor, but for _LONG_BUILDS
 _ENDING = 5.0  # seconds kept back at the end of a stage
 
 
@@ -50,25 +53,41 @@ def _smoke(found: Findings) -> None:
 
 def _built(found: Findings, *job: str) -> str:
     """Build in a process of its own, which has so much time of its own, or what is left of the stage's."""
-    seconds = min(_BUILD_SECONDS, found.time_left() - _ENDING)
+    limit = _LONG_BUILDS.get(job[0], _BUILD_SECONDS)
+    seconds = min(limit, found.time_left() - _ENDING)
     if seconds < _ENDING:
         raise Skipped(NO_TIME)
     try:
         return tools.run_apart("build", *job, seconds=seconds)
     except tools.NoEnd:
-        if seconds < _BUILD_SECONDS:
+        if seconds < limit:
             raise Skipped(f"{NO_TIME} to finish it") from None
         raise
 
 
+def _give_time(found: Findings, name: str) -> None:
+    """To a check of ``name``, in which it is built where the stages that build were left out."""
+    found.check_seconds = _LONG_BUILDS.get(name, Findings.check_seconds)
+
+
 def _build(found: Findings) -> None:
-    """As many at a time as there are cores, each in a process of its own; told as they come to the end."""
-    found.check_seconds = found.time_left() + 60  # this process is ended before
-    others = [name for name in ENVIRONMENTS if name not in (*_FIRST, *_ONE_EXECUTOR)]
+    others = [name for name in ENVIRONMENTS if name not in (*_FIRST, *_ONE_EXECUTOR, *_LONG_BUILDS)]
     jobs = [(name, "cuda", executor, "plain") for executor, name in product(CUDA, _FIRST)]
     jobs += [(name, "cuda", executor, "plain") for executor, name in product(CUDA, others)]
     jobs += [(name, "cuda", CUDA[0], "plain") for name in _ONE_EXECUTOR]
-    jobs += [(name, "cpu", EXECUTORS["cpu"][0], "plain") for name in ENVIRONMENTS]
+    jobs += [(name, "cpu", EXECUTORS["cpu"][0], "plain") for name in ENVIRONMENTS if name not in _LONG_BUILDS]
+    _run_jobs(found, jobs)
+
+
+def _build_hideseek(found: Findings) -> None:
+    """Builds are of "hideseek" and "hunt" alike, which differ in parameters."""
+    jobs = [("hideseek", "cuda", executor, "plain") for executor in CUDA]
+    _run_jobs(found, [*jobs, ("hideseek", "cpu", EXECUTORS["cpu"][0], "plain")])
+
+
+def _run_jobs(found: Findings, jobs: Sequence[tuple[str, ...]]) -> None:
+    """As many at a time as there are cores, each in a process of its own; told as they come to the end."""
+    found.check_seconds = found.time_left() + 60  # this process is ended before
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         left = [job for job in jobs if not found.has(", ".join(job))]
         running = {pool.submit(_built, found, *job): job for job in left}
@@ -79,9 +98,11 @@ def _build(found: Findings) -> None:
 def _bits(found: Findings) -> None:
     for executor, name, mode in product(CUDA, CHECKED, MODES):
         make = maker("cuda", executor)
+        _give_time(found, name)
         found.check(f"{executor}: {name}, {mode.name}", bits.same_as, CPU, make, name, _SIZES[name], 40, mode)
-    for executor, name in product(CUDA, ("skirmish", "meadow")):
+    for executor, name in product(CUDA, ("skirmish", "meadow", "hunt")):
         make = maker("cuda", executor)
+        _give_time(found, name)
         found.check(f"{executor}: {name}, few worlds", bits.same_as, CPU, make, name, _FEW, 40, MODES[0])
     for name in _ONE_EXECUTOR:
         make = maker("cuda", CUDA[0])
@@ -105,6 +126,10 @@ def _long(found: Findings) -> None:
     for executor in CUDA:
         make, worlds = maker("cuda", executor), _SIZES["hanabi"]
         found.check(f"{executor}: hanabi, {_LONG} steps", bits.same_as, CPU, make, "hanabi", worlds, _LONG, MODES[0])
+    _give_time(found, "hideseek")
+    for executor in CUDA:
+        make, worlds, what = maker("cuda", executor), _SIZES["hideseek"] // 3, f"{executor}: hideseek, {_ROUND} steps"
+        found.check(what, bits.same_as, CPU, make, "hideseek", worlds, _ROUND, MODES[0])
 
 
 def _large(found: Findings) -> None:
@@ -122,6 +147,10 @@ def _choices(found: Findings) -> None:
     for executor, name, size in product(CUDA, ("cartpole", "decks"), _TILES):
         make, worlds = maker("cuda", executor), _SIZES["cartpole"]
         found.check(f"{executor}: {name}, tiles of {size}", choices.tile, CPU, make, name, worlds, 20, size)
+    _give_time(found, "hunt")
+    for executor, size in product(CUDA, _TILES[:2]):
+        make, what = maker("cuda", executor), f"{executor}: hunt, tiles of {size}"
+        found.check(what, choices.tile, CPU, make, "hunt", _SIZES["hunt"], 20, size)
     found.check_seconds = 120.0  # each plan is built
     for name, count in _PLANS.items():
         for number in range(count):
@@ -160,6 +189,11 @@ def _capture(found: Findings) -> None:
             found.check(what, graphs.captured_step, CPU, make, name, worlds, mode)
         what = f"{executor}: a rollout of {name}"
         found.check(what, graphs.captured_rollout, CPU, make, name, worlds, 16)
+    _give_time(found, "hunt")
+    for executor in CUDA:
+        make = maker("cuda", executor)
+        found.check(f"{executor}: a step of hunt", graphs.captured_step, CPU, make, "hunt", _SIZES["hunt"], MODES[0])
+    _give_time(found, "cartpole")
     for executor in CUDA:
         found.check(f"{executor}: a table that has to grow", graphs.growth_in_capture, maker("cuda", executor))
 
@@ -190,13 +224,18 @@ def _faults(found: Findings) -> None:
 def _memory(found: Findings) -> None:
     for executor in CUDA:
         make = maker("cuda", executor)
-        for name in ("cartpole", "skirmish", "meadow"):
+        for name in ("cartpole", "skirmish", "meadow", "hunt"):
+            _give_time(found, name)
             found.check(f"{executor}: bind, {name}", memory.bound, make, name, _SIZES[name], 12)
+        _give_time(found, "garden")
         found.check(f"{executor}: growth", memory.growth, CPU, make, _SIZES["garden"], 24)
         found.check(f"{executor}: growth without waiting", memory.late_growth, make, _SIZES["garden"], 24)
         found.check(f"{executor}: changes from the host", memory.host_changes, CPU, make)
         for name in CHECKED:
+            _give_time(found, name)
             found.check(f"{executor}: state, {name}", memory.state_moves, CPU, make, name, _SIZES[name])
+        found.check(f"{executor}: levels that are given", bits.given_levels, CPU, make)
+        _give_time(found, "decks")
         found.check(f"{executor}: copied worlds", memory.copies, make)
         found.check(f"{executor}: decks that are given", bits.given_decks, CPU, make)
 
@@ -204,8 +243,10 @@ def _memory(found: Findings) -> None:
 def _repeat(found: Findings) -> None:
     for executor, name in product(CUDA, CHECKED):
         make, worlds = maker("cuda", executor), _SIZES[name]
+        _give_time(found, name)
         found.check(f"{executor}: twice, {name}", bits.repeatable, make, name, worlds, 30)
         found.check(f"{executor}: batch sizes, {name}", bits.batch_size, make, name, 1 + worlds // 3, 2 * worlds, 20)
+    _give_time(found, "cartpole")
     for executor in CUDA:
         found.check(f"{executor}: types of actions", bits.action_types, maker("cuda", executor))
 
@@ -225,18 +266,20 @@ def _trace(found: Findings) -> None:
 
 STAGES = (
     Stage("smoke", "One build, the CPU's bits, a fault, a capture: whether anything works.", _smoke, 100, 5),
-    Stage("build", "Every environment is compiled for every executor and takes a step.", _build, 150),
+    Stage("build", "Every environment but HideSeek is compiled for every executor and takes a step.", _build, 150),
     Stage("cartpole", "CartPole from 1,024 to 1,048,576 worlds.", speed_stages.cartpole, 60),
     Stage("overcooked", "Overcooked, whose observations are large.", speed_stages.overcooked, 60),
     Stage("hanabi", "Hanabi, for two, with legal actions.", speed_stages.hanabi, 60),
+    Stage("build_hideseek", "HideSeek is compiled for every executor, which takes minutes.", _build_hideseek, 450),
+    Stage("hideseek", "HideSeek: rigid bodies, rays, observations of sets.", speed_stages.hideseek, 60),
     Stage("bits", "Every executor gives the CPU's bits, in all autoreset modes.", _bits, 120),
     Stage("capture", "Steps and whole rollouts in the user's own CUDA graph.", _capture, 90),
     Stage("streams", "No call waits for the device; streams, threads, devices, several simulators.", _streams, 90),
     Stage("faults", "What fails in one world is told, and the others go on.", _faults, 60),
     Stage("lifetimes", "Simulators that go away while captures and streams are at work.", _lifetimes, 90),
-    Stage("sanitizers", "compute-sanitizer finds nothing in small runs.", speed_stages.sanitizers, 240, 20),
+    Stage("sanitizers", "compute-sanitizer finds nothing in small runs.", speed_stages.sanitizers, 400, 20),
     Stage("profile", "What ncu sees of the kernels of a step.", speed_stages.profile, 240, 20),
-    Stage("long", "Whole episodes of CartPole, Overcooked and Hanabi.", _long, 120),
+    Stage("long", "Whole episodes of CartPole, Overcooked, Hanabi and HideSeek.", _long, 120),
     Stage("large", "A million worlds; columns of more than 2^31 and 2^32 bytes.", _large, 90),
     Stage("learn", "PPO learns on the device, with rollouts step by step and captured.", _learn, 180),
     Stage("memory", "Bound tensors, tables that grow, changes from the host, states that move.", _memory, 90),
@@ -245,5 +288,5 @@ STAGES = (
     Stage("trace", "Tracing changes no bit, and tells what has run.", _trace, 150),
     Stage("swarm", "Swarm, whose rows come and go.", speed_stages.swarm, 60),
     Stage("peers", "CartPole beside CartPole in torch's operations, as rollouts.", speed_stages.peers, 75),
-    Stage("tune", "Tuning changes no bit; what it gains.", _tune, 600),
+    Stage("tune", "Tuning changes no bit; what it gains.", _tune, 1800),
 )

@@ -1,6 +1,6 @@
 """Small runs in processes of their own, by themselves and under NVIDIA's tools: compute-sanitizer, Nsight Compute.
 
-``python -m torch_batchsim.gpu_check.tools build NAME DEVICE EXECUTOR KIND``, ``... play EXECUTOR`` and
+``python -m torch_batchsim.gpu_check.tools build NAME DEVICE EXECUTOR KIND``, ``... play EXECUTOR SET`` and
 ``... profile NAME EXECUTOR WORLDS`` are those runs.
 """
 
@@ -44,8 +44,11 @@ METRICS = {
     "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum": ("local sectors written", 1.0),
 }
 
-# Worlds and steps: instrumented kernels are some hundred times slower.
-_PLAYED_SIZES = {"cartpole": (64, 12), "decks": (8, 25), "skirmish": (3, 8), "garden": (3, 6), "meadow": (2, 4)}
+# Worlds and steps, in sets that are run one after the other: instrumented kernels are some hundred times slower.
+PLAYED = {
+    "small": {"cartpole": (64, 12), "decks": (8, 25), "skirmish": (3, 8), "garden": (3, 6), "meadow": (2, 4)},
+    "bodies": {"hunt": (2, 4)},
+}
 
 
 class NoEnd(AssertionError):
@@ -88,19 +91,19 @@ def build(name: str, device: str, executor: str, kind: str) -> None:
     print(f"{told}, {time.perf_counter() - started:.1f} s in all")
 
 
-def play_all(executor: str) -> None:
-    """What the sanitizers look at: all environments, CartPole in all modes."""
+def play_all(executor: str, games: str) -> None:
+    """What the sanitizers look at: all environments of ``PLAYED[games]``, CartPole in all modes."""
     make = maker("cuda", executor)
-    for name, (worlds, steps) in _PLAYED_SIZES.items():
+    for name, (worlds, steps) in PLAYED[games].items():
         for mode in MODES if name == "cartpole" else MODES[:1]:
             play(make(name, worlds, autoreset_mode=mode), steps, wait=True)
     print(_PLAYED, flush=True)
 
 
-def sanitize(tool: str, check: str, executor: str, seconds: float) -> str:
+def sanitize(tool: str, check: str, executor: str, games: str, seconds: float) -> str:
     """Run one tool of compute-sanitizer (at the path ``tool``) over ``play_all``."""
     command = [tool, "--tool", check, "--error-exitcode", str(_ERRORS_FOUND), "--target-processes", "all"]
-    command += _command("play", executor)
+    command += _command("play", executor, games)
     # Each tensor in memory of its own, so that what reaches over its end is seen.
     environment = {**os.environ, "PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
     status, said = run_limited(command, seconds, environment)

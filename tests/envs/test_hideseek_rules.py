@@ -1,0 +1,190 @@
+"""Hide and seek: bodies, rewards and figures, in scenes that are set up by hand."""
+
+from __future__ import annotations
+
+from math import cos, pi, sin
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from gymnasium.spaces import Box, Dict, MultiDiscrete
+from hideseek_scene import (
+    AHEAD,
+    BY_HIDERS,
+    BY_SEEKERS,
+    FORWARD,
+    HIDER,
+    LEFT,
+    MIDDLE,
+    OTHER_HIDER,
+    PARKED,
+    RIGHT,
+    ROOM,
+    SEEKER,
+    Scene,
+)
+
+# ---- bodies ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_box_is_pushed() -> None:
+    scene = Scene({HIDER: MIDDLE}, boxes=[AHEAD])
+    scene.step({HIDER: FORWARD}, 40)
+    assert scene.place("Box")[1] > 5
+    assert scene.place("Box")[2] == pytest.approx(1, abs=0.05)
+    assert scene.figure("boxes_moved") == 1
+    assert scene.place("Agent")[1] < scene.place("Box")[1] - 1.9
+
+
+def test_agents_do_not_glide_and_do_not_fall_over() -> None:
+    scene = Scene({HIDER: MIDDLE})
+    scene.step({HIDER: (10, 10, 10, 0, 0)}, 5)
+    speed = np.linalg.norm(scene.rows("Agent.physics.Velocity.linear")[HIDER].numpy())
+    assert speed > 1
+    scene.step()
+    after = np.linalg.norm(scene.rows("Agent.physics.Velocity.linear")[HIDER].numpy())
+    assert after == pytest.approx(speed * np.exp(-2), rel=0.1)
+    rotation = scene.rows("Agent.physics.Pose.rotation")[HIDER]
+    assert rotation[1:3].tolist() == [0, 0] and abs(rotation[3]) > 0.01
+
+
+def test_a_force_is_along_the_agents_own_axes() -> None:
+    yaw = 0.8
+    ways = {(10, 5): (cos(yaw), sin(yaw)), (5, 10): (-sin(yaw), cos(yaw)), (0, 5): (-cos(yaw), -sin(yaw))}
+    for (x, y), way in ways.items():
+        scene = Scene({HIDER: (0.0, 0.0, yaw)})
+        scene.step({HIDER: (x, y, 5, 0, 0)})
+        moved = scene.place("Agent")[:2]
+        assert moved / np.linalg.norm(moved) == pytest.approx(way, abs=1e-3)
+    turned = [Scene({HIDER: MIDDLE}).step({HIDER: act}).views["self"][HIDER, 6].item() for act in (LEFT, RIGHT)]
+    assert turned[0] > 0.05 and turned[1] == pytest.approx(-turned[0], abs=1e-4)
+
+
+@pytest.mark.parametrize("onto", ["wall", "box"])
+def test_a_ramp_leads_up(onto: str) -> None:
+    """A locked ramp before what is to be climbed: the seeker walks up and stands on it."""
+    there = {"walls": [(0.0, 6.0, 2.0, 0.2)]} if onto == "wall" else {"boxes": [(0.0, 6.8, 0.0, False)]}
+    scene = Scene({SEEKER: (0.0, 0.0, 0.0)}, ramps=[(0.0, 4.25, 0.0)], **there)
+    for table in ("Ramp", "Box") if onto == "box" else ("Ramp",):
+        scene.lock(table, 0, BY_SEEKERS)
+    highest = 0.0
+    for _ in range(60):
+        scene.step({SEEKER: FORWARD})
+        highest = max(highest, scene.place("Agent", SEEKER)[2])
+    assert highest > (3.4 if onto == "wall" else 2.9)
+    assert scene.place("Agent", SEEKER)[1] > 7  # over it
+    assert scene.figure("ramps_used") > 3
+    # Without the ramp it is stopped.
+    scene = Scene({SEEKER: (0.0, 0.0, 0.0)}, **there)
+    for table in ("Box",) if onto == "box" else ():
+        scene.lock(table, 0, BY_SEEKERS)
+    scene.step({SEEKER: FORWARD}, 60)
+    assert scene.place("Agent", SEEKER)[1] < 5
+    assert scene.figure("ramps_used") == 0
+
+
+def test_heaps_have_room_for_all_their_contacts() -> None:
+    """All things and agents in a corner, side by side; else it would be a WorldFault."""
+    cells = [(-16.99 + 2.01 * i, -16.99 + 2.01 * j) for i in range(4) for j in range(4)]
+    cubes = [(x, y, 0.0, False) for x, y in cells[:9]]
+    ramps = [(-10.96, -12.37, 0.0), (-10.96, -9.27, 0.0)]
+    scene = Scene({i: (*cells[9 + i], 0.0) for i in range(5)}, boxes=cubes, ramps=ramps, walls=ROOM)
+    scene.step(dict.fromkeys(range(5), (0, 0, 5, 0, 0)), 40)
+    planks = [(-13.9, -17.2 + 1.52 * i, 0.0, True) for i in range(9)]
+    ramps = [(-8.8, -16.4, 0.0), (-8.8, -13.3, 0.0)]
+    scene = Scene({i: (-8.7, -10.5 + 2.03 * i, 0.0) for i in range(5)}, boxes=planks, ramps=ramps, walls=ROOM)
+    scene.step(dict.fromkeys(range(5), (0, 0, 5, 0, 0)), 100)
+    assert all(scene.place("Agent", i)[2] < 1.2 for i in range(5))
+
+
+# ---- rewards ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seen", [False, True])
+def test_hiders_and_seekers_have_opposite_rewards(seen: bool) -> None:
+    scene = Scene({SEEKER: MIDDLE, OTHER_HIDER: (0.0, 5.0 if seen else -5.0, 0.0)})
+    scene.step()
+    assert scene.sees(SEEKER, "agents", OTHER_HIDER) == seen
+    sign = -1 if seen else 1
+    assert scene.rewards == [sign] * 3 + [-sign] * 2
+    assert scene.figure("hiders_seen") == float(seen)
+
+
+def test_that_hiders_see_each_other_or_a_seeker_costs_nothing() -> None:
+    scene = Scene({HIDER: MIDDLE, OTHER_HIDER: (0.0, 5.0, pi), SEEKER: (1.0, 9.0, 0.0)})
+    scene.step()
+    assert scene.sees(HIDER, "agents", OTHER_HIDER) and scene.sees(OTHER_HIDER, "agents", HIDER)
+    assert scene.rewards == [1, 1, 1, -1, -1]
+
+
+@pytest.mark.parametrize(("x", "y", "outside"), [(17.9, 0.0, 0), (18.1, 0.0, 1), (0.0, -18.1, 1), (-25.0, 30.0, 1)])
+def test_outside_of_the_square_costs_ten_and_removes_nobody(x: float, y: float, outside: int) -> None:
+    scene = Scene({SEEKER: MIDDLE}, preparation=1)
+    for agent in (HIDER, SEEKER):
+        scene.put("Agent", agent, x + agent, y, 1.0) if agent == HIDER else None
+    scene.step()
+    assert scene.rewards == [0] * 5  # of the preparation
+    seen = scene.step().sees(SEEKER, "agents", HIDER)
+    sign = -1 if seen else 1
+    assert scene.rewards == [sign - 10 * outside, sign, sign, -sign, -sign]
+    assert scene.place("Agent", HIDER)[0] == pytest.approx(x, abs=0.1)
+    scene.put("Agent", SEEKER, -20.0, 0.0, 1.0)
+    scene.step()
+    assert scene.rewards[SEEKER] in (-9, -11)
+
+
+def test_forts_are_hiders_whom_no_seeker_can_reach() -> None:
+    """A corner behind two elongated boxes; what is not locked, or leaves a gap, is none."""
+    boxes = [(-13.0, 9.0, 0.0, True), (-9.0, 13.9, pi / 2, True)]
+    for locked, gap, share in ((True, 0.0, 1 / 3), (False, 0.0, 0.0), (True, 4.0, 0.0)):
+        agents = {HIDER: (-14.0, 14.0, 0.0), SEEKER: MIDDLE}
+        scene = Scene(agents, boxes=[boxes[0], (boxes[1][0] + gap, *boxes[1][1:])], walls=ROOM, max_episode_steps=2)
+        for row in range(2):
+            if locked:
+                scene.lock("Box", row, BY_HIDERS)
+        scene.step()
+        assert scene.figure("forts") == 0
+        scene.step()
+        assert scene.truncated
+        assert scene.figure("forts") == pytest.approx(share)
+        assert scene.figure("boxes_locked") == 2 * locked
+
+
+def test_figures_of_an_episode() -> None:
+    scene = Scene({SEEKER: MIDDLE, HIDER: (0.0, 5.0, 0.0)}, boxes=[(9.0, 9.0, 0.0, False)], preparation=2)
+    shares = []
+    for step in range(6):
+        if step == 4:
+            scene.put("Agent", HIDER, 0.0, -5.0, 1.0)
+        shares.append(scene.step().figure("hiders_seen"))
+    assert shares == pytest.approx([0, 0, 1, 1, 2 / 3, 2 / 4])
+    for x, moved in ((9.9, 0), (10.1, 1), (9.0, 0)):
+        scene.put("Box", 0, x, 9.0, 1.0)
+        assert scene.step().figure("boxes_moved") == moved
+
+
+# ---- registration ----------------------------------------------------------------------------------------------------
+
+
+def test_it_is_registered_and_rows_are_agents() -> None:
+    assert gymnasium.spec("torch_batchsim/HideSeek-v0").max_episode_steps == 240
+    env = gymnasium.make_vec("torch_batchsim/HideSeek-v0", num_envs=10, critic=True, max_episode_steps=2)
+    observations, infos = env.reset(seed=0)
+    assert env.single_action_space == MultiDiscrete([11, 11, 11, 2, 2])
+    assert isinstance(env.single_observation_space, Dict)
+    assert all(isinstance(space, Box) for space in env.single_observation_space.values())
+    shapes = {name: tuple(values.shape[1:]) for name, values in observations.items()}
+    assert shapes == {
+        "self": (12,), "agents": (4, 10), "boxes": (9, 14), "ramps": (2, 11), "sees_agents": (4,), "sees_boxes": (9,),
+        "sees_ramps": (2,), "box_exists": (9,), "ramp_exists": (2,), "lidar": (30,),
+    }  # fmt: skip
+    assert infos["team"].tolist() == [0, 0, 0, 1, 1] * 2
+    assert observations["self"][:, 8].tolist() == [0, 0, 0, 1, 1] * 2
+    actions = torch.full((10, 5), 5)
+    actions[:, 3:] = 0
+    assert not env.step(actions)[3].any()
+    assert env.step(actions)[3].all()
+    arrays = {name: values.numpy() for name, values in env.step(actions)[0].items()}
+    assert env.observation_space.contains(arrays)
+    assert len(PARKED) == env.unwrapped.num_agents

@@ -1,0 +1,130 @@
+"""Hide and seek: sight, observations and lidar, in scenes that are set up by hand."""
+
+from __future__ import annotations
+
+from math import cos, pi, radians, sin
+
+import numpy as np
+import pytest
+import torch
+from hideseek_scene import (
+    BY_HIDERS,
+    BY_SEEKERS,
+    HIDER,
+    LEFT,
+    MIDDLE,
+    NOTHING,
+    OTHER_HIDER,
+    OTHER_SEEKER,
+    ROOM,
+    SEEKER,
+    Scene,
+)
+
+# ---- sight -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["nothing", "box", "ramp", "wall", "agent"])
+def test_a_hider_is_seen_unless_something_stands_before_it(kind: str) -> None:
+    there = {
+        "box": {"boxes": [(0.0, 5.0, 0.4, False)]}, "ramp": {"ramps": [(0.0, 5.0, 0.0)]},
+        "wall": {"walls": [(0.0, 5.0, 1.0, 0.2)]},
+    }.get(kind, {})  # fmt: skip
+    between = {OTHER_SEEKER: (0.0, 5.0, 0.0)} if kind == "agent" else {}
+    scene = Scene({HIDER: (0.0, 10.0, 0.0), SEEKER: MIDDLE, **between}, **there)
+    scene.step()
+    assert scene.sees(SEEKER, "agents", HIDER) == (kind in ("nothing", "agent")) - (kind == "agent")
+    if kind in ("box", "ramp"):
+        assert scene.sees(SEEKER, {"box": "boxes", "ramp": "ramps"}[kind])
+        assert not scene.sees(HIDER, {"box": "boxes", "ramp": "ramps"}[kind])  # it is behind
+
+
+def test_ramps_hide_behind_their_high_end_and_boxes_behind_boxes() -> None:
+    scene = Scene({SEEKER: MIDDLE}, boxes=[(0.0, 5.0, 0.0, True), (0.0, 10.0, 0.0, False)], ramps=[(3.0, 9.0, 0.5)])
+    assert scene.sees(SEEKER, "boxes", 0)
+    assert not scene.sees(SEEKER, "boxes", 1)
+    assert not scene.sees(SEEKER, "ramps", 0)
+    scene.put("Box", 0, -9.0, 5.0, 1.0)
+    scene.step()
+    assert [scene.sees(SEEKER, "boxes", row) for row in (0, 1)] == [True, True]
+    assert scene.sees(SEEKER, "ramps", 0)
+
+
+@pytest.mark.parametrize("side", [1, -1])
+@pytest.mark.parametrize(("angle", "seen"), [(0.0, True), (67.4, True), (67.6, False), (180.0, False)])
+def test_the_cone_is_67_and_a_half_degrees_to_each_side(angle: float, seen: bool, side: int) -> None:
+    yaw = 0.7
+    at = yaw + side * radians(angle)
+    place = (-6 * sin(at), 6 * cos(at))
+    scene = Scene({SEEKER: (0.0, 0.0, yaw), HIDER: (*place, 0.0)})
+    assert scene.sees(SEEKER, "agents", HIDER) == seen
+    scene = Scene({SEEKER: (0.0, 0.0, yaw)}, boxes=[(*place, 0.2, False)])
+    assert scene.sees(SEEKER, "boxes") == seen
+
+
+def test_rows_of_what_is_not_in_sight_are_zero_unless_all_are_asked_for() -> None:
+    boxes = [(0.0, 5.0, 0.5, True), (0.0, -5.0, 0.0, False)]
+    for see_all in (False, True):
+        scene = Scene({HIDER: MIDDLE, SEEKER: (3.0, -6.0, 1.0)}, boxes=boxes, ramps=[(4.0, -9.0, 0.5)], see_all=see_all)
+        scene.step({HIDER: LEFT})
+        assert scene.views["sees_boxes"][HIDER].tolist() == [1] + [0] * 8
+        assert scene.views["box_exists"][HIDER].tolist() == [1, 1] + [0] * 7
+        assert scene.views["ramp_exists"][HIDER].tolist() == [1, 0]
+        for name, row in (("boxes", 1), ("ramps", 0), ("agents", SEEKER - 1)):
+            assert not scene.views[f"sees_{name}"][HIDER, row]
+            assert bool((scene.views[name][HIDER, row] == 0).all()) != see_all
+            assert (scene.infos[f"all_{name}"][HIDER, row] != 0).any()
+        assert (scene.views["boxes"][:, 2:] == 0).all() and (scene.views["ramps"][:, 1:] == 0).all()
+        assert torch.equal(scene.views["boxes"][HIDER, 0], scene.infos["all_boxes"][HIDER, 0])
+
+
+def test_rows_say_where_how_fast_how_turned_how_large_and_whose() -> None:
+    agents = {HIDER: (2.0, 1.0, pi / 2), SEEKER: (-4.0, 1.0, 0.0)}  # the hider looks along -x
+    scene = Scene(agents, boxes=[(0.0, 5.0, 0.3, True)], ramps=[(-2.0, -1.0, pi / 2)], max_episode_steps=10)
+    scene.lock("Box", 0, BY_SEEKERS)
+    scene.lock("Ramp", 0, BY_HIDERS)
+    scene.step()
+    close = pytest.approx
+    box, ramp, seeker = (scene.views[name][HIDER, row] for name, row in (("boxes", 0), ("ramps", 0), ("agents", 2)))
+    assert box.tolist() == close([4, 2, 0, 0, 0, 0, sin(0.3 - pi / 2), cos(0.3 - pi / 2), 8, 1.5, 2, 1, 0, 0], abs=2e-3)
+    assert ramp.tolist() == close([-2, 4.5, 2 / 3 - 1, 0, 0, 0, 0, 1, 1, 1, 0], abs=2e-3)  # its centre of mass
+    assert seeker.tolist() == close([0, 6, 0, 0, 0, 0, -1, 0, 1, 0], abs=2e-2)
+    own = scene.views["self"][HIDER]
+    assert own.tolist() == close([2 / 18, 1 / 18, 1 / 18, 0, 0, 0, 1, 0, 0, 0, 0.9, 0], abs=2e-2)
+    scene.step({SEEKER: (10, 5, 5, 0, 0)})  # to its right, which is the hider's back
+    assert scene.views["agents"][HIDER, 2, 3:6].tolist() == close([0, -2.2, 0], abs=0.3)
+    assert scene.views["self"][SEEKER, 3:6].tolist() == close([2.2, 0, 0], abs=0.3)
+
+
+# ---- lidar -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "yaw"), [(0.0, 0.0, 0.0), (5.0, -3.0, 0.0), (-12.0, 9.0, 1.1), (16.9, 16.9, -pi / 2)]
+)
+def test_lidar_in_a_square_room(x: float, y: float, yaw: float) -> None:
+    scene = Scene({HIDER: (x, y, yaw)}, walls=ROOM)
+    for agent in range(5):
+        away = np.roll(np.arange(5), 1)[agent]
+        if agent != HIDER:
+            scene.put("Agent", agent, 100.0 + 10 * away, 100.0, 1.0)
+    scene.step()
+    x, y = scene.place("Agent")[:2]
+    for i, share in enumerate(scene.views["lidar"][HIDER].tolist()):
+        angle = yaw + 2 * pi * i / 30
+        along = (-sin(angle), cos(angle))
+        walls = [(18 * np.sign(d) - p) / d for p, d in zip((x, y), along, strict=True) if abs(d) > 1e-9]
+        assert share == pytest.approx(min(min(walls) / 18, 1), abs=2e-5), i
+
+
+def test_lidar_of_a_box_an_agent_and_an_empty_plain() -> None:
+    scene = Scene({HIDER: MIDDLE, SEEKER: (0.0, -9.0, 0.0)}, boxes=[(-6.0, 0.0, 0.0, False)])
+    for agent in (1, 2, 4):
+        scene.put("Agent", agent, 100.0 + 10 * agent, 100.0, 1.0)
+    scene.step({OTHER_HIDER: NOTHING})
+    lidar = scene.views["lidar"][HIDER].numpy() * 18
+    assert lidar[0] == 18  # ahead, nothing
+    assert lidar[15] == pytest.approx(8, abs=1e-3)
+    assert lidar[14] == pytest.approx(18, abs=1e-3)  # passes the seeker: 9 tan 12 = 1.9
+    side = [lidar[i] for i in (7, 8)]  # at 84 and 96 degrees, to the left
+    assert side == pytest.approx([5 / cos(radians(6))] * 2, abs=1e-3)

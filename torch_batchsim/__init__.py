@@ -19,7 +19,15 @@ from .environment import Environment  # noqa: E402
 from .errors import BuildError, CheckpointError, Fault, SchemaError, WorldFault  # noqa: E402
 from .library import Library  # noqa: E402
 from .options import Constants, Option, Parameters  # noqa: E402
-from .registration import environment_ids, find_id, make, make_vec, option_names, register  # noqa: E402
+from .registration import (  # noqa: E402
+    environment_ids,
+    find_id,
+    make,
+    make_vec,
+    option_names,
+    register,
+    training_settings,
+)
 from .schema import AgentEnd, Archetype, Bundle, Component, Repeat, Reward, TaskGraph, component  # noqa: E402
 from .simulator import Simulator  # noqa: E402
 from .trace import Trace  # noqa: E402
@@ -85,6 +93,7 @@ __all__ = [
     "option_names",
     "quat",
     "register",
+    "training_settings",
     "u8",
     "u16",
     "u32",

@@ -36,7 +36,11 @@ class Environment(Declaration):
     - ``action_space``, ``observation_space``: of one agent. The action space is required.
     - ``fast_math``: compile with relaxed floating point; results are then no longer the same everywhere.
     - ``metadata``: may hold ``render_fps``, and ``score``: the name of an info, one number a row, that counts at the
-      end of an episode in place of the rewards (which may hold shaping).
+      end of an episode in place of the rewards (which may hold shaping), and ``figures``: names of such infos that
+      trainers log, also as they are at the end of an episode.
+    - ``training``: settings with which the bundled trainer learns it, by name as on its command line
+      (``{"learning_rate": 1e-3, "threads": 1}``), under ``""`` those that hold in general, and others under an option
+      that makes another task of it, as ``"preset=small"``.
     """
 
     systems: str | Sequence[str] = "systems.h"
@@ -56,6 +60,7 @@ class Environment(Declaration):
     team: str | None = None
     fast_math: bool = False
     metadata: Mapping[str, Any] = {}
+    training: Mapping[str, Mapping[str, Any]] = {}
 
     def __new__(cls, *args: Any, **options: Any) -> Self:
         made = super().__new__(cls)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from operator import attrgetter
 from typing import Any
 
@@ -73,12 +74,23 @@ def find_id(name: str) -> str:
 
 def option_names(env_id: str) -> tuple[str, ...]:
     """The names of an environment's own options; none where it is unknown, or not made with ``Environment``."""
+    cls = _class_of(env_id)
+    return cls.option_names() if cls else ()
+
+
+def training_settings(env_id: str) -> Mapping[str, Mapping[str, Any]]:
+    """``Environment.training``; empty where the environment is unknown, or not made with ``Environment``."""
+    cls = _class_of(env_id)
+    return cls.training if cls else {}
+
+
+def _class_of(env_id: str) -> type[Environment] | None:
     try:
         spec = gymnasium.spec(env_id)
     except gymnasium.error.Error:
-        return ()
+        return None
     ours = spec.vector_entry_point == f"{__name__}:make_vec"
-    return _imported(spec.kwargs["environment"]).option_names() if ours else ()
+    return _imported(spec.kwargs["environment"]) if ours else None
 
 
 def make_vec(

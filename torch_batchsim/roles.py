@@ -320,10 +320,12 @@ def _check_mask(environment: Environment, mask: Column | None) -> None:
 
 
 def _check_score(environment: Environment, info: Mapping[str, Column]) -> None:
-    score = environment.metadata.get("score")
-    if score is not None and (score not in info or info[score].value_shape != ()):
-        scalars = [name for name, column in info.items() if column.value_shape == ()]
-        raise SchemaError(
-            f"{environment.name}: metadata names the score {score!r}, which must be an info with one number a row; "
-            f"of these there are: {', '.join(scalars) or 'none'}"
-        )
+    """That the score and the figures, which trainers average over episodes, are numbers of rows."""
+    score, figures = environment.metadata.get("score"), environment.metadata.get("figures", ())
+    for what, name in (*([("score", score)] if score is not None else []), *(("figure", name) for name in figures)):
+        if name not in info or info[name].value_shape != ():
+            scalars = [name for name, column in info.items() if column.value_shape == ()]
+            raise SchemaError(
+                f"{environment.name}: metadata names the {what} {name!r}, which must be an info with one number a row; "
+                f"of these there are: {', '.join(scalars) or 'none'}"
+            )

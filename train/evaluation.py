@@ -37,18 +37,20 @@ def evaluate(
     seed: int,
     deterministic: bool = True,
     watch: Callable[[Tensor], None] | None = None,
+    untrained: Tensor | None = None,
 ) -> Evaluation:
     """Runs the first episode of every row to its end.
 
     Every episode that starts is counted. (The first N episodes to *end* would be the short ones.) A
     deterministic policy takes its likeliest action, or the mean of a Gaussian; otherwise actions are drawn.
     `watch` is called after the reset and after every step, with the rows, bool `[N]`, whose first episode had not
-    ended before that. Raises EndlessEpisode rather than go on for ever.
+    ended before that. Rows that are `untrained`, bool `[N]`, act as before a training: all choices are as likely, and
+    numbers are standard normal. Raises EndlessEpisode rather than go on for ever.
     """
     policy, device = agent.policy, env.device
     obs, infos = env.reset(seed=seed)
     generator = torch.Generator(device).manual_seed(seed)
-    actions = policy.empty_actions(env.num_envs)
+    actions, drawn = policy.empty_actions(env.num_envs), policy.empty_actions(env.num_envs)
     running = torch.ones(env.num_envs, dtype=torch.bool, device=device)
     score = env.metadata.get("score")
     returns = torch.zeros(env.num_envs, device=device)
@@ -56,12 +58,14 @@ def evaluate(
     if watch:
         watch(running)
     for _ in range(MAX_EPISODE_STEPS):
-        outputs = agent.outputs(agent.encoder(obs))
+        outputs, mask = agent.outputs(agent.encoder(obs)), infos.get("action_mask")
         if deterministic:
-            policy.mode(outputs, actions, infos.get("action_mask"))
+            policy.mode(outputs, actions, mask)
         else:
-            noise = policy.noise((env.num_envs,), generator)
-            policy.sample(outputs, noise, actions, infos.get("action_mask"))
+            policy.sample(outputs, policy.noise((env.num_envs,), generator), actions, mask)
+        if untrained is not None:
+            policy.sample(torch.zeros_like(outputs), policy.noise((env.num_envs,), generator), drawn, mask)
+            actions[untrained] = drawn[untrained]
         active = infos.get("active")
         counts = running if active is None else running & active  # before the step writes over it
         obs, rewards, terminations, truncations, infos = env.step(policy.to_env(actions))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import torch_batchsim
 from torch_batchsim import command_line
 
 from .ppo import Config
-from .tuned import CONFIGS
+from .tuned import tuned_config, tuned_settings
 
 
 class UsageError(Exception):
@@ -64,26 +64,6 @@ class Options:
                 raise ValueError(f"{name} is {value}, but must be at least {least}")
 
 
-TUNED = {
-    "torch_batchsim/CartPole": Options(
-        CONFIGS["torch_batchsim/CartPole"],
-        threads=1,  # as fast as more with networks so small, and the same bits on every number of cores
-    ),
-    "torch_batchsim/Swarm": Options(CONFIGS["torch_batchsim/Swarm"]),
-    "torch_batchsim/Overcooked": Options(
-        CONFIGS["torch_batchsim/Overcooked"],
-        eval_episodes=256,
-        eval_stochastic=True,  # the likeliest actions of a half-trained pair often block each other for ever
-        threads=1,  # the same bits on every number of cores; beside other work more would wait for each other
-    ),
-    "torch_batchsim/Hanabi": Options(CONFIGS["torch_batchsim/Hanabi"], threads=1),
-    "torch_batchsim/Hanabi preset=Hanabi-Very-Small": Options(
-        CONFIGS["torch_batchsim/Hanabi preset=Hanabi-Very-Small"], threads=1
-    ),
-}
-"""What is done unless the user says otherwise, by the keys of ``CONFIGS``."""
-
-
 def find_environment(name: str) -> str:
     """The id of an environment: ours by short name, any by id; `module:id` imports the module first."""
     try:
@@ -94,9 +74,12 @@ def find_environment(name: str) -> str:
 
 def tuned(env_id: str, env_options: Iterable[str] = ()) -> Options:
     """What is done unless the user says otherwise; `env_options` are those given, as key=value."""
-    name = env_id.rpartition("-v")[0]
-    special = (TUNED[f"{name} {option}"] for option in env_options if f"{name} {option}" in TUNED)
-    return next(special, TUNED.get(name, Options()))
+    known = {setting.name for setting in fields(Config)}
+    others = {name: value for name, value in tuned_settings(env_id, env_options).items() if name not in known}
+    try:
+        return Options(tuned_config(env_id, env_options), **others)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"{env_id} declares settings of its training that cannot be used: {error}") from error
 
 
 SAID_OTHERWISE = {

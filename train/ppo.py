@@ -306,8 +306,11 @@ class Trainer:
         # Return and length, of the episode that is running and of the latest that ended (NaN: none has).
         self.running = torch.zeros(2, env.num_envs, device=self.device)
         self.latest = torch.full_like(self.running, torch.nan)
-        self.score = env.metadata.get("score")  # the info that counts at the end of an episode, if not the rewards
-        self.scores = torch.zeros(2, device=self.device)  # in this rollout: their sum, and how many
+        # Metrics that are infos at the end of an episode; in this rollout the sum of each, and last how many ended.
+        score = env.metadata.get("score")  # which counts in place of the rewards
+        self.told = {"charts/score": score} if score else {}
+        self.told |= {f"figures/{name}": name for name in env.metadata.get("figures", ())}
+        self.sums = torch.zeros(len(self.told) + 1, device=self.device)
         self.annealed = self._tensor(config.anneal) if config.anneal else None
 
     def _tensor(self, name: str) -> Tensor:
@@ -356,13 +359,14 @@ class Trainer:
             agent.policy.sample(outputs, noise[t], actions, None if masks is None else masks[t])
             self.env.select_slot(t)
             *_, infos = self.env.step(agent.policy.to_env(actions))
-            if self.score:
+            if self.told:
                 ended = infos["_final_info"]
                 if storage.active is not None:  # an agent that has left meets the end of its world as well
                     acted = acted | storage.active[t]
                     ended, acted = ended & acted, acted & ~ended
-                self.scores[0] += torch.where(ended, infos["final_info"][self.score], 0.0).sum()
-                self.scores[1] += ended.sum()
+                numbers = torch.stack([infos["final_info"][name].float() for name in self.told.values()])
+                self.sums[:-1] += torch.where(ended, numbers, 0.0).sum(1)
+                self.sums[-1] += ended.sum()
 
     @torch.no_grad()
     def episode_statistics(self) -> dict[str, Tensor]:
@@ -391,9 +395,10 @@ class Trainer:
             "charts/episodic_return": mean_of_latest(self.latest[0], self.running[0], rewards),
             "charts/episodic_length": mean_of_latest(self.latest[1], self.running[1], steps),
         }
-        if self.score:
-            metrics["charts/score"] = self.scores[0] / self.scores[1]  # NaN where no episode has ended
-            self.scores.zero_()
+        if self.told:
+            means = (self.sums[:-1] / self.sums[-1]).unbind()  # NaN where no episode has ended
+            metrics |= dict(zip(self.told, means, strict=True))
+            self.sums.zero_()
         agents = num_agents(self.env)
         if agents > 1:
             means = self.latest[0].view(-1, agents).nanmean(0).unbind()

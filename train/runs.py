@@ -93,20 +93,20 @@ def evaluate_checkpoint(env_id: str, options: Options, contents: dict[str, Any])
     config = Config(**trained["config"])
     env = _make_env(env_id, options, env_options, num_worlds=1)
     _check_pictures(env_id, env, options)
-    agent = ActorCritic(
-        env.single_observation_space,
-        env.single_action_space,
-        config.hidden_sizes,
-        config.seed,
-        env.device,
-        config.activation,
-    )
+    agent = agent_of(trained, env)
     env.close()
-    agent.load_state_dict(trained["agent"])
     evaluation = _evaluate(env_id, options, env_options, agent, options.config.seed)
     _write_summary(summary, _summary(contents, config, contents["steps"], evaluation))
     print(f"summary         {summary}")
     _raise_if_failed(evaluation)
+
+
+def agent_of(trained: dict[str, Any], env: VectorEnv) -> ActorCritic:
+    """The networks of a checkpoint's trainer, for an environment as it was trained in."""
+    config, spaces = Config(**trained["config"]), (env.single_observation_space, env.single_action_space)
+    agent = ActorCritic(*spaces, config.hidden_sizes, config.seed, env.device, config.activation)
+    agent.load_state_dict(trained["agent"])
+    return agent
 
 
 # ---- training --------------------------------------------------------------------------------------------

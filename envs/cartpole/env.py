@@ -31,6 +31,8 @@ from gymnasium.spaces import Box, Discrete
 from torch_batchsim import Archetype, Component, Environment, Option, Parameters, Reward, TaskGraph, f32, i32
 from torch_batchsim.draw import Canvas
 
+from .training import TRAINING
+
 
 class CartState(Component):
     x: f32  # m
@@ -62,6 +64,7 @@ class CartPole(Environment):
     observation, action = "Cart.CartState", "Cart.Push.direction"
     action_space = Discrete(2)
     metadata = {"render_fps": 50}
+    training = TRAINING
 
     @property
     def observation_space(self) -> Box:

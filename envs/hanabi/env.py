@@ -74,6 +74,7 @@ from torch_batchsim import (
 
 from . import picture
 from .codes import Absent, MoveType, Revealed
+from .training import TRAINING
 
 _FULL = {"colors": 5, "ranks": 5, "max_information_tokens": 8, "max_life_tokens": 3}
 _SMALL = {"ranks": 5, "hand_size": 2, "max_information_tokens": 3, "max_life_tokens": 1}
@@ -206,6 +207,7 @@ class Hanabi(Environment):
     faults = ("illegal_move", "not_your_turn")
     reset_options = ("deck", "start_player")
     metadata = {"render_fps": 2, "score": "score"}
+    training = TRAINING
 
     def __init__(
         self,

@@ -1,4 +1,5 @@
 from .env import HideSeek
 from .level import Level
+from .presets import PRESETS
 
-__all__ = ["HideSeek", "Level"]
+__all__ = ["PRESETS", "HideSeek", "Level"]

@@ -93,6 +93,8 @@ from torch_batchsim.rays import Picture, Rays
 
 from . import picture
 from .level import check_levels
+from .presets import PRESETS
+from .training import TRAINING
 
 OUTER_WALLS = 4
 MOST_AGENTS = 40
@@ -173,11 +175,15 @@ FIGURES = {
 
 
 class HideSeek(Environment):
-    """Options are those of ``constants`` and ``parameters``; ``physics`` and ``rays`` are those of the libraries."""
+    """Options are those of ``constants`` and ``parameters``; ``physics`` and ``rays`` are those of the libraries.
+
+    The defaults are those of the full game; ``preset`` names games in which other options have other ones.
+    """
 
     libraries = (Physics, Rays)
     enums = (Side,)
     constants = Constants(
+        preset=Option("full", choices=tuple(PRESETS), help="a game: options that are not given are as it says"),
         hiders=Option(3, minimum=1, maximum=20, help="agents"),
         seekers=Option(2, minimum=1, maximum=20, help="agents"),
         flat=Option(False, help="one array as observation"),
@@ -238,7 +244,12 @@ class HideSeek(Environment):
     action_space = MultiDiscrete([11, 11, 11, 2, 2])
     action, team = "Agent.Act", "Agent.TeamNumber"
     faults = ("no_room",)
-    metadata = {"render_fps": 30}
+    metadata = {
+        "render_fps": 30,
+        "score": "hiders_seen",
+        "figures": tuple(name for name in FIGURES if name not in ("hiders_seen", "preparing")),
+    }
+    training = TRAINING
     start = TaskGraph(
         "build_walls", "place_boxes", "place_ramps", "place_agents", "dress_agents", "lay_floor",
         Rays.gather, "look_around",
@@ -249,9 +260,11 @@ class HideSeek(Environment):
     )  # fmt: skip
     reset_options = ("walls", "boxes", "ramps", "agents")
 
-    def __init__(self, camera: str = "above", **options: Any) -> None:
+    def __init__(self, camera: str = "above", preset: str = "full", **options: Any) -> None:
         """
         Args:
+            preset: a game of ``PRESETS``, whose options hold where they are not given: ``"full"``; or 1 hider against 1
+                seeker in a small square that is an ``"empty-room"`` or has ``"walls"``.
             camera: of pictures: ``"above"``, a plan with what agents see; or ``"aside"``, the bodies in perspective.
             options: as declared by ``constants`` and ``parameters``.
 
@@ -259,7 +272,8 @@ class HideSeek(Environment):
         """
         if camera not in ("above", "aside"):
             raise ValueError(f"camera must be 'above' or 'aside', got {camera!r}")
-        super().__init__(**options)
+        usual = PRESETS.get(preset, {}) if isinstance(preset, str) else {}  # others are refused with the options
+        super().__init__(preset=preset, **{**usual, **options})
         self.camera = camera
         c, p = self.constants, self.parameters
         for least, most, low, high in (

@@ -63,6 +63,7 @@ from torch_batchsim.types import FieldType
 
 from . import picture
 from .layout import KEYS, MOST_PLAYERS, OUTSIDE, POT, Action, Ground, ItemKind, Layout, read_layout
+from .training import TRAINING
 
 LAYOUT_OPTIONS = (*(key for key in KEYS if key != "layout_name"), "start_player_positions")
 
@@ -159,6 +160,7 @@ class Overcooked(Environment):
     }
     faults = ("no_such_cell", "no_such_direction", "no_such_layout")  # of what was written into the state
     metadata = {"render_fps": 8, "score": "team_return"}
+    training = TRAINING
 
     def __init__(
         self,

@@ -52,6 +52,8 @@ from torch_batchsim import (
 from torch_batchsim.draw import Canvas
 from torch_batchsim.grid import Grid
 
+from .training import TRAINING
+
 
 class Place(Component):
     x: f32
@@ -134,6 +136,7 @@ class Swarm(Environment):
     action_space = MultiDiscrete([5, 9])
     info = {"score": "Ship.Score"}
     metadata = {"render_fps": 20}
+    training = TRAINING
 
     @property
     def library_options(self) -> dict[str, dict[str, int]]:

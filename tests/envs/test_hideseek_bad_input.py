@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from hideseek_levels import AGENTS, GIVEN, levels, make
-from torch_batchsim.envs.hideseek import HideSeek, Level
+from torch_batchsim.envs.hideseek import PRESETS, HideSeek, Level
 
 from torch_batchsim import WorldFault
 
@@ -30,11 +30,28 @@ from torch_batchsim import WorldFault
         ({"narrow_door": 0.05}, "narrow_door"),
         ({"max_episode_steps": 0}, "max_episode_steps must be at least 1"),
         ({"half_size": 3.0}, "half_size must be at least 8"),
+        ({"preset": "hall"}, "preset must be one of 'full', 'empty-room', 'walls', got 'hall'"),
+        ({"preset": "empty-room", "max_boxes": 2}, "max_boxes is 2, but box_rows is 1"),
     ],
 )
 def test_options_are_checked(options: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         HideSeek(**options)
+
+
+def test_presets_give_what_is_not_given() -> None:
+    full = HideSeek()
+    assert all(HideSeek(preset="full").constants[name] == value for name, value in full.constants.items())
+    for preset, options in PRESETS.items():
+        made = HideSeek(preset=preset)
+        values, usual = {**made.constants, **made.parameters}, {**full.constants, **full.parameters}
+        assert {name for name in values if values[name] != usual[name]} >= options.keys() - {"flat", "see_all"}
+        assert all(values[name] == value for name, value in options.items())
+        assert preset == "full" or f"preset={preset}" in HideSeek.training
+    given = HideSeek(preset="walls", half_size=12.0, hiders=2)
+    assert (given.constants.half_size, given.constants.hiders, given.constants.seekers) == (12.0, 2, 1)
+    with pytest.raises(TypeError, match="preset must be a string, got None"):
+        HideSeek(preset=None)
 
 
 def test_a_misspelt_option_is_named() -> None:

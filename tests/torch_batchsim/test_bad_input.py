@@ -650,6 +650,7 @@ def test_a_missing_systems_file(tmp_path: Path) -> None:
         ({"archetypes": (Archetype("Walker", Spot, Step, Reward, count=1),) * 2}, "the name Walker is used twice"),
         ({"singletons": (Spot,)}, "component Spot is a singleton and in an archetype; make them two"),
         ({"metadata": {"score": "sum"}}, "metadata names the score 'sum', which must be an info with one number a row"),
+        ({"metadata": {"figures": ("sum",)}}, "metadata names the figure 'sum', which must be an info with one number"),
         ({"faults": ("nan",)}, "faults of Declared must be distinct, not bad_action, nan, stale_entity"),
         ({"faults": ("no good",)}, "a fault cannot be named 'no good'"),
         ({"action_mask": "Walker.Spot"}, "action_mask 'Walker.Spot' must hold booleans, one for each"),

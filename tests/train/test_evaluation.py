@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import gymnasium
 import pytest
 import torch
@@ -85,3 +87,22 @@ def test_the_score_is_that_at_the_end_of_each_row(toy_env, agent):
 def test_masks_are_honoured(toy_env, agent):
     evaluate(toy_env(masked=True), agent, seed=1, deterministic=True)
     evaluate(toy_env(masked=True), agent, seed=1, deterministic=False)
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_untrained_rows_choose_among_all_and_the_others_as_the_policy_says(toy_env, agent, deterministic):
+    env, seen = toy_env(num_envs=1000), []
+    with torch.no_grad():
+        agent.actor[-1].bias.copy_(torch.tensor([0.0, 50.0, 0.0, 0.0]))  # always 1
+    step = env.step
+    env.step = lambda actions: (seen.append(actions.clone()), step(actions))[1]
+    untrained = torch.arange(1000) < 800
+    evaluate(env, agent, 1, deterministic, untrained=untrained)
+    for actions in seen:
+        assert (actions[~untrained] == 1).all()
+        assert ((actions[untrained].bincount(minlength=4) - 200).abs() < 65).all()  # five standard deviations
+    assert any((a[untrained] != b[untrained]).any() for a, b in pairwise(seen))
+
+
+def test_untrained_rows_honour_masks(toy_env, agent):
+    evaluate(toy_env(masked=True), agent, seed=1, untrained=torch.ones(6, dtype=torch.bool))

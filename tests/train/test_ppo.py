@@ -280,12 +280,14 @@ def kitchen(num_envs=8, **options):
     return gymnasium.make_vec("torch_batchsim/Overcooked-v0", num_envs=num_envs, horizon=12, **options)
 
 
-def kitchen_trainer(**settings):
+def kitchen_trainer(figures=(), **settings):
     """Three episodes in two rollouts."""
     config = Config(
         num_envs=8, num_steps=18, num_minibatches=2, total_steps=8 * 18 * 8, hidden_sizes=(8,), **settings
     )  # fmt: skip
-    return Trainer(kitchen(), config)
+    env = kitchen()
+    env.metadata["figures"] = figures
+    return Trainer(env, config)
 
 
 @pytest.mark.parametrize(
@@ -319,8 +321,8 @@ def test_nothing_is_annealed_unless_asked_for():
     assert float(trainer.env.sim.tensor("Shaping.factor")) == 0
 
 
-def test_the_score_is_the_mean_of_the_episodes_that_ended(monkeypatch):
-    trainer = kitchen_trainer(anneal="Shaping.factor")
+def test_the_score_and_figures_are_means_of_the_episodes_that_ended(monkeypatch):
+    trainer = kitchen_trainer(figures=("team_return",), anneal="Shaping.factor")
     told, step = [], trainer.env.step
 
     def fake_scores(actions):
@@ -330,7 +332,9 @@ def test_the_score_is_the_mean_of_the_episodes_that_ended(monkeypatch):
         return *outputs, infos
 
     monkeypatch.setattr(trainer.env, "step", fake_scores)
-    scores = [trainer.iterate()["charts/score"].item() for _ in range(2)]
+    metrics = [trainer.iterate() for _ in range(2)]
+    scores = [each["charts/score"].item() for each in metrics]
+    assert [each["figures/team_return"].item() for each in metrics] == scores
     assert [t for t, ended in enumerate(told) if ended] == [11, 23, 35]
     assert scores == [3.5 + 110, 3.5 + (230 + 350) / 2]
 

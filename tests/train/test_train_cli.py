@@ -7,6 +7,7 @@ import gymnasium
 import pytest
 import torch
 from PIL import Image
+from torch_batchsim.envs.cartpole import CartPole
 from torch_batchsim.train import Config, Trainer, checkpoint, cli, evaluation, options, runs
 
 import torch_batchsim
@@ -391,11 +392,30 @@ def test_a_checkpoint_keeps_its_settings(trained, capsys):
 
 def test_an_option_that_makes_another_task_has_settings_of_its_own(capsys):
     full = options.tuned("torch_batchsim/Hanabi-v0")
-    small = options.TUNED["torch_batchsim/Hanabi preset=Hanabi-Very-Small"]
-    assert options.tuned("torch_batchsim/Hanabi-v0", ["players=3", "preset=Hanabi-Very-Small"]) == small != full
+    small = options.tuned("torch_batchsim/Hanabi-v0", ["players=3", "preset=Hanabi-Very-Small"])
+    assert (small.config.total_steps, full.config.total_steps) == (3_000_000, 32_000_000)
     assert options.tuned("torch_batchsim/Hanabi-v0", ["preset=Hanabi-Small"]) == full
     assert run("hanabi", "--preset", "Hanabi-Very-Small", "--help") == 0
     assert f"(default: {small.config.total_steps})" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("env_id", torch_batchsim.environment_ids().values())
+def test_every_environment_says_how_it_is_learned(env_id):
+    training = torch_batchsim.training_settings(env_id)
+    assert "" in training
+    for option, settings in training.items():
+        assert option.partition("=")[0] in ("", *torch_batchsim.option_names(env_id))
+        found = options.tuned(env_id, [option])
+        for name, value in settings.items():
+            assert getattr(found.config if hasattr(found.config, name) else found, name) == value
+
+
+def test_settings_that_there_are_not_are_refused(monkeypatch, capsys):
+    for settings, message in (({"learning_rat": 1.0}, "'learning_rat'"), ({"gamma": 2.0}, "gamma is 2.0")):
+        monkeypatch.setattr(CartPole, "training", {"": settings})
+        assert run("cartpole", "--help") == 2
+        assert f"{ENV} declares settings of its training that cannot be used: " in (said := capsys.readouterr().err)
+        assert message in said
 
 
 @pytest.mark.full

@@ -10,13 +10,13 @@ from typing import Any
 import torch
 
 from ..train import Config, Trainer, evaluate
-from ..train.tuned import CONFIGS
+from ..train.tuned import tuned_config
 from . import graphs
 from .playing import Make, expect
 
-CARTPOLE = replace(CONFIGS["torch_batchsim/CartPole"], total_steps=262_144)
+CARTPOLE = replace(tuned_config("torch_batchsim/CartPole-v0"), total_steps=262_144)
 KITCHEN = replace(
-    CONFIGS["torch_batchsim/Overcooked"],
+    tuned_config("torch_batchsim/Overcooked-v0"),
     total_steps=1_024_000,
     anneal_from=0.95,  # nothing else is learned in so few steps
     anneal_until=1.0,

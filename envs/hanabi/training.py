@@ -1,0 +1,39 @@
+"""Settings with which PPO learns this environment, found by trial: see ``Environment.training``."""
+
+TRAINING = {
+    "": {
+        "total_steps": 32_000_000,
+        "num_envs": 512,
+        "num_steps": 32,
+        "num_minibatches": 8,
+        "update_epochs": 2,
+        "learning_rate": 1e-3,
+        "gae_lambda": 0.8,
+        "ent_coef": 0.05,  # with less the first conventions are poor, and stay
+        "ent_coef_end": 0.005,
+        "hidden_sizes": (256, 256),
+        "activation": "relu",
+        "anneal": "Mercy.factor",  # without it nobody dares to play
+        "anneal_from": 0.45,
+        "anneal_until": 0.7,
+        "matmul_precision": "medium",
+        "threads": 1,
+    },
+    "preset=Hanabi-Very-Small": {
+        "total_steps": 3_000_000,
+        "num_envs": 256,
+        "num_steps": 32,
+        "num_minibatches": 8,
+        "learning_rate": 3e-3,
+        "gamma": 1.0,
+        "ent_coef": 0.05,
+        "ent_coef_end": 0.005,
+        "hidden_sizes": (128, 128),
+        "activation": "relu",
+        "anneal": "Mercy.factor",
+        "anneal_from": 0.3,
+        "anneal_until": 0.7,
+        "matmul_precision": "medium",
+        "threads": 1,
+    },
+}

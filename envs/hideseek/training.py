@@ -1,0 +1,41 @@
+"""Settings with which PPO learns the games: see ``Environment.training``."""
+
+# For a GPU, and not tried. What Baker et al. (2020) say of theirs: discount, lambda, entropy, passes over a rollout,
+# learning rate; their networks attend to entities and remember, these do not.
+_FULL = {
+    "total_steps": 5_000_000_000,
+    "num_envs": 20_480,
+    "num_steps": 40,
+    "num_minibatches": 16,
+    "update_epochs": 4,
+    "learning_rate": 3e-4,
+    "anneal_lr": False,
+    "gamma": 0.998,
+    "gae_lambda": 0.95,
+    "ent_coef": 0.01,
+    "hidden_sizes": (512, 512),
+    "activation": "relu",
+    "eval_stochastic": True,
+}
+
+_ONE_AGAINST_ONE = {
+    "total_steps": 3_000_000,
+    "num_envs": 1024,
+    "num_steps": 32,
+    "num_minibatches": 8,
+    "update_epochs": 4,
+    "learning_rate": 2e-3,
+    "anneal_lr": False,
+    "gamma": 0.97,
+    "ent_coef": 0.003,
+    "hidden_sizes": (64, 64),
+    "activation": "relu",
+    "threads": 1,
+    "eval_stochastic": True,  # what can be foretold is easily avoided
+}
+
+TRAINING = {
+    "": _FULL,
+    "preset=empty-room": _ONE_AGAINST_ONE,
+    "preset=walls": _ONE_AGAINST_ONE,
+}

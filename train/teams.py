@@ -1,0 +1,149 @@
+"""What each team has learned: after trainings with several seeds, trained teams meet trained and untrained ones.
+
+``python -m torch_batchsim.train.teams --help``
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import torch
+from gymnasium.vector import VectorEnv
+
+from torch_batchsim.extras import command_needs
+
+PROGRAM = "python -m torch_batchsim.train.teams"
+BOTH, NONE = "all trained", "none trained"
+
+
+class TeamsError(Exception):
+    """The command cannot be done as it was given; says why in one sentence."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Train, compare, print a table, write JSON; returns the exit status, 1 where ``--wanted`` is missed."""
+    parser = argparse.ArgumentParser(prog=PROGRAM, description=__doc__, allow_abbrev=False, epilog=_EPILOG)
+    parser.add_argument("environment", help="one with teams and a score: hideseek, or an id")
+    parser.add_argument("--seeds", type=int, default=5, metavar="N", help="how many trainings (5)")
+    parser.add_argument("--first-seed", type=int, default=1, metavar="N", help="of the first training (1)")
+    parser.add_argument("--folder", type=Path, help="for the trainings; finished ones that are there are not repeated")
+    parser.add_argument("--episodes", type=int, default=1000, metavar="N", help="of each comparison (1000)")
+    parser.add_argument("--likeliest", action="store_true", help="trained teams take their likeliest actions")
+    parser.add_argument("--wanted", type=float, nargs="+", metavar="X", help="for each team, what its training is to "
+                        "multiply the score by: less than 1 at most, more than 1 at least")  # fmt: skip
+    parser.add_argument("--json", type=Path, help="file for the figures; <folder>/teams.json if not given")
+    options, training = parser.parse_known_args(arguments)
+    try:
+        return _run(options, training)
+    except TeamsError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+
+
+_EPILOG = (
+    "All other options are those of python -m torch_batchsim.train, such as --preset walls --total-steps 1000000. An "
+    "untrained team takes all choices with the same probability."
+)
+
+
+def _run(options: argparse.Namespace, training: list[str]) -> int:
+    for name in ("seeds", "episodes"):
+        if getattr(options, name) < 1:
+            raise TeamsError(f"--{name} is {getattr(options, name)}, but must be at least 1")
+    folder = options.folder or Path("runs") / "-".join(["teams", options.environment, *training]).replace("--", "")
+    path, rows, contents = options.json or folder / "teams.json", [], {}
+    for seed in range(options.first_seed, options.first_seed + options.seeds):
+        contents = _trained(options.environment, training, seed, folder / f"seed{seed}")
+        rows.append({"seed": seed, "steps": contents["steps"], "train_seconds": contents["train_seconds"]})
+        rows[-1] |= compare(contents, options.episodes, seed, options.likeliest)
+        result = {"env": contents["env"], "env_options": contents["env_options"], "episodes": options.episodes}
+        result |= {"actions": "likeliest" if options.likeliest else "drawn", "seeds": rows}
+        path.write_text(json.dumps(result, indent=2) + "\n")  # after each seed, for trainings may take long
+    print(_table(rows))
+    print(f"written to {path}")
+    factors = [row["factors"] for row in rows]
+    wanted = options.wanted or [1.0] * len(factors[0])
+    if len(wanted) != len(factors[0]):
+        raise TeamsError(f"--wanted takes a number for each of {len(factors[0])} teams, but {len(wanted)} were given")
+    return 0 if all(_is_met(*pair) for row in factors for pair in zip(row, wanted, strict=True)) else 1
+
+
+def _is_met(factor: float | None, wanted: float) -> bool:
+    return wanted == 1 or (factor is not None and (factor <= wanted if wanted < 1 else factor >= wanted))
+
+
+def _trained(environment: str, training: list[str], seed: int, folder: Path) -> dict[str, Any]:
+    """The checkpoint of a training to its end, which is begun, gone on with, or there."""
+    from . import checkpoint, cli, options
+
+    path = folder / "checkpoint.pt"
+    try:
+        env_id = options.find_environment(environment)
+        contents = checkpoint.load(path, env_id) if path.exists() else None
+    except (options.UsageError, checkpoint.CheckpointError) as error:
+        raise TeamsError(str(error)) from error
+    if contents is not None and _is_finished(contents):
+        return contents
+    how = ["--resume", path] if contents else ["--seed", seed, "--run-dir", folder, *training]
+    if cli.main([environment, "--eval-episodes", "0", *map(str, how)]):
+        raise TeamsError(f"the training with seed {seed} has not ended well")
+    return checkpoint.load(path, env_id)
+
+
+def _is_finished(contents: dict[str, Any]) -> bool:
+    config = contents["trainer"]["config"]
+    return contents["trainer"]["iteration"] == config["total_steps"] // (config["num_steps"] * config["num_envs"])
+
+
+def compare(contents: dict[str, Any], episodes: int, seed: int, likeliest: bool = False) -> dict[str, Any]:
+    """Mean scores of a checkpoint's policy with all teams trained, each of them untrained, and none trained.
+
+    ``factors`` are, for each team, the score with all trained over that with this team untrained; None where that is 0.
+    Raises TeamsError where the environment has no teams or no score.
+    """
+    from .evaluation import evaluate
+    from .runs import EVALUATION_SEED_OFFSET, agent_of
+
+    env = gymnasium.make_vec(contents["env"], num_worlds=episodes, **contents["env_options"])
+    teams = _teams(env)
+    agent = agent_of(contents["trainer"], env)
+    numbers = teams.unique().tolist()
+    untrained = {BOTH: None, **{f"team {n} untrained": teams == n for n in numbers}, NONE: teams >= teams.min()}
+
+    def score(rows: torch.Tensor | None) -> float:
+        return evaluate(env, agent, seed + EVALUATION_SEED_OFFSET, likeliest, untrained=rows).returns.mean().item()
+
+    scores = {name: score(rows) for name, rows in untrained.items()}
+    env.close()
+    others = [scores[f"team {n} untrained"] for n in numbers]
+    return {"scores": scores, "factors": [scores[BOTH] / other if other else None for other in others]}
+
+
+def _teams(env: VectorEnv) -> torch.Tensor:
+    """Which team each row is of, int `[N]`."""
+    teams = env.reset(seed=0)[1].get("team")
+    if teams is None or not env.metadata.get("score"):
+        raise TeamsError(f"{env.spec.id} has no {'teams' if teams is None else 'score'}, and cannot be compared by it")
+    return teams.clone()
+
+
+def _table(rows: list[dict[str, Any]]) -> str:
+    """A table in Markdown."""
+    titles = [*rows[0]["scores"], *(f"team {i} trained: times" for i in range(len(rows[0]["factors"])))]
+    lines = [" | ".join(["| seed", "steps", "seconds", *titles]) + " |", "|---:" * (3 + len(titles)) + "|"]
+    for row in rows:
+        numbers = [f"{value:.3f}" for value in row["scores"].values()]
+        numbers += ["-" if value is None else f"{value:.2f}" for value in row["factors"]]
+        lines.append(f"| {row['seed']} | {row['steps']:,} | {row['train_seconds']:.0f} | {' | '.join(numbers)} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    command_needs("tyro", "tqdm", "tensorboard", "matplotlib", "PIL")
+    sys.exit(main())

@@ -143,13 +143,18 @@ TBS_FUNCTION void keep_contact(const Step &step, const Pair &pair, const SolverC
 
 // Keeps the impulses, of as many contacts as there is room for. What has none begins the next step without.
 template <class Kept, class Group>
-TBS_FUNCTION void keep_contacts(const Step &step, Kept &kept, Group &group) {
+TBS_FUNCTION void keep_contacts(Step &step, Kept &kept, Group &group) {
     const Solver &solver = *step.solver;
-    const auto is_kept = [&](u32 i) { return step.place[i] != no_place && bears(solver.contacts[step.place[i]]); };
     const u32 rows = group.scan(
-        step.pairs, [&](u32 i) { return is_kept(i) ? 1u : 0u; },
+        step.pairs,
+        [&](u32 i) {
+            u32 &place = step.place[i];
+            if (place != no_place && !bears(solver.contacts[place])) place = no_place;
+            return place != no_place ? 1u : 0u;
+        },
         [&](u32 i, u32 row) {
-            if (row < most_kept && is_kept(i)) keep_contact(step, step.pair[i], solver.contacts[step.place[i]], kept, row);
+            const u32 place = step.place[i];
+            if (place != no_place && row < most_kept) keep_contact(step, step.pair[i], solver.contacts[place], kept, row);
         });
     group.for_each(step.bodies, [&](u32 i) {
         kept.mark[i] = mark_of(step.entity[i]);

@@ -123,7 +123,7 @@ def test_cartpole_has_no_race() -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("executor", EXECUTORS)
-# Shelf has all of heap, and is small; shelf and gallery have the lanes of hide and seek, whose unit takes half a minute.
+# Shelf has all of heap, and is small; shelf and gallery have what lanes do in hide and seek, whose unit takes long.
 @pytest.mark.parametrize("name", sorted({*COMPILED} - {"heap", "hideseek"}))
 def test_no_environment_has_a_race(name: str, executor: str) -> None:
     found = Play(name, executor, **SIZES.get(name, {})).all_races()

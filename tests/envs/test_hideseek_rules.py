@@ -43,10 +43,12 @@ def test_agents_do_not_glide_and_do_not_fall_over() -> None:
     scene = Scene({HIDER: MIDDLE})
     scene.step({HIDER: (10, 10, 10, 0, 0)}, 5)
     speed = np.linalg.norm(scene.rows("Agent.physics.Velocity.linear")[HIDER].numpy())
-    assert speed > 1
+    turning = float(scene.rows("Agent.physics.Velocity.angular")[HIDER, 2])
+    assert speed > 1 and turning > 0.1
     scene.step()
     after = np.linalg.norm(scene.rows("Agent.physics.Velocity.linear")[HIDER].numpy())
     assert after == pytest.approx(speed * np.exp(-2), rel=0.1)
+    assert float(scene.rows("Agent.physics.Velocity.angular")[HIDER, 2]) == pytest.approx(turning * np.exp(-2), rel=0.1)
     rotation = scene.rows("Agent.physics.Pose.rotation")[HIDER]
     assert rotation[1:3].tolist() == [0, 0] and abs(rotation[3]) > 0.01
 

@@ -72,6 +72,8 @@ def test_ramps_are_locked_too_but_not_from_their_low_side() -> None:
     scene.step({HIDER: LOCK})
     assert scene.thing("Ramp") == (BY_HIDERS, 0, FIXED)
     assert scene.figure("ramps_locked") == 1
+    scene.step({HIDER: LOCK}).step({HIDER: GRAB})
+    assert scene.thing("Ramp") == (BY_NOBODY, HIDER + 1, FREE)
 
 
 def test_a_lock_on_nothing_a_wall_or_an_agent_does_nothing() -> None:

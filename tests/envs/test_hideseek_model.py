@@ -10,7 +10,6 @@ import pytest
 import torch
 from gymnasium.vector import AutoresetMode
 from hideseek_state import Array, State, matrices, read
-from support import COMPILED, emulated_cuda
 from torch_batchsim.envs.hideseek import HideSeek
 
 from torch_batchsim import TorchVectorEnv
@@ -203,19 +202,6 @@ def test_worlds_by_themselves_and_other_numbers_have_the_same_bits() -> None:
         assert_same_bits(one, first_worlds(played(worlds=worlds).sim, 24), f"{worlds} worlds: ")
     for threads in (1, 2):
         assert_same_bits(one, snapshot(played(num_threads=threads, executor="per_world").sim), f"{threads} threads: ")
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("executor", ["graph", "megakernel", "per_world"])
-def test_lanes_have_the_same_bits(executor: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(COMPILED, "hideseek", lambda: HideSeek(critic=True, preparation_steps=2, max_episode_steps=5))
-    own = TorchVectorEnv(COMPILED["hideseek"](), num_worlds=3)
-    other = TorchVectorEnv(COMPILED["hideseek"](), num_worlds=3, _library=emulated_cuda("hideseek", executor))
-    for env in (own, other):
-        env.reset(seed=4)
-        for batch in random_actions(env, 8):
-            env.step(batch)
-    assert_same_bits(snapshot(own.sim), snapshot(other.sim))
 
 
 @pytest.mark.full

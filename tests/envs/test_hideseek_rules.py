@@ -12,12 +12,14 @@ from gymnasium.spaces import Box, Dict, MultiDiscrete
 from hideseek_scene import (
     AHEAD,
     BY_HIDERS,
+    BY_NOBODY,
     BY_SEEKERS,
     FORWARD,
     HIDER,
     LEFT,
     MIDDLE,
     OTHER_HIDER,
+    OTHER_SEEKER,
     PARKED,
     RIGHT,
     ROOM,
@@ -41,12 +43,24 @@ def test_agents_do_not_glide_and_do_not_fall_over() -> None:
     scene = Scene({HIDER: MIDDLE})
     scene.step({HIDER: (10, 10, 10, 0, 0)}, 5)
     speed = np.linalg.norm(scene.rows("Agent.physics.Velocity.linear")[HIDER].numpy())
-    assert speed > 1
+    turning = float(scene.rows("Agent.physics.Velocity.angular")[HIDER, 2])
+    assert speed > 1 and turning > 0.1
     scene.step()
     after = np.linalg.norm(scene.rows("Agent.physics.Velocity.linear")[HIDER].numpy())
     assert after == pytest.approx(speed * np.exp(-2), rel=0.1)
+    assert float(scene.rows("Agent.physics.Velocity.angular")[HIDER, 2]) == pytest.approx(turning * np.exp(-2), rel=0.1)
     rotation = scene.rows("Agent.physics.Pose.rotation")[HIDER]
     assert rotation[1:3].tolist() == [0, 0] and abs(rotation[3]) > 0.01
+
+
+def test_agents_fall_as_anything_does() -> None:
+    scene = Scene(boxes=[(6.0, 0.0, 0.0, False)])
+    scene.put("Agent", HIDER, 0.0, 0.0, 10.0)
+    scene.put("Box", 0, 6.0, 0.0, 10.0)
+    scene.step(times=15)
+    fallen = 10 - scene.place("Agent")[2]
+    assert fallen == pytest.approx(9.8 * 0.5**2 / 2, rel=0.1)
+    assert fallen == pytest.approx(10 - scene.place("Box")[2], rel=0.01)
 
 
 def test_a_force_is_along_the_agents_own_axes() -> None:
@@ -135,20 +149,50 @@ def test_outside_of_the_square_costs_ten_and_removes_nobody(x: float, y: float, 
 
 
 def test_forts_are_hiders_whom_no_seeker_can_reach() -> None:
-    """A corner behind two elongated boxes; what is not locked, or leaves a gap, is none."""
+    """A corner behind two elongated boxes, one locked by either team; what is not locked, or leaves a gap, is none."""
     boxes = [(-13.0, 9.0, 0.0, True), (-9.0, 13.9, pi / 2, True)]
     for locked, gap, share in ((True, 0.0, 1 / 3), (False, 0.0, 0.0), (True, 4.0, 0.0)):
         agents = {HIDER: (-14.0, 14.0, 0.0), SEEKER: MIDDLE}
         scene = Scene(agents, boxes=[boxes[0], (boxes[1][0] + gap, *boxes[1][1:])], walls=ROOM, max_episode_steps=2)
         for row in range(2):
             if locked:
-                scene.lock("Box", row, BY_HIDERS)
+                scene.lock("Box", row, (BY_HIDERS, BY_SEEKERS)[row])
         scene.step()
         assert scene.figure("forts") == 0
         scene.step()
         assert scene.truncated
         assert scene.figure("forts") == pytest.approx(share)
         assert scene.figure("boxes_locked") == 2 * locked
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("side", [BY_NOBODY, BY_HIDERS, BY_SEEKERS])
+def test_a_locked_ramp_closes_what_it_covers(side: int, turned: bool) -> None:
+    """A ramp in a door, along the wall. On its low side the gap is just too narrow for an agent; if the ramp counted as
+    half a metre further up, where its centre of mass is, the middle of a cell of the floor would be free there."""
+    cell = 2 * 20.25 / 62
+    low = 0.5 * cell - 0.25 - 0.9  # where the wall below the gap ends: a cell's middle is 1.15 m further
+    middle = low + 1.8 + 1.5
+    high = middle + 1.5 + 1.0
+    sign, yaw = (-1, pi) if turned else (1, 0.0)
+    walls = [(0.0, sign * (low - 18) / 2, 0.2, (18 + low) / 2), (0.0, sign * (high + 18) / 2, 0.2, (18 - high) / 2)]
+    agents = {HIDER: (9.0, 5.0, 0.0)}  # all others are parked on the other side
+    ramps = [(0.0, sign * middle, yaw)]
+    scene = Scene(agents, ramps=ramps, walls=[*ROOM, *walls], max_episode_steps=1)
+    if side != BY_NOBODY:
+        scene.lock("Ramp", 0, side)
+    scene.step()
+    assert scene.figure("forts") == pytest.approx(0 if side == BY_NOBODY else 1 / 3)
+    assert scene.figure("ramps_locked") == (side == BY_HIDERS)
+
+
+def test_steps_of_seekers_half_a_metre_up_count_as_uses_of_ramps() -> None:
+    scene = Scene()
+    for agent, height, steps in ((SEEKER, 1.48, 0), (HIDER, 1.6, 0), (SEEKER, 1.53, 1), (OTHER_SEEKER, 1.53, 2)):
+        scene.put("Agent", agent, 3.0 * agent, 0.0, height)  # it falls 7 mm
+        assert scene.step().figure("ramps_used") == steps
+        scene.put("Agent", agent, 3.0 * agent, 0.0, 1.0)
+        scene.rows("Agent.physics.Velocity.linear")[agent] = 0.0
 
 
 def test_figures_of_an_episode() -> None:

@@ -32,7 +32,7 @@ from torch_batchsim.envs.hanabi import Hanabi
 from torch_batchsim.envs.overcooked import Overcooked
 from torch_batchsim.envs.swarm import Swarm
 
-from torch_batchsim import Environment, Simulator, TorchVectorEnv, jit
+from torch_batchsim import Environment, Simulator, TorchVectorEnv, jit, precompiled
 from torch_batchsim.codegen import Target, generate
 from torch_batchsim.context import output_columns, output_flags
 from torch_batchsim.program import Program
@@ -122,7 +122,30 @@ def library(name: str, target: Target, *arguments: str, depends_on: Sequence[str
     flags = [f for f in jit.compiler_flags("cpu") if f not in ("-O3", "-march=native")]
     flags += ["-O1", "-fPIC", "-shared", "-DTBS_SPOIL_WORKSPACE", f"-I{jit.CSRC}"]
     depends_on = (*jit.program_sources(program), EMULATION.read_text(), *depends_on)
-    return jit.Library(compiled(generate(program, target), [*flags, *arguments], depends_on), target)
+    flags = _with_headers_precompiled([*flags, *arguments])
+    return jit.Library(compiled(generate(program, target), flags, depends_on), target)
+
+
+def _with_headers_precompiled(arguments: Sequence[str]) -> list[str]:
+    """The same arguments of g++, but what they ``-include`` is one header."""
+    joined = "\0".join(arguments).replace("-include\0", "-include").split("\0")
+    headers = [Path(word.removeprefix("-include")) for word in joined if word.startswith("-include")]
+    others = [word for word in joined if not word.startswith("-include")]
+    if not headers:
+        return others
+    texts = [f'#include "{path}"\n' for path in (*headers, jit.CSRC / "tbs" / "standard.h")]
+    linker = ("-shared", "-nodefaultlibs", "-l", "-Wl", "-iquote")  # and what is not a flag at all
+    flags = [word for word in others if word.startswith("-") and not word.startswith(linker)]
+    compiler = jit._compiler()
+    parts = [*texts, *(path.read_text() for path in headers), *flags, jit._compiler_identity(compiler)]
+    digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
+    made = Path(os.environ["TORCH_BATCHSIM_TEST_UNITS"]) / f"headers-{digest}"
+    with open(made.with_suffix(".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        header = made.with_suffix(".txt")
+        header.write_text("".join(texts))
+        precompiled.make(header, compiler, flags, made)
+    return [*others, "-include", f"{made}.h" if made.with_name(f"{made.name}.h").is_file() else str(header)]
 
 
 def compiled(source: str, arguments: Sequence[str], depends_on: Sequence[str] = ()) -> Path:

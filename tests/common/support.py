@@ -228,17 +228,26 @@ def _fill(tensor: torch.Tensor) -> None:
     tensor.copy_(noise.view(tensor.dtype).view(tensor.shape))
 
 
+def folder_of(text: str) -> Path:
+    """For a text that several tests write, so that they have one build: a unit names the file."""
+    folder = Path(os.environ["TORCH_BATCHSIM_TEST_UNITS"]) / hashlib.sha256(text.encode()).hexdigest()[:20]
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def write(path: Path, text: str) -> None:
+    """At once, for another worker of the run may be reading the file."""
+    part = path.with_suffix(f".{os.getpid()}")
+    part.write_text(text)
+    part.replace(path)
+
+
 def declare(text: str, folder: Path | None = None, **attributes: object) -> type[Environment]:
     """A small environment class whose systems are ``text``.
 
     ``folder``: where the text is put, which a unit names. Without one it is that of all texts alike, so that tests that
     declare the same have one build.
     """
-    if folder is None:
-        folder = Path(os.environ["TORCH_BATCHSIM_TEST_UNITS"]) / hashlib.sha256(text.encode()).hexdigest()[:20]
-        folder.mkdir(exist_ok=True)
-    source = folder / "systems.h"
-    part = folder / f"systems.{os.getpid()}"
-    part.write_text(text)
-    part.replace(source)  # another worker of the run may be reading it
+    source = (folder or folder_of(text)) / "systems.h"
+    write(source, text)
     return type("Declared", (Environment,), {"systems": str(source), **attributes})

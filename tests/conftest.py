@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,14 @@ sys.path.insert(0, str(Path(__file__).parent / "common"))  # for `support` and `
 pytest.register_assert_rewrite("pretended_gpu")  # a plugin, which is imported before it is one
 
 _MOST_WORKERS = 8  # each takes half a gigabyte, and there are not many more files that take long
+# Files that take a minute of a core and more, most in the full run, the longest first: a worker that begins one of
+# them when all others are done would leave a core idle.
+_LONGEST = (
+    "test_races", "test_executors", "test_kernels", "test_hideseek_model", "test_hideseek_levels", "test_gpu_check",
+    "test_gpu_check_stages", "test_sanitizers", "test_physics_fast", "test_physics_scenes", "test_entities",
+    "test_bench_physics", "test_workspace", "test_hanabi", "test_bench_paper", "test_physics", "test_rays",
+    "test_tuning", "test_picture", "test_physics_joints", "test_overcooked", "test_swarm", "test_trace",
+)  # fmt: skip
 _own_cache = pytest.StashKey[str]()
 
 
@@ -23,6 +32,8 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     """A run without paths takes a worker for each core; single files or tests run in one process. ``-n`` goes first."""
     if hasattr(config, "workerinput") or "PYTEST_XDIST_WORKER" in os.environ:
         return  # a worker takes none of its own
+    if hasattr(config.option, "loadscopereorder"):
+        config.option.loadscopereorder = False  # which takes the files with the most tests first
     whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
     if whole and config.getoption("numprocesses", None) is None and not config.option.collectonly:
         config.option.numprocesses = min(len(os.sched_getaffinity(0)), _MOST_WORKERS)
@@ -42,9 +53,19 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Without ``-m``, what is marked ``full`` is left out, but for tests whose id (``file::test``) was given."""
-    if config.option.markexpr:
-        return
+    """Without ``-m``, what is marked ``full`` is left out, but for tests whose id (``file::test``) was given.
+
+    Workers take the longest files first, then those with the most tests.
+    """
+    if not config.option.markexpr:
+        _leave_out_full(config, items)
+    if hasattr(config, "workerinput"):
+        tests = Counter(item.path for item in items)
+        rank = {name: i for i, name in enumerate(_LONGEST)}
+        items.sort(key=lambda item: (rank.get(item.path.stem, len(rank)), -tests[item.path], item.path))
+
+
+def _leave_out_full(config: pytest.Config, items: list[pytest.Item]) -> None:
     asked_for = [argument.partition("::")[2] for argument in config.args if "::" in argument]
     kept, left_out = [], []
     for item in items:

@@ -25,7 +25,7 @@ from types import ModuleType
 
 import torch
 
-from . import openmp
+from . import openmp, precompiled
 from .codegen import ABI_VERSION, Target, generate
 from .compile_errors import explain
 from .declaration import ENGINE_HEADERS as CSRC
@@ -46,8 +46,10 @@ CUDA_FLAGS = (
 MODULE_FLAGS = "-O2 -std=c++20 -fvisibility=hidden -Wall -Wextra".split()  # of modules for Python
 _STRICT_MATH = {"cpu": ["-ffp-contract=off"], "cuda": "-fmad=false -prec-div=true -prec-sqrt=true -ftz=false".split()}
 _FAST_MATH = {"cpu": ["-ffast-math"], "cuda": ["--use_fast_math"]}
+_STANDARD = CSRC / "tbs" / "standard.h"
+_FEW = 3  # libraries in a cache: to precompile headers takes as long as it saves in four builds
 _KEEP_DAYS = 30
-_OWN_NAME = re.compile(r"\w+_(cpu|cuda)_[0-9a-f]{20}(\.so|\.lock|\.json|\.build\.\w+)")
+_OWN_NAME = re.compile(r"\w+_(cpu|cuda)_[0-9a-f]{20}(\.so|\.lock|\.json|\.build\.\w+|\.h(\.gch|\.part)?)")
 _one_build = threading.Lock()  # of this process: torch's builder changes the environment of the whole process
 
 
@@ -111,7 +113,8 @@ def load(program: Program, target: Target) -> Library:
     if target.cuda and not (cache_directory() / f"{name}.so").is_file():
         load(program, Target())  # g++ checks what nvcc cannot: what systems reach (csrc/tbs/world.h), and libm's names
     _share_openmp(target)  # torch's builder loads what it has built
-    library, seconds = _built(name, source, flags, target.cuda, partial(explain, program))
+    headers = [] if target.cuda else [_STANDARD]
+    library, seconds = _built(name, source, flags, target.cuda, partial(explain, program), headers)
     return Library(library, target, seconds)
 
 
@@ -151,8 +154,12 @@ def load_shared(source: Path, *flags: str) -> ctypes.CDLL:
         raise BuildError(f"cannot load the cached library {path}: {error}; delete it") from None
 
 
-def _built(name: str, source: str, flags: list[str], cuda: bool, tell: Callable[[str], str]) -> tuple[Path, float]:
+def _built(
+    name: str, source: str, flags: list[str], cuda: bool, tell: Callable[[str], str], headers: Sequence[Path] = ()
+) -> tuple[Path, float]:
     """The shared library of a name in the cache, and the seconds that it took to compile it, 0.0 if it was there.
+
+    ``headers`` are included first, precompiled.
 
     Raises BuildError, with what ``tell`` makes of the compiler's log.
     """
@@ -166,8 +173,23 @@ def _built(name: str, source: str, flags: list[str], cuda: bool, tell: Callable[
             return library, 0.0
         started = time.perf_counter()
         _remove_unused(directory)
+        flags = [*flags, *(word for header in headers for word in _precompiled(header, flags, directory))]
         _build(tell, source, flags, cuda, directory, name)
         return library, time.perf_counter() - started
+
+
+def _precompiled(header: Path, flags: list[str], directory: Path) -> list[str]:
+    """Arguments with which g++ includes ``header`` first, precompiled; none for the first few libraries of a cache."""
+    if sum(1 for _ in directory.glob("*_cpu_*.so")) < _FEW:
+        return []
+    compiler, all_flags = _compiler(), [*flags, "-fPIC"]  # which torch adds
+    key = _digest([header.read_text(), *all_flags, _compiler_identity(compiler), processor()])
+    name = f"{header.stem}_cpu_{key}"
+    with _build_lock(directory, name):
+        found = precompiled.make(header, compiler, all_flags, directory / name)
+    for path in directory.glob(f"{name}.h*"):
+        note_use(path)
+    return ["-include", f"../{name}.h"] if found else []  # from the build's folder, for torch quotes no flags
 
 
 def _share_openmp(target: Target) -> None:

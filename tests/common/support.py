@@ -7,7 +7,8 @@ import hashlib
 import os
 import random
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ from torch_batchsim.envs.hideseek import HideSeek
 from torch_batchsim.envs.overcooked import Overcooked
 from torch_batchsim.envs.swarm import Swarm
 
-from torch_batchsim import Environment, Simulator, TorchVectorEnv, jit
+from torch_batchsim import Environment, Simulator, TorchVectorEnv, jit, precompiled
 from torch_batchsim.codegen import Target, generate
 from torch_batchsim.context import output_columns, output_flags
 from torch_batchsim.program import Program
@@ -120,6 +121,17 @@ def unoptimised(name: str) -> jit.Library:
     return library(name, Target(), "-O0")
 
 
+@contextmanager
+def hardly_optimised() -> Iterator[None]:
+    """CPU units that are built in here take half the time of a compiler, for tests that do not ask how fast they run.
+
+    What they compute does not depend on it (test_executors.py). They share no build with those of other tests.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jit, "CPU_FLAGS", [flag.replace("-O3", "-O1") for flag in jit.CPU_FLAGS])
+        yield
+
+
 def sanitized(name: str) -> jit.Library:
     """The CPU unit of an environment that ends the process at a bad access or undefined behaviour."""
     # Rigid bodies take minutes to compile with more than -O0.
@@ -133,7 +145,30 @@ def library(name: str, target: Target, *arguments: str, depends_on: Sequence[str
     flags = [f for f in jit.compiler_flags("cpu") if f not in ("-O3", "-march=native")]
     flags += ["-O1", "-fPIC", "-shared", "-DTBS_SPOIL_WORKSPACE", f"-I{jit.CSRC}"]
     depends_on = (*jit.program_sources(program), EMULATION.read_text(), *depends_on)
-    return jit.Library(compiled(generate(program, target), [*flags, *arguments], depends_on), target)
+    flags = _with_headers_precompiled([*flags, *arguments])
+    return jit.Library(compiled(generate(program, target), flags, depends_on), target)
+
+
+def _with_headers_precompiled(arguments: Sequence[str]) -> list[str]:
+    """The same arguments of g++, but what they ``-include`` is one header."""
+    joined = "\0".join(arguments).replace("-include\0", "-include").split("\0")
+    headers = [Path(word.removeprefix("-include")) for word in joined if word.startswith("-include")]
+    others = [word for word in joined if not word.startswith("-include")]
+    if not headers:
+        return others
+    texts = [f'#include "{path}"\n' for path in (*headers, jit.CSRC / "tbs" / "standard.h")]
+    linker = ("-shared", "-nodefaultlibs", "-l", "-Wl", "-iquote")  # and what is not a flag at all
+    flags = [word for word in others if word.startswith("-") and not word.startswith(linker)]
+    compiler = jit._compiler()
+    parts = [*texts, *(path.read_text() for path in headers), *flags, jit._compiler_identity(compiler)]
+    digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
+    made = Path(os.environ["TORCH_BATCHSIM_TEST_UNITS"]) / f"headers-{digest}"
+    with open(made.with_suffix(".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        header = made.with_suffix(".txt")
+        header.write_text("".join(texts))
+        precompiled.make(header, compiler, flags, made)
+    return [*others, "-include", f"{made}.h" if made.with_name(f"{made.name}.h").is_file() else str(header)]
 
 
 def compiled(source: str, arguments: Sequence[str], depends_on: Sequence[str] = ()) -> Path:
@@ -204,17 +239,26 @@ def _fill(tensor: torch.Tensor) -> None:
     tensor.copy_(noise.view(tensor.dtype).view(tensor.shape))
 
 
+def folder_of(text: str) -> Path:
+    """For a text that several tests write, so that they have one build: a unit names the file."""
+    folder = Path(os.environ["TORCH_BATCHSIM_TEST_UNITS"]) / hashlib.sha256(text.encode()).hexdigest()[:20]
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def write(path: Path, text: str) -> None:
+    """At once, for another worker of the run may be reading the file."""
+    part = path.with_suffix(f".{os.getpid()}")
+    part.write_text(text)
+    part.replace(path)
+
+
 def declare(text: str, folder: Path | None = None, **attributes: object) -> type[Environment]:
     """A small environment class whose systems are ``text``.
 
     ``folder``: where the text is put, which a unit names. Without one it is that of all texts alike, so that tests that
     declare the same have one build.
     """
-    if folder is None:
-        folder = Path(os.environ["TORCH_BATCHSIM_TEST_UNITS"]) / hashlib.sha256(text.encode()).hexdigest()[:20]
-        folder.mkdir(exist_ok=True)
-    source = folder / "systems.h"
-    part = folder / f"systems.{os.getpid()}"
-    part.write_text(text)
-    part.replace(source)  # another worker of the run may be reading it
+    source = (folder or folder_of(text)) / "systems.h"
+    write(source, text)
     return type("Declared", (Environment,), {"systems": str(source), **attributes})

@@ -10,6 +10,7 @@ import pytest
 import torch
 from gymnasium.vector import AutoresetMode
 from hideseek_state import Array, State, matrices, read
+from support import hardly_optimised
 from torch_batchsim.envs.hideseek import HideSeek
 
 from torch_batchsim import TorchVectorEnv
@@ -174,7 +175,8 @@ def test_many_more_steps(seed: int) -> None:
     ids=["alone", "a crowd", "small", "flat ramps"],
 )
 def test_other_worlds(options: dict[str, Any]) -> None:
-    pair = beside(6, 240, 7, preparation_steps=30, **options)
+    with hardly_optimised():
+        pair = beside(6, 240, 7, preparation_steps=30, **options)
     assert pair.doubts < 1e-4 * pair.judged
 
 
@@ -206,7 +208,9 @@ def test_worlds_by_themselves_and_other_numbers_have_the_same_bits() -> None:
 
 @pytest.mark.full
 def test_a_flat_observation_is_the_parts_in_order() -> None:
-    parts, flat = make(4, 5), make(4, 5, flat=True, critic=False)
+    parts = make(4, 5)
+    with hardly_optimised():
+        flat = make(4, 5, flat=True, critic=False)
     slices = flat.environment.slices
     for actions in random_actions(parts, 120):
         views, view = parts.step(actions)[0], flat.step(actions)[0]

@@ -99,8 +99,9 @@ def reward_of_a_step(environment: Environment) -> tuple[float, float]:
 
 
 def names(cache: Path) -> list[str]:
-    """Without locks, and without the module that all environments share."""
-    return sorted(p.name for p in cache.iterdir() if p.suffix != ".lock" and not p.name.startswith("step_call"))
+    """Without locks, and without what all environments share: a module and a header."""
+    shared = ("step_call", "standard")
+    return sorted(p.name for p in cache.iterdir() if p.suffix != ".lock" and not p.name.startswith(shared))
 
 
 # ---- the cache -----------------------------------------------------------------------------------------------------
@@ -493,6 +494,7 @@ def test_old_builds_leave_the_cache_and_nothing_else_does(cache: Path, folder: P
         f"{own}.so",
         f"{own}.lock",
         f"{own}.build.x1_y/generated.cpp",
+        f"{own}.h.gch",
         "keep_cpu_1.so",
     ):
         (cache / name).write_text("x")
@@ -501,6 +503,40 @@ def test_old_builds_leave_the_cache_and_nothing_else_does(cache: Path, folder: P
     Simulator(walk(folder), 1)
     left = {str(path.relative_to(cache)) for path in cache.rglob("*") if path.stat().st_mtime < 1000}
     assert left == {"thesis", "thesis/chapter.tex", "old.so", "keep_cpu_1.so"}
+
+
+@pytest.mark.full
+@pytest.mark.skipif("g++" not in jit._compiler(), reason="others precompile in another way")
+def test_headers_are_precompiled_where_there_are_libraries(
+    cache: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A library of the same name has the same code, whether they are or not."""
+    asked: list[list[str]] = []
+    compile_unit = jit._compile
+
+    def noted(name: str, unit: Path, flags: list[str], *others: Any) -> str | None:
+        asked.append(flags)
+        return compile_unit(name, unit, flags, *others)
+
+    monkeypatch.setattr(jit, "_compile", noted)
+    cache.mkdir()
+    built = []
+    for few in (99, 0):
+        monkeypatch.setattr(jit, "_FEW", few)
+        jit.load(Program(walk(folder)), Target())
+        (library,) = cache.glob("Declared*.so")
+        built.append(library.read_bytes())
+        library.unlink()
+    (header,) = cache.glob("standard_cpu_*.h")
+    assert "-include" not in asked[0] and asked[1][-2:] == ["-include", f"../{header.name}"]
+    assert len(built[0]) == len(built[1])
+    unit = cache / "any.build.folder" / "generated.cpp"
+    unit.parent.mkdir()
+    unit.write_text(generate(Program(walk(folder)), Target()))
+    command = [jit._compiler(), *asked[1], "-fPIC", "-DTORCH_EXTENSION_NAME=any", f"-I{jit.CSRC}", "-H"]
+    command += ["-fsyntax-only", str(unit)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, cwd=unit.parent).stderr
+    assert said.startswith("! ") and f"{header.name}.gch\n" in said  # g++ has taken it up
 
 
 @pytest.mark.full

@@ -11,6 +11,7 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from support import folder_of, write
 from torch_batchsim.train.video import has_pictures
 
 from torch_batchsim.codegen import Target, generate
@@ -191,17 +192,18 @@ def test_hulls_paint_and_what_is_not_a_shape():
 
 
 @pytest.mark.full
-def test_the_tower_draws_itself(tmp_path, monkeypatch):
+def test_the_tower_draws_itself(monkeypatch):
     """The example of docs/physics.md with the lines of docs/rays.md, which change nothing of what is simulated."""
     found = dict(re.findall(r"```\w+ title=(\S+)\n(.*?)```", (ROOT / "docs" / "physics.md").read_text(), re.DOTALL))
     page = (ROOT / "docs" / "rays.md").read_text()
     line = re.search(r"^    render = Picture\(.*?\)$", page, re.DOTALL | re.MULTILINE)
     drawn = found["tower.py"].replace("    start = TaskGraph", f"{line.group(0)}\n    start = TaskGraph", 1)
-    (tmp_path / "tower.h").write_text(found["tower.h"])
-    (tmp_path / "tower.py").write_text("from torch_batchsim.rays import Picture\n" + drawn)
-    monkeypatch.syspath_prepend(tmp_path)
+    folder = folder_of(found["tower.h"])  # test_physics_page.py builds it too
+    write(folder / "tower.h", found["tower.h"])
+    write(folder / "drawn_tower.py", "from torch_batchsim.rays import Picture\n" + drawn)
+    monkeypatch.syspath_prepend(folder)
     try:
-        tower = importlib.import_module("tower")
+        tower = importlib.import_module("drawn_tower")
         plain = type("Tower", (tower.Tower,), {"render": None})
         assert generate(Program(tower.Tower()), Target()) == generate(Program(plain()), Target())
         env = gymnasium.make_vec("my_project/Tower-v0", num_envs=4, render_mode="rgb_array")
@@ -217,4 +219,4 @@ def test_the_tower_draws_itself(tmp_path, monkeypatch):
         assert tiled(pictures).ndim == 3 and (pictures[0] != pictures[3]).any()
     finally:
         gymnasium.registry.pop("my_project/Tower-v0", None)
-        sys.modules.pop("tower", None)
+        sys.modules.pop("drawn_tower", None)

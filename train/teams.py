@@ -56,8 +56,11 @@ def _run(options: argparse.Namespace, training: list[str]) -> int:
     for name in ("seeds", "episodes"):
         if getattr(options, name) < 1:
             raise TeamsError(f"--{name} is {getattr(options, name)}, but must be at least 1")
-    folder = options.folder or Path("runs") / "-".join(["teams", options.environment, *training]).replace("--", "")
-    path, rows, contents = options.json or folder / "teams.json", [], {}
+    name = "-".join(["teams", options.environment, *training]).replace("--", "").replace("/", "_")
+    folder = options.folder or Path("runs") / name
+    path, rows = options.json or folder / "teams.json", []
+    if options.json and (path.is_dir() or not path.parent.is_dir()):
+        raise TeamsError(f"--json names {path}, which cannot be written")
     for seed in range(options.first_seed, options.first_seed + options.seeds):
         contents = _trained(options.environment, training, seed, folder / f"seed{seed}")
         rows.append({"seed": seed, "steps": contents["steps"], "train_seconds": contents["train_seconds"]})
@@ -65,6 +68,7 @@ def _run(options: argparse.Namespace, training: list[str]) -> int:
         result = {"env": contents["env"], "env_options": contents["env_options"], "episodes": options.episodes}
         result |= {"actions": "likeliest" if options.likeliest else "drawn", "seeds": rows}
         path.write_text(json.dumps(result, indent=2) + "\n")  # after each seed, for trainings may take long
+    print(f"{result['env']} {result['env_options']}, {options.episodes} games each, {result['actions']} actions")
     print(_table(rows))
     print(f"written to {path}")
     factors = [row["factors"] for row in rows]

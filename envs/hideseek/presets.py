@@ -6,13 +6,15 @@ from typing import Any
 _ONE_AGAINST_ONE = {
     "hiders": 1, "seekers": 1, "flat": True, "see_all": True, "half_size": 10.0, "cone_angle": 30.0, "torque": 4.0,
     "min_boxes": 0, "max_boxes": 0, "min_long_boxes": 0, "ramps": 0, "box_rows": 1, "ramp_rows": 1,
-    "preparation_steps": 24,
 }  # fmt: skip
 
 PRESETS: dict[str, dict[str, Any]] = {
     "full": {},
-    "empty-room": {**_ONE_AGAINST_ONE, "min_walls": 0, "max_walls": 0, "min_doors": 0, "max_doors": 0},
+    "empty-room": {
+        **_ONE_AGAINST_ONE, "min_walls": 0, "max_walls": 0, "min_doors": 0, "max_doors": 0, "preparation_steps": 12,
+    },
     "walls": {
         **_ONE_AGAINST_ONE, "max_walls": 2, "min_doors": 0, "max_doors": 0, "narrow_door": 0.3, "wide_door": 0.4,
+        "preparation_steps": 24,
     },
 }  # fmt: skip

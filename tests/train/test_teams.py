@@ -61,6 +61,7 @@ def test_seeds_are_trained_once_and_compared(tmp_path, monkeypatch, capsys):
     [
         ("cartpole --seeds 0", "--seeds is 0, but must be at least 1"),
         ("cartpole --episodes 0", "--episodes is 0, but must be at least 1"),
+        ("cartpole --json nowhere/figures.json", "--json names nowhere/figures.json, which cannot be written"),
         ("cartpol", "there is no environment 'cartpol'"),
         ("cartpole --num-envs 8 --num-steps 4 --total-steps 32", "torch_batchsim/CartPole-v0 has no teams"),
         ("cartpole --total-stepps 32", "Unrecognized options: --total-stepps"),

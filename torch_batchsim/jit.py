@@ -173,8 +173,13 @@ def _built(
             return library, 0.0
         started = time.perf_counter()
         _remove_unused(directory)
-        flags = [*flags, *(word for header in headers for word in _precompiled(header, flags, directory))]
-        _build(tell, source, flags, cuda, directory, name)
+        included = [word for header in headers for word in _precompiled(header, flags, directory)]
+        try:
+            _build(tell, source, [*flags, *included], cuda, directory, name)
+        except BuildError as error:
+            if not included or "PCH" not in str(error):
+                raise
+            _build(tell, source, flags, cuda, directory, name)  # g++ found no room at the address of what it has parsed
         return library, time.perf_counter() - started
 
 

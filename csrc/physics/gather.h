@@ -101,7 +101,14 @@ TBS_FUNCTION bool is_mass(const Mass &mass) {
     bool finite = is_finite(mass.inverse) && mass.inverse >= 0.0f;
     for (u32 i = 0; i < 6; ++i) finite = finite && is_finite(mass.inverse_inertia[i]);
     for (u32 i = 0; i < 3; ++i) finite = finite && mass.inverse_inertia[i] >= 0.0f;
-    return finite;
+    const f32 *const m = mass.inverse_inertia;  // xx, yy, zz, xy, xz, yz
+    return finite && !(m[3] * m[3] > m[0] * m[1] || m[4] * m[4] > m[0] * m[2] || m[5] * m[5] > m[1] * m[2]);
+}
+
+// Whether a rotation is about one: what nobody has written is 0, and turns nothing.
+TBS_FUNCTION bool is_rotation(quat q) {
+    const f32 square = q.w * q.w + q.x * q.x + q.y * q.y + q.z * q.z;
+    return square > 0.5f && square < 2.0f;
 }
 
 // The greatest distance of a point of a shape from its origin.
@@ -170,7 +177,7 @@ TBS_FUNCTION bool gather(World &world, const Hulls &hulls, Step &step, f32 time,
                 const u32 body = table.first + i;
                 const Pose pose = poses[i];
                 const Shape shape = shapes[i];
-                const bool finite = is_finite(pose.position) && is_finite(pose.rotation);
+                const bool finite = is_finite(pose.position) && is_rotation(pose.rotation);
                 const bool fits = is_shape(shape);
                 bool sound = finite && fits;
                 if (!finite) world.fail(Fault::not_finite, i32(body));
@@ -196,7 +203,8 @@ TBS_FUNCTION bool gather(World &world, const Hulls &hulls, Step &step, f32 time,
                     const Force force = forces.value_or(i, Force{});
                     const bool moving = is_finite(velocity.linear) && is_finite(velocity.angular) &&
                                         is_finite(force.force) && is_finite(force.torque);
-                    const bool heavy = is_mass(mass) && u32(motion.kind) <= body_dynamic;
+                    const bool heavy = is_mass(mass) && u32(motion.kind) <= body_dynamic &&
+                                       (mass.inverse > 0.0f || u32(motion.kind) != body_dynamic);
                     if (!moving) world.fail(Fault::not_finite, i32(body));
                     if (!heavy) world.fail(Fault::bad_mass, i32(body));
                     sound = sound && moving && heavy;

@@ -111,6 +111,8 @@ def test_a_state_goes_on_to_the_bit_in_mid_contact() -> None:
         ("Shape.size", 0.0, "bad_shape"),
         ("Shape.size", -1.0, "bad_shape"),
         ("Shape.kind", 7, "bad_shape"),
+        ("Pose.rotation", 0.0, "not_finite"),  # as nobody has written it
+        ("Mass.inverse", 0.0, "bad_mass"),
         ("Mass.inverse", -1.0, "bad_mass"),
         ("Mass.inverse", float("inf"), "bad_mass"),
         ("Motion.kind", 3, "bad_mass"),

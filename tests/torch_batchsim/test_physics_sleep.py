@@ -47,21 +47,26 @@ def destroy(body: str) -> Callable[[Crowd, int], None]:
     return lambda crowd, world: crowd.sim.destroy(torch.tensor([world]), crowd.handles[world, body][None])
 
 
-def along(z: float) -> Value:
-    return lambda vector: vector + torch.tensor([0.0, 0.0, z])
+def along(z: float, y: float = 0.0) -> Value:
+    return lambda vector: vector + torch.tensor([0.0, y, z])
 
 
+def flat(size: torch.Tensor) -> torch.Tensor:
+    return size * torch.tensor([1.0, 1.0, 0.8])
+
+
+FALL = G / 2 * TIME**2
 # What is done, which body is to wake by it, and where that is half a second later. What falls by 1 m lies by then.
 CASES: dict[str, tuple[Callable[[Crowd, int], None], str, float]] = {
     "the table is destroyed": (destroy("table"), "on_table", 0.3),
     "the ledge is destroyed": (destroy("ledge"), "on_ledge", 0.3),
-    "the table is moved away": (put("Pose.position", "table", lambda at: at + torch.tensor([0, 2.0, 0])), "on_table", 0.3),
+    "the table is moved away": (put("Pose.position", "table", along(0.0, y=2.0)), "on_table", 0.3),
     "the ledge is lowered": (put("Pose.position", "ledge", along(-0.1)), "on_ledge", 1.2),
     "the ledge is lowered a little": (put("Pose.position", "ledge", along(-0.01)), "on_ledge", 1.29),
-    "the ledge becomes flat": (put("Shape.size", "ledge", lambda size: size * torch.tensor([1, 1, 0.8])), "on_ledge", 1.2),
-    "what lies is pushed up": (put("Velocity.linear", "on_table", along(4.0)), "on_table", 1.3 + 4 * TIME - G / 2 * TIME**2),
+    "the ledge becomes flat": (put("Shape.size", "ledge", flat), "on_ledge", 1.2),
+    "what lies is pushed up": (put("Velocity.linear", "on_table", along(4.0)), "on_table", 1.3 + 4 * TIME - FALL),
     "what lies is lifted": (put("Pose.position", "on_table", along(0.1)), "on_table", 1.3),
-    "gravity is turned round": (put("Motion.gravity", "on_table", lambda g: -g), "on_table", 1.3 + G / 2 * TIME**2),
+    "gravity is turned round": (put("Motion.gravity", "on_table", lambda g: -g), "on_table", 1.3 + FALL),
     "it is fixed": (put("Motion.kind", "table", lambda kind: kind * 0 + int(MotionKind.STATIC)), "on_table", 1.3),
 }  # fmt: skip
 

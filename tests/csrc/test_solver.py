@@ -239,7 +239,7 @@ def test_tumbling_boxes_gain_no_energy(library, substeps, surface):
         before = momenta(scene.bodies[6:])[2].sum()
         after = momenta(scene.run(150)[:, 6:])[2].sum(-1)
         assert after.max() < 1.03 * before, f"seed {seed}: {after.max() / before - 1:.1%}"
-        assert surface["friction"][0] > 0 or after[-1] > (0.25 if substeps == 4 else 0.05) * before
+        assert surface["friction"][0] > 0 or after[-1] > (0.1 if substeps == 4 else 0.05) * before
 
 
 def test_a_touch_tells_of_all_of_its_impulse(library):

@@ -172,7 +172,9 @@ class Physics(Library):
 
     components = (Pose, Shape, Velocity, Mass, Motion, Material, Force, Filter, Joint, Contact)
     enums = (MotionKind, JointKind, JointDrive)
-    faults = ("not_finite", "bad_shape", "bad_mass", "pairs", "contacts", "joint_to_nothing", "bad_joint")
+    faults = (
+        "not_finite", "bad_shape", "bad_mass", "bad_material", "pairs", "contacts", "joint_to_nothing", "bad_joint",
+    )  # fmt: skip
     body = Bundle(Pose, Shape, Velocity, Mass, Motion)
     static = Bundle(Pose, Shape)
     simulate = TaskGraph("simulate")

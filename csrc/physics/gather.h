@@ -105,6 +105,12 @@ TBS_FUNCTION bool is_mass(const Mass &mass) {
     return finite && !(m[3] * m[3] > m[0] * m[1] || m[4] * m[4] > m[0] * m[2] || m[5] * m[5] > m[1] * m[2]);
 }
 
+TBS_FUNCTION bool is_material(const Material &material) {
+    return is_finite(material.static_friction) && material.static_friction >= 0.0f &&
+           is_finite(material.dynamic_friction) && material.dynamic_friction >= 0.0f &&
+           material.restitution >= 0.0f && material.restitution <= 1.0f;
+}
+
 // Whether a rotation is about one: what nobody has written is 0, and turns nothing.
 TBS_FUNCTION bool is_rotation(quat q) {
     const f32 square = q.w * q.w + q.x * q.x + q.y * q.y + q.z * q.z;
@@ -185,6 +191,12 @@ TBS_FUNCTION bool gather(World &world, const Hulls &hulls, Step &step, f32 time,
                 step.at[body] = {pose.position, normalize(pose.rotation)};
                 step.shape[body] = shape;
                 step.material[body] = materials.value_or(i, default_material());
+                if constexpr (materials.there) {
+                    if (!is_material(step.material[body])) {
+                        world.fail(Fault::bad_material, i32(body));
+                        sound = false;
+                    }
+                }
                 step.entity[body] = table.entity(i);
                 const Filter filter = filters.value_or(i, Filter{1, 0xffffffffu});
                 step.group[body] = filter.group;

@@ -139,6 +139,17 @@ def test_what_is_wrong_stays_in_its_world(field: str, value: float, cause: str) 
         assert torch.isfinite(body(env, name)).all()
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("restitution", 5.0), ("restitution", -0.5), ("dynamic_friction", -0.1), ("static_friction", float("nan"))],
+)
+def test_a_material_that_there_is_not(field: str, value: float) -> None:
+    env = played(6)
+    env.sim.ragged(f"Thing.physics.Material.{field}").world(3)[0] = value
+    with pytest.raises(WorldFault, match=r"world 3: .*physics\.bad_material \(value 2\)"):
+        env.step(torch.zeros(env.num_envs, dtype=torch.int64))
+
+
 def test_far_from_the_origin_and_tiny_bodies_stay_finite() -> None:
     env = played(6)
     body(env, "Pose.position")[0, 0] = torch.tensor([1e6, -1e6, 1e6])

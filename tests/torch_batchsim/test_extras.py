@@ -55,7 +55,7 @@ def test_environments_step_and_render_without_the_extra() -> None:
     assert done.stdout == sentence
 
 
-@pytest.mark.parametrize("command", ["torch_batchsim.bench", "torch_batchsim.train"])
+@pytest.mark.parametrize("command", ["torch_batchsim.bench", "torch_batchsim.train", "torch_batchsim.train.teams"])
 def test_commands_without_the_extra_end_in_one_sentence(command: str) -> None:
     done = python(f'{BLOCKED}\nimport runpy\nrunpy.run_module("{command}", run_name="__main__")')
     assert done.returncode == 2 and done.stdout == ""

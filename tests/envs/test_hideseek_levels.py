@@ -287,6 +287,7 @@ def test_levels_are_given_to_the_worlds_that_begin() -> None:
     assert env.sim.tensor("Agent.physics.Pose.position")[1, :, :2].numpy() == pytest.approx(np.array(AGENTS)[:, :2])
 
 
+@pytest.mark.full
 def test_the_code_of_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
     page = (Path(__file__).resolve().parents[2] / "docs" / "hideseek.md").read_text()
     with hardly_optimised():

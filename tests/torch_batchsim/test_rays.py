@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -42,9 +43,14 @@ def gallery() -> TorchVectorEnv:
     return walked(num_threads=1)
 
 
+@cache
+def table_numbers() -> dict[str, int]:
+    return entity_tables(Program(Gallery()))
+
+
 def bodies(sim: Simulator, world: int) -> dict[str, np.ndarray]:
     """Of a world, in the order of its archetypes: archetype, position, kind, size."""
-    numbers = entity_tables(Program(Gallery()))
+    numbers = table_numbers()
     columns: dict[str, list[np.ndarray]] = {"archetype": [], "position": [], "kind": [], "size": []}
     for name in ORDER:
         names = ("physics.Pose.position", "physics.Shape.kind", "physics.Shape.size")
@@ -120,7 +126,7 @@ def test_cameras(gallery: TorchVectorEnv) -> None:
         there = bodies(sim, world)
         seen = body[world].numpy()
         assert (there["archetype"][seen] == archetype[world].numpy())[seen >= 0].all()
-        golden = there["archetype"][seen] == entity_tables(Program(Gallery()))["Coin"]
+        golden = there["archetype"][seen] == table_numbers()["Coin"]
         colour = pixels[world].numpy().astype(int)[golden & (seen >= 0)]
         assert (colour[:, 0] > colour[:, 2]).all()  # gold
     assert len(archetype.unique()) == 5

@@ -63,8 +63,10 @@ def main() -> None:
             subprocess.run([*command, target, kind, str(unit), "-o", f"{folder}/unit"], check=True)
         return f"nvcc compiled {name} ({executor}) for sm_{number}{' and the host' if host else ''}"
 
-    # One unit each, which takes a minute, and first; shelf has of heap all that a compiler sees.
+    # One unit each, which takes a minute, and first; shelf has of heap all that a compiler sees. Then what differs from
+    # another environment by options only.
     executors = {"heap": [], "hideseek": ["graph"], "gallery": ["graph"], "shelf": ["megakernel"]}
+    executors |= {"hanabi_faults": ["graph"], "hanabi_bits": ["megakernel"], "micro": ["graph"]}
     units = []
     for i, name in enumerate(sorted(ENVIRONMENTS, key=lambda name: name not in executors)):
         own = executors.get(name, EXECUTORS["cuda"])

@@ -19,13 +19,14 @@ from torch_batchsim.errors import MissingExtra
 
 @pytest.mark.parametrize("seeds", [range(20), pytest.param(range(20, 1000), marks=pytest.mark.full)])
 def test_levels_are_what_they_say(seeds: range) -> None:
+    first = [body.shape for body in levels.level(0).bodies][:16]
     for seed in seeds:
         scene = levels.level(seed)
         kinds = [body.kind for body in scene.bodies]
         assert kinds.count("dynamic") == 16 and kinds.count("static") == 21  # 20 walls and the floor
         assert len({body.name for body in scene.bodies}) == len(scene.bodies)
         shapes = [body.shape for body in scene.bodies]
-        assert shapes == [body.shape for body in levels.level(0).bodies][:16] + shapes[16:]  # only walls differ
+        assert shapes[:16] == first  # only walls differ
         places = np.array([body.position for body in scene.bodies])
         assert (np.abs(places[:16, :2]) < levels.HALF).all()
 

@@ -157,9 +157,8 @@ def test_rows_of_what_is_not_in_sight_by_option() -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("seed", [2, 4])
-def test_many_more_steps(seed: int) -> None:
-    pair = beside(40, 240, seed, preparation_steps=40 * (seed % 3))
+def test_many_more_steps() -> None:
+    pair = beside(40, 240, seed=2, preparation_steps=80)
     assert pair.doubts < 1e-4 * pair.judged, (pair.doubts, pair.judged)
 
 

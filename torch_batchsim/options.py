@@ -65,7 +65,7 @@ VECTOR_ARGUMENTS = (
 )  # fmt: skip
 RESERVED_OPTIONS = (
     *VECTOR_ARGUMENTS, "id", "num_envs", "vectorization_mode", "vector_kwargs", "wrappers", "disable_env_checker",
-    "environment", "time_limit",
+    "environment", "time_limit", "by_agent",
 )  # fmt: skip
 
 

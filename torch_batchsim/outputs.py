@@ -29,9 +29,10 @@ class OutputSet:
         movable: the tensors in the order of the pointers, where torch can move them (on CPU, for another process), else
             None.
         results: what the vector environment returns from here, put together when it is first asked for.
+        by_agent: views of them for each agent, likewise.
     """
 
-    __slots__ = ("_block", "_placed", "address", "movable", "results", "takes_turn", "tensors")
+    __slots__ = ("_block", "_placed", "address", "by_agent", "movable", "results", "takes_turn", "tensors")
 
     def __init__(
         self, tensors: dict[str, torch.Tensor], structure: type[ctypes.Structure], takes_turn: bool = True
@@ -43,6 +44,7 @@ class OutputSet:
         self.movable = tuple(on_cpu.get(field) for field, _ in structure._fields_) if on_cpu else ()
         self._placed = self._places()
         self.results: Any = None
+        self.by_agent: Any = None
 
     def has_moved(self) -> bool:
         """Whether torch has moved one of the tensors."""

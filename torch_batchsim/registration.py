@@ -9,6 +9,7 @@ from typing import Any
 
 import gymnasium
 
+from .agents_env import AgentsVectorEnv
 from .environment import Environment
 from .options import VECTOR_ARGUMENTS, Option
 from .single_env import SingleEnv
@@ -94,13 +95,37 @@ def _class_of(env_id: str) -> type[Environment] | None:
 
 
 def make_vec(
-    environment: str | type[Environment], num_envs: int | None = None, time_limit: bool = False, **kwargs: Any
-) -> TorchVectorEnv:
-    """A ``TorchVectorEnv`` of an environment class; other keyword arguments are its options or the environment's."""
+    environment: str | type[Environment],
+    num_envs: int | None = None,
+    time_limit: bool = False,
+    by_agent: bool = False,
+    **kwargs: Any,
+) -> TorchVectorEnv | AgentsVectorEnv:
+    """A ``TorchVectorEnv`` of an environment class; other keyword arguments are its options or the environment's.
+
+    With ``by_agent=True`` an ``AgentsVectorEnv``, of which ``num_envs`` counts worlds.
+    """
+    if not isinstance(by_agent, bool):
+        raise TypeError(f"by_agent must be True or False, got {by_agent!r}")
     if time_limit:  # gymnasium has put the registered limit among the arguments
         _limit_option(_imported(environment))
+    if by_agent:
+        num_envs, kwargs["num_worlds"] = None, _worlds(num_envs, kwargs.get("num_worlds"))
     vector = {name: kwargs.pop(name) for name in VECTOR_ARGUMENTS if name in kwargs}
-    return TorchVectorEnv(_declared(environment, kwargs, VECTOR_ARGUMENTS), num_envs, **vector)
+    made = TorchVectorEnv(_declared(environment, kwargs, (*VECTOR_ARGUMENTS, "by_agent")), num_envs, **vector)
+    return AgentsVectorEnv(made) if by_agent else made
+
+
+def _worlds(num_envs: Any, num_worlds: Any) -> Any:
+    """The number of worlds where both numbers count them; gymnasium's default of ``num_envs`` is 1."""
+    if num_worlds is None:
+        return 1 if num_envs is None else num_envs
+    if num_envs not in (None, 1, num_worlds):
+        raise ValueError(
+            f"num_envs={num_envs!r} and num_worlds={num_worlds!r} contradict each other; with by_agent=True both count "
+            "worlds: give one of them"
+        )
+    return num_worlds
 
 
 def make(

@@ -64,7 +64,6 @@ class AgentsVectorEnv:
         self._by_world = rows.num_worlds, rows.num_agents
         self._joined: dict[torch.dtype, tuple[torch.Tensor, torch.Tensor]] = {}
         self._stays = env is rows and not rows._needs_conversion  # results are the same tensors again and again
-        self._ready = False
 
     def _own_spaces(self, space: gymnasium.Space) -> dict[str, gymnasium.Space]:
         """A copy for each agent, with a random stream of its own."""
@@ -77,13 +76,8 @@ class AgentsVectorEnv:
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[ByAgent, ByAgent]:
         """Begin new episodes and return ``(observations, infos)``; arguments as those of ``TorchVectorEnv.reset``."""
-        try:
-            observations, infos = self.vector_env.reset(seed=seed, options=options)
-        except WorldFault:  # the other worlds have begun
-            self._ready = True
-            raise
-        self._ready = True
-        return self._by_agent(observations), self._by_agent(infos)
+        observations, infos = self.vector_env.reset(seed=seed, options=options)
+        return self.split(observations), self.split(infos)
 
     def step(self, actions: Mapping[str, torch.Tensor]) -> tuple[ByAgent, ByAgent, ByAgent, ByAgent, ByAgent]:
         """Advance all worlds by one step.
@@ -111,7 +105,7 @@ class AgentsVectorEnv:
         For centralised critics. Parts of a dict follow each other by key; they are float32 if their dtypes differ. One
         tensor is not copied: the state is then a view of its memory.
         """
-        if not self._ready:
+        if not self._own._ready:
             raise gymnasium.error.ResetNeeded("call reset() before state()")
         observations = self._own.observations
         if isinstance(observations, dict):
@@ -139,7 +133,7 @@ class AgentsVectorEnv:
         An episode ends with the world's, and is not under way while ``active`` is false. With DISABLED waits for the
         device.
         """
-        if self.autoreset_mode is not AutoresetMode.DISABLED or not self._ready:
+        if self.autoreset_mode is not AutoresetMode.DISABLED or not self._own._ready:
             return list(self.possible_agents)
         rows = self._own
         under_way = ~(rows.sim.tensor("World.terminated") | rows.sim.tensor("World.truncated"))[:, None]
@@ -167,7 +161,6 @@ class AgentsVectorEnv:
     def close(self, **kwargs: Any) -> None:
         """Close the worlds; everything but ``close`` raises from then on."""
         self.vector_env.close(**kwargs)
-        self._ready = False
 
     # ---- beyond the contract ---------------------------------------------------------------------------------------
 
@@ -204,9 +197,23 @@ class AgentsVectorEnv:
         """A tensor of rows ``[rows, ...]`` as a view ``[worlds, agents, ...]``."""
         return self._own.by_world(tensor)
 
-    def by_agent(self, tensor: torch.Tensor) -> dict[str, torch.Tensor]:
-        """A tensor of rows ``[rows, ...]`` as a view ``[worlds, ...]`` for each agent."""
-        return dict(zip(self.possible_agents, self.by_world(tensor).unbind(1), strict=True))
+    def split(self, value: Any) -> ByAgent:
+        """A tensor or array ``[rows, ...]`` as a view ``[worlds, ...]`` for each agent; of a dict, what is in it.
+
+        What is not by row goes to all agents as it is.
+        """
+        if isinstance(value, dict):
+            told: ByAgent = {agent: {} for agent in self.possible_agents}
+            for key, part in value.items():
+                for agent, own in self.split(part).items():
+                    told[agent][key] = own
+            return told
+        worlds, agents = self._by_world
+        if isinstance(value, torch.Tensor) and value.shape[:1] == (worlds * agents,):
+            return dict(zip(self.possible_agents, value.view(worlds, agents, *value.shape[1:]).unbind(1), strict=True))
+        if isinstance(value, np.ndarray) and value.shape[:1] == (worlds * agents,):
+            return {agent: value[i::agents] for i, agent in enumerate(self.possible_agents)}
+        return dict.fromkeys(self.possible_agents, value)
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("_") and hasattr(TorchVectorEnv, name):
@@ -226,7 +233,7 @@ class AgentsVectorEnv:
         """Results of a step by agent. Views of what comes again from the same place are made once."""
         place = self._own._outputs.present
         if place.by_agent is None or not _same(results, place.by_agent[0]):
-            told = tuple(self._by_agent(part) for part in results)
+            told = tuple(self.split(part) for part in results)
             if not self._stays:
                 return told
             place.by_agent = (*results[:4], dict(results[4])), told
@@ -238,23 +245,8 @@ class AgentsVectorEnv:
         infos = {agent: _fresh(own) for agent, own in infos.items()}
         return dict(observations), *(dict(part) for part in others), infos
 
-    def _by_agent(self, value: Any) -> ByAgent:
-        """What is by row by agent; what is not by row is told to all."""
-        if isinstance(value, dict):
-            told: ByAgent = {agent: {} for agent in self.possible_agents}
-            for key, part in value.items():
-                for agent, own in self._by_agent(part).items():
-                    told[agent][key] = own
-            return told
-        worlds, agents = self._by_world
-        if isinstance(value, torch.Tensor) and value.shape[:1] == (worlds * agents,):
-            return dict(zip(self.possible_agents, value.view(worlds, agents, *value.shape[1:]).unbind(1), strict=True))
-        if isinstance(value, np.ndarray) and value.shape[:1] == (worlds * agents,):
-            return {agent: value[i::agents] for i, agent in enumerate(self.possible_agents)}
-        return dict.fromkeys(self.possible_agents, value)
-
     def _if_any(self, value: torch.Tensor | None) -> ByAgent | None:
-        return None if value is None else self._by_agent(value)
+        return None if value is None else self.split(value)
 
     def _join(self, actions: Any) -> torch.Tensor:
         """The actions of all agents as one tensor ``[rows, ...]``, in memory that the next step uses again."""

@@ -63,9 +63,10 @@ VECTOR_ARGUMENTS = (
     "num_worlds", "device", "autoreset_mode", "final_obs", "output", "copy", "render_mode", "num_threads",
     "executor",
 )  # fmt: skip
+SINGLE_ARGUMENTS = ("render_mode", "device", "as_agent", "partner")
 RESERVED_OPTIONS = (
     *VECTOR_ARGUMENTS, "id", "num_envs", "vectorization_mode", "vector_kwargs", "wrappers", "disable_env_checker",
-    "environment", "time_limit", "by_agent",
+    "environment", "time_limit", "by_agent", "as_agent", "partner",
 )  # fmt: skip
 
 

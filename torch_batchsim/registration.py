@@ -10,10 +10,12 @@ from typing import Any
 import gymnasium
 
 from .agents_env import AgentsVectorEnv
+from .agents_single_env import JointEnv, OneAgentEnv, Partner
 from .environment import Environment
-from .options import VECTOR_ARGUMENTS, Option
+from .options import SINGLE_ARGUMENTS, VECTOR_ARGUMENTS, Option
 from .single_env import SingleEnv
 from .vector_env import TorchVectorEnv
+from .vector_inputs import agents_per_world
 
 _NO_LIMIT = 2**31 - 1
 
@@ -133,14 +135,26 @@ def make(
     render_mode: str | None = None,
     device: str = "cpu",
     time_limit: bool = False,
+    as_agent: int | str | None = None,
+    partner: Partner | None = None,
     **options: Any,
 ) -> SingleEnv:
-    """One world as a plain ``gymnasium.Env`` with numpy in and out."""
+    """One world as a plain ``gymnasium.Env`` with numpy in and out.
+
+    Where a world has several agents, a ``JointEnv``; with ``as_agent`` a ``OneAgentEnv``, where ``partner`` plays the
+    others.
+    """
     cls = _imported(environment)
     if time_limit:  # gymnasium wraps its TimeLimit around this
         greatest = _limit_option(cls).maximum
         options.setdefault("max_episode_steps", _NO_LIMIT if greatest is None else int(greatest))
-    return SingleEnv(_declared(cls, options, ("render_mode", "device")), render_mode=render_mode, device=device)
+    declared = _declared(cls, options, SINGLE_ARGUMENTS)
+    if as_agent is not None:
+        return OneAgentEnv(declared, as_agent, partner, render_mode=render_mode, device=device)
+    if partner is not None:
+        raise ValueError(f"partner plays the agents beside one: give as_agent=0 too, got partner={partner!r}")
+    made = SingleEnv if agents_per_world(declared) == 1 else JointEnv
+    return made(declared, render_mode=render_mode, device=device)
 
 
 def _limit_option(cls: type[Environment]) -> Option:

@@ -12,15 +12,17 @@ from .environment import Environment
 from .inputs import checked_options, checked_seed, number_tensor
 from .simulator import Simulator
 from .vector_env import TorchVectorEnv
+from .vector_inputs import agents_per_world
 
 
 class SingleEnv(gymnasium.Env):
-    """One world of a single-agent environment: numpy observations, plain numbers.
+    """One world with one agent: numpy observations, plain numbers.
 
-    Raises ValueError for an environment with several agents in a world; those have the vector environment only.
+    Raises ValueError for an environment with several agents in a world; ``JointEnv`` and ``OneAgentEnv`` are for those.
     """
 
     def __init__(self, environment: Environment, *, render_mode: str | None = None, device: str = "cpu") -> None:
+        self._check_agents(environment.name, agents_per_world(environment))
         self._vector = TorchVectorEnv(
             environment,
             num_worlds=1,
@@ -30,15 +32,17 @@ class SingleEnv(gymnasium.Env):
             num_threads=1,
             copy=False,  # each result is copied out at once
         )
-        if self._vector.num_agents != 1:
-            agents = self._vector.num_agents
-            raise ValueError(
-                f"{environment.name} has {agents} agents in a world; use gymnasium.make_vec, where each is a row"
-            )
         self.render_mode = render_mode
         self.metadata = {key: value for key, value in self._vector.metadata.items() if key != "autoreset_mode"}
         self.action_space = self._vector.single_action_space
         self.observation_space = self._vector.single_observation_space
+
+    def _check_agents(self, name: str, agents: int) -> None:
+        if agents != 1:
+            raise ValueError(
+                f"{name} has {agents} agents in a world; use gymnasium.make, which gives a dict of their actions or "
+                "as_agent=0 with a partner, or gymnasium.make_vec, where each is a row"
+            )
 
     @property
     def sim(self) -> Simulator:
@@ -52,12 +56,17 @@ class SingleEnv(gymnasium.Env):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin a new episode. ``options``: the environment's ``reset_options``, without a dimension for worlds."""
+        observations, infos = self._begin(seed, options)
+        return first(observations), first(infos)
+
+    def _begin(self, seed: int | None, options: dict[str, Any] | None) -> tuple[Any, dict[str, Any]]:
+        """What the vector environment returns of a reset."""
         options = checked_options(options, tuple(self._vector.environment.reset_options), " here")
         seed = checked_seed(seed)
         given = {name: number_tensor(value, name)[None] for name, value in options.items()}
-        observation, infos = self._vector.reset(seed=seed, options=given)
+        results = self._vector.reset(seed=seed, options=given)
         super().reset(seed=seed)
-        return _first(observation), _first(infos)
+        return results
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Take one step. After the end of an episode the world stands still until ``reset``.
@@ -66,7 +75,7 @@ class SingleEnv(gymnasium.Env):
         """
         actions = np.asarray(action)[None]
         observation, rewards, terminations, truncations, infos = self._vector.step(actions)
-        return _first(observation), rewards.item(), terminations.item(), truncations.item(), _first(infos)
+        return first(observation), rewards.item(), terminations.item(), truncations.item(), first(infos)
 
     def render(self) -> np.ndarray | str | None:
         """A picture ``uint8 [height, width, 3]`` with ``render_mode="rgb_array"``, a text with "ansi"."""
@@ -78,8 +87,8 @@ class SingleEnv(gymnasium.Env):
         self._vector.close()
 
 
-def _first(value: Any) -> Any:
-    """The only row, as a copy of its own."""
+def first(value: Any) -> Any:
+    """The first row or world of tensors, also in dicts, as arrays of their own."""
     if isinstance(value, dict):
-        return {key: _first(part) for key, part in value.items()}
+        return {key: first(part) for key, part in value.items()}
     return value[0].cpu().numpy().copy()

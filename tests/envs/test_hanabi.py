@@ -650,8 +650,7 @@ def test_it_is_registered(turns: str, agents: int, moves: int) -> None:
     if turns == "all":
         with pytest.raises(ValueError, match="5"):
             gymnasium.make_vec(ID, num_envs=5, turns=turns)
-        with pytest.raises(ValueError, match="2 agents"):
-            gymnasium.make(ID, turns=turns)
+        assert gymnasium.make(ID, turns=turns).observation_space["agent_1"] == env.single_observation_space
 
 
 def test_gymnasiums_checker() -> None:

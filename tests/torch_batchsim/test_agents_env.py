@@ -246,7 +246,7 @@ def test_masks_and_teams_as_properties() -> None:
     for name in ("team", "active"):
         assert torch.equal(getattr(env, name)["agent_3"], infos["agent_3"][name])
     rows = torch.arange(4 * WORLDS)
-    assert env.by_agent(rows)["agent_2"].tolist() == rows[2::4].tolist()
+    assert env.split(rows)["agent_2"].tolist() == rows[2::4].tolist()
 
 
 def test_pictures_are_of_worlds() -> None:

@@ -131,8 +131,9 @@ def test_register_an_environment_of_ones_own() -> None:
         env = gymnasium.make_vec(id, num_worlds=3, fighters=3)
         assert env.num_envs == 9
         assert env.environment.parameters.max_episode_steps == 4
-        with pytest.raises(ValueError, match=r"Duel has 2 agents in a world; use gymnasium.make_vec"):
-            gymnasium.make(id)
+        one = gymnasium.make(id, as_agent=2, fighters=3)
+        one.reset(seed=0)
+        assert [one.step([0, 0])[3] for _ in range(4)] == [False, False, False, True]  # gymnasium's limit
     finally:
         del gymnasium.registry[id]
 

@@ -16,6 +16,7 @@ def under(folder: str) -> list[str]:
 setup(
     packages=[
         "torch_batchsim",
+        "torch_batchsim.adapters",
         "torch_batchsim.bench",
         "torch_batchsim.gpu_check",
         *under("envs"),

@@ -13,6 +13,8 @@ import pytest
 from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).parent / "common"))  # for `support` and `environments`
+from libraries_of_others import SKIPPED
+
 pytest.register_assert_rewrite("pretended_gpu")  # a plugin, which is imported before it is one
 
 _MOST_WORKERS = 8  # each takes half a gigabyte, and there are not many more files that take long
@@ -74,6 +76,13 @@ def _leave_out_full(config: pytest.Config, items: list[pytest.Item]) -> None:
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = kept
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Tell which adapters have not been tested."""
+    skipped = {report.longrepr[2] for report in terminalreporter.stats.get("skipped", ()) if report.longrepr}
+    for reason in sorted(reason for reason in skipped if SKIPPED in reason):
+        terminalreporter.write_line(reason.removeprefix("Skipped: "), yellow=True)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -21,7 +21,7 @@ class CheckpointError(ValueError):
 
 
 class MissingExtra(ImportError):
-    """A package is not installed that comes with the extra ``train``; the message names the command that brings it."""
+    """A package is not installed that an extra brings; the message names the command."""
 
 
 # The engine's own faults about entities.

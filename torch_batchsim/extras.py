@@ -7,11 +7,18 @@ import sys
 
 from .errors import MissingExtra
 
-_INSTALLED_AS = {"PIL": "pillow"}
+_INSTALLED_AS = {
+    "PIL": "pillow",
+    "dm_env": "dm-env",
+    "rl_games": "rl-games",
+    "rsl_rl": "rsl-rl-lib",
+    "sb3_contrib": "sb3-contrib",
+    "stable_baselines3": "stable-baselines3",
+}
 
 
-def needed(*modules: str) -> None:
-    """Raise MissingExtra unless these modules of the extra ``train`` can be imported."""
+def needed(*modules: str, extra: str = "train") -> None:
+    """Raise MissingExtra unless these modules can be imported, which ``extra`` brings."""
     for module in modules:
         try:
             importlib.import_module(module)
@@ -19,7 +26,7 @@ def needed(*modules: str) -> None:
             if error.name != module:
                 raise  # it is there, and lacks something itself
             name = _INSTALLED_AS.get(module, module)
-            command = "pip install 'torch_batchsim[train]'"
+            command = f"pip install 'torch_batchsim[{extra}]'"
             raise MissingExtra(f"this needs {name}, which is not installed: {command} brings it", name=module) from None
 
 

@@ -1,0 +1,46 @@
+"""For tests of adapters: those without their library are skipped loudly, or fail where it must be there."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+SKIPPED = "adapter not tested"
+REQUIRED = os.environ.get("TORCH_BATCHSIM_ADAPTERS", "").split()  # test files that may not be skipped
+PAGE = Path(__file__).parents[2] / "docs" / "use_with.md"
+
+
+def library(test_file: str, *modules: str) -> tuple[ModuleType, ...]:
+    """Import what a test file needs, given as ``__file__``; skip the file where it is not installed.
+
+    Raises ModuleNotFoundError where ``TORCH_BATCHSIM_ADAPTERS`` names the file, as ``.ci/adapters/run`` does.
+    """
+    imported = []
+    for module in modules:
+        try:
+            imported.append(importlib.import_module(module))
+        except ModuleNotFoundError:
+            name = Path(test_file).name
+            if name in REQUIRED:
+                raise
+            pytest.skip(f"{SKIPPED}: {name} needs {module}; see .ci/adapters/run", allow_module_level=True)
+    return tuple(imported)
+
+
+def script_of(heading: str, number: int = 0) -> str:
+    """A Python script of docs/use_with.md: block ``number`` under the heading ``## heading``."""
+    section = re.search(rf"^## {re.escape(heading)}\n(.*?)(?=^## |\Z)", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    assert section, f"docs/use_with.md has no section {heading!r}"
+    return re.findall(r"```python\n(.*?)```", section[1], re.DOTALL)[number]
+
+
+def run_script(heading: str, number: int = 0) -> dict[str, object]:
+    """Run it, and return its names."""
+    names: dict[str, object] = {"__name__": "__main__"}
+    exec(compile(script_of(heading, number), f"{PAGE} ({heading})", "exec"), names)
+    return names

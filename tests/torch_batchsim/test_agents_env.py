@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 import warnings
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -354,6 +356,14 @@ def test_wrappers_of_gymnasium_for_rows_refuse_it() -> None:
     with warnings.catch_warnings(), pytest.raises((AssertionError, TypeError)):
         warnings.simplefilter("ignore")
         gymnasium.wrappers.vector.RecordEpisodeStatistics(env)
+
+
+def test_examples_on_the_page() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "agents.md").read_text()
+    examples = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert len(examples) == 3
+    for example in examples:
+        exec(compile(example, "docs/agents.md", "exec"), {})
 
 
 def test_declared_class() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from libraries_of_others import library
+from support import HUNT
 
 library(__file__, "stable_baselines3")
 
@@ -25,7 +26,7 @@ FORMS = [
     pytest.param("Hanabi-v0", {"illegal_moves": "penalty", "turns": "all", "as_agent": 1}, marks=pytest.mark.full),
     ("Swarm-v0", {}),
     pytest.param("Swarm-v0", {"ships": 2, "as_agent": 1}, marks=pytest.mark.full),
-    pytest.param("HideSeek-v0", {"as_agent": 2}, marks=pytest.mark.full),
+    pytest.param("HideSeek-v0", {**HUNT.keywords, "as_agent": 2}, marks=pytest.mark.full, id="hideseek"),
 ]
 # What the checker advises of pictures and layouts; nothing else may be said.
 ADVICE = (

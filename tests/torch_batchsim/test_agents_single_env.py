@@ -31,8 +31,6 @@ OURS = [
     pytest.param("Hanabi-v0", {"illegal_moves": "penalty", "turns": "all"}, marks=pytest.mark.full),
     pytest.param("Hanabi-v0", {"illegal_moves": "penalty", "turns": "all", "as_agent": 1}, marks=pytest.mark.full),
     ("Swarm-v0", {}),
-    pytest.param("HideSeek-v0", {}, marks=pytest.mark.full),
-    pytest.param("HideSeek-v0", {"as_agent": 3}, marks=pytest.mark.full),
 ]
 
 

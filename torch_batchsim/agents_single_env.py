@@ -122,15 +122,20 @@ class OneAgentEnv(SingleEnv):
         """
         if self._others[0] is None:
             raise gymnasium.error.ResetNeeded("call reset() before step()")
-        actions = torch.as_tensor(np.asarray(action))[None]
+        shape = self.action_space.shape
+        own = number_tensor(action if isinstance(action, torch.Tensor) else np.asarray(action), "the action").cpu()
+        if own.shape != shape:
+            raise ValueError(f"the action must have shape {list(shape)}, got {list(own.shape)}")
         partners = self._vector.num_agents - 1
         if partners:
             drawn = (self.partner or self._legal_actions)(*self._others)
             others = number_tensor(drawn, "actions of the partner").cpu()
-            if others.shape != (partners, *self.action_space.shape):
-                wanted = [partners, *self.action_space.shape]
+            if others.shape != (partners, *shape):
+                wanted = [partners, *shape]
                 raise ValueError(f"actions of the partner must have shape {wanted}, got {list(others.shape)}")
-            actions = torch.cat([others[: self._agent], actions, others[self._agent :]])
+            actions = torch.cat([others[: self._agent], own[None], others[self._agent :]])
+        else:
+            actions = own[None]
         observations, *results, infos = self._vector.step(actions.to(self._vector.device))
         observation, info = self._told(observations, infos)
         return observation, *(part[self._agent].item() for part in results), info

@@ -39,7 +39,7 @@ def quietly_checked(env: gymnasium.Env) -> None:
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", ".*Box observation space m..imum value is -?infinity")
         warnings.filterwarnings("ignore", ".*For Box action spaces, we recommend")
-        check_env(env.unwrapped, skip_render_check=True)
+        check_env(env.unwrapped, skip_render_check=env.spec is None)
 
 
 # ---- gymnasium's checker -------------------------------------------------------------------------------------------
@@ -175,6 +175,14 @@ def test_a_copy_goes_on_as_the_original_does(kwargs: dict[str, Any], way: str) -
             assert str(one) == str(other)
 
 
+@pytest.mark.parametrize("kwargs", [{}, {"as_agent": 1}], ids=str)
+def test_in_gymnasiums_own_vectorisers(kwargs: dict[str, Any]) -> None:
+    env = gymnasium.make_vec(ID, num_envs=2, vectorization_mode="sync", **kwargs)
+    env.reset(seed=0)
+    observations, rewards, *_ = env.step(env.action_space.sample())
+    assert rewards.shape == (2,) and observations in env.observation_space
+
+
 # ---- which one is made, and bad input ------------------------------------------------------------------------------
 
 
@@ -244,6 +252,13 @@ def test_other_bad_input() -> None:
     with pytest.raises(gymnasium.error.ResetNeeded):
         one.step(0)
     one.reset(seed=0)
+    with pytest.raises(ValueError, match=r"the action must have shape \[\], got \[2\]"):
+        one.step([1, 2])
+    with pytest.raises(TypeError, match="the action must be numbers"):
+        one.step("left")
+    with pytest.raises(ValueError, match="action 9 of world 0, agent 0 is not in Discrete"):
+        one.step(9)
+    assert one.step(torch.tensor(1))[0].shape == one.observation_space.shape
     one.close()
     with pytest.raises(gymnasium.error.ClosedEnvironmentError):
         one.step(0)

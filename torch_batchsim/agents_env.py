@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
@@ -19,6 +19,13 @@ from .vector_env import TorchVectorEnv
 
 _MAX_RENDERED = 16
 ByAgent = dict[str, Any]  # a tensor or array [worlds, ...] for each agent, a dict of them, or what there is for all
+
+
+class _Joined(NamedTuple):
+    """The actions of all agents in the same memory."""
+
+    by_world: torch.Tensor  # [worlds, agents, ...]
+    by_row: torch.Tensor  # [rows, ...]
 
 
 class AgentsVectorEnv:
@@ -62,7 +69,7 @@ class AgentsVectorEnv:
         self.state_spaces = dict.fromkeys(self.possible_agents, self.state_space)
         self._shape = torch.Size((rows.num_worlds, *env.single_action_space.shape))  # of the actions of one agent
         self._by_world = rows.num_worlds, rows.num_agents
-        self._joined: dict[torch.dtype, tuple[torch.Tensor, torch.Tensor]] = {}
+        self._places: dict[torch.dtype, list[_Joined]] = {}
         self._stays = env is rows and not rows._needs_conversion  # results are the same tensors again and again
 
     def _own_spaces(self, space: gymnasium.Space) -> dict[str, gymnasium.Space]:
@@ -90,13 +97,17 @@ class AgentsVectorEnv:
         Raises TypeError or ValueError for names, shapes, dtypes, devices and values that do not fit; no world has
         stepped then. A ``WorldFault`` has in ``outputs`` the dicts that this would have returned.
         """
-        joined = self._join(actions)
+        parts = self._parts(actions)
+        joined = self._place_for(parts[0].dtype)
         try:
-            results = self.vector_env.step(joined)
+            torch.stack(parts, 1, out=joined.by_world)
+            results = self.vector_env.step(joined.by_row)
         except WorldFault as fault:
             if fault.outputs is not None:
                 fault.outputs = self._told(fault.outputs)
             raise
+        finally:
+            self._places[parts[0].dtype].append(joined)
         return self._told(results)
 
     def state(self) -> torch.Tensor | np.ndarray:
@@ -222,7 +233,7 @@ class AgentsVectorEnv:
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what is only kept for the next step."""
-        return {**self.__dict__, "_joined": {}}
+        return {**self.__dict__, "_places": {}}
 
     def __repr__(self) -> str:
         return f"AgentsVectorEnv({self.vector_env!r}, {self.max_num_agents} agents in each of {self.num_worlds} worlds)"
@@ -248,8 +259,8 @@ class AgentsVectorEnv:
     def _if_any(self, value: torch.Tensor | None) -> ByAgent | None:
         return None if value is None else self.split(value)
 
-    def _join(self, actions: Any) -> torch.Tensor:
-        """The actions of all agents as one tensor ``[rows, ...]``, in memory that the next step uses again."""
+    def _parts(self, actions: Any) -> list[torch.Tensor]:
+        """The actions of each agent, tensors of one dtype and ``self._shape``, or TypeError, ValueError."""
         if not isinstance(actions, Mapping):
             raise TypeError(f"actions must be a dict with an entry for each agent, got {type(actions).__name__}")
         if len(actions) != len(self.possible_agents) or not all(agent in actions for agent in self.possible_agents):
@@ -257,16 +268,17 @@ class AgentsVectorEnv:
         parts = [self._of_agent(agent, actions[agent]) for agent in self.possible_agents]
         dtype = parts[0].dtype
         if any(part.dtype is not dtype for part in parts):
-            floating = any(part.is_floating_point() for part in parts)
-            dtype = torch.float64 if floating else torch.int64
+            dtype = torch.float64 if any(part.is_floating_point() for part in parts) else torch.int64
             parts = [part.to(dtype) for part in parts]
-        if dtype not in self._joined:
-            worlds, agents = self._by_world
-            by_world = torch.empty((worlds, agents, *self._shape[1:]), dtype=dtype, device=self.device)
-            self._joined[dtype] = by_world, by_world.view(worlds * agents, *self._shape[1:])
-        by_world, by_row = self._joined[dtype]
-        torch.stack(parts, 1, out=by_world)
-        return by_row
+        return parts
+
+    def _place_for(self, dtype: torch.dtype) -> _Joined:
+        """Memory for the actions of a step, taken until that has ended: another thread does not write there."""
+        try:
+            return self._places.setdefault(dtype, []).pop()
+        except IndexError:
+            by_world = torch.empty((*self._by_world, *self._shape[1:]), dtype=dtype, device=self.device)
+            return _Joined(by_world, by_world.view(-1, *self._shape[1:]))
 
     def _of_agent(self, agent: str, actions: Any) -> torch.Tensor:
         """The actions of one agent as a tensor of ``self._shape`` on the device, or TypeError, ValueError."""

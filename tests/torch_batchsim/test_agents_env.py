@@ -143,6 +143,27 @@ def test_a_fault_has_its_outputs_by_agent() -> None:
     assert_same(faults[0].outputs, faults[1].outputs, 2)
 
 
+def test_actions_of_another_thread_do_not_mix_with_those_of_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that comes during a step is refused, and what it wanted is in memory of its own."""
+    _, env = pair("overcooked")
+    env.reset(seed=0)
+    actions = dict.fromkeys(env.agents, torch.full((WORLDS,), 1))
+    step, seen = env.vector_env.step, []
+
+    def during(rows: torch.Tensor) -> Any:
+        monkeypatch.setattr(env.vector_env, "step", step)
+        token = env.sim.execution.token.pop()  # as of a thread that is inside
+        with pytest.raises(RuntimeError, match="another thread is stepping"):
+            env.step(dict.fromkeys(env.agents, torch.full((WORLDS,), 4)))
+        env.sim.execution.token.append(token)
+        seen.append(rows.tolist())
+        return step(rows)
+
+    monkeypatch.setattr(env.vector_env, "step", during)
+    env.step(actions)
+    assert seen == [[1] * 2 * WORLDS]
+
+
 @pytest.mark.parametrize("way", ["pickle", "deepcopy"])
 def test_a_copy_goes_on_as_the_original_does(way: str) -> None:
     _, env = pair("duel")

@@ -13,5 +13,7 @@ def test_the_script_on_the_page_plays_an_episode() -> None:
 
 
 def test_the_benchmark_measures_it(tmp_path, capsys) -> None:
-    adapters.main(["Gymnasium", "--seconds", "0.01", "--runs", "1", "--json", str(tmp_path / "figures.json")])
-    assert "Gymnasium" in capsys.readouterr().out
+    short = ["--num-envs", "8", "--seconds", "0.01", "--runs", "1", "--json", str(tmp_path / "figures.json")]
+    adapters.main(["Gymnasium", "by_agent", *short])
+    out = capsys.readouterr().out
+    assert "Gymnasium" in out and "by_agent" in out

@@ -19,6 +19,7 @@ from .report import machine_facts, made_folder
 from .throughput import measure
 
 CARTPOLE = "torch_batchsim/CartPole-v0"
+OVERCOOKED = "torch_batchsim/Overcooked-v0"
 Stepper = tuple[Callable[[Any], Any], Sequence[Any]]  # steps all environments by one of the prepared actions
 
 
@@ -65,8 +66,23 @@ def _by_gymnasium(num_envs: int) -> Stepper:
     return step, [0, 1] * 8
 
 
+def bare_overcooked(num_envs: int) -> Stepper:
+    """The vector environment as it is, Overcooked: two rows in each of ``num_envs`` worlds."""
+    env = gymnasium.make_vec(OVERCOOKED, num_worlds=num_envs)
+    env.reset(seed=0)
+    return env.step, random_actions(env)
+
+
+def _by_agent(num_envs: int) -> Stepper:
+    env = gymnasium.make_vec(OVERCOOKED, num_worlds=num_envs, by_agent=True)
+    env.reset(seed=0)
+    drawn = random_actions(env.vector_env)
+    return env.step, [{agent: part.contiguous() for agent, part in env.split(actions).items()} for actions in drawn]
+
+
 ADAPTERS: dict[str, Adapter] = {
     "Gymnasium": Adapter("gymnasium", _by_gymnasium, bare_numpy, num_envs=1),
+    "by_agent": Adapter("gymnasium", _by_agent, bare_overcooked),
 }
 
 

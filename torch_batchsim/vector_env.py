@@ -10,28 +10,28 @@ from typing import Any
 import gymnasium
 import numpy as np
 import torch
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
+from . import episode_steps, rendering
 from .environment import Environment
 from .errors import WorldFault
 from .inputs import checked_device, checked_options, checked_seed
 from .results import Observation, Results, collected, named_outputs
+from .row_calls import RowCalls
 from .simulator import Simulator
 from .trace import Trace
 from .tuning import TuneReport
 from .vector_inputs import ActionInput, agents_per_world, checked_reset_mask, number_of_worlds
 
-_MAX_RENDERED = 16
 _OUTPUTS = ("torch", "numpy")
 _KEPT = (
     "single_action_space", "single_observation_space", "action_space", "observation_space", "metadata", "spec",
-    "closed", "_np_random", "_np_random_seed", "_ready",
+    "closed", "_np_random", "_np_random_seed", "_ready", "_of_rows",
 )  # fmt: skip
-_RENDER_MODES = {"rgb_array": "render", "ansi": "render_text"}  # to the environment's method
 
 
-class TorchVectorEnv(VectorEnv):
+class TorchVectorEnv(RowCalls):
     """A gymnasium ``VectorEnv`` whose rows are the agents of all worlds.
 
     Args:
@@ -47,12 +47,14 @@ class TorchVectorEnv(VectorEnv):
             second reset after it. ``True`` returns copies, which stay for ever; with ``False`` there is one set only,
             which every call writes to.
         render_mode: ``"rgb_array"``, ``"ansi"`` or None; ``metadata["render_modes"]`` has what the environment defines.
+        render_worlds: ``render`` draws each of the first so many worlds once; None: a picture for each row.
         num_threads: threads of a step on CPU, at most; as many as torch uses by default, see ``Simulator``.
         executor: how the task graph is run, see ``Simulator``.
 
     Attributes: ``sim`` (the ``Simulator``; its tensors may be written between steps), ``device``, ``num_worlds``,
-    ``num_agents`` (per world), ``autoreset_mode``, ``output``; and, each None if the environment has none,
-    ``action_mask`` (bool ``[rows, n]``), ``active`` (bool ``[rows]``) and ``team`` (integers ``[rows]``).
+    ``num_agents`` (per world), ``autoreset_mode``, ``output``, ``episode_steps`` (int32 ``[rows]``, read and
+    assigned); and, each None if the environment has none, ``action_mask`` (bool ``[rows, n]``), ``active`` (bool
+    ``[rows]``) and ``team`` (integers ``[rows]``).
 
     ``step`` returns observations ``[rows, ...]`` (or a dict of them), rewards float32 ``[rows]``, terminations and
     truncations bool ``[rows]`` (of a row's world, or of the agent's own end), and infos: the environment's own,
@@ -72,6 +74,7 @@ class TorchVectorEnv(VectorEnv):
         output: str = "torch",
         copy: bool | None = None,
         render_mode: str | None = None,
+        render_worlds: int | None = None,
         num_threads: int | None = None,
         executor: str | None = None,
         _library: Any = None,
@@ -86,12 +89,7 @@ class TorchVectorEnv(VectorEnv):
         if copy is not None and not isinstance(copy, bool):
             raise TypeError(f"copy must be True, False or None (two sets of outputs that take turns), got {copy!r}")
         agents = agents_per_world(environment)
-        render_modes = _render_modes(environment)
-        if render_mode is not None and render_mode not in render_modes:
-            allowed = " or ".join([", ".join(map(repr, render_modes)), "None"] if render_modes else ["None"])
-            method = _RENDER_MODES.get(render_mode) if isinstance(render_mode, str) else None
-            reason = f": {environment.name} does not define {method}()" if method else ""
-            raise ValueError(f"render_mode must be {allowed}, got {render_mode!r}{reason}")
+        rendering.check_render_mode(environment, render_mode)
         worlds = number_of_worlds(num_envs, num_worlds, agents)
         if output == "numpy" and checked_device(device).type != "cpu":
             raise ValueError(f"output='numpy' needs device='cpu', got device={str(device)!r}")
@@ -110,9 +108,10 @@ class TorchVectorEnv(VectorEnv):
         self.environment, self.device = environment, self.sim.device
         self.num_worlds, self.num_agents, self.num_envs = worlds, agents, worlds * agents
         self.autoreset_mode = self.sim.autoreset
-        self.render_mode = render_mode
+        self.render_mode, self.render_worlds = render_mode, rendering.checked_render_worlds(render_worlds)
+        episode_steps.check_counters(self.sim.program)
         self.metadata = {
-            "render_modes": render_modes,
+            "render_modes": rendering.render_modes(environment),
             "render_fps": 30,
             **environment.metadata,
             "autoreset_mode": self.autoreset_mode,
@@ -123,7 +122,7 @@ class TorchVectorEnv(VectorEnv):
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.output, self._copy = output, bool(copy)
         self._needs_conversion = self._copy or output == "numpy"
-        self._ready = False
+        self._ready, self._of_rows = False, {}
         self._actions = ActionInput(self.sim.program, worlds, self.device)
         self._delivers_final = final_obs and self.autoreset_mode is AutoresetMode.SAME_STEP
         self._outputs = self.sim.memory.outputs
@@ -196,34 +195,27 @@ class TorchVectorEnv(VectorEnv):
         return tuple(self._converted(part) for part in results) if self._needs_conversion else results
 
     def render(self) -> tuple[np.ndarray, ...] | tuple[str, ...] | None:
-        """Of the first worlds, 16 at most: pictures ``uint8 [height, width, 3]``, or texts with "ansi"."""
+        """A picture uint8 ``[height, width, 3]``, or a text with "ansi", of each row: that of its world.
+
+        With ``render_worlds`` (also an attribute) of each of the first so many worlds. Raises ValueError where it is
+        None and there are more than 64 worlds.
+        """
         self._check_open()
         if self.render_mode is None:
-            modes = " or ".join(f"render_mode={mode!r}" for mode in _render_modes(self.environment))
+            modes = " or ".join(f"render_mode={mode!r}" for mode in rendering.render_modes(self.environment))
             remedy = f"make the environment with {modes}" if modes else f"{self.environment.name} has none"
             gymnasium.logger.warn(f"render() without a render_mode; {remedy}")
             return None
-        if not self._ready:
-            raise gymnasium.error.ResetNeeded("call reset() before render()")
-        return tuple(self.render_world(world) for world in range(min(self.num_worlds, _MAX_RENDERED)))
+        self._check_ready("render()")
+        return rendering.frames(self.sim, self.num_agents, self.render_mode, self.render_worlds)
 
     def render_world(self, world: int) -> np.ndarray | str:
         """A picture ``uint8 [height, width, 3]`` of one world, also without a ``render_mode``; a text with "ansi"."""
         self._check_open()
-        if not self._ready:
-            raise gymnasium.error.ResetNeeded("call reset() before render_world()")
+        self._check_ready("render_world()")
         if not isinstance(world, (int, np.integer)) or not 0 <= world < self.num_worlds:
             raise ValueError(f"world must be an integer from 0 to {self.num_worlds - 1}, got {world!r}")
-        state = {}
-        for column in self.sim.program.columns.values():
-            for field in column.component.fields:
-                name = f"{column.name}.{field.name}"
-                if column.dynamic:
-                    rows = self.sim.ragged(name).world(world)
-                else:
-                    rows = self.sim.tensor(name) if column.resource else self.sim.tensor(name)[world]
-                state[name] = rows.cpu().numpy()
-        return getattr(self.environment, _RENDER_MODES[self.render_mode or "rgb_array"])(state)
+        return rendering.draw_world(self.sim, world, self.render_mode or "rgb_array")
 
     def close_extras(self, **kwargs: Any) -> None:
         """Forget that a reset has been: a closed environment refuses everything."""
@@ -329,7 +321,7 @@ class TorchVectorEnv(VectorEnv):
 
         The copy goes on as this one would. Its outputs are in memory of its own, whatever was bound here.
         """
-        names = ("output", "autoreset_mode", "render_mode", "device", "num_worlds")
+        names = ("output", "autoreset_mode", "render_mode", "render_worlds", "device", "num_worlds")
         arguments = self._arguments | {name: getattr(self, name) for name in names}
         kept = {name: getattr(self, name) for name in _KEPT}
         return _restored, (type(self), self.environment, arguments, self.sim.state_dict(), kept)
@@ -339,6 +331,10 @@ class TorchVectorEnv(VectorEnv):
     def _check_open(self) -> None:
         if self.closed:
             raise gymnasium.error.ClosedEnvironmentError("this environment is closed; make a new one")
+
+    def _check_ready(self, what: str) -> None:
+        if not self._ready:
+            raise gymnasium.error.ResetNeeded(f"call reset() before {what}")
 
     def _results(self) -> Results:
         """What ``reset`` and ``step`` return from where the outputs lie; made once for each place."""
@@ -378,12 +374,6 @@ class TorchVectorEnv(VectorEnv):
     def _begin(self, seed: int | None) -> None:
         super().reset(seed=seed)  # numpy's own generator
         self._ready = True
-
-
-def _render_modes(environment: Environment) -> list[str]:
-    """Those whose method the environment defines."""
-    cls = type(environment)
-    return [mode for mode, name in _RENDER_MODES.items() if getattr(cls, name) is not getattr(Environment, name)]
 
 
 def _restored(

@@ -14,10 +14,11 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
 from . import episode_steps, rendering
+from .binding import OutputBinding
 from .environment import Environment
 from .errors import WorldFault
 from .inputs import checked_device, checked_options, checked_seed
-from .results import Observation, Results, collected, named_outputs
+from .results import Observation, Results, collected
 from .row_calls import RowCalls
 from .simulator import Simulator
 from .trace import Trace
@@ -31,7 +32,7 @@ _KEPT = (
 )  # fmt: skip
 
 
-class TorchVectorEnv(RowCalls):
+class TorchVectorEnv(RowCalls, OutputBinding):
     """A gymnasium ``VectorEnv`` whose rows are the agents of all worlds.
 
     Args:
@@ -41,7 +42,7 @@ class TorchVectorEnv(RowCalls):
         device: ``"cpu"``, ``"cuda"`` or ``"cuda:1"``.
         autoreset_mode: a ``gymnasium.vector.AutoresetMode`` or its value; ``SAME_STEP`` by default.
         final_obs: deliver ``infos["final_obs"]`` (``SAME_STEP`` only).
-        output: ``"torch"``, or ``"numpy"`` for arrays (CPU only).
+        output: ``"torch"``, or ``"numpy"`` for arrays (CPU only); then each key of infos has gymnasium's mask ``_key``.
         copy: what ``step`` returns is the simulator's memory, in two sets that take turns: it stays as it is until the
             step after the next one, whatever is reset meanwhile; what ``reset`` returns until then too, but for the
             second reset after it. ``True`` returns copies, which stay for ever; with ``False`` there is one set only,
@@ -156,7 +157,7 @@ class TorchVectorEnv(RowCalls):
         results = self._results()
         observations, infos = results.observations, dict(results.infos)
         if self._needs_conversion:
-            return self._converted(observations), self._converted(infos)
+            return self._converted(observations), self._masked(self._converted(infos))
         return observations, infos
 
     def step(
@@ -192,7 +193,10 @@ class TorchVectorEnv(RowCalls):
         results = (*present.step, dict(present.step_infos))
         if self._delivers_final:
             results[-1]["final_info"] = dict(present.step_infos["final_info"])  # the user's own, as the other dict is
-        return tuple(self._converted(part) for part in results) if self._needs_conversion else results
+        if self._needs_conversion:
+            *parts, infos = (self._converted(part) for part in results)
+            return (*parts, self._masked(infos))
+        return results
 
     def render(self) -> tuple[np.ndarray, ...] | tuple[str, ...] | None:
         """A picture uint8 ``[height, width, 3]``, or a text with "ansi", of each row: that of its world.
@@ -222,67 +226,6 @@ class TorchVectorEnv(RowCalls):
         self._ready = False
 
     # ---- beyond the contract ---------------------------------------------------------------------------------------
-
-    def bind(
-        self,
-        *,
-        observations: torch.Tensor | Mapping[str, torch.Tensor] | None = None,
-        rewards: torch.Tensor | None = None,
-        terminations: torch.Tensor | None = None,
-        truncations: torch.Tensor | None = None,
-        final_obs: torch.Tensor | Mapping[str, torch.Tensor] | None = None,
-        actions: torch.Tensor | None = None,
-        **infos: torch.Tensor | None,
-    ) -> None:
-        """Let outputs go to the given tensors: the next ``step`` or ``reset`` writes there, and returns them.
-
-        Each tensor is contiguous and has the shape, dtype and device of what ``step`` returns. Other keywords are names
-        of infos, such as ``action_mask``. Nothing is copied: what the last call returned lies where it was until then.
-        Only ``actions``, the action column, moves at once. For a rollout with a place for each step see ``bind_slots``.
-        """
-        self._check_open()
-        flags, final = (terminations, truncations), self._delivers_final
-        given = named_outputs(self.sim.program, observations, final_obs, rewards, *flags, infos, final)
-        if actions is not None:
-            given[self.sim.program.action.name] = actions
-        self.sim.memory.bind(given)
-
-    def bind_slots(
-        self,
-        *,
-        observations: torch.Tensor | Mapping[str, torch.Tensor] | None = None,
-        rewards: torch.Tensor | None = None,
-        terminations: torch.Tensor | None = None,
-        truncations: torch.Tensor | None = None,
-        final_obs: torch.Tensor | Mapping[str, torch.Tensor] | None = None,
-        **infos: torch.Tensor | None,
-    ) -> None:
-        """Prepare slots for outputs: tensors ``[slots, rows, ...]``, contiguous, the same number of slots each.
-
-        ``select_slot(t)`` lets the next ``step`` write to slot ``t`` of all of them; slot 0 is selected at first. State
-        does not move, and nothing is copied. Resets do not write to slots. Other keywords are names of infos::
-
-            env.bind_slots(observations=storage.observations[1:], rewards=storage.rewards)
-            for t in range(len(storage.rewards)):
-                env.select_slot(t)
-                env.step(actions)  # writes storage.observations[t + 1] and storage.rewards[t]
-
-        ``unbind`` ends it. Raises TypeError or ValueError before anything has changed: of shapes and dtypes that do
-        not fit, of memory that outputs would share, and while other slots are bound.
-        """
-        self._check_open()
-        flags, final = (terminations, truncations), self._delivers_final
-        given = named_outputs(self.sim.program, observations, final_obs, rewards, *flags, infos, final)
-        self.sim.memory.bind_slots(given)
-
-    def select_slot(self, slot: int) -> None:
-        """Let the next ``step`` write to this slot of ``bind_slots``. Raises IndexError."""
-        self._outputs.select(slot)
-
-    def unbind(self) -> None:
-        """Let all outputs go to the simulator's own memory again, from the next ``step`` or ``reset`` on."""
-        self._check_open()
-        self._outputs.unbind()
 
     def by_world(self, tensor: torch.Tensor) -> torch.Tensor:
         """``[rows, ...]`` as a view ``[worlds, agents, ...]``."""
@@ -370,6 +313,13 @@ class TorchVectorEnv(RowCalls):
             array = value.numpy()
             return array.copy() if self._copy else array
         return value.clone()
+
+    def _masked(self, infos: dict[str, Any]) -> dict[str, Any]:
+        """As arrays infos have gymnasium's masks too: ``_key`` says in which rows ``key`` is something."""
+        if self.output == "numpy":
+            for key in [key for key in infos if not key.startswith("_") and f"_{key}" not in infos]:
+                infos[f"_{key}"] = np.ones(self.num_envs, dtype=bool)
+        return infos
 
     def _begin(self, seed: int | None) -> None:
         super().reset(seed=seed)  # numpy's own generator

@@ -220,6 +220,36 @@ def test_attributes_that_no_row_has(call: Any, says: str) -> None:
     assert_same_bits(before, snapshot(env.sim))
 
 
+# ---- infos as arrays -----------------------------------------------------------------------------------------------
+
+
+def check_masks(infos: dict[str, Any], rows: int) -> None:
+    """Each key has its mask, in nested dicts too."""
+    for key, value in infos.items():
+        if not key.startswith("_"):
+            mask = infos[f"_{key}"]
+            assert isinstance(mask, np.ndarray) and (mask.shape, mask.dtype) == ((rows,), bool), key
+        if isinstance(value, dict) and key != "final_obs":
+            check_masks(value, rows)
+
+
+@pytest.mark.parametrize("copies", [None, False, True])
+@pytest.mark.parametrize("name", ["cartpole", "overcooked", "hanabi", "duel", "melee"])
+def test_infos_of_arrays_have_gymnasiums_masks(name: str, copies: bool | None) -> None:
+    env = TorchVectorEnv(ENVIRONMENTS[name](), num_worlds=3, output="numpy", copy=copies)
+    plain = TorchVectorEnv(ENVIRONMENTS[name](), num_worlds=3)
+    infos, told = env.reset(seed=10)[1], plain.reset(seed=10)[1]
+    for step in range(4):
+        check_masks(infos, env.num_envs)
+        assert {key for key in infos if key in told or not key.startswith("_")} == set(told)
+        assert all(infos[f"_{key}"].all() for key in told if not key.startswith(("_", "final")))
+        actions = random_actions(env, np.random.default_rng(step))
+        infos, told = env.step(actions.numpy())[4], plain.step(actions)[4]
+        assert np.array_equal(infos["_final_obs"], told["_final_obs"])
+    masked = env.reset(options={"reset_mask": np.array([True, False, False])})[1]
+    check_masks(masked, env.num_envs)
+
+
 # ---- steps of episodes ---------------------------------------------------------------------------------------------
 
 

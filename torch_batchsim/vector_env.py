@@ -17,6 +17,7 @@ from . import episode_steps, rendering
 from .binding import OutputBinding
 from .environment import Environment
 from .errors import WorldFault
+from .gymnasium_wrappers import check_callers
 from .inputs import checked_device, checked_options, checked_seed
 from .results import Observation, Results, collected
 from .row_calls import RowCalls
@@ -143,6 +144,8 @@ class TorchVectorEnv(RowCalls, OutputBinding):
                 arrays or lists ``[worlds, ...]`` for the episodes that begin; rows of other worlds do not count.
         """
         self._check_open()
+        if self.output == "torch":
+            check_callers(self)
         options = checked_options(options, ("reset_mask", *self.environment.reset_options))
         mask = checked_reset_mask(options.pop("reset_mask", None), self.num_worlds, self.num_agents, self.device)
         if mask is not None and not self._ready:

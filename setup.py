@@ -20,6 +20,7 @@ setup(
         "torch_batchsim.bench",
         "torch_batchsim.gpu_check",
         *under("envs"),
+        "torch_batchsim.envs.overcooked.layouts",  # data files; a folder with an importable name is a package
         *under("train"),
         "torch_batchsim.csrc",
         *(f"torch_batchsim.csrc.{part}" for part in HEADERS),
@@ -35,7 +36,7 @@ setup(
         "torch_batchsim.bench": ["*.h", "*.cpp"],
         "torch_batchsim.gpu_check": ["*.h"],
         **{package: ["*.h"] for package in under("envs")},
-        "torch_batchsim.envs.overcooked": ["*.h", "layouts/*"],
+        "torch_batchsim.envs.overcooked.layouts": ["*"],
         **{
             ".".join(["torch_batchsim.csrc", *part]): ["*.h", "*.cuh", "*.cpp", "*.cu"]
             for part in ([], *([part] for part in HEADERS))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -14,21 +15,25 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.mark.full
-def test_a_wheel_holds_everything(tmp_path: Path) -> None:
+def test_a_wheel_holds_everything_and_setuptools_does_not_warn(tmp_path: Path) -> None:
     pytest.importorskip("setuptools", minversion="70")
     command = [
         sys.executable,
         "-m",
         "pip",
         "wheel",
-        "-q",
+        "-v",  # or pip hides what setuptools says
         "--no-deps",
         "--no-build-isolation",
         "-w",
         str(tmp_path),
         str(ROOT),
     ]
-    subprocess.run(command, check=True)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    said = subprocess.run(command, check=True, env=environment, text=True, capture_output=True)
+    told = (said.stdout + said.stderr).splitlines()
+    of_setuptools = [line for line in told if not line.lstrip().startswith("WARNING: ")]  # that is how pip warns
+    assert not [line for line in of_setuptools if re.search("warning|deprecat", line, re.IGNORECASE)]
     with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
         packed = set(wheel.namelist())
     expected = {"torch_batchsim/py.typed"}

@@ -52,7 +52,7 @@ from .types import (  # noqa: E402
     vec4,
 )
 from .vector_env import TorchVectorEnv  # noqa: E402
-from .wrappers import EpisodeStatistics  # noqa: E402
+from .wrappers import EpisodeStatistics, TorchVectorWrapper  # noqa: E402
 
 __all__ = [
     "AgentEnd",
@@ -76,6 +76,7 @@ __all__ = [
     "Simulator",
     "TaskGraph",
     "TorchVectorEnv",
+    "TorchVectorWrapper",
     "Trace",
     "TuneReport",
     "WorldFault",

@@ -81,10 +81,8 @@ class Declaration:
         known = (*cls.option_names(), *others)
         for name in given:
             if name not in known:
-                raise TypeError(
-                    f"{cls.__name__} has no option {name!r}{cls.option_hint(name, known)}; it has: "
-                    f"{', '.join(known) or 'none'}"
-                )
+                hint, has = cls.option_hint(name, known), ", ".join(known) or "none"
+                raise TypeError(f"{cls.__name__} got an unexpected keyword argument {name!r}{hint}; it has: {has}")
 
     @classmethod
     def option_title(cls, name: str) -> str:

@@ -33,6 +33,8 @@ class Environment(Declaration):
     - ``info``: dict of name to column, delivered in ``infos``; and there too, if they are not None: ``action_mask``
       (booleans, one a choice), ``active`` (one boolean a row: where it is false, the row may be given any action and is
       not trained on) and ``team`` (one integer a row). ``torch_batchsim.roles`` describes all roles of columns.
+    - ``step_counters``: names of integer fields of singletons that count the steps of an episode too, such as
+      ``"Kitchen.timestep"``: where a user writes ``env.episode_steps``, they move with ``World.step``.
     - ``action_space``, ``observation_space``: of one agent. The action space is required.
     - ``fast_math``: compile with relaxed floating point; results are then no longer the same everywhere.
     - ``metadata``: may hold ``render_fps``, and ``score``: the name of an info, one number a row, that counts at the
@@ -58,6 +60,7 @@ class Environment(Declaration):
     action_mask: str | None = None
     active: str | None = None
     team: str | None = None
+    step_counters: Sequence[str] = ()
     fast_math: bool = False
     metadata: Mapping[str, Any] = {}
     training: Mapping[str, Mapping[str, Any]] = {}

@@ -10,28 +10,30 @@ from typing import Any
 import gymnasium
 import numpy as np
 import torch
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
+from . import episode_steps, rendering
+from .binding import OutputBinding
 from .environment import Environment
 from .errors import WorldFault
+from .gymnasium_wrappers import check_callers
 from .inputs import checked_device, checked_options, checked_seed
-from .results import Observation, Results, collected, named_outputs
+from .results import Observation, Results, collected
+from .row_calls import RowCalls
 from .simulator import Simulator
 from .trace import Trace
 from .tuning import TuneReport
 from .vector_inputs import ActionInput, agents_per_world, checked_reset_mask, number_of_worlds
 
-_MAX_RENDERED = 16
 _OUTPUTS = ("torch", "numpy")
 _KEPT = (
     "single_action_space", "single_observation_space", "action_space", "observation_space", "metadata", "spec",
-    "closed", "_np_random", "_np_random_seed", "_ready",
+    "closed", "_np_random", "_np_random_seed", "_ready", "_of_rows",
 )  # fmt: skip
-_RENDER_MODES = {"rgb_array": "render", "ansi": "render_text"}  # to the environment's method
 
 
-class TorchVectorEnv(VectorEnv):
+class TorchVectorEnv(RowCalls, OutputBinding):
     """A gymnasium ``VectorEnv`` whose rows are the agents of all worlds.
 
     Args:
@@ -41,18 +43,20 @@ class TorchVectorEnv(VectorEnv):
         device: ``"cpu"``, ``"cuda"`` or ``"cuda:1"``.
         autoreset_mode: a ``gymnasium.vector.AutoresetMode`` or its value; ``SAME_STEP`` by default.
         final_obs: deliver ``infos["final_obs"]`` (``SAME_STEP`` only).
-        output: ``"torch"``, or ``"numpy"`` for arrays (CPU only).
+        output: ``"torch"``, or ``"numpy"`` for arrays (CPU only); then each key of infos has gymnasium's mask ``_key``.
         copy: what ``step`` returns is the simulator's memory, in two sets that take turns: it stays as it is until the
             step after the next one, whatever is reset meanwhile; what ``reset`` returns until then too, but for the
             second reset after it. ``True`` returns copies, which stay for ever; with ``False`` there is one set only,
             which every call writes to.
         render_mode: ``"rgb_array"``, ``"ansi"`` or None; ``metadata["render_modes"]`` has what the environment defines.
+        render_worlds: ``render`` draws each of the first so many worlds once; None: a picture for each row.
         num_threads: threads of a step on CPU, at most; as many as torch uses by default, see ``Simulator``.
         executor: how the task graph is run, see ``Simulator``.
 
     Attributes: ``sim`` (the ``Simulator``; its tensors may be written between steps), ``device``, ``num_worlds``,
-    ``num_agents`` (per world), ``autoreset_mode``, ``output``; and, each None if the environment has none,
-    ``action_mask`` (bool ``[rows, n]``), ``active`` (bool ``[rows]``) and ``team`` (integers ``[rows]``).
+    ``num_agents`` (per world), ``autoreset_mode``, ``output``, ``episode_steps`` (int32 ``[rows]``, read and
+    assigned); and, each None if the environment has none, ``action_mask`` (bool ``[rows, n]``), ``active`` (bool
+    ``[rows]``) and ``team`` (integers ``[rows]``).
 
     ``step`` returns observations ``[rows, ...]`` (or a dict of them), rewards float32 ``[rows]``, terminations and
     truncations bool ``[rows]`` (of a row's world, or of the agent's own end), and infos: the environment's own,
@@ -72,6 +76,7 @@ class TorchVectorEnv(VectorEnv):
         output: str = "torch",
         copy: bool | None = None,
         render_mode: str | None = None,
+        render_worlds: int | None = None,
         num_threads: int | None = None,
         executor: str | None = None,
         _library: Any = None,
@@ -86,12 +91,7 @@ class TorchVectorEnv(VectorEnv):
         if copy is not None and not isinstance(copy, bool):
             raise TypeError(f"copy must be True, False or None (two sets of outputs that take turns), got {copy!r}")
         agents = agents_per_world(environment)
-        render_modes = _render_modes(environment)
-        if render_mode is not None and render_mode not in render_modes:
-            allowed = " or ".join([", ".join(map(repr, render_modes)), "None"] if render_modes else ["None"])
-            method = _RENDER_MODES.get(render_mode) if isinstance(render_mode, str) else None
-            reason = f": {environment.name} does not define {method}()" if method else ""
-            raise ValueError(f"render_mode must be {allowed}, got {render_mode!r}{reason}")
+        rendering.check_render_mode(environment, render_mode)
         worlds = number_of_worlds(num_envs, num_worlds, agents)
         if output == "numpy" and checked_device(device).type != "cpu":
             raise ValueError(f"output='numpy' needs device='cpu', got device={str(device)!r}")
@@ -110,9 +110,10 @@ class TorchVectorEnv(VectorEnv):
         self.environment, self.device = environment, self.sim.device
         self.num_worlds, self.num_agents, self.num_envs = worlds, agents, worlds * agents
         self.autoreset_mode = self.sim.autoreset
-        self.render_mode = render_mode
+        self.render_mode, self.render_worlds = render_mode, rendering.checked_render_worlds(render_worlds)
+        episode_steps.check_counters(self.sim.program)
         self.metadata = {
-            "render_modes": render_modes,
+            "render_modes": rendering.render_modes(environment),
             "render_fps": 30,
             **environment.metadata,
             "autoreset_mode": self.autoreset_mode,
@@ -123,7 +124,7 @@ class TorchVectorEnv(VectorEnv):
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.output, self._copy = output, bool(copy)
         self._needs_conversion = self._copy or output == "numpy"
-        self._ready = False
+        self._ready, self._of_rows = False, {}
         self._actions = ActionInput(self.sim.program, worlds, self.device)
         self._delivers_final = final_obs and self.autoreset_mode is AutoresetMode.SAME_STEP
         self._outputs = self.sim.memory.outputs
@@ -143,6 +144,8 @@ class TorchVectorEnv(VectorEnv):
                 arrays or lists ``[worlds, ...]`` for the episodes that begin; rows of other worlds do not count.
         """
         self._check_open()
+        if self.output == "torch":
+            check_callers(self)
         options = checked_options(options, ("reset_mask", *self.environment.reset_options))
         mask = checked_reset_mask(options.pop("reset_mask", None), self.num_worlds, self.num_agents, self.device)
         if mask is not None and not self._ready:
@@ -157,7 +160,7 @@ class TorchVectorEnv(VectorEnv):
         results = self._results()
         observations, infos = results.observations, dict(results.infos)
         if self._needs_conversion:
-            return self._converted(observations), self._converted(infos)
+            return self._converted(observations), self._masked(self._converted(infos))
         return observations, infos
 
     def step(
@@ -193,104 +196,39 @@ class TorchVectorEnv(VectorEnv):
         results = (*present.step, dict(present.step_infos))
         if self._delivers_final:
             results[-1]["final_info"] = dict(present.step_infos["final_info"])  # the user's own, as the other dict is
-        return tuple(self._converted(part) for part in results) if self._needs_conversion else results
+        if self._needs_conversion:
+            *parts, infos = (self._converted(part) for part in results)
+            return (*parts, self._masked(infos))
+        return results
 
     def render(self) -> tuple[np.ndarray, ...] | tuple[str, ...] | None:
-        """Of the first worlds, 16 at most: pictures ``uint8 [height, width, 3]``, or texts with "ansi"."""
+        """A picture uint8 ``[height, width, 3]``, or a text with "ansi", of each row: that of its world.
+
+        With ``render_worlds`` (also an attribute) of each of the first so many worlds. Raises ValueError where it is
+        None and there are more than 64 worlds.
+        """
         self._check_open()
         if self.render_mode is None:
-            modes = " or ".join(f"render_mode={mode!r}" for mode in _render_modes(self.environment))
+            modes = " or ".join(f"render_mode={mode!r}" for mode in rendering.render_modes(self.environment))
             remedy = f"make the environment with {modes}" if modes else f"{self.environment.name} has none"
             gymnasium.logger.warn(f"render() without a render_mode; {remedy}")
             return None
-        if not self._ready:
-            raise gymnasium.error.ResetNeeded("call reset() before render()")
-        return tuple(self.render_world(world) for world in range(min(self.num_worlds, _MAX_RENDERED)))
+        self._check_ready("render()")
+        return rendering.frames(self.sim, self.num_agents, self.render_mode, self.render_worlds)
 
     def render_world(self, world: int) -> np.ndarray | str:
         """A picture ``uint8 [height, width, 3]`` of one world, also without a ``render_mode``; a text with "ansi"."""
         self._check_open()
-        if not self._ready:
-            raise gymnasium.error.ResetNeeded("call reset() before render_world()")
+        self._check_ready("render_world()")
         if not isinstance(world, (int, np.integer)) or not 0 <= world < self.num_worlds:
             raise ValueError(f"world must be an integer from 0 to {self.num_worlds - 1}, got {world!r}")
-        state = {}
-        for column in self.sim.program.columns.values():
-            for field in column.component.fields:
-                name = f"{column.name}.{field.name}"
-                if column.dynamic:
-                    rows = self.sim.ragged(name).world(world)
-                else:
-                    rows = self.sim.tensor(name) if column.resource else self.sim.tensor(name)[world]
-                state[name] = rows.cpu().numpy()
-        return getattr(self.environment, _RENDER_MODES[self.render_mode or "rgb_array"])(state)
+        return rendering.draw_world(self.sim, world, self.render_mode or "rgb_array")
 
     def close_extras(self, **kwargs: Any) -> None:
         """Forget that a reset has been: a closed environment refuses everything."""
         self._ready = False
 
     # ---- beyond the contract ---------------------------------------------------------------------------------------
-
-    def bind(
-        self,
-        *,
-        observations: torch.Tensor | Mapping[str, torch.Tensor] | None = None,
-        rewards: torch.Tensor | None = None,
-        terminations: torch.Tensor | None = None,
-        truncations: torch.Tensor | None = None,
-        final_obs: torch.Tensor | Mapping[str, torch.Tensor] | None = None,
-        actions: torch.Tensor | None = None,
-        **infos: torch.Tensor | None,
-    ) -> None:
-        """Let outputs go to the given tensors: the next ``step`` or ``reset`` writes there, and returns them.
-
-        Each tensor is contiguous and has the shape, dtype and device of what ``step`` returns. Other keywords are names
-        of infos, such as ``action_mask``. Nothing is copied: what the last call returned lies where it was until then.
-        Only ``actions``, the action column, moves at once. For a rollout with a place for each step see ``bind_slots``.
-        """
-        self._check_open()
-        flags, final = (terminations, truncations), self._delivers_final
-        given = named_outputs(self.sim.program, observations, final_obs, rewards, *flags, infos, final)
-        if actions is not None:
-            given[self.sim.program.action.name] = actions
-        self.sim.memory.bind(given)
-
-    def bind_slots(
-        self,
-        *,
-        observations: torch.Tensor | Mapping[str, torch.Tensor] | None = None,
-        rewards: torch.Tensor | None = None,
-        terminations: torch.Tensor | None = None,
-        truncations: torch.Tensor | None = None,
-        final_obs: torch.Tensor | Mapping[str, torch.Tensor] | None = None,
-        **infos: torch.Tensor | None,
-    ) -> None:
-        """Prepare slots for outputs: tensors ``[slots, rows, ...]``, contiguous, the same number of slots each.
-
-        ``select_slot(t)`` lets the next ``step`` write to slot ``t`` of all of them; slot 0 is selected at first. State
-        does not move, and nothing is copied. Resets do not write to slots. Other keywords are names of infos::
-
-            env.bind_slots(observations=storage.observations[1:], rewards=storage.rewards)
-            for t in range(len(storage.rewards)):
-                env.select_slot(t)
-                env.step(actions)  # writes storage.observations[t + 1] and storage.rewards[t]
-
-        ``unbind`` ends it. Raises TypeError or ValueError before anything has changed: of shapes and dtypes that do
-        not fit, of memory that outputs would share, and while other slots are bound.
-        """
-        self._check_open()
-        flags, final = (terminations, truncations), self._delivers_final
-        given = named_outputs(self.sim.program, observations, final_obs, rewards, *flags, infos, final)
-        self.sim.memory.bind_slots(given)
-
-    def select_slot(self, slot: int) -> None:
-        """Let the next ``step`` write to this slot of ``bind_slots``. Raises IndexError."""
-        self._outputs.select(slot)
-
-    def unbind(self) -> None:
-        """Let all outputs go to the simulator's own memory again, from the next ``step`` or ``reset`` on."""
-        self._check_open()
-        self._outputs.unbind()
 
     def by_world(self, tensor: torch.Tensor) -> torch.Tensor:
         """``[rows, ...]`` as a view ``[worlds, agents, ...]``."""
@@ -329,7 +267,7 @@ class TorchVectorEnv(VectorEnv):
 
         The copy goes on as this one would. Its outputs are in memory of its own, whatever was bound here.
         """
-        names = ("output", "autoreset_mode", "render_mode", "device", "num_worlds")
+        names = ("output", "autoreset_mode", "render_mode", "render_worlds", "device", "num_worlds")
         arguments = self._arguments | {name: getattr(self, name) for name in names}
         kept = {name: getattr(self, name) for name in _KEPT}
         return _restored, (type(self), self.environment, arguments, self.sim.state_dict(), kept)
@@ -339,6 +277,10 @@ class TorchVectorEnv(VectorEnv):
     def _check_open(self) -> None:
         if self.closed:
             raise gymnasium.error.ClosedEnvironmentError("this environment is closed; make a new one")
+
+    def _check_ready(self, what: str) -> None:
+        if not self._ready:
+            raise gymnasium.error.ResetNeeded(f"call reset() before {what}")
 
     def _results(self) -> Results:
         """What ``reset`` and ``step`` return from where the outputs lie; made once for each place."""
@@ -375,15 +317,16 @@ class TorchVectorEnv(VectorEnv):
             return array.copy() if self._copy else array
         return value.clone()
 
+    def _masked(self, infos: dict[str, Any]) -> dict[str, Any]:
+        """As arrays infos have gymnasium's masks too: ``_key`` says in which rows ``key`` is something."""
+        if self.output == "numpy":
+            for key in [key for key in infos if not key.startswith("_") and f"_{key}" not in infos]:
+                infos[f"_{key}"] = np.ones(self.num_envs, dtype=bool)
+        return infos
+
     def _begin(self, seed: int | None) -> None:
         super().reset(seed=seed)  # numpy's own generator
         self._ready = True
-
-
-def _render_modes(environment: Environment) -> list[str]:
-    """Those whose method the environment defines."""
-    cls = type(environment)
-    return [mode for mode, name in _RENDER_MODES.items() if getattr(cls, name) is not getattr(Environment, name)]
 
 
 def _restored(

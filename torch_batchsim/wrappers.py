@@ -9,8 +9,35 @@ from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 
 from .errors import WorldFault
 
+_ASSIGNED = ("episode_steps", "render_worlds")  # attributes that TorchVectorEnv lets users assign
 
-class EpisodeStatistics(VectorWrapper):
+
+class TorchVectorWrapper(VectorWrapper):
+    """A gymnasium ``VectorWrapper`` that passes on whatever its environment has beyond gymnasium's interface.
+
+    So ``env.device``, ``env.sim``, ``env.bind(...)``, ``env.by_world(...)``, ``env.action_mask``, ``env.num_worlds``
+    and all the rest of ``TorchVectorEnv`` mean the same with and without the wrapper, and ``episode_steps`` and
+    ``render_worlds`` can be assigned. Override ``reset`` and ``step`` in a subclass.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        env = self.__dict__.get("env")
+        if env is None or name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(env, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _ASSIGNED and hasattr(self.__dict__.get("env"), name):
+            setattr(self.env, name, value)
+        else:
+            super().__setattr__(name, value)
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return self.num_envs
+
+
+class EpisodeStatistics(TorchVectorWrapper):
     """Adds ``infos["episode"] = {"r", "l"}`` (return and length of the episode) and the mask ``infos["_episode"]``.
 
     As ``gymnasium.wrappers.vector.RecordEpisodeStatistics``, without its clock, but for torch tensors and without ever

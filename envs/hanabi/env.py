@@ -27,8 +27,8 @@ of a whole hand, D those of the deck. A card is its kind, ``colour * R + rank``,
 |                      | (not with ``observation_type="minimal"``)                                                  |
 
 A row is a world, seen by the player whose turn it is (``turns="current"``), or each player (``turns="all"``): row
-``world * P + player``. ``infos``: ``action_mask``, bool ``[rows, moves]``, with nothing legal after the end; ``score``,
-float32 ``[rows]``: cards in the fireworks, 0 once the last life is lost.
+``world * P + player``. ``infos``: ``action_mask``, bool ``[rows, moves]``, which after the end allows every choice,
+for none is made; ``score``, float32 ``[rows]``: cards in the fireworks, 0 once the last life is lost.
 Reward, the same for all: the change of the score. So the last life lost takes all back, as in the reference's
 ``rl_env``; with ``lose_score=False`` it does not (``score`` does). What is in between is ``Mercy.factor``, the part of
 the score that the last life lost leaves: one for all worlds, ``sim.tensor("Mercy.factor")``, which may be changed

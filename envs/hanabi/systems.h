@@ -263,8 +263,9 @@ TBS_SYSTEM void encode(World &world, Encoding &encoding, const Table &table, con
         }
     }
     bits.store(encoding.words);
-    const u64 legal = legal_moves(hands, table), no_op = !table.over;
-    encoding.legal[0] = observer == mover ? legal : no_op << NO_OP;
+    // After the end any choice is allowed, for a policy may have to choose before the next game begins; none is made.
+    const u64 of_observer = observer == mover ? legal_moves(hands, table) : u64{1} << NO_OP;
+    encoding.legal[0] = table.over ? ~u64{0} : of_observer;
 }
 
 // A template, so that only the one that fits is compiled.

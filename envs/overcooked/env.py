@@ -149,6 +149,7 @@ class Overcooked(Environment):
     step = TaskGraph("interact", "aim", "walk", "start_full_pots", "cook", "pay", "tick")
     observe = TaskGraph("encode")
     observation, action = "Chef.View", "Chef.Choice"
+    step_counters = ("Kitchen.timestep",)
     action_space = Discrete(len(Action))
     enums = (Ground, ItemKind, Action)
     info = {

@@ -68,14 +68,21 @@ def actions_of(env: TorchVectorEnv, movers: Any, uids: Any) -> torch.Tensor:
 
 
 def masks_of(env: TorchVectorEnv, movers: Any, legal: Any, over: Any) -> np.ndarray:
-    """bool ``[worlds, agents, moves (+ 1)]``, from the bits of the movers' legal moves, uint64 ``[worlds]``."""
+    """bool ``[worlds, agents, moves (+ 1)]``, from the bits of the movers' legal moves, uint64 ``[worlds]``.
+
+    After the end, where no move is legal, all choices are allowed.
+    """
     moves = env.environment.moves
     own = (np.asarray(legal, np.uint64)[:, None] >> np.arange(moves, dtype=np.uint64) & np.uint64(1)).astype(bool)
+    over = np.asarray(over, bool)
+    assert not own[over].any()
     if env.num_agents == 1:
-        return own[:, None]
-    masks = np.zeros((env.num_worlds, env.num_agents, moves + 1), bool)
-    masks[..., moves] = ~np.asarray(over, bool)[:, None]
-    masks[np.arange(env.num_worlds), movers] = np.pad(own, ((0, 0), (0, 1)))
+        masks = own[:, None].copy()
+    else:
+        masks = np.zeros((env.num_worlds, env.num_agents, moves + 1), bool)
+        masks[..., moves] = True
+        masks[np.arange(env.num_worlds), movers] = np.pad(own, ((0, 0), (0, 1)))
+    masks[over] = True
     return masks
 
 
@@ -220,7 +227,7 @@ def play_beside_the_model(env: TorchVectorEnv, steps: int, seed: int, lose_score
         scores = np.array([0 if game.lives == 0 else sum(game.fireworks) for game in games])
         assert (env.by_world(infos["final_info"]["score"]).numpy()[ended] == scores[ended, None]).all()
         assert (env.by_world(infos["score"]).numpy() == np.where(ended, 0, scores)[:, None]).all()
-        assert not env.by_world(infos["final_info"]["action_mask"])[torch.from_numpy(ended)].any()
+        assert env.by_world(infos["final_info"]["action_mask"])[torch.from_numpy(ended)].all()
         final = seen(env, infos["final_obs"]) if ended.any() else None
         begun = games_of(env, lose_score) if ended.any() else games
         for world in ended.nonzero()[0]:
@@ -598,7 +605,7 @@ def test_penalties(turns: str) -> None:
 
 
 @pytest.mark.parametrize("turns", ["current", "all"])
-def test_after_the_end_nothing_is_legal_and_nothing_happens(turns: str) -> None:
+def test_after_the_end_any_choice_is_allowed_and_nothing_happens(turns: str) -> None:
     env = hanabi(recorded("small_3").rules, 8, turns=turns)
     env.reset(seed=0)
     terminations = torch.zeros(8, dtype=torch.bool)
@@ -606,15 +613,15 @@ def test_after_the_end_nothing_is_legal_and_nothing_happens(turns: str) -> None:
         env.step(actions_of(env, env.sim.tensor("Table.mover").tolist(), lowest_legal(env)))
         if env.sim.tensor("Table.over").all():
             break
-    assert env.sim.tensor("Table.over").all() and not env.action_mask.any()
+    assert env.sim.tensor("Table.over").all() and env.action_mask.all()
     before = state_of(env)
     for action in range(env.single_action_space.n):  # none is a fault
         _, rewards, terminations, _, infos = env.step(torch.full((env.num_envs,), action))
-        assert terminations.all() and not rewards.any() and not infos["action_mask"].any()
+        assert terminations.all() and not rewards.any() and infos["action_mask"].all()
     assert_same_bits(before, state_of(env))
     mask = torch.tensor([True, False] * 4)
     env.reset(options={"reset_mask": mask})
-    assert env.by_world(env.action_mask).any(2).all(1).tolist() == mask.tolist()
+    assert env.by_world(env.action_mask).all(2).all(1).tolist() == (~mask).tolist()
 
 
 @pytest.mark.parametrize("turns", ["current", "all"])
@@ -627,8 +634,8 @@ def test_masks_at_ends_with_next_step(turns: str) -> None:
         _, rewards, terminations, _, infos = env.step(actions_of(env, env.sim.tensor("Table.mover").tolist(), uids))
         begun, ended = ended, env.by_world(terminations)[:, 0].numpy().copy()
         assert not (begun & ended).any() and not env.by_world(rewards).numpy()[begun].any()
-        assert np.array_equal(env.by_world(infos["action_mask"]).numpy().any(2).all(1), ~ended)
-        assert not env.by_world(infos["action_mask"])[torch.from_numpy(ended)].any()
+        assert np.array_equal(env.by_world(infos["action_mask"]).numpy().all(2).all(1), ended)
+        assert infos["action_mask"].any(1).all()  # what samples by a mask finds something in every row
         ends += int(begun.sum())
     assert ends > 20
 

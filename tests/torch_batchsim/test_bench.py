@@ -203,7 +203,7 @@ def test_builds_are_measured_with_the_options() -> None:
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["overcooked", "--env-option", "layouts=2"], "has no option 'layouts'"),
+        (["overcooked", "--env-option", "layouts=2"], "got an unexpected keyword argument 'layouts'"),
         (["cartpole", "--env-option", "num_threads=2"], "num_threads is not an option .*; use --num-threads"),
         (["ecs", "--env-option", "a=2"], "--env-option can be given for environments, not for 'ecs'"),
         (["peers", "--executor", "batch", "--tune"], "--executor and --tune can be given for environments, not for"),

@@ -255,12 +255,13 @@ def test_a_subclass_stands_for_its_library() -> None:
 
 
 def test_options_of_libraries_are_checked() -> None:
-    says = "Buckets has no option 'widht' (did you mean 'width'?); it has: cells, width"
+    says = "Buckets got an unexpected keyword argument 'widht' (did you mean 'width'?); it has: cells, width"
     refused(says, lambda: Hall(buckets={"widht": 1}), TypeError)
     refused("option buckets must be a dict of the options of library buckets", lambda: Hall(buckets=0.5), TypeError)
-    refused("Hall has no option 'bukets' (did you mean 'buckets'?)", lambda: Hall(bukets={}), TypeError)
+    says = "Hall got an unexpected keyword argument 'bukets' (did you mean 'buckets'?)"
+    refused(says, lambda: Hall(bukets={}), TypeError)
     refused("option buckets.width must be greater than 0.0, got -1.0", lambda: Hall(buckets={"width": -1}), ValueError)
-    says = "Hall has no option 'width' (it is of library buckets: give buckets=dict(width=...)); it has"
+    says = "Hall got an unexpected keyword argument 'width' (it is of library buckets: give buckets=dict(width=...))"
     refused(says, lambda: Hall(width=1), TypeError)
     says = "nothing is named 'bukets' here (did you mean 'buckets'?); there are buckets, pushes"
     refused(says, lambda: Hall().libraries.bukets, AttributeError)

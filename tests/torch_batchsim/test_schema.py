@@ -333,7 +333,10 @@ def test_options_become_attributes_of_the_instance_alone() -> None:
         _ = environment.parameters.gusts
     assert Optional_().parameters.wind == 1.5
     assert isinstance(Optional_.parameters, Parameters)
-    says = r"Optional_ has no option 'winds' \(did you mean 'wind'\?\); it has: cells, name, max_episode_steps, "
+    says = (
+        r"Optional_ got an unexpected keyword argument 'winds' \(did you mean 'wind'\?\); "
+        "it has: cells, name, max_episode_steps, "
+    )
     with pytest.raises(TypeError, match=says):
         Optional_(winds=1)
 

@@ -979,13 +979,38 @@ def test_render() -> None:
     env.reset(seed=0)
     frames = env.render()
     assert isinstance(frames, tuple)
-    assert len(frames) == 16
+    assert len(frames) == 20
     assert all(frame.shape == (400, 600, 3) and frame.dtype == np.uint8 for frame in frames)
     assert np.array_equal(frames[3], env.render_world(3))
     assert not np.array_equal(env.render_world(19), env.render_world(18))
     before = snapshot(env.sim)
     env.render()
     assert_same_bits(before, snapshot(env.sim))
+    env.render_worlds = 3
+    assert [np.array_equal(a, b) for a, b in zip(env.render(), frames, strict=False)] == [True] * 3
+
+
+def test_render_gives_each_row_the_picture_of_its_world() -> None:
+    env = TorchVectorEnv(ALL["overcooked"](), num_worlds=3, render_mode="rgb_array")
+    env.reset(seed=0)
+    frames = env.render()
+    assert len(frames) == env.num_envs == 6
+    assert all(np.array_equal(frame, env.render_world(row // 2)) for row, frame in enumerate(frames))
+    few = TorchVectorEnv(ALL["overcooked"](), num_worlds=3, render_mode="rgb_array", render_worlds=2)
+    few.reset(seed=0)
+    assert len(few.render()) == 2 and np.array_equal(few.render()[1], frames[2])
+
+
+def test_render_of_many_worlds_says_how_many_to_ask_for() -> None:
+    env = make("cartpole", 65, render_mode="rgb_array")
+    env.reset(seed=0)
+    with pytest.raises(ValueError, match=r"does not draw 65 worlds.*render_worlds=16.*render_world\(world\)"):
+        env.render()
+    env.render_worlds = 2
+    assert len(env.render()) == 2
+    for count in (0, -1, True, 1.5):
+        with pytest.raises(ValueError, match="render_worlds must be a positive integer"):
+            make("cartpole", 2, render_worlds=count)
 
 
 def test_render_without_a_mode_warns_as_gymnasium_does() -> None:
@@ -1018,7 +1043,7 @@ def telling(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("telling")
 def test_ansi_gives_a_text_of_each_of_the_first_worlds() -> None:
-    env = make("cartpole", 20, render_mode="ansi")
+    env = make("cartpole", 20, render_mode="ansi", render_worlds=16)
     assert env.metadata["render_modes"] == ["rgb_array", "ansi"]
     env.reset(seed=0)
     positions = env.sim.tensor("Cart.CartState.x").flatten().numpy()

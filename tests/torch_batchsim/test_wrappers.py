@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +17,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from support import ENVIRONMENTS, all_but_hideseek, assert_same_bits, random_actions, snapshot
 from torch_batchsim.envs.cartpole import CartPole
 
-from torch_batchsim import Environment, EpisodeStatistics, TorchVectorEnv
+from torch_batchsim import Environment, EpisodeStatistics, TorchVectorEnv, TorchVectorWrapper
 
 MODES = list(AutoresetMode)
 SHORT = {
@@ -36,6 +37,41 @@ SHORT = {
 
 def make(name: str, worlds: int, mode: AutoresetMode, **kwargs: Any) -> TorchVectorEnv:
     return TorchVectorEnv(ENVIRONMENTS[name](**SHORT[name]), num_worlds=worlds, autoreset_mode=mode, **kwargs)
+
+
+# ---- what wrappers pass on -----------------------------------------------------------------------------------------
+
+
+class Doubled(TorchVectorWrapper):
+    """Twice the rewards."""
+
+    def step(self, actions: Any) -> Any:
+        observations, rewards, *others = self.env.step(actions)
+        return observations, 2 * rewards, *others
+
+
+@pytest.mark.parametrize("wrap", [EpisodeStatistics, TorchVectorWrapper, lambda env: EpisodeStatistics(Doubled(env))])
+def test_our_wrappers_pass_on_whatever_the_environment_has(wrap: Callable[[VectorEnv], VectorEnv]) -> None:
+    env = make("hanabi", 3, AutoresetMode.SAME_STEP)
+    wrapped = wrap(env)
+    wrapped.reset(seed=0)
+    names = {name for name in dir(env) if not name.startswith("_")}
+    assert {"device", "bind", "bind_slots", "select_slot", "by_world", "active", "team", "num_worlds", "sim"} <= names
+    assert not {"env", "episode_lengths", "episode_returns", "totals"} & names  # the wrappers' own
+    for name in names - {"reset", "step", "close", "render", "close_extras", "unwrapped"}:
+        ours, theirs = getattr(wrapped, name), getattr(env, name)
+        assert torch.equal(ours, theirs) if isinstance(ours, torch.Tensor) else ours == theirs, name
+    assert len(wrapped) == env.num_envs
+    wrapped.episode_steps = torch.arange(env.num_envs)
+    assert env.episode_steps.tolist() == [*range(env.num_envs)]
+    rewards = torch.ones(env.num_envs)
+    wrapped.bind(rewards=rewards)
+    wrapped.step(wrapped.sample_actions())
+    assert rewards.tolist() == env.sim.tensor("Player.Reward").view(-1).tolist() != [1.0] * env.num_envs
+    with pytest.raises(AttributeError, match="bidn"):
+        _ = wrapped.bidn
+    twin = copy.deepcopy(wrapped)
+    assert torch.equal(twin.action_mask, wrapped.action_mask) and twin.sim is not wrapped.sim
 
 
 # ---- episode statistics --------------------------------------------------------------------------------------------
@@ -296,4 +332,4 @@ def test_array_conversion_gives_the_same_numbers(name: str) -> None:
         for mine, theirs in zip(first[1:4], second[1:4], strict=True):
             assert isinstance(mine, np.ndarray)
             assert np.array_equal(mine, theirs)
-        assert set(first[4]) == set(second[4])
+        assert {key for key in second[4] if key in first[4] or not key.startswith("_")} == set(first[4])

@@ -1,0 +1,75 @@
+"""Outputs of a vector environment that go to tensors of a user's, or to the slots of a rollout."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from gymnasium.vector import VectorEnv
+
+from .results import named_outputs
+
+
+class OutputBinding(VectorEnv):
+    """Calls of ``TorchVectorEnv`` that say where outputs go."""
+
+    def bind(
+        self,
+        *,
+        observations: torch.Tensor | Mapping[str, torch.Tensor] | None = None,
+        rewards: torch.Tensor | None = None,
+        terminations: torch.Tensor | None = None,
+        truncations: torch.Tensor | None = None,
+        final_obs: torch.Tensor | Mapping[str, torch.Tensor] | None = None,
+        actions: torch.Tensor | None = None,
+        **infos: torch.Tensor | None,
+    ) -> None:
+        """Let outputs go to the given tensors: the next ``step`` or ``reset`` writes there, and returns them.
+
+        Each tensor is contiguous and has the shape, dtype and device of what ``step`` returns. Other keywords are names
+        of infos, such as ``action_mask``. Nothing is copied: what the last call returned lies where it was until then.
+        Only ``actions``, the action column, moves at once. For a rollout with a place for each step see ``bind_slots``.
+        """
+        self._check_open()
+        flags, final = (terminations, truncations), self._delivers_final
+        given = named_outputs(self.sim.program, observations, final_obs, rewards, *flags, infos, final)
+        if actions is not None:
+            given[self.sim.program.action.name] = actions
+        self.sim.memory.bind(given)
+
+    def bind_slots(
+        self,
+        *,
+        observations: torch.Tensor | Mapping[str, torch.Tensor] | None = None,
+        rewards: torch.Tensor | None = None,
+        terminations: torch.Tensor | None = None,
+        truncations: torch.Tensor | None = None,
+        final_obs: torch.Tensor | Mapping[str, torch.Tensor] | None = None,
+        **infos: torch.Tensor | None,
+    ) -> None:
+        """Prepare slots for outputs: tensors ``[slots, rows, ...]``, contiguous, the same number of slots each.
+
+        ``select_slot(t)`` lets the next ``step`` write to slot ``t`` of all of them; slot 0 is selected at first. State
+        does not move, and nothing is copied. Resets do not write to slots. Other keywords are names of infos::
+
+            env.bind_slots(observations=storage.observations[1:], rewards=storage.rewards)
+            for t in range(len(storage.rewards)):
+                env.select_slot(t)
+                env.step(actions)  # writes storage.observations[t + 1] and storage.rewards[t]
+
+        ``unbind`` ends it. Raises TypeError or ValueError before anything has changed: of shapes and dtypes that do
+        not fit, of memory that outputs would share, and while other slots are bound.
+        """
+        self._check_open()
+        flags, final = (terminations, truncations), self._delivers_final
+        given = named_outputs(self.sim.program, observations, final_obs, rewards, *flags, infos, final)
+        self.sim.memory.bind_slots(given)
+
+    def select_slot(self, slot: int) -> None:
+        """Let the next ``step`` write to this slot of ``bind_slots``. Raises IndexError."""
+        self._outputs.select(slot)
+
+    def unbind(self) -> None:
+        """Let all outputs go to the simulator's own memory again, from the next ``step`` or ``reset`` on."""
+        self._check_open()
+        self._outputs.unbind()

@@ -58,6 +58,19 @@ class _Group:
         return name if self.name is None else (self.name, name)
 
 
+@dataclass
+class _Kept:
+    """What changes from call to call; attributes of an ``EnvBase``, a module, take microseconds to set.
+
+    Attributes:
+        last: observations and infos of the last call; None before the first reset.
+        seed: for the next reset of all worlds.
+    """
+
+    last: tuple[Any, dict[str, Any]] | None = None
+    seed: int | None = None
+
+
 class TorchRLEnv(EnvBase):
     """Worlds as a TorchRL environment with ``batch_size [num_worlds]``.
 
@@ -121,9 +134,8 @@ class TorchRLEnv(EnvBase):
         self._first = _first_choice(vector_env.single_action_space)
         infos = vector_env.sim.program.info
         self._info_paths = {name: (name,) if name in _BESIDE else ("info", name) for name in infos}
-        self._seed: int | None = None
+        self._kept = _Kept()
         self._moves = False  # whether to another device
-        self._last: tuple[Any, dict[str, Any]] | None = None  # observations and infos
         self._set_specs()
 
     def _set_specs(self) -> None:
@@ -162,12 +174,10 @@ class TorchRLEnv(EnvBase):
         if (stepping := tensordict.get("_step", None)) is not None:
             self._check_partial(stepping)
         observations, rewards, terminations, truncations, infos = self.vector_env.step(self._actions(tensordict))
-        self._last = observations, infos
+        self._kept.last = observations, infos
+        copies = {path: self._new(rows) for path, rows in self._by_path(observations, infos).items()}
         if self._same_step:
-            final = self._by_path(infos["final_obs"], infos["final_info"])
-            copies = self._copies(observations, infos, final, infos["_final_obs"])
-        else:
-            copies = self._copies(observations, infos)
+            self._put_final(copies, infos)
         copies["reward",] = self._new(rewards)
         if self._own_ends:
             copies |= {("terminated",): self._new(terminations), ("truncated",): self._new(truncations)}
@@ -175,31 +185,32 @@ class TorchRLEnv(EnvBase):
             sim = self.vector_env.sim
             terminations, truncations = sim.tensor("World.terminated"), sim.tensor("World.truncated")
         told = self._told(copies)
-        told["terminated"] = self._new(terminations.view(self.batch_size[0], -1)[:, :1])
-        told["truncated"] = self._new(truncations.view(self.batch_size[0], -1)[:, :1])
-        told["done"] = told["terminated"] | told["truncated"]
+        terminated = told["terminated"] = self._of_worlds(terminations)
+        truncated = told["truncated"] = self._of_worlds(truncations)
+        told["done"] = terminated | truncated
         return TensorDict._new_unsafe(told, batch_size=self.batch_size, device=self.device)
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDict:
         mask = None if tensordict is None else tensordict.get("_reset", None)
         options = dict(kwargs.pop("options", None) or {})
-        seed = kwargs.pop("seed", self._seed if mask is None else None)
+        kept = self._kept
+        seed = kwargs.pop("seed", kept.seed if mask is None else None)
         if kwargs:
             name = next(iter(kwargs))
             raise TypeError(f"reset() got an unexpected keyword argument {name!r}; it takes seed and options")
         if mask is not None:
             mask = mask.reshape(self.batch_size).to(self.vector_env.device)
-            if self._same_step and self._last is not None:
+            if self._same_step and kept.last is not None:
                 mask = mask & ~ended_worlds(self.vector_env)  # which have just begun
             options["reset_mask"] = mask
-        if mask is None or self._last is None or mask.any():
-            self._last = self.vector_env.reset(seed=seed, options=options or None)
-            self._seed = None if mask is None else self._seed
-        told = self._told(self._copies(*self._last))
+        if mask is None or kept.last is None or mask.any():
+            kept.last = self.vector_env.reset(seed=seed, options=options or None)
+            kept.seed = None if mask is None else kept.seed
+        told = self._told({path: self._new(rows) for path, rows in self._by_path(*kept.last).items()})
         return TensorDict._new_unsafe(told, batch_size=self.batch_size, device=self.device)
 
     def _set_seed(self, seed: int | None) -> None:
-        self._seed = seed
+        self._kept.seed = seed
 
     def to(self, device: torch.device | str | int) -> TorchRLEnv:
         """Deliver tensors on ``device`` and take actions from there; worlds stay where they are simulated."""
@@ -257,25 +268,23 @@ class TorchRLEnv(EnvBase):
             values[path] = infos[name]
         return values
 
-    def _copies(
-        self,
-        observations: Any,
-        infos: Mapping[str, torch.Tensor],
-        final: Mapping[_Path, torch.Tensor] | None = None,
-        ended: torch.Tensor | None = None,
-    ) -> dict[_Path, torch.Tensor]:
-        """Copies of outputs ``[rows, ...]``, with ``final`` ones in rows that have ``ended``."""
-        values = self._by_path(observations, infos)
-        if final is None:
-            copies = {path: self._new(rows) for path, rows in values.items()}
-        else:
-            copies = {path: _where(ended, final[path], rows).to(self.device) for path, rows in values.items()}
-        if (legal := copies.get(("action_mask",))) is not None:
-            legal |= ~legal.any(-1, keepdim=True)
-        return copies
+    def _put_final(self, copies: dict[_Path, torch.Tensor], infos: Mapping[str, Any]) -> None:
+        """Write what was final into the rows whose episode has ended."""
+        ended = infos["_final_obs"].nonzero().flatten()
+        if len(ended):  # seldom many rows: torch.where over all would take longer than many a step
+            there = ended.to(self.device)
+            for path, final in self._by_path(infos["final_obs"], infos["final_info"]).items():
+                copies[path].index_copy_(0, there, final[ended].to(self.device))
+
+    def _of_worlds(self, flags: torch.Tensor) -> torch.Tensor:
+        """New ``[worlds, 1]`` from flags of worlds, or of rows, of whose world the first agent tells."""
+        flags = flags.view(self.batch_size[0], -1)
+        return self._new(flags if flags.shape[1] == 1 else flags[:, :1])
 
     def _told(self, copies: Mapping[_Path, torch.Tensor]) -> dict[str, Any]:
-        """Rows as ``[worlds, ...]`` or ``[worlds, agents, ...]``, by key. Masks go to the action specs too."""
+        """Rows as ``[worlds, ...]`` or ``[worlds, agents, ...]``, by key. Masks, mended, go to the action specs too."""
+        if (legal := copies.get(("action_mask",))) is not None:
+            legal |= ~legal.any(-1, keepdim=True)
         shaped = {path: rows.view(*self._leading, *(rows.shape[1:] or (1,))) for path, rows in copies.items()}
         told: dict[str, Any] = {}
         for group in self._groups:
@@ -419,7 +428,3 @@ def _first_choice(space: gymnasium.Space) -> int | torch.Tensor | None:
 
 def _composite(values: dict[str, TensorSpec], batch_size: torch.Size, device: torch.device) -> Composite:
     return Composite(values, shape=batch_size, device=device)
-
-
-def _where(ended: torch.Tensor, final: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-    return torch.where(ended.view(-1, *(1,) * (rows.ndim - 1)), final, rows)

@@ -65,7 +65,20 @@ def _by_gymnasium(num_envs: int) -> Stepper:
     return step, [0, 1] * 8
 
 
+def _by_torchrl(num_envs: int) -> Stepper:
+    from tensordict import TensorDict
+
+    from ..adapters.torchrl import TorchRLEnv
+
+    env = TorchRLEnv(CARTPOLE, num_envs, autoreset_mode="SameStep")  # as the vector environment it is compared with
+    env.set_seed(0)
+    env.reset()
+    prepared = [TensorDict({"action": actions}, [num_envs]) for actions in random_actions(env.vector_env)]
+    return lambda tensordict: env.step(tensordict).pop("next"), prepared
+
+
 ADAPTERS: dict[str, Adapter] = {
+    "TorchRL": Adapter("torchrl", _by_torchrl, bare_torch),
     "Gymnasium": Adapter("gymnasium", _by_gymnasium, bare_numpy, num_envs=1),
 }
 

@@ -80,7 +80,20 @@ def _by_agent(num_envs: int) -> Stepper:
     return env.step, [{agent: part.contiguous() for agent, part in env.split(actions).items()} for actions in drawn]
 
 
+def _by_torchrl(num_envs: int) -> Stepper:
+    from tensordict import TensorDict
+
+    from ..adapters.torchrl import TorchRLEnv
+
+    env = TorchRLEnv(CARTPOLE, num_envs, autoreset_mode="SameStep")  # as the vector environment it is compared with
+    env.set_seed(0)
+    env.reset()
+    prepared = [TensorDict({"action": actions}, [num_envs]) for actions in random_actions(env.vector_env)]
+    return lambda tensordict: env.step(tensordict).pop("next"), prepared
+
+
 ADAPTERS: dict[str, Adapter] = {
+    "TorchRL": Adapter("torchrl", _by_torchrl, bare_torch),
     "Gymnasium": Adapter("gymnasium", _by_gymnasium, bare_numpy, num_envs=1),
     "by_agent": Adapter("gymnasium", _by_agent, bare_overcooked),
 }

@@ -65,14 +65,9 @@ class DmEnv(dm_env.Environment):
             seen: Any = _spec(space, "observation", self._rows)
         else:
             seen = {key: _spec(part, key, self._rows) for key, part in spaces.items()}
-        more = {
-            "action_mask": specs.Array((*self._rows, choices), bool, "action_mask")
-            if environment.action_mask
-            else None,
-            "active": specs.Array(self._rows, bool, "active") if environment.active else None,
-        }
-        self._more = [name for name, spec in more.items() if spec is not None]
-        masks = {name: specs.Array(more[name], bool, name) for name in self._more}
+        shapes = {"action_mask": (*self._rows, choices(self._world.action_space)), "active": self._rows}
+        self._more = [name for name in shapes if getattr(environment, name) is not None]
+        masks = {name: specs.Array(shapes[name], bool, name) for name in self._more}
         return {"observation": seen, **masks} if masks else seen
 
     # ---- the contract ----------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from gymnasium.vector import AutoresetMode
 
 from ..environment import Environment
 from ..legal import legal_actions
+from ..registration import find_id, option_names
 from ..vector_env import TorchVectorEnv
 
 
@@ -19,7 +20,7 @@ class OneWorld:
     """A vector environment of one world, seen through NumPy arrays that stay where they are.
 
     Args:
-        source: an id of gymnasium's registry, or a declared environment (without ``options`` then).
+        source: an id, see ``find_id``, or a declared environment (without ``options`` then).
         render_mode: one of the environment's, or None.
         options: of the environment, where ``source`` is an id.
 
@@ -48,11 +49,10 @@ class OneWorld:
                 raise TypeError(f"options go with an id; {source.name} has been declared with its own")
             self.vector = TorchVectorEnv(source, **one)
         else:
-            made = gymnasium.make_vec(source, **one, **options)
-            if not isinstance(made, TorchVectorEnv):
-                made.close()
-                raise TypeError(f"{source!r} is not an environment of torch_batchsim, but a {type(made).__name__}")
-            self.vector = made
+            name = find_id(source)
+            if gymnasium.spec(name).vector_entry_point != "torch_batchsim.registration:make_vec":
+                raise TypeError(f"{source!r} is not an environment of torch_batchsim")
+            self.vector = gymnasium.make_vec(name, **one, **options)
         self.agents = self.vector.num_agents
         self.observation_space = self.vector.single_observation_space
         self.action_space: Box | Discrete | MultiDiscrete = self.vector.single_action_space
@@ -128,3 +128,9 @@ def mapped(function: Any, value: Any) -> Any:
     if isinstance(value, dict):
         return {key: mapped(function, part) for key, part in value.items()}
     return function(value)
+
+
+def takes_turns(source: str | Environment) -> bool:
+    """Whether an environment has the option ``turns``, by which its players are rows that take turns, or one row."""
+    names = source.option_names() if isinstance(source, Environment) else option_names(find_id(source))
+    return "turns" in names

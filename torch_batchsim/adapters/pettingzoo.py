@@ -19,8 +19,7 @@ from gymnasium.spaces import Dict, Discrete
 from ..environment import Environment
 from ..extras import needed
 from ..inputs import checked_count
-from ..registration import option_names
-from .one_world import OneWorld, mapped
+from .one_world import OneWorld, mapped, takes_turns
 from .spaces import masks_of, one_after_another, space_of_masks
 
 needed("pettingzoo", extra="pettingzoo")
@@ -52,11 +51,10 @@ def env(
     conversion of the parallel environment.
     """
     arguments = {"render_mode": render_mode, "max_cycles": max_cycles, **options}
-    if isinstance(source, Environment):
-        takes_turns = source.constants.get("turns") == "all"
-    else:
-        takes_turns = "turns" in option_names(source) and options.get("turns", "all") == "all"
-    return AECBatchSimEnv(source, **arguments) if takes_turns else parallel_to_aec(parallel_env(source, **arguments))
+    chosen = source.constants if isinstance(source, Environment) else {"turns": "all", **options}
+    if takes_turns(source) and chosen["turns"] == "all":
+        return AECBatchSimEnv(source, **arguments)
+    return parallel_to_aec(parallel_env(source, **arguments))
 
 
 class _OfAgents:
@@ -70,7 +68,7 @@ class _OfAgents:
         self, source: str | Environment, render_mode: str | None = None, max_cycles: int | None = None, **options: Any
     ) -> None:
         self.max_cycles = None if max_cycles is None else checked_count(max_cycles, "max_cycles")
-        if not isinstance(source, Environment) and "turns" in option_names(source):
+        if not isinstance(source, Environment) and takes_turns(source):
             options.setdefault("turns", "all")
         human = render_mode == "human"
         self._world = world = OneWorld(source, render_mode=None if human else render_mode, **options)

@@ -21,7 +21,7 @@ import torch_batchsim  # noqa: F401  (registers the environments)
 from torch_batchsim import Environment
 from torch_batchsim.bench import adapters
 
-pettingzoo, checks, supersuit = library(__file__, "pettingzoo", "pettingzoo.test", "supersuit")
+checks, state_checks, supersuit = library(__file__, "pettingzoo.test", "pettingzoo.test.state_test", "supersuit")
 from torch_batchsim.adapters.pettingzoo import AECBatchSimEnv, env, parallel_env  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:reset has no option 'options'")  # which the checkers give
@@ -40,18 +40,23 @@ def test_its_own_checks_of_interfaces(source: str) -> None:
     checks.seed_test(partial(env, source), num_cycles=20)
 
 
+def checks_without_masks(source: str, **options: Any) -> None:
+    """Those that draw from the whole action space."""
+    parallel, in_turn = (partial(make, source, **options) for make in (parallel_env, env))
+    checks.parallel_seed_test(parallel, num_cycles=20)
+    checks.max_cycles_test(SimpleNamespace(parallel_env=parallel, env=in_turn))
+    state_checks.state_test(in_turn(), parallel())
+
+
 @pytest.mark.parametrize("source", HIDESEEK_TOO)
 def test_its_own_checks_with_actions_that_may_not_be_legal(source: str) -> None:
-    checks.parallel_seed_test(partial(parallel_env, source), num_cycles=20)
-    checks.max_cycles_test(SimpleNamespace(parallel_env=partial(parallel_env, source), env=partial(env, source)))
+    checks_without_masks(source)
 
 
 @pytest.mark.full
 def test_they_pass_hanabi_if_such_actions_cost_only() -> None:
-    game = {"illegal_moves": "penalty"}
-    checks.parallel_seed_test(partial(parallel_env, HANABI, **game), num_cycles=20)
-    modules = SimpleNamespace(parallel_env=partial(parallel_env, HANABI, **game), env=partial(env, HANABI, **game))
-    checks.max_cycles_test(modules)
+    lives = 20  # so that no game ends before max_cycles
+    checks_without_masks(HANABI, illegal_moves="penalty", max_life_tokens=lives)
 
 
 @pytest.mark.parametrize("source", [OVERCOOKED, HANABI])

@@ -1,4 +1,4 @@
-"""For tests of environments: what worlds hold, compared to the bit, and random actions.
+"""For tests of environments: what worlds hold, compared to the bit, random actions, and ports beside their originals.
 
 >>> from torch_batchsim.testing import assert_same_bits, random_actions, snapshot
 >>> for actions in random_actions(env, 100):
@@ -13,8 +13,25 @@ from typing import Any
 
 import torch
 
+from .compare import compare
+from .differences import Comparison, Difference, Mismatch
 from .legal import batches_of_actions
 from .simulator import Simulator
+from .world_state import WorldState
+
+__all__ = [
+    "Comparison",
+    "Difference",
+    "Mismatch",
+    "WorldState",
+    "assert_same_bits",
+    "compare",
+    "ended_worlds",
+    "first_worlds",
+    "of_worlds",
+    "random_actions",
+    "snapshot",
+]
 
 Tensors = dict[str, torch.Tensor]
 

@@ -6,6 +6,7 @@ import importlib.util
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,8 +19,7 @@ from ..text import table
 from .report import machine_facts, made_folder
 from .throughput import measure
 
-CARTPOLE = "torch_batchsim/CartPole-v0"
-OVERCOOKED = "torch_batchsim/Overcooked-v0"
+CARTPOLE, OVERCOOKED = "torch_batchsim/CartPole-v0", "torch_batchsim/Overcooked-v0"
 Stepper = tuple[Callable[[Any], Any], Sequence[Any]]  # steps all environments by one of the prepared actions
 
 
@@ -31,7 +31,7 @@ class Adapter:
         module: of the library; where it cannot be imported, the adapter is left out.
         make: from the number of environments.
         bare: what it is compared with, made alike.
-        num_envs: where it is fixed, for interfaces to one world.
+        num_envs: where it is fixed, for interfaces to one world; the number of its agents.
     """
 
     module: str
@@ -47,9 +47,9 @@ def bare_torch(num_envs: int) -> Stepper:
     return env.step, random_actions(env)
 
 
-def bare_numpy(num_envs: int) -> Stepper:
+def bare_numpy(num_envs: int, environment: str = CARTPOLE) -> Stepper:
     """The same with NumPy arrays out and in."""
-    env = gymnasium.make_vec(CARTPOLE, num_envs=num_envs, output="numpy")
+    env = gymnasium.make_vec(environment, num_envs=num_envs, output="numpy")
     env.reset(seed=0)
     return env.step, [actions.numpy() for actions in random_actions(env)]
 
@@ -92,10 +92,34 @@ def _by_torchrl(num_envs: int) -> Stepper:
     return lambda tensordict: env.step(tensordict).pop("next"), prepared
 
 
+def _by_pettingzoo(num_envs: int) -> Stepper:
+    from ..adapters.pettingzoo import parallel_env
+
+    env = parallel_env(OVERCOOKED)
+    env.reset(seed=0)
+
+    def step(actions: dict[str, int]) -> None:
+        env.step(actions)
+        if not env.agents:
+            env.reset()
+
+    return step, [{"agent_0": i % 6, "agent_1": 5 - i % 6} for i in range(16)]
+
+
+def _by_dm_env(num_envs: int) -> Stepper:
+    from ..adapters.dm_env import DmEnv
+
+    env = DmEnv(CARTPOLE, seed=0)
+    env.reset()
+    return env.step, [0, 1] * 8
+
+
 ADAPTERS: dict[str, Adapter] = {
     "TorchRL": Adapter("torchrl", _by_torchrl, bare_torch),
     "Gymnasium": Adapter("gymnasium", _by_gymnasium, bare_numpy, num_envs=1),
     "by_agent": Adapter("gymnasium", _by_agent, bare_overcooked),
+    "PettingZoo": Adapter("pettingzoo", _by_pettingzoo, partial(bare_numpy, environment=OVERCOOKED), num_envs=2),
+    "dm_env": Adapter("dm_env", _by_dm_env, bare_numpy, num_envs=1),
 }
 
 

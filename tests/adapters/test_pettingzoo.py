@@ -1,0 +1,244 @@
+"""PettingZoo's own checkers, SuperSuit's conversion, and what they do not look at: worlds, agents that leave, turns."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import data_equivalence
+from libraries_of_others import library, run_script
+from support import COMPILED
+
+import torch_batchsim  # noqa: F401  (registers the environments)
+from torch_batchsim import Environment
+from torch_batchsim.bench import adapters
+
+checks, state_checks, supersuit = library(__file__, "pettingzoo.test", "pettingzoo.test.state_test", "supersuit")
+from torch_batchsim.adapters.pettingzoo import AECBatchSimEnv, env, parallel_env  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore:reset has no option 'options'")  # which the checkers give
+CARTPOLE, OVERCOOKED, SWARM, HANABI, HIDESEEK = (
+    f"torch_batchsim/{name}-v0" for name in ("CartPole", "Overcooked", "Swarm", "Hanabi", "HideSeek")
+)
+HIDESEEK_TOO = [
+    CARTPOLE, OVERCOOKED, SWARM, pytest.param(HIDESEEK, marks=[pytest.mark.full])
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("source", [*HIDESEEK_TOO, HANABI])
+def test_its_own_checks_of_interfaces(source: str) -> None:
+    checks.parallel_api_test(parallel_env(source), num_cycles=60)
+    checks.api_test(env(source), num_cycles=60)
+    checks.seed_test(partial(env, source), num_cycles=20)
+
+
+def checks_without_masks(source: str, **options: Any) -> None:
+    """Those that draw from the whole action space."""
+    parallel, in_turn = (partial(make, source, **options) for make in (parallel_env, env))
+    checks.parallel_seed_test(parallel, num_cycles=20)
+    checks.max_cycles_test(SimpleNamespace(parallel_env=parallel, env=in_turn))
+    state_checks.state_test(in_turn(), parallel())
+
+
+@pytest.mark.parametrize("source", HIDESEEK_TOO)
+def test_its_own_checks_with_actions_that_may_not_be_legal(source: str) -> None:
+    checks_without_masks(source)
+
+
+@pytest.mark.full
+def test_they_pass_hanabi_if_such_actions_cost_only() -> None:
+    lives = 20  # so that no game ends before max_cycles
+    checks_without_masks(HANABI, illegal_moves="penalty", max_life_tokens=lives)
+
+
+@pytest.mark.parametrize("source", [OVERCOOKED, HANABI])
+def test_its_own_check_of_pictures(source: str, capsys: pytest.CaptureFixture) -> None:
+    checks.render_test(partial(env, source))
+    assert ("Fireworks" in capsys.readouterr().out) == (source == HANABI)
+
+
+def test_supersuit_makes_a_vector_environment_of_copies() -> None:
+    of_agents = supersuit.pettingzoo_env_to_vec_env_v1(parallel_env(OVERCOOKED, horizon=30))
+    vector = supersuit.concat_vec_envs_v1(of_agents, 3, num_cpus=1, base_class="gymnasium")
+    ours = gymnasium.make_vec(OVERCOOKED, num_worlds=1, horizon=30, output="numpy", copy=True)
+    observations, _ = vector.reset(seed=4)
+    expected, _ = ours.reset(seed=4)
+    draws, ended = np.random.default_rng(0), 0
+    for _ in range(70):
+        assert observations.shape == (6, *ours.single_observation_space.shape)
+        assert np.array_equal(observations[:2], expected)
+        actions = draws.integers(0, 6, 6)
+        observations, rewards, _, truncations, _ = vector.step(actions)
+        expected, expected_rewards, _, expected_truncations, _ = ours.step(actions[:2])
+        assert np.array_equal(rewards[:2], expected_rewards)
+        assert np.array_equal(truncations[:2], expected_truncations)
+        ended += truncations.any()
+    assert ended == 2
+
+
+def play(world: Any, draws: np.random.Generator) -> list[tuple[Any, ...]]:
+    """An episode of random actions, as rows of agents that were there."""
+    seen, _ = world.reset(seed=int(draws.integers(1000)))
+    steps = []
+    while world.agents:
+        agents = world.agents
+        actions = {agent: int(draws.integers(0, 4)) for agent in agents}
+        results = world.step(actions)
+        steps.append((agents, seen, actions, *results))
+        seen = results[0]
+    return steps
+
+
+def test_agents_leave_at_their_own_ends() -> None:
+    melee: Callable[[], Environment] = partial(COMPILED["melee"], max_episode_steps=12)
+    world, draws = parallel_env(melee()), np.random.default_rng(1)
+    left_early = missing = 0
+    for _ in range(20):
+        steps = play(world, draws)
+        missing += len(steps[0][0]) < len(world.possible_agents)
+        for (agents, *_, terminations, truncations, _), (later, *_) in pairwise(steps):
+            gone = [agent for agent in agents if terminations[agent] or truncations[agent]]
+            assert later == [agent for agent in agents if agent not in gone]
+            left_early += len(gone)
+        for agents, _, _, observations, rewards, terminations, truncations, infos in steps:
+            assert all(list(part) == agents for part in (observations, rewards, terminations, truncations, infos))
+            assert all(type(flag) is bool for flag in (*terminations.values(), *truncations.values()))
+    assert left_early
+    assert missing, "no episode began with an agent missing"
+    assert world.step({}) == ({}, {}, {}, {}, {})
+
+
+def test_a_world_is_the_vector_environments() -> None:
+    world, vector = parallel_env(OVERCOOKED), gymnasium.make_vec(OVERCOOKED, num_worlds=1, output="numpy", copy=True)
+    seen, infos = world.reset(seed=7)
+    observation, _ = vector.reset(seed=7)
+    kept, draws = [], np.random.default_rng(0)
+    for _ in range(50):
+        kept.append((seen, observation))
+        actions = draws.integers(0, 6, 2)
+        seen, rewards, _, _, infos = world.step(dict(zip(world.agents, actions, strict=True)))
+        observation, expected, _, _, told = vector.step(actions)
+        assert list(rewards.values()) == expected.tolist()
+        assert [infos[agent]["sparse_return"] for agent in world.agents] == told["sparse_return"].tolist()
+    for by_agent, rows in kept:  # long after: they are copies
+        assert np.array_equal(np.stack(list(by_agent.values())), rows)
+    assert np.array_equal(world.state(), observation.reshape(-1))
+    assert world.state_space.contains(world.state())
+
+
+def test_turns_are_taken_by_whom_the_game_says() -> None:
+    game = env(HANABI)
+    assert isinstance(game, AECBatchSimEnv)
+    assert game.action_space("agent_0").n == 20  # as in the reference: there is no no-op
+    game.reset(seed=5)
+    for i, agent in enumerate(game.agents):
+        game.action_space(agent).seed(i)
+    turns = []
+    for agent in game.agent_iter():
+        observation, _, terminated, truncated, _ = game.last()
+        if terminated or truncated:
+            game.step(None)
+            continue
+        turns.append(agent)
+        other = next(name for name in game.agents if name != agent)
+        assert not game.observe(other)["action_mask"].any()
+        assert observation["action_mask"].dtype == np.int8
+        game.step(game.action_space(agent).sample(observation["action_mask"]))
+    assert turns == [f"agent_{i % 2}" for i in range(len(turns))]
+    assert len(turns) > 4
+
+
+def test_an_agent_gets_what_it_has_earned_since_its_last_turn() -> None:
+    game = env(HANABI, lose_score=False)
+    for seed in range(20):
+        game.reset(seed=seed)
+        owed = dict.fromkeys(game.agents, 0.0)
+        while game.agents:
+            agent = game.agent_selection
+            observation, reward, terminated, truncated, _ = game.last()
+            assert reward == owed[agent]
+            over = terminated or truncated
+            plays = np.flatnonzero(observation["action_mask"][5:10]) + 5
+            game.step(None if over else plays[0])
+            if not over:
+                owed[agent] = 0.0
+                owed = {name: owed[name] + game.rewards[name] for name in owed}
+    assert game.agents == []
+
+
+def test_spaces_are_each_agents_own() -> None:
+    world, other = parallel_env(OVERCOOKED), parallel_env(OVERCOOKED)
+    spaces = [made.action_space(agent) for made in (world, other) for agent in world.possible_agents]
+    assert len({id(space) for space in spaces}) == 4
+    spaces[0].seed(3)
+    first = [spaces[0].sample() for _ in range(20)]
+    spaces[0].seed(3)
+    assert [(spaces[0].sample(), spaces[1].sample(), spaces[2].sample())[0] for _ in range(20)] == first
+
+
+@pytest.mark.parametrize("make", [parallel_env, env])
+def test_a_pickled_copy_goes_on_alike(make: Callable[..., Any]) -> None:
+    world = make(HANABI)
+    seen = world.reset(seed=2)
+    copy = pickle.loads(pickle.dumps(world))
+    for each in (world, copy):
+        for agent in each.possible_agents:
+            each.action_space(agent).seed(1)
+    for _ in range(4):
+        if make is env:
+            played = [each.last()[:2] for each in (world, copy)]
+            for each, (observation, _) in zip((world, copy), played, strict=True):
+                each.step(each.action_space(each.agent_selection).sample(observation["action_mask"]))
+        else:
+            played = []
+            for each in (world, copy):
+                masks = {agent: seen[0][agent]["action_mask"] for agent in each.agents}
+                played.append(each.step({a: each.action_space(a).sample(mask) for a, mask in masks.items()}))
+            seen = played[0]
+        assert data_equivalence(*played)
+        assert np.array_equal(world.state(), copy.state())
+
+
+def test_bad_input_is_refused() -> None:
+    world = parallel_env(OVERCOOKED)
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        world.step({"agent_0": 0, "agent_1": 0})
+    world.reset(seed=0)
+    for actions, message in (
+        ({"agent_0": 0}, "an action of each of agent_0, agent_1, got none of 'agent_1'"),
+        ({"agent_0": 0, "agent_1": 0.5}, r"the action of agent_1 must be in Discrete\(6\), got 0.5"),
+        ({"agent_0": [0, 1], "agent_1": 0}, r"the action of agent_0 must be in Discrete\(6\), got \[0, 1\]"),
+        ({"agent_0": 0, "agent_1": None}, "the action of agent_1 must be in"),
+        ({"agent_0": 0, "agent_1": 0, "chef": 0}, "there is no agent 'chef'; there are agent_0, agent_1"),
+        ({"agent_0": 0, "agent_1": 6}, "agent 1 is not in Discrete"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            world.step(actions)
+    with pytest.raises(ValueError, match="max_cycles must be a positive integer, got 0"):
+        parallel_env(OVERCOOKED, max_cycles=0)
+    with pytest.raises(ValueError, match="has no masks of a Discrete action space"):
+        AECBatchSimEnv(OVERCOOKED)
+    with pytest.warns(UserWarning, match="has no option 'sede', and ignores it; it has: none"):
+        world.reset(options={"sede": 1})
+    game = env(HANABI)
+    game.reset(seed=0)
+    with pytest.raises(ValueError, match=r"the action of agent_0 must be in Discrete\(20\), got 20"):
+        game.step(20)
+
+
+def test_the_script_of_the_page() -> None:
+    names = run_script("PettingZoo")
+    assert names["parallel"].agents == [] and names["game"].agents == []
+
+
+def test_the_benchmark_measures_it(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    adapters.main(["PettingZoo", "--seconds", "0.01", "--runs", "1", "--json", str(tmp_path / "figures.json")])
+    assert "PettingZoo" in capsys.readouterr().out

@@ -1,0 +1,141 @@
+"""dm_env: one world as a ``dm_env.Environment``, NumPy in and out.
+
+>>> from torch_batchsim.adapters.dm_env import DmEnv
+>>> env = DmEnv("torch_batchsim/CartPole-v0", seed=0)
+>>> timestep = env.reset()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Discrete
+
+from ..environment import Environment
+from ..extras import needed
+from ..inputs import checked_seed
+from .one_world import OneWorld, mapped
+from .spaces import bounds, choices
+
+needed("dm_env", extra="dm-env")
+import dm_env  # noqa: E402
+from dm_env import specs  # noqa: E402
+
+
+class DmEnv(dm_env.Environment):
+    """One world. With one agent values are the agent's; with several they have a row for each, ``[agents, ...]``.
+
+    Args:
+        source: an id such as ``"torch_batchsim/CartPole-v0"``, or a declared environment.
+        seed: of the first episode; the later ones follow from it. None draws one.
+        options: of the environment, with an id.
+
+    ``observation`` is an array (or a dict of them). Where the environment has masks of actions or inactive agents, it
+    is a dict: ``"observation"``, ``"action_mask"`` (bool ``[n]``) and ``"active"`` (bool, of each agent).
+
+    An episode ends with its world's: LAST. ``discount`` is 0 at a termination, 1 at a truncation and everywhere else.
+    With several agents reward and discount are float32 ``[agents]``: the discount of an agent is 0 in the step of its
+    own end, and as long as it is inactive.
+    """
+
+    def __init__(self, source: str | Environment, *, seed: int | None = None, **options: Any) -> None:
+        self._seed = checked_seed(seed)
+        self._world = OneWorld(source, **options)
+        self._one = self._world.agents == 1
+        self._over = True
+        self._observation_spec = self._specs()
+        self._action_spec = _spec(self._world.action_space, "action", self._rows)
+
+    @property
+    def _rows(self) -> tuple[int, ...]:
+        return () if self._one else (self._world.agents,)
+
+    @property
+    def unwrapped(self) -> gymnasium.vector.VectorEnv:
+        """The vector environment of one world, whose ``sim`` has the state."""
+        return self._world.vector
+
+    def _specs(self) -> Any:
+        space, environment = self._world.observation_space, self._world.vector.environment
+        spaces = space.spaces if isinstance(space, gymnasium.spaces.Dict) else None
+        if spaces is None:
+            seen: Any = _spec(space, "observation", self._rows)
+        else:
+            seen = {key: _spec(part, key, self._rows) for key, part in spaces.items()}
+        shapes = {"action_mask": (*self._rows, choices(self._world.action_space)), "active": self._rows}
+        self._more = [name for name in shapes if getattr(environment, name) is not None]
+        masks = {name: specs.Array(shapes[name], bool, name) for name in self._more}
+        return {"observation": seen, **masks} if masks else seen
+
+    # ---- the contract ----------------------------------------------------------------------------------------------
+
+    def observation_spec(self) -> Any:
+        """A ``BoundedArray``, or a dict of specs."""
+        return self._observation_spec
+
+    def action_spec(self) -> specs.BoundedArray:
+        """A ``DiscreteArray`` for one agent with a ``Discrete`` space, else a ``BoundedArray`` ``[agents, ...]``."""
+        return self._action_spec
+
+    def reward_spec(self) -> specs.Array:
+        """Float64 ``[]`` with one agent, float32 ``[agents]`` with several."""
+        return super().reward_spec() if self._one else specs.Array(self._rows, np.float32, "reward")
+
+    def discount_spec(self) -> specs.BoundedArray:
+        """As the reward, from 0 to 1."""
+        return super().discount_spec() if self._one else specs.BoundedArray(self._rows, np.float32, 0, 1, "discount")
+
+    def reset(self, options: Mapping[str, Any] | None = None) -> dm_env.TimeStep:
+        """Begin an episode. ``options``: the environment's ``reset_options``, without a dimension for worlds."""
+        self._world.reset(self._seed, dict(options or {}))
+        self._seed, self._over = None, False
+        return dm_env.restart(self._observation())
+
+    def step(self, action: Any) -> dm_env.TimeStep:
+        """Take one step; after the end of an episode, and at first, begin one instead. ValueError for a bad action."""
+        if self._over:
+            return self.reset()
+        world = self._world
+        self._act(action)
+        world.step()
+        self._over = world.ended
+        kind = dm_env.StepType.LAST if self._over else dm_env.StepType.MID
+        if self._one:
+            reward, discount = world.rewards.item(), 0.0 if world.terminations.item() else 1.0
+        else:
+            reward, discount = world.rewards.copy(), 1 - world.terminations.astype(np.float32)
+            if world.active is not None:
+                discount *= world.active | world.truncations
+        return dm_env.TimeStep(kind, reward, discount, self._observation())
+
+    def close(self) -> None:
+        """Close the world."""
+        self._world.close()
+
+    # ---- inside ----------------------------------------------------------------------------------------------------
+
+    def _observation(self) -> Any:
+        def copied(rows: np.ndarray) -> np.ndarray:
+            return rows[0].copy() if self._one else rows.copy()
+
+        world = self._world
+        seen = mapped(copied, world.observations)
+        return (
+            {"observation": seen} | {name: copied(getattr(world, name)) for name in self._more} if self._more else seen
+        )
+
+    def _act(self, action: Any) -> None:
+        given, spec = np.asarray(action), self._action_spec
+        if given.shape != spec.shape or given.dtype.kind not in self._world.kinds:
+            raise ValueError(f"action must fit {spec}, got {action!r}")
+        self._world.actions[:] = given
+
+
+def _spec(space: gymnasium.Space, name: str, rows: tuple[int, ...]) -> specs.BoundedArray:
+    """Of ``rows`` values of a space that is not a dict."""
+    if isinstance(space, Discrete) and space.start == 0 and not rows:
+        return specs.DiscreteArray(int(space.n), np.int64, name)
+    return specs.BoundedArray((*rows, *space.shape), space.dtype, *bounds(space), name)

@@ -1,0 +1,384 @@
+"""PettingZoo: one world as a ``ParallelEnv``, or an ``AECEnv`` where agents take turns; NumPy in and out.
+
+>>> from torch_batchsim.adapters.pettingzoo import env, parallel_env
+>>> kitchen = parallel_env("torch_batchsim/Overcooked-v0", layout="cramped_room")
+>>> game = env("torch_batchsim/Hanabi-v0", players=3)
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Dict, Discrete
+
+from ..environment import Environment
+from ..extras import needed
+from ..inputs import checked_count
+from .one_world import OneWorld, mapped, takes_turns
+from .spaces import masks_of, one_after_another, space_of_masks
+
+needed("pettingzoo", extra="pettingzoo")
+from pettingzoo import AECEnv, ParallelEnv  # noqa: E402
+from pettingzoo.utils.conversions import parallel_to_aec  # noqa: E402
+
+
+def parallel_env(
+    source: str | Environment, *, render_mode: str | None = None, max_cycles: int | None = None, **options: Any
+) -> ParallelBatchSimEnv:
+    """All agents of a world act at once, as those that ``parallel_env`` of PettingZoo's modules makes.
+
+    Args:
+        source: an id such as ``"torch_batchsim/Overcooked-v0"``, or a declared environment.
+        render_mode: one of the environment's, or ``"human"``: each step prints the text, or shows the picture.
+        max_cycles: steps after which all agents are truncated, beside the environment's own limit.
+        options: of the environment, with an id. If it has ``turns``, that is ``"all"`` by default: all players are
+            agents.
+    """
+    return ParallelBatchSimEnv(source, render_mode=render_mode, max_cycles=max_cycles, **options)
+
+
+def env(
+    source: str | Environment, *, render_mode: str | None = None, max_cycles: int | None = None, **options: Any
+) -> AECEnv:
+    """Agents act one after another, as in what ``env`` of PettingZoo's modules makes; arguments as ``parallel_env``.
+
+    Where agents take turns in the environment itself (``turns="all"``) an ``AECBatchSimEnv``, else PettingZoo's own
+    conversion of the parallel environment.
+    """
+    arguments = {"render_mode": render_mode, "max_cycles": max_cycles, **options}
+    chosen = source.constants if isinstance(source, Environment) else {"turns": "all", **options}
+    if takes_turns(source) and chosen["turns"] == "all":
+        return AECBatchSimEnv(source, **arguments)
+    return parallel_to_aec(parallel_env(source, **arguments))
+
+
+class _OfAgents:
+    """What both kinds of environments have: agents, their spaces, observations, infos, state and pictures.
+
+    Where the environment has masks of actions, an observation is ``{"observation": ..., "action_mask": int8 [n]}``, for
+    ``action_space(agent).sample(mask)``; of a ``MultiDiscrete`` a tuple of masks.
+    """
+
+    def __init__(
+        self, source: str | Environment, render_mode: str | None = None, max_cycles: int | None = None, **options: Any
+    ) -> None:
+        self.max_cycles = None if max_cycles is None else checked_count(max_cycles, "max_cycles")
+        if not isinstance(source, Environment) and takes_turns(source):
+            options.setdefault("turns", "all")
+        human = render_mode == "human"
+        self._world = world = OneWorld(source, render_mode=None if human else render_mode, **options)
+        vector = world.vector
+        modes = vector.metadata["render_modes"]
+        if human:
+            if not modes:
+                raise ValueError(f"render_mode must be None, got 'human': {vector.environment.name} has no pictures")
+            vector.render_mode = "ansi" if "ansi" in modes else "rgb_array"
+        self.render_mode = render_mode
+        self.metadata: dict[str, Any] = {
+            "name": f"{vector.environment.name.lower()}_v{vector.spec.version or 0 if vector.spec else 0}",
+            "render_modes": [*modes, "human"] if modes else [],
+            "render_fps": vector.metadata["render_fps"],
+            "is_parallelizable": isinstance(self, ParallelEnv),
+        }
+        self.possible_agents = [f"agent_{i}" for i in range(world.agents)]
+        self.agents: list[str] = []
+        self._number = {agent: i for i, agent in enumerate(self.possible_agents)}
+        self._masked = vector.environment.action_mask is not None
+        self.action_spaces = self._for_each(self._space_of_actions())
+        self.observation_spaces = self._for_each(self._space_of_observations())
+        self.state_space = one_after_another(world.observation_space, world.agents)
+        self._steps = 0
+        self._window: Any = None
+
+    def _space_of_actions(self) -> gymnasium.Space:
+        return self._world.action_space
+
+    def _space_of_observations(self) -> gymnasium.Space:
+        space = self._world.observation_space
+        if not self._masked:
+            return space
+        return Dict({"observation": space, "action_mask": space_of_masks(self._space_of_actions())})
+
+    def _for_each(self, space: gymnasium.Space) -> dict[str, gymnasium.Space]:
+        spaces = {agent: deepcopy(space) for agent in self.possible_agents}
+        for own in spaces.values():
+            own.seed(None)
+        return spaces
+
+    # ---- the contract ----------------------------------------------------------------------------------------------
+
+    def action_space(self, agent: str) -> gymnasium.Space:
+        """Of one agent, with a random stream of its own; the same object each time."""
+        return self.action_spaces[agent]
+
+    def observation_space(self, agent: str) -> gymnasium.Space:
+        """Of one agent, with a random stream of its own; the same object each time."""
+        return self.observation_spaces[agent]
+
+    def state(self) -> np.ndarray:
+        """The observations of all possible agents one after the other, ``[n]``, without masks.
+
+        Parts of an observation that is a dict follow each other by key, and are float32 if their dtypes differ.
+        """
+        self._check_ready("state")
+        seen = self._world.observations
+        parts = [seen[key] for key in sorted(seen)] if isinstance(seen, dict) else [seen]
+        rows = [part.reshape(len(part), -1) for part in parts]
+        return np.concatenate(rows, axis=1, dtype=self.state_space.dtype).reshape(-1)
+
+    def render(self) -> np.ndarray | str | None:
+        """A picture ``uint8 [height, width, 3]``, a text, or None with ``"human"``: shown or printed."""
+        self._check_ready("render")
+        drawn = self._world.render()
+        if self.render_mode != "human":
+            return drawn
+        if isinstance(drawn, str):
+            print(drawn)
+        elif drawn is not None:
+            self._show(drawn)
+        return None
+
+    def close(self) -> None:
+        """Close the world, and the window if there is one."""
+        if self._window is not None:
+            from matplotlib import pyplot
+
+            pyplot.close(self._window.figure)
+            self._window = None
+        self._world.close()
+
+    # ---- inside ----------------------------------------------------------------------------------------------------
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_window": None}
+
+    def _check_ready(self, call: str) -> None:
+        if self._world.observations is None:
+            raise gymnasium.error.ResetNeeded(f"call reset() before {call}()")
+
+    def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> None:
+        """Reset the world. PettingZoo's checkers give options of no meaning, so unknown ones only warn."""
+        known = self._world.vector.environment.reset_options
+        for name in options or {}:
+            if name not in known:
+                text = f"reset has no option {name!r}, and ignores it; it has: {', '.join(known) or 'none'}"
+                warnings.warn(text, UserWarning, stacklevel=4)
+        self._world.reset(seed, {name: value for name, value in (options or {}).items() if name in known})
+        self._steps = 0
+
+    def _observations(self) -> list[Any]:
+        """Of each possible agent, copied."""
+        seen = self._world.observations
+        rows = _rows_of_dict(seen, self._world.agents) if isinstance(seen, dict) else list(seen.copy())
+        if not self._masked:
+            return rows
+        masks = masks_of(self._world.action_mask.astype(np.int8), self._space_of_actions())
+        return [{"observation": row, "action_mask": mask} for row, mask in zip(rows, masks, strict=True)]
+
+    def _infos(self, numbers: Iterable[int]) -> list[dict[str, Any]]:
+        """Of these agents, copied: numbers, or arrays."""
+        named = {name: a.tolist() if a.ndim == 1 else list(a.copy()) for name, a in self._world.infos.items()}
+        return [{name: rows[i] for name, rows in named.items()} for i in numbers]
+
+    def _out_of_time(self) -> bool:
+        return self.max_cycles is not None and self._steps >= self.max_cycles
+
+    def _show(self, picture: np.ndarray) -> None:
+        needed("matplotlib")
+        from matplotlib import pyplot
+
+        if self._window is None:
+            pyplot.ion()
+            axes = pyplot.figure().add_subplot()
+            axes.set_axis_off()
+            self._window = axes.imshow(picture)
+        self._window.set_data(picture)
+        self._window.figure.canvas.draw_idle()
+        self._window.figure.canvas.flush_events()
+
+
+class ParallelBatchSimEnv(_OfAgents, ParallelEnv):
+    """A world whose agents act at once, see ``parallel_env``.
+
+    ``agents`` holds those that act next. Who has an end of its own, or becomes inactive (terminated then), leaves it,
+    and comes back with the next episode only, since PettingZoo's agents do not revive. Who is not there at the start
+    and comes later enters it. When nobody is left, steps return empty dicts until ``reset``.
+    """
+
+    def reset(
+        self, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+        """Begin an episode and return ``(observations, infos)`` of all ``agents``."""
+        self._begin(seed, options)
+        active = self._world.active
+        self._set_agents(range(self._world.agents) if active is None else np.flatnonzero(active).tolist())
+        self._been = set(self._live)
+        return self._by_agent(self._observations()), dict(zip(self.agents, self._infos(self._live), strict=True))
+
+    def step(
+        self, actions: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]:
+        """Advance the world, and return what there is for those in ``agents``, and for who has come.
+
+        ``actions`` has an entry for each of ``agents``; those of agents that have left are ignored.
+        """
+        self._check_ready("step")
+        if not self.agents:
+            return {}, {}, {}, {}, {}
+        self._act(actions)
+        world = self._world
+        world.step()
+        self._steps += 1
+        if world.active is not None and len(self._been) < world.agents:
+            self._let_in(world.active)
+        terminations, truncations = world.terminations.tolist(), world.truncations.tolist()
+        if world.active is not None:
+            for i in self._live:
+                terminations[i] |= not (world.active[i] or truncations[i])
+        if self._out_of_time():
+            truncations = [True] * len(truncations)
+        of_all = self._observations(), world.rewards.tolist(), terminations, truncations
+        results = tuple(self._by_agent(part) for part in of_all)
+        infos = dict(zip(self.agents, self._infos(self._live), strict=True))
+        remaining = [i for i in self._live if not (terminations[i] or truncations[i])]
+        if len(remaining) < len(self._live):
+            self._set_agents(remaining)
+        if self.render_mode == "human":
+            self.render()
+        return *results, infos
+
+    def _set_agents(self, numbers: Iterable[int]) -> None:
+        self._live = list(numbers)
+        self.agents = [self.possible_agents[i] for i in self._live]
+
+    def _let_in(self, active: np.ndarray) -> None:
+        come = [i for i in np.flatnonzero(active).tolist() if i not in self._been]
+        if come:
+            self._been.update(come)
+            self._set_agents(sorted((*self._live, *come)))
+
+    def _by_agent(self, of_all: list[Any]) -> dict[str, Any]:
+        if len(self._live) == len(of_all):
+            return dict(zip(self.agents, of_all, strict=True))
+        return {agent: of_all[i] for agent, i in zip(self.agents, self._live, strict=True)}
+
+    def _act(self, actions: Mapping[str, Any]) -> None:
+        """Write them where the world reads them. Raises TypeError or ValueError before that."""
+        rows, space = self._world.actions, self._world.action_space
+        try:
+            given = np.asarray([actions[agent] for agent in self.agents])
+        except KeyError as error:
+            raise ValueError(f"step needs an action of each of {', '.join(self.agents)}, got none of {error}") from None
+        except ValueError:
+            given = np.asarray(None)  # ragged
+        if given.shape != (len(self.agents), *rows.shape[1:]) or given.dtype.kind not in self._world.kinds:
+            wrong = next((a for a in self.agents if not space.contains(actions[a])), self.agents[0])
+            raise ValueError(f"the action of {wrong} must be in {space}, got {actions[wrong]!r}")
+        if len(actions) > len(self.agents):
+            for agent in actions:
+                if agent not in self._number:
+                    raise ValueError(f"there is no agent {agent!r}; there are {', '.join(self.possible_agents)}")
+        if len(self._live) < len(rows):
+            rows[:] = self._world.any_actions()
+            rows[self._live] = given
+        else:
+            rows[:] = given
+
+
+class AECBatchSimEnv(_OfAgents, AECEnv):
+    """A world whose agents take turns, one row each, see ``env``.
+
+    The environment's masks say whose turn it is: all others may do nothing but the last action of the space, the no-op.
+    Here they are not asked, and spaces and masks have no such action. In ``max_cycles`` cycles each agent has so many
+    turns.
+    """
+
+    def __init__(
+        self, source: str | Environment, render_mode: str | None = None, max_cycles: int | None = None, **options: Any
+    ) -> None:
+        super().__init__(source, render_mode, max_cycles, **options)
+        space = self._world.action_space
+        if not self._masked or not isinstance(space, Discrete):
+            name = self._world.vector.environment.name
+            raise ValueError(f"{name} has no masks of a Discrete action space, so agents do not take turns")
+        self._no_op = int(space.start + space.n - 1)
+
+    def _space_of_actions(self) -> gymnasium.Space:
+        space = self._world.action_space
+        return Discrete(space.n - 1, start=space.start) if isinstance(space, Discrete) else space
+
+    def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
+        """Begin an episode."""
+        self._begin(seed, options)
+        self.agents = list(self.possible_agents)
+        self.rewards = dict.fromkeys(self.agents, 0.0)
+        self._cumulative_rewards = dict.fromkeys(self.agents, 0.0)
+        self.terminations = dict.fromkeys(self.agents, False)
+        self.truncations = dict.fromkeys(self.agents, False)
+        self.infos = dict(zip(self.agents, self._infos(range(len(self.agents))), strict=True))
+        self._skip_agent_selection = None
+        self.agent_selection = self._whose_turn()
+
+    def observe(self, agent: str) -> Any:
+        """``{"observation": ..., "action_mask": int8 [n]}``, a copy; nothing is legal for those who wait."""
+        self._check_ready("observe")
+        i, world = self._number[agent], self._world
+        mask = world.action_mask[i, :-1].astype(np.int8)
+        return {"observation": mapped(lambda rows: rows[i].copy(), world.observations), "action_mask": mask}
+
+    def step(self, action: Any) -> None:
+        """Let ``agent_selection`` act; None if it has come to its end. Raises ValueError, and WorldFault."""
+        self._check_ready("step")
+        agent = self.agent_selection
+        if self.terminations[agent] or self.truncations[agent]:
+            self._was_dead_step(action)
+            return
+        if not self.action_spaces[agent].contains(action):
+            raise ValueError(f"the action of {agent} must be in {self.action_spaces[agent]}, got {action!r}")
+        world = self._world
+        world.actions[:] = self._no_op
+        world.actions[self._number[agent]] = action
+        world.step()
+        self._steps += 1
+        self._cumulative_rewards[agent] = 0.0
+        self._note_results()
+        self._accumulate_rewards()
+        if not world.ended:
+            self.agent_selection = self._whose_turn()
+        self._deads_step_first()
+        if self.render_mode == "human":
+            self.render()
+
+    def _note_results(self) -> None:
+        world, numbers = self._world, [self._number[agent] for agent in self.agents]
+        out_of_time = self._out_of_time()
+        for of_agents, rows in (
+            (self.rewards, world.rewards.tolist()),
+            (self.terminations, world.terminations.tolist()),
+            (self.truncations, [out_of_time or flag for flag in world.truncations.tolist()]),
+            (self.infos, self._infos(range(world.agents))),
+        ):
+            of_agents.update((agent, rows[i]) for agent, i in zip(self.agents, numbers, strict=True))
+
+    def _out_of_time(self) -> bool:
+        return self.max_cycles is not None and self._steps >= self.max_cycles * self._world.agents
+
+    def _whose_turn(self) -> str:
+        free = np.flatnonzero(~self._world.action_mask[:, -1])
+        if len(free) != 1:
+            name = self._world.vector.environment.name
+            raise ValueError(
+                f"in {name} {len(free)} agents may do something else than the last action, the no-op, in place of one: "
+                "they do not take turns; parallel_env is for those that act at once"
+            )
+        return self.possible_agents[free[0]]
+
+
+def _rows_of_dict(seen: dict[str, np.ndarray], agents: int) -> list[dict[str, np.ndarray]]:
+    copied = {key: part.copy() for key, part in seen.items()}
+    return [{key: part[i] for key, part in copied.items()} for i in range(agents)]

@@ -35,8 +35,8 @@ class RowInfos(Sequence):
     """A dict for each row, made when one is first read: for thousands of rows that takes longer than a step.
 
     Dicts of rows that have not ended are empty. Those of ``rows``, which have, hold their entries of ``columns``, and
-    ``episode`` from ``returns``, ``lengths`` and ``seconds`` unless its length is 0. The dicts are the reader's own, and
-    are the same each time.
+    ``episode`` from ``returns``, ``lengths`` and ``seconds`` unless its length is 0. The dicts are the reader's own,
+    and are the same each time.
     """
 
     def __init__(

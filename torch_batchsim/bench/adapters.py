@@ -65,8 +65,17 @@ def _by_gymnasium(num_envs: int) -> Stepper:
     return step, [0, 1] * 8
 
 
+def _by_stable_baselines3(num_envs: int) -> Stepper:
+    from ..adapters.stable_baselines3 import StableBaselinesVecEnv
+
+    env = StableBaselinesVecEnv(CARTPOLE, num_envs)
+    env.reset()
+    return env.step, [actions.numpy() for actions in random_actions(env.env)]
+
+
 ADAPTERS: dict[str, Adapter] = {
     "Gymnasium": Adapter("gymnasium", _by_gymnasium, bare_numpy, num_envs=1),
+    "Stable-Baselines3": Adapter("stable_baselines3", _by_stable_baselines3, bare_numpy),
 }
 
 

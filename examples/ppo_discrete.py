@@ -2,8 +2,8 @@
 
     python examples/ppo_discrete.py --env-id torch_batchsim/CartPole-v0 --seed 1
 
-It needs torch, gymnasium and tyro. The simulator writes observations, rewards and ends of episodes into the tensors of the
-rollout, so there is no line that stores them. T is the number of steps of a rollout, N that of environments.
+It needs torch, gymnasium and tyro. The simulator writes observations, rewards and ends of episodes into the tensors of
+the rollout, so there is no line that stores them. T is the number of steps of a rollout, N that of environments.
 """
 
 from __future__ import annotations
@@ -157,8 +157,9 @@ if __name__ == "__main__":
                 optimizer.step()
 
         if (update + 1) % 4 == 0 or update + 1 == num_updates:
-            mean_return, mean_length, episodes = env.totals()  # since it was asked last; waits for the device
-            steps, seconds = (update + 1) * T * N, time.time() - started
-            print(f"{steps:>9} steps  {steps / seconds:>9.0f} steps/s  {episodes:>5} episodes  return {mean_return:.1f}")
+            mean_return, _, episodes = env.totals()  # since it was asked last; waits for the device
+            steps = (update + 1) * T * N
+            rate = steps / (time.time() - started)
+            print(f"{steps:>9} steps  {rate:>9.0f} steps/s  {episodes:>5} episodes  return {mean_return:.1f}")
 
     env.close()

@@ -4,8 +4,8 @@
     python examples/ppo_lstm.py --seed 1 --no-memory  # for comparison: the LSTM forgets everything after each step
 
 It needs torch, gymnasium and tyro. As in ppo_discrete.py the simulator writes into the tensors of the rollout. The LSTM
-begins each episode with zeros; an update runs it again over whole rollouts, of some environments at a time. T is the number
-of steps of a rollout, N that of environments, M that of a minibatch.
+begins each episode with zeros; an update runs it again over whole rollouts, of some environments at a time. T is the
+number of steps of a rollout, N that of environments, M that of a minibatch.
 """
 
 from __future__ import annotations
@@ -78,7 +78,8 @@ class Agent(nn.Module):
         self.lstm = nn.LSTMCell(width, width)
         for name, parameter in self.lstm.named_parameters():
             nn.init.zeros_(parameter) if "bias" in name else nn.init.orthogonal_(parameter)
-        self.actor, self.critic = layer(width, choices, 0.01), layer(width, 1, 1.0)
+        self.actor = nn.Sequential(layer(width, width), nn.Tanh(), layer(width, choices, 0.01))
+        self.critic = nn.Sequential(layer(width, width), nn.Tanh(), layer(width, 1, 1.0))
 
     def remember(self, observations: Tensor, state: State) -> State:
         """The state after these observations ``[rows, inputs]``, from the one before."""
@@ -192,8 +193,9 @@ if __name__ == "__main__":
                 optimizer.step()
 
         if (update + 1) % 10 == 0 or update + 1 == num_updates:
-            mean_return, mean_length, episodes = env.totals()  # since it was asked last; waits for the device
-            steps, seconds = (update + 1) * T * N, time.time() - started
-            print(f"{steps:>9} steps  {steps / seconds:>9.0f} steps/s  {episodes:>5} episodes  return {mean_return:.1f}")
+            mean_return, _, episodes = env.totals()  # since it was asked last; waits for the device
+            steps = (update + 1) * T * N
+            rate = steps / (time.time() - started)
+            print(f"{steps:>9} steps  {rate:>9.0f} steps/s  {episodes:>5} episodes  return {mean_return:.1f}")
 
     env.close()

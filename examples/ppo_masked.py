@@ -2,9 +2,9 @@
 
     python examples/ppo_masked.py --preset Hanabi-Very-Small --seed 1
 
-It needs torch, gymnasium and tyro. It is ppo_discrete.py with a mask beside each observation: logits of what is not legal
-are the least there are, when an action is drawn and again in the updates. One policy plays all seats. T is the number of
-steps of a rollout, N that of environments.
+It needs torch, gymnasium and tyro. It is ppo_discrete.py with a mask beside each observation: logits of what is not
+legal are the least there are, when an action is drawn and again in the updates. One policy plays all seats. T is the
+number of steps of a rollout, N that of environments.
 """
 
 from __future__ import annotations
@@ -174,8 +174,9 @@ if __name__ == "__main__":
                 optimizer.step()
 
         if (update + 1) % 10 == 0 or update + 1 == num_updates:
-            mean_return, mean_length, episodes = env.totals()  # since it was asked last; waits for the device
-            steps, seconds = (update + 1) * T * N, time.time() - started
-            print(f"{steps:>9} steps  {steps / seconds:>9.0f} steps/s  {episodes:>5} episodes  return {mean_return:.1f}")
+            mean_return, _, episodes = env.totals()  # since it was asked last; waits for the device
+            steps = (update + 1) * T * N
+            rate = steps / (time.time() - started)
+            print(f"{steps:>9} steps  {rate:>9.0f} steps/s  {episodes:>5} episodes  return {mean_return:.1f}")
 
     env.close()

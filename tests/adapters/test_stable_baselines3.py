@@ -19,12 +19,11 @@ from torch_batchsim.testing import random_actions
 
 library(__file__, "stable_baselines3", "sb3_contrib")
 
-from sb3_contrib import MaskablePPO
-from sb3_contrib.common.maskable.utils import get_action_masks, is_masking_supported
-from stable_baselines3 import DQN, PPO
-from stable_baselines3.common.evaluation import evaluate_policy
-from stable_baselines3.common.monitor import Monitor
-from stable_baselines3.common.vec_env import (
+from sb3_contrib import MaskablePPO  # noqa: E402
+from sb3_contrib.common.maskable.utils import get_action_masks, is_masking_supported  # noqa: E402
+from stable_baselines3 import DQN, PPO  # noqa: E402
+from stable_baselines3.common.monitor import Monitor  # noqa: E402
+from stable_baselines3.common.vec_env import (  # noqa: E402
     VecCheckNan,
     VecFrameStack,
     VecMonitor,
@@ -32,7 +31,7 @@ from stable_baselines3.common.vec_env import (
     VecVideoRecorder,
 )
 
-from torch_batchsim.adapters.stable_baselines3 import StableBaselinesVecEnv
+from torch_batchsim.adapters.stable_baselines3 import StableBaselinesVecEnv  # noqa: E402
 
 CARTPOLE = "torch_batchsim/CartPole-v0"
 HANABI = "torch_batchsim/Hanabi-v0"

@@ -13,6 +13,7 @@ from typing import Any
 import gymnasium
 import pytest
 import torch
+from libraries_of_others import run_script
 from torch import Tensor
 from torch_batchsim.envs.cartpole import CartPole
 
@@ -141,3 +142,9 @@ def test_the_lstm_one_begins_episodes_with_zeros(monkeypatch, memory: bool) -> N
 @pytest.mark.full
 def test_the_discrete_one_learns(monkeypatch) -> None:
     assert run(monkeypatch, "ppo_discrete.py")["mean_return"] >= 475
+
+
+def test_the_loop_on_the_page_runs() -> None:
+    names = run_script("CleanRL")
+    assert names["obs"][1:].any() and (names["rewards"] == 1).all()
+    assert names["episodes"] == names["dones"].sum() > 0

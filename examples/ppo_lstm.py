@@ -72,18 +72,20 @@ State = tuple[Tensor, Tensor]  # of the LSTM: hidden and cell, [rows, width] eac
 
 
 class Agent(nn.Module):
-    def __init__(self, inputs: int, choices: int, width: int = 64) -> None:
+    """``shown`` are the numbers of an observation that it sees, divided by ``scale``."""
+
+    def __init__(self, shown: Tensor, scale: Tensor, choices: int, width: int = 64) -> None:
         super().__init__()
-        self.encoder = nn.Sequential(layer(inputs, width), nn.Tanh())
-        self.lstm = nn.LSTMCell(width, width)
+        self.shown, self.scale, self.width = shown, scale, width
+        self.encoder = nn.Sequential(layer(len(shown), width), nn.Tanh())
+        self.lstm = nn.LSTMCell(width, width)  # (encoded observations, state before) -> state
         for name, parameter in self.lstm.named_parameters():
             nn.init.zeros_(parameter) if "bias" in name else nn.init.orthogonal_(parameter)
         self.actor = nn.Sequential(layer(width, width), nn.Tanh(), layer(width, choices, 0.01))
         self.critic = nn.Sequential(layer(width, width), nn.Tanh(), layer(width, 1, 1.0))
 
-    def remember(self, observations: Tensor, state: State) -> State:
-        """The state after these observations ``[rows, inputs]``, from the one before."""
-        return self.lstm(self.encoder(observations), state)
+    def encoded(self, observations: Tensor) -> Tensor:
+        return self.encoder(observations.index_select(-1, self.shown) / self.scale)
 
     def policy(self, hidden: Tensor) -> Categorical:
         return Categorical(logits=self.actor(hidden), validate_args=False)
@@ -106,8 +108,8 @@ if __name__ == "__main__":
     made = gymnasium.make_vec(args.env_id, num_envs=N, device=args.device)
     env = torch_batchsim.EpisodeStatistics(made)  # counts returns and lengths on the device
     shown = torch.tensor(args.shown, device=device)
-    scale = 2 / torch.as_tensor(made.single_observation_space.high, device=device)[shown]  # makes the angle -1 .. 1
-    agent = Agent(len(args.shown), int(made.single_action_space.n)).to(device)
+    high = torch.as_tensor(made.single_observation_space.high, device=device)  # of CartPole twice where it ends
+    agent = Agent(shown, high[shown] / 2, int(made.single_action_space.n)).to(device)
     optimizer = torch.optim.Adam(agent.parameters(), lr=args.learning_rate, eps=1e-5)
 
     # The rollout. Step t goes from observations[t] to observations[t + 1], or, where it ends an episode, to
@@ -128,7 +130,7 @@ if __name__ == "__main__":
         truncations=truncations,
     )
 
-    state = (torch.zeros(N, 64, device=device), torch.zeros(N, 64, device=device))  # before the next observation
+    state = (torch.zeros(N, agent.width, device=device), torch.zeros(N, agent.width, device=device))
     num_updates = max(1, args.total_steps // (T * N))
     started = time.time()
     for update in range(num_updates):
@@ -137,24 +139,24 @@ if __name__ == "__main__":
 
         with torch.no_grad():
             observations[0] = observations[T]
-            first_state, values, log_probs, final_values = state, [], [], []
+            first_state, states = state, []
             goes_on = torch.zeros(T, N, dtype=torch.bool, device=device)
             for t in range(T):
-                state = agent.remember(observations[t].index_select(-1, shown) * scale, state)
-                policy = agent.policy(state[0])
-                actions[t] = policy.sample()
-                log_probs.append(policy.log_prob(actions[t]))
-                values.append(agent.value(state[0]))
-
+                state = agent.lstm(agent.encoded(observations[t]), state)
+                states.append(state)
+                actions[t] = agent.policy(state[0]).sample()
                 made.select_slot(t)
                 env.step(actions[t])
-                # The value of an episode's last observation is that of what the LSTM then remembers of the episode.
-                last = agent.remember(final_observations[t].index_select(-1, shown) * scale, state)
-                final_values.append(agent.value(last[0]))
                 goes_on[t] = ~(terminations[t] | truncations[t])
                 state = kept(state, goes_on[t] & args.memory)
-            values.append(agent.value(agent.remember(observations[T].index_select(-1, shown) * scale, state)[0]))
-            values, log_probs, final_values = torch.stack(values), torch.stack(log_probs), torch.stack(final_values)
+            states.append(agent.lstm(agent.encoded(observations[T]), state))
+
+            # All at once: what was thought of each observation, and of last ones of episodes after those before them.
+            hidden, cells = (torch.stack(parts) for parts in zip(*states, strict=True))  # [T + 1, N, width]
+            old_log_probs, values = agent.policy(hidden[:T]).log_prob(actions), agent.value(hidden)
+            before_last = hidden[:T].flatten(0, 1), cells[:T].flatten(0, 1)
+            last, _ = agent.lstm(agent.encoded(final_observations).flatten(0, 1), before_last)
+            final_values = agent.value(last).view(T, N)
 
             # A terminated episode has no future. One that was cut off has, and the value of its last observation
             # stands for it.
@@ -167,18 +169,18 @@ if __name__ == "__main__":
             returns = advantages + values[:T]
 
         for _ in range(args.update_epochs):
-            for rows in torch.randperm(N, device=device).chunk(args.num_minibatches):  # environments, all their steps
-                inputs = observations[:T, rows].index_select(-1, shown) * scale  # [T, M, inputs]
+            for rows in torch.randperm(N, device=device).chunk(args.num_minibatches):  # environments, with all steps
+                encoded = agent.encoded(observations[:T, rows])  # [T, M, width]
                 now = first_state[0][rows], first_state[1][rows]
-                hidden = []
+                thoughts = []
                 for t in range(T):
-                    now = agent.remember(inputs[t], now)
-                    hidden.append(now[0])
+                    now = agent.lstm(encoded[t], now)
+                    thoughts.append(now[0])
                     now = kept(now, goes_on[t, rows] & args.memory)
-                hidden = torch.stack(hidden)
+                thoughts = torch.stack(thoughts)
 
-                policy, value = agent.policy(hidden), agent.value(hidden)
-                ratio = (policy.log_prob(actions[:, rows]) - log_probs[:, rows]).exp()
+                policy, value = agent.policy(thoughts), agent.value(thoughts)
+                ratio = (policy.log_prob(actions[:, rows]) - old_log_probs[:, rows]).exp()
                 advantage = advantages[:, rows]
                 advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
                 clipped = ratio.clamp(1 - args.clip_coef, 1 + args.clip_coef)

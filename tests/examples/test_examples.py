@@ -116,8 +116,8 @@ def test_the_masked_one_never_moves_illegally(monkeypatch) -> None:
 def test_the_lstm_one_begins_episodes_with_zeros(monkeypatch, memory: bool) -> None:
     options = ("--env-id", SHORT, "--learning-rate", "0", "--memory" if memory else "--no-memory")
     names = few_updates(monkeypatch, "ppo_lstm.py", *options)
-    agent, inputs = names["agent"], names["observations"][..., [0, 2]] * names["scale"]
-    last_inputs = names["final_observations"][..., [0, 2]] * names["scale"]
+    agent, scale = names["agent"], torch.tensor([2.4, torch.pi / 15])
+    inputs, last_inputs = (names[name][..., [0, 2]] / scale for name in ("observations", "final_observations"))
     ended = names["terminations"] | names["truncations"]
     assert names["terminations"].any() and names["truncations"].any()
     values, final_values = torch.zeros_like(names["values"]), torch.zeros_like(names["final_values"])

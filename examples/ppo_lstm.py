@@ -154,7 +154,7 @@ if __name__ == "__main__":
             # All at once: what was thought of each observation, and of last ones of episodes after those before them.
             hidden, cells = (torch.stack(parts) for parts in zip(*states, strict=True))  # [T + 1, N, width]
             old_log_probs, values = agent.policy(hidden[:T]).log_prob(actions), agent.value(hidden)
-            before_last = hidden[:T].flatten(0, 1), cells[:T].flatten(0, 1)
+            before_last = tuple(part[:T].flatten(0, 1) * args.memory for part in (hidden, cells))
             last, _ = agent.lstm(agent.encoded(final_observations).flatten(0, 1), before_last)
             final_values = agent.value(last).view(T, N)
 

@@ -129,8 +129,9 @@ def test_the_lstm_one_begins_episodes_with_zeros(monkeypatch, memory: bool) -> N
                 values[t, row] = agent.value(state[0])
                 if t == len(ended):
                     break
+                state = state if memory else (torch.zeros(64), torch.zeros(64))
                 final_values[t, row] = agent.value(agent.lstm(agent.encoder(last_inputs[t, row]), state)[0])
-                if ended[t, row] or not memory:
+                if ended[t, row]:
                     state = (torch.zeros(64), torch.zeros(64))
     torch.testing.assert_close(names["values"], values)
     torch.testing.assert_close(names["final_values"], final_values)

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import cycle
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -114,12 +115,38 @@ def _by_dm_env(num_envs: int) -> Stepper:
     return env.step, [0, 1] * 8
 
 
+def _by_slots(num_envs: int) -> Stepper:
+    """As the scripts in examples/ step: into the slots of a rollout."""
+    env = gymnasium.make_vec(CARTPOLE, num_envs=num_envs)
+    slots = 32
+    observations, rewards = torch.zeros(slots, num_envs, 4), torch.zeros(slots, num_envs)
+    env.reset(seed=0)
+    env.bind_slots(observations=observations, rewards=rewards)
+    turns = cycle(range(slots))
+
+    def step(actions: torch.Tensor) -> None:
+        env.select_slot(next(turns))
+        env.step(actions)
+
+    return step, random_actions(env)
+
+
+def _by_stable_baselines3(num_envs: int) -> Stepper:
+    from ..adapters.stable_baselines3 import StableBaselinesVecEnv
+
+    env = StableBaselinesVecEnv(CARTPOLE, num_envs)
+    env.reset()
+    return env.step, [actions.numpy() for actions in random_actions(env.env)]
+
+
 ADAPTERS: dict[str, Adapter] = {
     "TorchRL": Adapter("torchrl", _by_torchrl, bare_torch),
     "Gymnasium": Adapter("gymnasium", _by_gymnasium, bare_numpy, num_envs=1),
     "by_agent": Adapter("gymnasium", _by_agent, bare_overcooked),
     "PettingZoo": Adapter("pettingzoo", _by_pettingzoo, partial(bare_numpy, environment=OVERCOOKED), num_envs=2),
     "dm_env": Adapter("dm_env", _by_dm_env, bare_numpy, num_envs=1),
+    "CleanRL": Adapter("torch", _by_slots, bare_torch),
+    "Stable-Baselines3": Adapter("stable_baselines3", _by_stable_baselines3, bare_numpy),
 }
 
 

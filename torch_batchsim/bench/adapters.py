@@ -65,8 +65,17 @@ def _by_gymnasium(num_envs: int) -> Stepper:
     return step, [0, 1] * 8
 
 
+def _by_skrl(num_envs: int) -> Stepper:
+    from ..adapters.skrl import SkrlEnv
+
+    env = SkrlEnv(CARTPOLE, num_envs=num_envs)
+    env.reset()
+    return env.step, [actions.view(-1, 1) for actions in random_actions(env.unwrapped)]
+
+
 ADAPTERS: dict[str, Adapter] = {
     "Gymnasium": Adapter("gymnasium", _by_gymnasium, bare_numpy, num_envs=1),
+    "skrl": Adapter("skrl", _by_skrl, bare_torch),
 }
 
 

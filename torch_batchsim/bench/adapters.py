@@ -46,6 +46,12 @@ def bare_torch(num_envs: int) -> Stepper:
     return env.step, random_actions(env)
 
 
+def _bare_continuous(num_envs: int) -> Stepper:
+    env = gymnasium.make_vec(CARTPOLE, num_envs=num_envs, continuous=True)
+    env.reset(seed=0)
+    return env.step, random_actions(env)
+
+
 def bare_numpy(num_envs: int) -> Stepper:
     """The same with NumPy arrays out and in."""
     env = gymnasium.make_vec(CARTPOLE, num_envs=num_envs, output="numpy")
@@ -65,6 +71,13 @@ def _by_gymnasium(num_envs: int) -> Stepper:
     return step, [0, 1] * 8
 
 
+def _by_rsl_rl(num_envs: int) -> Stepper:
+    from ..adapters.rsl_rl import RslRlEnv
+
+    env = RslRlEnv(CARTPOLE, num_envs=num_envs, continuous=True)
+    return env.step, random_actions(env.env)
+
+
 def _by_skrl(num_envs: int) -> Stepper:
     from ..adapters.skrl import SkrlEnv
 
@@ -73,8 +86,18 @@ def _by_skrl(num_envs: int) -> Stepper:
     return env.step, [actions.view(-1, 1) for actions in random_actions(env.unwrapped)]
 
 
+def _by_rl_games(num_envs: int) -> Stepper:
+    from ..adapters.rl_games import RlGamesEnv
+
+    env = RlGamesEnv(num_actors=num_envs, id=CARTPOLE)
+    env.reset()
+    return env.step, random_actions(env.env)
+
+
 ADAPTERS: dict[str, Adapter] = {
     "Gymnasium": Adapter("gymnasium", _by_gymnasium, bare_numpy, num_envs=1),
+    "rl_games": Adapter("rl_games", _by_rl_games, bare_torch),
+    "rsl_rl": Adapter("rsl_rl", _by_rsl_rl, _bare_continuous),
     "skrl": Adapter("skrl", _by_skrl, bare_torch),
 }
 

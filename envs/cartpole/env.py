@@ -8,6 +8,9 @@ problems"; equations of motion as corrected by Florian (2005), as in ``gymnasium
 | 0           | push the cart to the left       |
 | 1           | push the cart to the right      |
 
+With ``continuous=True`` the action is a share of the force, Box(-1, 1, [1]): -1 and 1 are the two pushes above, to the
+bit, and all between them is less. Gymnasium has no such CartPole; it is there for algorithms of continuous actions.
+
 | observation | float32 [4]                     | unit  | range of a world that goes on            |
 |-------------|---------------------------------|-------|------------------------------------------|
 | 0           | position of the cart            | m     | -x_threshold .. x_threshold              |
@@ -28,7 +31,19 @@ from collections.abc import Mapping
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
-from torch_batchsim import Archetype, Component, Environment, Option, Parameters, Reward, TaskGraph, f32, i32
+from torch_batchsim import (
+    Archetype,
+    Component,
+    Constants,
+    Environment,
+    Option,
+    Parameters,
+    Reward,
+    TaskGraph,
+    component,
+    f32,
+    i32,
+)  # fmt: skip
 from torch_batchsim.draw import Canvas
 
 from .training import TRAINING
@@ -46,7 +61,7 @@ class Push(Component):
 
 
 class CartPole(Environment):
-    archetypes = (Archetype("Cart", CartState, Push, Reward, count=1),)
+    constants = Constants(continuous=Option(False, help="actions are shares of the force, -1 to 1"))
     parameters = Parameters(
         gravity=Option(9.8, help="m/s^2"),
         masscart=Option(1.0, above=0.0, help="kg"),
@@ -62,9 +77,17 @@ class CartPole(Environment):
     start = TaskGraph("start_episode")
     step = TaskGraph("push_cart", "judge")
     observation, action = "Cart.CartState", "Cart.Push.direction"
-    action_space = Discrete(2)
     metadata = {"render_fps": 50}
     training = TRAINING
+
+    @property
+    def archetypes(self) -> list[Archetype]:
+        push = component("Push", direction=f32[1]) if self.constants.continuous else Push  # -1 left .. 1 right
+        return [Archetype("Cart", CartState, push, Reward, count=1)]
+
+    @property
+    def action_space(self) -> Discrete | Box:
+        return Box(-1.0, 1.0, (1,), np.float32) if self.constants.continuous else Discrete(2)
 
     @property
     def observation_space(self) -> Box:

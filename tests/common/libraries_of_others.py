@@ -32,11 +32,11 @@ def library(test_file: str, *modules: str) -> tuple[ModuleType, ...]:
     return tuple(imported)
 
 
-def script_of(heading: str, number: int = 0) -> str:
-    """A Python script of docs/use_with.md: block ``number`` under the heading ``## heading``."""
+def script_of(heading: str, number: int = 0, language: str = "python") -> str:
+    """A script of docs/use_with.md: block ``number`` of that language under the heading ``## heading``."""
     section = re.search(rf"^## {re.escape(heading)}\n(.*?)(?=^## |\Z)", PAGE.read_text(), re.DOTALL | re.MULTILINE)
     assert section, f"docs/use_with.md has no section {heading!r}"
-    return re.findall(r"```python\n(.*?)```", section[1], re.DOTALL)[number]
+    return re.findall(rf"```{language}\n(.*?)```", section[1], re.DOTALL)[number]
 
 
 def run_script(heading: str, number: int = 0) -> dict[str, object]:

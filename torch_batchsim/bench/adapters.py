@@ -49,6 +49,13 @@ def bare_torch(num_envs: int) -> Stepper:
 
 
 def bare_numpy(num_envs: int, environment: str = CARTPOLE) -> Stepper:
+def _bare_continuous(num_envs: int) -> Stepper:
+    env = gymnasium.make_vec(CARTPOLE, num_envs=num_envs, continuous=True)
+    env.reset(seed=0)
+    return env.step, random_actions(env)
+
+
+def bare_numpy(num_envs: int) -> Stepper:
     """The same with NumPy arrays out and in."""
     env = gymnasium.make_vec(environment, num_envs=num_envs, output="numpy")
     env.reset(seed=0)
@@ -139,6 +146,29 @@ def _by_stable_baselines3(num_envs: int) -> Stepper:
     return env.step, [actions.numpy() for actions in random_actions(env.env)]
 
 
+def _by_rsl_rl(num_envs: int) -> Stepper:
+    from ..adapters.rsl_rl import RslRlEnv
+
+    env = RslRlEnv(CARTPOLE, num_envs=num_envs, continuous=True)
+    return env.step, random_actions(env.env)
+
+
+def _by_skrl(num_envs: int) -> Stepper:
+    from ..adapters.skrl import SkrlEnv
+
+    env = SkrlEnv(CARTPOLE, num_envs=num_envs)
+    env.reset()
+    return env.step, [actions.view(-1, 1) for actions in random_actions(env.unwrapped)]
+
+
+def _by_rl_games(num_envs: int) -> Stepper:
+    from ..adapters.rl_games import RlGamesEnv
+
+    env = RlGamesEnv(num_actors=num_envs, id=CARTPOLE)
+    env.reset()
+    return env.step, random_actions(env.env)
+
+
 ADAPTERS: dict[str, Adapter] = {
     "TorchRL": Adapter("torchrl", _by_torchrl, bare_torch),
     "Gymnasium": Adapter("gymnasium", _by_gymnasium, bare_numpy, num_envs=1),
@@ -147,6 +177,9 @@ ADAPTERS: dict[str, Adapter] = {
     "dm_env": Adapter("dm_env", _by_dm_env, bare_numpy, num_envs=1),
     "CleanRL": Adapter("torch", _by_slots, bare_torch),
     "Stable-Baselines3": Adapter("stable_baselines3", _by_stable_baselines3, bare_numpy),
+    "rl_games": Adapter("rl_games", _by_rl_games, bare_torch),
+    "rsl_rl": Adapter("rsl_rl", _by_rsl_rl, _bare_continuous),
+    "skrl": Adapter("skrl", _by_skrl, bare_torch),
 }
 
 

@@ -1,0 +1,147 @@
+"""skrl: what its memories hold, and PPO, IPPO and MAPPO by its own runner."""
+
+from __future__ import annotations
+
+import gymnasium
+import pytest
+import torch
+from gymnasium.vector import AutoresetMode
+from libraries_of_others import library, run_script
+
+from torch_batchsim.bench import adapters
+
+library(__file__, "skrl")
+
+from skrl.agents.torch.dqn import DQN  # noqa: E402
+from skrl.memories.torch import RandomMemory  # noqa: E402
+from skrl.trainers.torch import SequentialTrainer  # noqa: E402
+from skrl.utils.model_instantiators.torch import deterministic_model  # noqa: E402
+from skrl.utils.spaces.torch import unflatten_tensorized_space  # noqa: E402
+
+from torch_batchsim.adapters.skrl import SkrlEnv, SkrlMultiAgentEnv  # noqa: E402
+
+CARTPOLE, HANABI, OVERCOOKED = (f"torch_batchsim/{name}-v0" for name in ("CartPole", "Hanabi", "Overcooked"))
+ROWS, STEPS = 4, 100
+
+
+def stored_by_skrl(env: SkrlEnv) -> dict[str, torch.Tensor]:
+    """Observations ``[steps, rows, 4]`` and so on, which an agent that plays at random keeps of all its transitions."""
+    spaces = {"observation_space": env.observation_space, "action_space": env.action_space}
+    network = [{"name": "net", "input": "OBSERVATIONS", "layers": [], "activations": []}]
+    models = {
+        name: deterministic_model(**spaces, device=env.device, network=network, output="ACTIONS")
+        for name in ("q_network", "target_q_network")
+    }
+    memory = RandomMemory(memory_size=STEPS, num_envs=ROWS, device=env.device)
+    quiet = {"write_interval": 0, "checkpoint_interval": 0}
+    settings = {"random_timesteps": 10 * STEPS, "learning_starts": 10 * STEPS, "experiment": quiet}
+    agent = DQN(models=models, memory=memory, **spaces, device=env.device, cfg=settings)
+    trainer = {"timesteps": STEPS, "headless": True, "disable_progressbar": True, "close_environment_at_exit": False}
+    SequentialTrainer(cfg=trainer, env=env, agents=agent).train()
+    return {name: memory.get_tensor_by_name(name) for name in memory.get_tensor_names()}
+
+
+def test_stored_transitions_are_those_that_were_played() -> None:
+    torch.manual_seed(0)
+    stored = stored_by_skrl(SkrlEnv(CARTPOLE, num_envs=ROWS, seed=3, max_episode_steps=30))
+    played = gymnasium.make_vec(CARTPOLE, num_envs=ROWS, copy=True, max_episode_steps=30)
+    observations, _ = played.reset(seed=3)
+    ends = 0
+    for step in range(STEPS):
+        assert torch.equal(stored["observations"][step], observations)
+        actions = stored["actions"][step].view(-1).long()
+        following, rewards, terminated, truncated, _ = played.step(actions)
+        assert torch.equal(stored["next_observations"][step], following)  # of the next episode, where one ended
+        assert torch.equal(stored["rewards"][step].view(-1), rewards)
+        assert torch.equal(stored["terminated"][step].view(-1), terminated)
+        assert not torch.equal(observations, following)
+        ends, observations = ends + int((terminated | truncated).sum()), following
+    assert ends > 5
+
+
+def test_what_a_step_returns() -> None:
+    env = SkrlEnv(CARTPOLE, num_envs=3, max_episode_steps=1)
+    own = env.unwrapped
+    observations, _ = env.reset()
+    assert env.reset()[0] is observations  # worlds begin anew by themselves
+    assert (env.num_envs, env.num_agents, env.device, env.state()) == (3, 1, torch.device("cpu"), None)
+    results = env.step(torch.ones(3, 1, dtype=torch.int64))
+    assert [tuple(part.shape) for part in results[:4]] == [(3, 4), (3, 1), (3, 1), (3, 1)]
+    assert results[0].data_ptr() == own.observations.data_ptr()  # no copy
+    assert results[3].all() and not torch.equal(results[4]["final_obs"], results[0])
+    assert env.reset()[0] is results[0]
+    assert env.render() is None
+
+
+def test_agents_are_the_rows_of_their_worlds() -> None:
+    bare = gymnasium.make_vec(OVERCOOKED, num_worlds=2, copy=True)
+    env = SkrlMultiAgentEnv(OVERCOOKED, num_worlds=2, seed=1)
+    rows, _ = bare.reset(seed=1)
+    observations, _ = env.reset()
+    assert env.possible_agents == env.agents == ["agent_0", "agent_1"]
+    assert (env.num_envs, env.num_agents, env.max_num_agents) == (2, 2, 2)
+    for seed in range(6):
+        for agent, name in enumerate(env.agents):
+            assert torch.equal(observations[name], bare.by_world(rows)[:, agent].reshape(2, -1).float())
+            assert torch.equal(env.state()[name], rows.reshape(2, -1).float())
+            assert env.state()[name].shape[1:] == env.state_space(name).shape
+        actions = torch.randint(0, 6, (2, 2, 1), generator=torch.Generator().manual_seed(seed))
+        rows, rewards, terminated, truncated, _ = bare.step(actions.view(-1))
+        observations, *others, _ = env.step(dict(zip(env.agents, actions.unbind(1), strict=True)))
+        for part, of_rows in zip(others, (rewards, terminated, truncated), strict=True):
+            assert torch.equal(torch.cat([part[name] for name in env.agents], 1), bare.by_world(of_rows))
+
+
+@pytest.mark.parametrize("turns", ["current", "all"])
+def test_masks_are_in_front_of_observations(turns: str) -> None:
+    env = SkrlMultiAgentEnv(HANABI, num_worlds=4, turns=turns, masked=True)
+    observations, _ = env.reset()
+    for _ in range(50):  # an illegal move is a fault, which the next step raises
+        actions = {}
+        for name in env.agents:
+            parts = unflatten_tensorized_space(env.observation_space(name), observations[name])
+            assert parts["observation"].shape[1:] == env.unwrapped.single_observation_space.shape
+            actions[name] = torch.multinomial(parts["action_mask"], 1)
+        observations, *_ = env.step(actions)
+    env.unwrapped.check_faults()
+
+
+def test_actions_outside_a_box_are_clipped() -> None:
+    envs = [SkrlEnv(CARTPOLE, num_envs=2, continuous=True, seed=0) for _ in range(2)]
+    for env in envs:
+        env.reset()
+    far, near = (env.step(torch.tensor([[limit], [-limit]]))[0] for env, limit in zip(envs, (50.0, 1.0), strict=True))
+    assert torch.equal(far, near)
+
+
+def test_bad_input_is_refused() -> None:
+    with pytest.raises(TypeError, match="SkrlEnv needs an id or a TorchVectorEnv, got 3"):
+        SkrlEnv(3)  # type: ignore[arg-type]
+    made = gymnasium.make_vec(CARTPOLE, num_envs=2, autoreset_mode=AutoresetMode.NEXT_STEP)
+    with pytest.raises(ValueError, match="needs autoreset_mode=SAME_STEP, got an environment with NEXT_STEP"):
+        SkrlEnv(made)
+    with pytest.raises(ValueError, match="needs output='torch', got an environment with output='numpy'"):
+        SkrlEnv(CARTPOLE, num_envs=2, output="numpy")
+    with pytest.raises(TypeError, match="is made already, and options for it: num_envs"):
+        SkrlMultiAgentEnv(gymnasium.make_vec(OVERCOOKED, num_worlds=1), num_envs=2)
+    with pytest.raises(ValueError, match="masked=True needs an environment with action masks; CartPole has none"):
+        SkrlEnv(CARTPOLE, num_envs=2, masked=True)
+
+
+@pytest.mark.full
+def test_ppo_learns_cartpole_as_on_the_page(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = run_script("skrl")
+    assert names["after"] > 2.5 * names["before"] and names["after"] > 300
+
+
+@pytest.mark.full
+def test_ippo_and_mappo_learn_overcooked_as_on_the_page(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for returns in run_script("skrl", 1)["returns"].values():
+        assert returns[-1] > returns[0] + 1
+
+
+def test_the_benchmark_measures_it(tmp_path, capsys) -> None:
+    adapters.main(["skrl", "--seconds", "0.01", "--runs", "1", "--json", str(tmp_path / "figures.json")])
+    assert "skrl" in capsys.readouterr().out

@@ -1,0 +1,166 @@
+"""rl_games: an ``IVecEnv`` and an environment for its players, by the name ``torch_batchsim`` in its YAML files.
+
+All tensors stay on the device but for action masks, which rl_games wants on the CPU.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+from gymnasium import Space
+from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
+from gymnasium.spaces.utils import flatdim
+
+from ..extras import needed
+from .stepping import flat, float_space, vector_env
+
+needed("rl_games", extra="rl-games")
+
+from rl_games.common import env_configurations, vecenv  # noqa: E402
+from rl_games.common.ivecenv import IVecEnv  # noqa: E402
+
+_BRIGHTEST = 255  # of bytes that rl_games divides by it
+
+
+def register(name: str = "torch_batchsim") -> None:
+    """Let YAML files say ``env_name: torch_batchsim`` and ``env_config: {id: torch_batchsim/CartPole-v0}``."""
+    kind = name.upper()
+    vecenv.register(kind, RlGamesEnv)
+    env_configurations.register(name, {"vecenv_type": kind, "env_creator": lambda **config: RlGamesEnv(name, **config)})
+
+
+class RlGamesEnv(IVecEnv):
+    """A vector environment as rl_games trains it, and as its players play it.
+
+    Args:
+        config_name: not used; rl_games gives it.
+        num_actors: worlds. A world has as many rows as agents; rl_games has one policy for all.
+        id: of the environment, such as ``"torch_batchsim/CartPole-v0"``.
+        central_value: give what all agents of a world observe as its state, float32 ``[worlds, agents * features]``,
+            for a ``central_value_config``.
+        seed: of the first reset. rl_games sets it to its own.
+        options: for ``gymnasium.make_vec``: options of the environment, ``device``, ``num_threads`` and so on.
+
+    ``step`` returns observations ``[rows, ...]`` (with ``central_value`` ``{"obs", "states"}``), rewards float32
+    ``[rows]``, dones bool ``[rows]``, and infos with ``time_outs``, bool ``[rows]``: of rows whose episode was
+    truncated and not terminated, for ``value_bootstrap: True``. Bytes are float32 here, since rl_games takes them for
+    pictures and divides by 255, but for those that are pictures. MultiDiscrete actions are a tuple of Discrete ones.
+
+    Attributes: ``env``, the vector environment.
+    """
+
+    def __init__(
+        self,
+        config_name: str = "",
+        num_actors: int = 1,
+        *,
+        id: str,
+        central_value: bool = False,
+        seed: int | None = None,
+        **options: Any,
+    ) -> None:
+        if not isinstance(id, str):
+            raise TypeError(f"RlGamesEnv needs the id of an environment, got {id!r}")
+        if options.get("num_envs") is not None or options.get("num_worlds") is not None:
+            raise TypeError("RlGamesEnv takes the number of worlds from num_actors, not from num_envs or num_worlds")
+        self.env = vector_env(id, "RlGamesEnv", {**options, "num_worlds": num_actors})
+        self._central, self._seed = central_value, seed
+        space = self.env.single_observation_space
+        self._as_it_is = isinstance(space, Box) and (space.dtype == np.float32 or _is_picture(space))
+        self._action_shape = self.env.action_space.shape
+        self.observation_space = _inputs(space)
+        self.action_space = _tuple_of(self.env.single_action_space)
+        size = self.env.unwrapped.num_agents * flatdim(space)
+        self.state_space = Box(-np.inf, np.inf, (size,), np.float32) if central_value else None
+
+    # ---- IVecEnv ---------------------------------------------------------------------------------------------------
+
+    def reset(self) -> Any:
+        """Begin new episodes in all worlds; the observations."""
+        observations, _ = self.env.reset(seed=self._seed)
+        self._seed = None
+        return self._inputs(observations)
+
+    def step(self, actions: torch.Tensor) -> tuple[Any, torch.Tensor, torch.Tensor, dict[str, Any]]:
+        """``actions``: integers ``[rows]``, or ``[rows, k]``; floats ``[rows, k]``."""
+        if actions.ndim != len(self._action_shape):  # of a player with one row
+            actions = actions.view(self._action_shape)
+        observations, rewards, terminated, truncated, infos = self.env.step(actions)
+        infos["time_outs"] = torch.gt(truncated, terminated)
+        dones = infos.get("_final_obs")
+        if dones is None:
+            dones = terminated | truncated
+        return self._inputs(observations), rewards, dones, infos
+
+    def get_env_info(self) -> dict[str, Any]:
+        """Spaces, and the number of agents."""
+        return {
+            "observation_space": self.observation_space,
+            "action_space": self.action_space,
+            "state_space": self.state_space,
+            "use_global_observations": self._central,
+            "agents": self.get_number_of_agents(),
+            "value_size": 1,
+        }
+
+    def get_number_of_agents(self) -> int:
+        """Rows of a world."""
+        return self.env.unwrapped.num_agents
+
+    def has_action_masks(self) -> bool:
+        """Whether ``use_action_masks: True`` can be had."""
+        return self.env.unwrapped.action_mask is not None
+
+    def get_action_masks(self) -> np.ndarray:
+        """Legal actions, bool ``[rows, n]``, on the CPU: rl_games makes tensors of them that take nothing else."""
+        mask = self.env.unwrapped.action_mask
+        if mask is None:
+            name = self.env.unwrapped.environment.name
+            raise ValueError(f"use_action_masks is set, and {name} has no action masks")
+        return mask.cpu().numpy()
+
+    # ---- a player's environment ------------------------------------------------------------------------------------
+
+    has_action_mask, get_action_mask = has_action_masks, get_action_masks
+
+    def render(self, mode: str | None = None) -> Any:
+        """As the vector environment does."""
+        return self.env.render()
+
+    def close(self) -> None:
+        """Close the vector environment."""
+        self.env.close()
+
+    def _inputs(self, observations: Any) -> Any:
+        states = self.env.unwrapped.by_world(flat(observations)).flatten(1) if self._central else None
+        if not self._as_it_is:
+            observations = _floats(observations, self.env.single_observation_space)
+        return {"obs": observations, "states": states} if self._central else observations
+
+
+def _is_picture(space: Space) -> bool:
+    return isinstance(space, Box) and space.dtype == np.uint8 and int(space.high.max()) == _BRIGHTEST
+
+
+def _inputs(space: Space) -> Space:
+    if isinstance(space, Dict):
+        return Dict({key: _inputs(part) for key, part in space.items()})
+    return space if _is_picture(space) else float_space(space)
+
+
+def _floats(observations: Any, space: Space) -> Any:
+    if isinstance(observations, dict):
+        return {key: _floats(part, space[key]) for key, part in observations.items()}
+    return observations if _is_picture(space) else observations.float()
+
+
+def _tuple_of(space: Space) -> Space:
+    """MultiDiscrete as rl_games knows it. Raises TypeError for what it cannot have."""
+    if isinstance(space, MultiDiscrete):
+        return gymnasium.spaces.Tuple([Discrete(int(n)) for n in space.nvec])
+    if not isinstance(space, (Box, Discrete)):
+        raise TypeError(f"rl_games has policies for Discrete, MultiDiscrete and Box actions, not for {space}")
+    return space

@@ -1,0 +1,121 @@
+"""rsl_rl: its ``VecEnv``, with all tensors on the device. It has policies for continuous actions only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from gymnasium.spaces import Box
+from gymnasium.vector import VectorEnv
+
+from ..extras import needed
+from .stepping import Clipped, Places, vector_env
+
+needed("rsl_rl", "tensordict", extra="rsl-rl")
+
+from rsl_rl.env import VecEnv  # noqa: E402
+from tensordict import TensorDict  # noqa: E402
+
+
+class RslRlEnv(VecEnv):
+    """A vector environment for rsl_rl's runners, each row of it an environment.
+
+    Args:
+        environment: an id, or a ``TorchVectorEnv`` with SAME_STEP. Its actions are a Box with one axis.
+        max_episode_length: the most steps of an episode; by default the environment's option ``max_episode_steps``.
+        seed: of the first reset, which is made here.
+        options: for ``gymnasium.make_vec``, where an id is given.
+
+    Observations are a ``TensorDict`` with the group ``"policy"``, float32 ``[rows, ...]``; or, where the environment
+    has a dict of them, with a group for each key. It is locked, and stays as it is until the step after the next one.
+    Rewards are float32 ``[rows]``, dones bool ``[rows]``. ``extras["time_outs"]``, bool ``[rows]``, is true where an
+    episode was truncated and not terminated. Actions outside the Box are clipped.
+
+    Attributes: ``env``, the vector environment; ``num_envs`` (rows), ``num_actions``, ``max_episode_length``,
+    ``device``, ``cfg``.
+    """
+
+    def __init__(
+        self,
+        environment: str | VectorEnv,
+        *,
+        max_episode_length: int | None = None,
+        seed: int | None = None,
+        **options: Any,
+    ) -> None:
+        self.env = vector_env(environment, "RslRlEnv", options)
+        own = self._own = self.env.unwrapped
+        name, space = own.environment.name, own.single_action_space
+        if not isinstance(space, Box) or len(space.shape) != 1:
+            hint = "; make it with continuous=True" if "continuous" in own.environment.option_names() else ""
+            raise ValueError(f"rsl_rl needs actions of a Box with one axis, and {name} has {space}{hint}")
+        if max_episode_length is None:
+            max_episode_length = getattr(own.environment.parameters, "max_episode_steps", None)
+            if max_episode_length is None:
+                raise ValueError(f"{name} has no option max_episode_steps: RslRlEnv needs max_episode_length")
+        self.num_envs, self.num_actions = own.num_envs, space.shape[0]
+        self.max_episode_length, self.device = max_episode_length, own.device
+        self.cfg = {"environment": name, "num_envs": self.num_envs}
+        self._clipped = Clipped(space, own.device)
+        self._places = Places(self._groups)
+        self._steps = own.sim.tensor("World.step")
+        self._observations, self._extras = self._begun(seed)
+
+    def reset(self) -> tuple[TensorDict, dict[str, Any]]:
+        """Begin new episodes in all worlds: ``(observations, extras)``. Runners do not ask for it."""
+        self._observations, self._extras = self._begun(None)
+        return self._observations, self._extras
+
+    def get_observations(self) -> TensorDict:
+        """The present ones."""
+        return self._observations
+
+    def step(self, actions: torch.Tensor) -> tuple[TensorDict, torch.Tensor, torch.Tensor, dict[str, Any]]:
+        """``actions``: floats ``[rows, num_actions]``."""
+        observations, rewards, terminated, truncated, extras = self.env.step(self._clipped(actions))
+        extras.pop("episode", None)  # of EpisodeStatistics: rsl_rl counts by itself, and would average over all rows
+        extras["time_outs"] = torch.gt(truncated, terminated)
+        dones = extras.get("_final_obs")
+        if dones is None:
+            dones = terminated | truncated
+        self._observations = self._places.of(observations, rewards, terminated, truncated)
+        if self._observations is None:
+            self._observations = self._converted(observations)
+        return self._observations, rewards, dones, extras
+
+    @property
+    def episode_length_buf(self) -> torch.Tensor:
+        """Steps of each row's episode so far, int32 ``[rows]``: the world's own counter, by which its limit goes.
+
+        Set it to let episodes begin at different times, as runners do with ``init_at_random_ep_len=True``.
+        """
+        agents = self._own.num_agents
+        return self._steps if agents == 1 else self._steps.repeat_interleave(agents)
+
+    @episode_length_buf.setter
+    def episode_length_buf(self, steps: torch.Tensor) -> None:
+        if tuple(steps.shape) != (self.num_envs,):
+            raise ValueError(f"episode_length_buf must have shape [{self.num_envs}], got {list(steps.shape)}")
+        self._steps.copy_(steps[:: self._own.num_agents])
+
+    def render(self) -> Any:
+        """As the vector environment does."""
+        return self.env.render()
+
+    def close(self) -> None:
+        """Close the vector environment."""
+        self.env.close()
+
+    def _begun(self, seed: int | None) -> tuple[TensorDict, dict[str, Any]]:
+        observations, infos = self.env.reset(seed=seed)
+        return self._converted(observations), infos
+
+    def _groups(self, observations: Any, *_: torch.Tensor) -> TensorDict | None:
+        """Of observations that lie where they are; None where each step needs another conversion."""
+        parts = observations.values() if isinstance(observations, dict) else [observations]
+        return self._converted(observations) if all(part.dtype == torch.float32 for part in parts) else None
+
+    def _converted(self, observations: Any) -> TensorDict:
+        groups = observations if isinstance(observations, dict) else {"policy": observations}
+        floats = {key: part.float() for key, part in groups.items()}
+        return TensorDict(floats, batch_size=[self.num_envs], device=self.device).lock_()

@@ -84,6 +84,18 @@ def test_supersuit_makes_a_vector_environment_of_copies() -> None:
     assert ended == 2
 
 
+def test_supersuit_fills_in_for_agents_that_leave() -> None:
+    world = parallel_env(COMPILED["melee"](max_episode_steps=12))
+    vector = supersuit.pettingzoo_env_to_vec_env_v1(supersuit.black_death_v3(world))
+    observations, _ = vector.reset(seed=6)  # with which nobody is missing, here and in the next episode
+    draws, alone, terminations = np.random.default_rng(0), 0, np.zeros(4)
+    while not terminations.any():
+        assert observations.shape == (4, 4)
+        observations, _, terminations, _, _ = vector.step(draws.integers(0, 4, 4))
+        alone += 0 < len(world.agents) < 4
+    assert alone
+
+
 def play(world: Any, draws: np.random.Generator) -> list[tuple[Any, ...]]:
     """An episode of random actions, as rows of agents that were there."""
     seen, _ = world.reset(seed=int(draws.integers(1000)))

@@ -41,21 +41,14 @@ class Adapter:
     num_envs: int | None = None
 
 
-def bare_torch(num_envs: int) -> Stepper:
-    """The vector environment as it is, CartPole."""
-    env = gymnasium.make_vec(CARTPOLE, num_envs=num_envs)
+def bare_torch(num_worlds: int, environment: str = CARTPOLE, **options: Any) -> Stepper:
+    """The vector environment as it is."""
+    env = gymnasium.make_vec(environment, num_worlds=num_worlds, **options)
     env.reset(seed=0)
     return env.step, random_actions(env)
 
 
 def bare_numpy(num_envs: int, environment: str = CARTPOLE) -> Stepper:
-def _bare_continuous(num_envs: int) -> Stepper:
-    env = gymnasium.make_vec(CARTPOLE, num_envs=num_envs, continuous=True)
-    env.reset(seed=0)
-    return env.step, random_actions(env)
-
-
-def bare_numpy(num_envs: int) -> Stepper:
     """The same with NumPy arrays out and in."""
     env = gymnasium.make_vec(environment, num_envs=num_envs, output="numpy")
     env.reset(seed=0)
@@ -72,13 +65,6 @@ def _by_gymnasium(num_envs: int) -> Stepper:
             env.reset()
 
     return step, [0, 1] * 8
-
-
-def bare_overcooked(num_envs: int) -> Stepper:
-    """The vector environment as it is, Overcooked: two rows in each of ``num_envs`` worlds."""
-    env = gymnasium.make_vec(OVERCOOKED, num_worlds=num_envs)
-    env.reset(seed=0)
-    return env.step, random_actions(env)
 
 
 def _by_agent(num_envs: int) -> Stepper:
@@ -172,13 +158,13 @@ def _by_rl_games(num_envs: int) -> Stepper:
 ADAPTERS: dict[str, Adapter] = {
     "TorchRL": Adapter("torchrl", _by_torchrl, bare_torch),
     "Gymnasium": Adapter("gymnasium", _by_gymnasium, bare_numpy, num_envs=1),
-    "by_agent": Adapter("gymnasium", _by_agent, bare_overcooked),
+    "by_agent": Adapter("gymnasium", _by_agent, partial(bare_torch, environment=OVERCOOKED)),
     "PettingZoo": Adapter("pettingzoo", _by_pettingzoo, partial(bare_numpy, environment=OVERCOOKED), num_envs=2),
     "dm_env": Adapter("dm_env", _by_dm_env, bare_numpy, num_envs=1),
     "CleanRL": Adapter("torch", _by_slots, bare_torch),
     "Stable-Baselines3": Adapter("stable_baselines3", _by_stable_baselines3, bare_numpy),
     "rl_games": Adapter("rl_games", _by_rl_games, bare_torch),
-    "rsl_rl": Adapter("rsl_rl", _by_rsl_rl, _bare_continuous),
+    "rsl_rl": Adapter("rsl_rl", _by_rsl_rl, partial(bare_torch, continuous=True)),
     "skrl": Adapter("skrl", _by_skrl, bare_torch),
 }
 

@@ -49,6 +49,9 @@ class JointEnv(SingleEnv):
         observations, infos = self._begin(seed, options)
         return first(self._by_agent.split(observations)), first(self._by_agent.split(infos))
 
+    def _masks(self) -> dict[str, np.ndarray]:
+        return first(self._by_agent.action_mask)
+
     def step(self, action: Mapping[str, Any]) -> tuple[dict[str, Any], float, bool, bool, dict[str, Any]]:
         """Take one step. After the end of an episode the world stands still until ``reset``.
 
@@ -139,6 +142,9 @@ class OneAgentEnv(SingleEnv):
         observations, *results, infos = self._vector.step(actions.to(self._vector.device))
         observation, info = self._told(observations, infos)
         return observation, *(part[self._agent].item() for part in results), info
+
+    def _masks(self) -> np.ndarray:
+        return first(self._vector.action_mask[self._agent :])
 
     def _told(self, observations: Any, infos: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         """What the agent is told of all rows; the others are told when they are asked."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium
@@ -76,6 +77,19 @@ class SingleEnv(gymnasium.Env):
         actions = np.asarray(action)[None]
         observation, rewards, terminations, truncations, infos = self._vector.step(actions)
         return first(observation), rewards.item(), terminations.item(), truncations.item(), first(infos)
+
+    @property
+    def action_masks(self) -> Callable[[], np.ndarray]:
+        """Call it for what is legal now, bool ``[n]``, as ``info["action_mask"]`` told last; sb3_contrib does so.
+
+        Raises AttributeError where the environment has no masks, so that ``hasattr`` tells.
+        """
+        if "action_mask" not in self._vector.sim.program.info:
+            raise AttributeError(f"{self.environment.name} has no action masks: every action is legal")
+        return self._masks
+
+    def _masks(self) -> np.ndarray:
+        return first(self._vector.action_mask)
 
     def render(self) -> np.ndarray | str | None:
         """A picture ``uint8 [height, width, 3]`` with ``render_mode="rgb_array"``, a text with "ansi"."""

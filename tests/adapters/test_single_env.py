@@ -12,8 +12,10 @@ import torch
 from libraries_of_others import library
 from support import HUNT
 
-library(__file__, "stable_baselines3")
+library(__file__, "stable_baselines3", "sb3_contrib")
 
+from sb3_contrib import MaskablePPO  # noqa: E402
+from sb3_contrib.common.maskable.utils import is_masking_supported  # noqa: E402
 from stable_baselines3 import PPO  # noqa: E402
 from stable_baselines3.common.env_checker import check_env  # noqa: E402
 
@@ -66,3 +68,15 @@ def test_ppo_plays_beside_a_partner() -> None:
     model.learn(64)
     assert set(asked) == {(1, 5, 4, 26)} and len(asked) == 64
     assert len(model.ep_info_buffer) == 3
+
+
+@pytest.mark.parametrize("kwargs", [{}, {"turns": "all", "as_agent": 1}], ids=str)
+def test_maskable_ppo_makes_legal_moves(kwargs: dict[str, Any]) -> None:
+    """Any other would be a fault."""
+    torch.set_num_threads(1)
+    env = gymnasium.make("torch_batchsim/Hanabi-v0", **kwargs)
+    model = MaskablePPO("MlpPolicy", env, n_steps=64, batch_size=64, n_epochs=1, device="cpu", seed=0)
+    assert is_masking_supported(model.get_env())
+    model.learn(128)
+    assert len(model.ep_info_buffer) > 2
+    assert not is_masking_supported(PPO("MlpPolicy", "torch_batchsim/CartPole-v0", device="cpu").get_env())

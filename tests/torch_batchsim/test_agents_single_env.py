@@ -153,6 +153,16 @@ def test_partners_draw_what_is_legal_and_the_seed_says_what(agent: int) -> None:
     assert seen == set(range(6))
 
 
+def test_masks_on_call() -> None:
+    kinds = [{}, {"turns": "all"}, {"turns": "all", "as_agent": 1}]
+    single, joint, one = (gymnasium.make("torch_batchsim/Hanabi-v0", **kwargs).unwrapped for kwargs in kinds)
+    infos = [env.reset(seed=0)[1] for env in (single, joint, one)]
+    assert np.array_equal(single.action_masks(), infos[0]["action_mask"]) and single.action_masks().shape == (20,)
+    assert all(np.array_equal(joint.action_masks()[agent], infos[1][agent]["action_mask"]) for agent in infos[1])
+    assert np.array_equal(one.action_masks(), infos[2]["action_mask"]) and one.action_masks().sum() == 1
+    assert not hasattr(gymnasium.make(ID).unwrapped, "action_masks")
+
+
 def test_partners_of_continuous_actions_are_within_the_space() -> None:
     env = OneAgentEnv(Drift(), 0)
     env.reset(seed=0)

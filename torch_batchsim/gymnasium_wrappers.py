@@ -51,13 +51,15 @@ def check_callers(env: VectorEnv) -> None:
 
 
 def _callers(env: VectorEnv) -> Iterator[VectorWrapper]:
-    """The wrappers around ``env`` in whose ``reset`` the call of ``reset`` lies, the innermost first."""
-    frame, inner = sys._getframe(3), env  # the caller of reset
-    while frame is not None:
-        outer = frame.f_locals.get("self")
-        if not isinstance(outer, VectorWrapper):
-            return
-        if outer.env is inner:
-            yield outer
-            inner = outer
+    """Gymnasium's wrappers around ``env`` in whose ``reset`` the call of ``reset`` lies, the innermost first.
+
+    The locals of other frames are left alone: until Python 3.13 a look at them keeps them alive as long as the frame.
+    """
+    frame, last = sys._getframe(3), None  # the caller of reset
+    while frame is not None and frame.f_code.co_name == "reset":
+        if frame.f_globals.get("__name__", "").startswith("gymnasium."):
+            outer = frame.f_locals.get("self")
+            if isinstance(outer, VectorWrapper) and outer is not last and outer.unwrapped is env:
+                yield outer
+                last = outer
         frame = frame.f_back

@@ -150,7 +150,7 @@ def test_rows_that_make_no_whole_worlds() -> None:
         ("num_environments", 3, TypeError, "CartPole got an unexpected keyword argument 'num_environments'"),
         (
             "gravty", 3.0, TypeError,
-            "CartPole got an unexpected keyword argument 'gravty' (did you mean 'gravity'?); it has: gravity, ",
+            "CartPole got an unexpected keyword argument 'gravty' (did you mean 'gravity'?); it has: continuous, ",
         ),
         ("gravity", "9.8", TypeError, "option gravity must be a number, got '9.8'"),
         ("gravity", None, TypeError, "option gravity must be a number, got None"),

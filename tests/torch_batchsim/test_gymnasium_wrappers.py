@@ -62,7 +62,7 @@ TBS_SYSTEM void look(World &world, Eye &eye) {
     "observe": TaskGraph("look"),
     "observation": "Viewer.Eye",
     "action": "Viewer.Choice",
-    "action_space": CartPole.action_space,
+    "action_space": gymnasium.spaces.Discrete(2),
 }
 
 

@@ -38,6 +38,12 @@ def checked_count(count: Any, what: str, greatest: int | None = None) -> int:
     return int(count)
 
 
+def checked_first_world(first: Any, num_worlds: int) -> int:
+    if isinstance(first, bool) or not isinstance(first, (int, np.integer)) or not 0 <= first <= 2**31 - num_worlds:
+        raise ValueError(f"first_world must be an integer from 0 to {2**31 - num_worlds}, got {first!r}")
+    return int(first)
+
+
 def checked_seed(seed: Any) -> int | None:
     if seed is None:
         return None

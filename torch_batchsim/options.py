@@ -61,7 +61,7 @@ def _article(kind: type) -> str:
 # Keyword arguments of gymnasium.make_vec and gymnasium.make, and of the vector environment.
 VECTOR_ARGUMENTS = (
     "num_worlds", "device", "autoreset_mode", "final_obs", "output", "copy", "render_mode", "num_threads",
-    "executor",
+    "executor", "first_world",
 )  # fmt: skip
 RESERVED_OPTIONS = (
     *VECTOR_ARGUMENTS, "id", "num_envs", "vectorization_mode", "vector_kwargs", "wrappers", "disable_env_checker",

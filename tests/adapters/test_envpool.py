@@ -124,7 +124,7 @@ def test_an_adapter_to_stable_baselines(pool: Pool) -> None:
     env.spec.id = task
     observations, resets = env.reset()[0], 0
     for _ in range(60):
-        observations, rewards, terminated, truncated, info = env.step(np.ones(4, int))
+        observations, _, terminated, truncated, info = env.step(np.ones(4, int))
         infos = []
         for i, done in enumerate(terminated + truncated):
             infos.append({key: info[key][i] for key in info if isinstance(info[key], np.ndarray)})
@@ -312,7 +312,7 @@ def test_what_is_not_sent() -> None:
         with pytest.raises(error, match=says):
             env.send(action, ids)
     env.send(zeros[:2], np.array([6, 1]))
-    with pytest.raises(RuntimeError, match="would wait for ever.*; group 0 lacks actions .*; group 1 lacks actions"):
+    with pytest.raises(RuntimeError, match=r"would wait for ever.*; group 0 lacks actions .*; group 1 lacks actions"):
         env.recv()
     with pytest.raises(ValueError, match="env 6 has actions already"):
         env.send(zeros[:2], np.array([5, 6]))

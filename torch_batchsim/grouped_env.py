@@ -81,6 +81,7 @@ class GroupedEnv:
         render_mode: str | None = None,
         num_threads: int | None = None,
         executor: str | None = None,
+        _make: Callable[..., TorchVectorEnv] = TorchVectorEnv,
     ) -> None:
         self.closed = True  # until it is whole
         self.num_groups = checked_count(groups, "groups")
@@ -100,7 +101,7 @@ class GroupedEnv:
         threads = num_threads or torch.get_num_threads()
         workers = min(threads, self.num_groups)
         self.environments = tuple(
-            TorchVectorEnv(
+            _make(
                 environment,
                 num_worlds=self.group_worlds,
                 device=device,
@@ -119,7 +120,8 @@ class GroupedEnv:
         self.environment, self.device, self.autoreset_mode = environment, first.device, first.autoreset_mode
         self.single_observation_space = first.single_observation_space
         self.single_action_space = first.single_action_space
-        self._calls = Threads(workers) if on_cpu else Streams(self.num_groups, self.device)
+        on_streams = first.sim.memory.cuda  # an emulated device too
+        self._calls = Streams(self.num_groups, self.device) if on_streams else Threads(workers)
         self._busy = [False] * self.num_groups  # sent, and not received
         self._process = os.getpid()
         self.closed = False

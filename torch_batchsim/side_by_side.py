@@ -122,7 +122,8 @@ class Streams:
         stream = self._streams[group]
         stream.wait_stream(torch.cuda.current_stream(self._device))
         for tensor in tensors:
-            tensor.record_stream(stream)
+            if tensor.device.type == "cuda":  # not those of an emulated one
+                tensor.record_stream(stream)
         with torch.cuda.stream(stream):
             outcome, event = Outcome(group, call), torch.cuda.Event()
             event.record()

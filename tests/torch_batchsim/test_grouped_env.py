@@ -142,9 +142,9 @@ def test_resets_of_some_worlds_and_of_all() -> None:
     expected.append(whole.reset()[0])
     with GroupedEnv(CartPole(), 8, groups=2, copy=True) as env:
         env.async_reset(seed=1)
-        for _ in range(2):
-            env.send(env.recv().group, zeros[:4])
-        batches = [env.recv(), env.recv()]
+        for batch in [env.recv(), env.recv()]:
+            env.send(batch.group, zeros[:4])
+        env.recv(), env.recv()
         env.async_reset(mask=mask)
         batch = env.recv()
         assert batch.group == 1 and not env.busy_groups
@@ -346,7 +346,8 @@ def test_streams_order_what_groups_do(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = side_by_side.Streams(3, torch.device("cuda", 0))
     current.append(Stream("caller's"))
     log.clear()
-    actions = SimpleNamespace(record_stream=lambda stream: log.append(("actions are read on", stream.name)))
+    noted = lambda stream: log.append(("actions are read on", stream.name))  # noqa: E731
+    actions = SimpleNamespace(device=torch.device("cuda"), record_stream=noted)
     for group in (2, 0, 1):
         calls.start(group, lambda: current[-1].name, [actions])
     assert log[:2] == [("group 2", "waits for", "caller's"), ("actions are read on", "group 2")]

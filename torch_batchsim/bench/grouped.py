@@ -72,7 +72,7 @@ class Options:
 
     environment: tyro.conf.Positional[str] = "overcooked"
     """By its short name, its id, or module:id."""
-    num_envs: int = 8192
+    num_envs: int = 65_536
     """Rows (of whole worlds); a multiple of the groups."""
     terrains: int = 64
     """Worlds of the environment with rare expensive resets."""
@@ -81,8 +81,8 @@ class Options:
     num_threads: int | None = None
     wait_ms: float | None = None
     """Of a decision for all rows by a policy elsewhere, which is simulated by sleeping; a group takes its share of it.
-    By default as long as a step, 2 ms at least."""
-    seconds: float = 0.5
+    By default as long as a step, 5 ms at least: a sleep is late by some tenths of a millisecond."""
+    seconds: float = 1.0
     """Length of one run; a figure is the median of the runs."""
     runs: Annotated[int, tyro.conf.arg(name="runs")] = 5
     json: Path = Path("runs/bench-async.json")
@@ -143,7 +143,7 @@ def measured(options: Options) -> dict[str, Any]:
         raise ValueError("--num-envs, --terrains, --groups, --seconds, --runs and --wait-ms must be positive")
     declaration = declared(find_id(options.environment), {})
     rate = _one_batch(declaration, options, prepared, num_envs=options.num_envs)
-    wait_ms = options.wait_ms or max(2.0, 1e3 * options.num_envs / rate)
+    wait_ms = options.wait_ms or max(5.0, 1e3 * options.num_envs / rate)
     deciders: dict[str, Decider] = {
         "none": prepared,
         "same threads": Policy,

@@ -5,10 +5,12 @@ from __future__ import annotations
 import gc
 import os
 import pickle
+import re
 import subprocess
 import sys
 import threading
 from collections import Counter
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -357,6 +359,13 @@ def test_streams_order_what_groups_do(monkeypatch: pytest.MonkeyPatch) -> None:
     assert log[-3:] == [("caller's", "waits for event of", f"group {group}") for group in (1, 2, 0)]
     with pytest.raises(side_by_side.Stopped):
         calls.next()
+
+
+def test_the_page() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "executors.md").read_text().partition("## Worlds in groups")[2]
+    names: dict[str, Any] = {}
+    exec(re.search(r"```python\n(.*?)```", page, re.DOTALL)[1], names)
+    assert names["env"].closed and names["batch"].rewards.shape == (2048,)
 
 
 def test_a_policy_works_while_a_group_steps() -> None:

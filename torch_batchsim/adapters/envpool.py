@@ -89,6 +89,7 @@ class _Pool:
             render_mode=config.render_mode,
         )
         self.all_env_ids = np.arange(self.num_envs, dtype=np.int32)
+        self._every = np.arange(self.num_envs)
         self._agents = self.grouped.num_agents
         self._begun = False
         self._acting = np.zeros(self.num_envs, np.bool_)  # worlds with actions or a reset that recv() has not returned
@@ -235,10 +236,11 @@ class _Pool:
         wrong = ids[(ids < 0) | (ids >= self.num_envs)]
         if len(wrong):
             raise ValueError(f"env_id must be from 0 to {self.num_envs - 1}, got {wrong[0]}")
-        if len(np.unique(ids)) != len(ids):
-            values, counts = np.unique(ids, return_counts=True)
-            raise ValueError(f"env_id must name each env once, got {values[counts > 1][0]} twice")
-        return ids.astype(np.int64)
+        ids = ids.astype(np.int64)
+        times = np.bincount(ids)
+        if times.max() > 1:
+            raise ValueError(f"env_id must name each env once, got {times.argmax()} twice")
+        return ids
 
     def _given(self, action: Any, env_id: Any) -> tuple[torch.Tensor, np.ndarray]:
         """Actions of the right shape, and the worlds that they are for."""
@@ -248,7 +250,7 @@ class _Pool:
             action = action["action"]
         else:
             players = None
-        ids = self._ids(self.all_env_ids if env_id is None else env_id)
+        ids = self._every if env_id is None else self._ids(env_id)
         if players is not None and not np.array_equal(players, ids.repeat(self._agents)):
             raise ValueError("players.env_id must name each env of env_id once for each of its agents, in this order")
         actions = action if isinstance(action, torch.Tensor) else number_tensor(np.array(action), "actions")
@@ -261,6 +263,8 @@ class _Pool:
         return actions.to(self.grouped.device), ids
 
     def _check_returned(self, ids: np.ndarray) -> None:
+        if not (self._sent or self._parts or self._waiting):
+            return
         acting = ids[self._acting[ids]]
         if len(acting):
             raise ValueError(f"env {acting[0]} has actions already: recv() must return it before the next ones")
@@ -292,7 +296,7 @@ class _Pool:
 
     def _of_all(self, actions: torch.Tensor, ids: np.ndarray) -> tuple[torch.Tensor, torch.Tensor | None, Any]:
         """With one group: actions of all rows, who of the worlds is to step, and in which order to return them."""
-        if np.array_equal(ids, self.all_env_ids):
+        if ids is self._every or np.array_equal(ids, self._every):
             return actions, None, None
         rows = torch.from_numpy(self._rows(ids)).to(actions.device)
         of_all = actions.new_zeros((self.num_envs * self._agents, *actions.shape[1:]))
@@ -352,12 +356,10 @@ class _Pool:
         else:
             by_row |= flags
         by_world = {name: tensor.numpy().copy() if self._numpy else tensor.clone() for name, tensor in by_world.items()}
-        worlds = np.arange(self._of_group) if order is None else order
+        ids = self.all_env_ids[batch.group * self._of_group :][: self._of_group]
         if order is not None:
-            by_row = _taken(by_row, self._rows(order))
-            by_world = _taken(by_world, order)
-        ids = (worlds + batch.group * self._of_group).astype(np.int32)
-        return {**by_row, **by_world, "env_id": ids}
+            by_row, by_world, ids = _taken(by_row, self._rows(order)), _taken(by_world, order), ids[order]
+        return {**by_row, **by_world, "env_id": ids.copy()}
 
     def _info(self, part: dict[str, Any]) -> dict[str, Any]:
         players = {"env_id": part["env_id"].repeat(self._agents), **part.get("players", {})}

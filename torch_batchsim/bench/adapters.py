@@ -13,6 +13,7 @@ import gymnasium
 import torch
 import tyro
 
+from ..adapters import envpool
 from ..testing import random_actions
 from ..text import table
 from .report import machine_facts, made_folder
@@ -65,8 +66,22 @@ def _by_gymnasium(num_envs: int) -> Stepper:
     return step, [0, 1] * 8
 
 
+def _by_envpool(num_envs: int) -> Stepper:
+    env = envpool.make(CARTPOLE, num_envs=num_envs, seed=0)
+    env.reset()
+    return env.step, [actions.numpy() for actions in random_actions(env.grouped.environments[0])]
+
+
+def _bare_of_envpool(num_envs: int) -> Stepper:
+    """With the mode of EnvPool, and arrays that stay for ever, as there."""
+    env = gymnasium.make_vec(CARTPOLE, num_envs=num_envs, output="numpy", copy=True, autoreset_mode="NextStep")
+    env.reset(seed=0)
+    return env.step, [actions.numpy() for actions in random_actions(env)]
+
+
 ADAPTERS: dict[str, Adapter] = {
     "Gymnasium": Adapter("gymnasium", _by_gymnasium, bare_numpy, num_envs=1),
+    "EnvPool": Adapter("torch_batchsim", _by_envpool, _bare_of_envpool),
 }
 
 

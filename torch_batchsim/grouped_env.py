@@ -55,7 +55,8 @@ class GroupedEnv:
         environment: the declaration, options included.
         num_envs, num_worlds: of all groups together, see ``TorchVectorEnv``. Each group has as many worlds.
         groups: how many.
-        device: on CPU groups step on threads; on CUDA each on a stream of its own, and no call waits for the device.
+        device: on CPU groups step on threads; on CUDA each on a stream of its own, where only what takes a mask waits
+            for the device.
         num_threads: of all groups together, on CPU; as many as torch uses by default. Each group that steps has one,
             or more where there are fewer groups than threads.
         autoreset_mode, final_obs, output, copy, render_mode, executor: see ``TorchVectorEnv``. Without copies, what
@@ -168,7 +169,8 @@ class GroupedEnv:
             own = {name: value[worlds] for name, value in options.items()}
             if mask is not None:
                 own["reset_mask"] = mask[worlds]
-            self._start(group, partial(_reset, self.environments[group], seed, own))
+            tensors = [value for value in own.values() if isinstance(value, torch.Tensor)]
+            self._start(group, partial(_reset, self.environments[group], seed, own), tensors)
 
     def send(
         self, group: int, actions: torch.Tensor | np.ndarray, worlds: torch.Tensor | np.ndarray | None = None
@@ -240,7 +242,7 @@ class GroupedEnv:
         worlds = checked_mask(worlds, "worlds", self.group_worlds, self.device)
         return partial(_step_some, env, actions, worlds), [actions, worlds]
 
-    def _start(self, group: int, call: Callable[[], Any], tensors: list[torch.Tensor] | tuple[()] = ()) -> None:
+    def _start(self, group: int, call: Callable[[], Any], tensors: list[torch.Tensor]) -> None:
         self._calls.start(group, call, tensors)
         self._busy[group] = True
 

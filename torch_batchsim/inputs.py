@@ -39,8 +39,9 @@ def checked_count(count: Any, what: str, greatest: int | None = None) -> int:
 
 
 def checked_first_world(first: Any, num_worlds: int) -> int:
-    if isinstance(first, bool) or not isinstance(first, (int, np.integer)) or not 0 <= first <= 2**31 - num_worlds:
-        raise ValueError(f"first_world must be an integer from 0 to {2**31 - num_worlds}, got {first!r}")
+    last = max(0, 2**31 - num_worlds)
+    if isinstance(first, bool) or not isinstance(first, (int, np.integer)) or not 0 <= first <= last:
+        raise ValueError(f"first_world must be an integer from 0 to {last}, got {first!r}")
     return int(first)
 
 

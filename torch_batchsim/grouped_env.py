@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -123,6 +124,12 @@ class GroupedEnv:
         self.single_action_space = first.single_action_space
         on_streams = first.sim.memory.cuda  # an emulated device too
         self._calls = Streams(self.num_groups, self.device) if on_streams else Threads(workers)
+        texts = first.sim.program.files.values()
+        if self.num_groups > 1 and any(re.search(r"\bworld\.id\b", text) for text in texts):
+            gymnasium.logger.warn(
+                f"systems of {environment.name} read world.id, a world's number in its group: worlds are not those of "
+                "one batch"
+            )
         self._busy = [False] * self.num_groups  # sent, and not received
         self._process = os.getpid()
         self.closed = False

@@ -231,6 +231,14 @@ def test_tensors(batch: int) -> None:
     assert isinstance(rewards, torch.Tensor) and info["elapsed_step"].tolist() == [1] * batch
 
 
+def test_time_steps_of_tensors() -> None:
+    library(__file__, "dm_env")
+    env = ours.make_dm(CARTPOLE, num_envs=4, max_episode_steps=2, output="torch")
+    steps = [env.reset(), *(env.step(torch.zeros(4, dtype=torch.int64)) for _ in range(3))]
+    assert [step.step_type.tolist() for step in steps] == [[kind] * 4 for kind in (0, 1, 2, 0)]
+    assert [step.discount.tolist() for step in steps] == [[value] * 4 for value in (1.0, 1.0, 0.0, 1.0)]
+
+
 def test_sends_before_one_recv_in_parts() -> None:
     """With all in one batch ``recv`` returns what was sent, in that order."""
     env = ours.make(CARTPOLE, num_envs=6, seed=7)

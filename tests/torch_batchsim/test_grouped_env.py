@@ -199,7 +199,9 @@ def test_what_is_refused() -> None:
 
 def test_a_fault_is_told_by_its_group_and_others_go_on() -> None:
     actions = torch.zeros(3, 3)
-    with GroupedEnv(Drift(), 9, groups=3) as env:
+    with pytest.warns(UserWarning, match=r"systems of Drift read world.id, a world's number in its group"):
+        env = GroupedEnv(Drift(), 9, groups=3)
+    with env:
         env.async_reset(seed=0)
         for _ in range(3):
             env.recv()

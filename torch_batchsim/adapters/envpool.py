@@ -25,7 +25,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from ..grouped_env import Batch, GroupedEnv
 from ..inputs import bool_tensor, number_tensor
 from ..registration import environment_ids
-from .envpool_spec import EnvSpec, dm_env, listed, made_namedtuple, make_spec
+from .envpool_spec import EnvSpec, checked_ids, dm_env, listed, make_spec, time_step
 
 
 def make(task_id: str, env_type: str = "gymnasium", **kwargs: Any) -> Any:
@@ -228,19 +228,7 @@ class _Pool:
     # ---- what is sent ----------------------------------------------------------------------------------------------
 
     def _ids(self, env_id: Any) -> np.ndarray:
-        ids = np.atleast_1d(env_id.cpu().numpy() if isinstance(env_id, torch.Tensor) else np.asarray(env_id))
-        if ids.ndim != 1 or (ids.dtype.kind not in "iu" and len(ids)):
-            raise TypeError(f"env_id must be integers of shape [envs], got {ids.dtype} of shape {list(ids.shape)}")
-        if not len(ids):
-            raise ValueError("env_id must name at least one env, got none")
-        wrong = ids[(ids < 0) | (ids >= self.num_envs)]
-        if len(wrong):
-            raise ValueError(f"env_id must be from 0 to {self.num_envs - 1}, got {wrong[0]}")
-        ids = ids.astype(np.int64)
-        times = np.bincount(ids)
-        if times.max() > 1:
-            raise ValueError(f"env_id must name each env once, got {times.argmax()} twice")
-        return ids
+        return checked_ids(env_id, self.num_envs)
 
     def _given(self, action: Any, env_id: Any) -> tuple[torch.Tensor, np.ndarray]:
         """Actions of the right shape, and the worlds that they are for."""
@@ -400,16 +388,7 @@ class _DMPool(_Pool):
         return self.spec.action_spec()
 
     def _to(self, part: dict[str, Any], reset: bool) -> Any:
-        info = self._info(part)
-        info["players"] = made_namedtuple("players", **info["players"])
-        observations = part["obs"] if isinstance(part["obs"], dict) else {"obs": part["obs"]}
-        state = made_namedtuple("State", **info, **observations)
-        begun, done = part["elapsed_step"] == 0, part["terminated"] | part["truncated"]
-        where, as_float = (np.where, np.float32) if self._numpy else (torch.where, torch.float32)
-        step_type = where(begun, 0, where(done, 2, 1))
-        step_type = step_type.astype(np.int32) if self._numpy else step_type.int()
-        discount = (~done).astype(as_float) if self._numpy else (~done).to(as_float)
-        return dm_env().TimeStep(step_type=step_type, reward=part["reward"], discount=discount, observation=state)
+        return time_step(part, self._info(part))
 
 
 @cache

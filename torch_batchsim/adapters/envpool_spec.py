@@ -1,4 +1,4 @@
-"""What ``adapters.envpool`` is asked to make: arguments, spaces, ``dm_env`` specs."""
+"""Arguments of ``adapters.envpool``, its ids and spaces, and ``dm_env``'s specs and time steps."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+import torch
 
 from ..environment import Environment
 from ..extras import needed
@@ -86,6 +87,37 @@ class EnvSpec:
 
     def __repr__(self) -> str:
         return f"{type(self.environment).__name__}EnvSpec({listed(self.config._asdict())})"
+
+
+def checked_ids(env_id: Any, num_envs: int) -> np.ndarray:
+    """``env_id`` as int64 ``[envs]``; TypeError or ValueError unless it names some envs, each once."""
+    ids = np.atleast_1d(env_id.cpu().numpy() if isinstance(env_id, torch.Tensor) else np.asarray(env_id))
+    if not len(ids):
+        raise ValueError("env_id must name at least one env, got none")
+    if ids.ndim != 1 or ids.dtype.kind not in "iu":
+        raise TypeError(f"env_id must be integers of shape [envs], got {ids.dtype} of shape {list(ids.shape)}")
+    wrong = ids[(ids < 0) | (ids >= num_envs)]
+    if len(wrong):
+        raise ValueError(f"env_id must be from 0 to {num_envs - 1}, got {wrong[0]}")
+    ids = ids.astype(np.int64)
+    times = np.bincount(ids)
+    if times.max() > 1:
+        raise ValueError(f"env_id must name each env once, got {times.argmax()} twice")
+    return ids
+
+
+def time_step(part: dict[str, Any], info: dict[str, Any]) -> Any:
+    """A ``dm_env.TimeStep`` of arrays or tensors, whose observation is a namedtuple of observations and infos."""
+    players = made_namedtuple("players", **info["players"])
+    observations = part["obs"] if isinstance(part["obs"], dict) else {"obs": part["obs"]}
+    state = made_namedtuple("State", **{**info, "players": players}, **observations)
+    begun, done = part["elapsed_step"] == 0, part["terminated"] | part["truncated"]
+    if isinstance(done, torch.Tensor):
+        step_type, discount = torch.where(begun, 0, torch.where(done, 2, 1)).int(), (~done).float()
+    else:
+        step_type = np.where(begun, 0, np.where(done, 2, 1)).astype(np.int32)
+        discount = (~done).astype(np.float32)
+    return dm_env().TimeStep(step_type=step_type, reward=part["reward"], discount=discount, observation=state)
 
 
 def dm_env() -> Any:

@@ -17,7 +17,8 @@ if (_checkout / "setup.py").is_file() and (_checkout / "csrc" / "tbs").is_dir():
 
 from .agents_env import AgentsVectorEnv  # noqa: E402
 from .environment import Environment  # noqa: E402
-from .errors import BuildError, CheckpointError, Fault, SchemaError, WorldFault  # noqa: E402
+from .errors import BuildError, CheckpointError, Fault, GroupFault, SchemaError, WorldFault  # noqa: E402
+from .grouped_env import GroupedEnv  # noqa: E402
 from .library import Library  # noqa: E402
 from .options import Constants, Option, Parameters  # noqa: E402
 from .registration import (  # noqa: E402
@@ -67,6 +68,8 @@ __all__ = [
     "Environment",
     "EpisodeStatistics",
     "Fault",
+    "GroupFault",
+    "GroupedEnv",
     "Library",
     "Option",
     "Parameters",

@@ -83,3 +83,23 @@ class WorldFault(RuntimeError):
     def __reduce__(self) -> tuple[Any, ...]:
         """With all attributes, so that it comes whole out of a worker process."""
         return type(self), (self.faults, self.mask, self.stepped), self.__dict__
+
+
+class GroupFault(WorldFault):
+    """Systems reported faults in worlds of one group of a ``GroupedEnv``. The other groups go on.
+
+    Worlds are numbered as in the whole batch, and ``mask`` has an entry for each of them, ready for ``async_reset``.
+
+    Attributes:
+        group: its number.
+        outputs: the ``Batch`` of the step, for the sake of the group's other worlds; None as in ``WorldFault``.
+    """
+
+    def __init__(self, faults: list[Fault], mask: torch.Tensor, stepped: bool = False, group: int = 0) -> None:
+        super().__init__(faults, mask, stepped)
+        self.group = group
+        self.args = (f"group {group}: {self.args[0]}",)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """With all attributes, as ``WorldFault``."""
+        return type(self), (self.faults, self.mask, self.stepped, self.group), self.__dict__

@@ -38,6 +38,13 @@ def checked_count(count: Any, what: str, greatest: int | None = None) -> int:
     return int(count)
 
 
+def checked_first_world(first: Any, num_worlds: int) -> int:
+    last = max(0, 2**31 - num_worlds)
+    if isinstance(first, bool) or not isinstance(first, (int, np.integer)) or not 0 <= first <= last:
+        raise ValueError(f"first_world must be an integer from 0 to {last}, got {first!r}")
+    return int(first)
+
+
 def checked_seed(seed: Any) -> int | None:
     if seed is None:
         return None

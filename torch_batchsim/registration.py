@@ -157,6 +157,25 @@ def make(
     return made(declared, render_mode=render_mode, device=device)
 
 
+def declared(env_id: str, options: Mapping[str, Any], others: tuple[str, ...] = ()) -> Environment:
+    """The declaration of a registered environment, with its limit of steps as ``gymnasium.make_vec`` gives it.
+
+    Args:
+        options: the environment's own.
+        others: what the caller takes beside them, for the message.
+
+    Raises gymnasium's errors for unknown ids, ValueError for what was not registered by ``register``, TypeError and
+    ValueError for options.
+    """
+    spec = gymnasium.spec(env_id)
+    if spec.vector_entry_point != f"{__name__}:make_vec":
+        raise ValueError(f"{env_id} was not registered by torch_batchsim.register")
+    options = dict(options)
+    if spec.kwargs["time_limit"]:
+        options.setdefault("max_episode_steps", spec.max_episode_steps)
+    return _declared(spec.kwargs["environment"], options, others)
+
+
 def _limit_option(cls: type[Environment]) -> Option:
     option = cls.parameters.options.get("max_episode_steps")
     if option is None:

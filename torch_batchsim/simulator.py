@@ -22,6 +22,7 @@ from .inputs import (
     checked_autoreset,
     checked_count,
     checked_device,
+    checked_first_world,
     checked_mask,
     checked_seed,
     checked_worlds,
@@ -76,6 +77,8 @@ class Simulator:
             ``"megakernel"``, one persistent kernel; ``"per_world"``, a thread for each world.
         output_sets: 1, or 2 that take turns, so that outputs of a step stay until the step after the next one (see
             ``Outputs``): what ``observe`` writes then lies elsewhere after each step.
+        first_world: for a part of a larger batch: these are its worlds from this number on, and draw its random
+            numbers. (``world.id`` counts from 0 all the same.)
 
     Raises:
         SchemaError: the environment contradicts itself. BuildError: its systems do not compile.
@@ -99,6 +102,7 @@ class Simulator:
         num_threads: int | None = None,
         executor: str | None = None,
         output_sets: int = 1,
+        first_world: int = 0,
         _library: jit.Library | None = None,
         _loader: Loader | None = None,
     ) -> None:
@@ -106,6 +110,7 @@ class Simulator:
             raise TypeError(f"environment must be an instance of Environment, got {environment!r}")
         self.device = checked_device(device)
         self.num_worlds = checked_count(num_worlds, "num_worlds")
+        self.first_world = checked_first_world(first_world, self.num_worlds)
         self.autoreset = checked_autoreset(autoreset)
         if num_threads is not None:
             num_threads = checked_count(num_threads, "num_threads", MAX_THREADS)
@@ -236,21 +241,23 @@ class Simulator:
     def reseed(self, seed: int | None, mask: torch.Tensor | None = None) -> None:
         """Give worlds (all, or those of the bool ``mask [worlds]``) a new seed; ``None`` takes one from the system.
 
-        Their next ``reset`` begins episode 0. A world's random numbers depend on (seed, world, episode) alone.
+        Their next ``reset`` begins episode 0. A world's random numbers depend on (seed, world, episode) alone, where
+        worlds count from ``first_world``.
         """
         seed = checked_seed(seed)
         if seed is None:
             seed = int.from_bytes(os.urandom(8), "little")
         bits = seed - 2**64 if seed >= 2**63 else seed
         engine = self.memory.columns
+        first, end = self.first_world, self.first_world + self.num_worlds
         if mask is None:
             engine["seed"].fill_(bits)
-            torch.arange(self.num_worlds, dtype=torch.int32, out=engine["stream"])
+            torch.arange(first, end, dtype=torch.int32, out=engine["stream"])
             engine["episode"].fill_(-1)
         else:
             mask = self._checked_mask(mask)
             engine["seed"].masked_fill_(mask, bits)
-            worlds = torch.arange(self.num_worlds, dtype=torch.int32, device=self.device)
+            worlds = torch.arange(first, end, dtype=torch.int32, device=self.device)
             engine["stream"].copy_(torch.where(mask, worlds, engine["stream"]))
             engine["episode"].masked_fill_(mask, -1)
 

@@ -52,6 +52,7 @@ class TorchVectorEnv(RowCalls, OutputBinding):
         render_worlds: ``render`` draws each of the first so many worlds once; None: a picture for each row.
         num_threads: threads of a step on CPU, at most; as many as torch uses by default, see ``Simulator``.
         executor: how the task graph is run, see ``Simulator``.
+        first_world: the number of its first world, where this is a part of a larger batch, see ``Simulator``.
 
     Attributes: ``sim`` (the ``Simulator``; its tensors may be written between steps), ``device``, ``num_worlds``,
     ``num_agents`` (per world), ``autoreset_mode``, ``output``, ``episode_steps`` (int32 ``[rows]``, read and
@@ -79,11 +80,13 @@ class TorchVectorEnv(RowCalls, OutputBinding):
         render_worlds: int | None = None,
         num_threads: int | None = None,
         executor: str | None = None,
+        first_world: int = 0,
         _library: Any = None,
         _loader: Any = None,
     ) -> None:
         self.closed = True  # until it is whole
         self._arguments = {"final_obs": final_obs, "copy": copy, "num_threads": num_threads, "executor": executor}
+        self._arguments["first_world"] = first_world
         if output not in _OUTPUTS:
             raise ValueError(f"output must be 'torch' or 'numpy', got {output!r}")
         if not isinstance(final_obs, bool):
@@ -104,6 +107,7 @@ class TorchVectorEnv(RowCalls, OutputBinding):
             num_threads=num_threads,
             executor=executor,
             output_sets=2 if copy is None else 1,
+            first_world=first_world,
             _library=_library,
             _loader=_loader,
         )

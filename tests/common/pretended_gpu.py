@@ -50,6 +50,9 @@ class Stream:
     def wait_stream(self, other: Stream) -> None:
         pass
 
+    def wait_event(self, event: Stream) -> None:
+        pass
+
     def synchronize(self) -> None:
         pass
 

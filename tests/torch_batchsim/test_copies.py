@@ -97,7 +97,8 @@ def test_errors_come_whole_out_of_another_process(way: str) -> None:
     fault = WorldFault([Fault(1, "move", 0, "too_fast", 3)], torch.tensor([False, True]), stepped=True)
     fault.outputs = (torch.ones(2), {"x": torch.zeros(2)})
     fault.add_note("seen in a worker")
-    for error in [fault, *(cls("why") for cls in classes if cls is not WorldFault)]:
+    of_group = errors.GroupFault(fault.faults, fault.mask, group=2)
+    for error in [fault, of_group, *(cls("why") for cls in classes if not issubclass(cls, WorldFault))]:
         twin = WAYS[way](error)
         assert type(twin) is type(error) and str(twin) == str(error)
     twin = WAYS[way](fault)

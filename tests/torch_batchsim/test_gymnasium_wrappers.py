@@ -16,6 +16,7 @@ import pytest
 import torch
 from environments.drift import Drift
 from environments.duel import Duel
+from gymnasium.spaces import Discrete
 from gymnasium.vector import AutoresetMode, VectorEnv
 from support import BUSY, declare
 from torch_batchsim.envs.cartpole import CartPole
@@ -62,7 +63,7 @@ TBS_SYSTEM void look(World &world, Eye &eye) {
     "observe": TaskGraph("look"),
     "observation": "Viewer.Eye",
     "action": "Viewer.Choice",
-    "action_space": gymnasium.spaces.Discrete(2),
+    "action_space": Discrete(2),
 }
 
 

@@ -15,6 +15,7 @@ import gymnasium
 import torch
 import tyro
 
+from ..adapters import envpool
 from ..testing import random_actions
 from ..text import table
 from .report import machine_facts, made_folder
@@ -155,6 +156,19 @@ def _by_rl_games(num_envs: int) -> Stepper:
     return env.step, random_actions(env.env)
 
 
+def _by_envpool(num_envs: int) -> Stepper:
+    env = envpool.make(CARTPOLE, num_envs=num_envs, seed=0)
+    env.reset()
+    return env.step, [actions.numpy() for actions in random_actions(env.grouped.environments[0])]
+
+
+def _bare_of_envpool(num_envs: int) -> Stepper:
+    """With the mode of EnvPool, and arrays that stay for ever, as there."""
+    env = gymnasium.make_vec(CARTPOLE, num_envs=num_envs, output="numpy", copy=True, autoreset_mode="NextStep")
+    env.reset(seed=0)
+    return env.step, [actions.numpy() for actions in random_actions(env)]
+
+
 ADAPTERS: dict[str, Adapter] = {
     "TorchRL": Adapter("torchrl", _by_torchrl, bare_torch),
     "Gymnasium": Adapter("gymnasium", _by_gymnasium, bare_numpy, num_envs=1),
@@ -166,6 +180,7 @@ ADAPTERS: dict[str, Adapter] = {
     "rl_games": Adapter("rl_games", _by_rl_games, bare_torch),
     "rsl_rl": Adapter("rsl_rl", _by_rsl_rl, partial(bare_torch, continuous=True)),
     "skrl": Adapter("skrl", _by_skrl, bare_torch),
+    "EnvPool": Adapter("torch_batchsim", _by_envpool, _bare_of_envpool),
 }
 
 

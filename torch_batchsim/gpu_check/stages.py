@@ -208,6 +208,7 @@ def _streams(found: Findings) -> None:
             found.check(f"{executor}: no step allocates, {name}", streams.no_allocation, make, name, worlds)
             found.check(f"{executor}: a side stream, {name}", streams.side_stream, CPU, make, name, worlds)
             found.check(f"{executor}: two streams, {name}", streams.two_streams, make, name, worlds)
+            found.check(f"{executor}: groups, {name}", streams.groups, CPU, make, name, worlds)
         found.check(f"{executor}: two threads", streams.two_threads, make, "cartpole", 3000)
         found.check(f"{executor}: several simulators", bits.together, make)
         found.check(f"{executor}: cuda:1", streams.second_device, CPU, executor, "meadow", 50)

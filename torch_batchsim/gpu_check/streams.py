@@ -12,8 +12,12 @@ import torch
 from gymnasium.vector import AutoresetMode
 
 from .. import step_call
+from ..environment import Environment
+from ..grouped_env import GroupedEnv
 from ..testing import assert_same_bits, random_actions
+from ..vector_env import TorchVectorEnv
 from .bits import same_as
+from .environments import ENVIRONMENTS
 from .findings import Skipped
 from .playing import SEED, Make, Tensors, copied, expect, expect_same_steps, filled, flat, maker, play, snapshot
 
@@ -170,6 +174,36 @@ def two_streams(make: Make, name: str, worlds: int) -> str:
     for results in returned:
         expect_same_steps(expected, results)
     return f"2 x {worlds} worlds, 20 steps"
+
+
+def groups(reference: Make, make: Make, name: str, worlds: int) -> str:
+    """Worlds in groups, each on a stream of its own. Actions come late, and results are read when they are told."""
+    half = max(1, worlds // 2)
+    other, device = reference(name, 2 * half), make(name, 1).device
+
+    def made(environment: Environment, *, num_worlds: int, first_world: int, **_: Any) -> TorchVectorEnv:
+        return make(name, num_worlds, first_world=first_world)
+
+    env = GroupedEnv(ENVIRONMENTS[name](), num_worlds=2 * half, groups=2, device=device, _make=made)
+    other.reset(seed=SEED)
+    env.async_reset(seed=SEED)
+    for _ in range(2):
+        env.recv()
+    places = [slice(group * env.group_envs, (group + 1) * env.group_envs) for group in range(2)]
+    for step, batch in enumerate(random_actions(other, 8)):
+        expected = copied(other.step(batch))
+        torch.cuda._sleep(cycles_of(SLEEP) // 10)
+        for group, rows in enumerate(places):
+            env.send(group, batch[rows].to(device))
+        for _ in range(2):
+            group, *results = env.recv()
+            found = copied(tuple(results))
+            own = {name: tensor[places[group]] for name, tensor in expected.items()}
+            assert_same_bits(own, found, f"step {step + 1}, group {group}: ")
+    for part in env.environments:
+        part.check_faults()
+    env.close()
+    return f"2 x {half} worlds, 8 steps"
 
 
 def two_threads(make: Make, name: str, worlds: int) -> str:

@@ -26,12 +26,12 @@ SHORT = "tests/ShortCartPole-v0"  # with episodes that end by falling, and by th
 
 @pytest.fixture(autouse=True)
 def alone() -> Iterator[None]:
-    """One thread, and torch's random numbers as they were."""
+    """One thread; afterwards torch's random numbers and gymnasium's environments are as they were."""
     threads, state = torch.get_num_threads(), torch.get_rng_state()
     torch.set_num_threads(1)
-    if SHORT not in gymnasium.registry:
-        torch_batchsim.register(SHORT, CartPole, max_episode_steps=12)
+    torch_batchsim.register(SHORT, CartPole, max_episode_steps=12)
     yield
+    del gymnasium.registry[SHORT]
     torch.set_num_threads(threads)
     torch.set_rng_state(state)
 

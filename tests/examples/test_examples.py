@@ -26,12 +26,12 @@ SHORT = "tests/ShortCartPole-v0"  # with episodes that end by falling, and by th
 
 @pytest.fixture(autouse=True)
 def alone() -> Iterator[None]:
-    """One thread, and torch's random numbers as they were."""
+    """One thread; afterwards torch's random numbers and gymnasium's environments are as they were."""
     threads, state = torch.get_num_threads(), torch.get_rng_state()
     torch.set_num_threads(1)
-    if SHORT not in gymnasium.registry:
-        torch_batchsim.register(SHORT, CartPole, max_episode_steps=12)
+    torch_batchsim.register(SHORT, CartPole, max_episode_steps=12)
     yield
+    del gymnasium.registry[SHORT]
     torch.set_num_threads(threads)
     torch.set_rng_state(state)
 
@@ -142,7 +142,28 @@ def test_the_lstm_one_begins_episodes_with_zeros(monkeypatch, memory: bool) -> N
 
 @pytest.mark.full
 def test_the_discrete_one_learns(monkeypatch) -> None:
-    assert run(monkeypatch, "ppo_discrete.py")["mean_return"] >= 475
+    agent = run(monkeypatch, "ppo_discrete.py")["agent"]
+    env = gymnasium.make_vec("torch_batchsim/CartPole-v0", num_envs=100)
+    observations, _ = env.reset(seed=1000)
+    returns, first = torch.zeros(100), torch.ones(100, dtype=torch.bool)
+    with torch.no_grad():
+        for _ in range(500):
+            observations, rewards, terminations, _, _ = env.step(agent.policy(observations).logits.argmax(-1))
+            returns += rewards * first
+            first &= ~terminations
+    assert returns.mean() >= 475
+
+
+@pytest.mark.full
+def test_the_masked_one_learns(monkeypatch) -> None:
+    """Of 5 points; the mercy is over by then."""
+    assert run(monkeypatch, "ppo_masked.py", "--total-steps", "300000")["mean_return"] > 2
+
+
+@pytest.mark.full
+def test_the_lstm_one_learns_without_velocities(monkeypatch) -> None:
+    """Without memory the return stays below 45 in three times as many steps."""
+    assert run(monkeypatch, "ppo_lstm.py", "--total-steps", "160000")["mean_return"] > 80
 
 
 def test_the_loop_on_the_page_runs() -> None:

@@ -457,9 +457,13 @@ def test_a_continuous_push_is_that_of_a_discrete_one_of_the_same_force(share: fl
         seen = [result[0] for result in results]
 
 
-def test_continuous_actions_are_shares_of_the_force() -> None:
-    env = gymnasium.make_vec("torch_batchsim/CartPole-v0", num_envs=2, continuous=True)
-    assert env.single_action_space == gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)
-    env.reset(seed=0)
-    with pytest.raises(ValueError, match=r"action 1\.5 of world 1 is not in Box"):
-        env.step(torch.tensor([[1.0], [1.5]]))
+def test_continuous_actions_beyond_the_box_count_as_its_ends() -> None:
+    envs = [gymnasium.make_vec("torch_batchsim/CartPole-v0", num_envs=2, continuous=True) for _ in range(2)]
+    assert envs[0].single_action_space == gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)
+    for env in envs:
+        env.reset(seed=0)
+    near, far = (env.step(torch.tensor([[-most], [most]]))[0] for env, most in zip(envs, (1.0, 1e30), strict=True))
+    assert torch.equal(near, far)
+    for neither in (float("nan"), float("inf")):
+        with pytest.raises(ValueError, match=rf"action {neither} of world 1 is not in Box"):
+            envs[1].step(torch.tensor([[1.0], [neither]]))

@@ -5,9 +5,11 @@ from __future__ import annotations
 import gymnasium
 import pytest
 import torch
+from environments.drift import Drift
 from gymnasium.vector import AutoresetMode
 from libraries_of_others import library, run_script
 
+from torch_batchsim import TorchVectorEnv
 from torch_batchsim.bench import adapters
 
 library(__file__, "skrl")
@@ -107,10 +109,11 @@ def test_masks_are_in_front_of_observations(turns: str) -> None:
 
 
 def test_actions_outside_a_box_are_clipped() -> None:
-    envs = [SkrlEnv(CARTPOLE, num_envs=2, continuous=True, seed=0) for _ in range(2)]
+    envs = [SkrlEnv(TorchVectorEnv(Drift(), 8), seed=0) for _ in range(2)]
+    high = torch.as_tensor(envs[0].action_space.high)
     for env in envs:
         env.reset()
-    far, near = (env.step(torch.tensor([[limit], [-limit]]))[0] for env, limit in zip(envs, (50.0, 1.0), strict=True))
+    far, near = (env.step(actions.expand(8, -1))[0] for env, actions in zip(envs, (high + 50, high), strict=True))
     assert torch.equal(far, near)
 
 

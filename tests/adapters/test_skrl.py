@@ -75,6 +75,22 @@ def test_what_a_step_returns() -> None:
     assert env.render() is None
 
 
+def test_copies_and_bound_outputs_are_returned_as_they_come() -> None:
+    copies = {"two sets": None, "copies": True}
+    made = {name: gymnasium.make_vec(CARTPOLE, num_envs=3, copy=copy) for name, copy in copies.items()}
+    envs = {name: SkrlEnv(env, seed=1) for name, env in made.items()}
+    for env in envs.values():
+        env.reset()
+    rewards = torch.empty(3)
+    for step in range(40):
+        if step == 20:
+            made["two sets"].bind(rewards=rewards)
+        actions = torch.full((3, 1), step % 2)
+        results = [env.step(actions)[:4] for env in envs.values()]
+        assert all(torch.equal(*parts) for parts in zip(*results, strict=True))
+    assert results[0][1].data_ptr() == rewards.data_ptr()
+
+
 def test_agents_are_the_rows_of_their_worlds() -> None:
     bare = gymnasium.make_vec(OVERCOOKED, num_worlds=2, copy=True)
     env = SkrlMultiAgentEnv(OVERCOOKED, num_worlds=2, seed=1)

@@ -21,6 +21,7 @@ sys.path.insert(0, str(ROOT / "tests" / "common"))
 
 from environments.vault import Vault  # noqa: E402
 from support import COMPILED  # noqa: E402
+from torch_batchsim.envs.cartpole import CartPole  # noqa: E402
 from torch_batchsim.envs.hanabi import Hanabi  # noqa: E402
 from torch_batchsim.envs.hideseek import HideSeek  # noqa: E402
 
@@ -38,6 +39,7 @@ ENVIRONMENTS = {
     "vault": Vault,
     "micro": Micro,
     "hideseek": HideSeek,
+    "cartpole_continuous": partial(CartPole, continuous=True),
     "hanabi_faults": Hanabi,
     "hanabi_bits": partial(Hanabi, turns="all", obs_dtype="bits", illegal_moves="penalty"),
 }
@@ -66,7 +68,8 @@ def main() -> None:
     # One unit each, which takes a minute, and first; shelf has of heap all that a compiler sees. Then what differs from
     # another environment by options only.
     executors = {"heap": [], "hideseek": ["graph"], "gallery": ["graph"], "shelf": ["megakernel"]}
-    executors |= {"hanabi_faults": ["graph"], "hanabi_bits": ["megakernel"], "micro": ["graph"]}
+    executors |= {"cartpole_continuous": ["graph"], "hanabi_faults": ["graph"], "hanabi_bits": ["megakernel"]}
+    executors |= {"micro": ["graph"]}
     units = []
     for i, name in enumerate(sorted(ENVIRONMENTS, key=lambda name: name not in executors)):
         own = executors.get(name, EXECUTORS["cuda"])

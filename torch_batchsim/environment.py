@@ -36,6 +36,8 @@ class Environment(Declaration):
     - ``step_counters``: names of integer fields of singletons that count the steps of an episode too, such as
       ``"Kitchen.timestep"``: where a user writes ``env.episode_steps``, they move with ``World.step``.
     - ``action_space``, ``observation_space``: of one agent. The action space is required.
+    - ``clips_actions``: systems clip actions to the Box of ``action_space`` themselves, as physics does where a motor
+      has no more force: any finite number may then be given.
     - ``fast_math``: compile with relaxed floating point; results are then no longer the same everywhere.
     - ``metadata``: may hold ``render_fps``, and ``score``: the name of an info, one number a row, that counts at the
       end of an episode in place of the rewards (which may hold shaping), and ``figures``: names of such infos that
@@ -56,6 +58,7 @@ class Environment(Declaration):
     action: str = ""
     action_space: gymnasium.Space | None = None
     observation_space: gymnasium.Space | None = None
+    clips_actions: bool = False
     info: Mapping[str, str] = {}
     action_mask: str | None = None
     active: str | None = None

@@ -435,11 +435,14 @@ class Memory:
 
 
 def action_bounds(program: Program) -> tuple[list[float], list[float]]:
-    """Least and greatest allowed value of each element of one agent's action, both ends included."""
+    """Least and greatest value that a step takes in each element of one agent's action, both ends included."""
     space, width = program.action_space, action_width(program)
     if hasattr(space, "nvec"):
         starts = np.broadcast_to(space.start, space.nvec.shape).reshape(-1)
         return starts.astype(float).tolist(), (starts + space.nvec.reshape(-1) - 1).astype(float).tolist()
     if hasattr(space, "n"):
         return [float(space.start)] * width, [float(space.start + space.n - 1)] * width
+    if program.environment.clips_actions:
+        most = float(np.finfo(np.float64).max)  # less than infinity, which is not a number to clip
+        return [-most] * width, [most] * width
     return space.low.reshape(-1).astype(float).tolist(), space.high.reshape(-1).astype(float).tolist()

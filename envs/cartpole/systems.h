@@ -1,6 +1,6 @@
 // To the right, in N: of one of two pushes, or of a share of the greatest force.
 TBS_FUNCTION f32 force_of(i32 direction, f32 greatest) { return direction == 1 ? greatest : -greatest; }
-TBS_FUNCTION f32 force_of(const f32 (&share)[1], f32 greatest) { return share[0] * greatest; }
+TBS_FUNCTION f32 force_of(const f32 (&share)[1], f32 greatest) { return clamp(share[0], -1.0f, 1.0f) * greatest; }
 
 // One step of the physics, by explicit Euler. Equations (23) and (24) of Florian (2005).
 TBS_SYSTEM void push_cart(World &world, CartState &cart, const Push &push) {

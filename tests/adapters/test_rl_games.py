@@ -114,6 +114,12 @@ def test_what_a_step_returns() -> None:
     assert dones.tolist() == [True] * 3 and infos["time_outs"].tolist() == [True, False, True]
 
 
+def test_dones_without_final_observations() -> None:
+    env = RlGamesEnv(num_actors=2, id=CARTPOLE, final_obs=False, max_episode_steps=1)
+    env.reset()
+    assert env.step(torch.zeros(2, dtype=torch.int64))[2].all()
+
+
 def test_bad_input_is_refused() -> None:
     with pytest.raises(TypeError, match="needs the id of an environment, got 3"):
         RlGamesEnv(id=3)  # type: ignore[arg-type]

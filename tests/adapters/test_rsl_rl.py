@@ -5,9 +5,11 @@ from __future__ import annotations
 import gymnasium
 import pytest
 import torch
+from environments.drift import Drift
 from libraries_of_others import library, run_script
 
 import torch_batchsim
+from torch_batchsim import TorchVectorEnv
 from torch_batchsim.bench import adapters
 
 library(__file__, "rsl_rl", "tensordict")
@@ -80,6 +82,14 @@ def test_episode_lengths_move_the_time_limit() -> None:
         env.episode_length_buf = torch.zeros(3)
 
 
+def test_actions_outside_a_box_are_clipped() -> None:
+    envs = [RslRlEnv(TorchVectorEnv(Drift(), 8), seed=0) for _ in range(2)]
+    assert envs[0].max_episode_length == 9
+    low = torch.as_tensor(envs[0].env.single_action_space.low)
+    far, near = (env.step(actions.expand(8, -1))[0] for env, actions in zip(envs, (low - 50, low), strict=True))
+    assert (far == near).all()
+
+
 def test_a_runner_begins_at_random_lengths() -> None:
     torch.manual_seed(0)
     env = RslRlEnv(torch_batchsim.EpisodeStatistics(gymnasium.make_vec(CARTPOLE, num_envs=64, continuous=True)))
@@ -89,7 +99,7 @@ def test_a_runner_begins_at_random_lengths() -> None:
 
 
 def test_bad_input_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"a Box .* CartPole has Discrete\(2\); make .* continuous=True"):
+    with pytest.raises(ValueError, match=r"CartPole has Discrete\(2\); make it with continuous=True"):
         RslRlEnv(CARTPOLE, num_envs=2)
     with pytest.raises(ValueError, match=r"and Overcooked has Discrete\(6\)$"):
         RslRlEnv("torch_batchsim/Overcooked-v0", num_worlds=2)

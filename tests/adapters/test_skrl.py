@@ -5,9 +5,11 @@ from __future__ import annotations
 import gymnasium
 import pytest
 import torch
+from environments.drift import Drift
 from gymnasium.vector import AutoresetMode
 from libraries_of_others import library, run_script
 
+from torch_batchsim import TorchVectorEnv
 from torch_batchsim.bench import adapters
 
 library(__file__, "skrl")
@@ -73,6 +75,22 @@ def test_what_a_step_returns() -> None:
     assert env.render() is None
 
 
+def test_copies_and_bound_outputs_are_returned_as_they_come() -> None:
+    copies = {"two sets": None, "copies": True}
+    made = {name: gymnasium.make_vec(CARTPOLE, num_envs=3, copy=copy) for name, copy in copies.items()}
+    envs = {name: SkrlEnv(env, seed=1) for name, env in made.items()}
+    for env in envs.values():
+        env.reset()
+    rewards = torch.empty(3)
+    for step in range(40):
+        if step == 20:
+            made["two sets"].bind(rewards=rewards)
+        actions = torch.full((3, 1), step % 2)
+        results = [env.step(actions)[:4] for env in envs.values()]
+        assert all(torch.equal(*parts) for parts in zip(*results, strict=True))
+    assert results[0][1].data_ptr() == rewards.data_ptr()
+
+
 def test_agents_are_the_rows_of_their_worlds() -> None:
     bare = gymnasium.make_vec(OVERCOOKED, num_worlds=2, copy=True)
     env = SkrlMultiAgentEnv(OVERCOOKED, num_worlds=2, seed=1)
@@ -107,10 +125,11 @@ def test_masks_are_in_front_of_observations(turns: str) -> None:
 
 
 def test_actions_outside_a_box_are_clipped() -> None:
-    envs = [SkrlEnv(CARTPOLE, num_envs=2, continuous=True, seed=0) for _ in range(2)]
+    envs = [SkrlEnv(TorchVectorEnv(Drift(), 8), seed=0) for _ in range(2)]
+    high = torch.as_tensor(envs[0].action_space.high)
     for env in envs:
         env.reset()
-    far, near = (env.step(torch.tensor([[limit], [-limit]]))[0] for env, limit in zip(envs, (50.0, 1.0), strict=True))
+    far, near = (env.step(actions.expand(8, -1))[0] for env, actions in zip(envs, (high + 50, high), strict=True))
     assert torch.equal(far, near)
 
 

@@ -441,3 +441,29 @@ def test_gymnasium_make_renders_the_same_picture() -> None:
     vector.reset(seed=4)
     assert np.array_equal(env.render(), vector.render()[0])
     env.close()
+
+
+@pytest.mark.parametrize(
+    ("share", "action", "force"), [(1.0, 1, 10.0), (-1.0, 0, 10.0), (0.5, 1, 5.0), (-0.25, 0, 2.5)]
+)
+def test_a_continuous_push_is_that_of_a_discrete_one_of_the_same_force(share: float, action: int, force: float) -> None:
+    shares, pushes = TorchVectorEnv(CartPole(continuous=True), 9), TorchVectorEnv(CartPole(force_mag=force), 9)
+    seen = [env.reset(seed=8)[0] for env in (shares, pushes)]
+    for step in range(40):
+        assert torch.equal(*seen)
+        sign = 1 if step % 3 else -1  # and pushes to the other side
+        results = shares.step(torch.full((9, 1), sign * share)), pushes.step(torch.full((9,), (1 - sign) // 2 ^ action))
+        assert all(torch.equal(*parts) for parts in zip(*(result[1:4] for result in results), strict=True))
+        seen = [result[0] for result in results]
+
+
+def test_continuous_actions_beyond_the_box_count_as_its_ends() -> None:
+    envs = [gymnasium.make_vec("torch_batchsim/CartPole-v0", num_envs=2, continuous=True) for _ in range(2)]
+    assert envs[0].single_action_space == gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)
+    for env in envs:
+        env.reset(seed=0)
+    near, far = (env.step(torch.tensor([[-most], [most]]))[0] for env, most in zip(envs, (1.0, 1e30), strict=True))
+    assert torch.equal(near, far)
+    for neither in (float("nan"), float("inf")):
+        with pytest.raises(ValueError, match=rf"action {neither} of world 1 is not in Box"):
+            envs[1].step(torch.tensor([[1.0], [neither]]))

@@ -56,7 +56,7 @@ class RslRlEnv(VecEnv):
         self.num_envs, self.num_actions = own.num_envs, space.shape[0]
         self.max_episode_length, self.device = max_episode_length, own.device
         self.cfg = {"environment": name, "num_envs": self.num_envs}
-        self._clipped = Clipped(space, own.device)
+        self._clipped = Clipped(own)
         self._places = Places(self._groups)
         self._steps = own.sim.tensor("World.step")
         self._observations, self._extras = self._begun(seed)

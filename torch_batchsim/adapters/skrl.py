@@ -217,7 +217,7 @@ class _Input:
             mask = Box(0.0, 1.0, (int(space.n),), np.float32)
             self.observation_space = Dict(action_mask=mask, observation=self.observation_space)
         self._one = isinstance(space, Discrete)
-        self._clipped = Clipped(space, own.device) if isinstance(space, Box) else None
+        self._clipped = Clipped(own) if isinstance(space, Box) else None
 
     def observations(self, observations: Any, infos: dict[str, Any]) -> torch.Tensor:
         if self.masked:

@@ -79,15 +79,17 @@ def is_flat(observations: Any) -> bool:
 
 
 class Clipped:
-    """Actions of a Box, of which policies that draw from a normal distribution know no bounds, within them."""
+    """Actions within the Box of an environment, of which policies that draw from a normal distribution know nothing."""
 
-    def __init__(self, space: Box, device: torch.device) -> None:
+    def __init__(self, env: TorchVectorEnv) -> None:
+        space: Box = env.single_action_space
+        self._needed = not env.environment.clips_actions
         bounds = [np.unique(bound) for bound in (space.low, space.high)]
         if all(len(bound) == 1 for bound in bounds):
             self._low, self._high = (float(bound[0]) for bound in bounds)
         else:
-            self._low, self._high = (torch.as_tensor(bound, device=device) for bound in (space.low, space.high))
+            self._low, self._high = (torch.as_tensor(bound, device=env.device) for bound in (space.low, space.high))
 
     def __call__(self, actions: torch.Tensor) -> torch.Tensor:
         """``[rows, ...]`` of the space's shape; NaN stays, for the environment to refuse."""
-        return actions.clamp(self._low, self._high)
+        return actions.clamp(self._low, self._high) if self._needed else actions

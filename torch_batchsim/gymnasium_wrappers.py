@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 
 from gymnasium.vector import VectorEnv, VectorWrapper
 
@@ -50,14 +49,17 @@ def check_callers(env: VectorEnv) -> None:
             )
 
 
-def _callers(env: VectorEnv) -> Iterator[VectorWrapper]:
-    """The wrappers around ``env`` in whose ``reset`` the call of ``reset`` lies, the innermost first."""
-    frame, inner = sys._getframe(3), env  # the caller of reset
-    while frame is not None:
+def _callers(env: VectorEnv) -> list[VectorWrapper]:
+    """The wrappers around ``env`` in whose ``reset`` the call of ``reset`` lies, the innermost first.
+
+    Only frames of functions of that name are opened: an open frame keeps what its variables held, as long as it runs.
+    """
+    frame, found = sys._getframe(3), [env]  # the caller of reset
+    while frame is not None and frame.f_code.co_name == "reset":
         outer = frame.f_locals.get("self")
         if not isinstance(outer, VectorWrapper):
-            return
-        if outer.env is inner:
-            yield outer
-            inner = outer
+            break
+        if outer.env is found[-1]:
+            found.append(outer)
         frame = frame.f_back
+    return found[1:]

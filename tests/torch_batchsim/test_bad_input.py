@@ -147,8 +147,11 @@ def test_rows_that_make_no_whole_worlds() -> None:
         ("num_threads", 0, ValueError, "num_threads must be a positive integer, got 0"),
         ("num_threads", 2.5, ValueError, "num_threads must be a positive integer, got 2.5"),
         ("num_threads", 2**40, ValueError, f"num_threads must be at most 1024, got {2**40}"),
-        ("num_environments", 3, TypeError, "CartPole has no option 'num_environments'"),
-        ("gravty", 3.0, TypeError, "CartPole has no option 'gravty' (did you mean 'gravity'?); it has: continuous, "),
+        ("num_environments", 3, TypeError, "CartPole got an unexpected keyword argument 'num_environments'"),
+        (
+            "gravty", 3.0, TypeError,
+            "CartPole got an unexpected keyword argument 'gravty' (did you mean 'gravity'?); it has: continuous, ",
+        ),
         ("gravity", "9.8", TypeError, "option gravity must be a number, got '9.8'"),
         ("gravity", None, TypeError, "option gravity must be a number, got None"),
         ("gravity", True, TypeError, "option gravity must be a number, got True"),

@@ -290,12 +290,11 @@ def test_teams_are_groups() -> None:
 
 @pytest.mark.full
 def test_hiders_and_seekers_are_groups() -> None:
-    env = made("HideSeek", group_map="team", critic=True)
+    env = made("HideSeek", group_map="team")
     check_env_specs(env, break_when_any_done="both")
     assert env.group_map == {"team_0": ["agent_0", "agent_1", "agent_2"], "team_1": ["agent_3", "agent_4"]}
     now = env.rand_step(env.reset())
     assert now["next", "team_1", "observation", "lidar"].shape == (3, 2, 30)
-    assert now["next", "team_0", "info", "all_boxes"].shape[:2] == (3, 3)
 
 
 # ---- arguments -------------------------------------------------------------------------------------------------------
@@ -388,7 +387,7 @@ def test_ppo_learns_cartpole() -> None:
 @pytest.mark.full
 def test_mappo_learns_in_overcooked() -> None:
     returns = run_script("TorchRL", 1)["returns"]
-    assert np.mean(returns[-4:]) > 1.5 * np.mean(returns[:4])
+    assert np.mean(returns[-4:]) > 3 * np.mean(returns[:4])
 
 
 def test_the_benchmark_measures_it(tmp_path, capsys) -> None:

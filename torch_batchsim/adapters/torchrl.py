@@ -178,6 +178,10 @@ class TorchRLEnv(EnvBase):
         copies = {path: self._new(rows) for path, rows in self._by_path(observations, infos).items()}
         if self._same_step:
             self._put_final(copies, infos)
+        if ("action_mask",) in copies:
+            idle = terminations | truncations
+            idle = idle | ~infos["active"] if "active" in infos else idle
+            copies["action_mask",].index_fill_(0, idle.nonzero().flatten().to(self.device), True)
         copies["reward",] = self._new(rewards)
         if self._own_ends:
             copies |= {("terminated",): self._new(terminations), ("truncated",): self._new(truncations)}
@@ -206,7 +210,10 @@ class TorchRLEnv(EnvBase):
         if mask is None or kept.last is None or mask.any():
             kept.last = self.vector_env.reset(seed=seed, options=options or None)
             kept.seed = None if mask is None else kept.seed
-        told = self._told({path: self._new(rows) for path, rows in self._by_path(*kept.last).items()})
+        copies = {path: self._new(rows) for path, rows in self._by_path(*kept.last).items()}
+        if (legal := copies.get(("action_mask",))) is not None:
+            legal |= ~legal.any(-1, keepdim=True)  # slower than in a step, and right whoever has begun
+        told = self._told(copies)
         return TensorDict._new_unsafe(told, batch_size=self.batch_size, device=self.device)
 
     def _set_seed(self, seed: int | None) -> None:
@@ -274,7 +281,7 @@ class TorchRLEnv(EnvBase):
         if len(ended):  # seldom many rows: torch.where over all would take longer than many a step
             there = ended.to(self.device)
             for path, final in self._by_path(infos["final_obs"], infos["final_info"]).items():
-                copies[path].index_copy_(0, there, final[ended].to(self.device))
+                copies[path][there] = final.index_select(0, ended).to(self.device)
 
     def _of_worlds(self, flags: torch.Tensor) -> torch.Tensor:
         """New ``[worlds, 1]`` from flags of worlds, or of rows, of whose world the first agent tells."""
@@ -282,9 +289,7 @@ class TorchRLEnv(EnvBase):
         return self._new(flags if flags.shape[1] == 1 else flags[:, :1])
 
     def _told(self, copies: Mapping[_Path, torch.Tensor]) -> dict[str, Any]:
-        """Rows as ``[worlds, ...]`` or ``[worlds, agents, ...]``, by key. Masks, mended, go to the action specs too."""
-        if (legal := copies.get(("action_mask",))) is not None:
-            legal |= ~legal.any(-1, keepdim=True)
+        """Rows as ``[worlds, ...]`` or ``[worlds, agents, ...]``, by key. Masks go to the action specs too."""
         shaped = {path: rows.view(*self._leading, *(rows.shape[1:] or (1,))) for path, rows in copies.items()}
         told: dict[str, Any] = {}
         for group in self._groups:

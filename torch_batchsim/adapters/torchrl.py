@@ -160,6 +160,11 @@ class TorchRLEnv(EnvBase):
         self.action_spec = Composite(action, shape=self.batch_size, device=device)
         self.reward_spec = Composite(reward, shape=self.batch_size, device=device)
         self.done_spec = Composite(done, shape=self.batch_size, device=device)
+        self._find_action_specs()
+
+    def _find_action_specs(self) -> None:
+        """Of each group; kept, since looking one up takes as long as many steps."""
+        self._action_specs = [self.full_action_spec[group.key("action")] for group in self._groups]
 
     # ---- TorchRL's contract ----------------------------------------------------------------------------------------
 
@@ -223,6 +228,7 @@ class TorchRLEnv(EnvBase):
         """Deliver tensors on ``device`` and take actions from there; worlds stay where they are simulated."""
         super().to(device)
         self._moves = self.device != self.vector_env.device
+        self._find_action_specs()
         return self
 
     def close(self, *, raise_if_closed: bool = True) -> None:
@@ -241,10 +247,9 @@ class TorchRLEnv(EnvBase):
         """``[rows, ...]`` as the vector environment takes them."""
         given = [tensordict.get(group.key("action")) for group in self._groups]
         if not self._categorical_actions:
-            specs = [self.full_action_spec[group.key("action")] for group in self._groups]
             given = [
                 spec.to_categorical(actions, safe=False) if isinstance(spec, OneHot) else actions
-                for spec, actions in zip(specs, given, strict=True)
+                for spec, actions in zip(self._action_specs, given, strict=True)
             ]
         actions = given[0]
         if self._groups[0].agents is not None:
@@ -292,13 +297,13 @@ class TorchRLEnv(EnvBase):
         """Rows as ``[worlds, ...]`` or ``[worlds, agents, ...]``, by key. Masks go to the action specs too."""
         shaped = {path: rows.view(*self._leading, *(rows.shape[1:] or (1,))) for path, rows in copies.items()}
         told: dict[str, Any] = {}
-        for group in self._groups:
+        for group, action_spec in zip(self._groups, self._action_specs, strict=True):
             parts = shaped
             if group.agents is not None:
                 parts = {path: tensor[:, group.agents] for path, tensor in shaped.items()}
             told |= self._filed(group, parts, TensorDict._new_unsafe)
             if ("action_mask",) in parts:
-                self.full_action_spec[group.key("action")].update_mask(parts["action_mask",])
+                action_spec.update_mask(parts["action_mask",])
         return told
 
     def _filed(self, group: _Group, values: Mapping[_Path, Any], made: Callable[..., Any]) -> dict[str, Any]:

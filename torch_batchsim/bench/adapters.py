@@ -6,6 +6,7 @@ import importlib.util
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +20,7 @@ from .report import machine_facts, made_folder
 from .throughput import measure
 
 CARTPOLE = "torch_batchsim/CartPole-v0"
+SWARM = "torch_batchsim/Swarm-v0"
 Stepper = tuple[Callable[[Any], Any], Sequence[Any]]  # steps all environments by one of the prepared actions
 
 
@@ -39,9 +41,9 @@ class Adapter:
     num_envs: int | None = None
 
 
-def bare_torch(num_envs: int) -> Stepper:
-    """The vector environment as it is, CartPole."""
-    env = gymnasium.make_vec(CARTPOLE, num_envs=num_envs)
+def bare_torch(num_envs: int, env_id: str = CARTPOLE) -> Stepper:
+    """The vector environment as it is."""
+    env = gymnasium.make_vec(env_id, num_envs=num_envs)
     env.reset(seed=0)
     return env.step, random_actions(env)
 
@@ -65,20 +67,24 @@ def _by_gymnasium(num_envs: int) -> Stepper:
     return step, [0, 1] * 8
 
 
-def _by_torchrl(num_envs: int) -> Stepper:
+def _by_torchrl(num_envs: int, env_id: str = CARTPOLE) -> Stepper:
     from tensordict import TensorDict
 
     from ..adapters.torchrl import TorchRLEnv
 
-    env = TorchRLEnv(CARTPOLE, num_envs, autoreset_mode="SameStep")  # as the vector environment it is compared with
+    env = TorchRLEnv(env_id, num_envs, autoreset_mode="SameStep")  # as the vector environment it is compared with
     env.set_seed(0)
     env.reset()
-    prepared = [TensorDict({"action": actions}, [num_envs]) for actions in random_actions(env.vector_env)]
+    spec = env.full_action_spec
+    key = next(iter(spec.keys(True, True)))
+    shaped = [{key: actions.view(spec[key].shape)} for actions in random_actions(env.vector_env)]
+    prepared = [TensorDict(actions, env.batch_size) for actions in shaped]
     return lambda tensordict: env.step(tensordict).pop("next"), prepared
 
 
 ADAPTERS: dict[str, Adapter] = {
     "TorchRL": Adapter("torchrl", _by_torchrl, bare_torch),
+    "TorchRL, Swarm": Adapter("torchrl", partial(_by_torchrl, env_id=SWARM), partial(bare_torch, env_id=SWARM)),
     "Gymnasium": Adapter("gymnasium", _by_gymnasium, bare_numpy, num_envs=1),
 }
 

@@ -131,7 +131,7 @@ class TorchRLEnv(EnvBase):
         self._categorical_actions = categorical_actions
         self._same_step = vector_env.autoreset_mode is AutoresetMode.SAME_STEP
         self._own_ends = vector_env.sim.program.agent_end is not None
-        self._first = _first_choice(vector_env.single_action_space)
+        self._first = _first_choice(vector_env.single_action_space, vector_env.device)
         infos = vector_env.sim.program.info
         self._info_paths = {name: (name,) if name in _BESIDE else ("info", name) for name in infos}
         self._kept = _Kept()
@@ -428,12 +428,12 @@ def _action_spec(space: gymnasium.Space, shape: torch.Size, device: torch.device
     return _box_spec(space, shape, device)
 
 
-def _first_choice(space: gymnasium.Space) -> int | torch.Tensor | None:
+def _first_choice(space: gymnasium.Space, device: torch.device) -> int | torch.Tensor | None:
     """What a choice of 0 means, where that is not 0."""
     first = np.asarray(getattr(space, "start", 0)).reshape(-1)
     if not first.any():
         return None
-    return int(first[0]) if isinstance(space, Discrete) else torch.from_numpy(first)
+    return int(first[0]) if isinstance(space, Discrete) else torch.from_numpy(first).to(device)
 
 
 def _composite(values: dict[str, TensorSpec], batch_size: torch.Size, device: torch.device) -> Composite:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from functools import partial
 from typing import Any
 
@@ -290,12 +291,11 @@ def test_teams_are_groups() -> None:
 
 @pytest.mark.full
 def test_hiders_and_seekers_are_groups() -> None:
-    env = made("HideSeek", group_map="team", critic=True)
+    env = made("HideSeek", group_map="team")
     check_env_specs(env, break_when_any_done="both")
     assert env.group_map == {"team_0": ["agent_0", "agent_1", "agent_2"], "team_1": ["agent_3", "agent_4"]}
     now = env.rand_step(env.reset())
     assert now["next", "team_1", "observation", "lidar"].shape == (3, 2, 30)
-    assert now["next", "team_0", "info", "all_boxes"].shape[:2] == (3, 3)
 
 
 # ---- arguments -------------------------------------------------------------------------------------------------------
@@ -337,20 +337,34 @@ def test_the_device_of_outputs() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments, options, error, words",
+    "made_with, options, error, words",
     [
-        ((gymnasium.make("CartPole-v1"),), {}, TypeError, "must be a registered id or a TorchVectorEnv, without wrap"),
-        ((TorchVectorEnv(Melee(), 4), 8), {"device": "cpu"}, TypeError, "num_envs, device can be given with the id"),
-        ((TorchVectorEnv(Melee(), 4, output="numpy"),), {}, ValueError, "must have output='torch', got output='numpy'"),
-        ((TorchVectorEnv(Melee(), 4, final_obs=False),), {}, ValueError, "'SameStep' env must have final_obs=True"),
-        ((TorchVectorEnv(Melee(), 4),), {"group_map": 3}, TypeError, "must be a MarlGroupMapType, a dict, 'team' or"),
-        ((TorchVectorEnv(Melee(), 4),), {"group_map": {"a": ["agent_0"]}}, ValueError, "agent_1 wasn't found in any"),
-        (("torch_batchsim/CartPole-v0",), {"group_map": "team"}, ValueError, "needs teams, and CartPole has none"),
+        (None, {}, TypeError, "must be a registered id or a TorchVectorEnv, without wrappers, got <"),
+        ({}, {"num_envs": 8, "device": "cpu"}, TypeError, "num_envs, device can be given with the id"),
+        ({"output": "numpy"}, {}, ValueError, "must have output='torch', got output='numpy'"),
+        ({"final_obs": False}, {}, ValueError, "'SameStep' env must have final_obs=True"),
+        ({}, {"group_map": 3}, TypeError, "must be a MarlGroupMapType, a dict, 'team' or None, got 3"),
+        ({}, {"group_map": {"a": ["agent_0"]}}, ValueError, "agent_1 wasn't found in any"),
     ],
 )
-def test_wrong_arguments(arguments, options, error, words) -> None:
+def test_wrong_arguments(made_with, options, error, words) -> None:
+    env = gymnasium.make("CartPole-v1") if made_with is None else TorchVectorEnv(Melee(), 4, **made_with)
     with pytest.raises(error, match=words):
-        TorchRLEnv(*arguments, **options)
+        TorchRLEnv(env, **options)
+
+
+def test_teams_must_be_there() -> None:
+    with pytest.raises(ValueError, match="group_map='team' needs teams, and CartPole has none"):
+        made("CartPole", group_map="team")
+
+
+def test_pickled_it_goes_on_as_it_would() -> None:
+    env = made("Hanabi")
+    now = env.rollout(5, break_when_any_done=False)[:, -1]
+    again = pickle.loads(pickle.dumps(env))
+    now = step_mdp(now)
+    then = env.rand_step(now.clone())
+    assert (again.step(now.update(then.select("action")))["next"] == then["next"]).all()
 
 
 def test_closing() -> None:
@@ -388,9 +402,11 @@ def test_ppo_learns_cartpole() -> None:
 @pytest.mark.full
 def test_mappo_learns_in_overcooked() -> None:
     returns = run_script("TorchRL", 1)["returns"]
-    assert np.mean(returns[-4:]) > 1.5 * np.mean(returns[:4])
+    assert np.mean(returns[-4:]) > 3 * np.mean(returns[:4])
 
 
 def test_the_benchmark_measures_it(tmp_path, capsys) -> None:
-    adapters.main(["TorchRL", "--seconds", "0.01", "--runs", "1", "--json", str(tmp_path / "figures.json")])
-    assert "TorchRL" in capsys.readouterr().out
+    adapters.main(
+        ["TorchRL", "TorchRL, Swarm", "--seconds", "0.01", "--runs", "1", "--json", str(tmp_path / "figures.json")]
+    )
+    assert "TorchRL, Swarm" in capsys.readouterr().out

@@ -131,7 +131,7 @@ class TorchRLEnv(EnvBase):
         self._categorical_actions = categorical_actions
         self._same_step = vector_env.autoreset_mode is AutoresetMode.SAME_STEP
         self._own_ends = vector_env.sim.program.agent_end is not None
-        self._first = _first_choice(vector_env.single_action_space)
+        self._first = _first_choice(vector_env.single_action_space, vector_env.device)
         infos = vector_env.sim.program.info
         self._info_paths = {name: (name,) if name in _BESIDE else ("info", name) for name in infos}
         self._kept = _Kept()
@@ -160,6 +160,11 @@ class TorchRLEnv(EnvBase):
         self.action_spec = Composite(action, shape=self.batch_size, device=device)
         self.reward_spec = Composite(reward, shape=self.batch_size, device=device)
         self.done_spec = Composite(done, shape=self.batch_size, device=device)
+        self._find_action_specs()
+
+    def _find_action_specs(self) -> None:
+        """Of each group; kept, since looking one up takes as long as many steps."""
+        self._action_specs = [self.full_action_spec[group.key("action")] for group in self._groups]
 
     # ---- TorchRL's contract ----------------------------------------------------------------------------------------
 
@@ -178,6 +183,10 @@ class TorchRLEnv(EnvBase):
         copies = {path: self._new(rows) for path, rows in self._by_path(observations, infos).items()}
         if self._same_step:
             self._put_final(copies, infos)
+        if ("action_mask",) in copies:
+            idle = terminations | truncations
+            idle = idle | ~infos["active"] if "active" in infos else idle
+            copies["action_mask",].index_fill_(0, idle.nonzero().flatten().to(self.device), True)
         copies["reward",] = self._new(rewards)
         if self._own_ends:
             copies |= {("terminated",): self._new(terminations), ("truncated",): self._new(truncations)}
@@ -206,7 +215,10 @@ class TorchRLEnv(EnvBase):
         if mask is None or kept.last is None or mask.any():
             kept.last = self.vector_env.reset(seed=seed, options=options or None)
             kept.seed = None if mask is None else kept.seed
-        told = self._told({path: self._new(rows) for path, rows in self._by_path(*kept.last).items()})
+        copies = {path: self._new(rows) for path, rows in self._by_path(*kept.last).items()}
+        if (legal := copies.get(("action_mask",))) is not None:
+            legal |= ~legal.any(-1, keepdim=True)  # slower than in a step, and right whoever has begun
+        told = self._told(copies)
         return TensorDict._new_unsafe(told, batch_size=self.batch_size, device=self.device)
 
     def _set_seed(self, seed: int | None) -> None:
@@ -216,6 +228,7 @@ class TorchRLEnv(EnvBase):
         """Deliver tensors on ``device`` and take actions from there; worlds stay where they are simulated."""
         super().to(device)
         self._moves = self.device != self.vector_env.device
+        self._find_action_specs()
         return self
 
     def close(self, *, raise_if_closed: bool = True) -> None:
@@ -234,10 +247,9 @@ class TorchRLEnv(EnvBase):
         """``[rows, ...]`` as the vector environment takes them."""
         given = [tensordict.get(group.key("action")) for group in self._groups]
         if not self._categorical_actions:
-            specs = [self.full_action_spec[group.key("action")] for group in self._groups]
             given = [
                 spec.to_categorical(actions, safe=False) if isinstance(spec, OneHot) else actions
-                for spec, actions in zip(specs, given, strict=True)
+                for spec, actions in zip(self._action_specs, given, strict=True)
             ]
         actions = given[0]
         if self._groups[0].agents is not None:
@@ -274,7 +286,7 @@ class TorchRLEnv(EnvBase):
         if len(ended):  # seldom many rows: torch.where over all would take longer than many a step
             there = ended.to(self.device)
             for path, final in self._by_path(infos["final_obs"], infos["final_info"]).items():
-                copies[path].index_copy_(0, there, final[ended].to(self.device))
+                copies[path][there] = final.index_select(0, ended).to(self.device)
 
     def _of_worlds(self, flags: torch.Tensor) -> torch.Tensor:
         """New ``[worlds, 1]`` from flags of worlds, or of rows, of whose world the first agent tells."""
@@ -282,18 +294,16 @@ class TorchRLEnv(EnvBase):
         return self._new(flags if flags.shape[1] == 1 else flags[:, :1])
 
     def _told(self, copies: Mapping[_Path, torch.Tensor]) -> dict[str, Any]:
-        """Rows as ``[worlds, ...]`` or ``[worlds, agents, ...]``, by key. Masks, mended, go to the action specs too."""
-        if (legal := copies.get(("action_mask",))) is not None:
-            legal |= ~legal.any(-1, keepdim=True)
+        """Rows as ``[worlds, ...]`` or ``[worlds, agents, ...]``, by key. Masks go to the action specs too."""
         shaped = {path: rows.view(*self._leading, *(rows.shape[1:] or (1,))) for path, rows in copies.items()}
         told: dict[str, Any] = {}
-        for group in self._groups:
+        for group, action_spec in zip(self._groups, self._action_specs, strict=True):
             parts = shaped
             if group.agents is not None:
                 parts = {path: tensor[:, group.agents] for path, tensor in shaped.items()}
             told |= self._filed(group, parts, TensorDict._new_unsafe)
             if ("action_mask",) in parts:
-                self.full_action_spec[group.key("action")].update_mask(parts["action_mask",])
+                action_spec.update_mask(parts["action_mask",])
         return told
 
     def _filed(self, group: _Group, values: Mapping[_Path, Any], made: Callable[..., Any]) -> dict[str, Any]:
@@ -418,12 +428,12 @@ def _action_spec(space: gymnasium.Space, shape: torch.Size, device: torch.device
     return _box_spec(space, shape, device)
 
 
-def _first_choice(space: gymnasium.Space) -> int | torch.Tensor | None:
+def _first_choice(space: gymnasium.Space, device: torch.device) -> int | torch.Tensor | None:
     """What a choice of 0 means, where that is not 0."""
     first = np.asarray(getattr(space, "start", 0)).reshape(-1)
     if not first.any():
         return None
-    return int(first[0]) if isinstance(space, Discrete) else torch.from_numpy(first)
+    return int(first[0]) if isinstance(space, Discrete) else torch.from_numpy(first).to(device)
 
 
 def _composite(values: dict[str, TensorSpec], batch_size: torch.Size, device: torch.device) -> Composite:

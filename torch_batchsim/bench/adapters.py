@@ -22,6 +22,7 @@ from .report import machine_facts, made_folder
 from .throughput import measure
 
 CARTPOLE, OVERCOOKED = "torch_batchsim/CartPole-v0", "torch_batchsim/Overcooked-v0"
+SWARM = "torch_batchsim/Swarm-v0"
 Stepper = tuple[Callable[[Any], Any], Sequence[Any]]  # steps all environments by one of the prepared actions
 
 
@@ -75,15 +76,18 @@ def _by_agent(num_envs: int) -> Stepper:
     return env.step, [{agent: part.contiguous() for agent, part in env.split(actions).items()} for actions in drawn]
 
 
-def _by_torchrl(num_envs: int) -> Stepper:
+def _by_torchrl(num_envs: int, environment: str = CARTPOLE) -> Stepper:
     from tensordict import TensorDict
 
     from ..adapters.torchrl import TorchRLEnv
 
-    env = TorchRLEnv(CARTPOLE, num_envs, autoreset_mode="SameStep")  # as the vector environment it is compared with
+    env = TorchRLEnv(environment, num_envs, autoreset_mode="SameStep")  # as the vector environment it is compared with
     env.set_seed(0)
     env.reset()
-    prepared = [TensorDict({"action": actions}, [num_envs]) for actions in random_actions(env.vector_env)]
+    spec = env.full_action_spec
+    key = next(iter(spec.keys(True, True)))
+    shaped = [{key: actions.view(spec[key].shape)} for actions in random_actions(env.vector_env)]
+    prepared = [TensorDict(actions, env.batch_size) for actions in shaped]
     return lambda tensordict: env.step(tensordict).pop("next"), prepared
 
 
@@ -171,6 +175,7 @@ def _bare_of_envpool(num_envs: int) -> Stepper:
 
 ADAPTERS: dict[str, Adapter] = {
     "TorchRL": Adapter("torchrl", _by_torchrl, bare_torch),
+    "TorchRL, Swarm": Adapter("torchrl", partial(_by_torchrl, environment=SWARM), partial(bare_torch, environment=SWARM)),
     "Gymnasium": Adapter("gymnasium", _by_gymnasium, bare_numpy, num_envs=1),
     "by_agent": Adapter("gymnasium", _by_agent, partial(bare_torch, environment=OVERCOOKED)),
     "PettingZoo": Adapter("pettingzoo", _by_pettingzoo, partial(bare_numpy, environment=OVERCOOKED), num_envs=2),

@@ -177,7 +177,8 @@ class TorchVectorEnv(RowCalls, OutputBinding):
                 tensor on ``device``, or a numpy array. On CPU a value outside the action space raises ValueError and
                 nothing changes; on CUDA it is a fault of its world (``WorldFault``, raised later) and the lowest legal
                 value takes its place. Rows that ``active`` told to be inactive may hold anything, NaN too: their
-                systems see the legal value nearest to 0 (in a bound action column too).
+                systems see the legal value nearest to 0 (in a bound action column too). Of an environment with
+                ``clips_actions`` any finite value of a Box is taken.
         """
         if self.closed:
             raise gymnasium.error.ClosedEnvironmentError("step() of a closed environment; make a new one")

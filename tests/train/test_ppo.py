@@ -7,6 +7,7 @@ from gymnasium.vector import AutoresetMode
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_batchsim.train import Config, Trainer, evaluate, generalised_advantages
+from torch_batchsim.train.tuned import tuned_config
 
 import torch_batchsim  # noqa: F401
 
@@ -384,6 +385,18 @@ def test_cartpole_learns():
     for _ in range(trainer.num_iterations):
         trainer.iterate()
     assert evaluate(cartpole(100), trainer.agent, seed=7).returns.mean() > 195
+
+
+@pytest.mark.full
+def test_cartpole_is_learned_with_continuous_actions_by_the_same_settings():
+    def carts(number):
+        return gymnasium.make_vec("torch_batchsim/CartPole-v0", num_envs=number, continuous=True)
+
+    config = tuned_config("torch_batchsim/CartPole-v0", ["continuous=True"])
+    trainer = Trainer(carts(config.num_envs), config)
+    for _ in range(trainer.num_iterations):
+        trainer.iterate()
+    assert evaluate(carts(100), trainer.agent, seed=7).returns.mean() > 475
 
 
 # ---- bad input -------------------------------------------------------------------------------------------

@@ -175,7 +175,9 @@ def _bare_of_envpool(num_envs: int) -> Stepper:
 
 ADAPTERS: dict[str, Adapter] = {
     "TorchRL": Adapter("torchrl", _by_torchrl, bare_torch),
-    "TorchRL, Swarm": Adapter("torchrl", partial(_by_torchrl, environment=SWARM), partial(bare_torch, environment=SWARM)),
+    "TorchRL, Swarm": Adapter(
+        "torchrl", partial(_by_torchrl, environment=SWARM), partial(bare_torch, environment=SWARM)
+    ),
     "Gymnasium": Adapter("gymnasium", _by_gymnasium, bare_numpy, num_envs=1),
     "by_agent": Adapter("gymnasium", _by_agent, partial(bare_torch, environment=OVERCOOKED)),
     "PettingZoo": Adapter("pettingzoo", _by_pettingzoo, partial(bare_numpy, environment=OVERCOOKED), num_envs=2),

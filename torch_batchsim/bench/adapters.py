@@ -65,8 +65,19 @@ def _by_gymnasium(num_envs: int) -> Stepper:
     return step, [0, 1] * 8
 
 
+def _by_pufferlib(num_envs: int) -> Stepper:
+    import pufferlib.vector
+
+    from ..adapters.pufferlib import PufferLibEnv
+
+    vecenv = pufferlib.vector.make(PufferLibEnv, env_args=[CARTPOLE], env_kwargs={"num_envs": num_envs})
+    vecenv.reset(seed=0)
+    return vecenv.step, [actions.numpy().astype("int32") for actions in random_actions(vecenv.env)]
+
+
 ADAPTERS: dict[str, Adapter] = {
     "Gymnasium": Adapter("gymnasium", _by_gymnasium, bare_numpy, num_envs=1),
+    "PufferLib": Adapter("pufferlib", _by_pufferlib, bare_numpy),
 }
 
 

@@ -75,8 +75,24 @@ def _by_pufferlib(num_envs: int) -> Stepper:
     return vecenv.step, [actions.numpy().astype("int32") for actions in random_actions(vecenv.env)]
 
 
+def _by_tianshou(num_envs: int) -> Stepper:
+    from ..adapters.tianshou import TianshouVectorEnv
+
+    venv = TianshouVectorEnv(CARTPOLE, num_envs)
+    venv.seed(0)
+
+    def step(actions: Any) -> None:
+        _, _, terminations, truncations, _ = venv.step(actions)
+        ended = (terminations | truncations).nonzero()[0]
+        if len(ended):
+            venv.reset(ended)
+
+    return step, [actions.numpy() for actions in random_actions(venv.env)]
+
+
 ADAPTERS: dict[str, Adapter] = {
     "Gymnasium": Adapter("gymnasium", _by_gymnasium, bare_numpy, num_envs=1),
+    "Tianshou": Adapter("tianshou", _by_tianshou, bare_numpy),
     "PufferLib": Adapter("pufferlib", _by_pufferlib, bare_numpy),
 }
 

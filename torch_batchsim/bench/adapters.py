@@ -75,6 +75,16 @@ def _by_pufferlib(num_envs: int) -> Stepper:
     return vecenv.step, [actions.numpy().astype("int32") for actions in random_actions(vecenv.env)]
 
 
+def _by_rllib(num_envs: int) -> Stepper:
+    from gymnasium.wrappers.vector import DictInfoToList
+
+    from ..adapters.rllib import RLlibVectorEnv
+
+    env = RLlibVectorEnv({"env_id": CARTPOLE, "num_envs": num_envs})
+    env.reset(seed=0)
+    return DictInfoToList(env).step, [actions.numpy() for actions in random_actions(env.env)]  # as RLlib wraps it
+
+
 def _by_tianshou(num_envs: int) -> Stepper:
     from ..adapters.tianshou import TianshouVectorEnv
 
@@ -92,6 +102,7 @@ def _by_tianshou(num_envs: int) -> Stepper:
 
 ADAPTERS: dict[str, Adapter] = {
     "Gymnasium": Adapter("gymnasium", _by_gymnasium, bare_numpy, num_envs=1),
+    "RLlib": Adapter("ray", _by_rllib, bare_numpy),
     "Tianshou": Adapter("tianshou", _by_tianshou, bare_numpy),
     "PufferLib": Adapter("pufferlib", _by_pufferlib, bare_numpy),
 }

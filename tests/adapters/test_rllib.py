@@ -19,8 +19,10 @@ ray, _ = library(__file__, "ray", "ray.rllib")
 
 from ray.rllib.algorithms.ppo import PPOConfig  # noqa: E402
 from ray.rllib.connectors.env_to_module import FlattenObservations  # noqa: E402
+from ray.rllib.core.rl_module.rl_module import RLModuleSpec  # noqa: E402
 from ray.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner  # noqa: E402
 from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner  # noqa: E402
+from ray.rllib.examples.rl_modules.classes.action_masking_rlm import ActionMaskingTorchRLModule  # noqa: E402
 from ray.rllib.utils.pre_checks.env import check_multiagent_environments  # noqa: E402
 
 from torch_batchsim.adapters.rllib import RLlibMultiAgentEnv, RLlibVectorEnv  # noqa: E402
@@ -80,6 +82,14 @@ def test_masks_are_observed() -> None:
         observations = env.step(observations["action_mask"].argmax(1))[0]
     several = RLlibMultiAgentEnv({"env_id": HANABI})
     assert several.reset(seed=0)[0]["agent_0"] in several.observation_spaces["agent_0"]
+
+
+def test_masks_are_heeded_by_their_example() -> None:
+    config = PPOConfig().environment(RLlibVectorEnv, env_config={"env_id": HANABI})
+    config.env_runners(num_envs_per_env_runner=3, gym_env_vectorize_mode="vector_entry_point")
+    config.rl_module(rl_module_spec=RLModuleSpec(module_class=ActionMaskingTorchRLModule))
+    episodes = SingleAgentEnvRunner(config=config.debugging(seed=0)).sample(num_episodes=6)  # no fault
+    assert len(episodes) == 6
 
 
 def test_several_agents_pass_their_check() -> None:

@@ -33,8 +33,9 @@ _FIXED = ("autoreset_mode", "copy", "device", "output")
 class RLlibVectorEnv(VectorEnv):
     """All rows of a ``SingleAgentEnvRunner``: NumPy copies, autoreset with the next step.
 
-    Where the environment has masks of legal actions, observations are dicts of ``observations`` and ``action_mask``
-    (float32 ``[rows, n]``, 0 or 1), which RLlib's example ``ActionMaskingTorchRLModule`` takes.
+    Observations are float32, for RLlib's networks take nothing else. Where the environment has masks of legal actions,
+    they are dicts of ``observations`` and ``action_mask`` (float32 ``[rows, n]``, 0 or 1), which RLlib's example
+    ``ActionMaskingTorchRLModule`` takes.
 
     Args:
         config: RLlib's ``env_config``: ``env_id``, arguments of ``gymnasium.make_vec``, options of the environment.
@@ -47,16 +48,18 @@ class RLlibVectorEnv(VectorEnv):
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
+        self.closed = True  # until it is whole
         if "num_envs" not in config:
             raise ValueError("RLlibVectorEnv needs env_runners(gym_env_vectorize_mode='vector_entry_point')")
         env = self.env = _made(config, autoreset_mode=AutoresetMode.NEXT_STEP, output="numpy", copy=True)
         if env.sim.program.agent_end is not None or env.active is not None:
             raise ValueError(f"agents of {config['env_id']} come and go, which needs RLlibMultiAgentEnv")
         self.num_envs, self.metadata, self.render_mode = env.num_envs, env.metadata, env.render_mode
-        self.single_observation_space = _with_mask(env)
+        self.single_observation_space = _space(env)
         self.single_action_space = env.single_action_space
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = env.action_space
+        self.closed = False
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin new episodes: observations ``[rows, ...]`` and infos with gymnasium's masks."""
@@ -79,9 +82,7 @@ class RLlibVectorEnv(VectorEnv):
 
     def _delivered(self, observations: Any, infos: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         infos = {name: part for name, part in infos.items() if not name.startswith("_")}
-        if "action_mask" in infos:
-            mask = infos.pop("action_mask").astype(np.float32)
-            observations = {"observations": observations, "action_mask": mask}
+        observations = _seen(observations, infos.pop("action_mask", None))
         valid = {f"_{name}": np.ones(self.num_envs, dtype=bool) for name in infos}
         return observations, infos | valid
 
@@ -103,7 +104,7 @@ class RLlibMultiAgentEnv(MultiAgentEnv):
         env = self.env = _made(config, num_worlds=1, num_threads=1, **kept)
         self.possible_agents = [f"agent_{i}" for i in range(env.num_agents)]
         self.agents = list(self.possible_agents)
-        self.observation_spaces = dict.fromkeys(self.possible_agents, _with_mask(env))
+        self.observation_spaces = dict.fromkeys(self.possible_agents, _space(env))
         self.action_spaces = dict.fromkeys(self.possible_agents, env.single_action_space)
         self.metadata, self.render_mode = dict(env.metadata), env.render_mode
         super().__init__()
@@ -153,15 +154,10 @@ class RLlibMultiAgentEnv(MultiAgentEnv):
 
     def _by_agent(self, observations: Any, infos: dict[str, Any], mask: np.ndarray) -> tuple[dict, dict]:
         names = [name for name in infos if name not in ("action_mask", "active") and not name.startswith("_")]
-        seen, told = {}, {}
-        for i in np.flatnonzero(mask):
-            parts = isinstance(observations, dict)
-            own = {k: part[i] for k, part in observations.items()} if parts else observations[i]
-            if "action_mask" in infos:
-                own = {"observations": own, "action_mask": infos["action_mask"][i].astype(np.float32)}
-            seen[self.possible_agents[i]] = own
-            told[self.possible_agents[i]] = {name: infos[name][i] for name in names}
-        return seen, told
+        seen = _seen(observations, infos.get("action_mask"))
+        rows = {self.possible_agents[i]: i for i in np.flatnonzero(mask)}
+        told = {agent: {name: infos[name][i] for name in names} for agent, i in rows.items()}
+        return {agent: _row(seen, i) for agent, i in rows.items()}, told
 
 
 def _made(config: Mapping[str, Any], **kept: Any) -> TorchVectorEnv:
@@ -175,9 +171,28 @@ def _made(config: Mapping[str, Any], **kept: Any) -> TorchVectorEnv:
     return gymnasium.make_vec(arguments.pop("env_id"), **arguments, **kept).unwrapped
 
 
-def _with_mask(env: TorchVectorEnv) -> gymnasium.Space:
-    """The space of a row's observation."""
+def _space(env: TorchVectorEnv) -> gymnasium.Space:
+    """The space of what a row observes here."""
+    space = _floats_space(env.single_observation_space)
     if env.action_mask is None:
-        return env.single_observation_space
-    mask = Box(0.0, 1.0, env.action_mask.shape[1:], np.float32)
-    return Dict({"observations": env.single_observation_space, "action_mask": mask})
+        return space
+    return Dict({"observations": space, "action_mask": Box(0.0, 1.0, env.action_mask.shape[1:], np.float32)})
+
+
+def _floats_space(space: gymnasium.Space) -> gymnasium.Space:
+    if isinstance(space, Dict):
+        return Dict({name: _floats_space(part) for name, part in space.items()})
+    return Box(space.low.astype(np.float32), space.high.astype(np.float32), space.shape, np.float32)
+
+
+def _seen(observations: Any, action_mask: np.ndarray | None) -> Any:
+    """Observations of all rows as RLlib gets them."""
+    if action_mask is not None:
+        return {"observations": _seen(observations, None), "action_mask": action_mask.astype(np.float32)}
+    if isinstance(observations, dict):
+        return {name: _seen(part, None) for name, part in observations.items()}
+    return observations.astype(np.float32, copy=False)
+
+
+def _row(seen: Any, row: int) -> Any:
+    return {name: _row(part, row) for name, part in seen.items()} if isinstance(seen, dict) else seen[row]

@@ -76,13 +76,11 @@ def _by_pufferlib(num_envs: int) -> Stepper:
 
 
 def _by_rllib(num_envs: int) -> Stepper:
-    from gymnasium.wrappers.vector import DictInfoToList
-
     from ..adapters.rllib import RLlibVectorEnv
 
     env = RLlibVectorEnv({"env_id": CARTPOLE, "num_envs": num_envs})
     env.reset(seed=0)
-    return DictInfoToList(env).step, [actions.numpy() for actions in random_actions(env.env)]  # as RLlib wraps it
+    return env.step, [actions.numpy() for actions in random_actions(env.env)]
 
 
 def _by_tianshou(num_envs: int) -> Stepper:

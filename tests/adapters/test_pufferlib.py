@@ -23,6 +23,7 @@ from torch_batchsim.adapters.pufferlib import PufferLibEnv  # noqa: E402
 CARTPOLE, OVERCOOKED, HANABI, SWARM = (
     f"torch_batchsim/{name}-v0" for name in ("CartPole", "Overcooked", "Hanabi", "Swarm")
 )
+MELEE = "tests/Melee-v0"
 BACKENDS = {
     "native": {},
     "Serial": {"backend": "Serial", "num_envs": 2},
@@ -90,24 +91,28 @@ def test_outputs_lie_in_the_buffers_and_are_copied_where_they_cannot() -> None:
         assert np.array_equal(aligned.observations, past.observations)
 
 
-def test_infos_have_the_episodes() -> None:
-    env = PufferLibEnv(CARTPOLE, num_envs=8, seed=3)
+@pytest.mark.parametrize("env_id", [CARTPOLE, pytest.param(MELEE, marks=pytest.mark.full)])
+def test_infos_have_the_episodes_and_masks_the_active_rows(env_id: str) -> None:
+    torch_batchsim.register(MELEE, "environments.melee:Melee")
+    env = PufferLibEnv(env_id, num_worlds=8, seed=3)
     env.reset()
-    bare = torch_batchsim.EpisodeStatistics(gymnasium.make_vec(CARTPOLE, num_envs=8))
+    bare = torch_batchsim.EpisodeStatistics(gymnasium.make_vec(env_id, num_worlds=8))
     assert np.array_equal(env.observations, bare.reset(seed=3)[0].numpy())
-    ended = 0
-    for _ in range(60):
-        action = np.random.default_rng(ended).integers(0, 2, 8)
+    generator, ended, left = np.random.default_rng(0), 0, False
+    for _ in range(100):
+        action = generator.integers(0, env.single_action_space.n, env.num_agents)
         infos, expected = env.step(action)[4], bare.step(torch.from_numpy(action))[4]
         rows = expected["_episode"]
         told = infos[0] if infos else {"episode_return": [], "episode_length": []}
         assert told["episode_return"] == expected["episode"]["r"][rows].tolist()
         assert told["episode_length"] == expected["episode"]["l"][rows].tolist()
-        ended += int(rows.sum())
-    assert ended >= 8
+        assert np.array_equal(env.masks, expected.get("active", torch.ones(env.num_agents, dtype=torch.bool)).numpy())
+        ended, left = ended + int(rows.sum()), left or not env.masks.all()
+    assert ended >= 16
+    assert left == (env_id == MELEE)
 
 
-def test_masks_of_actions_and_of_rows() -> None:
+def test_masks_of_actions() -> None:
     hanabi = PufferLibEnv(HANABI, num_worlds=4)
     hanabi.reset(seed=0)
     for _ in range(100):  # an illegal move would be a fault

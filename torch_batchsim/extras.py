@@ -10,6 +10,8 @@ from .errors import MissingExtra
 _INSTALLED_AS = {
     "PIL": "pillow",
     "dm_env": "dm-env",
+    "pufferlib": "pufferlib-core",
+    "ray": "ray[rllib]",
     "rl_games": "rl-games",
     "rsl_rl": "rsl-rl-lib",
     "sb3_contrib": "sb3-contrib",

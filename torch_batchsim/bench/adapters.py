@@ -173,6 +173,39 @@ def _bare_of_envpool(num_envs: int) -> Stepper:
     return env.step, [actions.numpy() for actions in random_actions(env)]
 
 
+def _by_pufferlib(num_envs: int) -> Stepper:
+    import pufferlib.vector
+
+    from ..adapters.pufferlib import PufferLibEnv
+
+    vecenv = pufferlib.vector.make(PufferLibEnv, env_args=[CARTPOLE], env_kwargs={"num_envs": num_envs})
+    vecenv.reset(seed=0)
+    return vecenv.step, [actions.numpy().astype("int32") for actions in random_actions(vecenv.env)]
+
+
+def _by_rllib(num_envs: int) -> Stepper:
+    from ..adapters.rllib import RLlibVectorEnv
+
+    env = RLlibVectorEnv({"env_id": CARTPOLE, "num_envs": num_envs})
+    env.reset(seed=0)
+    return env.step, [actions.numpy() for actions in random_actions(env.env)]
+
+
+def _by_tianshou(num_envs: int) -> Stepper:
+    from ..adapters.tianshou import TianshouVectorEnv
+
+    venv = TianshouVectorEnv(CARTPOLE, num_envs)
+    venv.seed(0)
+
+    def step(actions: Any) -> None:
+        _, _, terminations, truncations, _ = venv.step(actions)
+        ended = (terminations | truncations).nonzero()[0]
+        if len(ended):
+            venv.reset(ended)
+
+    return step, [actions.numpy() for actions in random_actions(venv.env)]
+
+
 ADAPTERS: dict[str, Adapter] = {
     "TorchRL": Adapter("torchrl", _by_torchrl, bare_torch),
     "TorchRL, Swarm": Adapter(
@@ -188,6 +221,9 @@ ADAPTERS: dict[str, Adapter] = {
     "rsl_rl": Adapter("rsl_rl", _by_rsl_rl, partial(bare_torch, continuous=True)),
     "skrl": Adapter("skrl", _by_skrl, bare_torch),
     "EnvPool": Adapter("torch_batchsim", _by_envpool, _bare_of_envpool),
+    "RLlib": Adapter("ray", _by_rllib, bare_numpy),
+    "Tianshou": Adapter("tianshou", _by_tianshou, bare_numpy),
+    "PufferLib": Adapter("pufferlib", _by_pufferlib, bare_numpy),
 }
 
 

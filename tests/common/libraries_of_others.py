@@ -11,24 +11,24 @@ from types import ModuleType
 import pytest
 
 SKIPPED = "adapter not tested"
-REQUIRED = os.environ.get("TORCH_BATCHSIM_ADAPTERS", "").split()  # test files that may not be skipped
+REQUIRED = os.environ.get("TORCH_BATCHSIM_ADAPTERS") == "required"  # no test may be skipped
 PAGE = Path(__file__).parents[2] / "docs" / "use_with.md"
 
 
 def library(test_file: str, *modules: str) -> tuple[ModuleType, ...]:
     """Import what a test file needs, given as ``__file__``; skip the file where it is not installed.
 
-    Raises ModuleNotFoundError where ``TORCH_BATCHSIM_ADAPTERS`` names the file, as ``.ci/adapters/run`` does.
+    Raises ModuleNotFoundError where ``TORCH_BATCHSIM_ADAPTERS`` is "required", as ``.ci/test_adapters`` sets it.
     """
     imported = []
     for module in modules:
         try:
             imported.append(importlib.import_module(module))
         except ModuleNotFoundError:
-            name = Path(test_file).name
-            if name in REQUIRED:
+            if REQUIRED:
                 raise
-            pytest.skip(f"{SKIPPED}: {name} needs {module}; see .ci/adapters/run", allow_module_level=True)
+            name = Path(test_file).name
+            pytest.skip(f"{SKIPPED}: {name} needs {module}; see .ci/test_adapters", allow_module_level=True)
     return tuple(imported)
 
 

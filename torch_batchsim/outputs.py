@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+_MOST_SETS_OF_RESETS = 64  # kept; with slots each has two
+
 
 @dataclass(frozen=True)
 class OutputSpec:
@@ -89,6 +91,7 @@ class Outputs:
         self._turn = self._turn_of_resets = 0
         self._was_reset = False
         self._sets: dict[tuple[int | None, int], OutputSet] = {}
+        self._sets_of_resets: dict[tuple[int, ...], OutputSet] = {}
         self.next = self.present = self._set()
 
     def _made(self, specs: Mapping[str, OutputSpec]) -> dict[str, torch.Tensor]:
@@ -106,7 +109,7 @@ class Outputs:
     def _rearrange(self) -> None:
         """After something was bound."""
         self._moved()
-        self._sets = {}
+        self._sets, self._sets_of_resets = {}, {}
         self.next = self._set()
 
     @property
@@ -149,7 +152,7 @@ class Outputs:
         first, self._was_reset = not self._was_reset, True
         if first and whole and not self._slots:
             return self.next
-        to = OutputSet(self._tensors_of_reset(), self._structure, takes_turn=False)
+        to = self._set_of_reset()
         if not whole:
             for field, tensor in self.present.tensors.items():
                 target = to.tensors[field]
@@ -157,18 +160,28 @@ class Outputs:
                     target.view(-1).view(torch.uint8).copy_(tensor.view(-1).view(torch.uint8))
         return to
 
-    def _tensors_of_reset(self) -> dict[str, torch.Tensor]:
+    def _set_of_reset(self) -> OutputSet:
         """Final values, which a reset does not write, stay where they are."""
         final = {field: tensor for field, tensor in self.present.tensors.items() if field.startswith("final_")}
-        if len(self._own) == 1:
-            return self._own[0] | self._bound | final
+        own = self._own[0] if len(self._own) == 1 else self._next_of_resets(final)
+        key = id(own), *map(id, final.values())
+        found = self._sets_of_resets.get(key)
+        if found is None:
+            if len(self._sets_of_resets) >= _MOST_SETS_OF_RESETS:
+                self._sets_of_resets.clear()
+            found = OutputSet(own | self._bound | final, self._structure, takes_turn=False)
+            self._sets_of_resets[key] = found
+        return found
+
+    def _next_of_resets(self, final: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         if not self._own_of_resets:
             specs = {field: spec for field, spec in self.specs.items() if field not in final}
             self._own_of_resets = [self._made(specs), self._made(specs)]
             self._moved()
-        _replace_moved(self._own_of_resets)
+        if _replace_moved(self._own_of_resets):
+            self._sets_of_resets.clear()
         self._turn_of_resets = 1 - self._turn_of_resets
-        return self._own_of_resets[self._turn_of_resets] | self._bound | final
+        return self._own_of_resets[self._turn_of_resets]
 
     # ---- places that a user gives ----------------------------------------------------------------------------------
 
@@ -238,11 +251,17 @@ class Outputs:
                     )
 
 
-def _replace_moved(sets: list[dict[str, torch.Tensor]]) -> None:
-    for made in sets:
-        for field, tensor in made.items():
-            if tensor.device.type == "cpu" and tensor.is_shared():
-                made[field] = torch.zeros_like(tensor)
+def _replace_moved(sets: list[dict[str, torch.Tensor]]) -> bool:
+    """Whether there were any."""
+    moved = [
+        (made, field)
+        for made in sets
+        for field, tensor in made.items()
+        if tensor.device.type == "cpu" and tensor.is_shared()
+    ]
+    for made, field in moved:
+        made[field] = torch.zeros_like(made[field])
+    return bool(moved)
 
 
 def _range(tensor: torch.Tensor) -> tuple[int, int]:

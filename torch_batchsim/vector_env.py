@@ -201,10 +201,7 @@ class TorchVectorEnv(RowCalls, OutputBinding):
         results = (*present.step, dict(present.step_infos))
         if self._delivers_final:
             results[-1]["final_info"] = dict(present.step_infos["final_info"])  # the user's own, as the other dict is
-        if self._needs_conversion:
-            *parts, infos = (self._converted(part) for part in results)
-            return (*parts, self._masked(infos))
-        return results
+        return self._step_converted(results) if self._needs_conversion else results
 
     def render(self) -> tuple[np.ndarray, ...] | tuple[str, ...] | None:
         """A picture uint8 ``[height, width, 3]``, or a text with "ansi", of each row: that of its world.
@@ -321,6 +318,10 @@ class TorchVectorEnv(RowCalls, OutputBinding):
             array = value.numpy()
             return array.copy() if self._copy else array
         return value.clone()
+
+    def _step_converted(self, results: tuple[Any, ...]) -> tuple[Any, ...]:
+        *parts, infos = (self._converted(part) for part in results)
+        return (*parts, self._masked(infos))
 
     def _masked(self, infos: dict[str, Any]) -> dict[str, Any]:
         """As arrays infos have gymnasium's masks too: ``_key`` says in which rows ``key`` is something."""

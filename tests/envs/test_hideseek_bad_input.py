@@ -55,7 +55,7 @@ def test_presets_give_what_is_not_given() -> None:
 
 
 def test_a_misspelt_option_is_named() -> None:
-    with pytest.raises(TypeError, match=r"no option 'hider'.*hiders"):
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'hider'.*hiders"):
         HideSeek(hider=2)
 
 

@@ -74,7 +74,7 @@ EMULATED = [
 @pytest.mark.parametrize(("name", "mode"), EMULATED, ids=lambda value: getattr(value, "name", value))
 def test_threads_and_emulated_cuda_agree(name: str, mode: AutoresetMode) -> None:
     # Several tiles, the last one incomplete.
-    worlds = {"cartpole": 1500, "zoo": 100, "swarm": 60, "forge": 60, "hideseek": 2}.get(name, 700)
+    worlds = {"cartpole": 1500, "yard": 150, "zoo": 100, "swarm": 60, "forge": 60, "hideseek": 2}.get(name, 700)
     steps = 13 if name == "hideseek" else 40  # a round and the beginning of the next: emulated bodies are slow
     one = run(name, worlds, steps, mode, num_threads=1)
     two = run(name, worlds, steps, mode, num_threads=2)
@@ -87,7 +87,7 @@ def test_threads_and_emulated_cuda_agree(name: str, mode: AutoresetMode) -> None
 @pytest.mark.parametrize("name", full_but(["cartpole"], ENVIRONMENTS))
 def test_every_executor_gives_the_same_bits(name: str) -> None:
     """The megakernel's blocks claim tiles, or go through the tasks together, in an adversarial order."""
-    worlds = {"cartpole": 300, "zoo": 40, "swarm": 40, "forge": 30, "hideseek": 2}.get(name, 150)
+    worlds = {"cartpole": 300, "yard": 40, "zoo": 40, "swarm": 40, "forge": 30, "hideseek": 2}.get(name, 150)
     steps = 13 if name == "hideseek" else 30
     megakernel, alone = (emulated_cuda(name, executor) for executor in ("megakernel", "per_world"))
     for mode in MODES[:1] if name == "hideseek" else MODES:

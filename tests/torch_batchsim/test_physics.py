@@ -176,7 +176,7 @@ def test_hulls_and_options_that_are_none_are_refused() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             Physics(hulls=hulls)
-    with pytest.raises(TypeError, match=r"no option 'substep'.*substeps"):
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'substep'.*substeps"):
         Physics(substep=3)
     with pytest.raises(ValueError, match=r"substeps must be at least 1"):
         Physics(substeps=0)

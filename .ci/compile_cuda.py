@@ -2,7 +2,9 @@
 
 Each executor is compiled for one architecture, so that all see both, and CI is not twice as long. The code for devices
 is compiled of each unit; that for the host, which is two seconds of a core, once for each environment, with one
-executor after the other. (g++ compiles it of each unit in the tests, where CUDA is emulated.)
+executor after the other. (g++ compiles it of each unit in the tests, where CUDA is emulated.) Large units are hardly
+optimised, where nvcc knows how: that would take a minute each, and tests/torch_batchsim/test_kernels.py compiles a unit
+with rigid bodies as users do.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from torch_batchsim.gpu_check.environments import Garden  # noqa: E402
 from torch_batchsim.program import Program  # noqa: E402
 
 ARCHITECTURES = {"graph": "90", "megakernel": "80", "per_world": "90"}  # by executor: compute capability 8.0 or 9.0
+LARGE = ("hideseek", "gallery", "shelf")  # with rigid bodies, and what else lanes do
 ENVIRONMENTS = {
     **COMPILED,
     "garden": Garden,
@@ -54,6 +57,8 @@ def main() -> None:
     warnings = ["-Werror", "all-warnings", "-Xcompiler", "-Wall,-Wextra,-Wno-unused-parameter,-Wno-unknown-pragmas"]
     flags = [flag for flag in jit.compiler_flags("cuda") if flag != "-O3"]  # which is for the host only
     command = [nvcc, *added_by_torch, *flags, *warnings, f"-I{jit.CSRC}"]
+    options = subprocess.run([nvcc, "--help"], capture_output=True, text=True, check=True).stdout
+    quickly = ["--Ofast-compile=max"] if "--Ofast-compile" in options else []
 
     def compile_unit(name: str, executor: str, host: bool) -> str:
         with tempfile.TemporaryDirectory() as folder:
@@ -62,11 +67,12 @@ def main() -> None:
             number = ARCHITECTURES[executor]
             target = f"-gencode=arch=compute_{number},code=sm_{number}"
             kind = "-c" if host else "-cubin"
-            subprocess.run([*command, target, kind, str(unit), "-o", f"{folder}/unit"], check=True)
+            how = quickly if name in LARGE else []
+            subprocess.run([*command, *how, target, kind, str(unit), "-o", f"{folder}/unit"], check=True)
         return f"nvcc compiled {name} ({executor}) for sm_{number}{' and the host' if host else ''}"
 
-    # One unit each, which takes a minute, and first; shelf has of heap all that a compiler sees. Then what differs from
-    # another environment by options only.
+    # One unit each, and first; shelf has of heap all that a compiler sees. Then what differs from another environment
+    # by options only.
     executors = {"heap": [], "hideseek": ["graph"], "gallery": ["graph"], "shelf": ["megakernel"]}
     executors |= {"cartpole_continuous": ["graph"], "hanabi_faults": ["graph"], "hanabi_bits": ["megakernel"]}
     executors |= {"micro": ["graph"]}

@@ -42,7 +42,7 @@ class Args:
     gae_lambda: float = 0.95
     """Lambda of the generalised advantage estimate."""
     num_minibatches: int = 8
-    """Parts that a rollout is cut into."""
+    """Equal parts that a rollout is cut into, of at least 2 samples."""
     update_epochs: int = 4
     """Passes over a rollout."""
     clip_coef: float = 0.2
@@ -84,10 +84,15 @@ if __name__ == "__main__":
     device = torch.device(args.device)
     torch.manual_seed(args.seed)
     T, N = args.num_steps, args.num_envs
+    if not 0 < args.num_minibatches <= T * N // 2 or T * N % args.num_minibatches:  # one sample has no deviation
+        raise SystemExit(
+            f"--num-minibatches must cut the {T * N} samples of a rollout (--num-steps {T} x --num-envs {N}) into "
+            f"equal parts of at least 2, got {args.num_minibatches}"
+        )
 
-    made = gymnasium.make_vec(args.env_id, num_envs=N, device=args.device)
-    env = torch_batchsim.EpisodeStatistics(made)  # counts returns and lengths on the device
-    size, choices = made.single_observation_space.shape, int(made.single_action_space.n)
+    env = gymnasium.make_vec(args.env_id, num_envs=N, device=args.device)
+    env = torch_batchsim.EpisodeStatistics(env)  # counts returns and lengths on the device
+    size, choices = env.single_observation_space.shape, int(env.single_action_space.n)
     agent = Agent(size[0], choices).to(device)
     optimizer = torch.optim.Adam(agent.parameters(), lr=args.learning_rate, eps=1e-5)
 
@@ -101,7 +106,7 @@ if __name__ == "__main__":
     truncations = torch.zeros(T, N, dtype=torch.bool, device=device)
 
     observations[T], _ = env.reset(seed=args.seed)
-    made.bind_slots(  # from here on a step with slot t selected writes these at index t
+    env.bind_slots(  # from here on a step with slot t selected writes these at index t
         observations=observations[1:],
         final_obs=final_observations,
         rewards=rewards,
@@ -119,7 +124,7 @@ if __name__ == "__main__":
             observations[0] = observations[T]
             for t in range(T):
                 actions[t] = agent.policy(observations[t]).sample()
-                made.select_slot(t)
+                env.select_slot(t)
                 env.step(actions[t])
 
             # What was seen before each step, as one batch: networks like one large batch better than many small ones.

@@ -48,7 +48,7 @@ class Args:
     gae_lambda: float = 0.95
     """Lambda of the generalised advantage estimate."""
     num_minibatches: int = 8
-    """Parts that a rollout is cut into."""
+    """Equal parts that the environments of a rollout are cut into."""
     update_epochs: int = 4
     """Passes over a rollout."""
     clip_coef: float = 0.2
@@ -104,12 +104,17 @@ if __name__ == "__main__":
     device = torch.device(args.device)
     torch.manual_seed(args.seed)
     T, N = args.num_steps, args.num_envs
+    if not 0 < args.num_minibatches <= T * N // 2 or N % args.num_minibatches:  # one sample has no deviation
+        raise SystemExit(
+            f"--num-minibatches must cut the {N} environments (--num-envs) into equal parts of at least 2 "
+            f"samples (--num-steps {T}), got {args.num_minibatches}"
+        )
 
-    made = gymnasium.make_vec(args.env_id, num_envs=N, device=args.device)
-    env = torch_batchsim.EpisodeStatistics(made)  # counts returns and lengths on the device
+    env = gymnasium.make_vec(args.env_id, num_envs=N, device=args.device)
+    env = torch_batchsim.EpisodeStatistics(env)  # counts returns and lengths on the device
     shown = torch.tensor(args.shown, device=device)
-    high = torch.as_tensor(made.single_observation_space.high, device=device)  # of CartPole twice where it ends
-    agent = Agent(shown, high[shown] / 2, int(made.single_action_space.n)).to(device)
+    high = torch.as_tensor(env.single_observation_space.high, device=device)  # of CartPole twice where it ends
+    agent = Agent(shown, high[shown] / 2, int(env.single_action_space.n)).to(device)
     optimizer = torch.optim.Adam(agent.parameters(), lr=args.learning_rate, eps=1e-5)
 
     # The rollout. Step t goes from observations[t] to observations[t + 1], or, where it ends an episode, to
@@ -122,7 +127,7 @@ if __name__ == "__main__":
     truncations = torch.zeros(T, N, dtype=torch.bool, device=device)
 
     observations[T], _ = env.reset(seed=args.seed)
-    made.bind_slots(  # from here on a step with slot t selected writes these at index t
+    env.bind_slots(  # from here on a step with slot t selected writes these at index t
         observations=observations[1:],
         final_obs=final_observations,
         rewards=rewards,
@@ -145,7 +150,7 @@ if __name__ == "__main__":
                 state = agent.lstm(agent.encoded(observations[t]), state)
                 states.append(state)
                 actions[t] = agent.policy(state[0]).sample()
-                made.select_slot(t)
+                env.select_slot(t)
                 env.step(actions[t])
                 goes_on[t] = ~(terminations[t] | truncations[t])
                 state = kept(state, goes_on[t] & args.memory)

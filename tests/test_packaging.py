@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import subprocess
@@ -43,6 +44,17 @@ def test_a_wheel_holds_everything_and_setuptools_does_not_warn(tmp_path: Path) -
                 expected.add(f"torch_batchsim/{prefix}{path.relative_to(ROOT / folder)}")
     assert expected <= packed
     assert {name.split("/")[0].split("-")[0] for name in packed} == {"torch_batchsim"}
+
+
+def test_the_oldest_python_has_whatever_is_imported_from_typing() -> None:
+    assert 'requires-python = ">=3.10"' in (ROOT / "pyproject.toml").read_text()
+    later = {"Self", "Never", "LiteralString", "Required", "NotRequired", "Unpack", "TypeVarTuple", "override"}
+    later |= {"assert_never", "assert_type", "reveal_type", "dataclass_transform", "ReadOnly", "TypeIs"}
+    for folder in ("torch_batchsim", "envs", "train", "examples"):
+        for path in (ROOT / folder).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.ImportFrom) and node.module == "typing":
+                    assert not later & {alias.name for alias in node.names}, path
 
 
 def test_integrators_install_little() -> None:

@@ -16,8 +16,8 @@ from .errors import WorldFault
 from .inputs import number_tensor
 from .simulator import Simulator
 from .vector_env import TorchVectorEnv
+from .vector_inputs import agent_names
 
-_MAX_RENDERED = 16
 ByAgent = dict[str, Any]  # a tensor or array [worlds, ...] for each agent, a dict of them, or what there is for all
 
 
@@ -62,7 +62,7 @@ class AgentsVectorEnv:
         self.num_envs = self.num_worlds = rows.num_worlds
         self.device, self.autoreset_mode, self.render_mode = rows.device, rows.autoreset_mode, rows.render_mode
         self.metadata, self.spec = dict(env.metadata), rows.spec
-        self.possible_agents = [f"agent_{i}" for i in range(rows.num_agents)]
+        self.possible_agents = agent_names(rows.num_agents)
         self.observation_spaces = self._own_spaces(env.single_observation_space)
         self.action_spaces = self._own_spaces(env.single_action_space)
         self.state_space = _concatenated(rows.single_observation_space, rows.num_agents)
@@ -70,7 +70,8 @@ class AgentsVectorEnv:
         self._shape = torch.Size((rows.num_worlds, *env.single_action_space.shape))  # of the actions of one agent
         self._by_world = rows.num_worlds, rows.num_agents
         self._places: dict[torch.dtype, list[_Joined]] = {}
-        self._stays = env is rows and not rows._needs_conversion  # results are the same tensors again and again
+        # Whether results are the same tensors again and again.
+        self._stays = env is rows and not rows.copies and rows.output == "torch"
 
     def _own_spaces(self, space: gymnasium.Space) -> dict[str, gymnasium.Space]:
         """A copy for each agent, with a random stream of its own."""
@@ -84,7 +85,7 @@ class AgentsVectorEnv:
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[ByAgent, ByAgent]:
         """Begin new episodes and return ``(observations, infos)``; arguments as those of ``TorchVectorEnv.reset``."""
         observations, infos = self.vector_env.reset(seed=seed, options=options)
-        return self.split(observations), self.split(infos)
+        return self._by_agent(observations), self._by_agent(infos)
 
     def step(self, actions: Mapping[str, torch.Tensor]) -> tuple[ByAgent, ByAgent, ByAgent, ByAgent, ByAgent]:
         """Advance all worlds by one step.
@@ -111,13 +112,14 @@ class AgentsVectorEnv:
         return self._told(results)
 
     def state(self) -> torch.Tensor | np.ndarray:
-        """The observations of all agents one after the other, ``[worlds, n]``, as the last step or reset returned them.
+        """The observations of all agents one after the other, ``[worlds, n]``, of the last step or reset.
 
-        For centralised critics. Parts of a dict follow each other by key; they are float32 if their dtypes differ. One
-        tensor is not copied: the state is then a view of its memory.
+        For centralised critics. They are those of the ``TorchVectorEnv``, before wrappers. Parts of a dict follow each
+        other by key; they are float32 if their dtypes differ. One tensor is not copied: the state is then a view of its
+        memory.
         """
-        if not self._own._ready:
-            raise gymnasium.error.ResetNeeded("call reset() before state()")
+        self._own.check_open()
+        self._own.check_ready("state()")
         observations = self._own.observations
         if isinstance(observations, dict):
             parts = [observations[key].reshape(*self._by_world, -1) for key in sorted(observations)]
@@ -126,7 +128,7 @@ class AgentsVectorEnv:
             state = torch.cat(parts, dim=2).view(self.num_worlds, -1)
         else:
             state = observations.view(self.num_worlds, -1)
-            state = state.clone() if self._own._copy else state
+            state = state.clone() if self._own.copies else state
         return state.numpy() if self._own.output == "numpy" else state
 
     def observation_space(self, agent: str) -> gymnasium.Space:
@@ -144,10 +146,10 @@ class AgentsVectorEnv:
         An episode ends with the world's, and is not under way while ``active`` is false. With DISABLED waits for the
         device.
         """
-        if self.autoreset_mode is not AutoresetMode.DISABLED or not self._own._ready:
+        if self.autoreset_mode is not AutoresetMode.DISABLED or not self._own.has_begun:
             return list(self.possible_agents)
         rows = self._own
-        under_way = ~(rows.sim.tensor("World.terminated") | rows.sim.tensor("World.truncated"))[:, None]
+        under_way = ~torch.as_tensor(rows.ended_worlds())[:, None]
         if rows.active is not None:
             under_way = rows.by_world(rows.active) & under_way
         there = under_way.any(0).expand(len(self.possible_agents)).tolist()
@@ -164,10 +166,15 @@ class AgentsVectorEnv:
         return len(self.possible_agents)
 
     def render(self) -> tuple[np.ndarray, ...] | tuple[str, ...] | None:
-        """Of the first worlds, 16 at most: pictures ``uint8 [height, width, 3]``, or texts with "ansi"."""
-        if self.render_mode is None:
-            return self.vector_env.render()  # which says so
-        return tuple(self._own.render_world(world) for world in range(min(self.num_worlds, _MAX_RENDERED)))
+        """A picture uint8 ``[height, width, 3]``, or a text with "ansi", of each world.
+
+        With ``render_worlds`` (an argument, and an attribute of ``vector_env.unwrapped``) of each of the first so many.
+        Raises ValueError where it is None and there are more than 64 worlds.
+        """
+        frames = self.vector_env.render()
+        if frames is None or self._own.render_worlds is not None:
+            return frames
+        return frames[:: self.max_num_agents]  # agents of a world share its picture
 
     def close(self, **kwargs: Any) -> None:
         """Close the worlds; everything but ``close`` raises from then on."""
@@ -211,12 +218,28 @@ class AgentsVectorEnv:
     def split(self, value: Any) -> ByAgent:
         """A tensor or array ``[rows, ...]`` as a view ``[worlds, ...]`` for each agent; of a dict, what is in it.
 
-        What is not by row goes to all agents as it is.
+        What is neither goes to all agents as it is. Raises ValueError for another number of rows.
         """
+        self._check_rows(value)
+        return self._by_agent(value)
+
+    def _check_rows(self, value: Any, where: str = "") -> None:
+        if isinstance(value, dict):
+            for key, part in value.items():
+                self._check_rows(part, f"{where}[{key!r}]")
+        elif isinstance(value, (torch.Tensor, np.ndarray)) and tuple(value.shape[:1]) != (self._own.num_envs,):
+            at = f" at {where}" if where else ""
+            raise ValueError(
+                f"split needs {self._own.num_envs} rows, {self.max_num_agents} agents in each of {self.num_worlds} "
+                f"worlds, got shape {list(value.shape)}{at}"
+            )
+
+    def _by_agent(self, value: Any) -> ByAgent:
+        """As ``split``; infos of wrappers may hold tensors that are not by row, which go to all agents as they are."""
         if isinstance(value, dict):
             told: ByAgent = {agent: {} for agent in self.possible_agents}
             for key, part in value.items():
-                for agent, own in self.split(part).items():
+                for agent, own in self._by_agent(part).items():
                     told[agent][key] = own
             return told
         worlds, agents = self._by_world
@@ -242,9 +265,9 @@ class AgentsVectorEnv:
 
     def _told(self, results: tuple[Any, ...]) -> tuple[ByAgent, ByAgent, ByAgent, ByAgent, ByAgent]:
         """Results of a step by agent. Views of what comes again from the same place are made once."""
-        place = self._own._outputs.present
+        place = self._own.sim.memory.outputs.present
         if place.by_agent is None or not _same(results, place.by_agent[0]):
-            told = tuple(self.split(part) for part in results)
+            told = tuple(self._by_agent(part) for part in results)
             if not self._stays:
                 return told
             place.by_agent = (*results[:4], dict(results[4])), told
@@ -268,9 +291,16 @@ class AgentsVectorEnv:
         parts = [self._of_agent(agent, actions[agent]) for agent in self.possible_agents]
         dtype = parts[0].dtype
         if any(part.dtype is not dtype for part in parts):
+            self._check_whole_numbers(parts)
             dtype = torch.float64 if any(part.is_floating_point() for part in parts) else torch.int64
             parts = [part.to(dtype) for part in parts]
         return parts
+
+    def _check_whole_numbers(self, parts: list[torch.Tensor]) -> None:
+        """Where one agent's are floats and another's are not, the environment could not say whose do not fit."""
+        for agent, part in zip(self.possible_agents, parts, strict=True):
+            if part.is_floating_point() and not isinstance(self.vector_env.single_action_space, Box):
+                raise TypeError(f"actions of {agent} must be integers, got {part.dtype}")
 
     def _place_for(self, dtype: torch.dtype) -> _Joined:
         """Memory for the actions of a step, taken until that has ended: another thread does not write there."""

@@ -15,7 +15,8 @@ from .agents_env import AgentsVectorEnv
 from .environment import Environment
 from .inputs import number_tensor
 from .legal import legal_actions
-from .single_env import SingleEnv, first
+from .single_env import SingleEnv, checked_action, first
+from .vector_inputs import agent_names
 
 Partner = Callable[[Any, dict[str, Any]], Any]
 """A policy of the other agents, ``partner(observations, infos) -> actions``.
@@ -50,7 +51,7 @@ class JointEnv(SingleEnv):
         return first(self._by_agent.split(observations)), first(self._by_agent.split(infos))
 
     def _masks(self) -> dict[str, np.ndarray]:
-        return first(self._by_agent.action_mask)
+        return first(self._by_agent.split(self._vector.action_masks()))
 
     def step(self, action: Mapping[str, Any]) -> tuple[dict[str, Any], float, bool, bool, dict[str, Any]]:
         """Take one step. After the end of an episode the world stands still until ``reset``.
@@ -98,10 +99,10 @@ class OneAgentEnv(SingleEnv):
     @property
     def agent(self) -> str:
         """The name of the agent that this is."""
-        return f"agent_{self._agent}"
+        return agent_names(self._vector.num_agents)[self._agent]
 
     def _check_agents(self, name: str, agents: int) -> None:
-        names = [f"agent_{i}" for i in range(agents)]
+        names = agent_names(agents)
         if isinstance(self._agent, str) and self._agent in names:
             self._agent = names.index(self._agent)
         is_number = isinstance(self._agent, (int, np.integer)) and not isinstance(self._agent, bool)
@@ -126,9 +127,7 @@ class OneAgentEnv(SingleEnv):
         if self._others[0] is None:
             raise gymnasium.error.ResetNeeded("call reset() before step()")
         shape = self.action_space.shape
-        own = number_tensor(action if isinstance(action, torch.Tensor) else np.asarray(action), "the action").cpu()
-        if own.shape != shape:
-            raise ValueError(f"the action must have shape {list(shape)}, got {list(own.shape)}")
+        own = checked_action(action, self.action_space).cpu()
         partners = self._vector.num_agents - 1
         if partners:
             drawn = (self.partner or self._legal_actions)(*self._others)
@@ -144,7 +143,7 @@ class OneAgentEnv(SingleEnv):
         return observation, *(part[self._agent].item() for part in results), info
 
     def _masks(self) -> np.ndarray:
-        return first(self._vector.action_mask[self._agent :])
+        return first(self._vector.action_masks()[self._agent :])
 
     def _told(self, observations: Any, infos: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         """What the agent is told of all rows; the others are told when they are asked."""

@@ -31,8 +31,8 @@ class OutputBinding(VectorEnv):
         of infos, such as ``action_mask``. Nothing is copied: what the last call returned lies where it was until then.
         Only ``actions``, the action column, moves at once. For a rollout with a place for each step see ``bind_slots``.
         """
-        self._check_open()
-        flags, final = (terminations, truncations), self._delivers_final
+        self.check_open()
+        flags, final = (terminations, truncations), self.delivers_final
         given = named_outputs(self.sim.program, observations, final_obs, rewards, *flags, infos, final)
         if actions is not None:
             given[self.sim.program.action.name] = actions
@@ -61,8 +61,8 @@ class OutputBinding(VectorEnv):
         ``unbind`` ends it. Raises TypeError or ValueError before anything has changed: of shapes and dtypes that do
         not fit, of memory that outputs would share, and while other slots are bound.
         """
-        self._check_open()
-        flags, final = (terminations, truncations), self._delivers_final
+        self.check_open()
+        flags, final = (terminations, truncations), self.delivers_final
         given = named_outputs(self.sim.program, observations, final_obs, rewards, *flags, infos, final)
         self.sim.memory.bind_slots(given)
 
@@ -72,7 +72,7 @@ class OutputBinding(VectorEnv):
 
     def unbind(self) -> None:
         """Let all outputs go to the simulator's own memory again, from the next ``step`` or ``reset`` on."""
-        self._check_open()
+        self.check_open()
         self._outputs.unbind()
 
 

@@ -197,7 +197,7 @@ def _context(program: Program, cuda: bool) -> Iterator[str]:
     yield from (f"    {c_type} *{name};" for name, c_type, *_ in output_flags(program))
     yield "};"
     yield "struct Context : Outputs {"
-    yield "    i32 device, num_worlds, tile, num_threads, team;"
+    yield "    i32 device, num_worlds, first_world, tile, num_threads, team;"
     yield "    Autoreset autoreset;"
     yield "    i32 keep_final;"
     yield f"    static constexpr u32 action_width = {action_width(program)};"

@@ -65,6 +65,7 @@ def compare(
     """
     if before_each_step and state is None:
         raise ValueError("before_each_step needs state, which puts the state of a world into the reference")
+    _check_arguments(state, infos, ignore, {"atol": atol, "rtol": rtol}, tolerances)
     steps = checked_count(steps, "steps")
     if actions is not None and not callable(actions):
         steps = min(steps, checked_count(len(actions), "the number of actions"))
@@ -87,6 +88,22 @@ def compare(
     return check.summary()
 
 
+def _check_arguments(
+    state: Any, infos: Any, ignore: Any, tolerances: Mapping[str, Any], by_name: Mapping[str, Any] | None
+) -> None:
+    """TypeError or ValueError for those that would only be noticed in the midst of it."""
+    if state is not None and not callable(state):
+        raise TypeError(f"state must be a function of (reference_env, world, values), got {state!r}")
+    for what, names in (("infos", infos), ("ignore", ignore)):
+        if isinstance(names, str):
+            raise TypeError(f"{what} must be a sequence of names, got {names!r}; write ({names!r},)")
+    if by_name is not None and not isinstance(by_name, Mapping):
+        raise TypeError(f"tolerances must be a dict of numbers by name, got {by_name!r}")
+    for what, value in (*tolerances.items(), *((f"tolerances[{name!r}]", v) for name, v in (by_name or {}).items())):
+        if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 <= value < np.inf:
+            raise ValueError(f"{what} must be a finite number from 0 on, got {value!r}")
+
+
 class _Shown(NamedTuple):
     """What both have returned: observations and infos, and of a step rewards and flags."""
 
@@ -94,6 +111,28 @@ class _Shown(NamedTuple):
     theirs: tuple[Any, dict[str, Any]]
     our_outcome: Arrays = {}
     their_outcome: Arrays = {}
+
+
+class _Checked(gymnasium.Wrapper):
+    """Raises ValueError for observations whose shapes are not those of the space, by which they would be copied."""
+
+    def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
+        observation, info = self.env.reset(**kwargs)
+        return self._checked(observation), info
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        observation, *results = self.env.step(action)
+        return self._checked(observation), *results
+
+    def _checked(self, observation: Any) -> Any:
+        shown = _named("observation", observation)
+        for name, shape in _shapes("observation", self.observation_space).items():
+            if name not in shown or (shape is not None and shown[name].shape != shape):
+                found = f"shape {list(shown[name].shape)}" if name in shown else "nothing"
+                raise ValueError(
+                    f"reference_env returns {found} as {name}, and its observation_space says shape {list(shape or ())}"
+                )
+        return observation
 
 
 class _Sides:
@@ -129,7 +168,7 @@ class _Sides:
             raise ValueError(
                 f"a single reference_env is for one row, env has {self.env.num_envs}; or give a vector one"
             )
-        return SyncVectorEnv([lambda: reference], autoreset_mode=self.mode)
+        return SyncVectorEnv([lambda: _Checked(reference)], autoreset_mode=self.mode)
 
     def reset(self, seed: int) -> _Shown:
         return _Shown(self.env.reset(seed=seed), self._reference.reset(seed=seed))
@@ -147,8 +186,7 @@ class _Sides:
 
     def ended(self) -> np.ndarray:
         """Worlds whose episode the last step has ended: bool ``[worlds]``."""
-        flags = self.own.sim.tensor("World.terminated") | self.own.sim.tensor("World.truncated")
-        return _array(flags)
+        return _array(self.own.ended_worlds())
 
     def begin(self, shown: _Shown) -> tuple[np.ndarray, _Shown]:
         """Which worlds have begun an episode since the last step, and what they show."""
@@ -226,8 +264,7 @@ class _Check:
 
     def _observed(self, shown: _Shown, rows: np.ndarray) -> None:
         ours, theirs = (_named("observation", side[0]) for side in (shown.ours, shown.theirs))
-        if sorted(ours) != sorted(theirs):
-            raise ValueError(f"env returns {', '.join(sorted(ours))}, reference_env {', '.join(sorted(theirs))}")
+        _check_parts(ours, theirs)
         for name, found in ours.items():
             self._compare(name, theirs[name], found, rows)
         for name in self._infos:
@@ -241,6 +278,7 @@ class _Check:
         rows = np.flatnonzero(flags & self._active)
         if len(rows) and not {"final_observation", "observation"} & self._ignore:
             ours, theirs = (_named("final_observation", _given(side[1], "final_obs"), rows) for side in shown[:2])
+            _check_parts(ours, theirs)
             for name, found in ours.items():
                 self._compare(name, theirs[name], found, rows, packed=True)
 
@@ -251,6 +289,9 @@ class _Check:
         of_steps = name.removeprefix("final_")
         if {name, of_steps} & self._ignore:
             return
+        for side, array in (("env", found), ("reference_env", expected)):
+            if array.dtype.kind not in "biuf":
+                raise TypeError(f"{name} must be an array of numbers or bools, got dtype {array.dtype} in {side}")
         if expected.shape != found.shape:
             raise ValueError(f"{name} has shape {list(found.shape)} in env, {list(expected.shape)} in reference_env")
         if not packed:
@@ -275,6 +316,9 @@ class _Check:
         name, (rows, expected, found, wrong) = next(iter(self._found.items()))
         place = tuple(np.argwhere(wrong)[0].tolist())
         row = int(rows[place[0]])
+        if expected.dtype.kind != found.dtype.kind:
+            dtypes = f"{name} has dtype {found.dtype} in env, {expected.dtype} in reference_env"
+            hint = f"{dtypes}; {hint}" if hint else dtypes
         world, agent = divmod(row, self._sides.agents)
         raise Mismatch(
             Difference(
@@ -326,9 +370,28 @@ def _check_names(space: gymnasium.Space, infos: Sequence[str], names: Sequence[s
             raise ValueError(f"nothing named {name!r} is compared; there are {', '.join(known)}")
 
 
+def _check_parts(ours: Arrays, theirs: Arrays) -> None:
+    """ValueError where the two observe arrays of other names."""
+    if ours.keys() != theirs.keys():
+        one, other = (", ".join(sorted(set(a) - set(b))) or "nothing more" for a, b in ((ours, theirs), (theirs, ours)))
+        raise ValueError(f"observations have other parts: only env has {one}, only reference_env {other}")
+
+
+def _shapes(name: str, space: gymnasium.Space) -> dict[str, tuple[int, ...] | None]:
+    """The shapes of what is observed, by name as ``_named`` gives them; None where arrays have none."""
+    if isinstance(space, gymnasium.spaces.Dict):
+        return {key: shape for part in space for key, shape in _shapes(f"{name}.{part}", space[part]).items()}
+    return {name: space.shape}
+
+
 def _array(value: Any) -> np.ndarray:
-    """A copy."""
-    return value.detach().cpu().numpy().copy() if isinstance(value, torch.Tensor) else np.array(value)
+    """A copy; TypeError for what is not an array."""
+    if isinstance(value, torch.Tensor):
+        return value.detach().cpu().numpy().copy()
+    try:
+        return np.array(value)
+    except ValueError:
+        raise TypeError(f"reference_env returns {type(value).__name__} with parts of several shapes") from None
 
 
 def _named(name: str, value: Any, rows: np.ndarray | None = None) -> Arrays:

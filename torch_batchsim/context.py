@@ -107,6 +107,7 @@ def context_structure(program: Program, cuda: bool) -> type[ctypes.Structure]:
     fields: list[tuple[str, type]] = [
         ("device", ctypes.c_int32),
         ("num_worlds", ctypes.c_int32),
+        ("first_world", ctypes.c_int32),
         ("tile", ctypes.c_int32),
         ("num_threads", ctypes.c_int32),
         ("team", ctypes.c_int32),

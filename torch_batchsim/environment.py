@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, TypeVar
 
 import gymnasium
 import numpy as np
@@ -13,6 +13,8 @@ from .declaration import Declaration
 from .errors import SchemaError
 from .library import library_classes, made_libraries
 from .schema import TaskGraph
+
+_Declared = TypeVar("_Declared", bound="Environment")
 
 
 class Environment(Declaration):
@@ -68,7 +70,7 @@ class Environment(Declaration):
     metadata: Mapping[str, Any] = {}
     training: Mapping[str, Mapping[str, Any]] = {}
 
-    def __new__(cls, *args: Any, **options: Any) -> Self:
+    def __new__(cls: type[_Declared], *args: Any, **options: Any) -> _Declared:
         made = super().__new__(cls)
         made._arguments = args, options
         return made

@@ -20,6 +20,10 @@ class CheckpointError(ValueError):
     """A state belongs to another environment, number of worlds or version; nothing was changed."""
 
 
+class UnalignedMemory(ValueError):
+    """Memory for ``bind`` begins where rows cannot be read and written as vectors; nothing was changed."""
+
+
 class MissingExtra(ImportError):
     """A package is not installed that an extra brings; the message names the command."""
 

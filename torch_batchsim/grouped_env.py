@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -18,7 +17,7 @@ from gymnasium.vector import AutoresetMode
 from .environment import Environment
 from .errors import GroupFault, WorldFault
 from .inputs import checked_count, checked_device, checked_mask, checked_options, checked_seed
-from .partial_step import step_some
+from .partial_step import check_mode, reset_as_step, step_some
 from .results import Observation
 from .side_by_side import Outcome, Stopped, Streams, Threads
 from .vector_env import TorchVectorEnv
@@ -49,8 +48,7 @@ class GroupedEnv:
             env.send(batch.group, policy(batch.observations))       # returns at once
 
     Worlds ``[i * n, (i + 1) * n)`` are group ``i``. What happens in a world does not depend on the order in which
-    groups step: it is to the bit as in one ``TorchVectorEnv`` of all worlds. (Systems that use ``world.id`` see a
-    world's number in its group, and each group has resources of its own.)
+    groups step: it is to the bit as in one ``TorchVectorEnv`` of all worlds. (But each group has resources of its own.)
 
     Args:
         environment: the declaration, options included.
@@ -62,6 +60,7 @@ class GroupedEnv:
             or more where there are fewer groups than threads.
         autoreset_mode, final_obs, output, copy, render_mode, executor: see ``TorchVectorEnv``. Without copies, what
             ``recv`` returns stays as it is until the next step but one of the same group.
+        render_worlds: of each group, for ``environments[group].render()``.
 
     Attributes: ``environments`` (a ``TorchVectorEnv`` for each group; leave those alone that step), ``num_envs``,
     ``num_worlds``, ``num_agents``, ``num_groups``, ``group_envs`` (rows of a group), ``group_worlds``, ``device``,
@@ -81,6 +80,7 @@ class GroupedEnv:
         output: str = "torch",
         copy: bool | None = None,
         render_mode: str | None = None,
+        render_worlds: int | None = None,
         num_threads: int | None = None,
         executor: str | None = None,
         _make: Callable[..., TorchVectorEnv] = TorchVectorEnv,
@@ -112,24 +112,21 @@ class GroupedEnv:
                 output=output,
                 copy=copy,
                 render_mode=render_mode,
+                render_worlds=render_worlds,
                 num_threads=threads // workers if on_cpu else None,
                 executor=executor,
                 first_world=group * self.group_worlds,
             )
             for group in range(self.num_groups)
         )
+        for group, env in enumerate(self.environments):
+            env._actions.first_world = group * self.group_worlds
         first = self.environments[0]
         self.environment, self.device, self.autoreset_mode = environment, first.device, first.autoreset_mode
         self.single_observation_space = first.single_observation_space
         self.single_action_space = first.single_action_space
         on_streams = first.sim.memory.cuda  # an emulated device too
         self._calls = Streams(self.num_groups, self.device) if on_streams else Threads(workers)
-        texts = first.sim.program.files.values()
-        if self.num_groups > 1 and any(re.search(r"\bworld\.id\b", text) for text in texts):
-            gymnasium.logger.warn(
-                f"systems of {environment.name} read world.id, a world's number in its group: worlds are not those of "
-                "one batch"
-            )
         self._busy = [False] * self.num_groups  # sent, and not received
         self._process = os.getpid()
         self.closed = False
@@ -148,8 +145,9 @@ class GroupedEnv:
         Args:
             seed: of all worlds, or of those of the mask; ``None`` goes on with the present seed (the first reset draws
                 one from the system).
-            mask: bool ``[worlds]``: only these, in groups that ``recv`` has returned. Without, all worlds of all
-                groups; those that step are awaited, and what they give is dropped.
+            mask: bool ``[worlds]``: only these, in groups that ``recv`` has returned; ``recv`` returns the groups of
+                these worlds, none where the mask is false everywhere. Without, all worlds of all groups; those that
+                step are awaited, and what they give is dropped.
             options: the environment's ``reset_options``, ``[worlds, ...]``, as for ``TorchVectorEnv.reset``.
         """
         self._check_usable()
@@ -164,10 +162,10 @@ class GroupedEnv:
             groups = mask.view(self.num_groups, -1).any(1).nonzero().flatten().tolist()
             for group in groups:
                 self._check_idle(group)
-        if seed is None and not all(env._ready for env in self.environments):
+        if not all(map(self._has_begun, groups)):  # none of them steps; others may be within their first reset
             if mask is not None:
                 raise gymnasium.error.ResetNeeded("the first reset must be of all worlds; call it without a mask")
-            seed = int.from_bytes(os.urandom(8), "little")
+            seed = int.from_bytes(os.urandom(8), "little") if seed is None else seed
         for name, value in options.items():
             if len(value) != self.num_worlds:
                 raise ValueError(f"{name} must have an entry for each of {self.num_worlds} worlds, got {len(value)}")
@@ -177,7 +175,7 @@ class GroupedEnv:
             if mask is not None:
                 own["reset_mask"] = mask[worlds]
             tensors = [value for value in own.values() if isinstance(value, torch.Tensor)]
-            self._start(group, partial(_reset, self.environments[group], seed, own), tensors)
+            self._start(group, partial(reset_as_step, self.environments[group], seed, own), tensors)
 
     def send(
         self, group: int, actions: torch.Tensor | np.ndarray, worlds: torch.Tensor | np.ndarray | None = None
@@ -187,10 +185,11 @@ class GroupedEnv:
         Args:
             group: one that ``recv`` has returned.
             actions: ``[group_envs, ...]``, see ``TorchVectorEnv.step``. They are read until ``recv`` returns the group.
-            worlds: bool ``[group_worlds]``: only these step, and the others stand still, in rows that are not worth
-                reading (``step_some``). Not with SAME_STEP.
+            worlds: a mask, bool ``[group_worlds]``, that is true somewhere: only these step, and the others stand
+                still, in rows that are not worth reading (``step_some``). Not with SAME_STEP.
 
-        Wrong shapes and dtypes raise here; on CPU an action outside the action space raises ValueError in ``recv``.
+        Wrong shapes, dtypes and masks raise here; on CPU an action outside the action space raises ValueError in
+        ``recv``.
         """
         call, tensors = self._step_call(group, actions, worlds)
         self._start(group, call, tensors)
@@ -226,6 +225,13 @@ class GroupedEnv:
             for env in self.environments:
                 env.close()
 
+    def __reduce__(self) -> NoReturn:
+        """Raises TypeError."""
+        raise TypeError(
+            "GroupedEnv cannot be pickled or copied, for its groups step beside its caller; make a new one, and load "
+            "the state_dict() of each of its environments there"
+        )
+
     def __enter__(self) -> GroupedEnv:
         return self
 
@@ -241,13 +247,22 @@ class GroupedEnv:
         self._check_usable()
         self._check_idle(group)
         env = self.environments[group]
-        if not env._ready:
+        if not self._has_begun(group):
             raise gymnasium.error.ResetNeeded(f"call async_reset() before actions are sent to group {group}")
-        actions = env._actions.checked(actions)
+        actions = env.checked_actions(actions)
         if worlds is None:
             return partial(env.step, actions), [actions]
+        check_mode(self.autoreset_mode)
         worlds = checked_mask(worlds, "worlds", self.group_worlds, self.device)
-        return partial(_step_some, env, actions, worlds), [actions, worlds]
+        if not worlds.any():
+            raise ValueError(
+                f"worlds must name at least one world of group {group}, got a mask that is false everywhere"
+            )
+        return partial(step_some, env, actions, worlds), [actions, worlds]
+
+    def _has_begun(self, group: int) -> bool:
+        """Whether an idle group has been reset."""
+        return self.environments[group].has_begun
 
     def _start(self, group: int, call: Callable[[], Any], tensors: list[torch.Tensor]) -> None:
         self._calls.start(group, call, tensors)
@@ -268,7 +283,9 @@ class GroupedEnv:
         return Batch(outcome.group, *outcome.value)
 
     def _raise(self, group: int, error: BaseException) -> NoReturn:
-        """The error of a group, in words of the whole batch."""
+        """The error of a group, in words of the whole batch, where it is about worlds."""
+        if not isinstance(error, Exception) or isinstance(error, gymnasium.error.Error):
+            raise error
         first = group * self.group_worlds
         if isinstance(error, WorldFault):
             mask = torch.zeros(self.num_worlds, dtype=torch.bool, device=error.mask.device)
@@ -278,7 +295,7 @@ class GroupedEnv:
             fault.outputs = None if error.outputs is None else Batch(group, *error.outputs)
             raise fault from None
         kind = next((kind for kind in (ValueError, TypeError) if isinstance(error, kind)), RuntimeError)
-        raise kind(f"group {group}, worlds from {first} on: {error}") from error
+        raise kind(f"group {group} (worlds {first} to {first + self.group_worlds - 1}): {error}") from error
 
     def _check_idle(self, group: Any) -> None:
         if isinstance(group, bool) or not isinstance(group, (int, np.integer)) or not 0 <= group < self.num_groups:
@@ -291,17 +308,3 @@ class GroupedEnv:
             raise gymnasium.error.ClosedEnvironmentError("this environment is closed; make a new one")
         if os.getpid() != self._process:
             raise RuntimeError("the threads of groups stayed with the parent of this process; make a new environment")
-
-
-def _reset(env: TorchVectorEnv, seed: int | None, options: dict[str, Any]) -> tuple[Any, ...]:
-    try:
-        env.reset(seed=seed, options=options)
-    except WorldFault as fault:  # the other worlds have begun
-        fault.outputs = env._step_results()
-        raise
-    return env._step_results()
-
-
-def _step_some(env: TorchVectorEnv, actions: torch.Tensor, worlds: torch.Tensor) -> tuple[Any, ...]:
-    step_some(env, actions, worlds)
-    return env._step_results()

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from typing import TypeVar
 
+import gymnasium
 from gymnasium.vector import VectorEnv, VectorWrapper
+
+_Wrapper = TypeVar("_Wrapper", gymnasium.Wrapper, VectorWrapper)
 
 _WHOLE = "its sibling {0}, whose function gets all rows as one tensor ({1})"
 
@@ -39,7 +43,7 @@ def check_callers(env: VectorEnv) -> None:
     A wrapper does not tell its environment that it is there, and otherwise fails within NumPy, or mixes arrays with
     tensors. So the calls that have led here are looked at; to be called from ``reset``.
     """
-    for wrapper in _callers(env):
+    for wrapper in resetting_wrappers(env, VectorWrapper):
         name = type(wrapper).__name__
         if any(base.__name__ == "ArrayConversion" for base in type(wrapper).__mro__):
             return  # those further out get what it makes of tensors
@@ -50,16 +54,21 @@ def check_callers(env: VectorEnv) -> None:
             )
 
 
-def _callers(env: VectorEnv) -> Iterator[VectorWrapper]:
-    """Gymnasium's wrappers around ``env`` in whose ``reset`` the call of ``reset`` lies, the innermost first.
+def resetting_wrappers(env: gymnasium.Env | VectorEnv, kind: type[_Wrapper]) -> Iterator[_Wrapper]:
+    """Gymnasium's wrappers around ``env`` in whose ``reset`` this call lies, the innermost first.
 
-    The locals of other frames are left alone: until Python 3.13 a look at them keeps them alive as long as the frame.
+    To be called from ``reset``, or from what that calls. The locals of other frames are left alone: until Python 3.13 a
+    look at them keeps them alive as long as the frame.
     """
-    frame, last = sys._getframe(3), None  # the caller of reset
-    while frame is not None and frame.f_code.co_name == "reset":
-        if frame.f_globals.get("__name__", "").startswith("gymnasium."):
-            outer = frame.f_locals.get("self")
-            if isinstance(outer, VectorWrapper) and outer is not last and outer.unwrapped is env:
-                yield outer
-                last = outer
+    frame, last = sys._getframe(1), None
+    while frame is not None and frame.f_code.co_name != "reset":
+        frame = frame.f_back
+    while frame is not None:
+        of_gymnasium = frame.f_globals.get("__name__", "").startswith("gymnasium.")
+        if frame.f_code.co_name != "reset" and not of_gymnasium:
+            return
+        outer = frame.f_locals.get("self") if of_gymnasium else None
+        if isinstance(outer, kind) and outer is not last and outer.unwrapped is env:
+            yield outer
+            last = outer
         frame = frame.f_back

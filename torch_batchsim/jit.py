@@ -129,7 +129,7 @@ def load_module(source: Path) -> ModuleType:
     name = ".".join([__package__, "csrc", *source.relative_to(CSRC).with_suffix("").parts])
     text, flags = source.read_text(), [*MODULE_FLAGS, f"-I{sysconfig.get_path('include')}"]
     python = sysconfig.get_config_var("EXT_SUFFIX")
-    key = _digest([text, *flags, python, torch.__version__, _compiler_identity(_compiler()), processor()])
+    key = _digest([text, *flags, python, torch.__version__, _compiler_identity(cpp_compiler()), processor()])
     path, _ = _built(f"{source.stem}_cpu_{key}", text, flags, False, lambda log: log)
     loader = ExtensionFileLoader(name, str(path))
     module = module_from_spec(ModuleSpec(name, loader, origin=str(path)))
@@ -146,7 +146,7 @@ def load_shared(source: Path, *flags: str) -> ctypes.CDLL:
     headers = sorted(path for folder in CSRC.iterdir() for path in folder.glob("*.h"))
     text, every = source.read_text(), [*compiler_flags("cpu"), *flags]
     texts = [text, *every, *(path.read_text() for path in headers)]
-    key = _digest([*texts, torch.__version__, _compiler_identity(_compiler()), processor()])
+    key = _digest([*texts, torch.__version__, _compiler_identity(cpp_compiler()), processor()])
     path, _ = _built(f"{source.stem}_cpu_{key}", text, every, False, lambda log: log)
     try:
         return ctypes.CDLL(str(path))
@@ -187,7 +187,7 @@ def _precompiled(header: Path, flags: list[str], directory: Path) -> list[str]:
     """Arguments with which g++ includes ``header`` first, precompiled; none for the first few libraries of a cache."""
     if sum(1 for _ in directory.glob("*_cpu_*.so")) < _FEW:
         return []
-    compiler, all_flags = _compiler(), [*flags, "-fPIC"]  # which torch adds
+    compiler, all_flags = cpp_compiler(), [*flags, "-fPIC"]  # which torch adds
     key = _digest([header.read_text(), *all_flags, _compiler_identity(compiler), processor()])
     name = f"{header.stem}_cpu_{key}"
     with _build_lock(directory, name):
@@ -226,12 +226,12 @@ def _remove_unused(directory: Path) -> None:
 
 def _key(program: Program, source: str, flags: list[str], cuda: bool) -> str:
     """Hash of all that the library depends on."""
-    parts = [source, *flags, torch.__version__, _compiler_identity(_compiler()), processor()]
+    parts = [source, *flags, torch.__version__, _compiler_identity(cpp_compiler()), processor()]
     if cuda:
         capabilities = _cuda_capabilities()
         variables = ["CC", "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"]
         variables += [] if capabilities else ["TORCH_CUDA_ARCH_LIST"]  # see architecture_flags
-        parts += [_compiler_identity(_nvcc()), str(capabilities)]
+        parts += [_compiler_identity(cuda_compiler()), str(capabilities)]
         parts += [os.environ.get(variable, "") for variable in variables]
     return _digest([*parts, *_engine_sources()])  # the libraries' and the author's texts are part of ``source``
 
@@ -268,7 +268,7 @@ def processor() -> str:
     )
 
 
-def _compiler() -> str:
+def cpp_compiler() -> str:
     """The C++ compiler's path: ``$CXX``, else g++ (``torch.utils.cpp_extension`` alone would take ``c++``)."""
     command = os.environ.get("CXX", "g++" if sys.platform != "darwin" else "clang++")
     path = shutil.which(command)
@@ -280,7 +280,8 @@ def _compiler() -> str:
     return path
 
 
-def _nvcc() -> str:
+def cuda_compiler() -> str:
+    """The path of nvcc: in ``$CUDA_HOME``, else on PATH, else where its packages put it."""
     home = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
     path = shutil.which("nvcc", path=str(Path(home) / "bin") if home else None) or shutil.which(
         "nvcc", path="/usr/local/cuda/bin"
@@ -297,7 +298,7 @@ def _nvcc() -> str:
 def missing_tools(cuda: bool) -> list[str]:
     """Which of the tools that a build needs this machine has not, in sentences that say what brings them."""
     lacks = []
-    for find in (_compiler, *([_nvcc] if cuda else []), _ninja):
+    for find in (cpp_compiler, *([cuda_compiler] if cuda else []), _ninja):
         try:
             find()
         except BuildError as error:
@@ -332,7 +333,7 @@ def architecture_flags(capabilities: Sequence[tuple[int, int]], known: Sequence[
 
 def _known_architectures() -> list[int]:
     """Those that nvcc can compile for; none if it does not say."""
-    command = [_nvcc(), "--list-gpu-arch"]
+    command = [cuda_compiler(), "--list-gpu-arch"]
     said = subprocess.run(command, capture_output=True, text=True, check=False).stdout
     return sorted(int(number) for number in re.findall(r"\bcompute_(\d+)\b", said))
 
@@ -388,7 +389,7 @@ def _compile(name: str, unit: Path, flags: list[str], cuda: bool, folder: Path) 
     changes = {
         "PATH": _path_with_ninja(),
         "MAX_JOBS": os.environ.get("MAX_JOBS", "2"),
-        "CXX": _compiler(),  # the one that the key names
+        "CXX": cpp_compiler(),  # the one that the key names
     }
     previous = {variable: os.environ.get(variable) for variable in changes}
     os.environ.update(changes)

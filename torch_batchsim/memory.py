@@ -23,7 +23,7 @@ from .context import (
     outputs_structure,
     workspace_fields,
 )
-from .errors import SchemaError
+from .errors import SchemaError, UnalignedMemory
 from .outputs import Outputs, OutputSet, OutputSpec
 from .program import Program
 from .schema import MAX_ROWS, Field
@@ -401,7 +401,7 @@ class Memory:
             raise ValueError(f"bind of {what} needs a tensor without gradient")
         past = tensor.data_ptr() % binding.alignment
         if past:
-            raise ValueError(
+            raise UnalignedMemory(
                 f"bind of {what} needs memory at a multiple of {binding.alignment} bytes, for rows move as vectors; "
                 f"got an address {past} bytes past one"
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from gymnasium.vector import AutoresetMode
@@ -15,33 +16,53 @@ from .simulator import Simulator
 from .vector_env import TorchVectorEnv
 
 
-def step_some(env: TorchVectorEnv, actions: torch.Tensor, worlds: torch.Tensor) -> None:
-    """Advance ``worlds`` by one step, and leave the others as they are.
+def step_some(env: TorchVectorEnv, actions: torch.Tensor, worlds: torch.Tensor) -> tuple[Any, ...]:
+    """Advance ``worlds`` by one step, leave the others as they are, and return what ``env.step`` does.
 
     Args:
         env: with ``NEXT_STEP`` or ``DISABLED``.
-        actions: ``[rows, ...]`` of all worlds, checked by ``env``; those of the others do not count.
+        actions: ``[rows, ...]`` of all worlds, as ``env.step`` takes them; those of the others do not count.
         worlds: bool ``[worlds]`` on the environment's device.
 
-    Outputs are where a step's are; the rows of the other worlds are not worth reading. It takes longer than a step, and
-    on CUDA it waits for the device. Raises as ``env.step`` does.
+    Rows of the other worlds are not worth reading. It takes longer than a step, and on CUDA it waits for the device.
+    Raises as ``env.step`` does.
     """
-    if env.autoreset_mode is AutoresetMode.SAME_STEP:
-        raise ValueError("a step of some worlds needs autoreset_mode NEXT_STEP or DISABLED, got SAME_STEP")
-    rows = worlds.repeat_interleave(env.num_agents)
+    check_mode(env.autoreset_mode)
+    actions = env.checked_actions(actions)
+    rows = worlds if env.num_agents == 1 else worlds.repeat_interleave(env.num_agents)
     begin = worlds & (env.sim.memory.columns["ended"] != 0)
     if env.autoreset_mode is AutoresetMode.DISABLED:
         begin.zero_()
     fault = None
     with _standing_still(env.sim, ~worlds | begin), _kept_actions(env.sim, ~worlds):
         try:
-            env.step(torch.where(_per_row(rows, actions), actions, _idle(env, actions)))
+            results = env.step(torch.where(_along(rows, actions), actions, _idle(env, actions)))
         except WorldFault as error:
             fault = error
-    if begin.any():
-        env.reset(options={"reset_mask": begin})
-    if fault is not None:
+    if fault is not None and not fault.stepped:
         raise fault
+    if begin.any():
+        results = reset_as_step(env, None, {"reset_mask": begin})
+    if fault is not None:
+        fault.outputs = env.step_results()
+        raise fault
+    return results
+
+
+def check_mode(mode: AutoresetMode) -> None:
+    """Raise ValueError unless some worlds can be stepped with it."""
+    if mode is AutoresetMode.SAME_STEP:
+        raise ValueError("a step of some worlds needs autoreset_mode NEXT_STEP or DISABLED, got SAME_STEP")
+
+
+def reset_as_step(env: TorchVectorEnv, seed: int | None, options: dict[str, Any]) -> tuple[Any, ...]:
+    """``env.reset`` which returns what a step does, and has it in ``outputs`` of a ``WorldFault`` too."""
+    try:
+        env.reset(seed=seed, options=options)
+    except WorldFault as fault:  # the other worlds have begun
+        fault.outputs = env.step_results()
+        raise
+    return env.step_results()
 
 
 @contextmanager
@@ -62,19 +83,19 @@ def _standing_still(sim: Simulator, worlds: torch.Tensor) -> Iterator[None]:
 def _kept_actions(sim: Simulator, worlds: torch.Tensor) -> Iterator[None]:
     """The action column of these worlds is afterwards as before: observations may show it."""
     column = sim.tensor(sim.program.action.name)
-    before = column[worlds].clone()
+    before = column.clone()
     try:
         yield
     finally:
-        column[worlds] = before
+        column.copy_(torch.where(_along(worlds, column), before, column))
 
 
-def _per_row(rows: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
-    return rows.view(-1, *[1] * (actions.dim() - 1))
+def _along(mask: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+    """The mask over the first dimension of the tensor."""
+    return mask.view(-1, *[1] * (tensor.dim() - 1))
 
 
 def _idle(env: TorchVectorEnv, actions: torch.Tensor) -> torch.Tensor:
     """Of the legal actions that nearest to 0."""
-    low, high = (torch.tensor(bound, dtype=torch.float64) for bound in action_bounds(env.sim.program))
-    nearest = torch.zeros_like(low).clamp(low, high)
-    return nearest.view(actions.shape[1:]).to(actions.dtype).to(actions.device)
+    nearest = [min(max(0.0, low), high) for low, high in zip(*action_bounds(env.sim.program), strict=True)]
+    return torch.tensor(nearest, dtype=actions.dtype, device=actions.device).view(actions.shape[1:])

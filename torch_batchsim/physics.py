@@ -166,6 +166,7 @@ class Physics(Library):
     """
 
     name = "physics"
+
     @property
     def systems(self) -> tuple[str, ...]:  # type: ignore[override]
         return ("physics/physics.h", *(("physics/report.h",) if self.constants.events else ()))

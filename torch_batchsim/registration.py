@@ -92,8 +92,23 @@ def _class_of(env_id: str) -> type[Environment] | None:
         spec = gymnasium.spec(env_id)
     except gymnasium.error.Error:
         return None
-    ours = spec.vector_entry_point == f"{__name__}:make_vec"
-    return _imported(spec.kwargs["environment"]) if ours else None
+    return _imported(spec.kwargs["environment"]) if is_ours(spec) else None
+
+
+def is_ours(spec: gymnasium.envs.registration.EnvSpec) -> bool:
+    """Whether it was registered by ``register``."""
+    return spec.vector_entry_point == f"{__name__}:make_vec"
+
+
+def environment_class(env_id: str) -> type[Environment]:
+    """The class of a registered environment.
+
+    Raises gymnasium's errors for unknown ids, ValueError for what was not registered by ``register``.
+    """
+    spec = gymnasium.spec(env_id)
+    if not is_ours(spec):
+        raise ValueError(f"{env_id} was not registered by torch_batchsim.register")
+    return _imported(spec.kwargs["environment"])
 
 
 def make_vec(
@@ -149,12 +164,15 @@ def make(
         greatest = _limit_option(cls).maximum
         options.setdefault("max_episode_steps", _NO_LIMIT if greatest is None else int(greatest))
     declared = _declared(cls, options, SINGLE_ARGUMENTS)
-    if as_agent is not None:
-        return OneAgentEnv(declared, as_agent, partner, render_mode=render_mode, device=device)
-    if partner is not None:
+    if as_agent is None and partner is not None:
         raise ValueError(f"partner plays the agents beside one: give as_agent=0 too, got partner={partner!r}")
-    made = SingleEnv if agents_per_world(declared) == 1 else JointEnv
-    return made(declared, render_mode=render_mode, device=device)
+    if as_agent is not None:
+        made = OneAgentEnv(declared, as_agent, partner, render_mode=render_mode, device=device)
+    else:
+        form = SingleEnv if agents_per_world(declared) == 1 else JointEnv
+        made = form(declared, render_mode=render_mode, device=device)
+    made.follows_time_limit = time_limit
+    return made
 
 
 def declared(env_id: str, options: Mapping[str, Any], others: tuple[str, ...] = ()) -> Environment:
@@ -167,13 +185,11 @@ def declared(env_id: str, options: Mapping[str, Any], others: tuple[str, ...] = 
     Raises gymnasium's errors for unknown ids, ValueError for what was not registered by ``register``, TypeError and
     ValueError for options.
     """
-    spec = gymnasium.spec(env_id)
-    if spec.vector_entry_point != f"{__name__}:make_vec":
-        raise ValueError(f"{env_id} was not registered by torch_batchsim.register")
+    cls, spec = environment_class(env_id), gymnasium.spec(env_id)
     options = dict(options)
     if spec.kwargs["time_limit"]:
         options.setdefault("max_episode_steps", spec.max_episode_steps)
-    return _declared(spec.kwargs["environment"], options, others)
+    return _declared(cls, options, others)
 
 
 def _limit_option(cls: type[Environment]) -> Option:

@@ -9,6 +9,7 @@ import numpy as np
 from .environment import Environment
 from .inputs import checked_count
 from .simulator import Simulator
+from .world_state import WorldState
 
 MOST_WORLDS = 64
 """Worlds that ``render`` draws where nobody says how many: of more, pictures take minutes and gigabytes."""
@@ -41,16 +42,7 @@ def checked_render_worlds(count: Any) -> int | None:
 
 def draw_world(sim: Simulator, world: int, mode: str) -> np.ndarray | str:
     """A picture of one world, uint8 ``[height, width, 3]``, or a text."""
-    state = {}
-    for column in sim.program.columns.values():
-        for field in column.component.fields:
-            name = f"{column.name}.{field.name}"
-            if column.dynamic:
-                rows = sim.ragged(name).world(world)
-            else:
-                rows = sim.tensor(name) if column.resource else sim.tensor(name)[world]
-            state[name] = rows.cpu().numpy()
-    return getattr(sim.environment, METHODS[mode])(state)
+    return getattr(sim.environment, METHODS[mode])(dict(WorldState(sim, world)))
 
 
 def frames(sim: Simulator, agents: int, mode: str, worlds: int | None) -> tuple[Any, ...]:

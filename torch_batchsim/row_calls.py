@@ -9,15 +9,19 @@ import torch
 from gymnasium.spaces import Box
 from gymnasium.vector import VectorEnv
 
-from . import episode_steps, rendering
+from . import rendering
+from .episode_steps import read, write
 from .legal import legal_actions
 
 _OF_ONE_ROW = {"action_space": "single_action_space", "observation_space": "single_observation_space"}
-_OF_ALL = ("reset", "step", "close")
+_OF_ALL = (
+    "reset", "step", "close", "close_extras", "bind", "bind_slots", "select_slot", "unbind", "load_state_dict", "tune",
+    "tracing", "set_attr", "get_attr", "call",
+)  # fmt: skip
 
 
 class RowCalls(VectorEnv):
-    """Calls of ``TorchVectorEnv`` that need nothing but its public attributes."""
+    """A part of ``TorchVectorEnv``: what it is asked for beside ``reset`` and ``step``."""
 
     def __len__(self) -> int:
         """Number of rows."""
@@ -29,15 +33,17 @@ class RowCalls(VectorEnv):
         """Legal actions as the last ``step`` or ``reset`` returned them, bool ``[rows, n]``; an array with "numpy".
 
         Of a MultiDiscrete action the choices of all parts stand side by side. Raises AttributeError where the
-        environment has no masks: every action of the action space is legal there.
+        environment has no masks: every action of the action space is legal there. Raises ResetNeeded before the first
+        reset.
         """
-        self._check_open()
+        self.check_open()
         mask = self.action_mask
         if mask is None:
             raise AttributeError(
                 f"{self.environment.name} has no action masks: every action of {self.single_action_space} is legal"
             )
-        if self._copy:
+        self.check_ready("action_masks(): nothing says yet which actions are legal")
+        if self.copies:
             mask = mask.clone()
         return mask.numpy() if self.output == "numpy" else mask
 
@@ -50,13 +56,15 @@ class RowCalls(VectorEnv):
 
         Every legal choice is equally likely, in each part of a MultiDiscrete action; without masks the draw is that of
         ``action_space.sample()``. Inactive rows get actions too. ``action_space.seed(seed)`` seeds the draws: they are
-        the same on each device, and go on from call to call.
+        the same on each device, and go on from call to call. Raises ResetNeeded before the first reset, where there are
+        masks.
         """
-        self._check_open()
+        self.check_open()
         space, mask = self.single_action_space, self.action_mask
         if mask is None:
             drawn = torch.from_numpy(np.asarray(self.action_space.sample()))
         else:
+            self.check_ready("sample_actions(): nothing says yet which actions are legal")
             numbers = self.action_space.np_random.integers(1, 2**31, tuple(mask.shape), dtype=np.int32)
             drawn = legal_actions(space, mask, torch.from_numpy(numbers).to(mask.device))
         drawn = drawn.to(self.device, None if isinstance(space, Box) else torch.int64)
@@ -65,8 +73,10 @@ class RowCalls(VectorEnv):
     # ---- steps of episodes -----------------------------------------------------------------------------------------
 
     @property
-    def episode_steps(self) -> torch.Tensor:
+    def episode_steps(self) -> torch.Tensor | np.ndarray:
         """Steps of the episodes under way, int32 ``[rows]``, a copy: 0 where an episode has just begun.
+
+        An array with "numpy".
 
         Assign integers ``[rows]`` (the agents of a world alike) or ``[worlds]`` to change the counts of all worlds.
         Time limits follow them: an episode of at most ``n`` steps is truncated by the step that makes its count ``n``,
@@ -74,12 +84,13 @@ class RowCalls(VectorEnv):
         its random numbers by its count: where it is set back, it draws the same ones again. Raises TypeError or
         ValueError before anything has changed, and waits for the device on CUDA.
         """
-        return episode_steps.read(self.sim, self.num_agents)
+        steps = read(self.sim, self.num_agents)
+        return steps.numpy() if self.output == "numpy" else steps
 
     @episode_steps.setter
     def episode_steps(self, steps: Any) -> None:
-        self._check_ready("episode_steps are written")
-        episode_steps.write(self.sim, self.num_agents, steps)
+        self.check_ready("episode_steps are written")
+        write(self.sim, self.num_agents, steps)
 
     # ---- attributes by row, as gymnasium.vector.SyncVectorEnv has them ---------------------------------------------
 
@@ -96,12 +107,17 @@ class RowCalls(VectorEnv):
         """
         return self.call(name)
 
+    def has_attr(self, name: str) -> bool:
+        """Whether ``get_attr`` knows the name."""
+        return name in self._of_rows or (self._is_known(name) and not name.startswith("_") and name not in _OF_ALL)
+
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Call a method for each row, as ``gymnasium.vector.SyncVectorEnv.call``: a tuple of ``num_envs`` results.
 
         ``"render"`` gives each row the picture of its world. Other methods of this environment or of its declaration
         are called once: a tensor or array ``[rows, ...]`` that comes back is split, and all rows get anything else.
-        Raises AttributeError for an unknown name, and for ``reset``, ``step`` and ``close``, which are of all rows.
+        Raises AttributeError for an unknown name, one that begins with ``_``, and what changes all rows: ``reset``,
+        ``step``, ``close``, ``bind`` and the like.
         """
         if name in self._of_rows:
             return self._of_rows[name]
@@ -134,7 +150,7 @@ class RowCalls(VectorEnv):
             self._of_rows[name] = values
 
     def _frames_of_rows(self) -> tuple[Any, ...]:
-        self._check_ready("render()")
+        self.check_ready("render()")
         if self.render_mode is None:
             raise AttributeError("render needs an environment that is made with a render_mode")
         return rendering.frames(self.sim, self.num_agents, self.render_mode, None)
@@ -149,6 +165,8 @@ class RowCalls(VectorEnv):
             some = 'reset(options={"reset_mask": mask}) resets some of them'
             remedy = some if name == "reset" else f"call env.{name}"
             raise AttributeError(f"{name}() is of all rows together; {remedy}")
+        if name.startswith("_"):
+            raise AttributeError(f"{name!r} is private; get_attr and call know public names only")
         declaration = self.environment
         if hasattr(self, _OF_ONE_ROW.get(name, name)):
             return getattr(self, _OF_ONE_ROW.get(name, name))

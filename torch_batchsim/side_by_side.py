@@ -16,6 +16,10 @@ import torch
 class Outcome:
     """What a call returned, or raised.
 
+    Args:
+        caught: kinds of errors that are kept for the one who receives this. Others go on at once: Ctrl-C is for the
+            caller, on the caller's own thread.
+
     Attributes:
         group: for which it was made.
         value: what it returned.
@@ -24,11 +28,11 @@ class Outcome:
 
     __slots__ = ("error", "group", "value")
 
-    def __init__(self, group: int, call: Callable[[], Any]) -> None:
+    def __init__(self, group: int, call: Callable[[], Any], caught: type[BaseException] = Exception) -> None:
         self.group, self.value, self.error = group, None, None
         try:
             self.value = call()
-        except BaseException as error:  # the one who receives it is to know
+        except caught as error:
             self.error = error
 
 
@@ -87,7 +91,7 @@ def _signal(wake: threading.Lock) -> None:
 
 def _work(calls: SimpleQueue, finished: deque, wake: threading.Lock) -> None:
     while (item := calls.get()) is not None:
-        finished.append(Outcome(*item))
+        finished.append(Outcome(*item, BaseException))  # nobody else is here to be told
         item = None  # or what the call holds would live until the next one
         _signal(wake)
 

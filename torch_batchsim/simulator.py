@@ -77,8 +77,8 @@ class Simulator:
             ``"megakernel"``, one persistent kernel; ``"per_world"``, a thread for each world.
         output_sets: 1, or 2 that take turns, so that outputs of a step stay until the step after the next one (see
             ``Outputs``): what ``observe`` writes then lies elsewhere after each step.
-        first_world: for a part of a larger batch: these are its worlds from this number on, and draw its random
-            numbers. (``world.id`` counts from 0 all the same.)
+        first_world: for a part of a larger batch: these are its worlds from this number on, with their ``world.id``
+            and their random numbers.
 
     Raises:
         SchemaError: the environment contradicts itself. BuildError: its systems do not compile.
@@ -126,6 +126,7 @@ class Simulator:
             autoreset=AUTORESET[self.autoreset],
             output_sets=checked_count(output_sets, "output_sets", 2),
         )
+        self.memory.context.first_world = self.first_world
         self.execution = Execution(
             self.program, self.memory, target, num_threads=num_threads, load=_loader, library=_library
         )
@@ -241,7 +242,7 @@ class Simulator:
     def reseed(self, seed: int | None, mask: torch.Tensor | None = None) -> None:
         """Give worlds (all, or those of the bool ``mask [worlds]``) a new seed; ``None`` takes one from the system.
 
-        Their next ``reset`` begins episode 0. A world's random numbers depend on (seed, world, episode) alone, where
+        Their next ``reset`` begins episode 0. A world's random numbers depend on (seed, world, episode) only, where
         worlds count from ``first_world``.
         """
         seed = checked_seed(seed)

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from textwrap import shorten
 from typing import Any
 
 import gymnasium
 import numpy as np
+import torch
+from gymnasium import Space, Wrapper
+from gymnasium.spaces import Box
 from gymnasium.vector import AutoresetMode
+from gymnasium.wrappers import TimeLimit
 
 from .environment import Environment
+from .gymnasium_wrappers import resetting_wrappers
 from .inputs import checked_options, checked_seed, number_tensor
 from .simulator import Simulator
 from .vector_env import TorchVectorEnv
@@ -20,6 +26,10 @@ class SingleEnv(gymnasium.Env):
     """One world with one agent: numpy observations, plain numbers.
 
     Raises ValueError for an environment with several agents in a world; ``JointEnv`` and ``OneAgentEnv`` are for those.
+
+    Attributes:
+        follows_time_limit: whether systems see the limit of gymnasium's ``TimeLimit`` as ``max_episode_steps``, from
+            the first reset by it on. ``gymnasium.make`` sets it, for it tells nobody else of that limit.
     """
 
     def __init__(self, environment: Environment, *, render_mode: str | None = None, device: str = "cpu") -> None:
@@ -34,6 +44,7 @@ class SingleEnv(gymnasium.Env):
             copy=False,  # each result is copied out at once
         )
         self.render_mode = render_mode
+        self.follows_time_limit, self._limit = False, None
         self.metadata = {key: value for key, value in self._vector.metadata.items() if key != "autoreset_mode"}
         self.action_space = self._vector.single_action_space
         self.observation_space = self._vector.single_observation_space
@@ -62,6 +73,7 @@ class SingleEnv(gymnasium.Env):
 
     def _begin(self, seed: int | None, options: dict[str, Any] | None) -> tuple[Any, dict[str, Any]]:
         """What the vector environment returns of a reset."""
+        self._follow_time_limit()
         options = checked_options(options, tuple(self._vector.environment.reset_options), " here")
         seed = checked_seed(seed)
         given = {name: number_tensor(value, name)[None] for name, value in options.items()}
@@ -69,13 +81,30 @@ class SingleEnv(gymnasium.Env):
         super().reset(seed=seed)
         return results
 
+    def _follow_time_limit(self) -> None:
+        """Look for the wrapper by which this is reset."""
+        if self.follows_time_limit and self._limit is None:
+            limits = (wrapper for wrapper in resetting_wrappers(self, Wrapper) if isinstance(wrapper, TimeLimit))
+            self._set_limit(next((wrapper._max_episode_steps for wrapper in limits), None))
+
+    def _set_limit(self, limit: int | None) -> None:
+        self._limit = limit
+        if limit is not None:
+            self.sim.memory.context.parameters.max_episode_steps = limit
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """A copy's simulator is made by its options, which do not have the limit."""
+        self.__dict__.update(state)
+        self._set_limit(self._limit)
+
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Take one step. After the end of an episode the world stands still until ``reset``.
 
         The flags are those of the only row: after its own end (``AgentEnd``) its world goes on, if it is stepped.
+        Raises TypeError or ValueError for an action that is not in the action space; the world has not stepped then.
         """
-        actions = np.asarray(action)[None]
-        observation, rewards, terminations, truncations, infos = self._vector.step(actions)
+        actions = checked_action(action, self.action_space)[None]
+        observation, rewards, terminations, truncations, infos = self._vector.step(actions.to(self._vector.device))
         return first(observation), rewards.item(), terminations.item(), truncations.item(), first(infos)
 
     @property
@@ -89,7 +118,7 @@ class SingleEnv(gymnasium.Env):
         return self._masks
 
     def _masks(self) -> np.ndarray:
-        return first(self._vector.action_mask)
+        return first(self._vector.action_masks())
 
     def render(self) -> np.ndarray | str | None:
         """A picture ``uint8 [height, width, 3]`` with ``render_mode="rgb_array"``, a text with "ansi"."""
@@ -99,6 +128,28 @@ class SingleEnv(gymnasium.Env):
     def close(self) -> None:
         """Close the world; everything but ``close`` raises from then on."""
         self._vector.close()
+
+
+def checked_action(action: Any, space: Space) -> torch.Tensor:
+    """One action as a tensor of the space's shape. TypeError or ValueError name what was given and what is allowed.
+
+    Whether its numbers are in the space is for the simulator to say.
+    """
+    what = f"the action must be an element of {space}"
+    try:
+        given = number_tensor(action if isinstance(action, torch.Tensor) else np.asarray(action), "the action")
+    except (TypeError, ValueError):
+        raise TypeError(f"{what}, got {_in_short(action)}") from None
+    if given.shape != space.shape:
+        allowed = f"{list(space.shape)}" if space.shape else "[] (a number)"
+        raise ValueError(f"{what}, got {_in_short(action)} of shape {list(given.shape)}; the shape must be {allowed}")
+    if given.is_floating_point() and not isinstance(space, Box):
+        raise TypeError(f"{what}, which holds integers, got {_in_short(action)}")
+    return given
+
+
+def _in_short(value: Any) -> str:
+    return shorten(repr(value), 80, placeholder=" ...")
 
 
 def first(value: Any) -> Any:

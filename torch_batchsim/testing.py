@@ -97,12 +97,8 @@ def assert_same_bits(expected: Mapping[str, torch.Tensor], found: Mapping[str, t
 
 
 def ended_worlds(env: Any) -> torch.Tensor:
-    """Worlds whose episode the last step has ended, or that stand still since: bool ``[worlds]``, a copy.
-
-    What ``reset`` takes as ``reset_mask``. Flags of rows say as much only where agents have no ends of their own.
-    """
-    sim = env.unwrapped.sim
-    return sim.tensor("World.terminated") | sim.tensor("World.truncated")
+    """``env.ended_worlds()`` of a ``TorchVectorEnv``, wrapped or not, as a tensor."""
+    return torch.as_tensor(env.unwrapped.ended_worlds())
 
 
 def random_actions(

@@ -29,7 +29,7 @@ from .vector_inputs import ActionInput, agents_per_world, checked_reset_mask, nu
 _OUTPUTS = ("torch", "numpy")
 _KEPT = (
     "single_action_space", "single_observation_space", "action_space", "observation_space", "metadata", "spec",
-    "closed", "_np_random", "_np_random_seed", "_ready", "_of_rows",
+    "closed", "_np_random", "_np_random_seed", "has_begun", "_of_rows",
 )  # fmt: skip
 
 
@@ -55,9 +55,10 @@ class TorchVectorEnv(RowCalls, OutputBinding):
         first_world: the number of its first world, where this is a part of a larger batch, see ``Simulator``.
 
     Attributes: ``sim`` (the ``Simulator``; its tensors may be written between steps), ``device``, ``num_worlds``,
-    ``num_agents`` (per world), ``autoreset_mode``, ``output``, ``episode_steps`` (int32 ``[rows]``, read and
-    assigned); and, each None if the environment has none, ``action_mask`` (bool ``[rows, n]``), ``active`` (bool
-    ``[rows]``) and ``team`` (integers ``[rows]``).
+    ``num_agents`` (per world), ``autoreset_mode``, ``output``, ``copies`` (whether results are copies),
+    ``delivers_final`` (whether infos have ``final_obs``), ``has_begun`` (whether it has been reset), ``episode_steps``
+    (int32 ``[rows]``, read and assigned); and, each None if the environment has none, ``action_mask`` (bool ``[rows,
+    n]``), ``active`` (bool ``[rows]``) and ``team`` (integers ``[rows]``).
 
     ``step`` returns observations ``[rows, ...]`` (or a dict of them), rewards float32 ``[rows]``, terminations and
     truncations bool ``[rows]`` (of a row's world, or of the agent's own end), and infos: the environment's own,
@@ -126,11 +127,11 @@ class TorchVectorEnv(RowCalls, OutputBinding):
         self.single_observation_space = deepcopy(self.sim.program.observation_space)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
-        self.output, self._copy = output, bool(copy)
-        self._needs_conversion = self._copy or output == "numpy"
-        self._ready, self._of_rows = False, {}
+        self.output, self.copies = output, bool(copy)
+        self._needs_conversion = self.copies or output == "numpy"
+        self.has_begun, self._of_rows = False, {}
         self._actions = ActionInput(self.sim.program, worlds, self.device)
-        self._delivers_final = final_obs and self.autoreset_mode is AutoresetMode.SAME_STEP
+        self.delivers_final = final_obs and self.autoreset_mode is AutoresetMode.SAME_STEP
         self._outputs = self.sim.memory.outputs
         self.closed = False
 
@@ -147,12 +148,12 @@ class TorchVectorEnv(RowCalls, OutputBinding):
                 ``[worlds]`` resets those worlds only. And what the environment has as ``reset_options``, tensors,
                 arrays or lists ``[worlds, ...]`` for the episodes that begin; rows of other worlds do not count.
         """
-        self._check_open()
+        self.check_open()
         if self.output == "torch":
             check_callers(self)
         options = checked_options(options, ("reset_mask", *self.environment.reset_options))
         mask = checked_reset_mask(options.pop("reset_mask", None), self.num_worlds, self.num_agents, self.device)
-        if mask is not None and not self._ready:
+        if mask is not None and not self.has_begun:
             raise gymnasium.error.ResetNeeded("the first reset must be of all worlds; call reset() without reset_mask")
         seed = checked_seed(seed)
         try:
@@ -182,7 +183,7 @@ class TorchVectorEnv(RowCalls, OutputBinding):
         """
         if self.closed:
             raise gymnasium.error.ClosedEnvironmentError("step() of a closed environment; make a new one")
-        if not self._ready:
+        if not self.has_begun:
             raise gymnasium.error.ResetNeeded("call reset() before step()")
         try:
             if not self.sim.step_plainly(actions):
@@ -192,14 +193,15 @@ class TorchVectorEnv(RowCalls, OutputBinding):
                     self._actions.refuse(actions, illegal)
         except WorldFault as fault:
             if fault.stepped:
-                fault.outputs = self._step_results()
+                fault.outputs = self.step_results()
             raise
-        return self._step_results()
+        return self.step_results()
 
-    def _step_results(self) -> tuple[Observation, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:
+    def step_results(self) -> tuple[Observation, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:
+        """What ``step`` returns of the outputs as they lie now, after a step or a reset; nothing steps."""
         present = self._outputs.present.results or self._results()
         results = (*present.step, dict(present.step_infos))
-        if self._delivers_final:
+        if self.delivers_final:
             results[-1]["final_info"] = dict(present.step_infos["final_info"])  # the user's own, as the other dict is
         return self._step_converted(results) if self._needs_conversion else results
 
@@ -209,28 +211,35 @@ class TorchVectorEnv(RowCalls, OutputBinding):
         With ``render_worlds`` (also an attribute) of each of the first so many worlds. Raises ValueError where it is
         None and there are more than 64 worlds.
         """
-        self._check_open()
+        self.check_open()
         if self.render_mode is None:
             modes = " or ".join(f"render_mode={mode!r}" for mode in rendering.render_modes(self.environment))
             remedy = f"make the environment with {modes}" if modes else f"{self.environment.name} has none"
             gymnasium.logger.warn(f"render() without a render_mode; {remedy}")
             return None
-        self._check_ready("render()")
+        self.check_ready("render()")
         return rendering.frames(self.sim, self.num_agents, self.render_mode, self.render_worlds)
 
     def render_world(self, world: int) -> np.ndarray | str:
         """A picture ``uint8 [height, width, 3]`` of one world, also without a ``render_mode``; a text with "ansi"."""
-        self._check_open()
-        self._check_ready("render_world()")
+        self.check_open()
+        self.check_ready("render_world()")
         if not isinstance(world, (int, np.integer)) or not 0 <= world < self.num_worlds:
             raise ValueError(f"world must be an integer from 0 to {self.num_worlds - 1}, got {world!r}")
         return rendering.draw_world(self.sim, world, self.render_mode or "rgb_array")
 
     def close_extras(self, **kwargs: Any) -> None:
         """Forget that a reset has been: a closed environment refuses everything."""
-        self._ready = False
+        self.has_begun = False
 
     # ---- beyond the contract ---------------------------------------------------------------------------------------
+
+    def checked_actions(self, actions: Any) -> torch.Tensor:
+        """``actions`` as a tensor that ``step`` takes as it is; TypeError or ValueError for shapes, dtypes, devices.
+
+        Whether values are in the action space is for ``step`` to say.
+        """
+        return self._actions.checked(actions)
 
     def by_world(self, tensor: torch.Tensor) -> torch.Tensor:
         """``[rows, ...]`` as a view ``[worlds, agents, ...]``."""
@@ -238,31 +247,43 @@ class TorchVectorEnv(RowCalls, OutputBinding):
             raise ValueError(f"by_world needs a tensor of {self.num_envs} rows, got shape {list(tensor.shape)}")
         return tensor.view(self.num_worlds, self.num_agents, *tensor.shape[1:])
 
+    def ended_worlds(self) -> torch.Tensor | np.ndarray:
+        """Worlds whose episode the last step has ended, or that stand still since: bool ``[worlds]``, a copy.
+
+        An array with "numpy".
+
+        With DISABLED it is what ``reset`` takes as ``reset_mask``. Flags of rows say as much only where agents have no
+        ends of their own.
+        """
+        self.check_open()
+        ended = self.sim.tensor("World.terminated") | self.sim.tensor("World.truncated")
+        return ended.numpy() if self.output == "numpy" else ended
+
     def check_faults(self) -> None:
         """Raise ``WorldFault`` if systems have reported faults. On CUDA waits for the device."""
-        self._check_open()
+        self.check_open()
         self.sim.check_faults()
 
     def tune(self, seconds: float = 5.0) -> TuneReport:
         """Measure how steps are run best here and run them so, see ``Simulator.tune``. Needs a reset before."""
-        self._check_open()
+        self.check_open()
         return self.sim.tune(seconds)
 
     def tracing(self, capacity: int = 1 << 20) -> AbstractContextManager[Trace]:
         """Write down when each task of each step in the with-block runs, see ``Simulator.tracing``."""
-        self._check_open()
+        self.check_open()
         return self.sim.tracing(capacity)
 
     def state_dict(self) -> dict[str, Any]:
         """All there is to restore this environment exactly."""
-        self._check_open()
+        self.check_open()
         return self.sim.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore ``state_dict``. Raises CheckpointError, with nothing changed, if it is not of such an environment."""
-        self._check_open()
+        self.check_open()
         self.sim.load_state_dict(state)
-        self._ready = bool(state["started"])
+        self.has_begun = bool(state["started"])
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled and copied as its arguments, the state of all worlds, and the random streams of its spaces.
@@ -276,25 +297,32 @@ class TorchVectorEnv(RowCalls, OutputBinding):
 
     # ---- inside ----------------------------------------------------------------------------------------------------
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
+        """Raise ``ClosedEnvironmentError`` after ``close``."""
         if self.closed:
             raise gymnasium.error.ClosedEnvironmentError("this environment is closed; make a new one")
 
-    def _check_ready(self, what: str) -> None:
-        if not self._ready:
+    def check_ready(self, what: str) -> None:
+        """Raise ``ResetNeeded`` before the first reset; ``what`` needs one."""
+        if not self.has_begun:
             raise gymnasium.error.ResetNeeded(f"call reset() before {what}")
 
     def _results(self) -> Results:
         """What ``reset`` and ``step`` return from where the outputs lie; made once for each place."""
         places = self._outputs.present
         if places.results is None:
-            places.results = collected(self.sim, places, self._delivers_final)
+            places.results = collected(self.sim, places, self.delivers_final)
         return places.results
 
     @property
     def observations(self) -> Observation:
         """What the last ``step`` or ``reset`` returned: ``[rows, ...]`` or a dict of them, without a copy."""
         return self._results().observations
+
+    @property
+    def infos(self) -> dict[str, Any]:
+        """Infos as the last ``step`` or ``reset`` returned them, but for final values: tensors, without a copy."""
+        return dict(self._results().infos)
 
     @property
     def action_mask(self) -> torch.Tensor | None:
@@ -316,7 +344,7 @@ class TorchVectorEnv(RowCalls, OutputBinding):
             return {key: self._converted(part) for key, part in value.items()}
         if self.output == "numpy":
             array = value.numpy()
-            return array.copy() if self._copy else array
+            return array.copy() if self.copies else array
         return value.clone()
 
     def _step_converted(self, results: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -326,13 +354,14 @@ class TorchVectorEnv(RowCalls, OutputBinding):
     def _masked(self, infos: dict[str, Any]) -> dict[str, Any]:
         """As arrays infos have gymnasium's masks too: ``_key`` says in which rows ``key`` is something."""
         if self.output == "numpy":
+            every = np.ones(self.num_envs, dtype=bool)
             for key in [key for key in infos if not key.startswith("_") and f"_{key}" not in infos]:
-                infos[f"_{key}"] = np.ones(self.num_envs, dtype=bool)
+                infos[f"_{key}"] = every
         return infos
 
     def _begin(self, seed: int | None) -> None:
         super().reset(seed=seed)  # numpy's own generator
-        self._ready = True
+        self.has_begun = True
 
 
 def _restored(

@@ -16,7 +16,8 @@ from .shared import INTEGER_DTYPES, action_dtypes
 class ActionInput:
     """Actions as users give them, of ``num_worlds`` worlds on ``device``.
 
-    Attributes: ``shape`` ``[rows, ...]`` and ``dtypes`` that the library reads as they are.
+    Attributes: ``shape`` ``[rows, ...]`` and ``dtypes`` that the library reads as they are; ``first_world``, from which
+    on errors number worlds, where these are a group of more.
     """
 
     def __init__(self, program: Program, num_worlds: int, device: torch.device) -> None:
@@ -24,6 +25,7 @@ class ActionInput:
         self._floating = program.action.dtype.is_floating_point
         self.dtypes = action_dtypes(program.action.dtype)
         self._space, self._agents, self._device = program.action_space, program.agents.count, device
+        self.first_world = 0
 
     def checked(self, actions: Any) -> torch.Tensor:
         """``actions`` as a contiguous tensor that the library can read, or TypeError, ValueError."""
@@ -66,9 +68,8 @@ class ActionInput:
         row, value = element // width, actions.reshape(-1)[element].item()
         agent = f", agent {row % self._agents}" if self._agents > 1 else ""
         part = f", element {element % width}" if width > 1 else ""
-        raise ValueError(
-            f"action {value} of world {row // self._agents}{agent}{part} is not in {self._space}; no world has stepped"
-        )
+        world = self.first_world + row // self._agents
+        raise ValueError(f"action {value} of world {world}{agent}{part} is not in {self._space}; no world has stepped")
 
 
 def checked_reset_mask(mask: Any, worlds: int, agents: int, device: torch.device) -> torch.Tensor | None:
@@ -96,6 +97,11 @@ def agents_per_world(environment: Environment) -> int:
     tables = [*environment.archetypes]
     tables += [a.within(name) for name, library in environment.libraries.items() for a in library.archetypes]
     return next((a.count or 1 for a in tables if environment.action.startswith(f"{a.name}.")), 1)
+
+
+def agent_names(agents: int) -> list[str]:
+    """The names of the agents of a world, in the order of its rows: ``["agent_0", "agent_1", ...]``."""
+    return [f"agent_{agent}" for agent in range(agents)]
 
 
 def number_of_worlds(num_envs: Any, num_worlds: Any, agents: int) -> int:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 
 from .errors import WorldFault
+from .vector_env import TorchVectorEnv
 
 _ASSIGNED = ("episode_steps", "render_worlds")  # attributes that TorchVectorEnv lets users assign
+_STATISTICS = "episode_statistics"  # in a state_dict
+_NOTED = ("ended", "stood", "active")  # there, of the last step
 
 
 class TorchVectorWrapper(VectorWrapper):
@@ -44,6 +48,7 @@ class EpisodeStatistics(TorchVectorWrapper):
     waiting for the device: ``infos`` has the keys in every step, and their rows are valid where the mask is true (zero
     elsewhere). ``episode_returns`` (float32) and ``episode_lengths`` (int32) of shape ``[rows]`` are of the episodes
     under way; ``totals()`` sums the finished ones. With DISABLED a world that stands still after its end counts once.
+    ``state_dict()`` has all of these beside the environment's.
 
     An agent's episode goes to its own end, or to its world's. Rows count only while ``infos["active"]`` (if there is
     such) is true: an agent that has left does not end once more with its world, and one that was never there has no
@@ -129,18 +134,54 @@ class EpisodeStatistics(TorchVectorWrapper):
 
     def _note_active(self, infos: dict[str, Any]) -> None:
         """A copy, for the next step writes over it."""
-        self._active = infos["active"].clone() if "active" in infos else None
+        self._active = _cloned(infos.get("active"))
 
     def _rows_of_ended_worlds(self, ended: torch.Tensor) -> torch.Tensor:
         """``ended``, but for agents that have ended while their worlds go on."""
-        sim = getattr(self.env.unwrapped, "sim", None)
-        if sim is None or sim.program.agent_end is None:
+        own = self.env.unwrapped
+        if not isinstance(own, TorchVectorEnv) or own.sim.program.agent_end is None:
             return ended
-        worlds = sim.tensor("World.terminated") | sim.tensor("World.truncated")
-        return worlds.repeat_interleave(len(ended) // len(worlds))
+        return own.ended_worlds().repeat_interleave(own.num_agents)
 
-    def totals(self) -> tuple[float, float, int]:
-        """``(mean return, mean length, number)`` of the episodes finished since the last call. Waits for the device."""
+    def state_dict(self) -> dict[str, Any]:
+        """The environment's, and the statistics as ``"episode_statistics"``; the bare environment loads it too."""
+        noted = dict(zip(_NOTED, (self._ended, self._stood, self._active), strict=True))
+        counts = {"returns": self.episode_returns, "lengths": self.episode_lengths, "totals": self._totals, **noted}
+        return {**self.env.state_dict(), _STATISTICS: {name: _cloned(tensor) for name, tensor in counts.items()}}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore ``state_dict``; of a state without statistics the episodes under way count from 0 on.
+
+        Raises CheckpointError, with nothing changed, if it is not of such an environment.
+        """
+        self.env.load_state_dict(state)
+        kept = state.get(_STATISTICS)
+        if kept is None:
+            self._begin_episodes(torch.ones_like(self._ended))
+            own = self.env.unwrapped
+            self._ended = own.ended_worlds().repeat_interleave(own.num_agents)
+            self._stood, self._active = self._ended, _cloned(own.active)
+        else:
+            self.episode_returns.copy_(kept["returns"])
+            self.episode_lengths.copy_(kept["lengths"])
+            self._totals.copy_(kept["totals"])
+            device = self._totals.device
+            self._ended, self._stood, self._active = (_cloned(kept[name], device) for name in _NOTED)
+
+    def totals(self, *, clear: bool = True) -> tuple[float, float, int]:
+        """``(mean return, mean length, number)`` of the episodes finished since the last call. Waits for the device.
+
+        Each call starts anew: two in a row give ``(nan, nan, 0)`` the second time. Nothing else does: a ``reset`` drops
+        the episodes under way, and keeps what is finished; a copy goes on from the same sums.
+
+        Args:
+            clear: False leaves the sums as they are for the next call.
+        """
         returns, lengths, count = self._totals.tolist()
-        self._totals.zero_()
+        if clear:
+            self._totals.zero_()
         return (returns / count, lengths / count, int(count)) if count else (float("nan"), float("nan"), 0)
+
+
+def _cloned(tensor: torch.Tensor | None, device: torch.device | None = None) -> torch.Tensor | None:
+    return None if tensor is None else tensor.to(device or tensor.device, copy=True)

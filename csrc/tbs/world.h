@@ -207,15 +207,15 @@ TBS_FUNCTION Component given_or_zero(const First &first, const Rest &...rest) {
 template <class Context>
 class BasicWorld {
   public:
-    const u32 id;  // 0 .. worlds - 1
+    const u32 id;  // among all worlds: 0 .. worlds - 1, or from the first_world of this part of a larger batch on
     const decltype(Context::parameters) &parameters;
 
     // `slot` is the row's place in the columns of its table, where that is a dynamic one; `repetition` that of the loops
     // in which the node is; `drawn`, if it is not null, the first block of random().
     TBS_METHOD BasicWorld(const Context &context, u32 world, const typename Context::Node &node, Row row, i32 slot = 0,
                           u32 repetition = 0, const PhiloxBlock *drawn = nullptr)
-        : id(world), parameters(context.parameters), context_(context), node_(node), row_(row), slot_(slot),
-          repetition_(repetition), drawn_(drawn) {}
+        : id(world + u32(context.first_world)), parameters(context.parameters), context_(context), node_(node), index_(world),
+          row_(row), slot_(slot), repetition_(repetition), drawn_(drawn) {}
     BasicWorld(const BasicWorld &) = delete;
 
     // This row's random stream in this system and step: the same whatever else runs. Take it by reference
@@ -223,7 +223,7 @@ class BasicWorld {
     TBS_METHOD Random &random() {
         check(node_.draws);
         if (!random_started_) {
-            random_ = stream(context_.seed[id]);
+            random_ = stream(context_.seed[index_]);
             if (drawn_) random_.begin_with(*drawn_);
             random_started_ = true;
         }
@@ -233,14 +233,14 @@ class BasicWorld {
     // For systems on several lanes: the stream of item `item` of this row.
     TBS_METHOD Random random(u32 item) const {
         check(node_.draws_items);
-        return stream(context_.seed[id] + (u64{item} + 1) * 0xD1B54A32D192ED03u);
+        return stream(context_.seed[index_] + (u64{item} + 1) * 0xD1B54A32D192ED03u);
     }
 
     // Number of episodes that this world has begun before this one since it was seeded.
-    TBS_METHOD u32 episode() const { return context_.episode[id]; }
+    TBS_METHOD u32 episode() const { return context_.episode[index_]; }
 
     // Steps taken in this episode, the present one included.
-    TBS_METHOD u32 step() const { return context_.step[id]; }
+    TBS_METHOD u32 step() const { return context_.step[index_]; }
 
     // How often this system has run before within its Repeat in this step: 0 at first, and outside of a Repeat. With
     // Repeats within each other it counts all of them.
@@ -252,7 +252,7 @@ class BasicWorld {
     TBS_METHOD Singleton &get() const {
         using Only = OnlyRow<std::remove_const_t<Singleton>>;
         check(reaches_column<Singleton>(Only::number));
-        return Only::get(context_, id);
+        return Only::get(context_, index_);
     }
 
     // The rows of this world in a column of an archetype: world.rows<Agent, const Position>() to read them.
@@ -354,15 +354,15 @@ class BasicWorld {
         using Table = TableOf<Archetype>;
         if constexpr (Table::dynamic) {
             const DynamicTable &table = context_.tables[Table::table];
-            return {context_.tag[id], Table::entity_table, table.birth[table.first[id] + i32(row)]};
+            return {context_.tag[index_], Table::entity_table, table.birth[table.first[index_] + i32(row)]};
         } else {
-            return {context_.tag[id], Table::entity_table, Birth{0, row}};
+            return {context_.tag[index_], Table::entity_table, Birth{0, row}};
         }
     }
 
     // What the engine passes as `Entity self` in a system over a dynamic table.
     TBS_METHOD Entity self() const {
-        return {context_.tag[id], node_.table, context_.tables[node_.table - 1].birth[slot_]};
+        return {context_.tag[index_], node_.table, context_.tables[node_.table - 1].birth[slot_]};
     }
 
     // Reports a fault of this world. The step goes on; the host raises it, naming world, system, cause and value.
@@ -420,7 +420,7 @@ class BasicWorld {
     TBS_METHOD u32 number_of_rows() const {
         using Table = TableOf<Archetype>;
         if constexpr (Table::dynamic) {
-            return u32(context_.tables[Table::table].count[id]);
+            return u32(context_.tables[Table::table].count[index_]);
         } else {
             return Table::rows_per_world;
         }
@@ -441,14 +441,14 @@ class BasicWorld {
             return Entity{};
         }
         const DynamicTable &table = context_.tables[Table::table];
-        const Birth birth{context_.tick[id], u32(u64{row_.index} << bits) + order};
-        const u32 index = u32(table.count[id]) + take_next(&table.added[id]);
-        if (index < table.room(id)) {
-            const i32 slot = table.first[id] + i32(index);
+        const Birth birth{context_.tick[index_], u32(u64{row_.index} << bits) + order};
+        const u32 index = u32(table.count[index_]) + take_next(&table.added[index_]);
+        if (index < table.room(index_)) {
+            const i32 slot = table.first[index_] + i32(index);
             table.birth[slot] = birth;
             Table::write_row(context_, slot, components...);
         }
-        return {context_.tag[id], Table::entity_table, birth};
+        return {context_.tag[index_], Table::entity_table, birth};
     }
 
     TBS_METHOD void mark(Entity entity) const {
@@ -459,7 +459,7 @@ class BasicWorld {
                 report(fault_stale_entity, i32(entity.table));
                 return;
             }
-            slot = context_.tables[entity.table - 1].first[id] + i32(row);
+            slot = context_.tables[entity.table - 1].first[index_] + i32(row);
         }
         const u32 index = entity.table - 1;
         if (node_.destroys != all_tables && !has_bit(node_.destroys, index)) {  // it is settled in the others only
@@ -471,16 +471,16 @@ class BasicWorld {
 
     TBS_METHOD Random stream(u64 seed) const {
         const u32 key = repeated(node_.random, repetition_);
-        return Random(seed, key, row_.index, context_.stream[id], context_.episode[id], context_.step[id]);
+        return Random(seed, key, row_.index, context_.stream[index_], context_.episode[index_], context_.step[index_]);
     }
 
     template <class Archetype>
     TBS_METHOD i64 first_row() const {
         using Table = TableOf<Archetype>;
         if constexpr (Table::dynamic) {
-            return context_.tables[Table::table].first[id];
+            return context_.tables[Table::table].first[index_];
         } else {
-            return i64{id} * Table::rows_per_world;
+            return i64{index_} * Table::rows_per_world;
         }
     }
 
@@ -497,10 +497,10 @@ class BasicWorld {
     }
 
     TBS_METHOD u32 row_of(Entity entity) const {
-        if (entity.tag != context_.tag[id] || entity.table == 0) return no_row;
+        if (entity.tag != context_.tag[index_] || entity.table == 0) return no_row;
         if constexpr (Context::dynamic_tables > 0) {
             if (entity.table <= Context::dynamic_tables) {
-                return find_birth(context_.tables[entity.table - 1], id, entity.birth);
+                return find_birth(context_.tables[entity.table - 1], index_, entity.birth);
             }
         }
         const bool is_row = entity.birth.tick == 0 && entity.birth.order < Context::fixed_rows(entity.table);
@@ -508,11 +508,12 @@ class BasicWorld {
     }
 
     TBS_METHOD void report(u32 code, i32 value) const {
-        report_fault(&context_.fault[id], context_.fault_flag, fault_word(node_.index, row_.index, code, value));
+        report_fault(&context_.fault[index_], context_.fault_flag, fault_word(node_.index, row_.index, code, value));
     }
 
     const Context &context_;
     const typename Context::Node &node_;
+    const u32 index_;  // of the world in columns
     const Row row_;
     const i32 slot_;
     const u32 repetition_;

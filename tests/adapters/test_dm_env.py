@@ -17,12 +17,12 @@ from torch_batchsim import Environment
 from torch_batchsim.bench import adapters
 
 dm_env, test_utils = library(__file__, "dm_env", "dm_env.test_utils")
-from torch_batchsim.adapters.dm_env import DmEnv  # noqa: E402
+from torch_batchsim.adapters.dm_env import DmEnvironment  # noqa: E402
 
 OVERCOOKED = "torch_batchsim/Overcooked-v0"
 
 
-def legal(env: DmEnv, timestep: Any, draws: np.random.Generator) -> Any:
+def legal(env: DmEnvironment, timestep: Any, draws: np.random.Generator) -> Any:
     """A random action."""
     if isinstance(timestep.observation, dict) and "action_mask" in timestep.observation:
         return np.argmax(
@@ -46,8 +46,8 @@ def test_its_own_checker(source: str, options: dict[str, Any]) -> None:
     ends = []
 
     class Checked(test_utils.EnvironmentTestMixin, unittest.TestCase):
-        def make_object_under_test(self) -> DmEnv:
-            return DmEnv(source, seed=1, **options)
+        def make_object_under_test(self) -> DmEnvironment:
+            return DmEnvironment(source, seed=1, **options)
 
         def assertValidStep(self, step: Any) -> None:
             super().assertValidStep(step)
@@ -71,7 +71,7 @@ def test_its_own_checker(source: str, options: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(("limit", "discount"), [(500, 0.0), (5, 1.0)])
 def test_the_discount_tells_a_fall_from_the_end_of_time(limit: int, discount: float) -> None:
-    with DmEnv("torch_batchsim/CartPole-v0", seed=0, max_episode_steps=limit) as env:
+    with DmEnvironment("torch_batchsim/CartPole-v0", seed=0, max_episode_steps=limit) as env:
         timesteps = [env.reset()]
         while not timesteps[-1].last():
             timesteps.append(env.step(1))
@@ -82,7 +82,8 @@ def test_the_discount_tells_a_fall_from_the_end_of_time(limit: int, discount: fl
 
 
 def test_a_world_is_the_vector_environments() -> None:
-    env, vector = DmEnv(OVERCOOKED, seed=7), gymnasium.make_vec(OVERCOOKED, num_worlds=1, output="numpy", copy=True)
+    env = DmEnvironment(OVERCOOKED, seed=7)
+    vector = gymnasium.make_vec(OVERCOOKED, num_worlds=1, output="numpy", copy=True)
     observation, _ = vector.reset(seed=7)
     timestep, draws = env.reset(), np.random.default_rng(0)
     for _ in range(50):
@@ -94,7 +95,7 @@ def test_a_world_is_the_vector_environments() -> None:
 
 
 def test_agents_that_leave_have_no_future() -> None:
-    env = DmEnv(COMPILED["melee"](max_episode_steps=12), seed=3)
+    env = DmEnvironment(COMPILED["melee"](max_episode_steps=12), seed=3)
     timestep, draws, left = env.reset(), np.random.default_rng(0), 0
     assert sorted(timestep.observation) == ["active", "observation"]
     while not timestep.last():
@@ -109,20 +110,26 @@ def test_agents_that_leave_have_no_future() -> None:
 
 
 def test_bad_actions_are_refused() -> None:
-    env = DmEnv("torch_batchsim/CartPole-v0", seed=0)
+    env = DmEnvironment("torch_batchsim/CartPole-v0", seed=0)
     assert env.step("is not looked at").first()
     for wrong in (0.5, [0], None, True):
         with pytest.raises(ValueError, match="action must fit DiscreteArray"):
             env.step(wrong)
     with pytest.raises(ValueError, match="is not in Discrete"):
         env.step(2)
+    several = DmEnvironment(OVERCOOKED, seed=0)
+    several.reset()
+    for wrong in (0, [0, 1, 2], [[0], [1, 2]], [0.0, 1.0], {"agent_0": 0}):
+        with pytest.raises(ValueError, match=r"action must fit BoundedArray\(shape=\(2,\)"):
+            several.step(wrong)
+    assert several.step([0, 1]).mid()
     with pytest.raises(TypeError, match="options go with an id"):
-        DmEnv(COMPILED["cartpole"](), gravity=9.0)
+        DmEnvironment(COMPILED["cartpole"](), gravity=9.0)
     with pytest.raises(ValueError, match="there is no environment 'CartPole-v1'; known are: cartpole, hanabi"):
-        DmEnv("CartPole-v1")
-    with pytest.raises(TypeError, match="'phys2d/CartPole-v1' is not an environment of torch_batchsim"):
-        DmEnv("phys2d/CartPole-v1")
-    assert isinstance(env.unwrapped.environment, Environment)
+        DmEnvironment("CartPole-v1")
+    with pytest.raises(ValueError, match="phys2d/CartPole-v1 was not registered by torch_batchsim"):
+        DmEnvironment("phys2d/CartPole-v1")
+    assert isinstance(env.vector_env.environment, Environment)
 
 
 def test_the_script_of_the_page() -> None:

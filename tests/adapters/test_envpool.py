@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+import threading
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import environments.drift
 import gymnasium
 import numpy as np
 import pytest
@@ -14,11 +19,23 @@ from environments.drift import Drift
 from gymnasium.vector import AutoresetMode
 from libraries_of_others import library, run_script
 
-from torch_batchsim import GroupFault, register
+from torch_batchsim import GroupFault, Parameters, register
 from torch_batchsim.adapters import envpool as ours
+from torch_batchsim.adapters.envpool_spec import field_names
 
 CARTPOLE = "torch_batchsim/CartPole-v0"
 register("torch_batchsim_tests/Drift-v0", Drift)
+
+
+class Odd(Drift):
+    """Names that are no fields of a namedtuple, or are another's."""
+
+    systems = str(Path(environments.drift.__file__).with_name("drift.h"))
+    parameters = Parameters(max_episode_steps=9, seed=0.5, batch_size=7, count=1.0)
+    info = dict.fromkeys(("lambda", "a.b", "a_b", "2"), "Particle.Thrust")
+
+
+register("torch_batchsim_tests/Odd-v0", Odd)
 Pool = tuple[ModuleType, str]
 
 
@@ -157,6 +174,56 @@ def test_what_there_is_to_make(pool: Pool) -> None:
     assert info["elapsed_step"].tolist() == [0]
 
 
+def test_several_players(pool: Pool) -> None:
+    """Arrays of agents are in ``players``, the others have an entry for each env."""
+    envpool, task = pool
+    task = "overcooked" if envpool is ours else "IntersectionMultiAgent-v0"
+    env = envpool.make_gym(task, num_envs=3)
+    spec, (observations, info) = env.spec, env.reset()
+    assert list(spec.action_array_spec) == ["env_id", "players.env_id", "players.action"]
+    assert spec.state_array_spec["obs:players.obs"].shape == [-1, *spec.observation_space.shape]
+    for _ in range(2):
+        players = info.pop("players")
+        order = info["env_id"].tolist()  # EnvPool's own is that in which envs came to their end
+        assert sorted(order) == [0, 1, 2] and (envpool is not ours or order == [0, 1, 2])
+        assert players["env_id"].tolist() == np.repeat(order, 2).tolist() and observations.shape[0] == 6
+        assert {len(value) for value in info.values()} == {3} and {len(value) for value in players.values()} == {6}
+        observations, rewards, terminated, truncated, info = env.step(np.zeros(6, np.int32))
+        assert rewards.shape == (6,) and terminated.shape == truncated.shape == (3,)
+    library(__file__, "dm_env")
+    step = envpool.make_dm(task, num_envs=3).reset()
+    assert step.observation._fields == ("env_id", "players") and step.observation.players._fields[:2] == (
+        "env_id",
+        "obs",
+    )
+    assert step.reward.shape == step.discount.shape == (6,) and step.step_type.shape == (3,)
+
+
+def test_specifications(pool: Pool) -> None:
+    envpool, task = pool
+    spec = envpool.make_spec(task, num_envs=3)
+    assert list(spec.action_array_spec) == ["env_id", "players.env_id", "action"]
+    action, states = spec.action_array_spec["action"], spec.state_array_spec
+    assert (action.shape, action.minimum, action.maximum) == ([-1], 0, 1) and action.dtype == np.int32
+    keys = [
+        "info:env_id",
+        "info:players.env_id",
+        "elapsed_step",
+        "done",
+        "reward",
+        "discount",
+        "step_type",
+        "trunc",
+        "obs",
+    ]
+    assert list(states) == keys
+    shapes = [[], [-1], [], [], [-1], [-1], [], [], [4]]
+    assert [states[key].shape for key in keys] == shapes
+    kinds = ["int32", "int32", "int32", "bool", "float32", "float32", "int32", "bool", "float32"]
+    assert [np.dtype(states[key].dtype).name for key in keys] == kinds
+    assert np.isclose(states["obs"].maximum[0], 4.8) and states["obs"].minimum[1] == -np.inf
+
+
 # ---- the same worlds -------------------------------------------------------------------------------------------------
 
 
@@ -272,6 +339,97 @@ def test_several_agents_and_pictures() -> None:
         ours.make(CARTPOLE).render()
 
 
+@pytest.mark.parametrize("batch", [4, 2])
+def test_worlds_that_step_are_drawn_behind_their_step(batch: int) -> None:
+    env = ours.make(CARTPOLE, num_envs=4, batch_size=batch, render_mode="rgb_array", num_threads=2)
+    env.async_reset()
+    infos = [env.recv()[-1] for _ in range(4 // batch)]
+    group, gate = env.grouped.environments[0], threading.Event()
+    step, log = group.step, []
+    group.step = lambda actions: gate.wait(20) and (step(actions), log.append("stepped"))[0]
+    for info in infos:
+        env.send(np.ones(batch, int), info["env_id"])
+    before = group.render_world
+    group.render_world = lambda world: (log.append("drawn"), before(world))[1]
+    threading.Timer(0.1, gate.set).start()
+    assert env.render([1, 0]).shape[0] == 2 and log == ["stepped", "drawn", "drawn"]
+    received = [env.recv()[-1] for _ in infos]
+    assert sorted(np.concatenate([info["env_id"] for info in received])) == [0, 1, 2, 3]
+    assert all((info["elapsed_step"] == 1).all() for info in received)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["swarm", "overcooked", "hanabi", "torch_batchsim_tests/Odd-v0", pytest.param("hideseek", marks=pytest.mark.full)],
+)
+def test_everything_is_as_its_specification_says(name: str) -> None:
+    """Dtypes, shapes and bounds of all arrays, by EnvPool's names: those of agents in ``players``."""
+    library(__file__, "dm_env")
+    env, dm = ours.make(name, num_envs=3), ours.make_dm(name, num_envs=3)
+    spec, agents = env.spec, env.spec.config.max_num_players
+    observations, info = env.reset()
+    step = dm.reset()
+    players = "players." if agents > 1 else ""
+    if isinstance(observations, dict):
+        found = {f"obs:{players}{key}": value for key, value in observations.items()}
+    else:
+        found = {f"obs:{players}obs" if players else "obs": observations}
+    nested = {f"players.{key}": value for key, value in info["players"].items()}
+    found |= {f"info:{key}": value for key, value in {**info, **nested}.items() if key != "players"}
+    found |= {"elapsed_step": found.pop("info:elapsed_step"), "reward": step.reward, "discount": step.discount}
+    found["step_type"] = step.step_type
+    *_, action = spec.action_array_spec.values()
+    actions = np.zeros((3 * agents, *action.shape[1:]), action.dtype)
+    if "action_mask" in info:
+        actions += info["action_mask"].argmax(-1).astype(np.int32)
+    found["done"], found["trunc"] = env.step(actions)[2:4]
+    assert found.keys() == spec.state_array_spec.keys()
+    for key, array in found.items():
+        own = spec.state_array_spec[key]
+        rows = 3 if own.shape[:1] != [-1] else 3 * agents
+        assert (array.dtype, array.shape) == (own.dtype, (rows, *[n for n in own.shape if n != -1])), key
+        assert (array >= own.minimum).all() and (array <= own.maximum).all(), key
+    specs, seen = dm.observation_spec(), step.observation
+    assert specs._fields == seen._fields and specs.players._fields == seen.players._fields
+    for each, array in [*zip(specs, seen, strict=True), *zip(specs.players, seen.players, strict=True)]:
+        if each is not specs.players:
+            each.validate(array[0])
+    dm.action_spec().validate(actions[0])
+
+
+def test_any_name_of_an_option_or_info() -> None:
+    library(__file__, "dm_env")
+    config = ours.make("swarm").config
+    assert config["drones"] == 128 and config["grid_rows"] > 0
+    env = ours.make("torch_batchsim_tests/Odd-v0", num_envs=4, batch_size=2, seed=9, count=2.5)
+    config = env.config  # what the pool takes is its own; an option of that name has another
+    assert (config["seed"], config["batch_size"], config["seed_"], config["batch_size_"]) == (9, 2, 0.5, 7)
+    assert config["count"] == 2.5 and env.reset()[0].shape == (2, 3)
+    observation = ours.make_dm("torch_batchsim_tests/Odd-v0", num_envs=2).reset().observation
+    assert observation._fields == ("env_id", "players", "obs", "lambda_", "a_b", "a_b_", "field_2")
+    assert field_names(["_x", "x", "x.y", "x_y", "class", "", "7"]) == (
+        "x",
+        "x_",
+        "x_y",
+        "x_y_",
+        "class_",
+        "field_",
+        "field_7",
+    )
+
+
+def test_actions_as_a_dict_of_several_agents() -> None:
+    env = ours.make("overcooked", num_envs=2)
+    env.reset()
+    ids, rows = np.arange(2), np.array([0, 0, 1, 1])
+    given = {"env_id": ids, "players.env_id": rows, "players.action": rows}
+    assert given.keys() == env.spec.action_array_spec.keys()
+    for action in (given, {"env_id": ids, "players": {"env_id": rows, "action": rows}}, {"action": rows}):
+        assert env.step(action)[-1]["players"]["team_return"].shape == (4,)
+    with pytest.raises(TypeError, match=r"a dict of actions must have 'action' or 'players.action', got 'move'"):
+        env.step({"move": rows})
+
+
 # ---- what is refused -------------------------------------------------------------------------------------------------
 
 _MADE: dict[str, tuple[Callable[[], Any], str]] = {
@@ -326,8 +484,10 @@ def test_what_is_not_sent() -> None:
         env.send(zeros[:2], np.array([5, 6]))
     env.send(zeros[:3], np.array([2, 0, 3]))
     assert env.recv()[-1]["env_id"].tolist() == [0, 1, 2, 3]
-    env.send(zeros + 5, four)
-    with pytest.raises(ValueError, match=r"group 0, worlds from 0 on: action 5 of world 0 is not in Discrete\(2\)"):
+    env.send(zeros[:3], np.array([4, 5, 7]))
+    assert env.recv()[-1]["env_id"].tolist() == [4, 5, 6, 7]
+    env.send(zeros + 5, four + 4)
+    with pytest.raises(ValueError, match=r"group 1 \(worlds 4 to 7\): action 5 of world 4 is not in Discrete\(2\)"):
         env.recv()
     env.send(zeros, four)
     assert env.recv()[-1]["elapsed_step"].tolist() == [2] * 4
@@ -336,6 +496,27 @@ def test_what_is_not_sent() -> None:
     env.close()
     with pytest.raises(gymnasium.error.ClosedEnvironmentError):
         env.reset()
+
+
+def test_it_is_not_copied() -> None:
+    env = ours.make(CARTPOLE)
+    for copied in (pickle.dumps, copy.deepcopy):
+        with pytest.raises(TypeError, match="EnvPool cannot be pickled or copied, for its worlds step beside"):
+            copied(env)
+
+
+def test_an_interrupt_is_for_whoever_steps() -> None:
+    env = ours.make(CARTPOLE, num_envs=2)
+    env.reset()
+
+    def interrupted(actions: torch.Tensor) -> None:
+        raise KeyboardInterrupt
+
+    step, env.grouped.environments[0].step = env.grouped.environments[0].step, interrupted
+    with pytest.raises(KeyboardInterrupt):
+        env.step(np.zeros(2, int))
+    env.grouped.environments[0].step = step
+    assert env.step(np.zeros(2, int))[-1]["elapsed_step"].tolist() == [1, 1]
 
 
 def test_a_fault_leaves_the_other_groups_alone() -> None:
@@ -350,6 +531,7 @@ def test_a_fault_leaves_the_other_groups_alone() -> None:
             received.append(env.recv()[-1]["env_id"].tolist())
         except GroupFault as fault:
             faulty = fault.mask.nonzero().flatten().numpy()
+            assert str(fault).startswith("group 1: world 3: system 'drift' failed")
     assert received == [[0, 1, 2]] and faulty.tolist() == [3]
     _, info = env.reset(faulty)
     assert info["env_id"].tolist() == [3, 4, 5] and info["elapsed_step"][0] == 0

@@ -20,9 +20,10 @@ from support import COMPILED
 import torch_batchsim  # noqa: F401  (registers the environments)
 from torch_batchsim import Environment
 from torch_batchsim.bench import adapters
+from torch_batchsim.errors import WorldFault
 
 checks, state_checks, supersuit = library(__file__, "pettingzoo.test", "pettingzoo.test.state_test", "supersuit")
-from torch_batchsim.adapters.pettingzoo import AECBatchSimEnv, env, parallel_env  # noqa: E402
+from torch_batchsim.adapters.pettingzoo import PettingZooAECEnv, env, parallel_env  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:reset has no option 'options'")  # which the checkers give
 CARTPOLE, OVERCOOKED, SWARM, HANABI, HIDESEEK = (
@@ -96,6 +97,34 @@ def test_supersuit_fills_in_for_agents_that_leave() -> None:
     assert alone
 
 
+def test_black_death_adds_a_step_and_takes_boxes_only() -> None:
+    """Which the page says of it."""
+    lengths, ended = [], []
+    for wrapper in (lambda world: world, supersuit.black_death_v3):
+        world, draws, steps = wrapper(parallel_env(CARTPOLE)), np.random.default_rng(0), []
+        world.reset(seed=3)
+        while world.agents:
+            steps.append(world.step({agent: int(draws.integers(2)) for agent in world.agents}))
+        lengths.append(len(steps))
+        ended.append([part["agent_0"] for part in steps[-1][:4]])
+    assert lengths[1] == lengths[0] + 1
+    assert ended[0][2:] == [True, False]
+    assert not ended[1][0].any() and ended[1][1:] == [0, True, True]
+    with pytest.raises(AssertionError, match="black death must be Box spaces"):
+        supersuit.black_death_v3(parallel_env(HANABI)).reset(seed=0)
+
+
+def test_who_made_an_illegal_move_may_choose_again() -> None:
+    game = env(HANABI)
+    game.reset(seed=0)
+    player, mask = game.agent_selection, game.last()[0]["action_mask"]
+    with pytest.raises(WorldFault, match="illegal_move"):
+        game.step(int(np.argmin(mask)))
+    assert game.agent_selection == player
+    game.step(int(np.argmax(game.last()[0]["action_mask"])))
+    assert game.agent_selection != player
+
+
 def play(world: Any, draws: np.random.Generator) -> list[tuple[Any, ...]]:
     """An episode of random actions, as rows of agents that were there."""
     seen, _ = world.reset(seed=int(draws.integers(1000)))
@@ -148,7 +177,7 @@ def test_a_world_is_the_vector_environments() -> None:
 
 def test_turns_are_taken_by_whom_the_game_says() -> None:
     game = env(HANABI)
-    assert isinstance(game, AECBatchSimEnv)
+    assert isinstance(game, PettingZooAECEnv)
     assert game.action_space("agent_0").n == 20  # as in the reference: there is no no-op
     game.reset(seed=5)
     for i, agent in enumerate(game.agents):
@@ -225,25 +254,39 @@ def test_bad_input_is_refused() -> None:
         world.step({"agent_0": 0, "agent_1": 0})
     world.reset(seed=0)
     for actions, message in (
-        ({"agent_0": 0}, "an action of each of agent_0, agent_1, got none of 'agent_1'"),
+        ({"agent_0": 0}, "an action of each of agent_0, agent_1, got none of agent_1"),
         ({"agent_0": 0, "agent_1": 0.5}, r"the action of agent_1 must be in Discrete\(6\), got 0.5"),
         ({"agent_0": [0, 1], "agent_1": 0}, r"the action of agent_0 must be in Discrete\(6\), got \[0, 1\]"),
         ({"agent_0": 0, "agent_1": None}, "the action of agent_1 must be in"),
+        ({"agent_0": 0, "agent_1": True}, "the action of agent_1 must be in .*, got True"),
+        ({"agent_0": 0, "agent_1": "1"}, "the action of agent_1 must be in .*, got '1'"),
         ({"agent_0": 0, "agent_1": 0, "chef": 0}, "there is no agent 'chef'; there are agent_0, agent_1"),
         ({"agent_0": 0, "agent_1": 6}, "agent 1 is not in Discrete"),
     ):
         with pytest.raises(ValueError, match=message):
             world.step(actions)
+    with pytest.raises(TypeError, match="actions must be a dict with the name of each agent, got list"):
+        world.step([0, 0])
     with pytest.raises(ValueError, match="max_cycles must be a positive integer, got 0"):
         parallel_env(OVERCOOKED, max_cycles=0)
     with pytest.raises(ValueError, match="has no masks of a Discrete action space"):
-        AECBatchSimEnv(OVERCOOKED)
+        PettingZooAECEnv(OVERCOOKED)
     with pytest.warns(UserWarning, match="has no option 'sede', and ignores it; it has: none"):
         world.reset(options={"sede": 1})
     game = env(HANABI)
     game.reset(seed=0)
     with pytest.raises(ValueError, match=r"the action of agent_0 must be in Discrete\(20\), got 20"):
         game.step(20)
+
+
+@pytest.mark.parametrize("made", [partial(parallel_env, OVERCOOKED), partial(env, OVERCOOKED), partial(env, HANABI)])
+def test_unknown_agents_are_refused(made: Callable[[], Any]) -> None:
+    world = made()
+    world.reset(seed=0)
+    calls = [world.observation_space, world.action_space]
+    for call in calls + ([world.observe] if isinstance(world, PettingZooAECEnv) else []):
+        with pytest.raises(ValueError, match="there is no agent 'zz'; there are agent_0, agent_1"):
+            call("zz")
 
 
 def test_the_script_of_the_page() -> None:

@@ -83,7 +83,7 @@ def test_outputs_lie_in_the_buffers_and_are_copied_where_they_cannot() -> None:
     assert set(past._copied) == {"observations"}
     for env in (aligned, past):
         env.reset(seed=1)
-    assert aligned.env.observations.data_ptr() == aligned.observations.ctypes.data
+    assert aligned.vector_env.observations.data_ptr() == aligned.observations.ctypes.data
     assert np.array_equal(aligned.observations, past.observations)
     for _ in range(20):
         for env in (aligned, past):
@@ -121,8 +121,41 @@ def test_masks_of_actions() -> None:
     assert PufferLibEnv(CARTPOLE).action_mask is None
 
 
+def test_pictures_are_of_the_first_world() -> None:
+    kwargs = {"num_worlds": 100, "render_mode": "rgb_array"}  # more than render() draws of a vector environment
+    serial = pufferlib.vector.Serial
+    vecenv = pufferlib.vector.make(PufferLibEnv, env_args=[CARTPOLE], env_kwargs=kwargs, backend=serial)
+    driver = vecenv.driver_env  # as PufferLib's own evaluation does
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        driver.render()
+    vecenv.reset(seed=0)
+    assert driver.render_mode == "rgb_array"
+    assert np.array_equal(driver.render(), driver.vector_env.render_world(0))
+    hanabi = PufferLibEnv(HANABI, render_mode="ansi")
+    hanabi.reset()
+    assert "Fireworks" in hanabi.render()
+    without = PufferLibEnv(CARTPOLE)
+    without.reset()
+    with pytest.warns(UserWarning, match="make the environment with render_mode='rgb_array'"):
+        assert without.render() is None
+
+
+def test_wrong_actions_are_refused() -> None:
+    env = PufferLibEnv(CARTPOLE, num_envs=2)
+    env.reset(seed=0)
+    for actions, error, message in (
+        (np.zeros(2), TypeError, "actions must have dtype int64, .*, got float64"),
+        (np.zeros((2, 1), int), ValueError, r"actions must have shape \[2\], got \[2, 1\]"),
+        (["left", "right"], TypeError, "actions must be numbers, got a numpy array of dtype <U5"),
+        (np.array([0, 2]), ValueError, "action 2 of world 1 is not in"),
+    ):
+        with pytest.raises(error, match=message):
+            env.step(actions)
+    assert env.vector_env.episode_steps.tolist() == [0, 0]
+
+
 def test_wrong_arguments_are_refused() -> None:
-    with pytest.raises(TypeError, match="takes no device: PufferLib's buffers decide it; got 'cuda'"):
+    with pytest.raises(TypeError, match="PufferLibEnv takes no device: it is always 'cpu', got 'cuda'"):
         PufferLibEnv(CARTPOLE, device="cuda")
     with pytest.raises(TypeError, match="takes no output"):
         PufferLibEnv(CARTPOLE, output="numpy")

@@ -12,6 +12,7 @@ import pytest
 import torch
 from libraries_of_others import library, run_script, script_of
 
+import torch_batchsim
 from torch_batchsim.bench import adapters
 
 library(__file__, "rl_games")
@@ -67,21 +68,21 @@ def test_its_runner_trains_cartpole_as_on_the_page(capsys) -> None:
 @pytest.mark.parametrize("turns", ["current", "all"])
 def test_masked_players_of_hanabi_make_no_illegal_move(turns: str) -> None:
     agents = 2 if turns == "all" else 1
-    env_config = {"id": HANABI, "turns": turns}
+    env_config = {"env": HANABI, "turns": turns}
     env = trained(env_config, use_action_masks=True, minibatch_size=64 * agents)
-    env.env.unwrapped.check_faults()  # an illegal move is one
+    env.vector_env.check_faults()  # an illegal move is one
 
 
 def test_moves_without_masks_are_faults(capsys) -> None:
     with pytest.raises(Exception, match="illegal_move"):
-        trained({"id": HANABI}, use_action_masks=False)
+        trained({"env": HANABI}, use_action_masks=False)
 
 
 def test_agents_share_a_central_value() -> None:
     config = {"minibatch_size": 64, "mini_epochs": 1, "learning_rate": 1e-3, "clip_value": True}
     network = {"name": "actor_critic", "central_value": True, "mlp": SETTINGS["params"]["network"]["mlp"]}
     central = {**config, "normalize_input": False, "truncate_grads": True, "grad_norm": 1.0, "network": network}
-    env_config = {"id": OVERCOOKED, "central_value": True, "horizon": 5}
+    env_config = {"env": OVERCOOKED, "central_value": True, "horizon": 5}
     env = trained(env_config, minibatch_size=128, central_value_config=central)
     assert env.get_env_info()["state_space"].shape == (2 * 520,)
     inputs = env.reset()
@@ -90,15 +91,15 @@ def test_agents_share_a_central_value() -> None:
 
 
 def test_actions_of_several_numbers() -> None:
-    trained({"id": "torch_batchsim/Swarm-v0", "max_episode_steps": 20}, "multi_discrete")
+    trained({"env": "torch_batchsim/Swarm-v0", "max_episode_steps": 20}, "multi_discrete")
 
 
 def test_a_box_of_actions() -> None:
-    trained({"id": CARTPOLE, "continuous": True}, "continuous", bounds_loss_coef=1e-4)
+    trained({"env": CARTPOLE, "continuous": True}, "continuous", bounds_loss_coef=1e-4)
 
 
 def test_what_a_step_returns() -> None:
-    env = RlGamesEnv(num_actors=3, id=CARTPOLE, seed=5, max_episode_steps=2)
+    env = RlGamesEnv(num_actors=3, env=CARTPOLE, seed=5, max_episode_steps=2)
     bare = gymnasium.make_vec(CARTPOLE, num_envs=3, max_episode_steps=2)
     assert torch.equal(env.reset(), bare.reset(seed=5)[0])
     actions = torch.tensor([1, 0, 1])
@@ -107,28 +108,31 @@ def test_what_a_step_returns() -> None:
         expected = bare.step(actions)
         assert torch.equal(observations, expected[0]) and torch.equal(rewards, expected[1])
         assert dones.tolist() == infos["time_outs"].tolist() == [last] * 3
-    env.env.unwrapped.sim.tensor("Cart.CartState.x").copy_(torch.tensor([[0.0], [9.0], [0.0]]))
+    env.vector_env.sim.tensor("Cart.CartState.x").copy_(torch.tensor([[0.0], [9.0], [0.0]]))
     env.step(actions)
-    env.env.unwrapped.sim.tensor("Cart.CartState.x")[1] = 9.0
+    env.vector_env.sim.tensor("Cart.CartState.x")[1] = 9.0
     _, _, dones, infos = env.step(actions)  # both terminated and truncated: no value follows
     assert dones.tolist() == [True] * 3 and infos["time_outs"].tolist() == [True, False, True]
 
 
 def test_dones_without_final_observations() -> None:
-    env = RlGamesEnv(num_actors=2, id=CARTPOLE, final_obs=False, max_episode_steps=1)
+    env = RlGamesEnv(num_actors=2, env=CARTPOLE, final_obs=False, max_episode_steps=1)
     env.reset()
     assert env.step(torch.zeros(2, dtype=torch.int64))[2].all()
 
 
 def test_bad_input_is_refused() -> None:
-    with pytest.raises(TypeError, match="needs the id of an environment, got 3"):
-        RlGamesEnv(id=3)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="takes the number of worlds from num_actors"):
-        RlGamesEnv(num_actors=2, id=CARTPOLE, num_envs=2)
-    env = RlGamesEnv(num_actors=2, id=CARTPOLE)
+    with pytest.raises(TypeError, match="RlGamesEnv needs an id or a declared environment, got 3"):
+        RlGamesEnv(env=3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="takes no num_envs: num_actors is the number of worlds, got 2"):
+        RlGamesEnv(num_actors=2, env=CARTPOLE, num_envs=2)
+    env = RlGamesEnv(num_actors=2, env=CARTPOLE)
     assert not env.has_action_masks()
     with pytest.raises(ValueError, match="use_action_masks is set, and CartPole has no action masks"):
         env.get_action_masks()
+    torch_batchsim.register("tests/DuelOfRlGames-v0", "environments.duel:Duel")
+    with pytest.raises(ValueError, match=r"parts of equal length, and the parts of MultiDiscrete\(\[3 2\]\) differ"):
+        RlGamesEnv(num_actors=2, env="tests/DuelOfRlGames-v0").get_action_masks()
 
 
 def test_the_benchmark_measures_it(tmp_path, capsys) -> None:

@@ -14,6 +14,7 @@ from libraries_of_others import library, run_script
 import torch_batchsim
 from torch_batchsim.bench import adapters
 from torch_batchsim.errors import MissingExtra
+from torch_batchsim.testing import assert_same_bits, snapshot
 
 ray, _ = library(__file__, "ray", "ray.rllib")
 
@@ -37,7 +38,7 @@ def _ray_ends() -> Iterator[None]:
 
 
 def runner_of(env_id: str, rows: int, **options) -> SingleAgentEnvRunner:
-    config = PPOConfig().environment(RLlibVectorEnv, env_config={"env_id": env_id, **options})
+    config = PPOConfig().environment(RLlibVectorEnv, env_config={"env": env_id, **options})
     config.env_runners(num_envs_per_env_runner=rows, gym_env_vectorize_mode="vector_entry_point")
     return SingleAgentEnvRunner(config=config.debugging(seed=0))
 
@@ -61,7 +62,7 @@ def test_episodes_of_a_runner_are_what_happened() -> None:
 
 
 def test_rows_are_those_of_the_bare_environment() -> None:
-    env = RLlibVectorEnv({"env_id": OVERCOOKED, "num_envs": 6})
+    env = RLlibVectorEnv({"env": OVERCOOKED, "num_envs": 6})
     bare = gymnasium.make_vec(OVERCOOKED, num_envs=6, autoreset_mode="NextStep", output="numpy", copy=True)
     first, infos = env.reset(seed=4)
     assert np.array_equal(first, bare.reset(seed=4)[0])
@@ -74,27 +75,52 @@ def test_rows_are_those_of_the_bare_environment() -> None:
 
 
 def test_masks_are_observed() -> None:
-    env = RLlibVectorEnv({"env_id": HANABI, "num_envs": 3})
+    env = RLlibVectorEnv({"env": HANABI, "num_envs": 3})
     observations, infos = env.reset(seed=0)
     assert "action_mask" not in infos
     for _ in range(30):  # an illegal move would be a fault
         assert observations in env.observation_space
         observations = env.step(observations["action_mask"].argmax(1))[0]
-    several = RLlibMultiAgentEnv({"env_id": HANABI})
+    several = RLlibMultiAgentEnv({"env": HANABI})
     assert several.reset(seed=0)[0]["agent_0"] in several.observation_spaces["agent_0"]
 
 
 def test_masks_are_heeded_by_their_example() -> None:
-    config = PPOConfig().environment(RLlibVectorEnv, env_config={"env_id": HANABI})
+    config = PPOConfig().environment(RLlibVectorEnv, env_config={"env": HANABI})
     config.env_runners(num_envs_per_env_runner=3, gym_env_vectorize_mode="vector_entry_point")
     config.rl_module(rl_module_spec=RLModuleSpec(module_class=ActionMaskingTorchRLModule))
     episodes = SingleAgentEnvRunner(config=config.debugging(seed=0)).sample(num_episodes=6)  # no fault
     assert len(episodes) == 6
 
 
+@pytest.mark.full
+def test_agents_that_become_inactive_are_terminated_once() -> None:
+    """Here they have no ends of their own, as in environments without them."""
+    torch_batchsim.register("tests/MeleeOfRLlib-v0", "environments.melee:Melee")
+    env = RLlibMultiAgentEnv({"env": "tests/MeleeOfRLlib-v0"})
+    step = env.vector_env.step
+
+    def without_ends(actions: torch.Tensor) -> tuple:
+        observations, rewards, terminations, truncations, infos = step(actions)
+        return observations, rewards, torch.zeros_like(terminations), torch.zeros_like(truncations), infos
+
+    env.vector_env.step = without_ends
+    for seed in range(8):
+        there, over = set(env.reset(seed=seed)[0]), {"__all__": False}
+        while not over["__all__"]:
+            seen, _, terminated, truncated, infos = env.step(dict.fromkeys(env.agents, 1))
+            over = {name: terminated[name] or truncated[name] for name in terminated}
+            assert set(seen) == set(infos) == set(over) - {"__all__"} == there
+            active = env.vector_env.active
+            assert all(over[name] != active[int(name[-1])] for name in there)
+            there = {name for name in there if not over[name]}
+            assert set(env.agents) == there
+        assert len(there) < 4
+
+
 def test_several_agents_pass_their_check() -> None:
     """Their check asks for membership of spaces and equal keys; what is told is one world of the bare environment."""
-    env = RLlibMultiAgentEnv({"env_id": OVERCOOKED})
+    env = RLlibMultiAgentEnv({"env": OVERCOOKED})
     check_multiagent_environments(env)
     bare = gymnasium.make_vec(OVERCOOKED, num_worlds=1, autoreset_mode="Disabled", output="numpy", copy=True)
     observations, _ = env.reset(seed=2)
@@ -113,7 +139,7 @@ def test_several_agents_pass_their_check() -> None:
 
 
 def test_a_runner_of_several_agents_samples() -> None:
-    config = PPOConfig().environment(RLlibMultiAgentEnv, env_config={"env_id": OVERCOOKED})
+    config = PPOConfig().environment(RLlibMultiAgentEnv, env_config={"env": OVERCOOKED})
     config.multi_agent(policies={"both"}, policy_mapping_fn=lambda agent, episode, **kwargs: "both")
     config.env_runners(
         num_envs_per_env_runner=2,
@@ -124,12 +150,67 @@ def test_a_runner_of_several_agents_samples() -> None:
     assert {agent for episode in episodes for agent in episode.agent_ids} == {"agent_0", "agent_1"}
 
 
+def test_each_agent_that_is_there_has_an_action_and_nobody_else() -> None:
+    env = RLlibMultiAgentEnv({"env": OVERCOOKED})
+    with pytest.raises(gymnasium.error.ResetNeeded, match=r"call reset\(\) before step\(\)"):
+        env.step({})
+    env.reset(seed=0)
+    env.step({"agent_0": 0, "agent_1": 1})
+    before = snapshot(env.vector_env.sim)
+    for actions, message in (
+        ({}, "an action of each of agent_0, agent_1, got none of agent_0, agent_1"),
+        ({"agent_0": 1}, "an action of each of agent_0, agent_1, got none of agent_1"),
+        ({"agent_0": 1, "agent_1": 1, "chef": 1}, "there is no agent 'chef'; there are agent_0, agent_1"),
+        ({"agent_0": 1, "agent_1": [1]}, r"the action of agent_1 must be in Discrete\(6\), got \[1\]"),
+        ({"agent_0": 1, "agent_1": 1.0}, r"the action of agent_1 must be in Discrete\(6\), got 1.0"),
+        ({"agent_0": "1", "agent_1": 1}, r"the action of agent_0 must be in Discrete\(6\), got '1'"),
+        ({"agent_0": 1, "agent_1": True}, r"the action of agent_1 must be in Discrete\(6\), got True"),
+        ({"agent_0": 1, "agent_1": 6}, r"agent 1 is not in Discrete\(6\); no world has stepped"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            env.step(actions)
+    with pytest.raises(TypeError, match="must be a dict with the name of each agent, got list"):
+        env.step([1, 1])
+    assert_same_bits(before, snapshot(env.vector_env.sim))
+
+
+def test_players_take_turns() -> None:
+    """RLlib asks who is observed: one player of three, by masks of its own moves; everybody is told the end."""
+    options = {"env": HANABI, "players": 3, "lose_score": False}
+    # RLlib's check of the environment plays random moves, which would be illegal at times.
+    config = PPOConfig().environment(RLlibMultiAgentEnv, env_config=options, disable_env_checking=True)
+    config.multi_agent(policies={"all"}, policy_mapping_fn=lambda agent, episode, **kwargs: "all")
+    config.rl_module(rl_module_spec=RLModuleSpec(module_class=ActionMaskingTorchRLModule))
+    config.env_runners(num_envs_per_env_runner=2)
+    episodes = MultiAgentEnvRunner(config=config.debugging(seed=0)).sample(num_episodes=6)  # an illegal move is a fault
+    for episode in episodes:
+        assert sorted(episode.agent_ids) == ["agent_0", "agent_1", "agent_2"]
+        moves = {agent: list(episode.env_t_to_agent_t[agent].data) for agent in episode.agent_ids}
+        assert episode.is_terminated and len(episode) > 4
+        for t in range(len(episode)):
+            assert [agent for agent, by_time in moves.items() if by_time[t] != "S"] == [f"agent_{t % 3}"]
+        assert all(by_time[-1] != "S" for by_time in moves.values())
+        assert len({own.get_return() for own in episode.agent_episodes.values()}) == 1  # rewards between turns too
+    env = RLlibMultiAgentEnv({"env": HANABI, "players": 3})
+    observations, _ = env.reset(seed=0)
+    assert list(observations) == ["agent_0"] and len(env.agents) == 3
+    assert observations["agent_0"] in env.observation_spaces["agent_0"]
+    for actions, message in (
+        ({"agent_0": 1, "agent_1": 1}, "agent_1 cannot act now; those who act are: agent_0"),
+        ({"agent_0": 30}, r"the action of agent_0 must be in Discrete\(30\), got 30"),  # the no-op of those who wait
+    ):
+        with pytest.raises(ValueError, match=message):
+            env.step(actions)
+    assert list(env.step({"agent_0": 5})[0]) == ["agent_1"]  # has played a card
+    assert RLlibMultiAgentEnv({"env": HANABI, "turns": "current"}).possible_agents == ["agent_0"]
+
+
 @pytest.mark.full
 def test_agents_that_come_and_go() -> None:
     torch_batchsim.register("tests/Melee-v0", "environments.melee:Melee")
     with pytest.raises(ValueError, match="come and go, which needs RLlibMultiAgentEnv"):
-        RLlibVectorEnv({"env_id": "tests/Melee-v0", "num_envs": 4})
-    env = RLlibMultiAgentEnv({"env_id": "tests/Melee-v0"})
+        RLlibVectorEnv({"env": "tests/Melee-v0", "num_envs": 4})
+    env = RLlibMultiAgentEnv({"env": "tests/Melee-v0"})
     left = 0
     for seed in range(5):
         env.reset(seed=seed)
@@ -148,11 +229,11 @@ def test_agents_that_come_and_go() -> None:
 
 def test_wrong_arguments_are_refused() -> None:
     with pytest.raises(ValueError, match="gym_env_vectorize_mode='vector_entry_point'"):
-        RLlibVectorEnv({"env_id": CARTPOLE})
-    with pytest.raises(TypeError, match="env_config needs 'env_id'"):
+        RLlibVectorEnv({"env": CARTPOLE})
+    with pytest.raises(TypeError, match="env_config of RLlibVectorEnv needs 'env'"):
         RLlibVectorEnv({"num_envs": 2})
-    with pytest.raises(TypeError, match="env_config takes no copy: RLlib decides it; got False"):
-        RLlibMultiAgentEnv({"env_id": OVERCOOKED, "copy": False})
+    with pytest.raises(TypeError, match="RLlibMultiAgentEnv takes no copy: it is always False, got True"):
+        RLlibMultiAgentEnv({"env": OVERCOOKED, "copy": True})
 
 
 def test_the_missing_library_is_named(monkeypatch) -> None:

@@ -51,7 +51,7 @@ def test_what_a_step_returns() -> None:
         assert observations is env.get_observations() and observations.batch_size == (3,)
         assert torch.equal(observations["policy"], expected[0]) and torch.equal(rewards, expected[1])
         assert dones.tolist() == extras["time_outs"].tolist() == [last] * 3
-    own = env.env.unwrapped
+    own = env.vector_env
     assert observations["policy"].data_ptr() == own.observations.data_ptr()  # no copy
     env.step(actions)
     own.sim.tensor("Cart.CartState.x")[1] = 9.0
@@ -80,12 +80,19 @@ def test_episode_lengths_move_the_time_limit() -> None:
     assert env.step(torch.zeros(4, 1))[3]["time_outs"].tolist() == [False, False, True, False]
     with pytest.raises(ValueError, match=r"must have shape \[4\], got \[3\]"):
         env.episode_length_buf = torch.zeros(3)
+    before = env.episode_length_buf
+    for wrong in (-5, 2**31):
+        with pytest.raises(ValueError, match=f"episode_steps must be from 0 to .*, got {wrong}"):
+            env.episode_length_buf = torch.tensor([wrong, 0, 0, 0])
+    assert torch.equal(env.episode_length_buf, before)
+    before.fill_(3)  # a copy
+    assert not torch.equal(env.episode_length_buf, before)
 
 
 def test_actions_outside_a_box_are_clipped() -> None:
     envs = [RslRlEnv(TorchVectorEnv(Drift(), 8), seed=0) for _ in range(2)]
     assert envs[0].max_episode_length == 9
-    low = torch.as_tensor(envs[0].env.single_action_space.low)
+    low = torch.as_tensor(envs[0].vector_env.single_action_space.low)
     far, near = (env.step(actions.expand(8, -1))[0] for env, actions in zip(envs, (low - 50, low), strict=True))
     assert (far == near).all()
 
@@ -103,7 +110,7 @@ def test_bad_input_is_refused() -> None:
         RslRlEnv(CARTPOLE, num_envs=2)
     with pytest.raises(ValueError, match=r"and Overcooked has Discrete\(6\)$"):
         RslRlEnv("torch_batchsim/Overcooked-v0", num_worlds=2)
-    with pytest.raises(TypeError, match="RslRlEnv needs an id or a TorchVectorEnv"):
+    with pytest.raises(TypeError, match="RslRlEnv needs an id, a declared environment or a TorchVectorEnv"):
         RslRlEnv(gymnasium.make_vec("CartPole-v1", 2))
 
 

@@ -6,6 +6,7 @@ import gymnasium
 import pytest
 import torch
 from environments.drift import Drift
+from environments.duel import Duel
 from gymnasium.vector import AutoresetMode
 from libraries_of_others import library, run_script
 
@@ -63,7 +64,7 @@ def test_stored_transitions_are_those_that_were_played() -> None:
 
 def test_what_a_step_returns() -> None:
     env = SkrlEnv(CARTPOLE, num_envs=3, max_episode_steps=1)
-    own = env.unwrapped
+    own = env.vector_env
     observations, _ = env.reset()
     assert env.reset()[0] is observations  # worlds begin anew by themselves
     assert (env.num_envs, env.num_agents, env.device, env.state()) == (3, 1, torch.device("cpu"), None)
@@ -118,10 +119,20 @@ def test_masks_are_in_front_of_observations(turns: str) -> None:
         actions = {}
         for name in env.agents:
             parts = unflatten_tensorized_space(env.observation_space(name), observations[name])
-            assert parts["observation"].shape[1:] == env.unwrapped.single_observation_space.shape
+            assert parts["observation"].shape[1:] == env.vector_env.single_observation_space.shape
             actions[name] = torch.multinomial(parts["action_mask"], 1)
         observations, *_ = env.step(actions)
-    env.unwrapped.check_faults()
+    env.vector_env.check_faults()
+
+
+def test_masks_of_several_parts_stand_side_by_side() -> None:
+    env = SkrlEnv(TorchVectorEnv(Duel(), num_worlds=3), masked=True, seed=0)
+    observations, infos = env.reset()
+    assert env.observation_space["action_mask"].shape == (5,)
+    parts = unflatten_tensorized_space(env.observation_space, observations)
+    assert torch.equal(parts["action_mask"], infos["action_mask"].float())
+    chosen = [part.argmax(1) for part in parts["action_mask"].split([3, 2], 1)]
+    assert env.step(torch.stack(chosen, 1))[0].shape == observations.shape
 
 
 def test_actions_outside_a_box_are_clipped() -> None:
@@ -133,14 +144,50 @@ def test_actions_outside_a_box_are_clipped() -> None:
     assert torch.equal(far, near)
 
 
+def test_actions_of_numpy_are_taken() -> None:
+    for steps in (lambda actions: actions, lambda actions: actions.numpy()):
+        torch.manual_seed(0)
+        env, drift = SkrlMultiAgentEnv(OVERCOOKED, num_worlds=2, seed=1), SkrlEnv(TorchVectorEnv(Drift(), 2), seed=1)
+        env.reset(), drift.reset()
+        told = [env.step(dict.fromkeys(env.agents, steps(torch.randint(6, (2, 1)))))[0]["agent_1"] for _ in range(5)]
+        told += [drift.step(steps(4 * torch.randn(2, 3)))[0] for _ in range(5)]
+        if isinstance(steps(torch.zeros(1)), torch.Tensor):
+            expected = [part.clone() for part in told[4::5]]
+    assert all(torch.equal(*parts) for parts in zip(told[4::5], expected, strict=True))
+
+
+def test_actions_that_do_not_fit_are_refused_before_anything_steps() -> None:
+    env, one = SkrlMultiAgentEnv(OVERCOOKED, num_worlds=2, seed=1), SkrlEnv(CARTPOLE, num_envs=2, seed=1)
+    env.reset(), one.reset()
+    fits = torch.zeros(2, 1, dtype=torch.int64)
+    agents = "actions must be of agent_0, agent_1, got those of "
+    for actions, words in (
+        ({"agent_0": fits}, agents + "agent_0$"),
+        ({}, agents + "nobody"),
+        ({"agent_0": fits, "agent_1": fits, "agent_2": fits}, agents + "agent_0, agent_1, agent_2"),
+        ({"agent_0": fits, "agent_1": fits[:1]}, r"actions of agent_1 must have shape \[2, 1\], got \[1, 1\]"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            env.step(actions)
+    with pytest.raises(TypeError, match="actions must be a dict with an entry for each agent, got Tensor"):
+        env.step(fits)  # type: ignore[arg-type]
+    for actions in (fits[:1], fits.expand(2, 2), fits.view(1, 2)):
+        with pytest.raises(ValueError, match=r"actions must have shape \[2, 1\], got \["):
+            one.step(actions)
+    with pytest.raises(TypeError, match="actions must be a torch tensor or a numpy array, got str"):
+        one.step("left")  # type: ignore[arg-type]
+    one.step(fits.view(2))
+    assert not env.vector_env.episode_steps.any()
+
+
 def test_bad_input_is_refused() -> None:
-    with pytest.raises(TypeError, match="SkrlEnv needs an id or a TorchVectorEnv, got 3"):
+    with pytest.raises(TypeError, match="needs an id, a declared environment or a TorchVectorEnv, got 3"):
         SkrlEnv(3)  # type: ignore[arg-type]
     made = gymnasium.make_vec(CARTPOLE, num_envs=2, autoreset_mode=AutoresetMode.NEXT_STEP)
-    with pytest.raises(ValueError, match="needs autoreset_mode=SAME_STEP, got an environment with NEXT_STEP"):
+    with pytest.raises(ValueError, match="autoreset_mode=SAME_STEP, got an environment with autoreset_mode=NEXT_STEP"):
         SkrlEnv(made)
     with pytest.raises(ValueError, match="needs output='torch', got an environment with output='numpy'"):
-        SkrlEnv(CARTPOLE, num_envs=2, output="numpy")
+        SkrlEnv(gymnasium.make_vec(CARTPOLE, num_envs=2, output="numpy"))
     with pytest.raises(TypeError, match="is made already, and options for it: num_envs"):
         SkrlMultiAgentEnv(gymnasium.make_vec(OVERCOOKED, num_worlds=1), num_envs=2)
     with pytest.raises(ValueError, match="masked=True needs an environment with action masks; CartPole has none"):

@@ -34,6 +34,7 @@ from stable_baselines3.common.vec_env import (  # noqa: E402
 from torch_batchsim.adapters.stable_baselines3 import StableBaselinesVecEnv  # noqa: E402
 
 CARTPOLE = "torch_batchsim/CartPole-v0"
+OVERCOOKED = "torch_batchsim/Overcooked-v0"
 HANABI = "torch_batchsim/Hanabi-v0"
 SHORT = {"max_episode_steps": 12}  # CartPole then has both ends, terminated and truncated
 
@@ -89,7 +90,7 @@ def test_what_it_returns_stays() -> None:
     kept = [(adapted.reset(),)]
     copies = [tuple(part.copy() for part in kept[0])]
     infos, terminal = [], []
-    for actions in random_actions(adapted.env, 40):
+    for actions in random_actions(adapted.vector_env, 40):
         *arrays, told = adapted.step(actions.numpy())
         kept.append(tuple(arrays))
         copies.append(tuple(part.copy() for part in arrays))
@@ -123,11 +124,17 @@ def test_seeds_and_options_are_of_the_next_reset() -> None:
     hanabi = StableBaselinesVecEnv(HANABI, 2, preset="Hanabi-Very-Small", random_start_player=True)
     hanabi.set_options({"start_player": torch.tensor([1, 0])})
     hanabi.reset()
-    assert hanabi._vector.sim.tensor("Table.mover").flatten().tolist() == [1, 0]
+    assert hanabi.vector_env.sim.tensor("Table.mover").flatten().tolist() == [1, 0]
     with pytest.raises(TypeError, match="one dict for all worlds, got list"):
         hanabi.set_options([{}, {}])
     with pytest.raises(ValueError, match="no reset_mask"):
         hanabi.set_options({"reset_mask": torch.tensor([True, False])})
+    with pytest.raises(ValueError, match="reset has no option 'starter'; it has: deck, start_player"):
+        hanabi.set_options({"starter": torch.tensor([1, 0])})
+    with pytest.raises(ValueError, match=r"seed must be an integer from 0 to 2\*\*64 - 1 or None, got \[1, 2\]"):
+        hanabi.seed([1, 2])
+    hanabi.reset()
+    assert len(hanabi.seed()) == 2
 
 
 def test_wrappers_of_the_library(tmp_path) -> None:
@@ -140,7 +147,7 @@ def test_wrappers_of_the_library(tmp_path) -> None:
     before = recorded.reset()
     assert before.shape == (4, 12)
     ended = 0
-    for actions in random_actions(made.env, 20):
+    for actions in random_actions(made.vector_env, 20):
         observations, _, dones, infos = recorded.step(actions.numpy())
         for row in dones.nonzero()[0]:
             terminal, episode = infos[row]["terminal_observation"], infos[row]["episode"]
@@ -155,11 +162,21 @@ def test_wrappers_of_the_library(tmp_path) -> None:
 
 def test_pictures_are_tiled() -> None:
     made = StableBaselinesVecEnv(CARTPOLE, 20, render_mode="rgb_array")
+    with pytest.raises(gymnasium.error.ResetNeeded, match=r"before get_images\(\)"):
+        made.get_images()
     made.reset()
-    images = made.get_images()
-    height, width, _ = images[0].shape
-    assert len(images) == 16 and made.render().shape == (4 * height, 4 * width, 3)
-    assert len(made.env_method("render")) == 16
+    height, width, _ = made.get_images()[0].shape
+    for render_worlds, count, tiles in ((None, 20, (5, 4)), (3, 3, (2, 2)), (64, 20, (5, 4))):
+        made.vector_env.render_worlds = render_worlds
+        assert len(made.get_images()) == len(made.env_method("render")) == count
+        assert made.render().shape == (tiles[0] * height, tiles[1] * width, 3)
+    several = StableBaselinesVecEnv(OVERCOOKED, num_worlds=2)
+    several.reset()
+    assert len(several.get_images()) == 2  # agents share the picture of their world
+    many = StableBaselinesVecEnv(CARTPOLE, 65)
+    many.reset()
+    with pytest.raises(ValueError, match=r"does not draw 65 worlds, .* with render_worlds=16"):
+        many.get_images()
 
 
 def test_attributes_are_of_the_vector_environment() -> None:
@@ -170,12 +187,47 @@ def test_attributes_are_of_the_vector_environment() -> None:
     assert made.get_attr("note", 1) == ["mine"]
     assert made.env_is_wrapped(Monitor) == [True] * 4 and made.env_is_wrapped(gymnasium.Wrapper, [0]) == [False]
     for wrong in (lambda: made.get_attr("cards"), lambda: made.env_method("action_masks")):
-        with pytest.raises(AttributeError, match="CartPole has no"):
+        with pytest.raises(AttributeError, match=r"CartPole has (no action masks|an attribute 'cards')"):
             wrong()
+    made.set_attr("note", "yours", [1, 3])
+    assert made.has_attr("note") and made.get_attr("note") == ["mine", "yours", "mine", "yours"]
+    made.reset()
+    made.set_attr("episode_steps", 7, 2)
+    assert made.get_attr("episode_steps") == [0, 0, 7, 0] and made.get_attr("action_space") == [made.action_space] * 4
     with pytest.raises(AttributeError, match="'action_masks' and 'render', not 'compute_reward'"):
         made.env_method("compute_reward")
-    with pytest.raises(ValueError, match=r"rows share 'note'.*indices=\[1\]"):
-        made.set_attr("note", 1, [1])
+    with pytest.raises(AttributeError, match="set_attr cannot set 'num_worlds'"):
+        made.set_attr("num_worlds", 1)
+
+
+@pytest.mark.parametrize("wrong", [4, -1, [0, 9], np.array([4])])
+def test_rows_that_are_not_there_are_refused(wrong: Any) -> None:
+    made = StableBaselinesVecEnv(HANABI, 4, preset="Hanabi-Very-Small")
+    calls = [
+        lambda rows: made.get_attr("num_worlds", rows),
+        lambda rows: made.set_attr("note", 1, rows),
+        lambda rows: made.env_method("action_masks", indices=rows),
+        lambda rows: made.env_is_wrapped(Monitor, rows),
+    ]
+    for call in calls:
+        with pytest.raises(IndexError, match=r"indices must be numbers of rows, 0 to 3, got (4|-1|9)"):
+            call(wrong)
+        for other in (1.0, [0, 1.5], [True], "one"):
+            with pytest.raises(TypeError, match="indices must be integers, the numbers of rows, got"):
+                call(other)
+    assert not made.has_attr("note")
+    assert made.get_attr("num_worlds", np.array([3, 0])) == made.get_attr("num_worlds", range(2)) == [4, 4]
+
+
+def test_an_error_is_told_once() -> None:
+    made = StableBaselinesVecEnv(CARTPOLE, 3)
+    made.reset()
+    made.step_async(np.array([0, 7, 0]))
+    with pytest.raises(ValueError, match="action 7 of world 1"):
+        made.step_wait()
+    with pytest.raises(RuntimeError, match=r"step_wait\(\) needs step_async\(actions\) before it"):
+        made.step_wait()
+    assert made.step(np.array([0, 1, 0]))[1].tolist() == [1, 1, 1]
 
 
 def test_masks_are_found() -> None:
@@ -183,7 +235,7 @@ def test_masks_are_found() -> None:
     made.reset()
     assert is_masking_supported(made)
     masks = get_action_masks(made)
-    assert masks.dtype == bool and np.array_equal(masks, made.env.unwrapped.action_mask.numpy())
+    assert masks.dtype == bool and np.array_equal(masks, made.vector_env.action_mask.numpy())
     assert np.array_equal(made.env_method("action_masks", indices=[5, 1]), masks[[5, 1]])
     assert np.array_equal(made.get_attr("action_masks", 2)[0](), masks[2])
     made.step(masks.argmax(1))
@@ -192,11 +244,11 @@ def test_masks_are_found() -> None:
 
 def test_environments_that_it_refuses() -> None:
     for mode in ("NextStep", "Disabled"):
-        with pytest.raises(ValueError, match="autoreset_mode must be SAME_STEP, got"):
-            StableBaselinesVecEnv(CARTPOLE, 2, autoreset_mode=mode)
+        with pytest.raises(ValueError, match="needs autoreset_mode=SAME_STEP, got an environment with autoreset_mode="):
+            StableBaselinesVecEnv(gymnasium.make_vec(CARTPOLE, num_envs=2, autoreset_mode=mode))
     with pytest.raises(ValueError, match="final_obs=False"):
         StableBaselinesVecEnv(CARTPOLE, 2, final_obs=False)
-    with pytest.raises(TypeError, match="an id or a TorchVectorEnv, got SyncVectorEnv"):
+    with pytest.raises(TypeError, match="an id, a declared environment or a TorchVectorEnv, got SyncVectorEnv"):
         StableBaselinesVecEnv(gymnasium.make_vec("CartPole-v1", vectorization_mode="sync"))
     with pytest.raises(TypeError, match="is made already"):
         StableBaselinesVecEnv(gymnasium.make_vec(CARTPOLE), 2)
@@ -208,7 +260,7 @@ def test_environments_that_are_made_otherwise(options: dict[str, Any]) -> None:
     given, usual = StableBaselinesVecEnv(env), StableBaselinesVecEnv(CARTPOLE, 8, **SHORT)
     given.seed(1), usual.seed(1)
     given.reset(), usual.reset()
-    for actions in random_actions(usual.env, 30):
+    for actions in random_actions(usual.vector_env, 30):
         for mine, theirs in zip(given.step(actions.numpy())[:3], usual.step(actions.numpy())[:3], strict=True):
             assert np.array_equal(mine, theirs)
     env.step(torch.tensor([0] * 8))  # actions may be a tensor too, on a list's place

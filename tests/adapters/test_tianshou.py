@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import os
+import pickle
+import re
 import sys
 
 import gymnasium
@@ -34,7 +37,7 @@ CARTPOLE, OVERCOOKED, HANABI, SWARM = (
 def policy_of(venv: TianshouVectorEnv, state_shape: int | tuple[int, ...]) -> DiscreteQLearningPolicy:
     """A policy of Tianshou's that is not trained, and deterministic."""
     torch.manual_seed(0)
-    actions = venv.env.single_action_space
+    actions = venv.vector_env.single_action_space
     model = Net(state_shape=state_shape, action_shape=int(actions.n), hidden_sizes=[16])
     return DiscreteQLearningPolicy(model=model, action_space=actions, eps_training=0.0, eps_inference=0.0)
 
@@ -79,7 +82,7 @@ def test_collecting_episodes() -> None:
 def test_rows_that_are_not_stepped_stand_still(env_id: str, worlds: int) -> None:
     """Worlds stepped in turns are afterwards as if they had been stepped together."""
     together, apart = (TianshouVectorEnv(env_id, num_worlds=worlds) for _ in range(2))
-    space = together.env.action_space
+    space = together.vector_env.action_space
     space.seed(0)
     actions = [space.sample() for _ in range(40)]
     for venv in (together, apart):
@@ -94,13 +97,31 @@ def test_rows_that_are_not_stepped_stand_still(env_id: str, worlds: int) -> None
                 assert np.array_equal(part, expected[ids])
             assert parts[4].tolist() == whole[4][ids].tolist()
     last = torch.arange(worlds) >= worlds // 2  # flags of those that stood still in the last call are not theirs
-    expected, found = (of_worlds(snapshot(venv.env.sim), last) for venv in (together, apart))
+    expected, found = (of_worlds(snapshot(venv.vector_env.sim), last) for venv in (together, apart))
     assert_same_bits(expected, found)
+
+
+def test_a_copy_goes_on_as_the_original() -> None:
+    venv = TianshouVectorEnv(OVERCOOKED, num_worlds=4)
+    venv.seed(1)
+    generator = np.random.default_rng(0)
+    some = np.array([0, 1, 6, 7])
+    venv.step(generator.integers(6, size=8))
+    for copied in (copy.deepcopy, lambda venv: pickle.loads(pickle.dumps(venv))):
+        twin, before = copied(venv), snapshot(venv.vector_env.sim)
+        actions = generator.integers(6, size=4)
+        other = twin.reset(some)[0], *twin.step(actions, some)[:4]
+        assert_same_bits(before, snapshot(venv.vector_env.sim))
+        one = venv.reset(some)[0], *venv.step(actions, some)[:4]
+        for part, expected in zip(other, one, strict=True):
+            assert np.array_equal(part, expected)
+        assert_same_bits(snapshot(venv.vector_env.sim), snapshot(twin.vector_env.sim))
 
 
 def test_masks_of_legal_actions() -> None:
     venv = TianshouVectorEnv(HANABI, 4)
-    collector = Collector(policy_of(venv, venv.env.single_observation_space.shape), venv, VectorReplayBuffer(1000, 4))
+    policy = policy_of(venv, venv.vector_env.single_observation_space.shape)
+    collector = Collector(policy, venv, VectorReplayBuffer(1000, 4))
     collector.reset(gym_reset_kwargs={"seed": 0})
     collector.collect(n_step=400)  # an illegal move would be a fault
     stored = collector.buffer[:]
@@ -113,7 +134,10 @@ def test_it_is_a_vector_environment_of_theirs() -> None:
     venv = TianshouVectorEnv(CARTPOLE, 3)
     assert isinstance(venv, BaseVectorEnv)
     assert len(venv) == 3 == len(venv.action_space) == len(venv.get_env_attr("spec"))
-    assert venv.observation_space[0] == venv.env.single_observation_space
+    assert venv.observation_space[0] == venv.vector_env.single_observation_space
+    assert venv.get_env_attr("action_space", [0, 2]) == [venv.vector_env.single_action_space] * 2
+    venv.reset()
+    assert venv.get_env_attr("episode_steps", 1) == [0]
     assert venv.seed([4, 5, 6]) == [[4]] * 3
     normed = VectorEnvNormObs(venv)
     observations, infos = normed.reset()
@@ -125,25 +149,84 @@ def test_it_is_a_vector_environment_of_theirs() -> None:
 
 
 def test_wrong_arguments_are_refused() -> None:
-    with pytest.raises(TypeError, match="takes no output: Tianshou decides it; got 'torch'"):
+    with pytest.raises(TypeError, match="TianshouVectorEnv takes no output: it is always 'torch', got 'torch'"):
         TianshouVectorEnv(CARTPOLE, output="torch")
     venv = TianshouVectorEnv(OVERCOOKED, 4)
-    with pytest.raises(gymnasium.error.ResetNeeded, match="must be of all rows"):
+    with pytest.raises(gymnasium.error.ResetNeeded, match="must be of all worlds"):
         venv.reset([0, 1])
     venv.reset()
     for call in (lambda: venv.reset([0]), lambda: venv.step(np.zeros(3, int), [0, 1, 2])):
         with pytest.raises(ValueError, match="those of all agents of a world"):
             call()
-    with pytest.raises(ValueError, match="an action for each of 2 ids, got 3"):
-        venv.step(np.zeros(3, int), [0, 1])
     with pytest.raises(AttributeError, match="'gravity' cannot be set"):
         venv.set_env_attr("gravity", 1)
+
+
+ONCE = r"ids must be integers from 0 to 3, each once, or None for all, got "
+
+
+@pytest.mark.parametrize(
+    ("ids", "error"),
+    [
+        *(((ids), ValueError) for ids in ([0, 0], [-1, 0], [0, 4], 4)),
+        *(((ids), TypeError) for ids in ([0.0, 1.0], [True, False], ["0", "1"], [0, [1, 2]], [[0, 1]], 1.0, "1", True)),
+    ],
+    ids=repr,
+)
+def test_ids_that_are_not_those_of_rows_are_refused(ids: object, error: type[Exception]) -> None:
+    venv = TianshouVectorEnv(CARTPOLE, 4)
+    venv.seed(0)
+    before = snapshot(venv.vector_env.sim)
+    for call in (
+        lambda: venv.step(np.zeros(np.size(ids) if error is ValueError else 2, int), ids),
+        lambda: venv.reset(ids),
+        lambda: venv.get_env_attr("episode_steps", ids),
+    ):
+        with pytest.raises(error, match=ONCE + re.escape(repr(ids))):
+            call()
+    assert_same_bits(before, snapshot(venv.vector_env.sim))
+
+
+def test_ids_and_actions_of_all_forms() -> None:
+    venv = TianshouVectorEnv(CARTPOLE, 4)
+    venv.seed(0)
+    for ids in ([3, 1], (3, 1), np.array([3, 1], np.int16), torch.tensor([3, 1])):
+        for actions in ([0, 1], np.array([0, 1], np.uint8), torch.tensor([0, 1])):
+            assert len(venv.step(actions, ids)[0]) == len(venv.reset(ids)[0]) == 2
+    assert len(venv.step([1], 2)[0]) == len(venv.step([1], np.int64(2))[0]) == len(venv.reset(2)[0]) == 1
+    assert len(venv.reset([])[0]) == 0
+    assert len(venv.step([0, 1, 0, 1], [0, 1, 2, 3])[0]) == 4
+    steps = venv.vector_env.episode_steps.tolist()
+    for ids in (None, [0, 1]):
+        shape = rf"\[{4 if ids is None else 2}\]"
+        for actions, error, message in (
+            (0, ValueError, rf"an action for each of . ids, shape {shape}, got \[\]"),
+            ([0, 1, 0], ValueError, rf"an action for each of . ids, shape {shape}, got \[3\]"),
+            ([[0], [1, 1]], ValueError, rf"action must have shape {shape}, got ragged lists"),
+            (["left"], TypeError, "action must be numbers, got a numpy array of dtype <U4"),
+            (None, TypeError, "action must be a torch tensor or a numpy array, got NoneType"),
+            (np.zeros(4 if ids is None else 2), TypeError, "actions must have dtype int64, .*, got float64"),
+            (np.full(4 if ids is None else 2, 2), ValueError, r"action 2 of world 0 is not in Discrete\(2\)"),
+        ):
+            with pytest.raises(error, match=message):
+                venv.step(actions, ids)
+    assert venv.vector_env.episode_steps.tolist() == steps
+
+
+def test_a_seed_resets_all_worlds() -> None:
+    venv = TianshouVectorEnv(CARTPOLE, 3)
+    venv.seed(4)
+    first = venv.vector_env.observations.numpy().copy()
+    venv.step(np.ones(3, int))
+    venv.seed(4)
+    assert venv.vector_env.episode_steps.tolist() == [0, 0, 0]
+    assert np.array_equal(venv.vector_env.observations.numpy(), first)
 
 
 @pytest.mark.full
 def test_agents_with_ends_of_their_own_are_refused() -> None:
     torch_batchsim.register("tests/Melee-v0", "environments.melee:Melee")
-    with pytest.raises(ValueError, match="agents of tests/Melee-v0 may end before their world"):
+    with pytest.raises(ValueError, match="agents of Melee may end before their world"):
         TianshouVectorEnv("tests/Melee-v0", num_worlds=2)
 
 

@@ -16,11 +16,11 @@ from environments.melee import Melee
 from gymnasium.spaces import Discrete
 from libraries_of_others import library, run_script
 
-from torch_batchsim import TorchVectorEnv
+from torch_batchsim import EpisodeStatistics, TorchVectorEnv
 from torch_batchsim.bench import adapters
 
 library(__file__, "torchrl", "tensordict")
-from tensordict import TensorDictBase  # noqa: E402
+from tensordict import TensorDict, TensorDictBase  # noqa: E402
 from torchrl import logger  # noqa: E402
 from torchrl.collectors import Collector  # noqa: E402
 from torchrl.envs import (  # noqa: E402
@@ -339,18 +339,87 @@ def test_the_device_of_outputs() -> None:
 @pytest.mark.parametrize(
     "made_with, options, error, words",
     [
-        (None, {}, TypeError, "must be a registered id or a TorchVectorEnv, without wrappers, got <"),
-        ({}, {"num_envs": 8, "device": "cpu"}, TypeError, "num_envs, device can be given with the id"),
-        ({"output": "numpy"}, {}, ValueError, "must have output='torch', got output='numpy'"),
-        ({"final_obs": False}, {}, ValueError, "'SameStep' env must have final_obs=True"),
+        (None, {}, TypeError, "needs an id, a declared environment or a TorchVectorEnv without wrappers, got <"),
+        ({}, {"num_envs": 8, "device": "cpu"}, TypeError, "is made already, and options for it: num_envs, device"),
+        ({"output": "numpy"}, {}, ValueError, "needs output='torch', got an environment with output='numpy'"),
+        ({"final_obs": False}, {}, ValueError, "needs final_obs=True with SAME_STEP"),
+        (EpisodeStatistics, {}, TypeError, r"without wrappers, .*EpisodeStatistics.*RewardSum\(\), StepCounter\(\)"),
         ({}, {"group_map": 3}, TypeError, "must be a MarlGroupMapType, a dict, 'team' or None, got 3"),
         ({}, {"group_map": {"a": ["agent_0"]}}, ValueError, "agent_1 wasn't found in any"),
     ],
 )
 def test_wrong_arguments(made_with, options, error, words) -> None:
-    env = gymnasium.make("CartPole-v1") if made_with is None else TorchVectorEnv(Melee(), 4, **made_with)
+    if made_with is None:
+        env = gymnasium.make("CartPole-v1")
+    elif made_with is EpisodeStatistics:
+        env = EpisodeStatistics(TorchVectorEnv(Melee(), 4))
+    else:
+        env = TorchVectorEnv(Melee(), 4, **made_with)
     with pytest.raises(error, match=words):
         TorchRLEnv(env, **options)
+
+
+def test_actions_that_do_not_fit_are_refused_before_anything_steps() -> None:
+    env, teams = made("CartPole"), melee(group_map="team")
+    now, of_teams = env.reset(), teams.reset()
+    wrong = torch.zeros(3, 1, dtype=torch.int64), torch.zeros(2, dtype=torch.int64), torch.zeros(3, 2)
+    for actions in wrong:
+        given = TensorDict({"action": actions}, [])  # whose batch size checks no shape
+        with pytest.raises(ValueError, match=rf"actions of shape \[3\] at 'action', got shape .*{actions.shape[-1]}\]"):
+            env._step(given)
+    with pytest.raises(ValueError, match=r"step\(\) needs actions of shape \[3\] at 'action', got nothing"):
+        env.step(now)
+    of_teams["team_0", "action"] = torch.zeros(5, 2, dtype=torch.int64)
+    with pytest.raises(ValueError, match=r"actions of shape \[5, 2\] at \('team_1', 'action'\), got nothing"):
+        teams.step(of_teams)
+    with pytest.raises(TypeError, match="actions must have dtype"):
+        env.step(now.set("action", torch.zeros(3)))
+    assert not env.vector_env.episode_steps.any() and not teams.vector_env.episode_steps.any()
+
+
+def test_one_hot_actions_have_a_single_1() -> None:
+    env, duel = made("CartPole", categorical_actions=False), TorchVectorEnv(Duel(), num_worlds=3)
+    now = env.reset()
+    for one_hot in ([0, 0], [1, 1], [2, 1]):
+        actions = torch.tensor([[1, 0], one_hot, [0, 1]])
+        with pytest.raises(ValueError, match=rf"has one 1 and 0 elsewhere; that at 'action' \[1\] is \[{one_hot[0]}, "):
+            env.step(now.set("action", actions))
+    env.step(now.set("action", torch.tensor([[True, False], [False, True], [False, True]])))
+    env = TorchRLEnv(duel, categorical_actions=False)
+    now = env.rand_action(env.reset())
+    now["agents", "action"][2, 0] = torch.tensor([1, 1, 0, 1, 0])  # two in one part
+    with pytest.raises(ValueError, match=r"one 1 in each of its parts of \[3, 2\] choices .* \[2, 0\] is \[1, 1, 0, 1"):
+        env.step(now)
+    assert not duel.episode_steps.any()
+    env = melee(categorical_actions=False)
+    env.set_seed(2)
+    now = env.reset()
+    while now["agents", "active"].all():
+        now = step_mdp(env.rand_step(now))
+    env.rand_action(now)["agents", "action"][~now["agents", "active"].squeeze(-1)] = 0  # of those that have left
+    env.step(now)
+
+
+def test_masks_that_do_not_fit_are_refused() -> None:
+    env = made("CartPole")
+    now = env.rand_step(env.reset())["next"]
+    for mask in (torch.ones(3, 2, dtype=torch.bool), torch.ones(3, 1, 1, dtype=torch.bool)):
+        with pytest.raises(ValueError, match=r"'_reset' must have shape \[3, 1\] or \[3\], got \[3, "):
+            env.reset(now.clone().set("_reset", mask))
+    with pytest.raises(TypeError, match="'_reset' must have dtype bool, got int64"):
+        env.reset(now.clone().set("_reset", torch.ones(3, 1, dtype=torch.int64)))
+    agents = melee()
+    of_agents = TensorDict({"_reset": torch.ones(5, 4, 1, dtype=torch.bool)}, [5, 4])
+    with pytest.raises(ValueError, match=r"worlds are reset by '_reset' at the root, got .*'agents', '_reset'"):
+        agents.reset(agents.reset().empty().set("agents", of_agents))
+    assert env.vector_env.episode_steps.tolist() == [1, 1, 1]
+
+
+def test_pictures() -> None:
+    env = made("CartPole", 2, render_mode="rgb_array")
+    env.reset()
+    frames = env.render()
+    assert len(frames) == 2 and frames[0].dtype == np.uint8 and frames[0].shape[-1] == 3
 
 
 def test_teams_must_be_there() -> None:
@@ -369,11 +438,14 @@ def test_pickled_it_goes_on_as_it_would() -> None:
 
 def test_closing() -> None:
     env = made("CartPole")
+    assert not env.is_closed
     env.close()
-    assert env.vector_env.closed
+    assert env.is_closed and env.vector_env.closed
     given = TorchVectorEnv(Melee(), 4)
-    TorchRLEnv(given).close()
-    assert not given.closed
+    env = TorchRLEnv(given)
+    assert not env.is_closed
+    env.close()
+    assert env.is_closed and not given.closed
 
 
 # ---- beside it -------------------------------------------------------------------------------------------------------

@@ -7,8 +7,11 @@ import os
 import re
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
+
+from torch_batchsim.errors import MissingExtra
 
 SKIPPED = "adapter not tested"
 REQUIRED = os.environ.get("TORCH_BATCHSIM_ADAPTERS") == "required"  # no test may be skipped
@@ -30,6 +33,16 @@ def library(test_file: str, *modules: str) -> tuple[ModuleType, ...]:
             name = Path(test_file).name
             pytest.skip(f"{SKIPPED}: {name} needs {module}; see .ci/test_adapters", allow_module_level=True)
     return tuple(imported)
+
+
+def adapter(module: str, name: str) -> Any:
+    """What makes an adapter; without its library the test is skipped, or fails where that must be there."""
+    try:
+        return getattr(importlib.import_module(f"torch_batchsim.adapters.{module}"), name)
+    except MissingExtra as error:
+        if REQUIRED:
+            raise
+        pytest.skip(f"{SKIPPED}: {error}")
 
 
 def script_of(heading: str, number: int = 0, language: str = "python") -> str:

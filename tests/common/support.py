@@ -159,7 +159,7 @@ def _with_headers_precompiled(arguments: Sequence[str]) -> list[str]:
     texts = [f'#include "{path}"\n' for path in (*headers, jit.CSRC / "tbs" / "standard.h")]
     linker = ("-shared", "-nodefaultlibs", "-l", "-Wl", "-iquote")  # and what is not a flag at all
     flags = [word for word in others if word.startswith("-") and not word.startswith(linker)]
-    compiler = jit._compiler()
+    compiler = jit.cpp_compiler()
     parts = [*texts, *(path.read_text() for path in headers), *flags, jit._compiler_identity(compiler)]
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
     made = Path(os.environ["TORCH_BATCHSIM_TEST_UNITS"]) / f"headers-{digest}"
@@ -180,7 +180,7 @@ def compiled(source: str, arguments: Sequence[str], depends_on: Sequence[str] = 
         depends_on: the texts of what it includes.
     """
     folder = Path(os.environ["TORCH_BATCHSIM_TEST_UNITS"])  # of tests/conftest.py
-    compiler = jit._compiler_identity(jit._compiler())
+    compiler = jit._compiler_identity(jit.cpp_compiler())
     digest = hashlib.sha256("\0".join([source, compiler, *arguments, *depends_on]).encode()).hexdigest()[:20]
     made = folder / f"{digest}.so"
     if made.is_file():
@@ -190,7 +190,7 @@ def compiled(source: str, arguments: Sequence[str], depends_on: Sequence[str] = 
         if not made.is_file():
             unit, part = folder / f"{digest}.cpp", folder / f"{digest}.part"
             unit.write_text(source)
-            subprocess.run([jit._compiler(), str(unit), *arguments, "-o", str(part)], check=True)
+            subprocess.run([jit.cpp_compiler(), str(unit), *arguments, "-o", str(part)], check=True)
             part.replace(made)  # so that what is half written is never taken up
     return made
 

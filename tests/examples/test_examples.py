@@ -85,6 +85,16 @@ def test_a_few_updates_change_the_agent(monkeypatch, capsys, script: str) -> Non
     assert re.search(r"^ +768 steps .* steps/s .* episodes  return -?[\d.]+$", capsys.readouterr().out, re.MULTILINE)
 
 
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_minibatches_that_do_not_fit_are_refused(monkeypatch, script: str) -> None:
+    sizes = [(2, 4, 16), (2, 2, 4), (4, 3, 5), (4, 4, 0), (4, 4, -4)]
+    sizes += [(6, 4, 8), (4, 1, 4)] if script == "ppo_lstm.py" else []
+    for environments, steps, minibatches in sizes:
+        options = ("--num-envs", str(environments), "--num-steps", str(steps), "--num-minibatches", str(minibatches))
+        with pytest.raises(SystemExit, match=rf"^--num-minibatches must cut the .* got {minibatches}$"):
+            run(monkeypatch, script, *options)
+
+
 def test_the_discrete_one_bootstraps_what_was_cut_off(monkeypatch) -> None:
     names = few_updates(monkeypatch, "ppo_discrete.py", "--env-id", SHORT, "--learning-rate", "0")
     assert names["terminations"].any() and names["truncations"].any()

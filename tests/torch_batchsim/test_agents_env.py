@@ -270,6 +270,10 @@ def test_masks_and_teams_as_properties() -> None:
         assert torch.equal(getattr(env, name)["agent_3"], infos["agent_3"][name])
     rows = torch.arange(4 * WORLDS)
     assert env.split(rows)["agent_2"].tolist() == rows[2::4].tolist()
+    assert env.split({"a": rows, "b": "text"})["agent_3"]["b"] == "text"
+    for wrong in (rows[1:], rows[: env.num_worlds].numpy(), rows.sum(), {"a": rows, "b": {"c": rows[:-1]}}):
+        with pytest.raises(ValueError, match=rf"split needs {len(rows)} rows, 4 agents in each of .* got shape \["):
+            env.split(wrong)
 
 
 def test_pictures_are_of_worlds() -> None:
@@ -278,6 +282,12 @@ def test_pictures_are_of_worlds() -> None:
     frames = env.render()
     assert len(frames) == 3 and frames[0].dtype == np.uint8
     assert np.array_equal(frames[2], env.vector_env.render_world(2))
+    env.vector_env.unwrapped.render_worlds = 2
+    assert len(env.render()) == 2
+    many = gymnasium.make_vec(ID, by_agent=True, num_worlds=65, render_mode="rgb_array")
+    many.reset(seed=0)
+    with pytest.raises(ValueError, match="does not draw 65 worlds"):
+        many.render()
     with pytest.warns(UserWarning, match="render\\(\\) without a render_mode"):
         assert pair("overcooked")[1].render() is None
 
@@ -302,7 +312,10 @@ BAD = {
     "scalar": (lambda a: a | {"agent_1": 3}, ValueError, r"agent_1 must have shape .* got \[\]"),
     "text": (lambda a: a | {"agent_1": "left"}, TypeError, "actions of agent_1 must be .* got str"),
     "floats": (lambda a: dict.fromkeys(a, zeros(5, dtype=torch.float32)), TypeError, "actions must have dtype"),
-    "a float": (lambda a: a | {"agent_0": zeros(5, dtype=torch.float32)}, TypeError, "actions must have dtype"),
+    "a float": (
+        lambda a: a | {"agent_1": zeros(5, dtype=torch.float32)}, TypeError,
+        "actions of agent_1 must be integers, got torch.float32",
+    ),
     "value": (
         lambda a: a | {"agent_1": torch.tensor([0, 0, 0, 6, 0])}, ValueError,
         r"action 6 of world 3, agent 1 is not in Discrete\(6\); no world has stepped",

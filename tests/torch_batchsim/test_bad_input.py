@@ -258,6 +258,40 @@ def test_the_single_environments_options() -> None:
     refused(ValueError, "seed must be an integer from 0", lambda: env.reset(seed=-1), env.sim)
 
 
+@pytest.mark.parametrize(
+    ("continuous", "action", "error", "says"),
+    [
+        (False, np.array([1]), ValueError, "Discrete(2), got array([1]) of shape [1]; the shape must be [] (a number)"),
+        (False, [1, 0], ValueError, "Discrete(2), got [1, 0] of shape [2]; the shape must be [] (a number)"),
+        (False, torch.tensor([[1]]), ValueError, "got tensor([[1]]) of shape [1, 1]; the shape must be [] (a number)"),
+        (False, [[1], [1, 2]], TypeError, "Discrete(2), got [[1], [1, 2]]"),
+        (False, 1.0, TypeError, "Discrete(2), which holds integers, got 1.0"),
+        (False, "left", TypeError, "Discrete(2), got 'left'"),
+        (False, None, TypeError, "Discrete(2), got None"),
+        (True, 0.5, ValueError, "Box(-1.0, 1.0, (1,), float32), got 0.5 of shape []; the shape must be [1]"),
+    ],
+    ids=str,
+)
+def test_actions_of_a_single_environment(continuous: bool, action: Any, error: type[Exception], says: str) -> None:
+    env = gymnasium.make(ID, continuous=continuous)
+    env.reset(seed=0)
+    with pytest.raises(error, match=re.escape("the action must be an element of ") + ".*" + re.escape(says)):
+        env.step(action)
+    assert env.unwrapped.sim.tensor("World.step").item() == 0
+
+
+def test_masks_before_the_first_reset() -> None:
+    env = gymnasium.make_vec("torch_batchsim/Hanabi-v0", num_envs=2)
+    for name in ("action_masks", "get_action_masks", "sample_actions"):
+        with pytest.raises(ResetNeeded, match=r"call reset\(\) before \w+\(\): nothing says yet which actions are"):
+            getattr(env, name)()
+    for options in ({}, {"turns": "all"}, {"as_agent": 0}):
+        single = gymnasium.make("torch_batchsim/Hanabi-v0", **options).unwrapped
+        with pytest.raises(ResetNeeded, match=r"call reset\(\) before action_masks\(\)"):
+            single.action_masks()
+    assert TorchVectorEnv(CartPole(), 2).sample_actions().shape == (2,)  # all of which are legal
+
+
 # ---- actions -------------------------------------------------------------------------------------------------------
 
 

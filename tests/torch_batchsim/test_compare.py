@@ -201,6 +201,23 @@ def test_parts_of_observations_and_infos_are_told_by_name() -> None:
     compare(env, reference, tolerances={"observation.cells": 1.5}, steps=20)
 
 
+@pytest.mark.parametrize(
+    ("argument", "error", "message"),
+    [
+        ({"atol": "x"}, ValueError, "atol must be a finite number from 0 on, got 'x'"),
+        ({"rtol": float("nan")}, ValueError, "rtol must be a finite number from 0 on, got nan"),
+        ({"tolerances": {"reward": -1}}, ValueError, r"tolerances\['reward'\] must be a finite number .*, got -1"),
+        ({"tolerances": "x"}, TypeError, "tolerances must be a dict of numbers by name, got 'x'"),
+        ({"infos": "score"}, TypeError, r"infos must be a sequence of names, got 'score'; write \('score',\)"),
+        ({"ignore": "reward"}, TypeError, "ignore must be a sequence of names"),
+        ({"state": 3}, TypeError, r"state must be a function of \(reference_env, world, values\), got 3"),
+    ],
+)
+def test_arguments_are_looked_at_first(argument: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        compare(None, None, **argument)
+
+
 def test_what_does_not_fit_together_is_refused() -> None:
     env, reference = cartpoles(), of_several(AutoresetMode.SAME_STEP, lambda: Mutant(0))
     other_mode = of_several(AutoresetMode.NEXT_STEP, lambda: Mutant(0))
@@ -226,6 +243,53 @@ def test_what_does_not_fit_together_is_refused() -> None:
     wide = of_several(AutoresetMode.SAME_STEP, lambda: gymnasium.make("MountainCar-v0"))
     with pytest.raises(ValueError, match=r"observation has shape \[4, 4\] in env, \[4, 2\] in reference_env"):
         compare(env, wide)
+
+
+class Returns(gymnasium.Env):
+    """Observes what it is given."""
+
+    def __init__(self, space: gymnasium.Space, observation: Any) -> None:
+        self.observation_space, self.action_space = space, gymnasium.spaces.Discrete(2)
+        self._observation = observation
+
+    def reset(self, **arguments: Any) -> Any:
+        return self._observation, {}
+
+    def step(self, action: Any) -> Any:
+        return self._observation, 1.0, False, False, {}
+
+
+FOUR = gymnasium.spaces.Box(-9, 9, (4,))
+NUMBERS = np.zeros(4, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("space", "observation", "error", "message"),
+    [
+        (gymnasium.spaces.Box(-9, 9, (3,)), NUMBERS[:3], ValueError, r"has shape \[1, 4\] in env, \[1, 3\] in ref"),
+        (FOUR, NUMBERS[:3], ValueError, r"returns shape \[3\] as observation, and its .*space says shape \[4\]"),
+        (FOUR, None, ValueError, r"returns shape \[\] as observation, and its observation_space says shape \[4\]"),
+        (FOUR, [[0], [1, 2]], TypeError, "reference_env returns list with parts of several shapes"),
+        (
+            gymnasium.spaces.Dict(cart=FOUR),
+            {"cart": NUMBERS},
+            ValueError,
+            "observations have other parts: only env has observation, only reference_env observation.cart",
+        ),
+        (gymnasium.spaces.Dict(cart=FOUR), {"pole": NUMBERS}, ValueError, "returns nothing as observation.cart, and"),
+        (gymnasium.spaces.Text(4), "left", TypeError, "observation must be an array of numbers .* dtype <U4 in ref"),
+        (
+            gymnasium.spaces.Box(-9, 9, (4,), np.int64),
+            NUMBERS.astype(np.int64),
+            Mismatch,
+            "observation has dtype float32 in env, int64 in reference_env; episodes begin differently",
+        ),
+    ],
+    ids=str,
+)
+def test_observations_of_another_kind(space: Any, observation: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        compare(cartpoles(AutoresetMode.NEXT_STEP, 1), Returns(space, observation))
 
 
 def test_the_state_of_a_world_has_all_its_fields() -> None:

@@ -205,6 +205,9 @@ def test_a_call_of_render_gives_each_row_its_picture() -> None:
         (lambda env: env.get_attr("gravty"), "neither TorchVectorEnv nor CartPole has an attribute 'gravty'"),
         (lambda env: env.call("reset"), r"reset\(\) is of all rows together; reset\(options={\"reset_mask\": mask}\)"),
         (lambda env: env.call("step", 1), r"step\(\) is of all rows together; call env.step"),
+        (lambda env: env.get_attr("close_extras"), r"close_extras\(\) is of all rows together"),
+        (lambda env: env.call("unbind"), r"unbind\(\) is of all rows together; call env.unbind"),
+        (lambda env: env.get_attr("_ready"), "'_ready' is private"),
         (lambda env: env.set_attr("gravity", 3.0), "set_attr cannot set 'gravity', which is of the whole batch"),
         (lambda env: env.set_attr("num_envs", 3), "set_attr cannot set 'num_envs'"),
         (lambda env: env.call("render"), "render needs an environment that is made with a render_mode"),
@@ -289,6 +292,18 @@ def test_overcookeds_clock_moves_with_the_count() -> None:
     assert urgency.tolist() == [False, True]
 
 
+def test_counts_are_arrays_where_all_else_is() -> None:
+    env = TorchVectorEnv(Overcooked(), num_worlds=2, output="numpy")
+    env.reset(seed=0)
+    env.episode_steps = np.array([3, 3, 5, 5])
+    steps = env.episode_steps
+    assert type(steps) is np.ndarray and steps.dtype == np.int32 and steps.tolist() == [3, 3, 5, 5]
+    steps += 1  # a copy
+    env.set_attr("episode_steps", list(steps))
+    assert env.get_attr("episode_steps") == (4, 4, 6, 6)
+    assert type(env.ended_worlds()) is np.ndarray and env.ended_worlds().tolist() == [False, False]
+
+
 @pytest.mark.parametrize(
     ("given", "error", "says"),
     [
@@ -331,3 +346,23 @@ def test_every_environment_shows_float32_or_offers_it(name: str) -> None:
     cls = _class_of(environment_ids()[name])
     given = {"obs_dtype": "float32"} if "obs_dtype" in cls.option_names() else {}
     assert all(column.dtype == torch.float32 for column in Program(cls(**given)).observations.values())
+
+
+# ---- what adapters rely on -----------------------------------------------------------------------------------------
+
+
+def test_what_it_has_returned_can_be_asked_for() -> None:
+    env = TorchVectorEnv(Hanabi(), num_worlds=3)
+    assert not env.has_begun and env.delivers_final and not env.copies
+    assert env.has_attr("players") and env.has_attr("num_agents")
+    assert not any(map(env.has_attr, ("reset", "bind", "_ready", "nothing")))
+    _, told = env.reset(seed=0)
+    assert env.has_begun and env.infos.keys() == told.keys()
+    results = env.step(env.checked_actions(env.sample_actions().numpy()))
+    again = env.step_results()
+    assert all(map(torch.equal, leaves(results), leaves(again)))
+    assert all(env.infos[name] is results[4][name] for name in env.infos) and "final_obs" not in env.infos
+    env.set_attr("skill", 3)
+    assert env.has_attr("skill")
+    with pytest.raises(ValueError, match=r"actions must have shape \[3\], got \[2\]"):
+        env.checked_actions([0, 1])

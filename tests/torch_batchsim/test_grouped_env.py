@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import os
 import pickle
@@ -19,16 +20,31 @@ import numpy as np
 import pytest
 import torch
 from environments.drift import Drift
+from gymnasium.spaces import Discrete
 from gymnasium.vector import AutoresetMode
-from support import ENVIRONMENTS, full_but, random_actions
+from support import ENVIRONMENTS, emulated_cuda, full_but, of_worlds, random_actions, snapshot
 from torch_batchsim.envs.cartpole import CartPole
 
-from torch_batchsim import GroupedEnv, GroupFault, TorchVectorEnv, side_by_side
+from torch_batchsim import (
+    Archetype,
+    Component,
+    Environment,
+    GroupedEnv,
+    GroupFault,
+    Reward,
+    TaskGraph,
+    TorchVectorEnv,
+    f32,
+    i32,
+    side_by_side,
+)
 from torch_batchsim.partial_step import step_some
 from torch_batchsim.testing import assert_same_bits
 
 GROUPS, WORLDS, STEPS = 3, 12, 40
-NAMES = full_but(["cartpole", "overcooked", "hanabi"], ("cartpole", "overcooked", "hanabi", "swarm", "duel", "melee"))
+CUDA = ("graph", "megakernel", "per_world")
+_FEW = ["cartpole", "drift", "overcooked", "hanabi"]  # Drift's systems read world.id
+NAMES = full_but(_FEW, (*_FEW, "swarm", "duel", "melee"))
 
 
 def tensors(outputs: Any, prefix: str = "") -> dict[str, torch.Tensor]:
@@ -102,6 +118,24 @@ def test_a_part_of_a_larger_batch_has_its_worlds() -> None:
             TorchVectorEnv(CartPole(), 4, first_world=first)
 
 
+@pytest.mark.parametrize("executor", full_but(["per_world"], ["per_world", *(f"{e} on CUDA" for e in CUDA)]))
+@pytest.mark.parametrize("name", full_but(["drift"], ["drift", "yard"]))
+def test_every_executor_tells_systems_which_world_it_is(name: str, executor: str) -> None:
+    """``world.id`` counts among all worlds; columns, rows that come and go, and faults are those of the part."""
+    executor, _, device = executor.partition(" on ")
+    how = {"_library": emulated_cuda(name, executor)} if device else {"executor": executor}
+    whole = TorchVectorEnv(ENVIRONMENTS[name](), num_worlds=23)
+    part = TorchVectorEnv(ENVIRONMENTS[name](), num_worlds=16, first_world=7, **how)
+    rows = slice(7 * whole.num_agents, None)
+    whole.reset(seed=3), part.reset(seed=3)
+    generator = np.random.default_rng(4)
+    for _ in range(25):
+        actions = random_actions(whole, generator)
+        whole.step(actions), part.step(actions[rows].contiguous())
+    assert whole.sim.tensor("World.episode").float().mean() > 0.5  # or starts have been compared only once
+    assert_same_bits(of_worlds(snapshot(whole.sim), torch.arange(23) >= 7), snapshot(part.sim))
+
+
 @pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.DISABLED])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_step_of_some_worlds_leaves_the_others_alone(name: str, mode: AutoresetMode) -> None:
@@ -118,8 +152,7 @@ def test_a_step_of_some_worlds_leaves_the_others_alone(name: str, mode: Autorese
     for step in range(STEPS):
         actions = random_actions(some, generator)
         mask = torch.from_numpy(generator.random(worlds) < 0.6)
-        step_some(some, actions, mask)
-        results = flat(some._step_results())
+        results = flat(step_some(some, actions, mask))
         for world in mask.nonzero().flatten().tolist():
             rows = slice(world * agents, (world + 1) * agents)
             expected = flat(alone[world].step(actions[rows]))
@@ -133,6 +166,46 @@ def test_a_step_of_some_worlds_leaves_the_others_alone(name: str, mode: Autorese
         assert_same_bits(flat(env.step(actions[rows])[:1]), part(observed, rows))
     with pytest.raises(ValueError, match="needs autoreset_mode NEXT_STEP or DISABLED, got SAME_STEP"):
         step_some(TorchVectorEnv(CartPole(), 1), torch.zeros(1), torch.ones(1, dtype=torch.bool))
+
+
+class Table(Component):
+    entry: f32[WORLDS]  # of each world
+
+
+class Choice(Component):
+    to: i32
+
+
+class Shown(Component):
+    value: f32
+
+
+class Looked(Environment):
+    """Systems look up their world's entry in a resource."""
+
+    resources, archetypes = (Table,), (Archetype("Seer", Choice, Shown, Reward, count=1),)
+    step, observe = TaskGraph(), TaskGraph("look")
+    observation, action, action_space = "Seer.Shown", "Seer.Choice.to", Discrete(2)
+
+    def resource_values(self) -> dict[str, Any]:
+        return {"Table.entry": np.arange(WORLDS) + 0.5}
+
+
+def test_a_resource_with_an_entry_for_each_world(tmp_path: Path) -> None:
+    """Each group has a resource of its own, which holds those of all worlds: ``world.id`` finds the same as in one."""
+    Looked.systems = str(tmp_path / "look.h")
+    look = (
+        "TBS_SYSTEM void look(World &world, const Table &table, Shown &shown) { shown.value = table.entry[world.id]; }"
+    )
+    Path(Looked.systems).write_text(look)
+    with GroupedEnv(Looked(), WORLDS, groups=GROUPS) as env:
+        env.async_reset(seed=0)
+        batches = sorted((env.recv() for _ in range(GROUPS)), key=lambda batch: batch.group)
+        assert torch.cat([batch.observations for batch in batches]).tolist() == [i + 0.5 for i in range(WORLDS)]
+        env.environments[1].sim.tensor("Table.entry")[:] = 0
+        env.async_reset()
+        shown = {batch.group: batch.observations.sum() > 0 for batch in (env.recv() for _ in range(GROUPS))}
+        assert shown == {0: True, 1: False, 2: True}
 
 
 def test_resets_of_some_worlds_and_of_all() -> None:
@@ -155,6 +228,25 @@ def test_resets_of_some_worlds_and_of_all() -> None:
         env.async_reset()  # drops the step
         batches = sorted((env.recv() for _ in range(2)), key=lambda batch: batch.group)
         assert torch.equal(torch.cat([batch.observations for batch in batches]), expected[2])
+
+
+def test_a_reset_of_some_while_others_are_within_their_first() -> None:
+    with GroupedEnv(CartPole(), 4, groups=2, num_threads=2) as env:
+        gate, reset = threading.Event(), env.environments[1].reset
+        env.environments[1].reset = lambda **arguments: gate.wait(20) and reset(**arguments)
+        env.async_reset(seed=0)
+        assert env.recv().group == 0
+        env.async_reset(mask=torch.tensor([True, False, False, False]))
+        assert env.recv().group == 0 and env.busy_groups == [1]
+        gate.set()
+        assert env.recv().group == 1
+
+
+def test_pictures_of_the_first_worlds_of_a_group() -> None:
+    with GroupedEnv(CartPole(), 8, groups=2, render_mode="rgb_array", render_worlds=1) as env:
+        env.async_reset(seed=0)
+        env.recv(), env.recv()
+        assert [len(part.render()) for part in env.environments] == [1, 1]
 
 
 # ---- what is refused -------------------------------------------------------------------------------------------------
@@ -186,7 +278,7 @@ def test_what_is_refused() -> None:
     with pytest.raises(ValueError, match=r"actions must have shape \[4\], got \[8\]"):
         env.send(0, zeros.repeat(2))
     env.send(1, zeros + 7)
-    with pytest.raises(ValueError, match=r"group 1, worlds from 4 on: action 7 of world 0 is not in Discrete"):
+    with pytest.raises(ValueError, match=r"group 1 \(worlds 4 to 7\): action 7 of world 4 is not in Discrete"):
         env.recv()
     env.send(1, zeros)  # nothing has happened to it
     assert env.recv().group == 1
@@ -197,11 +289,74 @@ def test_what_is_refused() -> None:
             call()
 
 
+def test_masks_of_a_step_of_some_worlds() -> None:
+    some, none = torch.tensor([False, True]), torch.zeros(2, dtype=torch.bool)
+    zeros = torch.zeros(2, dtype=torch.int64)
+    with GroupedEnv(CartPole(), 4, groups=2) as env:
+        env.async_reset(seed=0)
+        env.recv(), env.recv()
+        with pytest.raises(
+            ValueError, match="a step of some worlds needs autoreset_mode NEXT_STEP or DISABLED, got SAME"
+        ):
+            env.send(0, zeros, some)
+        assert not env.busy_groups
+    with GroupedEnv(CartPole(), 4, groups=2, autoreset_mode="NextStep") as env:
+        env.async_reset(seed=0)
+        env.recv(), env.recv()
+        before = env.environments[1].sim.tensor("World.step").clone()
+        refused = [
+            (none, ValueError, "worlds must name at least one world of group 1, got a mask that is false everywhere"),
+            (torch.ones(4, dtype=torch.bool), ValueError, r"worlds must have shape \[2\], got \[4\]"),
+            (torch.tensor([1]), TypeError, "worlds must have dtype bool, got int64"),
+        ]
+        for worlds, error, says in refused:
+            for call in (env.send, env.step):
+                with pytest.raises(error, match=says):
+                    call(1, zeros, worlds)
+        assert not env.busy_groups and torch.equal(env.environments[1].sim.tensor("World.step"), before)
+        env.step(1, zeros, some.numpy())
+        assert env.environments[1].sim.tensor("World.step").tolist() == [0, 1]
+        env.async_reset(mask=torch.zeros(4, dtype=torch.bool))
+        assert not env.busy_groups
+        with pytest.raises(RuntimeError, match=r"recv\(\) would wait for ever"):
+            env.recv()
+
+
+def test_it_is_not_copied() -> None:
+    with GroupedEnv(CartPole(), 4, groups=2) as env:
+        for copied in (pickle.dumps, copy.deepcopy):
+            with pytest.raises(TypeError, match="GroupedEnv cannot be pickled or copied, for its groups step beside"):
+                copied(env)
+
+
+def test_which_errors_of_groups_stay_as_they_are() -> None:
+    raised: list[BaseException] = [gymnasium.error.ResetNeeded("first"), SystemExit(3), KeyboardInterrupt()]
+
+    def step(actions: torch.Tensor) -> None:
+        raise raised[-1]
+
+    zeros = torch.zeros(2, dtype=torch.int64)
+    with GroupedEnv(CartPole(), 4, groups=2) as env:
+        env.async_reset(seed=0)
+        env.recv(), env.recv()
+        steps, env.environments[0].step = env.environments[0].step, step
+        while raised:
+            env.send(0, zeros)
+            for call in (env.recv, lambda: env.step(0, zeros)):
+                with pytest.raises(type(raised[-1])) as caught:
+                    call()
+                assert caught.value is raised[-1] and not env.busy_groups
+            raised.pop()
+        raised.append(OSError("no room"))
+        with pytest.raises(RuntimeError, match=r"group 0 \(worlds 0 to 1\): no room"):
+            env.step(0, zeros)
+        env.environments[0].step = steps
+        assert env.step(0, zeros).group == 0
+
+
 def test_a_fault_is_told_by_its_group_and_others_go_on() -> None:
     actions = torch.zeros(3, 3)
-    with pytest.warns(UserWarning, match=r"systems of Drift read world.id, a world's number in its group"):
-        env = GroupedEnv(Drift(), 9, groups=3)
-    with env:
+    with GroupedEnv(Drift(), 9, groups=3) as env:
         env.async_reset(seed=0)
         for _ in range(3):
             env.recv()
@@ -352,6 +507,13 @@ def test_streams_order_what_groups_do(monkeypatch: pytest.MonkeyPatch) -> None:
     log.clear()
     noted = lambda stream: log.append(("actions are read on", stream.name))  # noqa: E731
     actions = SimpleNamespace(device=torch.device("cuda"), record_stream=noted)
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        calls.start(1, interrupted)
+    log.clear()
     for group in (2, 0, 1):
         calls.start(group, lambda: current[-1].name, [actions])
     assert log[:2] == [("group 2", "waits for", "caller's"), ("actions are read on", "group 2")]

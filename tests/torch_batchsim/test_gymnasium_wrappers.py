@@ -166,7 +166,7 @@ def test_a_wrapper_works_or_says_what_to_use(name: str, output: str, mode: Autor
     if (takes_tensors if output == "torch" else takes_arrays) == "no":
         with pytest.raises(TypeError, match=rf"^gymnasium's {name} computes with NumPy, .*output=\"numpy\", or use \w"):
             wrapped.reset(seed=0)
-        assert not env._ready
+        assert not env.has_begun
         return
     results, ends = play(wrapped, name)
     arrays = name != "NumpyToTorch" and (output == "numpy" or name == "ArrayConversion")

@@ -204,7 +204,7 @@ MISTAKES = {
 }
 
 
-@pytest.mark.skipif("g++" not in jit._compiler(), reason="the words are g++'s")
+@pytest.mark.skipif("g++" not in jit.cpp_compiler(), reason="the words are g++'s")
 @pytest.mark.parametrize("mistake", full_but(["undeclared", "libm"], MISTAKES))
 def test_compile_errors_lead_with_the_authors_line(mistake: str, cache: Path, folder: Path) -> None:
     old, new, line, says = MISTAKES[mistake]
@@ -366,7 +366,7 @@ def test_a_cuda_build_is_for_the_devices_at_hand(tmp_path: Path, monkeypatch: py
 
     monkeypatch.setattr(jit, "_compile", compile_nothing)
     monkeypatch.setattr(jit, "_known_architectures", lambda: [80, 90])
-    monkeypatch.setattr(jit, "_nvcc", lambda: sys.executable)
+    monkeypatch.setattr(jit, "cuda_compiler", lambda: sys.executable)
     capabilities: list[tuple[int, int]] = [(9, 0)]
     monkeypatch.setattr(jit, "_cuda_capabilities", lambda: capabilities)
     program, keys = Program(CartPole()), []
@@ -436,7 +436,7 @@ def test_the_compiler_agrees_with_the_layouts(tmp_path_factory: pytest.TempPathF
         lines += layout_checks(component)
     unit.write_text("\n".join([*lines, "}"]))
     assert unit.read_text().count("offsetof") == sum(map(len, many))
-    command = [jit._compiler(), "-std=c++20", "-fsyntax-only", f"-I{jit.CSRC}", str(unit)]
+    command = [jit.cpp_compiler(), "-std=c++20", "-fsyntax-only", f"-I{jit.CSRC}", str(unit)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
@@ -506,7 +506,7 @@ def test_old_builds_leave_the_cache_and_nothing_else_does(cache: Path, folder: P
 
 
 @pytest.mark.full
-@pytest.mark.skipif("g++" not in jit._compiler(), reason="others precompile in another way")
+@pytest.mark.skipif("g++" not in jit.cpp_compiler(), reason="others precompile in another way")
 def test_headers_are_precompiled_where_there_are_libraries(
     cache: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -533,7 +533,7 @@ def test_headers_are_precompiled_where_there_are_libraries(
     unit = cache / "any.build.folder" / "generated.cpp"
     unit.parent.mkdir()
     unit.write_text(generate(Program(walk(folder)), Target()))
-    command = [jit._compiler(), *asked[1], "-fPIC", "-DTORCH_EXTENSION_NAME=any", f"-I{jit.CSRC}", "-H"]
+    command = [jit.cpp_compiler(), *asked[1], "-fPIC", "-DTORCH_EXTENSION_NAME=any", f"-I{jit.CSRC}", "-H"]
     command += ["-fsyntax-only", str(unit)]
     said = subprocess.run(command, capture_output=True, text=True, check=True, cwd=unit.parent).stderr
     assert said.startswith("! ") and f"{header.name}.gch\n" in said  # g++ has taken it up

@@ -58,7 +58,8 @@ def test_our_wrappers_pass_on_whatever_the_environment_has(wrap: Callable[[Vecto
     names = {name for name in dir(env) if not name.startswith("_")}
     assert {"device", "bind", "bind_slots", "select_slot", "by_world", "active", "team", "num_worlds", "sim"} <= names
     assert not {"env", "episode_lengths", "episode_returns", "totals"} & names  # the wrappers' own
-    for name in names - {"reset", "step", "close", "render", "close_extras", "unwrapped"}:
+    apart = {"reset", "step", "close", "render", "close_extras", "unwrapped", "state_dict", "load_state_dict"}
+    for name in names - apart:
         ours, theirs = getattr(wrapped, name), getattr(env, name)
         assert torch.equal(ours, theirs) if isinstance(ours, torch.Tensor) else ours == theirs, name
     assert len(wrapped) == env.num_envs
@@ -112,6 +113,50 @@ def test_statistics_agree_with_gymnasiums_after_array_conversion(name: str, mode
         assert np.array_equal(ours.episode_lengths, theirs.episode_lengths)
     assert episodes > 50
     assert theirs.episode_count == ours.totals()[2] == episodes
+
+
+@pytest.mark.parametrize("mode", MODES, ids=lambda m: m.name)
+def test_statistics_go_back_with_the_worlds(mode: AutoresetMode) -> None:
+    """Steps after a restored one count as they did, also where worlds stand still or begin; a bare state loads too."""
+    env, again = (EpisodeStatistics(make("melee", 6, mode)) for _ in range(2))
+    actions = [random_actions(env.unwrapped, np.random.default_rng(seed)) for seed in range(30)]
+    env.reset(seed=3)
+    steps = 0
+    while not env.ended_worlds().any():
+        env.step(actions[steps])
+        steps += 1
+    waiting = env.ended_worlds() & (mode is not AutoresetMode.SAME_STEP)  # the next step counts for none of them
+    state = env.state_dict()
+    bare = env.unwrapped.state_dict()
+
+    def played(made: EpisodeStatistics) -> list[tuple[list[float], list[int]]]:
+        told = [made.step(batch)[4]["episode"] for batch in actions[steps:]]
+        return [(part["r"].tolist(), part["l"].tolist()) for part in told]
+
+    expected, totals = played(env), env.totals()
+    again.load_state_dict(state)
+    assert played(again) == expected and again.totals(clear=False) == totals
+    returns = env.episode_returns
+    env.load_state_dict(state)
+    assert env.episode_returns is returns and played(env) == expected
+    TorchVectorEnv(again.unwrapped.environment, num_worlds=6, autoreset_mode=mode).load_state_dict(state)
+    again.load_state_dict(bare)
+    assert not again.episode_lengths.any() and again.totals()[2] == totals[2]
+    again.step(actions[0])
+    assert again.by_world(again.episode_lengths).any(1).tolist() == (~waiting).tolist()
+
+
+def test_only_a_call_of_totals_begins_them_anew() -> None:
+    env = EpisodeStatistics(make("cartpole", 5, AutoresetMode.SAME_STEP))
+    env.reset(seed=0)
+    for _ in range(30):
+        env.step(env.sample_actions())
+    seen = env.totals(clear=False)
+    assert seen[2] > 0
+    env.reset(options={"reset_mask": torch.arange(5) < 3})
+    env.reset()
+    assert copy.deepcopy(env).totals() == env.totals() == seen
+    assert env.totals()[2] == 0
 
 
 @pytest.mark.parametrize("mode", MODES, ids=lambda m: m.name)

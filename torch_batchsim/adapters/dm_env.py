@@ -1,7 +1,7 @@
 """dm_env: one world as a ``dm_env.Environment``, NumPy in and out.
 
->>> from torch_batchsim.adapters.dm_env import DmEnv
->>> env = DmEnv("torch_batchsim/CartPole-v0", seed=0)
+>>> from torch_batchsim.adapters.dm_env import DmEnvironment
+>>> env = DmEnvironment("torch_batchsim/CartPole-v0", seed=0)
 >>> timestep = env.reset()
 """
 
@@ -12,26 +12,29 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Discrete
 
 from ..environment import Environment
 from ..extras import needed
 from ..inputs import checked_seed
-from .one_world import OneWorld, mapped
-from .spaces import bounds, choices
+from ..spaces import choices
+from ..vector_env import TorchVectorEnv
+from .dm_specs import spec_of
+from .one_world import OneWorld, fits, mapped
 
 needed("dm_env", extra="dm-env")
 import dm_env  # noqa: E402
 from dm_env import specs  # noqa: E402
 
 
-class DmEnv(dm_env.Environment):
+class DmEnvironment(dm_env.Environment):
     """One world. With one agent values are the agent's; with several they have a row for each, ``[agents, ...]``.
 
     Args:
-        source: an id such as ``"torch_batchsim/CartPole-v0"``, or a declared environment.
+        env: an id such as ``"torch_batchsim/CartPole-v0"``, or a declared environment.
         seed: of the first episode; the later ones follow from it. None draws one.
-        options: of the environment, with an id.
+        options: arguments of ``TorchVectorEnv``, and with an id the environment's own.
+
+    Attributes: ``vector_env``, the ``TorchVectorEnv`` of one world, whose ``sim`` has the state.
 
     ``observation`` is an array (or a dict of them). Where the environment has masks of actions or inactive agents, it
     is a dict: ``"observation"``, ``"action_mask"`` (bool ``[n]``) and ``"active"`` (bool, of each agent).
@@ -41,30 +44,30 @@ class DmEnv(dm_env.Environment):
     own end, and as long as it is inactive.
     """
 
-    def __init__(self, source: str | Environment, *, seed: int | None = None, **options: Any) -> None:
+    def __init__(self, env: str | Environment, *, seed: int | None = None, **options: Any) -> None:
         self._seed = checked_seed(seed)
-        self._world = OneWorld(source, **options)
+        self._world = OneWorld(env, "DmEnvironment", **options)
         self._one = self._world.agents == 1
         self._over = True
         self._observation_spec = self._specs()
-        self._action_spec = _spec(self._world.action_space, "action", self._rows)
+        self._action_spec = spec_of(self._world.action_space, "action", self._rows)
 
     @property
     def _rows(self) -> tuple[int, ...]:
         return () if self._one else (self._world.agents,)
 
     @property
-    def unwrapped(self) -> gymnasium.vector.VectorEnv:
-        """The vector environment of one world, whose ``sim`` has the state."""
+    def vector_env(self) -> TorchVectorEnv:
+        """The vector environment of one world."""
         return self._world.vector
 
     def _specs(self) -> Any:
         space, environment = self._world.observation_space, self._world.vector.environment
         spaces = space.spaces if isinstance(space, gymnasium.spaces.Dict) else None
         if spaces is None:
-            seen: Any = _spec(space, "observation", self._rows)
+            seen: Any = spec_of(space, "observation", self._rows)
         else:
-            seen = {key: _spec(part, key, self._rows) for key, part in spaces.items()}
+            seen = {key: spec_of(part, key, self._rows) for key, part in spaces.items()}
         shapes = {"action_mask": (*self._rows, choices(self._world.action_space)), "active": self._rows}
         self._more = [name for name in shapes if getattr(environment, name) is not None]
         masks = {name: specs.Array(shapes[name], bool, name) for name in self._more}
@@ -95,7 +98,11 @@ class DmEnv(dm_env.Environment):
         return dm_env.restart(self._observation())
 
     def step(self, action: Any) -> dm_env.TimeStep:
-        """Take one step; after the end of an episode, and at first, begin one instead. ValueError for a bad action."""
+        """Take one step; after the end of an episode, and at first, begin one instead.
+
+        ``action``: a number, array or list of the spec's shape, of integers unless the space is a Box. Raises
+        ValueError for anything else, and nothing has changed.
+        """
         if self._over:
             return self.reset()
         world = self._world
@@ -128,14 +135,6 @@ class DmEnv(dm_env.Environment):
         )
 
     def _act(self, action: Any) -> None:
-        given, spec = np.asarray(action), self._action_spec
-        if given.shape != spec.shape or given.dtype.kind not in self._world.kinds:
-            raise ValueError(f"action must fit {spec}, got {action!r}")
-        self._world.actions[:] = given
-
-
-def _spec(space: gymnasium.Space, name: str, rows: tuple[int, ...]) -> specs.BoundedArray:
-    """Of ``rows`` values of a space that is not a dict."""
-    if isinstance(space, Discrete) and space.start == 0 and not rows:
-        return specs.DiscreteArray(int(space.n), np.int64, name)
-    return specs.BoundedArray((*rows, *space.shape), space.dtype, *bounds(space), name)
+        if not fits(action, self._world.action_space, self._rows):
+            raise ValueError(f"action must fit {self._action_spec}, got {action!r}")
+        self._world.actions[:] = action

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import cache
-from typing import Any
+from typing import Any, NoReturn
 
 import gymnasium
 import numpy as np
@@ -38,7 +38,8 @@ def make(task_id: str, env_type: str = "gymnasium", **kwargs: Any) -> Any:
             ``batch_size``: worlds that ``recv`` returns, all by default; ``seed`` of all worlds; ``num_threads``: as
             many as torch uses by default; ``device``; ``output``: ``"numpy"``, arrays that stay for ever, or
             ``"torch"``, tensors on the device that stay until the next step but one of their group; ``executor``;
-            ``render_mode`` and ``render_env_id``; and the environment's own options.
+            ``render_mode`` and ``render_env_id``; and the environment's own options. (One that is named like an
+            argument of these keeps its default.)
 
     Worlds step in groups of the greatest number that divides both ``num_envs`` and ``batch_size``, at most 64 groups.
     """
@@ -112,12 +113,14 @@ class _Pool:
         """Let worlds step, all or those of ``env_id``; returns at once.
 
         Args:
-            action: ``[envs * agents, ...]``, in the order of ``env_id``; or a dict with ``"action"`` and ``"env_id"``.
+            action: ``[envs * agents, ...]``, in the order of ``env_id``; or a dict, see ``spec.action_array_spec``.
+                A tensor is read until ``recv`` returns those worlds; of an array there is a copy.
             env_id: integers ``[envs]``, each at most once; worlds that ``recv`` has returned since their last actions.
 
         With ``batch_size < num_envs`` a group steps when all of its worlds have actions. Before a reset, actions for
         all worlds begin their episodes, as in EnvPool. Raises TypeError or ValueError before anything has changed.
         """
+        self._check_open()
         actions, ids = self._given(action, env_id)
         if not self._begun:
             if len(ids) < self.num_envs:
@@ -140,6 +143,7 @@ class _Pool:
 
         Raises RuntimeError where it would wait for ever, ValueError for actions outside the space, ``GroupFault``.
         """
+        self._check_open()
         wanted = self._batch // self._of_group if self.is_async else 1
         if len(self._parts) + len(self._sent) < wanted or not (self._parts or self._sent):
             lacking = "".join(f"; group {g} lacks actions of some of its envs" for g in self._waiting)
@@ -207,18 +211,31 @@ class _Pool:
         )
 
     def render(self, env_ids: Any = None, camera_id: int | None = None) -> np.ndarray:
-        """Pictures ``uint8 [envs, height, width, 3]`` of ``env_ids``, by default of ``render_env_id``."""
+        """Pictures ``uint8 [envs, height, width, 3]`` of ``env_ids``, by default of ``render_env_id``.
+
+        Worlds that step are awaited, and drawn behind their step, which ``recv`` still returns. Raises as it does.
+        """
         if self.render_mode is None:
             raise RuntimeError("render() needs render_mode='rgb_array', given to make()")
         ids = self._ids(self.spec.config.render_env_id if env_ids is None else env_ids)
-        places = (divmod(int(env), self._of_group) for env in ids)
+        places = [divmod(int(env), self._of_group) for env in ids]
+        while not self._sent.keys().isdisjoint(group for group, _ in places):
+            self._receive()
         return np.stack([self.grouped.environments[group].render_world(world) for group, world in places])
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise gymnasium.error.ClosedEnvironmentError("this pool is closed; make a new one")
 
     def close(self, **kwargs: Any) -> None:
         """Wait for worlds that step, and end the threads."""
         if not self.closed:
             self.closed = True
             self.grouped.close()
+
+    def __reduce__(self) -> NoReturn:
+        """Raises TypeError."""
+        raise TypeError(f"{type(self).__name__} cannot be pickled or copied, for its worlds step beside its caller")
 
     def __repr__(self) -> str:
         return f"{type(self.spec.environment).__name__}{type(self).__name__}({listed(self.config)})"
@@ -234,8 +251,12 @@ class _Pool:
         """Actions of the right shape, and the worlds that they are for."""
         if isinstance(action, Mapping):
             env_id = action.get("env_id") if env_id is None else env_id
-            players = action.get("players.env_id", (action.get("players") or {}).get("env_id"))
-            action = action["action"]
+            action = {**{f"players.{name}": value for name, value in (action.get("players") or {}).items()}, **action}
+            if action.keys().isdisjoint(("action", "players.action")):
+                given = ", ".join(map(repr, action)) or "nothing"
+                raise TypeError(f"a dict of actions must have 'action' or 'players.action', got {given}")
+            players = action.get("players.env_id")
+            action = action.get("action", action.get("players.action"))
         else:
             players = None
         ids = self._every if env_id is None else self._ids(env_id)
@@ -336,7 +357,9 @@ class _Pool:
         """The worlds of a group that are to be returned, in the order in which they were sent."""
         sim = self.grouped.environments[batch.group].sim
         by_world = {"elapsed_step": sim.tensor("World.step")}
-        by_row = {"obs": batch.observations, "reward": batch.rewards, "info": batch.infos}
+        # Without gymnasium's masks, which EnvPool does not have.
+        infos = {name: value for name, value in batch.infos.items() if not name.startswith("_")}
+        by_row = {"obs": batch.observations, "reward": batch.rewards, "info": infos}
         flags = {"terminated": batch.terminations, "truncated": batch.truncations}
         if self._agents > 1:
             by_world |= {name: sim.tensor(f"World.{name}") for name in flags}
@@ -350,17 +373,20 @@ class _Pool:
         return {**by_row, **by_world, "env_id": ids.copy()}
 
     def _info(self, part: dict[str, Any]) -> dict[str, Any]:
-        players = {"env_id": part["env_id"].repeat(self._agents), **part.get("players", {})}
-        return {**part["info"], "env_id": part["env_id"], "players": players, "elapsed_step": part["elapsed_step"]}
+        own, players = part["info"], {"env_id": part["env_id"].repeat(self._agents)}
+        if self._agents > 1:
+            own, players = {}, {**own, **part["players"], **players}
+        return {**own, "env_id": part["env_id"], "players": players, "elapsed_step": part["elapsed_step"]}
 
 
 class EnvPool(_Pool, VectorEnv, gymnasium.Env):
     """EnvPool's gymnasium interface, see ``make``.
 
     ``observation_space`` and ``action_space`` are those of one agent, as in EnvPool. ``num_envs`` and ``env_id`` are of
-    worlds. Observations, rewards and the environment's own infos have a row for each agent, ``terminated``,
-    ``truncated`` and ``info["elapsed_step"]`` an entry for each world; ``info["players"]["env_id"]`` has the world of
-    each row, and with several agents ``info["players"]["terminated"]`` and ``["truncated"]`` their own.
+    worlds. Observations and rewards have a row for each agent, ``terminated``, ``truncated``, ``info["env_id"]`` and
+    ``info["elapsed_step"]`` an entry for each world. ``info["players"]["env_id"]`` has the world of each row. With
+    several agents the environment's own infos are in ``info["players"]`` too, beside ``"terminated"`` and
+    ``"truncated"`` of each agent.
     """
 
     metadata = {"render_modes": ["rgb_array"], "autoreset_mode": AutoresetMode.NEXT_STEP}

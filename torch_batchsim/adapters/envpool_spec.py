@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import importlib
+import keyword
 import math
+import re
 from collections import namedtuple
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
 import torch
 
+from ..columns import numpy_dtype
 from ..environment import Environment
 from ..extras import needed
 from ..inputs import checked_count
 from ..program import Program
 from ..registration import declared, find_id
-from ..vector_inputs import agents_per_world
+from ..spaces import bounds
 
 _MOST_GROUPS = 64
 _DEFAULTS = {
@@ -52,41 +55,134 @@ def make_spec(task_id: str, **kwargs: Any) -> EnvSpec:
     return EnvSpec(env_id, environment, chosen | {"num_envs": worlds, "batch_size": batch})
 
 
+class ArraySpec(NamedTuple):
+    """Of the arrays of one name, as EnvPool has it. A ``shape`` that begins with -1 has a row for each agent.
+
+    ``minimum`` and ``maximum`` are numbers, or arrays of the rest of the shape.
+    """
+
+    shape: list[int]
+    dtype: np.dtype
+    minimum: Any
+    maximum: Any
+    is_discrete: bool = False
+
+
 class EnvSpec:
     """What there is to know of a pool before it is made.
 
-    Attributes: ``id``, ``environment`` (the declaration), ``config`` (a namedtuple), ``reward_threshold``,
-    ``observation_space`` and ``action_space`` of one agent.
+    Attributes: ``id``, ``environment`` (the declaration), ``config`` (a namedtuple of arguments and options, see
+    ``field_names``), ``reward_threshold``, ``observation_space`` and ``action_space`` of one agent.
     """
 
     def __init__(self, env_id: str, environment: Environment, chosen: Mapping[str, Any]) -> None:
-        program = Program(environment)
+        program = self._program = Program(environment)
         self.id, self.environment = env_id, environment
         self.reward_threshold = gymnasium.spec(env_id).reward_threshold
         self.observation_space, self.action_space = program.observation_space, program.action_space
         self.gymnasium_observation_space, self.gymnasium_action_space = self.observation_space, self.action_space
-        self._infos = tuple(program.info)
-        values = {
-            **chosen, "max_num_players": agents_per_world(environment), **program.parameters, **program.constants,
-            "reward_threshold": self.reward_threshold,
-        }  # fmt: skip
-        self.config = namedtuple("Config", values)(**values)
+        self.agents = program.agents.count
+        own = {**chosen, "max_num_players": self.agents, "reward_threshold": self.reward_threshold}
+        options = {**program.parameters, **program.constants}
+        # The pool's own come first, so that no option takes their names.
+        names = field_names([*own, *options])
+        self.config = namedtuple("Config", names)(*own.values(), *options.values())
+
+    @property
+    def state_array_spec(self) -> dict[str, ArraySpec]:
+        """Of what a step gives, by EnvPool's keys: ``"obs"``, ``"reward"``, ``"info:env_id"``, ``"info:score"`` ...
+
+        With several agents observations and infos of theirs are ``"obs:players.obs"``, ``"info:players.score"``.
+        """
+        program, players, one = self._program, "players." if self.agents > 1 else "", []
+        rows = [-1] if players else one
+        specs = {
+            "info:env_id": _array_spec(np.int32, one),
+            "info:players.env_id": _array_spec(np.int32, [-1]),
+            "elapsed_step": _array_spec(np.int32, one),
+            "done": _array_spec(np.bool_, one),
+            "reward": _array_spec(numpy_dtype(program.reward.dtype), [-1]),
+            "discount": ArraySpec([-1], np.dtype(np.float32), 0.0, 1.0),
+            "step_type": ArraySpec(one, np.dtype(np.int32), 0, 2),
+            "trunc": _array_spec(np.bool_, one),
+        }
+        for key, column in program.observations.items():
+            space = self.observation_space[key] if key else self.observation_space
+            name = f"obs:{players}{key or 'obs'}" if key or players else "obs"
+            specs[name] = _spec_of(space, numpy_dtype(column.dtype), rows)
+        for key, column in program.info.items():
+            specs[f"info:{players}{key}"] = _array_spec(numpy_dtype(column.dtype), [*rows, *column.value_shape])
+        if players:
+            specs |= {f"info:players.{flag}": _array_spec(np.bool_, rows) for flag in ("terminated", "truncated")}
+        return specs
+
+    @property
+    def action_array_spec(self) -> dict[str, ArraySpec]:
+        """Of what ``send`` takes as a dict: ``"env_id"``, ``"players.env_id"`` and ``"action"`` of all agents."""
+        dtype = self.action_space.dtype if isinstance(self.action_space, gymnasium.spaces.Box) else np.dtype(np.int32)
+        ids = {"env_id": _array_spec(np.int32, []), "players.env_id": _array_spec(np.int32, [-1])}
+        name = "players.action" if self.agents > 1 else "action"
+        return {**ids, name: _spec_of(self.action_space, dtype, [-1])}
 
     def observation_spec(self) -> Any:
-        """A namedtuple of ``dm_env.specs``: what ``TimeStep.observation`` holds."""
-        specs = dm_env().specs
-        ids = specs.Array((), np.int32, "env_id")
-        spaces = self.observation_space
-        spaces = spaces.spaces if isinstance(spaces, gymnasium.spaces.Dict) else {"obs": spaces}
-        fields = {name: _dm_spec(space, name) for name, space in spaces.items()}
-        return made_namedtuple("State", env_id=ids, players=made_namedtuple("players", env_id=ids), **fields)
+        """A namedtuple of ``dm_env.specs``, of one row each: what ``TimeStep.observation`` holds."""
+        state: dict[str, Any] = {}
+        players: dict[str, Any] = {}
+        for key, spec in self.state_array_spec.items():
+            kind, _, name = key.partition(":")
+            if kind in ("info", "obs"):
+                own = (name or kind).removeprefix("players.")
+                (state if own == (name or kind) else players)[own] = _dm_spec(own, spec)
+                state.setdefault("players", None)  # behind env_id
+        return made_namedtuple("State", {**state, "players": made_namedtuple("players", players)})
 
     def action_spec(self) -> Any:
         """Of one agent, from ``dm_env.specs``."""
-        return _dm_spec(self.action_space, "action")
+        *_, spec = self.action_array_spec.values()
+        return _dm_spec("action", spec)
 
     def __repr__(self) -> str:
         return f"{type(self.environment).__name__}EnvSpec({listed(self.config._asdict())})"
+
+
+def field_names(names: Iterable[str]) -> tuple[str, ...]:
+    """Names as fields of a namedtuple, in their order: ``"grid.cell"`` is ``grid_cell``, ``"lambda"`` is ``lambda_``.
+
+    Underscores at the front are dropped, and of equal names later ones have an underscore more at the end.
+    """
+    found: dict[str, None] = {}
+    for name in names:
+        field = re.sub(r"\W", "_", name).lstrip("_")
+        if not field or field[0].isdigit():
+            field = f"field_{field}"
+        while keyword.iskeyword(field) or field in found:
+            field += "_"
+        found[field] = None
+    return tuple(found)
+
+
+def _array_spec(dtype: Any, shape: list[int]) -> ArraySpec:
+    """Of any values of the dtype."""
+    dtype = np.dtype(dtype)
+    if dtype == np.bool_:
+        return ArraySpec(shape, dtype, False, True)
+    if dtype.kind in "iu":
+        return ArraySpec(shape, dtype, np.iinfo(dtype).min, np.iinfo(dtype).max)
+    return ArraySpec(shape, dtype, -np.inf, np.inf)
+
+
+def _spec_of(space: gymnasium.Space, dtype: np.dtype, rows: list[int]) -> ArraySpec:
+    """Of values of a space that is not a dict."""
+    low, high = (bound.item() if bound.ndim == 0 else bound for bound in bounds(space))
+    return ArraySpec([*rows, *space.shape], dtype, low, high, isinstance(space, gymnasium.spaces.Discrete))
+
+
+def _dm_spec(name: str, spec: ArraySpec) -> Any:
+    """Of one row, from ``dm_env.specs``. Indices from 0 on have a ``DiscreteArray``."""
+    specs, shape = dm_env().specs, [size for size in spec.shape if size != -1]
+    if spec.is_discrete and spec.minimum == 0 and not shape:
+        return specs.DiscreteArray(spec.maximum + 1, spec.dtype, name)
+    return specs.BoundedArray(shape, spec.dtype, spec.minimum, spec.maximum, name)
 
 
 def checked_ids(env_id: Any, num_envs: int) -> np.ndarray:
@@ -107,17 +203,29 @@ def checked_ids(env_id: Any, num_envs: int) -> np.ndarray:
 
 
 def time_step(part: dict[str, Any], info: dict[str, Any]) -> Any:
-    """A ``dm_env.TimeStep`` of arrays or tensors, whose observation is a namedtuple of observations and infos."""
-    players = made_namedtuple("players", **info["players"])
+    """A ``dm_env.TimeStep`` of arrays or tensors, whose observation is a namedtuple of observations and infos.
+
+    With several agents theirs are within ``observation.players``, and ``reward`` and ``discount`` have their rows.
+    """
     observations = part["obs"] if isinstance(part["obs"], dict) else {"obs": part["obs"]}
-    state = made_namedtuple("State", **{**info, "players": players}, **observations)
-    begun, done = part["elapsed_step"] == 0, part["terminated"] | part["truncated"]
+    several = "players" in part
+    own, players = ({}, observations) if several else (observations, {})
+    players = {"env_id": info["players"]["env_id"], **players, **info["players"]}
+    state = {"env_id": info["env_id"], "players": made_namedtuple("players", players), **own}
+    state |= {name: value for name, value in info.items() if name not in (*state, "elapsed_step")}
+    flags = part["players"] if several else part
+    begun, done, ended = part["elapsed_step"] == 0, _either(part), _either(flags)
     if isinstance(done, torch.Tensor):
-        step_type, discount = torch.where(begun, 0, torch.where(done, 2, 1)).int(), (~done).float()
+        step_type, discount = torch.where(begun, 0, torch.where(done, 2, 1)).int(), (~ended).float()
     else:
         step_type = np.where(begun, 0, np.where(done, 2, 1)).astype(np.int32)
-        discount = (~done).astype(np.float32)
-    return dm_env().TimeStep(step_type=step_type, reward=part["reward"], discount=discount, observation=state)
+        discount = (~ended).astype(np.float32)
+    observation = made_namedtuple("State", state)
+    return dm_env().TimeStep(step_type=step_type, reward=part["reward"], discount=discount, observation=observation)
+
+
+def _either(flags: Mapping[str, Any]) -> Any:
+    return flags["terminated"] | flags["truncated"]
 
 
 def dm_env() -> Any:
@@ -126,24 +234,14 @@ def dm_env() -> Any:
     return importlib.import_module("dm_env")
 
 
-def _dm_spec(space: gymnasium.Space, name: str) -> Any:
-    specs = dm_env().specs
-    if isinstance(space, gymnasium.spaces.Discrete) and space.start == 0:
-        return specs.DiscreteArray(int(space.n), np.int32, name)
-    if hasattr(space, "start"):  # Discrete or MultiDiscrete
-        last = space.start + (space.nvec if hasattr(space, "nvec") else space.n) - 1
-        return specs.BoundedArray(space.shape, space.dtype, space.start, last, name)
-    return specs.BoundedArray(space.shape, space.dtype, space.low, space.high, name)
-
-
-def made_namedtuple(name: str, **fields: Any) -> Any:
-    """One of such a type."""
-    return _named(name, tuple(fields))(*fields.values())
+def made_namedtuple(name: str, values: Mapping[str, Any]) -> Any:
+    """One of such a type, see ``field_names``."""
+    return _named(name, tuple(values))(*values.values())
 
 
 @cache
-def _named(name: str, fields: tuple[str, ...]) -> type:
-    return namedtuple(name, fields)
+def _named(name: str, names: tuple[str, ...]) -> type:
+    return namedtuple(name, field_names(names))
 
 
 def listed(values: Mapping[str, Any]) -> str:

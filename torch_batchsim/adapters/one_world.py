@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import gymnasium
@@ -11,23 +12,30 @@ from gymnasium.spaces import Box, Discrete, MultiDiscrete
 from gymnasium.vector import AutoresetMode
 
 from ..environment import Environment
+from ..inputs import checked_options
 from ..legal import legal_actions
 from ..registration import find_id, option_names
 from ..vector_env import TorchVectorEnv
+from .source import vector_env
+
+_FIXED = {
+    "num_worlds": 1, "autoreset_mode": AutoresetMode.DISABLED, "num_threads": 1, "copy": False, "device": "cpu",
+    "output": "torch",
+}  # fmt: skip
+_BOOLS = {bool, np.bool_}
 
 
 class OneWorld:
     """A vector environment of one world, seen through NumPy arrays that stay where they are.
 
     Args:
-        source: an id, see ``find_id``, or a declared environment (without ``options`` then).
-        render_mode: one of the environment's, or None.
-        options: of the environment, where ``source`` is an id.
+        env: an id, see ``find_id``, or a declared environment.
+        adapter: whose world it is, for messages.
+        options: arguments of ``TorchVectorEnv`` such as ``render_mode``, and with an id the environment's own.
 
     Attributes:
         vector: the vector environment; its rows are the agents.
         agents: how many there are.
-        kinds: of the dtypes that an action may have, as numpy's ``dtype.kind``.
         actions: what ``step`` takes, ``[agents, ...]``: int64, or the dtype of a box. Write into it.
         observations: ``[agents, ...]`` or a dict of them; ``infos``: dict of arrays ``[agents, ...]``, without those
             that follow; ``action_mask``: bool ``[agents, n]``; ``active``: bool ``[agents]``; both None without such.
@@ -36,23 +44,8 @@ class OneWorld:
     All but ``actions`` are the simulator's memory: the next call writes over them.
     """
 
-    def __init__(self, source: str | Environment, *, render_mode: str | None = None, **options: Any) -> None:
-        one = {
-            "num_worlds": 1,
-            "autoreset_mode": AutoresetMode.DISABLED,
-            "render_mode": render_mode,
-            "num_threads": 1,
-            "copy": False,
-        }
-        if isinstance(source, Environment):
-            if options:
-                raise TypeError(f"options go with an id; {source.name} has been declared with its own")
-            self.vector = TorchVectorEnv(source, **one)
-        else:
-            name = find_id(source)
-            if gymnasium.spec(name).vector_entry_point != "torch_batchsim.registration:make_vec":
-                raise TypeError(f"{source!r} is not an environment of torch_batchsim")
-            self.vector = gymnasium.make_vec(name, **one, **options)
+    def __init__(self, env: str | Environment, adapter: str, /, **options: Any) -> None:
+        self.vector: TorchVectorEnv = vector_env(env, adapter, options, fixed=_FIXED, takes_made=False)
         self.agents = self.vector.num_agents
         self.observation_space = self.vector.single_observation_space
         self.action_space: Box | Discrete | MultiDiscrete = self.vector.single_action_space
@@ -61,7 +54,6 @@ class OneWorld:
         self.action_mask: np.ndarray | None = None
         self.active: np.ndarray | None = None
         self._seen: torch.Tensor | None = None  # the rewards whose places are known
-        self.kinds = "iuf" if isinstance(self.action_space, Box) else "iu"
         self._make_actions()
 
     def _make_actions(self) -> None:
@@ -79,6 +71,7 @@ class OneWorld:
 
     def reset(self, seed: int | None, options: dict[str, Any]) -> None:
         """Begin an episode. ``options``: the environment's ``reset_options``, without a dimension for worlds."""
+        options = checked_options(options, tuple(self.vector.environment.reset_options), " here")
         given = {name: np.asarray(value)[None] for name, value in options.items()}
         observations, infos = self.vector.reset(seed=seed, options=given)
         self._look(observations, infos)
@@ -100,9 +93,14 @@ class OneWorld:
         self.action_mask, self.active = self.infos.pop("action_mask", None), self.infos.pop("active", None)
 
     @property
+    def ends(self) -> tuple[bool, bool]:
+        """Whether the last step has terminated and truncated the world's episode."""
+        return self._world_ended[0].item(), self._world_ended[1].item()
+
+    @property
     def ended(self) -> bool:
         """Whether the last step has ended the world's episode."""
-        return any(flag.item() for flag in self._world_ended)
+        return any(self.ends)
 
     def any_actions(self) -> np.ndarray:
         """Actions that the environment accepts now, for agents without a will: legal ones, or those nearest to 0."""
@@ -130,7 +128,53 @@ def mapped(function: Any, value: Any) -> Any:
     return function(value)
 
 
-def takes_turns(source: str | Environment) -> bool:
+def fits(action: Any, space: gymnasium.Space, rows: tuple[int, ...] = ()) -> bool:
+    """Whether it is a number, array or list ``[*rows, *space.shape]``, of integers unless the space is a Box; no bool.
+
+    Values are not looked at: the vector environment checks them before a world steps.
+    """
+    try:
+        given = np.asarray(action)
+    except (TypeError, ValueError):  # ragged, or not in the host's memory
+        return False
+    return given.shape == (*rows, *space.shape) and given.dtype.kind in ("iuf" if isinstance(space, Box) else "iu")
+
+
+def actions_of(agents: Sequence[str], actions: Any, space: gymnasium.Space, possible: Iterable[str]) -> np.ndarray:
+    """``[agents, ...]`` of a dict with an action for each of ``agents``, maybe for others of the ``possible`` too.
+
+    Raises TypeError where it is not a dict, ValueError for unknown names, for agents without an action, and where an
+    action does not fit, see ``fits``.
+    """
+    if not isinstance(actions, Mapping):
+        raise TypeError(f"actions must be a dict with the name of each agent, got {type(actions).__name__}")
+    if len(actions) > len(agents):
+        for agent in actions.keys() - possible:
+            raise unknown_agent(agent, possible)
+    missing = [agent for agent in agents if agent not in actions]
+    if missing:
+        raise ValueError(f"step needs an action of each of {', '.join(agents)}, got none of {', '.join(missing)}")
+    given = [actions[agent] for agent in agents]
+    if not given:
+        return np.empty((0, *space.shape), space.dtype)
+    if _BOOLS.isdisjoint(map(type, given)) and fits(given, space, (len(agents),)):
+        return np.asarray(given)
+    wrong = next((agent for agent in agents if not fits(actions[agent], space)), agents[0])
+    raise ValueError(f"the action of {wrong} must be in {space}, got {actions[wrong]!r}")
+
+
+def unknown_agent(agent: Any, possible: Iterable[str]) -> ValueError:
+    """What to raise for a name that is not an agent's."""
+    return ValueError(f"there is no agent {agent!r}; there are {', '.join(possible)}")
+
+
+def with_turns(env: str | Environment, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options by which all players of a game with turns are agents, unless they say something else."""
+    return {**({"turns": "all"} if isinstance(env, str) and takes_turns(env) else {}), **options}
+
+
+def takes_turns(env: str | Environment) -> bool:
     """Whether an environment has the option ``turns``, by which its players are rows that take turns, or one row."""
-    names = source.option_names() if isinstance(source, Environment) else option_names(find_id(source))
-    return "turns" in names
+    if isinstance(env, str):
+        return "turns" in option_names(find_id(env))
+    return isinstance(env, Environment) and "turns" in env.option_names()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
-from copy import deepcopy
 from typing import Any
 
 import gymnasium
@@ -19,8 +18,10 @@ from gymnasium.spaces import Dict, Discrete
 from ..environment import Environment
 from ..extras import needed
 from ..inputs import checked_count
-from .one_world import OneWorld, mapped, takes_turns
-from .spaces import masks_of, one_after_another, space_of_masks
+from ..spaces import for_each, masks_of, one_after_another, space_of_masks
+from ..vector_env import TorchVectorEnv
+from ..vector_inputs import agent_names
+from .one_world import OneWorld, actions_of, mapped, takes_turns, unknown_agent, with_turns
 
 needed("pettingzoo", extra="pettingzoo")
 from pettingzoo import AECEnv, ParallelEnv  # noqa: E402
@@ -28,33 +29,33 @@ from pettingzoo.utils.conversions import parallel_to_aec  # noqa: E402
 
 
 def parallel_env(
-    source: str | Environment, *, render_mode: str | None = None, max_cycles: int | None = None, **options: Any
-) -> ParallelBatchSimEnv:
+    env: str | Environment, *, render_mode: str | None = None, max_cycles: int | None = None, **options: Any
+) -> PettingZooParallelEnv:
     """All agents of a world act at once, as those that ``parallel_env`` of PettingZoo's modules makes.
 
     Args:
-        source: an id such as ``"torch_batchsim/Overcooked-v0"``, or a declared environment.
+        env: an id such as ``"torch_batchsim/Overcooked-v0"``, or a declared environment.
         render_mode: one of the environment's, or ``"human"``: each step prints the text, or shows the picture.
         max_cycles: steps after which all agents are truncated, beside the environment's own limit.
-        options: of the environment, with an id. If it has ``turns``, that is ``"all"`` by default: all players are
-            agents.
+        options: arguments of ``TorchVectorEnv``, and with an id the environment's own. If it has ``turns``, that is
+            ``"all"`` by default: all players are agents.
     """
-    return ParallelBatchSimEnv(source, render_mode=render_mode, max_cycles=max_cycles, **options)
+    return PettingZooParallelEnv(env, render_mode=render_mode, max_cycles=max_cycles, **options)
 
 
 def env(
-    source: str | Environment, *, render_mode: str | None = None, max_cycles: int | None = None, **options: Any
+    env: str | Environment, *, render_mode: str | None = None, max_cycles: int | None = None, **options: Any
 ) -> AECEnv:
     """Agents act one after another, as in what ``env`` of PettingZoo's modules makes; arguments as ``parallel_env``.
 
-    Where agents take turns in the environment itself (``turns="all"``) an ``AECBatchSimEnv``, else PettingZoo's own
+    Where agents take turns in the environment itself (``turns="all"``) an ``PettingZooAECEnv``, else PettingZoo's own
     conversion of the parallel environment.
     """
     arguments = {"render_mode": render_mode, "max_cycles": max_cycles, **options}
-    chosen = source.constants if isinstance(source, Environment) else {"turns": "all", **options}
-    if takes_turns(source) and chosen["turns"] == "all":
-        return AECBatchSimEnv(source, **arguments)
-    return parallel_to_aec(parallel_env(source, **arguments))
+    chosen = env.constants if isinstance(env, Environment) else with_turns(env, options)
+    if takes_turns(env) and chosen["turns"] == "all":
+        return PettingZooAECEnv(env, **arguments)
+    return parallel_to_aec(parallel_env(env, **arguments))
 
 
 class _OfAgents:
@@ -65,13 +66,12 @@ class _OfAgents:
     """
 
     def __init__(
-        self, source: str | Environment, render_mode: str | None = None, max_cycles: int | None = None, **options: Any
+        self, env: str | Environment, render_mode: str | None = None, max_cycles: int | None = None, **options: Any
     ) -> None:
         self.max_cycles = None if max_cycles is None else checked_count(max_cycles, "max_cycles")
-        if not isinstance(source, Environment) and takes_turns(source):
-            options.setdefault("turns", "all")
+        options = with_turns(env, options)
         human = render_mode == "human"
-        self._world = world = OneWorld(source, render_mode=None if human else render_mode, **options)
+        self._world = world = OneWorld(env, type(self).__name__, render_mode=None if human else render_mode, **options)
         vector = world.vector
         modes = vector.metadata["render_modes"]
         if human:
@@ -85,15 +85,20 @@ class _OfAgents:
             "render_fps": vector.metadata["render_fps"],
             "is_parallelizable": isinstance(self, ParallelEnv),
         }
-        self.possible_agents = [f"agent_{i}" for i in range(world.agents)]
+        self.possible_agents = agent_names(world.agents)
         self.agents: list[str] = []
         self._number = {agent: i for i, agent in enumerate(self.possible_agents)}
         self._masked = vector.environment.action_mask is not None
-        self.action_spaces = self._for_each(self._space_of_actions())
-        self.observation_spaces = self._for_each(self._space_of_observations())
+        self.action_spaces = for_each(self.possible_agents, self._space_of_actions())
+        self.observation_spaces = for_each(self.possible_agents, self._space_of_observations())
         self.state_space = one_after_another(world.observation_space, world.agents)
         self._steps = 0
         self._window: Any = None
+
+    @property
+    def vector_env(self) -> TorchVectorEnv:
+        """The vector environment of one world, whose ``sim`` has the state."""
+        return self._world.vector
 
     def _space_of_actions(self) -> gymnasium.Space:
         return self._world.action_space
@@ -104,21 +109,15 @@ class _OfAgents:
             return space
         return Dict({"observation": space, "action_mask": space_of_masks(self._space_of_actions())})
 
-    def _for_each(self, space: gymnasium.Space) -> dict[str, gymnasium.Space]:
-        spaces = {agent: deepcopy(space) for agent in self.possible_agents}
-        for own in spaces.values():
-            own.seed(None)
-        return spaces
-
     # ---- the contract ----------------------------------------------------------------------------------------------
 
     def action_space(self, agent: str) -> gymnasium.Space:
-        """Of one agent, with a random stream of its own; the same object each time."""
-        return self.action_spaces[agent]
+        """Of one agent, with a random stream of its own; the same object each time. ValueError for unknown names."""
+        return self.action_spaces[self._checked(agent)]
 
     def observation_space(self, agent: str) -> gymnasium.Space:
-        """Of one agent, with a random stream of its own; the same object each time."""
-        return self.observation_spaces[agent]
+        """Of one agent, with a random stream of its own; the same object each time. ValueError for unknown names."""
+        return self.observation_spaces[self._checked(agent)]
 
     def state(self) -> np.ndarray:
         """The observations of all possible agents one after the other, ``[n]``, without masks.
@@ -157,7 +156,13 @@ class _OfAgents:
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_window": None}
 
+    def _checked(self, agent: Any) -> str:
+        if agent not in self.possible_agents:
+            raise unknown_agent(agent, self.possible_agents)
+        return agent
+
     def _check_ready(self, call: str) -> None:
+        self._world.vector.check_open()
         if self._world.observations is None:
             raise gymnasium.error.ResetNeeded(f"call reset() before {call}()")
 
@@ -202,7 +207,7 @@ class _OfAgents:
         self._window.figure.canvas.flush_events()
 
 
-class ParallelBatchSimEnv(_OfAgents, ParallelEnv):
+class PettingZooParallelEnv(_OfAgents, ParallelEnv):
     """A world whose agents act at once, see ``parallel_env``.
 
     ``agents`` holds those that act next. Who has an end of its own, or becomes inactive (terminated then), leaves it,
@@ -225,7 +230,9 @@ class ParallelBatchSimEnv(_OfAgents, ParallelEnv):
     ) -> tuple[dict[str, Any], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]:
         """Advance the world, and return what there is for those in ``agents``, and for who has come.
 
-        ``actions`` has an entry for each of ``agents``; those of agents that have left are ignored.
+        ``actions`` has an entry for each of ``agents``: a number, array or list of the shape of its space, of integers
+        unless that is a Box. Those of agents that have left are ignored. Raises TypeError or ValueError for anything
+        else, and nothing has changed.
         """
         self._check_ready("step")
         if not self.agents:
@@ -269,20 +276,7 @@ class ParallelBatchSimEnv(_OfAgents, ParallelEnv):
 
     def _act(self, actions: Mapping[str, Any]) -> None:
         """Write them where the world reads them. Raises TypeError or ValueError before that."""
-        rows, space = self._world.actions, self._world.action_space
-        try:
-            given = np.asarray([actions[agent] for agent in self.agents])
-        except KeyError as error:
-            raise ValueError(f"step needs an action of each of {', '.join(self.agents)}, got none of {error}") from None
-        except ValueError:
-            given = np.asarray(None)  # ragged
-        if given.shape != (len(self.agents), *rows.shape[1:]) or given.dtype.kind not in self._world.kinds:
-            wrong = next((a for a in self.agents if not space.contains(actions[a])), self.agents[0])
-            raise ValueError(f"the action of {wrong} must be in {space}, got {actions[wrong]!r}")
-        if len(actions) > len(self.agents):
-            for agent in actions:
-                if agent not in self._number:
-                    raise ValueError(f"there is no agent {agent!r}; there are {', '.join(self.possible_agents)}")
+        given, rows = actions_of(self.agents, actions, self._world.action_space, self._number), self._world.actions
         if len(self._live) < len(rows):
             rows[:] = self._world.any_actions()
             rows[self._live] = given
@@ -290,7 +284,7 @@ class ParallelBatchSimEnv(_OfAgents, ParallelEnv):
             rows[:] = given
 
 
-class AECBatchSimEnv(_OfAgents, AECEnv):
+class PettingZooAECEnv(_OfAgents, AECEnv):
     """A world whose agents take turns, one row each, see ``env``.
 
     The environment's masks say whose turn it is: all others may do nothing but the last action of the space, the no-op.
@@ -299,9 +293,9 @@ class AECBatchSimEnv(_OfAgents, AECEnv):
     """
 
     def __init__(
-        self, source: str | Environment, render_mode: str | None = None, max_cycles: int | None = None, **options: Any
+        self, env: str | Environment, render_mode: str | None = None, max_cycles: int | None = None, **options: Any
     ) -> None:
-        super().__init__(source, render_mode, max_cycles, **options)
+        super().__init__(env, render_mode, max_cycles, **options)
         space = self._world.action_space
         if not self._masked or not isinstance(space, Discrete):
             name = self._world.vector.environment.name
@@ -324,10 +318,15 @@ class AECBatchSimEnv(_OfAgents, AECEnv):
         self._skip_agent_selection = None
         self.agent_selection = self._whose_turn()
 
+    def last(self, observe: bool = True) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """What the agent that acts next is told, see ``pettingzoo.AECEnv.last``."""
+        self._check_ready("last")
+        return super().last(observe)
+
     def observe(self, agent: str) -> Any:
         """``{"observation": ..., "action_mask": int8 [n]}``, a copy; nothing is legal for those who wait."""
         self._check_ready("observe")
-        i, world = self._number[agent], self._world
+        i, world = self._number[self._checked(agent)], self._world
         mask = world.action_mask[i, :-1].astype(np.int8)
         return {"observation": mapped(lambda rows: rows[i].copy(), world.observations), "action_mask": mask}
 

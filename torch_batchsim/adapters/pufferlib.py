@@ -15,14 +15,23 @@ from typing import Any
 import gymnasium
 import numpy as np
 import torch
+from gymnasium.vector import AutoresetMode
 
+from ..environment import Environment
+from ..errors import UnalignedMemory
 from ..extras import needed
+from ..inputs import number_tensor
+from ..spaces import check_from_zero
+from .episodes import Episodes, stepped
+from .source import vector_env
 
 needed("pufferlib", extra="pufferlib")
 
 import pufferlib  # noqa: E402
 
-_FIXED = ("autoreset_mode", "copy", "device", "final_obs", "output")
+_FIXED = {
+    "autoreset_mode": AutoresetMode.SAME_STEP, "copy": False, "device": "cpu", "final_obs": False, "output": "torch",
+}  # fmt: skip
 _BUFFERS = {"rewards": "rewards", "terminations": "terminals", "truncations": "truncations"}  # to PufferLib's names
 
 
@@ -34,47 +43,48 @@ class PufferLibEnv(pufferlib.PufferEnv):
     begin anew in the step that ends them. Where the environment tells which rows are active, ``masks`` says so.
 
     Args:
-        env_id: of a registered environment whose observations are arrays.
+        env: an id, or a declared environment. Its observations are in a Box, and its actions are counted from 0.
+        num_envs: rows; or give ``num_worlds``.
         buf: PufferLib's buffers; its backends give them.
         seed: of the first ``reset``, if that is not given one.
-        kwargs: for ``gymnasium.make_vec``: ``num_envs`` or ``num_worlds``, and options of the environment.
+        options: arguments of ``TorchVectorEnv``, and with an id the environment's own.
 
-    Attributes: ``env`` (the ``TorchVectorEnv``), ``num_agents`` (rows), and ``action_mask``, bool ``[rows, n]``, which
-    every step rewrites, or None; PufferLib itself has no such masks.
+    Attributes: ``vector_env`` (the ``TorchVectorEnv``), ``num_agents`` (rows), ``render_mode``, and ``action_mask``,
+    bool ``[rows, n]``, which every step rewrites, or None; PufferLib itself has no such masks.
     """
 
     def __init__(
-        self, env_id: str, *, buf: dict[str, np.ndarray] | None = None, seed: int | None = None, **kwargs: Any
+        self,
+        env: str | Environment,
+        num_envs: int | None = None,
+        *,
+        buf: dict[str, np.ndarray] | None = None,
+        seed: int | None = None,
+        **options: Any,
     ) -> None:
-        for name in _FIXED:
-            if name in kwargs:
-                raise TypeError(f"PufferLibEnv takes no {name}: PufferLib's buffers decide it; got {kwargs[name]!r}")
-        env = self.env = gymnasium.make_vec(env_id, copy=False, final_obs=False, **kwargs).unwrapped
+        env = self.vector_env = vector_env(env, "PufferLibEnv", options, num_envs, fixed=_FIXED, takes_made=False)
         space = env.single_observation_space
         if not isinstance(space, gymnasium.spaces.Box):
-            raise TypeError(f"PufferLib needs observations in a Box, and those of {env_id} are in {space}")
+            raise TypeError(
+                f"PufferLib needs observations in a Box, and those of {env.environment.name} are in {space}"
+            )
         self.single_observation_space, self.single_action_space = space, env.single_action_space
+        check_from_zero(env.single_action_space, "PufferLib")
         self.num_agents, self.metadata, self._seed = env.num_envs, env.metadata, seed
+        self.render_mode = env.render_mode
         super().__init__(buf)
-        self._copied: dict[str, torch.Tensor] = {}
-        self._bind("observations", self.observations)
-        for name, of_pufferlib in _BUFFERS.items():
-            self._bind(name, getattr(self, of_pufferlib))
-        if env.active is not None:
-            self._bind("active", self.masks)
         self.action_mask = None if env.action_mask is None else np.ones(env.action_mask.shape, dtype=bool)
-        if self.action_mask is not None:
-            self._bind("action_mask", self.action_mask)
-        self._episodes = _Episodes(self.num_agents)
+        self._bind_all()
+        self._episodes = Episodes(self.num_agents)
 
     def reset(self, seed: int | None = None) -> tuple[np.ndarray, list[dict[str, Any]]]:
         """Begin new episodes in all worlds: observations ``[rows, ...]`` and no infos."""
-        observations, infos = self.env.reset(seed=self._seed if seed is None else seed)
+        observations, infos = self.vector_env.reset(seed=self._seed if seed is None else seed)
         self._seed = None
         self._copy({"observations": observations, **infos})
         for of_pufferlib in _BUFFERS.values():
             getattr(self, of_pufferlib).fill(0)
-        self._episodes.begin(None if self.env.active is None else self.masks)
+        self._episodes.begin(self._active)
         return self.observations, []
 
     def step(self, actions: np.ndarray) -> tuple[Any, ...]:
@@ -82,54 +92,57 @@ class PufferLibEnv(pufferlib.PufferEnv):
 
         The list has ``{"episode_return": [...], "episode_length": [...]}`` of the episodes that have ended, if any has.
         """
-        results = self.env.step(torch.from_numpy(np.ascontiguousarray(actions)))
+        return stepped(self.vector_env, number_tensor(actions, "actions"), self._delivered)
+
+    def render(self) -> np.ndarray | str | None:
+        """The first world: a picture ``uint8 [height, width, 3]``, or a text with ``render_mode="ansi"``.
+
+        None and a warning where it was made without a ``render_mode``.
+        """
+        return self.vector_env.render() if self.render_mode is None else self.vector_env.render_world(0)
+
+    def _delivered(self, observations: torch.Tensor, *others: Any) -> tuple[Any, ...]:
         if self._copied:
-            self._copy({"observations": results[0], **dict(zip(_BUFFERS, results[1:4], strict=True)), **results[4]})
-        infos = self._episodes.ended(self.rewards, self.terminals | self.truncations)
+            self._copy({"observations": observations, **dict(zip(_BUFFERS, others[:3], strict=True)), **others[3]})
+        self._episodes.count(self.rewards, self._active)
+        returns, lengths = self._episodes.ended((self.terminals | self.truncations).nonzero()[0])
+        been = lengths > 0
+        infos = []
+        if been.any():
+            infos.append({"episode_return": returns[been].tolist(), "episode_length": lengths[been].tolist()})
         return self.observations, self.rewards, self.terminals, self.truncations, infos
+
+    @property
+    def _active(self) -> np.ndarray | None:
+        return None if self.vector_env.active is None else self.masks
 
     def close(self) -> None:
         """Close the environment; everything but ``close`` raises from then on."""
-        self.env.close()
+        self.vector_env.close()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Of a copy, whose outputs go to its own buffers."""
+        self.__dict__.update(state)
+        self._bind_all()
+
+    def _bind_all(self) -> None:
+        self._copied: dict[str, torch.Tensor] = {}
+        self._bind("observations", self.observations)
+        for name, of_pufferlib in _BUFFERS.items():
+            self._bind(name, getattr(self, of_pufferlib))
+        if self.vector_env.active is not None:
+            self._bind("active", self.masks)
+        if self.action_mask is not None:
+            self._bind("action_mask", self.action_mask)
 
     def _bind(self, name: str, buffer: np.ndarray) -> None:
         tensor = torch.from_numpy(buffer)
         try:
-            self.env.bind(**{name: tensor})
-        except ValueError:  # the address: shapes are those of the spaces, and a wrong dtype is a TypeError
+            self.vector_env.bind(**{name: tensor})
+        except UnalignedMemory:
             self._copied[name] = tensor
 
     def _copy(self, outputs: dict[str, Any]) -> None:
         for name, tensor in self._copied.items():
             if name in outputs:
                 tensor.copy_(outputs[name])
-
-
-class _Episodes:
-    """Returns and lengths; rows count while they are active."""
-
-    def __init__(self, rows: int) -> None:
-        self._returns, self._lengths = np.zeros(rows, np.float32), np.zeros(rows, np.int32)
-        self._masks: np.ndarray | None = None  # of PufferLib, which the next step rewrites
-        self._active: np.ndarray | None = None  # before that step
-
-    def begin(self, masks: np.ndarray | None) -> None:
-        self._returns.fill(0)
-        self._lengths.fill(0)
-        self._masks, self._active = masks, None if masks is None else masks.copy()
-
-    def ended(self, rewards: np.ndarray, done: np.ndarray) -> list[dict[str, list[float]]]:
-        if self._masks is None:
-            self._returns += rewards
-            self._lengths += 1
-        else:
-            self._returns += np.where(self._active, rewards, 0)
-            self._lengths += self._active
-            done &= self._lengths > 0
-            self._active = self._masks.copy()
-        rows = done.nonzero()[0]
-        if not rows.size:
-            return []
-        told = {"episode_return": self._returns[rows].tolist(), "episode_length": self._lengths[rows].tolist()}
-        self._returns[rows], self._lengths[rows] = 0, 0
-        return [told]

@@ -5,6 +5,7 @@ All tensors stay on the device but for action masks, which rl_games wants on the
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import gymnasium
@@ -14,8 +15,10 @@ from gymnasium import Space
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
 from gymnasium.spaces.utils import flatdim
 
+from ..environment import Environment
 from ..extras import needed
-from .stepping import flat, float_space, vector_env
+from .source import SAME_STEP_IN_TORCH, vector_env
+from .stepping import choices_from_zero, first_choice, flat, float_space
 
 needed("rl_games", extra="rl-games")
 
@@ -26,7 +29,7 @@ _BRIGHTEST = 255  # of bytes that rl_games divides by it
 
 
 def register(name: str = "torch_batchsim") -> None:
-    """Let YAML files say ``env_name: torch_batchsim`` and ``env_config: {id: torch_batchsim/CartPole-v0}``."""
+    """Let YAML files say ``env_name: torch_batchsim`` and ``env_config: {env: torch_batchsim/CartPole-v0}``."""
     kind = name.upper()
     vecenv.register(kind, RlGamesEnv)
     env_configurations.register(name, {"vecenv_type": kind, "env_creator": lambda **config: RlGamesEnv(name, **config)})
@@ -38,18 +41,19 @@ class RlGamesEnv(IVecEnv):
     Args:
         config_name: not used; rl_games gives it.
         num_actors: worlds. A world has as many rows as agents; rl_games has one policy for all.
-        id: of the environment, such as ``"torch_batchsim/CartPole-v0"``.
+        env: an id such as ``"torch_batchsim/CartPole-v0"``, or a declared environment.
         central_value: give what all agents of a world observe as its state, float32 ``[worlds, agents * features]``,
             for a ``central_value_config``.
         seed: of the first reset. rl_games sets it to its own.
-        options: for ``gymnasium.make_vec``: options of the environment, ``device``, ``num_threads`` and so on.
+        options: arguments of ``TorchVectorEnv`` such as ``device``, and with an id the environment's own.
 
     ``step`` returns observations ``[rows, ...]`` (with ``central_value`` ``{"obs", "states"}``), rewards float32
     ``[rows]``, dones bool ``[rows]``, and infos with ``time_outs``, bool ``[rows]``: of rows whose episode was
     truncated and not terminated, for ``value_bootstrap: True``. Bytes are float32 here, since rl_games takes them for
-    pictures and divides by 255, but for those that are pictures. MultiDiscrete actions are a tuple of Discrete ones.
+    pictures and divides by 255, but for those that are pictures; so are observations of choices or bits. MultiDiscrete
+    actions are a tuple of Discrete ones. Choices are counted from 0, whatever the ``start`` of the action space.
 
-    Attributes: ``env``, the vector environment.
+    Attributes: ``vector_env``, the ``TorchVectorEnv``.
     """
 
     def __init__(
@@ -57,38 +61,45 @@ class RlGamesEnv(IVecEnv):
         config_name: str = "",
         num_actors: int = 1,
         *,
-        id: str,
+        env: str | Environment,
         central_value: bool = False,
         seed: int | None = None,
         **options: Any,
     ) -> None:
-        if not isinstance(id, str):
-            raise TypeError(f"RlGamesEnv needs the id of an environment, got {id!r}")
-        if options.get("num_envs") is not None or options.get("num_worlds") is not None:
-            raise TypeError("RlGamesEnv takes the number of worlds from num_actors, not from num_envs or num_worlds")
-        self.env = vector_env(id, "RlGamesEnv", {**options, "num_worlds": num_actors})
+        for name in ("num_envs", "num_worlds"):
+            if name in options:
+                raise TypeError(
+                    f"RlGamesEnv takes no {name}: num_actors is the number of worlds, got {options[name]!r}"
+                )
+        fixed = {**SAME_STEP_IN_TORCH, "num_worlds": num_actors}
+        self.vector_env = vector_env(env, "RlGamesEnv", options, fixed=fixed, takes_made=False)
         self._central, self._seed = central_value, seed
-        space = self.env.single_observation_space
-        self._as_it_is = isinstance(space, Box) and (space.dtype == np.float32 or _is_picture(space))
-        self._action_shape = self.env.action_space.shape
+        space = self.vector_env.single_observation_space
         self.observation_space = _inputs(space)
-        self.action_space = _tuple_of(self.env.single_action_space)
-        size = self.env.unwrapped.num_agents * flatdim(space)
+        self._as_it_is = isinstance(space, Box) and self.observation_space == space
+        actions, self._action_shape = self.vector_env.single_action_space, self.vector_env.action_space.shape
+        self.action_space = _tuple_of(choices_from_zero(actions))
+        self._first = first_choice(actions, self.vector_env.device)
+        size = self.vector_env.num_agents * flatdim(float_space(space))
         self.state_space = Box(-np.inf, np.inf, (size,), np.float32) if central_value else None
 
     # ---- IVecEnv ---------------------------------------------------------------------------------------------------
 
     def reset(self) -> Any:
         """Begin new episodes in all worlds; the observations."""
-        observations, _ = self.env.reset(seed=self._seed)
+        observations, _ = self.vector_env.reset(seed=self._seed)
         self._seed = None
         return self._inputs(observations)
 
     def step(self, actions: torch.Tensor) -> tuple[Any, torch.Tensor, torch.Tensor, dict[str, Any]]:
         """``actions``: integers ``[rows]``, or ``[rows, k]``; floats ``[rows, k]``."""
         if actions.ndim != len(self._action_shape):  # of a player with one row
+            if actions.numel() != math.prod(self._action_shape):
+                raise ValueError(f"actions must have shape {list(self._action_shape)}, got {list(actions.shape)}")
             actions = actions.view(self._action_shape)
-        observations, rewards, terminated, truncated, infos = self.env.step(actions)
+        if self._first is not None:
+            actions = actions + self._first
+        observations, rewards, terminated, truncated, infos = self.vector_env.step(actions)
         infos["time_outs"] = torch.gt(truncated, terminated)
         dones = infos.get("_final_obs")
         if dones is None:
@@ -108,18 +119,23 @@ class RlGamesEnv(IVecEnv):
 
     def get_number_of_agents(self) -> int:
         """Rows of a world."""
-        return self.env.unwrapped.num_agents
+        return self.vector_env.num_agents
 
     def has_action_masks(self) -> bool:
         """Whether ``use_action_masks: True`` can be had."""
-        return self.env.unwrapped.action_mask is not None
+        return self.vector_env.action_mask is not None
 
     def get_action_masks(self) -> np.ndarray:
-        """Legal actions, bool ``[rows, n]``, on the CPU: rl_games makes tensors of them that take nothing else."""
-        mask = self.env.unwrapped.action_mask
+        """Legal actions, bool ``[rows, n]``, on the CPU: rl_games makes tensors of them that take nothing else.
+
+        Raises ValueError where there are none, and where the parts of a MultiDiscrete action differ in size.
+        """
+        mask, space = self.vector_env.action_mask, self.vector_env.single_action_space
         if mask is None:
-            name = self.env.unwrapped.environment.name
+            name = self.vector_env.environment.name
             raise ValueError(f"use_action_masks is set, and {name} has no action masks")
+        if isinstance(space, MultiDiscrete) and len(set(space.nvec.flat)) > 1:
+            raise ValueError(f"rl_games splits masks into parts of equal length, and the parts of {space} differ")
         return mask.cpu().numpy()
 
     # ---- a player's environment ------------------------------------------------------------------------------------
@@ -128,16 +144,16 @@ class RlGamesEnv(IVecEnv):
 
     def render(self, mode: str | None = None) -> Any:
         """As the vector environment does."""
-        return self.env.render()
+        return self.vector_env.render()
 
     def close(self) -> None:
         """Close the vector environment."""
-        self.env.close()
+        self.vector_env.close()
 
     def _inputs(self, observations: Any) -> Any:
-        states = self.env.unwrapped.by_world(flat(observations)).flatten(1) if self._central else None
+        states = self.vector_env.by_world(flat(observations)).flatten(1) if self._central else None
         if not self._as_it_is:
-            observations = _floats(observations, self.env.single_observation_space)
+            observations = _floats(observations, self.vector_env.single_observation_space)
         return {"obs": observations, "states": states} if self._central else observations
 
 
@@ -148,13 +164,18 @@ def _is_picture(space: Space) -> bool:
 def _inputs(space: Space) -> Space:
     if isinstance(space, Dict):
         return Dict({key: _inputs(part) for key, part in space.items()})
-    return space if _is_picture(space) else float_space(space)
+    if _is_picture(space):
+        return space
+    floats = float_space(space)
+    return floats if floats.shape else Box(floats.low.reshape(1), floats.high.reshape(1), dtype=np.float32)
 
 
 def _floats(observations: Any, space: Space) -> Any:
     if isinstance(observations, dict):
         return {key: _floats(part, space[key]) for key, part in observations.items()}
-    return observations if _is_picture(space) else observations.float()
+    if _is_picture(space):
+        return observations
+    return observations.float() if space.shape else observations.float().unsqueeze(-1)
 
 
 def _tuple_of(space: Space) -> Space:

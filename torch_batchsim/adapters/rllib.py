@@ -2,7 +2,7 @@
 
 >>> from ray.rllib.algorithms.ppo import PPOConfig
 >>> from torch_batchsim.adapters.rllib import RLlibVectorEnv
->>> config = PPOConfig().environment(RLlibVectorEnv, env_config={"env_id": "torch_batchsim/CartPole-v0"})
+>>> config = PPOConfig().environment(RLlibVectorEnv, env_config={"env": "torch_batchsim/CartPole-v0"})
 >>> config.env_runners(num_envs_per_env_runner=64, gym_env_vectorize_mode="vector_entry_point")
 
 Workers import the class by its name; no other registration is needed.
@@ -11,51 +11,63 @@ Workers import the class by its name; no other registration is needed.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import itemgetter
 from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box, Dict
+from gymnasium.spaces import Box, Dict, Discrete
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
+from ..environment import Environment
 from ..extras import needed
+from ..spaces import check_from_zero, choices, for_each
 from ..vector_env import TorchVectorEnv
+from ..vector_inputs import agent_names
+from .one_world import OneWorld, actions_of, mapped, takes_turns, with_turns
+from .source import vector_env
+from .stepping import float_space
 
 needed("ray", extra="rllib")
 needed("ray.rllib", extra="rllib")
 
 from ray.rllib.env.multi_agent_env import MultiAgentEnv  # noqa: E402
 
-_FIXED = ("autoreset_mode", "copy", "device", "output")
+_FIXED = {"autoreset_mode": AutoresetMode.NEXT_STEP, "copy": True, "device": "cpu", "output": "numpy"}
 
 
 class RLlibVectorEnv(VectorEnv):
     """All rows of a ``SingleAgentEnvRunner``: NumPy copies, autoreset with the next step.
 
-    Observations are float32, for RLlib's networks take nothing else. Where the environment has masks of legal actions,
+    Observations are float32, for RLlib's networks take nothing else; those that are not in a Box stay integers, for
+    RLlib's ``FlattenObservations``. Where the environment has masks of legal actions,
     they are dicts of ``observations`` and ``action_mask`` (float32 ``[rows, n]``, 0 or 1), which RLlib's example
     ``ActionMaskingTorchRLModule`` takes.
 
     Args:
-        config: RLlib's ``env_config``: ``env_id``, arguments of ``gymnasium.make_vec``, options of the environment.
-            RLlib adds ``num_envs``.
+        config: RLlib's ``env_config``: ``env`` (an id, or a declared environment), arguments of ``TorchVectorEnv``, and
+            with an id the environment's own options. RLlib adds ``num_envs``.
 
-    Attributes: ``env``, the ``TorchVectorEnv``.
+    Attributes: ``vector_env``, the ``TorchVectorEnv``.
 
     Raises ValueError for environments whose rows come and go, or whose agents may end before their world: those take
-    ``RLlibMultiAgentEnv``; and where RLlib has not been told that it is a vector environment.
+    ``RLlibMultiAgentEnv``; for Discrete spaces that do not begin at 0; and where RLlib has not been told that it is a
+    vector environment.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self.closed = True  # until it is whole
         if "num_envs" not in config:
             raise ValueError("RLlibVectorEnv needs env_runners(gym_env_vectorize_mode='vector_entry_point')")
-        env = self.env = _made(config, autoreset_mode=AutoresetMode.NEXT_STEP, output="numpy", copy=True)
+        of, options = _of(config, "RLlibVectorEnv")
+        env = self.vector_env = vector_env(of, "RLlibVectorEnv", options, fixed=_FIXED, takes_made=False)
+        _check_spaces(env)
         if env.sim.program.agent_end is not None or env.active is not None:
-            raise ValueError(f"agents of {config['env_id']} come and go, which needs RLlibMultiAgentEnv")
+            raise ValueError(f"agents of {env.environment.name} come and go, which needs RLlibMultiAgentEnv")
         self.num_envs, self.metadata, self.render_mode = env.num_envs, env.metadata, env.render_mode
-        self.single_observation_space = _space(env)
+        moves = 0 if env.action_mask is None else env.action_mask.shape[1]
+        self.single_observation_space = _space(env.single_observation_space, moves)
         self.single_action_space = env.single_action_space
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = env.action_space
@@ -64,25 +76,25 @@ class RLlibVectorEnv(VectorEnv):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin new episodes: observations ``[rows, ...]`` and infos with gymnasium's masks."""
         super().reset(seed=seed)
-        return self._delivered(*self.env.reset(seed=seed, options=options))
+        return self._delivered(*self.vector_env.reset(seed=seed, options=options))
 
     def step(self, actions: Any) -> tuple[Any, ...]:
         """Step all rows by ``actions [rows, ...]``; rows that ended with the last step begin anew instead."""
-        observations, rewards, terminations, truncations, infos = self.env.step(np.asarray(actions))
+        observations, rewards, terminations, truncations, infos = self.vector_env.step(np.asarray(actions))
         observations, infos = self._delivered(observations, infos)
         return observations, rewards, terminations, truncations, infos
 
     def render(self) -> Any:
         """See ``TorchVectorEnv.render``."""
-        return self.env.render()
+        return self.vector_env.render()
 
     def close_extras(self, **kwargs: Any) -> None:
         """Close the environment."""
-        self.env.close()
+        self.vector_env.close()
 
     def _delivered(self, observations: Any, infos: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         infos = {name: part for name, part in infos.items() if not name.startswith("_")}
-        observations = _seen(observations, infos.pop("action_mask", None))
+        observations = _seen(observations, infos.pop("action_mask", None), self.vector_env.single_observation_space)
         valid = {f"_{name}": np.ones(self.num_envs, dtype=bool) for name in infos}
         return observations, infos | valid
 
@@ -90,61 +102,101 @@ class RLlibVectorEnv(VectorEnv):
 class RLlibMultiAgentEnv(MultiAgentEnv):
     """One world with an entry for each of its agents, ``agent_0`` and so on, for policies of their own.
 
-    Agents that are not there, or have left, are in no dict. Observations are as those of ``RLlibVectorEnv``.
+    Agents that are not there are in no dict. Who has an end of its own, or becomes inactive (terminated then), leaves
+    it, and comes back with the next episode only. Observations are as those of ``RLlibVectorEnv``.
+
+    Who is observed acts next, as everywhere in RLlib, and nobody else does. Where agents take turns (``turns="all"``,
+    with an id the default) that is one player, without the no-op of those who wait; rewards are everybody's.
 
     Args:
-        config: RLlib's ``env_config``: ``env_id`` and options of the environment.
+        config: RLlib's ``env_config``: ``env`` (an id, or a declared environment) and, with an id, options of the
+            environment.
 
-    Attributes: ``env``, the ``TorchVectorEnv``.
+    Attributes: ``vector_env``, the ``TorchVectorEnv``.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        config = {name: value for name, value in config.items() if name != "num_envs"}
-        kept = {"autoreset_mode": AutoresetMode.DISABLED, "output": "numpy", "copy": True}
-        env = self.env = _made(config, num_worlds=1, num_threads=1, **kept)
-        self.possible_agents = [f"agent_{i}" for i in range(env.num_agents)]
+        env, options = _of(config, "RLlibMultiAgentEnv")
+        options.pop("num_envs", None)
+        self._world = world = OneWorld(env, "RLlibMultiAgentEnv", **with_turns(env, options))
+        vector = world.vector
+        _check_spaces(vector)
+        self._turns = takes_turns(vector.environment) and vector.environment.constants["turns"] == "all"
+        self.possible_agents = agent_names(world.agents)
         self.agents = list(self.possible_agents)
-        self.observation_spaces = dict.fromkeys(self.possible_agents, _space(env))
-        self.action_spaces = dict.fromkeys(self.possible_agents, env.single_action_space)
-        self.metadata, self.render_mode = dict(env.metadata), env.render_mode
+        moves = choices(world.action_space) - self._turns
+        space = _space(world.observation_space, moves if vector.action_mask is not None else 0)
+        self.observation_spaces = for_each(self.possible_agents, space)
+        self.action_spaces = for_each(self.possible_agents, Discrete(moves) if self._turns else world.action_space)
+        self.metadata, self.render_mode = dict(vector.metadata), vector.render_mode
         super().__init__()
-        self._actions = np.zeros(env.action_space.shape, dtype=env.action_space.dtype)
+
+    @property
+    def vector_env(self) -> TorchVectorEnv:
+        """The vector environment of one world."""
+        return self._world.vector
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict, dict]:
         """Begin a new episode: observations and infos by agent."""
-        observations, infos = self.env.reset(seed=seed, options=options)
-        there = infos.get("active", np.ones(len(self.possible_agents), dtype=bool))
-        self.agents = self._names(there)
-        return self._by_agent(observations, infos, there)
+        world = self._world
+        world.reset(seed, dict(options or {}))
+        there = np.ones(world.agents, dtype=bool) if world.active is None else world.active.copy()
+        self.agents, self._been = self._names(there), there
+        return self._observed(self._act_next(there))
 
     def step(self, action_dict: Mapping[str, Any]) -> tuple[dict, dict, dict, dict, dict]:
-        """Take one step; agents without an action take what was their last one.
+        """Take one step by an action of each agent that has been observed and has not ended.
 
         Returns observations, rewards, terminations, truncations (both with ``__all__``, of the world) and infos.
+        Raises TypeError or ValueError for actions that do not fit, or are missing, or of other agents; then nothing has
+        changed.
         """
-        for i, name in enumerate(self.possible_agents):
-            if name in action_dict:
-                self._actions[i] = action_dict[name]
-        observations, rewards, terminations, truncations, infos = self.env.step(self._actions)
-        done = terminations | truncations
-        there = np.isin(self.possible_agents, self.agents)
-        stay = infos.get("active", there) & ~done
-        told = there | stay
-        self.agents = self._names(stay)
-        world = {name: bool(self.env.sim.tensor(f"World.{name}")) for name in ("terminated", "truncated")}
-        terminated = self._entries(terminations, told) | {"__all__": world["terminated"]}
-        truncated = self._entries(truncations, told) | {"__all__": world["truncated"]}
-        seen, own_infos = self._by_agent(observations, infos, told)
-        return seen, self._entries(rewards, told), terminated, truncated, own_infos
+        world = self._world
+        if world.observations is None:
+            raise gymnasium.error.ResetNeeded("call reset() before step()")
+        self._act(action_dict)
+        world.step()
+        told = np.isin(self.possible_agents, self.agents)
+        terminations, truncations, active = world.terminations, world.truncations, world.active
+        if active is not None:
+            come = active & ~(self._been | terminations | truncations)
+            self._been |= come
+            told |= come
+            terminations = terminations | told & ~(active | truncations)
+        remaining = told & ~(terminations | truncations)
+        self.agents = self._names(remaining)
+        over = dict(zip(("terminated", "truncated"), world.ends, strict=True))
+        terminated = self._entries(terminations, told) | {"__all__": over["terminated"]}
+        truncated = self._entries(truncations, told) | {"__all__": over["truncated"]}
+        observations, infos = self._observed(self._act_next(remaining) | told & ~remaining)
+        return observations, self._entries(world.rewards, told), terminated, truncated, infos
 
     def render(self) -> Any:
         """A picture or text of the world, see ``TorchVectorEnv.render``."""
-        frames = self.env.render()
-        return None if frames is None else frames[0]
+        return self._world.render()
 
     def close(self) -> None:
         """Close the environment."""
-        self.env.close()
+        self._world.close()
+
+    def _act(self, actions: Mapping[str, Any]) -> None:
+        """Write them where the world reads them."""
+        world, acting = self._world, self._acting
+        given = actions_of(acting, actions, world.action_space, self.possible_agents)
+        if len(actions) > len(acting):
+            others = [agent for agent in actions if agent not in acting]
+            raise ValueError(f"{', '.join(others)} cannot act now; those who act are: {', '.join(acting) or 'none'}")
+        if self._turns and acting and given[0] == self.action_spaces[acting[0]].n:
+            raise ValueError(f"the action of {acting[0]} must be in {self.action_spaces[acting[0]]}, got {given[0]}")
+        world.actions[:] = world.any_actions()
+        world.actions[np.isin(self.possible_agents, acting)] = given
+
+    def _act_next(self, remaining: np.ndarray) -> np.ndarray:
+        """Which rows of these act next; notes their names."""
+        if self._turns:
+            remaining = remaining & ~self._world.action_mask[:, -1]
+        self._acting = self._names(remaining)
+        return remaining
 
     def _names(self, mask: np.ndarray) -> list[str]:
         return [name for name, has in zip(self.possible_agents, mask, strict=True) if has]
@@ -152,47 +204,40 @@ class RLlibMultiAgentEnv(MultiAgentEnv):
     def _entries(self, array: np.ndarray, mask: np.ndarray) -> dict[str, Any]:
         return {self.possible_agents[i]: array[i].item() for i in np.flatnonzero(mask)}
 
-    def _by_agent(self, observations: Any, infos: dict[str, Any], mask: np.ndarray) -> tuple[dict, dict]:
-        names = [name for name in infos if name not in ("action_mask", "active") and not name.startswith("_")]
-        seen = _seen(observations, infos.get("action_mask"))
+    def _observed(self, mask: np.ndarray) -> tuple[dict, dict]:
+        """Observations and infos of these rows, copied."""
+        world = self._world
         rows = {self.possible_agents[i]: i for i in np.flatnonzero(mask)}
-        told = {agent: {name: infos[name][i] for name in names} for agent, i in rows.items()}
-        return {agent: _row(seen, i) for agent, i in rows.items()}, told
+        infos = {name: array.copy() for name, array in world.infos.items()}
+        legal = world.action_mask[:, :-1] if self._turns else world.action_mask
+        seen = _seen(mapped(np.copy, world.observations), legal, world.observation_space)
+        told = {agent: {name: array[i] for name, array in infos.items()} for agent, i in rows.items()}
+        return {agent: mapped(itemgetter(i), seen) for agent, i in rows.items()}, told
 
 
-def _made(config: Mapping[str, Any], **kept: Any) -> TorchVectorEnv:
-    """The environment that an ``env_config`` means."""
-    arguments = dict(config)
-    for name in _FIXED:
-        if name in arguments:
-            raise TypeError(f"env_config takes no {name}: RLlib decides it; got {arguments[name]!r}")
-    if "env_id" not in arguments:
-        raise TypeError(f"env_config needs 'env_id', such as 'torch_batchsim/CartPole-v0'; got {arguments}")
-    return gymnasium.make_vec(arguments.pop("env_id"), **arguments, **kept).unwrapped
+def _of(config: Mapping[str, Any], adapter: str) -> tuple[str | Environment, dict[str, Any]]:
+    """The environment that an ``env_config`` means, and its other entries."""
+    options = dict(config)
+    if "env" not in options:
+        raise TypeError(f"env_config of {adapter} needs 'env', such as 'torch_batchsim/CartPole-v0'; got {options}")
+    return options.pop("env"), options
 
 
-def _space(env: TorchVectorEnv) -> gymnasium.Space:
-    """The space of what a row observes here."""
-    space = _floats_space(env.single_observation_space)
-    if env.action_mask is None:
-        return space
-    return Dict({"observations": space, "action_mask": Box(0.0, 1.0, env.action_mask.shape[1:], np.float32)})
+def _check_spaces(env: TorchVectorEnv) -> None:
+    check_from_zero(env.single_action_space, "RLlib")
+    check_from_zero(env.single_observation_space, "RLlib", "observation")
 
 
-def _floats_space(space: gymnasium.Space) -> gymnasium.Space:
-    if isinstance(space, Dict):
-        return Dict({name: _floats_space(part) for name, part in space.items()})
-    return Box(space.low.astype(np.float32), space.high.astype(np.float32), space.shape, np.float32)
+def _space(space: gymnasium.Space, moves: int) -> gymnasium.Space:
+    """The space of what a row observes here; with masks of so many ``moves``, if any."""
+    space = float_space(space, boxes_only=True)
+    return Dict({"observations": space, "action_mask": Box(0.0, 1.0, (moves,), np.float32)}) if moves else space
 
 
-def _seen(observations: Any, action_mask: np.ndarray | None) -> Any:
-    """Observations of all rows as RLlib gets them."""
+def _seen(observations: Any, action_mask: np.ndarray | None, space: gymnasium.Space) -> Any:
+    """Observations of all rows as RLlib gets them: boxes are float32."""
     if action_mask is not None:
-        return {"observations": _seen(observations, None), "action_mask": action_mask.astype(np.float32)}
+        return {"observations": _seen(observations, None, space), "action_mask": action_mask.astype(np.float32)}
     if isinstance(observations, dict):
-        return {name: _seen(part, None) for name, part in observations.items()}
-    return observations.astype(np.float32, copy=False)
-
-
-def _row(seen: Any, row: int) -> Any:
-    return {name: _row(part, row) for name, part in seen.items()} if isinstance(seen, dict) else seen[row]
+        return {name: _seen(part, None, space[name]) for name, part in observations.items()}
+    return observations.astype(np.float32, copy=False) if isinstance(space, Box) else observations

@@ -8,6 +8,8 @@ limits (``time_limit_bootstrap=True``) takes the value of the first observation 
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,8 +19,14 @@ from gymnasium.spaces import Box, Dict, Discrete
 from gymnasium.spaces.utils import flatdim
 from gymnasium.vector import VectorEnv
 
+from ..environment import Environment
 from ..extras import needed
-from .stepping import Clipped, Places, flat, float_space, is_flat, vector_env
+from ..inputs import number_tensor
+from ..vector_env import TorchVectorEnv
+from ..vector_inputs import agent_names
+from .episodes import stepped
+from .source import SAME_STEP_IN_TORCH, vector_env
+from .stepping import Clipped, Places, choices_from_zero, first_choice, flat, float_space, is_flat
 
 needed("skrl", extra="skrl")
 
@@ -30,26 +38,44 @@ class SkrlEnv(Wrapper):
     """A vector environment for skrl's agents, each row of it an environment.
 
     Args:
-        environment: an id, or a ``TorchVectorEnv`` with SAME_STEP.
-        masked: put the action mask in front of the observation. The space is then
-            ``Dict(action_mask=Box [n], observation=...)``, and a model takes the two apart by skrl's
+        env: an id, a declared environment, or a ``TorchVectorEnv`` with SAME_STEP, wrapped or not.
+        num_envs: rows, where it is made here; ``num_worlds`` may be given instead.
+        masked: put the action mask (of a MultiDiscrete its parts side by side) in front of the observation. The space
+            is then ``Dict(action_mask=Box [n], observation=...)``, and a model takes the two apart by skrl's
             ``unflatten_tensorized_space(observation_space, inputs["observations"])``.
         seed: of the first reset; by default that of ``skrl.utils.set_seed``.
-        options: for ``gymnasium.make_vec``, where an id is given.
+        options: arguments of ``TorchVectorEnv``, and with an id the environment's own.
+
+    Attributes: ``vector_env``, the ``TorchVectorEnv``.
 
     Observations are float32 ``[rows, features]``, entries of a dict in the order of their keys; rewards float32, flags
-    bool, all ``[rows, 1]``. They stay as they are until the step after the next one. Actions that are outside a Box are
-    clipped. ``reset`` begins episodes at its first call only, as in skrl's own wrappers of vector environments.
+    bool, all ``[rows, 1]``. They stay as they are until the step after the next one. Choices are counted from 0,
+    whatever the ``start`` of the action space, and observations of choices or bits are numbers of a Box. Actions that
+    are outside a Box are clipped. ``reset`` begins episodes at its first call only, as in skrl's own wrappers of vector
+    environments.
     """
 
+    _env = _unwrapped = None  # while a copy is made: skrl looks up in them what an object does not have
+
     def __init__(
-        self, environment: str | VectorEnv, *, masked: bool = False, seed: int | None = None, **options: Any
+        self,
+        env: str | Environment | VectorEnv,
+        num_envs: int | None = None,
+        *,
+        masked: bool = False,
+        seed: int | None = None,
+        **options: Any,
     ) -> None:
-        super().__init__(vector_env(environment, "SkrlEnv", options))
-        self._input = _Input(self._env, masked)
+        super().__init__(vector_env(env, "SkrlEnv", options, num_envs, fixed=SAME_STEP_IN_TORCH))
+        self._input = _Input(self._env, masked, self._env.num_envs)
         self._places = Places(self._viewed)
         self._seed = config.torch.key if seed is None else seed
         self._last: tuple[torch.Tensor, dict[str, Any]] | None = None
+
+    @property
+    def vector_env(self) -> TorchVectorEnv:
+        """Without the wrappers that may be around it."""
+        return self._unwrapped
 
     @property
     def num_agents(self) -> int:
@@ -64,10 +90,11 @@ class SkrlEnv(Wrapper):
     @property
     def action_space(self) -> Space:
         """Of a row."""
-        return self._env.single_action_space
+        return self._input.action_space
 
     def reset(self) -> tuple[torch.Tensor, dict[str, Any]]:
         """The first observations; at later calls the present ones, for worlds begin anew by themselves."""
+        self._unwrapped.check_open()
         if self._last is None:
             observations, infos = self._env.reset(seed=self._seed)
             self._last = self._input.observations(observations, infos), infos
@@ -76,14 +103,22 @@ class SkrlEnv(Wrapper):
     def step(
         self, actions: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:
-        """``actions``: ``[rows, 1]`` integers, or ``[rows, k]``."""
-        results = self._env.step(self._input.actions(actions))
-        infos = results[4]
-        observations, *others = self._places.of(*results[:4])
-        if observations is None:
-            observations = self._input.observations(results[0], infos)
-        self._last = observations, infos
-        return observations, *others, infos
+        """``actions``: ``[rows, 1]`` integers, or ``[rows, k]``; tensors or arrays. Raises TypeError, ValueError."""
+        return stepped(self._env, self._input.actions(self._input.tensor(actions, "actions")), self._delivered)
+
+    def _delivered(
+        self,
+        observations: Any,
+        rewards: torch.Tensor,
+        terminated: torch.Tensor,
+        truncated: torch.Tensor,
+        infos: dict[str, Any],
+    ) -> tuple[Any, ...]:
+        seen, *others = self._places.of(observations, rewards, terminated, truncated)
+        if seen is None:
+            seen = self._input.observations(observations, infos)
+        self._last = seen, infos
+        return seen, *others, infos
 
     def state(self) -> None:
         """None: a row has no other state than its observation."""
@@ -105,25 +140,40 @@ class SkrlEnv(Wrapper):
 class SkrlMultiAgentEnv(MultiAgentEnvWrapper):
     """A vector environment for skrl's multi-agents (IPPO, MAPPO), each world of it an environment.
 
-    Arguments as those of ``SkrlEnv``. Agents are ``"agent_0"``, ``"agent_1"``, ...; all that is given and taken is a
-    dict by agent: observations float32 ``[worlds, features]``, rewards float32 and flags bool ``[worlds, 1]``, views of
-    the rows without a copy where the environment's observations are float32. ``state()`` is what all agents of a world
-    observe, float32 ``[worlds, agents * features]``, the same for each.
+    Arguments as those of ``SkrlEnv``. Agents are ``"agent_0"``, ``"agent_1"``, ...; actions, observations (float32
+    ``[worlds, features]``), rewards (float32) and flags (bool, ``[worlds, 1]``) are dicts by agent, views of the rows
+    without a copy where the environment's observations are float32. Infos are those of the rows: agent ``i`` is row
+    ``world * num_agents + i``. ``state()`` is what all agents of a world observe, float32
+    ``[worlds, agents * features]``, the same for each.
     """
 
+    _env = _unwrapped = None  # while a copy is made: skrl looks up in them what an object does not have
+
     def __init__(
-        self, environment: str | VectorEnv, *, masked: bool = False, seed: int | None = None, **options: Any
+        self,
+        env: str | Environment | VectorEnv,
+        num_envs: int | None = None,
+        *,
+        masked: bool = False,
+        seed: int | None = None,
+        **options: Any,
     ) -> None:
-        super().__init__(vector_env(environment, "SkrlMultiAgentEnv", options))
-        self._input = _Input(self._env, masked)
+        super().__init__(vector_env(env, "SkrlMultiAgentEnv", options, num_envs, fixed=SAME_STEP_IN_TORCH))
+        self._input = _Input(self._env, masked, self._unwrapped.num_worlds)
         self._places = Places(self._viewed)
         self._seed = config.torch.key if seed is None else seed
         self._last: tuple[dict[str, torch.Tensor], dict[str, Any]] | None = None
         self._state: torch.Tensor | None = None
         own = self._unwrapped
-        self._names = [f"agent_{agent}" for agent in range(own.num_agents)]
+        self._names = agent_names(own.num_agents)
+        self._expected = frozenset(self._names)
         size = own.num_agents * flatdim(self._input.observation_space)
         self._state_space = Box(-np.inf, np.inf, (size,), np.float32)
+
+    @property
+    def vector_env(self) -> TorchVectorEnv:
+        """Without the wrappers that may be around it."""
+        return self._unwrapped
 
     @property
     def num_envs(self) -> int:
@@ -158,10 +208,11 @@ class SkrlMultiAgentEnv(MultiAgentEnvWrapper):
     @property
     def action_spaces(self) -> dict[str, Space]:
         """By agent."""
-        return dict.fromkeys(self._names, self._env.single_action_space)
+        return dict.fromkeys(self._names, self._input.action_space)
 
     def reset(self) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
         """The first observations; at later calls the present ones, for worlds begin anew by themselves."""
+        self._unwrapped.check_open()
         if self._last is None:
             observations, infos = self._env.reset(seed=self._seed)
             self._last = self._by_agent(self._input.observations(observations, infos)), infos
@@ -176,15 +227,27 @@ class SkrlMultiAgentEnv(MultiAgentEnvWrapper):
         dict[str, torch.Tensor],
         dict[str, Any],
     ]:
-        """``actions``: by agent, ``[worlds, 1]`` integers, or ``[worlds, k]``. Infos are those of the rows."""
-        rows = torch.stack([actions[name] for name in self._names], dim=1)
-        results = self._env.step(self._input.actions(rows.flatten(0, 1)))
+        """``actions``: by agent, ``[worlds, 1]`` integers, or ``[worlds, k]``; tensors or arrays.
+
+        Infos are those of the rows. Raises TypeError or ValueError for other actions, and for agents that are missing
+        or unknown, before anything steps.
+        """
+        if not isinstance(actions, Mapping):
+            raise TypeError(f"actions must be a dict with an entry for each agent, got {type(actions).__name__}")
+        if actions.keys() != self._expected:
+            given = ", ".join(map(str, actions)) or "nobody"
+            raise ValueError(f"actions must be of {', '.join(self._names)}, got those of {given}")
+        rows = torch.stack([self._input.tensor(actions[name], f"actions of {name}") for name in self._names], dim=1)
+        return stepped(self._env, self._input.actions(rows.flatten(0, 1)), self._delivered)
+
+    def _delivered(self, *results: Any) -> tuple[Any, ...]:
         observations = self._by_agent(self._input.observations(results[0], results[4]))
         self._last = observations, results[4]
         return observations, *(dict(part) for part in self._places.of(*results[:4])), results[4]
 
     def state(self) -> dict[str, torch.Tensor | None]:
         """What all agents observe, after the last ``reset`` or ``step``; None before."""
+        self._unwrapped.check_open()
         return dict.fromkeys(self._names, self._state)
 
     def render(self, *args: Any, **kwargs: Any) -> Any:
@@ -206,17 +269,22 @@ class SkrlMultiAgentEnv(MultiAgentEnvWrapper):
 
 
 class _Input:
-    """Observations as skrl wants them, and actions as the environment does."""
+    """Observations as skrl wants them, and actions as the environment does; skrl gives ``batch`` actions at once."""
 
-    def __init__(self, env: VectorEnv, masked: bool) -> None:
+    def __init__(self, env: VectorEnv, masked: bool, batch: int) -> None:
         own, space = env.unwrapped, env.single_action_space
         if masked and own.sim.program.info.get("action_mask") is None:
             raise ValueError(f"masked=True needs an environment with action masks; {own.environment.name} has none")
         self.masked, self.observation_space = masked, float_space(env.single_observation_space)
         if masked:
-            mask = Box(0.0, 1.0, (int(space.n),), np.float32)
+            mask = Box(0.0, 1.0, own.action_mask.shape[1:], np.float32)
             self.observation_space = Dict(action_mask=mask, observation=self.observation_space)
-        self._one = isinstance(space, Discrete)
+        self.action_space = choices_from_zero(space)
+        self._first, self._device = first_choice(space, own.device), own.device
+        own_shape = () if isinstance(space, Discrete) else space.shape
+        self._given, self._also = torch.Size((batch, math.prod(own_shape))), torch.Size((batch, *own_shape))
+        self._shape = env.action_space.shape
+        self._in_a_row = len(self._shape) == 1  # torch flattens in half the time that it takes for another shape
         self._clipped = Clipped(own) if isinstance(space, Box) else None
 
     def observations(self, observations: Any, infos: dict[str, Any]) -> torch.Tensor:
@@ -224,7 +292,19 @@ class _Input:
             observations = {"action_mask": infos["action_mask"], "observation": observations}
         return flat(observations)
 
+    def tensor(self, actions: Any, what: str) -> torch.Tensor:
+        """``[batch, k]`` on the device. Raises TypeError, ValueError."""
+        if not isinstance(actions, torch.Tensor):
+            actions = number_tensor(actions, what, f"shape {list(self._given)}").to(self._device)
+        if actions.shape == self._given:
+            return actions
+        if actions.shape != self._also:
+            raise ValueError(f"{what} must have shape {list(self._given)}, got {list(actions.shape)}")
+        return actions.reshape(self._given)
+
     def actions(self, actions: torch.Tensor) -> torch.Tensor:
-        if self._one:
-            return actions.view(-1)
+        """Of all rows, as the environment takes them."""
+        actions = actions.flatten() if self._in_a_row else actions.reshape(self._shape)
+        if self._first is not None:
+            return actions + self._first
         return actions if self._clipped is None else self._clipped(actions)

@@ -10,17 +10,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import gymnasium
 import numpy as np
 import torch
+from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
 from gymnasium.vector import AutoresetMode, VectorEnv
 
+from .. import rendering
+from ..environment import Environment
 from ..extras import needed
+from ..inputs import checked_options, checked_seed
+from ..spaces import bounds
 from ..vector_env import TorchVectorEnv
+from .episodes import Episodes, stepped
+from .source import vector_env
+from .stepping import choices_from_zero
 
 needed("stable_baselines3", extra="stable-baselines3")
 
@@ -28,7 +36,6 @@ from stable_baselines3.common.monitor import Monitor  # noqa: E402
 from stable_baselines3.common.vec_env import VecEnv  # noqa: E402
 
 _MASKS = "action_masks"  # the method of a row that sb3_contrib asks for
-_MOST_IMAGES = 16
 
 
 class RowInfos(Sequence):
@@ -80,34 +87,45 @@ class StableBaselinesVecEnv(VecEnv):
     """All rows of a vector environment as a ``VecEnv``.
 
     Args:
-        env: an id, or a ``TorchVectorEnv``, wrapped or not, whose ``autoreset_mode`` is SAME_STEP.
-        num_envs: rows, for an id; with several agents in a world each is a row. ``num_worlds`` may be given instead.
-        kwargs: for an id, of the vector environment (``device``, ``render_mode``, ...) and the environment's options.
+        env: an id, a declared environment, or a ``TorchVectorEnv`` with SAME_STEP, wrapped or not.
+        num_envs: rows, where it is made here; with several agents in a world each is a row. ``num_worlds`` may be given
+            instead.
+        options: arguments of ``TorchVectorEnv`` (``device``, ``render_mode``, ...), and with an id the environment's
+            own.
 
     ``reset`` and ``step`` return arrays of their own, on the host: observations ``[rows, ...]`` or a dict of them,
     rewards float32 ``[rows]``, dones bool ``[rows]``. The dicts of rows that have ended hold ``terminal_observation``,
     ``TimeLimit.truncated``, the environment's last infos of the episode by name, and ``episode``: return ``r``, length
     ``l`` and seconds ``t`` since this was made, as those of SB3's ``Monitor``; the other dicts are empty. A row counts
-    while it is active: one that has left has no episode until its world begins anew.
+    while it is active: one that has left has no episode until its world begins anew. Choices are counted from 0,
+    whatever the ``start`` of the action space; observations of choices that begin at another number are in a Box, since
+    SB3 makes one-hot vectors of the others.
 
-    Attributes: ``env``; ``infos``, those of the vector environment's last reset or step, tensors ``[rows, ...]``.
+    Attributes: ``vector_env``, the ``TorchVectorEnv``; ``env``, the same with its wrappers; ``infos``, those of the
+    last reset or step, tensors ``[rows, ...]``.
 
     Raises TypeError for another environment, ValueError for one without SAME_STEP or final observations.
     """
 
-    def __init__(self, env: str | VectorEnv, num_envs: int | None = None, **kwargs: Any) -> None:
-        self.env = _made(env, num_envs, kwargs)
-        self._vector: TorchVectorEnv = self.env.unwrapped
+    def __init__(self, env: str | Environment | VectorEnv, num_envs: int | None = None, **options: Any) -> None:
+        fixed = {"autoreset_mode": AutoresetMode.SAME_STEP}
+        self.env = vector_env(env, "StableBaselinesVecEnv", options, num_envs, fixed=fixed, needs_final=True)
+        self.vector_env: TorchVectorEnv = self.env.unwrapped
         self.spec = self.env.spec
         self.infos: dict[str, Any] = {}
         self._actions: Any = None
-        self._on_host = self._vector.device.type == "cpu"
-        self._active: np.ndarray | None = None  # before the next step
+        self._on_host = self.vector_env.device.type == "cpu"
         self._started = time.monotonic()
-        super().__init__(self.env.num_envs, self.env.single_observation_space, self.env.single_action_space)
-        self.metadata["render_fps"] = self._vector.metadata["render_fps"]
-        self._returns = np.zeros(self.num_envs, np.float32)
-        self._lengths = np.zeros(self.num_envs, np.int32)
+        space = self.env.single_action_space
+        actions = choices_from_zero(space)
+        self._first = None if actions is space else np.asarray(space.start)
+        space = self.env.single_observation_space
+        seen = _observed(space)
+        parts = [(key, space[key], seen[key]) for key in space] if isinstance(space, Dict) else [("", space, seen)]
+        self._scalars = {key for key, given, told in parts if given.shape != told.shape}
+        super().__init__(self.env.num_envs, seen, actions)
+        self.metadata["render_fps"] = self.vector_env.metadata["render_fps"]
+        self._episodes = Episodes(self.num_envs)
 
     # ---- reset and step --------------------------------------------------------------------------------------------
 
@@ -117,55 +135,69 @@ class StableBaselinesVecEnv(VecEnv):
         observations, self.infos = self.env.reset(seed=self._seeds[0], options=options)
         self._reset_seeds()
         self._reset_options()
-        self._returns.fill(0)
-        self._lengths.fill(0)
-        self._note_active()
-        return _copies(observations)
+        self._episodes.begin(self._active())
+        return _copies(self._with_axes(observations))
 
     def set_options(self, options: dict[str, Any] | None = None) -> None:
-        """Options of the next reset, as the vector environment takes them: ``[worlds, ...]`` for all worlds."""
+        """Options of the next reset, as the vector environment takes them: ``[worlds, ...]`` for all worlds.
+
+        Raises TypeError or ValueError for what is not a dict of options that the environment has.
+        """
         if options is not None and not isinstance(options, dict):
             raise TypeError(f"options are one dict for all worlds, got {type(options).__name__}")
         if "reset_mask" in (options or {}):
             raise ValueError("a VecEnv resets all rows: its options have no reset_mask")
-        self._options = [options or {}] * self.num_envs
+        self._options = [checked_options(options, (*self.vector_env.environment.reset_options,))] * self.num_envs
+
+    def seed(self, seed: int | None = None) -> Sequence[int | None]:
+        """Seed of the next reset, drawn where it is None; returns a number for each row. Raises ValueError."""
+        return super().seed(checked_seed(seed))
 
     def step_async(self, actions: np.ndarray) -> None:
         """Keep the actions ``[rows]`` or ``[rows, k]`` for ``step_wait``."""
+        if self._first is not None:
+            actions = np.reshape(actions, self.env.action_space.shape) + self._first
         ordinary = isinstance(actions, np.ndarray) and actions.flags.carray and actions.dtype.kind in "if"
         self._actions = torch.from_numpy(actions) if ordinary and self._on_host else actions
 
     def step_wait(self) -> tuple[Any, np.ndarray, np.ndarray, RowInfos]:
-        """Step, and return ``(observations, rewards, dones, infos)``."""
-        observations, rewards, terminations, truncations, self.infos = self.env.step(self._actions)
+        """Step, and return ``(observations, rewards, dones, infos)``; once after each ``step_async``."""
+        actions, self._actions = self._actions, None
+        if actions is None:
+            raise RuntimeError("step_wait() needs step_async(actions) before it, once for each step")
+        return stepped(self.env, actions, self._delivered)
+
+    def _delivered(
+        self, observations: Any, rewards: Any, terminations: Any, truncations: Any, infos: dict[str, Any]
+    ) -> tuple[Any, np.ndarray, np.ndarray, RowInfos]:
+        self.infos = infos
         rewards, truncated = _copies(rewards), _seen(truncations)
         dones = _seen(terminations) | truncated
-        counted = self._active
-        if counted is None:
-            self._returns += rewards
-            self._lengths += 1
-        else:
-            self._returns += np.where(counted, rewards, 0)
-            self._lengths += counted
-        self._note_active()
+        self._episodes.count(rewards, self._active())
         ended = self._ended(dones.nonzero()[0], terminations, truncated)
-        return _copies(observations), rewards, dones, ended
+        return _copies(self._with_axes(observations)), rewards, dones, ended
 
     def _ended(self, rows: np.ndarray, terminations: Any, truncated: np.ndarray) -> RowInfos:
         """The infos of a step in which these rows have ended; their episodes are over."""
         final = self.infos["final_info"]
         columns = {name: _taken(values, rows) for name, values in final.items() if not name.startswith("_")}
-        columns["terminal_observation"] = _taken(self.infos["final_obs"], rows)
+        columns["terminal_observation"] = _taken(self._with_axes(self.infos["final_obs"]), rows)
         columns["TimeLimit.truncated"] = (truncated.take(rows) & ~_seen(terminations).take(rows)).tolist()
-        returns, lengths = self._returns.take(rows), self._lengths.take(rows)
-        self._returns[rows] = 0
-        self._lengths[rows] = 0
+        returns, lengths = self._episodes.ended(rows)
         seconds = round(time.monotonic() - self._started, 6)
         return RowInfos(self.num_envs, rows, columns, returns, lengths, seconds)
 
-    def _note_active(self) -> None:
+    def _with_axes(self, observations: Any) -> Any:
+        """Single numbers as ``[rows, 1]``, where their space has that axis here."""
+        if not self._scalars:
+            return observations
+        if not isinstance(observations, dict):
+            return observations[:, None]
+        return {key: part[:, None] if key in self._scalars else part for key, part in observations.items()}
+
+    def _active(self) -> np.ndarray | None:
         active = self.infos.get("active")
-        self._active = None if active is None else _copies(active)
+        return None if active is None else _seen(active)
 
     def close(self) -> None:
         """Close the vector environment."""
@@ -174,29 +206,41 @@ class StableBaselinesVecEnv(VecEnv):
     # ---- what a row has --------------------------------------------------------------------------------------------
 
     def get_images(self) -> list[np.ndarray]:
-        """Pictures ``uint8 [height, width, 3]`` of the first worlds, 16 at most."""
-        return [self._vector.render_world(world) for world in range(min(self._vector.num_worlds, _MOST_IMAGES))]
+        """A picture ``uint8 [height, width, 3]`` of each world, or with ``render_worlds`` of the first so many.
+
+        Without ``render_worlds`` raises ValueError for more than 64 worlds.
+        """
+        env = self.vector_env
+        env.check_ready("get_images()")
+        return list(rendering.frames(env.sim, 1, env.render_mode or "rgb_array", env.render_worlds))
 
     def has_attr(self, attr_name: str) -> bool:
         """Whether ``get_attr`` knows it; ``action_masks`` is there where the environment restricts actions."""
         if attr_name == _MASKS:
-            return self._vector.action_mask is not None
-        return hasattr(self._vector, attr_name)
+            return self.vector_env.action_mask is not None
+        return self.vector_env.has_attr(attr_name)
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        """An attribute of the vector environment, the same for each of the rows. Raises AttributeError."""
-        if not self.has_attr(attr_name):
-            raise AttributeError(f"{self._vector.environment.name} has no {attr_name!r}")
+        """``TorchVectorEnv.get_attr`` of these rows; ``action_masks`` are methods.
+
+        Raises AttributeError for an unknown name, TypeError or IndexError for other indices than those of rows.
+        """
         rows = self._get_indices(indices)
-        if attr_name == _MASKS:
+        if attr_name == _MASKS and self.has_attr(_MASKS):
             return [partial(self._action_mask, row) for row in rows]
-        return [getattr(self._vector, attr_name)] * len(list(rows))
+        values = self.vector_env.get_attr(attr_name)
+        return [values[row] for row in rows]
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        """Set an attribute of the vector environment, which all rows share: ``indices`` must be None."""
-        if indices is not None:
-            raise ValueError(f"rows share {attr_name!r}: set_attr is for all of them, got indices={indices!r}")
-        setattr(self._vector, attr_name, value)
+        """Give all of these rows this value, see ``TorchVectorEnv.set_attr``. Raises as that, and as ``get_attr``."""
+        if indices is None:
+            values = [value] * self.num_envs
+        else:
+            rows = self._get_indices(indices)
+            values = list(self.vector_env.get_attr(attr_name))
+            for row in rows:
+                values[row] = value
+        self.vector_env.set_attr(attr_name, values)
 
     def env_method(self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any) -> list[Any]:
         """``action_masks`` of the rows, a bool array each, or ``render`` of all worlds that ``get_images`` shows.
@@ -206,36 +250,42 @@ class StableBaselinesVecEnv(VecEnv):
         if method_name == "render":
             return list(self.get_images())
         if method_name != _MASKS:
-            raise AttributeError(f"rows have the methods 'action_masks' and 'render', not {method_name!r}; see .env")
+            raise AttributeError(f"rows have the methods 'action_masks' and 'render', not {method_name!r}")
         if not self.has_attr(_MASKS):
-            raise AttributeError(f"{self._vector.environment.name} has no action masks")
-        masks = list(_copies(self._vector.action_mask))
-        return masks if indices is None else [masks[row] for row in self._get_indices(indices)]
+            raise AttributeError(f"{self.vector_env.environment.name} has no action masks")
+        rows = self._get_indices(indices)
+        masks = list(_copies(self.vector_env.action_mask))
+        return masks if indices is None else [masks[row] for row in rows]
 
     def _action_mask(self, row: int) -> np.ndarray:
         return self.env_method(_MASKS, indices=row)[0]
 
     def env_is_wrapped(self, wrapper_class: type[gymnasium.Wrapper], indices: Any = None) -> list[bool]:
         """True for SB3's ``Monitor``, since infos have its ``episode``; other wrappers of one row there are none."""
-        return [issubclass(wrapper_class, Monitor)] * len(list(self._get_indices(indices)))
+        return [issubclass(wrapper_class, Monitor)] * len(self._get_indices(indices))
+
+    def _get_indices(self, indices: Any) -> Sequence[int]:
+        """Row numbers: all for None, one for a number. Raises TypeError, IndexError."""
+        if indices is None:
+            return range(self.num_envs)
+        rows = list(indices) if isinstance(indices, Iterable) else [indices]
+        for row in rows:
+            if isinstance(row, (bool, np.bool_)) or not isinstance(row, (int, np.integer)):
+                raise TypeError(f"indices must be integers, the numbers of rows, got {row!r}")
+            if not 0 <= row < self.num_envs:
+                raise IndexError(f"indices must be numbers of rows, 0 to {self.num_envs - 1}, got {row}")
+        return rows
 
 
-def _made(env: str | VectorEnv, num_envs: int | None, kwargs: dict[str, Any]) -> VectorEnv:
-    """The environment, or the one of this id, after a look at what it does at the end of an episode."""
-    if isinstance(env, str):
-        rows = {} if num_envs is None else {"num_envs": num_envs}
-        env = gymnasium.make_vec(env, **rows, **kwargs)
-    elif num_envs is not None or kwargs:
-        raise TypeError("num_envs and options are for an environment made here by its id; this one is made already")
-    own = getattr(env, "unwrapped", None)
-    if not isinstance(own, TorchVectorEnv):
-        raise TypeError(f"env must be an id or a TorchVectorEnv, got {env!r}")
-    mode = own.autoreset_mode
-    if mode is not AutoresetMode.SAME_STEP:
-        raise ValueError(f"a VecEnv resets in the step that ends: autoreset_mode must be SAME_STEP, got {mode}")
-    if not own._delivers_final:
-        raise ValueError("terminal_observation needs final_obs=True, got an environment with final_obs=False")
-    return env
+def _observed(space: gymnasium.Space) -> gymnasium.Space:
+    """The same values in a space that SB3 knows: its choices begin at 0, and boxes of its networks have an axis."""
+    if isinstance(space, Dict):
+        return Dict({key: _observed(part) for key, part in space.items()})
+    shifted = isinstance(space, (Discrete, MultiDiscrete)) and choices_from_zero(space) is not space
+    if not shifted and (space.shape or not isinstance(space, Box)):
+        return space
+    low, high = (np.atleast_1d(bound) for bound in bounds(space))
+    return Box(low, high, dtype=space.dtype.type)
 
 
 def _seen(values: torch.Tensor | np.ndarray) -> np.ndarray:

@@ -1,41 +1,19 @@
-"""For adapters whose tensors stay in torch: the environment that they step, and views of its outputs made only once."""
+"""For adapters whose tensors stay in torch: views of outputs made only once, spaces for networks, and actions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-import gymnasium
 import numpy as np
 import torch
 from gymnasium import Space
-from gymnasium.spaces import Box, Dict
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
 
+from ..spaces import bounds
 from ..vector_env import TorchVectorEnv
 
 _KEPT_PLACES = 8  # outputs lie in two places in turn, and in two more after resets
-
-
-def vector_env(environment: str | VectorEnv, adapter: str, options: dict[str, Any]) -> VectorEnv:
-    """The environment of an id, made with these options, or the one that is given.
-
-    Raises TypeError or ValueError unless it is a ``TorchVectorEnv`` (or wraps one) with torch outputs and SAME_STEP.
-    """
-    if isinstance(environment, str):
-        environment = gymnasium.make_vec(environment, **options)
-        options = {}
-    own = getattr(environment, "unwrapped", None)
-    if not isinstance(own, TorchVectorEnv):
-        raise TypeError(f"{adapter} needs an id or a TorchVectorEnv, got {environment!r}")
-    if options:
-        raise TypeError(f"{adapter} got an environment that is made already, and options for it: {', '.join(options)}")
-    if own.output != "torch":
-        raise ValueError(f"{adapter} needs output='torch', got an environment with output={own.output!r}")
-    if own.autoreset_mode is not AutoresetMode.SAME_STEP:
-        mode = own.autoreset_mode.name
-        raise ValueError(f"{adapter} needs autoreset_mode=SAME_STEP, got an environment with {mode}")
-    return environment
 
 
 class Places:
@@ -56,6 +34,10 @@ class Places:
             kept = self._kept[key] = self._make(*results), results  # which live on, so that no other has their id
         return kept[0]
 
+    def __getstate__(self) -> dict[str, Any]:
+        """With nothing kept: the tensors of a copy are others, and their ids too."""
+        return self.__dict__ | {"_kept": {}}
+
 
 def flat(observations: Any) -> torch.Tensor:
     """Float32 ``[rows, features]``, without a copy where they are; entries of a dict in the order of their keys."""
@@ -64,13 +46,34 @@ def flat(observations: Any) -> torch.Tensor:
     return observations.reshape(len(observations), -1).float()
 
 
-def float_space(space: Space) -> Space:
-    """The same with float32 boxes."""
+def float_space(space: Space, boxes_only: bool = False) -> Space:
+    """The same values as a float32 Box, or a Dict of such ones: numbers, also where the space has choices or bits.
+
+    With ``boxes_only`` spaces of choices and bits stay as they are.
+    """
     if isinstance(space, Dict):
-        return Dict({key: float_space(part) for key, part in space.items()})
-    if isinstance(space, Box) and space.dtype != np.float32:
-        return Box(space.low.astype(np.float32), space.high.astype(np.float32), dtype=np.float32)
+        return Dict({key: float_space(part, boxes_only) for key, part in space.items()})
+    if (isinstance(space, Box) and space.dtype == np.float32) or (boxes_only and not isinstance(space, Box)):
+        return space
+    low, high = (bound.astype(np.float32) for bound in bounds(space))
+    return Box(low, high, dtype=np.float32)
+
+
+def choices_from_zero(space: Space) -> Space:
+    """The actions as policies count them: choices from 0, and those of several numbers in one row."""
+    if isinstance(space, Discrete):
+        return space if space.start == 0 else Discrete(int(space.n))
+    if isinstance(space, MultiDiscrete) and (space.nvec.ndim > 1 or space.start.any()):
+        return MultiDiscrete(space.nvec.reshape(-1))
     return space
+
+
+def first_choice(space: Space, device: torch.device) -> int | torch.Tensor | None:
+    """What a choice of 0 means in ``space``, a number or a tensor of its shape; None where that is 0."""
+    first = np.asarray(getattr(space, "start", 0))
+    if not first.any():
+        return None
+    return int(first) if isinstance(space, Discrete) else torch.as_tensor(first, device=device)
 
 
 def is_flat(observations: Any) -> bool:

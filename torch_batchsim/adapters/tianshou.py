@@ -16,15 +16,21 @@ import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode
 
+from ..environment import Environment
 from ..extras import needed
+from ..inputs import number_tensor
+from ..partial_step import step_some
+from ..spaces import check_from_zero
+from .source import vector_env
 
 needed("tianshou", extra="tianshou")
 
 from tianshou.data import Batch  # noqa: E402
 from tianshou.env import BaseVectorEnv  # noqa: E402
 
-_FIXED = ("autoreset_mode", "copy", "device", "output")
-_SPACES = {"action_space": "single_action_space", "observation_space": "single_observation_space"}
+# With one set of outputs they stay where they are, and are copied here, only the rows that are asked for.
+_FIXED = {"autoreset_mode": AutoresetMode.DISABLED, "copy": False, "device": "cpu", "output": "torch"}
+_ORDINARY = {np.dtype(np.int64), np.dtype(np.int32), np.dtype(np.float32)}  # of actions that torch takes as they are
 Ids = int | Sequence[int] | np.ndarray | None
 
 
@@ -37,36 +43,30 @@ class TianshouVectorEnv(BaseVectorEnv):
     empty and the same each time.
 
     Args:
-        env_id: of a registered environment.
-        num_envs: rows, as ``gymnasium.make_vec`` takes them; or give ``num_worlds``.
-        kwargs: for ``gymnasium.make_vec``, such as options of the environment.
+        env: an id, or a declared environment.
+        num_envs: rows; or give ``num_worlds``.
+        options: arguments of ``TorchVectorEnv``, and with an id the environment's own.
 
-    Attributes: ``env``, the ``TorchVectorEnv``.
+    Attributes: ``vector_env``, the ``TorchVectorEnv``.
 
-    Raises ValueError for environments whose agents may end before their world, for Tianshou resets all rows that end.
+    Raises ValueError for environments whose agents may end before their world, for Tianshou resets all rows that end,
+    and for actions that are not counted from 0.
     """
 
     # Tianshou's own passes names of gymnasium on to workers, at a price for every access. Here they are below.
     __getattribute__ = object.__getattribute__
 
     # No super().__init__(), which makes a worker for each row, as in Tianshou's own wrappers.
-    def __init__(self, env_id: str, num_envs: int | None = None, **kwargs: Any) -> None:
-        for name in _FIXED:
-            if name in kwargs:
-                raise TypeError(f"TianshouVectorEnv takes no {name}: Tianshou decides it; got {kwargs[name]!r}")
-        if num_envs is not None:
-            kwargs["num_envs"] = num_envs
-        # With one set of outputs they stay where they are, and are copied here, only the rows that are asked for.
-        made = gymnasium.make_vec(env_id, autoreset_mode=AutoresetMode.DISABLED, copy=False, **kwargs)
-        env = self.env = made.unwrapped
+    def __init__(self, env: str | Environment, num_envs: int | None = None, **options: Any) -> None:
+        env = self.vector_env = vector_env(env, "TianshouVectorEnv", options, num_envs, fixed=_FIXED, takes_made=False)
+        check_from_zero(env.single_action_space, "Tianshou")
         if env.sim.program.agent_end is not None:
-            raise ValueError(f"agents of {env_id} may end before their world, which Tianshou cannot reset one by one")
+            name = env.environment.name
+            raise ValueError(f"agents of {name} may end before their world, which Tianshou cannot reset one by one")
         self.env_num, self.is_async, self.is_closed = env.num_envs, False, False
-        self._rows = np.arange(env.num_envs)
+        self._rows, self._every = np.arange(env.num_envs), np.ones(env.num_envs, dtype=bool)
+        self._action_shape = env.single_action_space.shape
         self._nothing = np.array([{} for _ in range(env.num_envs)])
-        self._present: tuple[Any, dict[str, Any]] | None = None  # observations and infos, in the environment's memory
-        # The engine's note of worlds that stand still, which also keeps those still that are not to be stepped.
-        self._ended = env.sim.memory.columns["ended"]
 
     @property
     def action_space(self) -> list[gymnasium.Space]:
@@ -89,102 +89,130 @@ class TianshouVectorEnv(BaseVectorEnv):
         return self.get_env_attr("spec")
 
     def get_env_attr(self, key: str, id: Ids = None) -> list[Any]:
-        """An attribute of the environment for each id; spaces are those of a row."""
+        """``TorchVectorEnv.get_attr`` for each id: spaces are those of a row."""
         self._assert_is_not_closed()
-        return [getattr(self.env, _SPACES.get(key, key))] * len(self._ids(id))
+        values = self.vector_env.get_attr(key)
+        return [values[row] for row in self._ids(id)[0]]
 
     def set_env_attr(self, key: str, value: Any, id: Ids = None) -> None:
         """Refused: the rows share one environment."""
-        raise AttributeError(f"rows share one environment, and {key!r} cannot be set for them; set it in .env")
+        raise AttributeError(f"rows share one environment, and {key!r} cannot be set for them; set it in .vector_env")
 
     def reset(self, env_id: Ids = None, **kwargs: Any) -> tuple[Any, np.ndarray]:
         """Begin new episodes in the worlds of these rows, all agents of a world together.
 
         Args:
-            env_id: rows; all by default.
+            env_id: rows, each once; all by default.
             kwargs: ``seed`` and ``options`` of ``TorchVectorEnv.reset``.
 
         Returns observations ``[ids, ...]`` and infos ``[ids]``.
         """
         self._assert_is_not_closed()
-        ids = self._ids(env_id)
+        ids, mask = self._ids(env_id)
+        given = kwargs.get("options") or {}
+        if "reset_mask" in given:
+            raise ValueError("env_id says which worlds begin anew here; give it in place of the option reset_mask")
         if ids is self._rows:
-            self._present = self.env.reset(**kwargs)
-        elif kwargs:
-            options = {**(kwargs.pop("options", None) or {}), "reset_mask": self._worlds_of(ids)}
-            self._present = self.env.reset(options=options, **kwargs)
+            self.vector_env.reset(**kwargs)
+        elif kwargs or not self.vector_env.has_begun:
+            kwargs["options"] = {**given, "reset_mask": self._worlds_of(mask)}
+            self.vector_env.reset(**kwargs)
         else:
-            if self._present is None:
-                raise gymnasium.error.ResetNeeded("the first reset must be of all rows; call reset() without ids")
-            self.env.sim.reset(self._worlds_of(ids))  # writes where they lie, and puts no results together
+            self.vector_env.sim.reset(self._worlds_of(mask))  # writes where they lie, and puts no results together
         return self._observed(ids)
 
     def step(self, action: np.ndarray | torch.Tensor, id: Ids = None) -> tuple[Any, ...]:
         """Step the worlds of these rows by ``action [ids, ...]``, all agents of a world together; others stand still.
 
         Returns observations, rewards, terminations, truncations and infos of the rows, the first dimension ``[ids]``.
+        Raises TypeError or ValueError for ids and actions that do not fit, and nothing has changed.
         """
         self._assert_is_not_closed()
-        ids, actions = self._ids(id), np.ascontiguousarray(action)
-        if len(actions) != len(ids):
-            raise ValueError(f"step needs an action for each of {len(ids)} ids, got {len(actions)}")
-        results = self._step_all(actions) if ids is self._rows else self._step_some(actions, ids)
-        self._present = results[0], results[4]
+        ids, mask = self._ids(id)
+        actions = self._checked_actions(action, ids)
+        if ids is self._rows:
+            results = self.vector_env.step(actions)
+        else:
+            of_all = actions.new_zeros((self.env_num, *actions.shape[1:]))
+            of_all[torch.from_numpy(ids)] = actions
+            results = step_some(self.vector_env, of_all, self._worlds_of(mask))
         observations, infos = self._observed(ids)
         return observations, *(self._taken(part, ids) for part in results[1:4]), infos
 
-    def seed(self, seed: int | list[int] | None = None) -> list[list[int] | None]:
-        """Seed all worlds by one number, the first one of a list, and begin new episodes in them."""
-        first = seed[0] if isinstance(seed, (list, tuple)) else seed
+    def seed(self, seed: int | Sequence[int] | np.ndarray | None = None) -> list[list[int] | None]:
+        """Seed all worlds by one number, the first one of a list, and reset them: all begin new episodes.
+
+        A ``Collector`` does not know of that: seed before it is made, or reset it afterwards.
+        """
+        several = isinstance(seed, (list, tuple, np.ndarray)) and np.ndim(seed) == 1
+        if several and len(seed) == 0:
+            raise ValueError(f"seed must be a number, or a list of one at least, got {seed!r}")
+        first = seed[0] if several else seed
         self.reset(seed=first)
         return [None if first is None else [first]] * self.env_num
 
     def render(self, **kwargs: Any) -> list[Any]:
         """Of the first worlds, see ``TorchVectorEnv.render``."""
         self._assert_is_not_closed()
-        return list(self.env.render() or ())
+        return list(self.vector_env.render() or ())
 
     def close(self) -> None:
         """Close the environment."""
         self._assert_is_not_closed()
-        self.env.close()
+        self.vector_env.close()
         self.is_closed = True
 
     # ---- inside ----------------------------------------------------------------------------------------------------
 
-    def _ids(self, ids: Ids) -> np.ndarray:
-        """As an array, ``self._rows`` itself where they are all in order."""
+    def _ids(self, ids: Ids) -> tuple[np.ndarray, np.ndarray]:
+        """As an array, ``self._rows`` itself where they are all in order, and as a mask; TypeError or ValueError."""
         if ids is None:
-            return self._rows
-        given = np.atleast_1d(np.asarray(ids))
-        return self._rows if np.array_equal(given, self._rows) else given
-
-    def _worlds_of(self, ids: np.ndarray) -> torch.Tensor:
-        """The mask of their worlds, bool ``[worlds]``."""
-        mask = np.zeros((self.env.num_worlds, self.env.num_agents), dtype=bool)
-        mask.reshape(-1)[ids] = True
-        worlds = mask.any(1)
-        if self.env.num_agents > 1 and not np.array_equal(worlds, mask.all(1)):
-            raise ValueError("ids must be those of all agents of a world, for they share it")
-        return torch.from_numpy(worlds)
-
-    def _step_all(self, actions: np.ndarray) -> tuple[Any, ...]:
-        return self.env.step(torch.from_numpy(actions))
-
-    def _step_some(self, actions: np.ndarray, ids: np.ndarray) -> tuple[Any, ...]:
-        still = ~self._worlds_of(ids)
-        everybodys = actions[:1].repeat(self.env_num, axis=0)  # anything legal for the others
-        everybodys[ids] = actions
-        had_ended = self._ended[still]
-        self._ended[still] = 1
+            return self._rows, self._every
         try:
-            return self._step_all(everybodys)
-        finally:
-            self._ended[still] = had_ended
+            given = np.atleast_1d(ids)
+        except ValueError:  # ragged
+            given = np.empty(1, object)
+        given = given if given.size else given.astype(np.intp)  # an empty list
+        if given.dtype.kind not in "iu" or given.ndim != 1:
+            raise TypeError(self._wanted(ids))
+        if len(given) == self.env_num and np.array_equal(given, self._rows):
+            return self._rows, self._every
+        mask = np.zeros(self.env_num, dtype=bool)
+        if len(given) and given.min() >= 0 and given.max() < self.env_num:
+            mask[given] = True
+        if np.count_nonzero(mask) != len(given):
+            raise ValueError(self._wanted(ids))
+        return np.ascontiguousarray(given, np.intp), mask
+
+    def _wanted(self, ids: Any) -> str:
+        return f"ids must be integers from 0 to {self.env_num - 1}, each once, or None for all, got {ids!r}"
+
+    def _checked_actions(self, action: Any, ids: np.ndarray) -> torch.Tensor:
+        """Of these rows; TypeError or ValueError where they do not fit."""
+        shape = (len(ids), *self._action_shape)
+        if type(action) is np.ndarray and action.dtype in _ORDINARY and action.flags.carray:
+            actions = torch.from_numpy(action)
+        else:
+            actions = number_tensor(action, "action", f"shape {list(shape)}")
+        if actions.shape != shape:
+            got = list(actions.shape)
+            raise ValueError(f"step needs an action for each of {len(ids)} ids, shape {list(shape)}, got {got}")
+        return actions
+
+    def _worlds_of(self, rows: np.ndarray) -> torch.Tensor:
+        """The mask of their worlds, bool ``[worlds]``, of one of rows."""
+        agents = self.vector_env.num_agents
+        if agents > 1:
+            by_world = rows.reshape(-1, agents)
+            rows = by_world.any(1)
+            if not np.array_equal(rows, by_world.all(1)):
+                raise ValueError("ids must be those of all agents of a world, for they share it")
+        return torch.from_numpy(rows)
 
     def _observed(self, ids: np.ndarray) -> tuple[Any, np.ndarray]:
         """Observations and infos of these rows at present."""
-        observations, infos = self._present
+        # In the environment's memory, which with copy=False stays where it is.
+        observations, infos = self.vector_env.observations, self.vector_env.infos
         told = {name: self._taken(part, ids) for name, part in infos.items()}
         masks = {"mask": told.pop("action_mask")} if "action_mask" in told else {}
         dicts = self._nothing if ids is self._rows else self._nothing[: len(ids)]

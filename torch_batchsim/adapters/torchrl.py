@@ -2,60 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import gymnasium
-import numpy as np
 import torch
-from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
-from gymnasium.vector import AutoresetMode
+from gymnasium.vector import AutoresetMode, VectorWrapper
 
+from ..environment import Environment
 from ..extras import needed
-from ..testing import ended_worlds
+from ..inputs import checked_seed
 from ..vector_env import TorchVectorEnv
+from ..vector_inputs import agent_names
+from .episodes import stepped
+from .source import vector_env
+from .stepping import first_choice
 
 needed("tensordict", "torchrl", extra="torchrl")
 
 from tensordict import TensorDict, TensorDictBase  # noqa: E402
-from torchrl.data import (  # noqa: E402
-    Binary,
-    Bounded,
-    Categorical,
-    Composite,
-    MultiCategorical,
-    MultiOneHot,
-    OneHot,
-    TensorSpec,
-    Unbounded,
+from torchrl.data import Composite, TensorSpec  # noqa: E402
+from torchrl.envs import EnvBase  # noqa: E402
+
+from .torchrl_specs import (  # noqa: E402
+    Group,
+    GroupMap,
+    Path,
+    action_spec,
+    composite,
+    flag_specs,
+    from_one_hot,
+    grouping_of,
+    groups_of,
+    not_one_hot,
+    number_spec,
+    observation_specs,
+    one_hot_sizes,
 )
-from torchrl.envs import EnvBase, MarlGroupMapType  # noqa: E402
-from torchrl.envs.utils import check_marl_grouping  # noqa: E402
 
-GroupMap = MarlGroupMapType | Mapping[str, Sequence[str]] | str
-_Path = tuple[str, ...]
 _BESIDE = ("action_mask", "active")  # infos that policies and losses read: they lie beside the observation
-_FLAGS = ("done", "terminated", "truncated")
-
-
-@dataclass(frozen=True)
-class _Group:
-    """Agents whose tensors are stacked.
-
-    Attributes:
-        name: key of their tensordict; None where worlds have one agent, whose tensors lie at the root.
-        agents: their places among the agents of a world; None for all in order.
-        shape: batch size of their tensordict.
-    """
-
-    name: str | None
-    agents: torch.Tensor | slice | None
-    shape: torch.Size
-
-    def key(self, name: str) -> str | _Path:
-        """Where something of the group lies."""
-        return name if self.name is None else (self.name, name)
 
 
 @dataclass
@@ -77,14 +62,17 @@ class TorchRLEnv(EnvBase):
     Every call returns new tensors, since rollouts and collectors of TorchRL keep what they get and stack it later.
 
     Args:
-        env: a registered id such as ``"torch_batchsim/CartPole-v0"``, or a ``TorchVectorEnv`` with ``output="torch"``.
-        num_envs: rows, for an id; further keywords are those of ``gymnasium.make_vec`` and the environment's options,
-            such as ``num_worlds``, ``device`` and ``autoreset_mode``, here ``DISABLED`` by default.
+        env: an id such as ``"torch_batchsim/CartPole-v0"``, a declared environment, or a ``TorchVectorEnv`` with
+            ``output="torch"``, without wrappers.
+        num_envs: rows, where it is made here; ``num_worlds`` may be given instead.
+        options: arguments of ``TorchVectorEnv`` such as ``device`` and ``autoreset_mode`` (by default ``DISABLED``
+            here), and with an id the environment's own.
         group_map: how the agents ``"agent_0"``, ``"agent_1"``, ... of a world are grouped: a ``MarlGroupMapType``, a
             dict of names of groups to names of agents, or ``"team"`` for ``"team_0"``, ``"team_1"``, ... by
             ``infos["team"]`` (resets the environment to read it). By default worlds with several agents have one group
             ``"agents"``, and those with one agent none.
-        categorical_actions: discrete actions are integers; with False one-hot vectors.
+        categorical_actions: discrete actions are integers; with False one-hot vectors. Of these the place of the
+            greatest value counts; on the CPU they are refused if they have more or fewer 1s in all than they should.
 
     Keys, at the root or, with groups, within each of them, whose batch size is ``[num_worlds, agents]``: ``"action"``,
     ``"observation"`` (nested where observations are dicts), ``"reward"``, ``"action_mask"``, ``"active"``, and
@@ -102,37 +90,52 @@ class TorchRLEnv(EnvBase):
     work with a copy of the spec: give them ``ActionMask`` too.
 
     ``set_seed`` holds from the next reset of all worlds on. ``reset(options=...)`` takes the environment's
-    ``reset_options``. ``to(device)`` moves what is delivered, not the simulation.
+    ``reset_options``. ``to(device)`` moves what is delivered, not the simulation. ``render()`` returns the frames of
+    the vector environment.
+
+    Observations that are not a Box in the environment are integers within their bounds.
 
     Attributes: ``vector_env``; with groups ``agent_names`` and ``group_map``.
 
-    Raises TypeError or ValueError for an ``env`` that it cannot take, and for groups that do not fit.
+    Raises TypeError or ValueError for an ``env`` that it cannot take, and for groups that do not fit; for actions and
+    masks that are missing or do not fit, before anything steps.
     """
 
     def __init__(
         self,
-        env: str | TorchVectorEnv,
+        env: str | Environment | TorchVectorEnv,
         num_envs: int | None = None,
         *,
         group_map: GroupMap | None = None,
         categorical_actions: bool = True,
         **options: Any,
     ) -> None:
-        vector_env = _vector_env(env, num_envs, options)
-        names = [f"agent_{agent}" for agent in range(vector_env.num_agents)]
-        grouping = _grouping(vector_env, group_map, names)
-        super().__init__(device=vector_env.device, batch_size=[vector_env.num_worlds])
-        self.vector_env = vector_env
-        self.is_closed = isinstance(env, TorchVectorEnv)  # what others have made is theirs to close
+        if isinstance(env, VectorWrapper) and isinstance(env.unwrapped, TorchVectorEnv):
+            raise TypeError(
+                f"TorchRLEnv needs a TorchVectorEnv without wrappers, got {env!r}; transforms of TorchRL do the same, "
+                "such as TransformedEnv(env, Compose(RewardSum(), StepCounter())) for returns and lengths of episodes"
+            )
+        if isinstance(env, (str, Environment)):
+            options = {"autoreset_mode": AutoresetMode.DISABLED, **options}
+        fixed = {"output": "torch"}
+        made = vector_env(env, "TorchRLEnv", options, num_envs, fixed=fixed, takes_wrapped=False, needs_final=True)
+        names = agent_names(made.num_agents)
+        grouping = grouping_of(made, group_map, names)
+        super().__init__(device=made.device, batch_size=[made.num_worlds])
+        self.vector_env = made
+        self.is_closed, self._owned = False, env is not made  # what others have made is theirs to close
         if grouping is not None:
             self.agent_names, self.group_map = names, grouping
-        self._groups = _groups(grouping, names, vector_env.num_worlds)
-        self._leading = (vector_env.num_worlds, vector_env.num_agents)[: 1 if grouping is None else 2]
+        self._groups = groups_of(grouping, names, made.num_worlds)
+        self._leading = (made.num_worlds, made.num_agents)[: 1 if grouping is None else 2]
         self._categorical_actions = categorical_actions
-        self._same_step = vector_env.autoreset_mode is AutoresetMode.SAME_STEP
-        self._own_ends = vector_env.sim.program.agent_end is not None
-        self._first = _first_choice(vector_env.single_action_space, vector_env.device)
-        infos = vector_env.sim.program.info
+        self._one_hot_sizes = None if categorical_actions else one_hot_sizes(made.single_action_space)
+        self._same_step = made.autoreset_mode is AutoresetMode.SAME_STEP
+        self._own_ends = made.sim.program.agent_end is not None
+        parts = len(self._one_hot_sizes or ())
+        self._one_hot_counts = {group.name: parts * group.shape.numel() for group in self._groups}
+        self._first = first_choice(made.single_action_space, made.device)
+        infos = made.sim.program.info
         self._info_paths = {name: (name,) if name in _BESIDE else ("info", name) for name in infos}
         self._kept = _Kept()
         self._moves = False  # whether to another device
@@ -142,20 +145,20 @@ class TorchRLEnv(EnvBase):
         env, sim, device = self.vector_env, self.vector_env.sim, self.device
         infos = {name: sim.tensor(f"output.{column.name}") for name, column in sim.program.info.items()}
         observation, action, reward = {}, {}, {}
-        done = _flag_specs(self.batch_size, device)
+        done = flag_specs(self.batch_size, device)
         for group in self._groups:
             shape = group.shape
-            told: dict[_Path, TensorSpec] = _observation_specs(env.single_observation_space, shape, device)
+            told: dict[Path, TensorSpec] = observation_specs(env.single_observation_space, shape, device)
             for name, path in self._info_paths.items():
-                told[path] = _number_spec((*shape, *(infos[name].shape[2:] or (1,))), infos[name].dtype, device)
-            acts = _action_spec(env.single_action_space, shape, device, self._categorical_actions)
-            paid = _number_spec((*shape, 1), torch.float32, device)
-            observation |= self._filed(group, told, _composite)
-            action |= self._filed(group, {("action",): acts}, _composite)
-            reward |= self._filed(group, {("reward",): paid}, _composite)
+                told[path] = number_spec((*shape, *(infos[name].shape[2:] or (1,))), infos[name].dtype, device)
+            acts = action_spec(env.single_action_space, shape, device, self._categorical_actions)
+            paid = number_spec((*shape, 1), torch.float32, device)
+            observation |= self._filed(group, told, composite)
+            action |= self._filed(group, {("action",): acts}, composite)
+            reward |= self._filed(group, {("reward",): paid}, composite)
             if self._own_ends:
-                flags = {(name,): spec for name, spec in _flag_specs(shape, device).items()}
-                done |= self._filed(group, flags, _composite)
+                flags = {(name,): spec for name, spec in flag_specs(shape, device).items()}
+                done |= self._filed(group, flags, composite)
         self.observation_spec = Composite(observation, shape=self.batch_size, device=device)
         self.action_spec = Composite(action, shape=self.batch_size, device=device)
         self.reward_spec = Composite(reward, shape=self.batch_size, device=device)
@@ -163,8 +166,11 @@ class TorchRLEnv(EnvBase):
         self._find_action_specs()
 
     def _find_action_specs(self) -> None:
-        """Of each group; kept, since looking one up takes as long as many steps."""
+        """Of each group, and where actions lie; kept, since looking one up takes as long as many steps."""
         self._action_specs = [self.full_action_spec[group.key("action")] for group in self._groups]
+        self._action_places = [
+            (group.key("action"), spec.shape) for group, spec in zip(self._groups, self._action_specs, strict=True)
+        ]
 
     # ---- TorchRL's contract ----------------------------------------------------------------------------------------
 
@@ -178,7 +184,16 @@ class TorchRLEnv(EnvBase):
     def _step(self, tensordict: TensorDictBase) -> TensorDict:
         if (stepping := tensordict.get("_step", None)) is not None:
             self._check_partial(stepping)
-        observations, rewards, terminations, truncations, infos = self.vector_env.step(self._actions(tensordict))
+        return stepped(self.vector_env, self._actions(tensordict), self._delivered)
+
+    def _delivered(
+        self,
+        observations: Any,
+        rewards: torch.Tensor,
+        terminations: torch.Tensor,
+        truncations: torch.Tensor,
+        infos: dict[str, Any],
+    ) -> TensorDict:
         self._kept.last = observations, infos
         copies = {path: self._new(rows) for path, rows in self._by_path(observations, infos).items()}
         if self._same_step:
@@ -201,6 +216,8 @@ class TorchRLEnv(EnvBase):
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDict:
         mask = None if tensordict is None else tensordict.get("_reset", None)
+        if mask is None and tensordict is not None:
+            self._check_no_other_masks(tensordict)
         options = dict(kwargs.pop("options", None) or {})
         kept = self._kept
         seed = kwargs.pop("seed", kept.seed if mask is None else None)
@@ -208,9 +225,9 @@ class TorchRLEnv(EnvBase):
             name = next(iter(kwargs))
             raise TypeError(f"reset() got an unexpected keyword argument {name!r}; it takes seed and options")
         if mask is not None:
-            mask = mask.reshape(self.batch_size).to(self.vector_env.device)
+            mask = self._checked_mask(mask, "_reset").to(self.vector_env.device)
             if self._same_step and kept.last is not None:
-                mask = mask & ~ended_worlds(self.vector_env)  # which have just begun
+                mask = mask & ~self.vector_env.ended_worlds()  # which have just begun
             options["reset_mask"] = mask
         if mask is None or kept.last is None or mask.any():
             kept.last = self.vector_env.reset(seed=seed, options=options or None)
@@ -220,6 +237,10 @@ class TorchRLEnv(EnvBase):
             legal |= ~legal.any(-1, keepdim=True)  # slower than in a step, and right whoever has begun
         told = self._told(copies)
         return TensorDict._new_unsafe(told, batch_size=self.batch_size, device=self.device)
+
+    def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
+        """As ``EnvBase.set_seed``: for the next reset of all worlds. Raises TypeError or ValueError."""
+        return super().set_seed(checked_seed(seed), static_seed=static_seed)
 
     def _set_seed(self, seed: int | None) -> None:
         self._kept.seed = seed
@@ -231,9 +252,13 @@ class TorchRLEnv(EnvBase):
         self._find_action_specs()
         return self
 
+    def render(self) -> Any:
+        """The frames of the vector environment, see ``TorchVectorEnv.render``; needs a ``render_mode``."""
+        return self.vector_env.render()
+
     def close(self, *, raise_if_closed: bool = True) -> None:
         """Close the vector environment, if this has made it."""
-        if not self.is_closed:
+        if self._owned:
             self.vector_env.close()
         super().close(raise_if_closed=raise_if_closed)
 
@@ -244,13 +269,16 @@ class TorchRLEnv(EnvBase):
     # ---- inside ----------------------------------------------------------------------------------------------------
 
     def _actions(self, tensordict: TensorDictBase) -> torch.Tensor:
-        """``[rows, ...]`` as the vector environment takes them."""
-        given = [tensordict.get(group.key("action")) for group in self._groups]
-        if not self._categorical_actions:
-            given = [
-                spec.to_categorical(actions, safe=False) if isinstance(spec, OneHot) else actions
-                for spec, actions in zip(self._action_specs, given, strict=True)
-            ]
+        """``[rows, ...]`` as the vector environment takes them. Raises ValueError for missing and misshapen ones."""
+        given = []
+        for key, shape in self._action_places:
+            actions = tensordict.get(key, None)
+            if actions is None or actions.shape != shape:
+                there = "nothing" if actions is None else f"shape {list(actions.shape)}"
+                raise ValueError(f"step() needs actions of shape {list(shape)} at {key!r}, got {there}")
+            given.append(actions)
+        if self._one_hot_sizes is not None:
+            given = [self._chosen(*parts) for parts in zip(self._groups, given, strict=True)]
         actions = given[0]
         if self._groups[0].agents is not None:
             actions = actions.new_empty((*self._leading, *actions.shape[2:]))
@@ -258,19 +286,56 @@ class TorchRLEnv(EnvBase):
                 actions[:, group.agents] = part
         if self._moves:
             actions = actions.to(self.vector_env.device)
-        if self._first is not None:
-            actions = actions + self._first
-        return actions.reshape(self.vector_env.action_space.shape)
+        actions = actions.reshape(self.vector_env.action_space.shape)
+        return actions if self._first is None else actions + self._first
+
+    def _chosen(self, group: Group, actions: torch.Tensor) -> torch.Tensor:
+        """One-hot actions as integers: where the greatest value of each part is.
+
+        On the CPU raises ValueError where there are too many or too few 1s in all. A look at each part would take as
+        long as the step, and on a GPU any look waits for it.
+        """
+        sizes = self._one_hot_sizes
+        if actions.dtype is torch.bool:
+            actions = actions.view(torch.uint8)  # which has an argmax
+        if actions.device.type != "cpu" or actions.count_nonzero() == self._one_hot_counts[group.name]:
+            return from_one_hot(actions, sizes)
+        wrong = not_one_hot(actions, sizes)
+        active = self._kept.last[1].get("active") if self._kept.last else None
+        if active is not None:
+            active = active.view(self._leading).to(wrong.device)
+            wrong &= active if group.agents is None else active[:, group.agents]
+        if wrong.any():
+            first = wrong.nonzero()[0].tolist()
+            parts = f"one 1 in each of its parts of {sizes} choices" if len(sizes) > 1 else "one 1"
+            where, got = f"{group.key('action')!r} {first}", actions[tuple(first)].tolist()
+            raise ValueError(f"a one-hot action has {parts} and 0 elsewhere; that at {where} is {got}")
+        return from_one_hot(actions, sizes)
+
+    def _checked_mask(self, mask: torch.Tensor, name: str) -> torch.Tensor:
+        """Bool ``[worlds]``. Raises TypeError, ValueError."""
+        worlds = self.batch_size[0]
+        if mask.dtype is not torch.bool:
+            raise TypeError(f"{name!r} must have dtype bool, got {str(mask.dtype).removeprefix('torch.')}")
+        if tuple(mask.shape) not in ((worlds, 1), (worlds,)):
+            raise ValueError(f"{name!r} must have shape [{worlds}, 1] or [{worlds}], got {list(mask.shape)}")
+        return mask.reshape(self.batch_size)
+
+    def _check_no_other_masks(self, tensordict: TensorDictBase) -> None:
+        """Raise ValueError for masks of agents without one of worlds: these would all be reset."""
+        for group in self._groups:
+            if group.name is not None and tensordict.get(group.key("_reset"), None) is not None:
+                raise ValueError(f"worlds are reset by '_reset' at the root, got {group.key('_reset')!r} without it")
 
     def _check_partial(self, stepping: torch.Tensor) -> None:
         """Raise ValueError unless the worlds that ``"_step"`` leaves out stand still anyway."""
         if self.vector_env.autoreset_mode is not AutoresetMode.DISABLED:
             raise ValueError("'_step' masks and break_when_all_done=True need autoreset_mode='Disabled'")
-        stepping = stepping.reshape(self.batch_size).to(self.vector_env.device)
-        if not bool((stepping | ended_worlds(self.vector_env)).all()):
+        stepping = self._checked_mask(stepping, "_step").to(self.vector_env.device)
+        if not bool((stepping | self.vector_env.ended_worlds()).all()):
             raise ValueError("'_step' may leave out only worlds that are done; the others step together")
 
-    def _by_path(self, observations: Any, infos: Mapping[str, torch.Tensor]) -> dict[_Path, torch.Tensor]:
+    def _by_path(self, observations: Any, infos: Mapping[str, torch.Tensor]) -> dict[Path, torch.Tensor]:
         """Outputs ``[rows, ...]`` by where they are told."""
         if isinstance(observations, dict):
             values = {("observation", key): rows for key, rows in observations.items()}
@@ -280,7 +345,7 @@ class TorchRLEnv(EnvBase):
             values[path] = infos[name]
         return values
 
-    def _put_final(self, copies: dict[_Path, torch.Tensor], infos: Mapping[str, Any]) -> None:
+    def _put_final(self, copies: dict[Path, torch.Tensor], infos: Mapping[str, Any]) -> None:
         """Write what was final into the rows whose episode has ended."""
         ended = infos["_final_obs"].nonzero().flatten()
         if len(ended):  # seldom many rows: torch.where over all would take longer than many a step
@@ -293,20 +358,20 @@ class TorchRLEnv(EnvBase):
         flags = flags.view(self.batch_size[0], -1)
         return self._new(flags if flags.shape[1] == 1 else flags[:, :1])
 
-    def _told(self, copies: Mapping[_Path, torch.Tensor]) -> dict[str, Any]:
+    def _told(self, copies: Mapping[Path, torch.Tensor]) -> dict[str, Any]:
         """Rows as ``[worlds, ...]`` or ``[worlds, agents, ...]``, by key. Masks go to the action specs too."""
         shaped = {path: rows.view(*self._leading, *(rows.shape[1:] or (1,))) for path, rows in copies.items()}
         told: dict[str, Any] = {}
-        for group, action_spec in zip(self._groups, self._action_specs, strict=True):
+        for group, spec in zip(self._groups, self._action_specs, strict=True):
             parts = shaped
             if group.agents is not None:
                 parts = {path: tensor[:, group.agents] for path, tensor in shaped.items()}
             told |= self._filed(group, parts, TensorDict._new_unsafe)
             if ("action_mask",) in parts:
-                action_spec.update_mask(parts["action_mask",])
+                spec.update_mask(parts["action_mask",])
         return told
 
-    def _filed(self, group: _Group, values: Mapping[_Path, Any], made: Callable[..., Any]) -> dict[str, Any]:
+    def _filed(self, group: Group, values: Mapping[Path, Any], made: Callable[..., Any]) -> dict[str, Any]:
         """Values by path as nested ``made(dict, ...)``, to be put at the root."""
         within: dict[str, Any] = {}
         for (first, *rest), value in values.items():
@@ -323,118 +388,3 @@ class TorchRLEnv(EnvBase):
 
     def _new(self, tensor: torch.Tensor) -> torch.Tensor:
         return tensor.to(self.device) if self._moves else tensor.clone()
-
-
-# ---- arguments -------------------------------------------------------------------------------------------------------
-
-
-def _vector_env(env: Any, num_envs: int | None, options: dict[str, Any]) -> TorchVectorEnv:
-    """The vector environment that is meant. Raises TypeError, ValueError."""
-    if isinstance(env, str):
-        made = gymnasium.make_vec(env, num_envs, **{"autoreset_mode": AutoresetMode.DISABLED} | options)
-    elif num_envs is not None or options:
-        given = ", ".join(["num_envs"] * (num_envs is not None) + list(options))
-        raise TypeError(f"{given} can be given with the id of an environment only")
-    else:
-        made = env
-    if not isinstance(made, TorchVectorEnv):
-        raise TypeError(f"env must be a registered id or a TorchVectorEnv, without wrappers, got {env!r}")
-    if made.output != "torch":
-        raise ValueError(f"env must have output='torch', got output={made.output!r}")
-    if made.autoreset_mode is AutoresetMode.SAME_STEP and not made._delivers_final:
-        raise ValueError("with autoreset_mode='SameStep' env must have final_obs=True")
-    return made
-
-
-def _grouping(env: TorchVectorEnv, group_map: GroupMap | None, names: list[str]) -> dict[str, list[str]] | None:
-    """Names of agents by group; None without groups. Raises TypeError, ValueError."""
-    if group_map is None:
-        return None if len(names) == 1 else MarlGroupMapType.ALL_IN_ONE_GROUP.get_group_map(names)
-    if isinstance(group_map, MarlGroupMapType):
-        return group_map.get_group_map(names)
-    if group_map == "team":
-        return _by_team(env, names)
-    if not isinstance(group_map, Mapping):
-        raise TypeError(f"group_map must be a MarlGroupMapType, a dict, 'team' or None, got {group_map!r}")
-    grouping = {name: list(agents) for name, agents in group_map.items()}
-    check_marl_grouping(grouping, names)
-    return grouping
-
-
-def _by_team(env: TorchVectorEnv, names: list[str]) -> dict[str, list[str]]:
-    if env.team is None:
-        raise ValueError(f"group_map='team' needs teams, and {env.environment.name} has none")
-    env.reset()
-    teams = env.by_world(env.team)
-    if not bool((teams == teams[0]).all()):
-        raise ValueError(f"group_map='team' needs the same teams in all worlds of {env.environment.name}")
-    numbers = teams[0].tolist()
-    return {
-        f"team_{team}": [name for name, number in zip(names, numbers, strict=True) if number == team]
-        for team in sorted(set(numbers))
-    }
-
-
-def _groups(grouping: dict[str, list[str]] | None, names: list[str], worlds: int) -> list[_Group]:
-    if grouping is None:
-        return [_Group(None, None, torch.Size([worlds]))]
-    groups = []
-    for name, agents in grouping.items():
-        places = [names.index(agent) for agent in agents]
-        dense = places == list(range(places[0], places[0] + len(places)))
-        chosen = slice(places[0], places[0] + len(places)) if dense else torch.tensor(places)
-        chosen = None if places == list(range(len(names))) else chosen
-        groups.append(_Group(name, chosen, torch.Size([worlds, len(places)])))
-    return groups
-
-
-# ---- specs -----------------------------------------------------------------------------------------------------------
-
-
-def _observation_specs(space: gymnasium.Space, shape: torch.Size, device: torch.device) -> dict[_Path, TensorSpec]:
-    if isinstance(space, Dict):
-        return {("observation", key): _box_spec(part, shape, device) for key, part in space.items()}
-    return {("observation",): _box_spec(space, shape, device)}
-
-
-def _box_spec(space: Box, shape: torch.Size, device: torch.device) -> TensorSpec:
-    low, high = (torch.as_tensor(bound.copy(), device=device) for bound in (space.low, space.high))
-    whole = (*shape, *(space.shape or (1,)))
-    if low.is_floating_point() and bool((low.isinf() & high.isinf()).all()):
-        return Unbounded(whole, device=device, dtype=low.dtype)
-    return Bounded(low.expand(whole), high.expand(whole), whole, device=device, dtype=low.dtype)
-
-
-def _number_spec(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> TensorSpec:
-    if dtype is torch.bool:
-        return Binary(shape[-1], shape=torch.Size(shape), dtype=dtype, device=device)
-    return Unbounded(torch.Size(shape), device=device, dtype=dtype)
-
-
-def _flag_specs(shape: torch.Size, device: torch.device) -> dict[str, TensorSpec]:
-    return {name: Categorical(2, shape=(*shape, 1), dtype=torch.bool, device=device) for name in _FLAGS}
-
-
-def _action_spec(space: gymnasium.Space, shape: torch.Size, device: torch.device, categorical: bool) -> TensorSpec:
-    if isinstance(space, Discrete):
-        if categorical:
-            return Categorical(int(space.n), shape=shape, device=device)
-        return OneHot(int(space.n), shape=(*shape, int(space.n)), device=device)
-    if isinstance(space, MultiDiscrete):
-        choices = torch.as_tensor(space.nvec.reshape(-1))
-        if categorical:
-            return MultiCategorical(choices, shape=(*shape, len(choices)), device=device)
-        return MultiOneHot(choices.tolist(), shape=(*shape, int(choices.sum())), device=device)
-    return _box_spec(space, shape, device)
-
-
-def _first_choice(space: gymnasium.Space, device: torch.device) -> int | torch.Tensor | None:
-    """What a choice of 0 means, where that is not 0."""
-    first = np.asarray(getattr(space, "start", 0)).reshape(-1)
-    if not first.any():
-        return None
-    return int(first[0]) if isinstance(space, Discrete) else torch.from_numpy(first).to(device)
-
-
-def _composite(values: dict[str, TensorSpec], batch_size: torch.Size, device: torch.device) -> Composite:
-    return Composite(values, shape=batch_size, device=device)

@@ -15,7 +15,6 @@ import gymnasium
 import torch
 import tyro
 
-from ..adapters import envpool
 from ..testing import random_actions
 from ..text import table
 from .report import machine_facts, made_folder
@@ -106,9 +105,9 @@ def _by_pettingzoo(num_envs: int) -> Stepper:
 
 
 def _by_dm_env(num_envs: int) -> Stepper:
-    from ..adapters.dm_env import DmEnv
+    from ..adapters.dm_env import DmEnvironment
 
-    env = DmEnv(CARTPOLE, seed=0)
+    env = DmEnvironment(CARTPOLE, seed=0)
     env.reset()
     return env.step, [0, 1] * 8
 
@@ -134,14 +133,14 @@ def _by_stable_baselines3(num_envs: int) -> Stepper:
 
     env = StableBaselinesVecEnv(CARTPOLE, num_envs)
     env.reset()
-    return env.step, [actions.numpy() for actions in random_actions(env.env)]
+    return env.step, [actions.numpy() for actions in random_actions(env.vector_env)]
 
 
 def _by_rsl_rl(num_envs: int) -> Stepper:
     from ..adapters.rsl_rl import RslRlEnv
 
     env = RslRlEnv(CARTPOLE, num_envs=num_envs, continuous=True)
-    return env.step, random_actions(env.env)
+    return env.step, random_actions(env.vector_env)
 
 
 def _by_skrl(num_envs: int) -> Stepper:
@@ -149,18 +148,20 @@ def _by_skrl(num_envs: int) -> Stepper:
 
     env = SkrlEnv(CARTPOLE, num_envs=num_envs)
     env.reset()
-    return env.step, [actions.view(-1, 1) for actions in random_actions(env.unwrapped)]
+    return env.step, [actions.view(-1, 1) for actions in random_actions(env.vector_env)]
 
 
 def _by_rl_games(num_envs: int) -> Stepper:
     from ..adapters.rl_games import RlGamesEnv
 
-    env = RlGamesEnv(num_actors=num_envs, id=CARTPOLE)
+    env = RlGamesEnv(num_actors=num_envs, env=CARTPOLE)
     env.reset()
-    return env.step, random_actions(env.env)
+    return env.step, random_actions(env.vector_env)
 
 
 def _by_envpool(num_envs: int) -> Stepper:
+    from ..adapters import envpool
+
     env = envpool.make(CARTPOLE, num_envs=num_envs, seed=0)
     env.reset()
     return env.step, [actions.numpy() for actions in random_actions(env.grouped.environments[0])]
@@ -180,15 +181,15 @@ def _by_pufferlib(num_envs: int) -> Stepper:
 
     vecenv = pufferlib.vector.make(PufferLibEnv, env_args=[CARTPOLE], env_kwargs={"num_envs": num_envs})
     vecenv.reset(seed=0)
-    return vecenv.step, [actions.numpy().astype("int32") for actions in random_actions(vecenv.env)]
+    return vecenv.step, [actions.numpy().astype("int32") for actions in random_actions(vecenv.vector_env)]
 
 
 def _by_rllib(num_envs: int) -> Stepper:
     from ..adapters.rllib import RLlibVectorEnv
 
-    env = RLlibVectorEnv({"env_id": CARTPOLE, "num_envs": num_envs})
+    env = RLlibVectorEnv({"env": CARTPOLE, "num_envs": num_envs})
     env.reset(seed=0)
-    return env.step, [actions.numpy() for actions in random_actions(env.env)]
+    return env.step, [actions.numpy() for actions in random_actions(env.vector_env)]
 
 
 def _by_tianshou(num_envs: int) -> Stepper:
@@ -203,7 +204,7 @@ def _by_tianshou(num_envs: int) -> Stepper:
         if len(ended):
             venv.reset(ended)
 
-    return step, [actions.numpy() for actions in random_actions(venv.env)]
+    return step, [actions.numpy() for actions in random_actions(venv.vector_env)]
 
 
 ADAPTERS: dict[str, Adapter] = {

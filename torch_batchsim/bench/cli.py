@@ -43,8 +43,8 @@ class Options:
     environment: tyro.conf.Positional[str]
     """An environment by its short name (cartpole), its id, or module:id; or 'peers': other libraries beside ours;
     or 'ecs': rows that come and go, beside C++ by hand; or 'paper': the paper's experiments ('paper --help'); or
-    'physics': rigid bodies ('physics --help'); or 'adapters': through other libraries' interfaces; or 'async':
-    worlds in groups ('async --help')."""
+    'physics': rigid bodies ('physics --help'); or 'adapters': through other libraries' interfaces; or 'groups':
+    worlds in groups ('groups --help')."""
     num_envs: list[int] | None = None
     """Batch sizes (rows, rounded to whole worlds); of 'ecs' and 'peers' worlds. By default from 1 to 1048576, of 'ecs'
     from 64 to 65536."""
@@ -87,10 +87,10 @@ def main() -> None:
 
         physics.main(sys.argv[2:])
         return
-    if sys.argv[1:2] == ["async"]:
-        from . import grouped
+    if sys.argv[1:2] == ["groups"]:
+        from . import groups
 
-        grouped.main(sys.argv[2:])
+        groups.main(sys.argv[2:])
         return
     if sys.argv[1:2] == ["adapters"]:
         from . import adapters

@@ -130,7 +130,7 @@ def _baseline_library() -> ctypes.CDLL:
     with tempfile.TemporaryDirectory() as folder:  # what has been loaded needs its file no more
         path = Path(folder) / "baseline.so"
         flags = [*jit.compiler_flags("cpu"), "-pthread", "-fPIC", "-shared"]
-        command = [jit._compiler(), *flags, str(source), "-o", str(path)]
+        command = [jit.cpp_compiler(), *flags, str(source), "-o", str(path)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise BuildError(f"{source.name} does not compile:\n{done.stderr}")

@@ -28,9 +28,7 @@ class MuJoCoRollout:
         pushed: how many of the agents; the others stand still.
     """
 
-    def __init__(
-        self, levels: Sequence[Scene], worlds: int, threads: int, options: str, pushed: int
-    ) -> None:
+    def __init__(self, levels: Sequence[Scene], worlds: int, threads: int, options: str, pushed: int) -> None:
         self._mujoco = mujoco()
         from mujoco import rollout
 

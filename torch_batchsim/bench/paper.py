@@ -53,6 +53,7 @@ _MOST_WORLDS_OF_OTHERS = {"cuda": 32 * 1024, "cpu": 4 * 1024}
 _TRACED_WORLDS = {"cuda": 16 * 1024, "cpu": 4 * 1024}
 _SLOW_STEPS = 3  # the first ones of a build that is traced
 
+
 @dataclass
 class PaperOptions:
     """The paper's experiments: peak throughput of every executor (table 1), with and without sim.tune() (table 2),

@@ -41,7 +41,7 @@ def facts() -> dict[str, object]:
     found |= {"processor": host.pop("device"), **host}
     found["torch's CUDA"] = torch.version.cuda or "none"
     try:
-        found["nvcc"] = _version([jit._nvcc(), "--version"])
+        found["nvcc"] = _version([jit.cuda_compiler(), "--version"])
     except BuildError:
         found["nvcc"] = "none"
     for tool in ("compute-sanitizer", "ncu"):
@@ -53,7 +53,7 @@ def facts() -> dict[str, object]:
 def find_tool(name: str) -> str | None:
     """Path of one of the CUDA toolkit's tools."""
     try:
-        beside = str(Path(jit._nvcc()).parent)
+        beside = str(Path(jit.cuda_compiler()).parent)
     except BuildError:
         beside = None
     return shutil.which(name) or shutil.which(name, path=beside) or shutil.which(name, path="/usr/local/cuda/bin")

@@ -31,8 +31,8 @@ from .throughput import wait_for
 ABOUT = """\
 Groups pay where something waits: for a policy on another device, or for the few worlds whose episodes begin with long
 work while threads are idle. They do not pay where policy and worlds take turns on the same cores, and cost where a
-step is short: handing a group over takes some tens of microseconds. Figures are rows per second; ratio is to one batch.
-Whoever takes the first group that is ready sees worlds less often that take long."""
+step is short: handing a group over takes some tens of microseconds. Whoever takes the first group that is ready sees
+worlds less often that take long. Figures are rows per second; the ratio is to one batch."""
 
 
 class Ground(Component):
@@ -80,12 +80,12 @@ class Options:
     device: str = "cpu"
     num_threads: int | None = None
     wait_ms: float | None = None
-    """Of a decision for all rows by a policy elsewhere, which is simulated by sleeping; a group takes its share of it.
-    By default as long as a step, 5 ms at least: a sleep is late by some tenths of a millisecond."""
+    """Of a decision for all rows by a policy elsewhere, which is simulated by sleeping; for a group it is in proportion
+    to its rows. By default as long as a step, 5 ms at least: a sleep is late by some tenths of a millisecond."""
     seconds: float = 1.0
     """Length of one run; a figure is the median of the runs."""
     runs: Annotated[int, tyro.conf.arg(name="runs")] = 5
-    json: Path = Path("runs/bench-async.json")
+    json: Path = Path("runs/bench-groups.json")
     """File for the figures."""
 
 
@@ -122,15 +122,15 @@ def waiting(seconds_per_row: float) -> Decider:
 
 def main(arguments: Sequence[str]) -> None:
     """Measure, print a table, write JSON."""
-    options = tyro.cli(Options, prog="python -m torch_batchsim.bench async", args=arguments)
+    options = tyro.cli(Options, prog="python -m torch_batchsim.bench groups", args=arguments)
     made_folder(options.json.parent, "--json")
     try:
-        result = {"benchmark": "async", **measured(options), "machine": machine_facts(options.device)}
+        result = {"benchmark": "groups", **measured(options), "machine": machine_facts(options.device)}
     except (ValueError, TypeError, RuntimeError, gymnasium.error.Error) as error:
         raise SystemExit(f"error: {error}") from None
     print(ABOUT)
     print(f"a decision elsewhere takes {result['wait_ms']:.2f} ms for all rows (simulated)")
-    print(table(result["rows"]))
+    print(table([{**row, "ratio": f"{row['ratio']:.2f}"} for row in result["rows"]]))
     print("  ".join(f"{key} {value}" for key, value in result["machine"].items()))
     options.json.write_text(json.dumps(result, indent=2) + "\n")
     print(f"written to {options.json}")
@@ -162,10 +162,10 @@ def _compared(
 ) -> list[dict[str, Any]]:
     what = {"environment": environment.name, "rows": next(iter(size.values())), "policy": policy}
     one = _one_batch(environment, options, decider, **size)
-    rows = [{**what, "groups": 1, "rows_per_second": one, "ratio": "1.00"}]
+    rows = [{**what, "groups": 1, "rows_per_second": one, "ratio": 1.0}]
     for groups in options.groups:
         rate = _in_groups(environment, options, decider, groups, **size)
-        rows.append({**what, "groups": groups, "rows_per_second": rate, "ratio": f"{rate / one:.2f}"})
+        rows.append({**what, "groups": groups, "rows_per_second": rate, "ratio": rate / one})
     return rows
 
 

@@ -1,4 +1,4 @@
-"""``python -m torch_batchsim.bench async``: what is measured, printed and written."""
+"""``python -m torch_batchsim.bench groups``: what is measured, printed and written."""
 
 from __future__ import annotations
 
@@ -11,22 +11,25 @@ import torch
 
 from torch_batchsim import GroupedEnv, TorchVectorEnv
 from torch_batchsim.bench import cli
-from torch_batchsim.bench.grouped import Terrain
+from torch_batchsim.bench.groups import Terrain
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "out" / "figures.json"
     short = ["--num-envs", "24", "--terrains", "6", "--groups", "2", "3", "--seconds", "0.01", "--runs", "1"]
-    given = ["bench", "async", "cartpole", *short, "--wait-ms", "1", "--json", str(path)]
+    given = ["bench", "groups", "cartpole", *short, "--wait-ms", "1", "--json", str(path)]
     monkeypatch.setattr(sys, "argv", given)
     cli.main()
     rows = json.loads(path.read_text())["rows"]
     assert [(row["policy"], row["groups"]) for row in rows] == [
         (policy, groups) for policy in ("none", "same threads", "elsewhere", "none") for groups in (1, 2, 3)
     ]
-    assert all(row["rows_per_second"] > 0 for row in rows) and {row["ratio"] for row in rows[::3]} == {"1.00"}
+    assert all(row["rows_per_second"] > 0 for row in rows) and {row["ratio"] for row in rows[::3]} == {1}
+    assert all(
+        row["ratio"] == row["rows_per_second"] / rows[i // 3 * 3]["rows_per_second"] for i, row in enumerate(rows)
+    )
     printed = capsys.readouterr().out
-    assert "Groups pay where something waits" in printed and "Terrain" in printed
+    assert "Groups pay where something waits" in printed and "Terrain" in printed and " 1.00\n" in printed
     for wrong, says in ((["--groups", "5"], "multiple of 5 groups"), (["--runs", "0"], "must be positive")):
         monkeypatch.setattr(sys, "argv", [*given, *wrong])
         with pytest.raises(SystemExit, match=rf"error: .*{says}"):

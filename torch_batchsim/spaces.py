@@ -1,7 +1,9 @@
-"""Spaces in the forms that interfaces to a single environment want."""
+"""Spaces of agents in the forms that other interfaces want."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from copy import deepcopy
 from typing import Any
 
 import gymnasium
@@ -53,8 +55,23 @@ def one_after_another(space: gymnasium.Space, agents: int) -> Box:
     return Box(np.tile(low, agents), np.tile(high, agents), dtype=dtype)
 
 
+def for_each(agents: Iterable[str], space: gymnasium.Space) -> dict[str, gymnasium.Space]:
+    """A copy for each of these agents, with a random stream of its own."""
+    spaces = {agent: deepcopy(space) for agent in agents}
+    for own in spaces.values():
+        own.seed(None)
+    return spaces
+
+
 def choices(space: gymnasium.Space) -> int:
     """The length of a mask of actions."""
     if isinstance(space, Discrete):
         return int(space.n)
     return int(space.nvec.sum()) if isinstance(space, MultiDiscrete) else 0
+
+
+def check_from_zero(space: gymnasium.Space, library: str, what: str = "action") -> None:
+    """Raise ValueError where indices begin at another number: this library's networks count them from 0."""
+    for part in space.values() if isinstance(space, Dict) else (space,):
+        if isinstance(part, (Discrete, MultiDiscrete)) and np.any(part.start != 0):
+            raise ValueError(f"{library} counts from 0; the {what} space must begin there too, got {part}")

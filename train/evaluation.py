@@ -9,7 +9,7 @@ import torch
 from gymnasium.vector import VectorEnv
 from torch import Tensor
 
-from .networks import ActorCritic
+from .networks import ActorCritic, Observation
 
 MAX_EPISODE_STEPS = 100_000
 """An evaluation gives up where an episode is longer than this."""
@@ -30,7 +30,11 @@ class Evaluation(NamedTuple):
     lengths: Tensor
 
 
-@torch.no_grad()
+def measure(env: VectorEnv) -> str:
+    """Which number an episode is judged by: "score", where the environment names one, else "return"."""
+    return "score" if env.metadata.get("score") else "return"
+
+
 def evaluate(
     env: VectorEnv,
     agent: ActorCritic,
@@ -39,26 +43,18 @@ def evaluate(
     watch: Callable[[Tensor], None] | None = None,
     untrained: Tensor | None = None,
 ) -> Evaluation:
-    """Runs the first episode of every row to its end.
+    """Runs the first episode of every row to its end, with the actions of a policy.
 
-    Every episode that starts is counted. (The first N episodes to *end* would be the short ones.) A
-    deterministic policy takes its likeliest action, or the mean of a Gaussian; otherwise actions are drawn.
-    `watch` is called after the reset and after every step, with the rows, bool `[N]`, whose first episode had not
-    ended before that. Rows that are `untrained`, bool `[N]`, act as before a training: all choices are as likely, and
-    numbers are standard normal. Raises EndlessEpisode rather than go on for ever.
+    A deterministic policy takes its likeliest action, or the mean of a Gaussian; otherwise actions are drawn.
+    Rows that are `untrained`, bool `[N]`, act as before a training: all choices are as likely, and numbers are
+    standard normal. `watch` and what is raised: see `run_episodes`.
     """
-    policy, device = agent.policy, env.device
-    obs, infos = env.reset(seed=seed)
-    generator = torch.Generator(device).manual_seed(seed)
+    policy = agent.policy
+    generator = torch.Generator(env.device).manual_seed(seed % 2**64)  # the reset refuses what is beyond
     actions, drawn = policy.empty_actions(env.num_envs), policy.empty_actions(env.num_envs)
-    running = torch.ones(env.num_envs, dtype=torch.bool, device=device)
-    score = env.metadata.get("score")
-    returns = torch.zeros(env.num_envs, device=device)
-    lengths = torch.zeros(env.num_envs, device=device)
-    if watch:
-        watch(running)
-    for _ in range(MAX_EPISODE_STEPS):
-        outputs, mask = agent.outputs(agent.encoder(obs)), infos.get("action_mask")
+
+    def act(obs: Observation, mask: Tensor | None) -> Tensor:
+        outputs = agent.outputs(agent.encoder(obs))
         if deterministic:
             policy.mode(outputs, actions, mask)
         else:
@@ -66,9 +62,36 @@ def evaluate(
         if untrained is not None:
             policy.sample(torch.zeros_like(outputs), policy.noise((env.num_envs,), generator), drawn, mask)
             actions[untrained] = drawn[untrained]
+        return policy.to_env(actions)
+
+    return run_episodes(env, act, seed, watch)
+
+
+@torch.no_grad()
+def run_episodes(
+    env: VectorEnv,
+    act: Callable[[Observation, Tensor | None], Tensor],
+    seed: int,
+    watch: Callable[[Tensor], None] | None = None,
+) -> Evaluation:
+    """Runs the first episode of every row to its end, with the actions that `act(observations, action_mask)` returns.
+
+    Every episode that starts is counted. (The first N episodes to *end* would be the short ones.) `watch` is called
+    after the reset and after every step, with the rows, bool `[N]`, whose first episode had not ended before that.
+    Raises EndlessEpisode rather than go on for ever.
+    """
+    obs, infos = env.reset(seed=seed)
+    running = torch.ones(env.num_envs, dtype=torch.bool, device=env.device)
+    score = env.metadata.get("score")
+    returns = torch.zeros(env.num_envs, device=env.device)
+    lengths = torch.zeros(env.num_envs, device=env.device)
+    if watch:
+        watch(running)
+    for _ in range(MAX_EPISODE_STEPS):
+        actions = act(obs, infos.get("action_mask"))
         active = infos.get("active")
         counts = running if active is None else running & active  # before the step writes over it
-        obs, rewards, terminations, truncations, infos = env.step(policy.to_env(actions))
+        obs, rewards, terminations, truncations, infos = env.step(actions)
         if watch:
             watch(running)
         ended = terminations | truncations

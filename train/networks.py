@@ -92,6 +92,11 @@ class CategoricalPolicy:
         for i, logits in enumerate(outputs.split(self.sizes, dim=-1)):
             out[..., i] = logits.argmax(-1)
 
+    def uniform(self, generator: torch.Generator, out: Tensor, mask: Tensor | None) -> None:
+        """Writes actions into `out` `[N, ...]`, each of those that are allowed with the same probability."""
+        noise = self.noise(out.shape[:1], generator)
+        self.mode(noise, out, mask)
+
     def log_prob_and_entropy(self, outputs: Tensor, actions: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """Log-probability of `actions` and entropy of the policy, float32 `[...]` each."""
         if mask is not None:  # finite, because 0 · -inf would make the entropy NaN
@@ -139,6 +144,14 @@ class GaussianPolicy:
 
     def mode(self, outputs: Tensor, out: Tensor, mask: Tensor | None) -> None:
         out.copy_(outputs.chunk(2, dim=-1)[0].reshape(out.shape))
+
+    def uniform(self, generator: torch.Generator, out: Tensor, mask: Tensor | None) -> None:
+        """Writes into `out` uniform numbers between the bounds, standard normal ones where a bound is missing."""
+        shares = torch.rand(out.shape, device=out.device, generator=generator)
+        normal = torch.randn(out.shape, device=out.device, generator=generator)
+        bounded = self.low.isfinite() & self.high.isfinite()
+        low, high = (torch.where(bounded, bound, 0.0) for bound in (self.low, self.high))
+        out.copy_(torch.where(bounded, low + (high - low) * shares, normal))
 
     def log_prob_and_entropy(self, outputs: Tensor, actions: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         mean, log_std = outputs.chunk(2, dim=-1)

@@ -306,6 +306,8 @@ class Trainer:
         # Return and length, of the episode that is running and of the latest that ended (NaN: none has).
         self.running = torch.zeros(2, env.num_envs, device=self.device)
         self.latest = torch.full_like(self.running, torch.nan)
+        # Whether every row that takes part has ended an episode: before, only short ones have, and there is no mean.
+        self.all_ended = torch.zeros((), dtype=torch.bool, device=self.device)
         # Metrics that are infos at the end of an episode; in this rollout the sum of each, and last how many ended.
         score = env.metadata.get("score")  # which counts in place of the rewards
         self.told = {"charts/score": score} if score else {}
@@ -372,6 +374,7 @@ class Trainer:
     def episode_statistics(self) -> dict[str, Tensor]:
         """Return and length of the latest episodes, as a mean over rows: short episodes do not count more.
 
+        All are NaN until every row that has taken part has ended an episode: the first to end are the short ones.
         What a row got up to its last end belongs to finished episodes, the rest to the one still running.
         Where worlds have several agents, each has its own mean as well: in a zero-sum game that of all rows is 0.
         Steps in which a row is inactive do not count, nor an end after such steps only.
@@ -403,7 +406,9 @@ class Trainer:
         if agents > 1:
             means = self.latest[0].view(-1, agents).nanmean(0).unbind()
             metrics |= {f"charts/episodic_return/agent_{i}": mean for i, mean in enumerate(means)}
-        return metrics
+        in_the_first = (self.running[1] > 0) & self.latest[1].isnan()
+        self.all_ended |= ~in_the_first.any() & self.latest[1].isfinite().any()
+        return {name: torch.where(self.all_ended, value, torch.nan) for name, value in metrics.items()}
 
     @torch.no_grad()
     def estimate(self) -> Batch:
@@ -515,6 +520,7 @@ class Trainer:
             "generator": self.generator.get_state(),
             "running": self.running,
             "latest": self.latest,
+            "all_ended": self.all_ended,
             "env": self.env.state_dict(),
         }
 
@@ -527,3 +533,4 @@ class Trainer:
         self.generator.set_state(state["generator"].cpu())
         self.running.copy_(state["running"])
         self.latest.copy_(state["latest"])
+        self.all_ended.copy_(state["all_ended"])

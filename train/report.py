@@ -17,7 +17,11 @@ from torch.utils.tensorboard import SummaryWriter
 from tqdm import tqdm
 
 Curve = list[tuple[int, float]]
-"""Points of a learning curve: steps taken, and the mean over rows of the return of their latest episodes."""
+"""Points of a learning curve: steps taken, and the mean over rows of the return of their latest episodes, or the mean
+score of the episodes that ended since the point before."""
+
+CURVE_STARTS = "when every world has ended an episode"
+"""Before that only the short episodes have ended, and a mean would be theirs."""
 
 SECONDS_BETWEEN_READS = 0.25
 
@@ -25,8 +29,8 @@ SECONDS_BETWEEN_READS = 0.25
 class Report:
     """Collects metrics as tensors and reads them a few times a second, so that the device is not held up."""
 
-    def __init__(self, folder: Path, total_steps: int, start_step: int, curve: Curve) -> None:
-        self.curve = curve
+    def __init__(self, folder: Path, total_steps: int, start_step: int, curve: Curve, measure: str = "return") -> None:
+        self.curve, self.measure = curve, measure
         self.writer = SummaryWriter(str(folder), purge_step=start_step if start_step else None)
         self.bar = tqdm(
             total=total_steps,
@@ -60,14 +64,14 @@ class Report:
             scalars = dict(zip(metrics, values, strict=True))
             scalars["charts/SPS"] = (step - self.start_step) / (at - self.start_time)
             for name, value in scalars.items():
-                if not math.isnan(value):  # no episode has ended yet
+                if not math.isnan(value):  # not every world has ended an episode
                     self.writer.add_scalar(name, value, step)
             value = scalars.get("charts/score", scalars["charts/episodic_return"])
             if math.isfinite(value):
                 self.curve.append((step, value))
         self.pending.clear()
         if self.curve:
-            self.bar.set_postfix_str(f"return {self.curve[-1][1]:.1f}", refresh=False)
+            self.bar.set_postfix_str(f"{self.measure} {self.curve[-1][1]:.1f}", refresh=False)
         self.bar.update(step - self.bar.n)
 
     def close(self) -> None:
@@ -76,42 +80,62 @@ class Report:
         self.writer.close()
 
 
-def draw_curve(curve: Curve, evaluation: float | None, title: str, path: Path) -> None:
-    """Writes the learning curve as a PNG, the mean return of the evaluation at its end; needs no display."""
+def draw_curve(
+    curve: Curve,
+    evaluation: float | None,
+    title: str,
+    path: Path,
+    measure: str = "return",
+    random: float | None = None,
+) -> None:
+    """Writes the learning curve as a PNG, the mean of the evaluation at its end; needs no display.
+
+    `measure` is "return" or "score". A dashed line shows what the `random` policy reaches.
+    """
     figure = Figure(figsize=(7, 4), dpi=120, layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.add_subplot(title=title, xlabel="steps", ylabel="mean return")
-    axes.plot([step for step, _ in curve], [value for _, value in curve])
+    axes = figure.add_subplot(title=title, xlabel="steps", ylabel=f"mean {measure}")
+    axes.plot([step for step, _ in curve], [value for _, value in curve], label="training")
     if curve and evaluation is not None:
         axes.plot(curve[-1][0], evaluation, "o", color="C1", label=f"evaluation: {evaluation:.1f}")
-        axes.legend(loc="lower right")
+    if random is not None:
+        axes.axhline(random, color="0.35", linewidth=1, linestyle="--", label=f"random policy: {random:.1f}")
+    if curve or random is not None:
+        axes.legend(loc="best")
+    axes.set_xlim(left=0)
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.locator_params(axis="x", nbins=6)  # room for numbers of seven digits
     axes.grid(alpha=0.3)
     figure.savefig(path)
 
 
-def text_curve(curve: Curve, width: int = 60, height: int = 8) -> str:
-    """The learning curve for a terminal, `height` lines of at most `width` columns, each column a mean."""
+def text_curve(curve: Curve, width: int = 60, height: int = 8, random: float | None = None) -> str:
+    """The learning curve for a terminal, `height` lines of at most `width` columns, each column a mean.
+
+    A line of dashes shows what the `random` policy reaches.
+    """
     if not curve:
-        return "no episode ended"
+        return "no curve: not every world has ended an episode"
     columns = min(width, len(curve))
     cuts = [i * len(curve) // columns for i in range(columns + 1)]
     means = [sum(value for _, value in curve[a:b]) / (b - a) for a, b in pairwise(cuts)]
-    low, high = min(means), max(means)
+    shown = means if random is None else [*means, random]
+    low, high = min(shown), max(shown)
     spread = high - low
     if spread > 1e-6 * max(abs(low), abs(high)):
-        levels = [round((mean - low) / spread * (height - 1)) for mean in means]
+        levels = [round((value - low) / spread * (height - 1)) for value in shown]
         decimals = max(1, 1 - math.floor(math.log10(spread)))  # so that the two labels differ
         labels = {0: f"{low:.{decimals}f}", height - 1: f"{high:.{decimals}f}"}
     else:
-        levels = [height // 2] * columns
+        levels = [height // 2] * len(shown)
         labels = {height // 2: f"{high:.1f}"}
     margin = max(10, *map(len, labels.values()))
+    dashes = None if random is None else levels.pop()
     lines = []
     for level in reversed(range(height)):
-        marks = "".join("*" if at == level else " " for at in levels)
-        lines.append(f"{labels.get(level, ''):>{margin}} |{marks}".rstrip())
+        marks = "".join("*" if at == level else "-" if level == dashes else " " for at in levels)
+        end = "- random policy" if level == dashes else ""
+        lines.append(f"{labels.get(level, ''):>{margin}} |{marks}{end}".rstrip())
     first, last = f"{curve[0][0]:,}", f"{curve[-1][0]:,}"
     ends = first + last.rjust(max(columns - len(first), len(last) + 1)) if len(curve) > 1 else last
     return "\n".join([*lines, f"{' ' * margin} +{'-' * columns}", f"{'steps':>{margin}}  {ends}"])

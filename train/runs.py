@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +22,12 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 import torch_batchsim
 from torch_batchsim import WorldFault
 
-from . import checkpoint
-from .evaluation import EndlessEpisode, check_faults, evaluate
+from . import baseline, checkpoint
+from .evaluation import EndlessEpisode, check_faults, evaluate, measure
 from .networks import ActorCritic
 from .options import Options, UsageError, parse_env_options, tuned
 from .ppo import Config, Trainer, num_agents
-from .report import Report, draw_curve, show_picture, text_curve
+from .report import CURVE_STARTS, Report, draw_curve, show_picture, text_curve
 from .video import Recorder, has_pictures
 
 EVALUATION_SEED_OFFSET = 1_000_000
@@ -58,23 +59,28 @@ def train(env_id: str, options: Options, contents: dict[str, Any] | None) -> boo
     folder = _run_folder(env_id, options)
     run = {"env": env_id, "env_options": env_options, "curve": [], "train_seconds": 0.0}
     if contents:
-        run |= {name: contents[name] for name in ("curve", "train_seconds")}
+        run |= {name: contents[name] for name in ("curve", "train_seconds", "random")}
+    else:
+        run["random"] = _random(env_id, options, env_options)
+    judged = measure(env)
+    _tell_random(run["random"], judged)
 
     print(f"Training {env_id} for {trainer.num_iterations * trainer.batch_size:,} steps on {env.device}.")
     fault = _learn(trainer, run, folder, options.checkpoint_every)
     env.close()
     finished = trainer.iteration == trainer.num_iterations
     picture, title = folder / "learning_curve.png", f"{env_id}, seed {trainer.config.seed}"
-    draw_curve(run["curve"], None, title, picture)
-    print(text_curve(run["curve"]))
+    draw = partial(draw_curve, run["curve"], title=title, path=picture, measure=judged, random=run["random"]["mean"])
+    draw(evaluation=None)
+    print(text_curve(run["curve"], random=run["random"]["mean"]))
     print(f"trained         {trainer.global_step:,} steps in {run['train_seconds']:.2f} s")
     print(f"learning curve  {picture}")
     print(f"checkpoint      {folder / 'checkpoint.pt'}")
     evaluation = {}
     if finished and not fault:
         evaluation = _evaluate(env_id, options, env_options, trainer.agent, trainer.config.seed)
-        draw_curve(run["curve"], evaluation["eval_return_mean"], title, picture)
-        _write_summary(options.summary, _summary(run, trainer.config, trainer.global_step, evaluation))
+        draw(evaluation=evaluation.get(f"eval_{judged}_mean"))
+        _write_summary(options.summary, _summary(run, trainer.config, trainer.global_step, evaluation, judged))
     if options.show and (problem := show_picture(picture)):
         print(problem)
     if not finished:
@@ -93,10 +99,10 @@ def evaluate_checkpoint(env_id: str, options: Options, contents: dict[str, Any])
     config = Config(**trained["config"])
     env = _make_env(env_id, options, env_options, num_worlds=1)
     _check_pictures(env_id, env, options)
-    agent = agent_of(trained, env)
+    agent, judged = agent_of(trained, env), measure(env)
     env.close()
     evaluation = _evaluate(env_id, options, env_options, agent, options.config.seed)
-    _write_summary(summary, _summary(contents, config, contents["steps"], evaluation))
+    _write_summary(summary, _summary(contents, config, contents["steps"], evaluation, judged))
     print(f"summary         {summary}")
     _raise_if_failed(evaluation)
 
@@ -112,13 +118,29 @@ def agent_of(trained: dict[str, Any], env: VectorEnv) -> ActorCritic:
 # ---- training --------------------------------------------------------------------------------------------
 
 
+def _random(env_id: str, options: Options, env_options: dict[str, Any]) -> baseline.Baseline:
+    """What the random policy reaches, in worlds of its own, so that it changes nothing of the training."""
+    env = _make_env(env_id, options, env_options, num_worlds=baseline.WORLDS)
+    try:
+        return baseline.random_policy(env, options.config.seed)
+    finally:
+        env.close()
+
+
+def _tell_random(random: baseline.Baseline, judged: str) -> None:
+    if random["error"]:
+        print(f"random policy   not measured: {random['error']}")
+    else:
+        print(f"random policy   mean {judged} {random['mean']:.2f}, {random['episodes']} episodes")
+
+
 def _learn(trainer: Trainer, run: dict[str, Any], folder: Path, checkpoint_every: int) -> WorldFault | None:
     """Iterates to the end or until a signal or a fault; extends the run's curve and seconds, leaves a checkpoint.
 
     After a fault, which is returned, the checkpoint has the networks of the last whole iteration and new episodes.
     """
     total_steps = trainer.num_iterations * trainer.batch_size
-    report = Report(folder, total_steps, trainer.global_step, run["curve"])
+    report = Report(folder, total_steps, trainer.global_step, run["curve"], measure(trainer.env))
     seconds_before = run["train_seconds"]
 
     def save() -> None:
@@ -171,24 +193,25 @@ def _evaluate(
 ) -> dict[str, Any]:
     """Evaluates in worlds of its own; returns what the summary says of it, also of a failure."""
     if not options.eval_episodes:
-        return {"eval_return_mean": None, "eval_episodes": 0}
+        return {"eval_episodes": 0}
     # For a video, worlds that have ended stand still, so that there is a last picture.
     drawn = {"render_mode": "rgb_array", "autoreset_mode": AutoresetMode.DISABLED} if options.video else {}
     env = _make_env(env_id, options, env_options, num_worlds=options.eval_episodes, **drawn)
+    judged = measure(env)
     recorder = Recorder(env) if options.video else None
     try:
         returns, lengths = evaluate(env, agent, seed + EVALUATION_SEED_OFFSET, not options.eval_stochastic, recorder)
     except (EndlessEpisode, WorldFault) as error:
         reason = error.faults[0] if isinstance(error, WorldFault) else error
-        return {"eval_return_mean": None, "eval_episodes": options.eval_episodes, "eval_error": str(reason)}
+        return {"eval_episodes": options.eval_episodes, "eval_error": str(reason)}
     finally:
         env.close()
     counted = lengths > 0  # who took part
     agents, agent_returns = num_agents(env), returns
     returns, lengths = returns[counted], lengths[counted]
     how = "drawn actions" if options.eval_stochastic else "likeliest actions"
-    print(f"evaluation      mean return {returns.mean():.2f}, {options.eval_episodes} episodes, {how}")
-    told = {"eval_return_mean": None, "eval_return_std": None, "eval_return_min": None, "eval_length_mean": None}
+    print(f"evaluation      mean {judged} {returns.mean():.2f}, {options.eval_episodes} episodes, {how}")
+    told = dict.fromkeys([f"eval_{judged}_mean", f"eval_{judged}_std", f"eval_{judged}_min", "eval_length_mean"])
     if counted.any():  # else there is no mean, and JSON has no NaN
         numbers = returns.mean(), returns.std(correction=0), returns.min(), lengths.mean()
         told = {name: number.item() for name, number in zip(told, numbers, strict=True)}
@@ -225,13 +248,24 @@ def _raise_if_failed(evaluation: dict[str, Any]) -> None:
             raise RunError(f"{what} failed: {evaluation[key]}")
 
 
-def _summary(run: dict[str, Any], config: Config, steps: int, evaluation: dict[str, Any]) -> dict[str, Any]:
+def _summary(
+    run: dict[str, Any], config: Config, steps: int, evaluation: dict[str, Any], judged: str
+) -> dict[str, Any]:
+    """`judged` is what episodes are judged by, "return" or "score": the names of the numbers say it too."""
+    random = run.get("random")  # a checkpoint of an older version has none
     return {
         "env": run["env"],
         "env_options": run["env_options"],
         "seed": config.seed,
         "steps": steps,
         "train_seconds": run["train_seconds"],
+        "measure": judged,
+        "curve_starts": CURVE_STARTS,
+        "curve_first_step": run["curve"][0][0] if run["curve"] else None,
+        f"random_{judged}_mean": random and random["mean"],
+        "random_episodes": random["episodes"] if random else 0,
+        **({"random_error": random["error"]} if random and random["error"] else {}),
+        f"eval_{judged}_mean": None,  # unless the evaluation says more
         **evaluation,
         "versions": {
             "python": platform.python_version(),

@@ -84,6 +84,8 @@ class ToyEnv:
     def reset(self, seed: int) -> tuple[Any, dict[str, Any]]:
         self.now, self.seed = 0, seed
         self.write(self.bound["observations"], self.noise(0))
+        if self.masked:
+            self.bound["action_mask"].copy_(self.mask())
         return self.bound["observations"], self.infos()
 
     def infos(self) -> dict[str, Any]:

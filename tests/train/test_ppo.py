@@ -175,6 +175,16 @@ def test_returns_are_told_by_agent_where_worlds_have_several(toy_env):
     assert agents[0] != agents[1]
 
 
+def test_means_begin_when_every_row_has_ended_an_episode(toy_env):
+    trainer = Trainer(toy_env(), Config(**SMALL | {"num_steps": 2}))
+    seen = []
+    for _ in range(4):  # rows 0 and 4 end after 2 steps, 1 and 5 after 3, 2 after 4, 3 after 5
+        trainer.rollout()
+        seen.append(trainer.episode_statistics()["charts/episodic_length"].item())
+    assert torch.tensor(seen).isnan().tolist() == [True, True, False, False]
+    assert seen[2] == pytest.approx((2 + 3 + 4 + 5 + 2 + 3) / 6)
+
+
 def test_episode_statistics_are_nan_before_any_episode_ended(toy_env):
     trainer = Trainer(toy_env(), Config(**SMALL | {"num_steps": 1}))
     trainer.rollout()

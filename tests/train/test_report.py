@@ -38,8 +38,16 @@ def test_the_text_curve_rises_with_its_values():
     assert all(len(line) <= 42 for line in lines)
 
 
+def test_the_text_curve_shows_the_random_policy():
+    lines = text_curve([(step, float(step)) for step in range(10, 40)], width=30, height=5, random=4.0).splitlines()
+    assert lines[4] == "       4.0 |" + "-" * 30 + "- random policy"
+    assert lines[0].endswith("*") and not any("*" in line for line in lines[4:])
+    within = text_curve([(step, float(step)) for step in range(10, 40)], width=30, height=5, random=24.5)
+    assert "-*" in within and "*-" in within
+
+
 def test_the_text_curve_takes_any_number_of_points():
-    assert text_curve([]) == "no episode ended"
+    assert text_curve([]) == "no curve: not every world has ended an episode"
     assert "*" in text_curve([(10, 3.0)])
     assert text_curve([(10, 3.0), (20, 3.0)]).count("*") == 2
 

@@ -15,6 +15,7 @@ _checkout = _Path(__file__).resolve().parent.parent
 if (_checkout / "setup.py").is_file() and (_checkout / "csrc" / "tbs").is_dir():
     __path__.append(str(_checkout))
 
+from . import math as math  # noqa: E402
 from .agents_env import AgentsVectorEnv  # noqa: E402
 from .environment import Environment  # noqa: E402
 from .errors import BuildError, CheckpointError, Fault, GroupFault, SchemaError, WorldFault  # noqa: E402

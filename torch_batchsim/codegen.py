@@ -432,12 +432,7 @@ def _node_key(program: Program, node: Node) -> str:
 
 
 def _random_key(node: Node) -> int:
-    """32 bits (FNV-1a) from what a node is, not from where it stands: other nodes may come and go."""
-    text = f"{node.graph} {node.system.name} {node.table.name if node.table else ''} {node.occurrence}"
-    key = 0x811C9DC5
-    for byte in text.encode():
-        key = (key ^ byte) * 0x01000193 & 0xFFFFFFFF
-    return key
+    return shared.random_key(node.graph, node.system.name, node.table.name if node.table else "", node.occurrence)
 
 
 _CPU_LISTS = (

@@ -32,6 +32,17 @@ MAX_THREADS = 1024
 """Threads of a step on CPU at most."""
 
 
+def random_key(graph: str, system: str, table: str, occurrence: int) -> int:
+    """32 bits (FNV-1a) from what a node is, not from where it stands: other nodes may come and go.
+
+    ``table`` is ``""`` for a system that runs once per world; ``occurrence`` how often it stands before in its graph.
+    """
+    key = 0x811C9DC5
+    for byte in f"{graph} {system} {table} {occurrence}".encode():
+        key = (key ^ byte) * 0x01000193 & 0xFFFFFFFF
+    return key
+
+
 class ElementType(IntEnum):
     """Types of actions that cross the C interface."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import hideseek_model as model
@@ -19,6 +20,13 @@ from torch_batchsim.testing import assert_same_bits, first_worlds, random_action
 GROWN = 1e-4  # metres by which shapes are made larger and smaller, where a ray grazes an edge
 WIDENED = 1e-3  # degrees, of the cone
 CLOSE = 3e-5
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quick_builds() -> Iterator[None]:
+    """A compiler takes half as long for these units; that they give the same bits is shown by test_executors.py."""
+    with hardly_optimised():
+        yield
 
 
 def make(worlds: int, seed: int = 0, mode: AutoresetMode = AutoresetMode.DISABLED, **options: Any) -> TorchVectorEnv:
@@ -174,8 +182,7 @@ def test_many_more_steps() -> None:
     ids=["alone", "a crowd", "small", "flat ramps"],
 )
 def test_other_worlds(options: dict[str, Any]) -> None:
-    with hardly_optimised():
-        pair = beside(6, 240, 7, preparation_steps=30, **options)
+    pair = beside(6, 240, 7, preparation_steps=30, **options)
     assert pair.doubts < 1e-4 * pair.judged
 
 
@@ -208,8 +215,7 @@ def test_worlds_by_themselves_and_other_numbers_have_the_same_bits() -> None:
 @pytest.mark.full
 def test_a_flat_observation_is_the_parts_in_order() -> None:
     parts = make(4, 5)
-    with hardly_optimised():
-        flat = make(4, 5, flat=True, critic=False)
+    flat = make(4, 5, flat=True, critic=False)
     slices = flat.environment.slices
     for actions in random_actions(parts, 120):
         views, view = parts.step(actions)[0], flat.step(actions)[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,6 +37,23 @@ class Column:
         if len(self.component.fields) == 1:
             return self.component.fields[0].type.tensor_shape
         return (self.component.size // self.component.fields[0].type.dtype.itemsize,)
+
+    def element_name(self, index: Sequence[int]) -> str:
+        """The field of one value of the whole-column tensor: ``"Cart.CartState.theta"``, ``"Ship.View.drones[3, 1]"``.
+
+        Args:
+            index: into ``value_shape``.
+        """
+        fields = self.component.fields
+        if len(fields) == 1:
+            field, within = fields[0], [*index]
+        else:
+            offset = index[0] * fields[0].type.dtype.itemsize
+            field = next(field for field in reversed(fields) if field.offset <= offset)
+            number = (offset - field.offset) // fields[0].type.dtype.itemsize
+            within = [int(i) for i in np.unravel_index(number, field.type.tensor_shape or (1,))]
+            within = within if field.type.tensor_shape else []
+        return f"{self.name}.{field.name}" + (f"[{', '.join(map(str, within))}]" if within else "")
 
 
 def numpy_dtype(dtype: torch.dtype) -> np.dtype:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -69,6 +70,16 @@ class RowCalls(VectorEnv):
             drawn = legal_actions(space, mask, torch.from_numpy(numbers).to(mask.device))
         drawn = drawn.to(self.device, None if isinstance(space, Box) else torch.int64)
         return drawn.numpy() if self.output == "numpy" else drawn
+
+    # ---- names -----------------------------------------------------------------------------------------------------
+
+    def observation_name(self, index: Sequence[int], key: str = "") -> str:
+        """The field at an index of one row's observation: ``"Cart.CartState.theta"``, ``"Ship.View.drones[3, 1]"``.
+
+        Args:
+            index: into the observation of a row, or into the part of a dict that ``key`` names.
+        """
+        return self.sim.program.observations[key].element_name(index)
 
     # ---- steps of episodes -----------------------------------------------------------------------------------------
 

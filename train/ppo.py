@@ -20,6 +20,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from torch import Tensor, nn
 
 from .active import advantages_of_active, counted_ends, mean, std_mean, zeroed
+from .finite import FiniteCheck
 from .networks import ACTIVATIONS, ActorCritic, Observation
 
 
@@ -314,6 +315,7 @@ class Trainer:
         self.told |= {f"figures/{name}": name for name in env.metadata.get("figures", ())}
         self.sums = torch.zeros(len(self.told) + 1, device=self.device)
         self.annealed = self._tensor(config.anneal) if config.anneal else None
+        self.finite = FiniteCheck(env, num_agents(env))
 
     def _tensor(self, name: str) -> Tensor:
         try:
@@ -331,7 +333,11 @@ class Trainer:
         return self.iteration * self.batch_size
 
     def iterate(self) -> dict[str, Tensor]:
-        """One training iteration; returns metrics under CleanRL's names, each a float32 tensor `[]`."""
+        """One training iteration; returns metrics under CleanRL's names, each a float32 tensor `[]`.
+
+        Raises NotFinite where something to learn from is NaN or infinite: on CPU before anything is learned from it,
+        elsewhere when `check_finite` is called.
+        """
         remaining = 1 - self.iteration / self.num_iterations
         if self.config.anneal_lr:
             self.optimizer.param_groups[0]["lr"] = remaining * self.config.learning_rate
@@ -341,12 +347,36 @@ class Trainer:
             first, last = (self.num_iterations * part for part in (self.config.anneal_from, self.config.anneal_until))
             self.annealed.fill_(min(1.0, max(0.0, 1 - (self.iteration - first) / (last - first))))
         with matmul_precision(self.config.matmul_precision):
-            self.rollout()
+            self.checked_rollout()
             metrics = self.episode_statistics()
-            metrics |= self.update(self.estimate())
+            batch = self.estimate()
+            metrics |= self.update(batch)
+        losses = {name: metrics[f"losses/{name}"] for name in ("policy_loss", "value_loss", "entropy")}
+        learned_from = batch.inputs, batch.returns
+        self.finite.look_at_update(self.iteration + 1, self.parameters, self.agent, losses, learned_from)
+        self.check_finite(wait=False)
         metrics["charts/learning_rate"] = torch.tensor(self.optimizer.param_groups[0]["lr"])
         self.iteration += 1
         return metrics
+
+    def check_finite(self, wait: bool = True) -> None:
+        """Raises NotFinite for the first observation, reward, loss or parameter that was none; waits for the device.
+
+        Unless not to `wait`: then it does so only on CPU.
+        """
+        if wait or self.device.type == "cpu":
+            self.finite.raise_found()
+
+    def checked_rollout(self) -> None:
+        """A rollout; raises NotFinite, where that costs no time. A policy that sees NaN may return actions that are
+        refused: the cause comes first."""
+        storage = self.storage
+        try:
+            self.rollout()
+        finally:
+            parts = storage.obs, storage.final_obs, storage.rewards, storage.truncations, storage.active
+            self.finite.look_at_rollout(self.iteration + 1, *parts)
+            self.check_finite(wait=False)
 
     @torch.no_grad()
     def rollout(self) -> None:

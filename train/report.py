@@ -44,13 +44,18 @@ class Report:
         self.last_read = self.start_time
         self.pending: list[tuple[int, float, dict[str, Tensor]]] = []
 
-    def log(self, step: int, metrics: dict[str, Tensor]) -> None:
-        """Takes the metrics of one iteration, tensors `[]`, after `step` steps of all rows."""
+    def log(self, step: int, metrics: dict[str, Tensor]) -> bool:
+        """Takes the metrics of one iteration, tensors `[]`, after `step` steps of all rows.
+
+        True if this was a time to read them, which waits for the device.
+        """
         now = time.perf_counter()
         self.pending.append((step, now, metrics))
-        if now - self.last_read > SECONDS_BETWEEN_READS:
-            self.read()
-            self.last_read = time.perf_counter()
+        if now - self.last_read <= SECONDS_BETWEEN_READS:
+            return False
+        self.read()
+        self.last_read = time.perf_counter()
+        return True
 
     def read(self) -> None:
         """Writes out what is pending, with one transfer from the device."""

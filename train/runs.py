@@ -24,6 +24,7 @@ from torch_batchsim import WorldFault
 
 from . import baseline, checkpoint
 from .evaluation import EndlessEpisode, check_faults, evaluate, measure
+from .finite import NotFinite
 from .networks import ActorCritic
 from .options import Options, UsageError, parse_env_options, tuned
 from .ppo import Config, Trainer, num_agents
@@ -75,7 +76,8 @@ def train(env_id: str, options: Options, contents: dict[str, Any] | None) -> boo
     print(text_curve(run["curve"], random=run["random"]["mean"]))
     print(f"trained         {trainer.global_step:,} steps in {run['train_seconds']:.2f} s")
     print(f"learning curve  {picture}")
-    print(f"checkpoint      {folder / 'checkpoint.pt'}")
+    saved = (folder / "checkpoint.pt").exists()
+    print(f"checkpoint      {folder / 'checkpoint.pt' if saved else 'none: there is nothing to go on from'}")
     evaluation = {}
     if finished and not fault:
         evaluation = _evaluate(env_id, options, env_options, trainer.agent, trainer.config.seed)
@@ -83,10 +85,11 @@ def train(env_id: str, options: Options, contents: dict[str, Any] | None) -> boo
         _write_summary(options.summary, _summary(run, trainer.config, trainer.global_step, evaluation, judged))
     if options.show and (problem := show_picture(picture)):
         print(problem)
-    if not finished:
+    if not finished and saved:
         print(f"Stopped early. Go on with --resume {folder / 'checkpoint.pt'}")
     if fault:
-        raise RunError(f"training failed after {trainer.global_step:,} steps: {fault.faults[0]}") from fault
+        reason = fault.faults[0] if isinstance(fault, WorldFault) else fault
+        raise RunError(f"training failed after {trainer.global_step:,} steps: {reason}") from fault
     _raise_if_failed(evaluation)
     return finished
 
@@ -134,10 +137,13 @@ def _tell_random(random: baseline.Baseline, judged: str) -> None:
         print(f"random policy   mean {judged} {random['mean']:.2f}, {random['episodes']} episodes")
 
 
-def _learn(trainer: Trainer, run: dict[str, Any], folder: Path, checkpoint_every: int) -> WorldFault | None:
+def _learn(
+    trainer: Trainer, run: dict[str, Any], folder: Path, checkpoint_every: int
+) -> WorldFault | NotFinite | None:
     """Iterates to the end or until a signal or a fault; extends the run's curve and seconds, leaves a checkpoint.
 
-    After a fault, which is returned, the checkpoint has the networks of the last whole iteration and new episodes.
+    After a fault, or where there is NaN to learn from, which is returned, the checkpoint has the networks of the last
+    whole iteration and new episodes. Parameters that are not finite are never saved: the checkpoint before stays.
     """
     total_steps = trainer.num_iterations * trainer.batch_size
     report = Report(folder, total_steps, trainer.global_step, run["curve"], measure(trainer.env))
@@ -155,16 +161,29 @@ def _learn(trainer: Trainer, run: dict[str, Any], folder: Path, checkpoint_every
         try:
             while trainer.iteration < trainer.num_iterations and not stopped():
                 metrics = trainer.iterate()
-                report.log(trainer.global_step, metrics)
-                if trainer.iteration % checkpoint_every == 0 and trainer.iteration < trainer.num_iterations:
+                to_save = trainer.iteration % checkpoint_every == 0 and trainer.iteration < trainer.num_iterations
+                if report.log(trainer.global_step, metrics) or to_save:
+                    trainer.check_finite()
+                if to_save:
                     save()
             check_faults(trainer.env)
-        except WorldFault as fault:
-            failure = fault
+            trainer.check_finite()
+        except (WorldFault, NotFinite) as fault:
+            failure = _cause(trainer, fault)
             with suppress(WorldFault):
                 trainer.begin_new_episodes()
-        save()
+        if trainer.parameters.isfinite().all():
+            save()
     return failure
+
+
+def _cause(trainer: Trainer, fault: WorldFault | NotFinite) -> WorldFault | NotFinite:
+    """What was not finite, if that was before: a policy that sees NaN may well choose actions that are a fault."""
+    try:
+        trainer.check_finite()
+    except NotFinite as cause:
+        return cause
+    return fault
 
 
 @contextmanager

@@ -1,0 +1,160 @@
+"""Stops a training that learns from what is not a number: which observation, reward or parameter, and where it was.
+
+One NaN in a rollout makes all parameters NaN with the first update, and nothing after it says why.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from gymnasium.vector import VectorEnv
+from torch import Tensor, nn
+
+
+class NotFinite(RuntimeError):
+    """An observation, a reward, a loss or a parameter is NaN or infinite; says which, where, and what may be done."""
+
+
+Says = Callable[[list[int]], tuple[str, str]]
+"""What is at an index, and when it was seen: "observation[2] of world 3", "after step 12 of"."""
+
+
+class _Part(NamedTuple):
+    """What a check looks at."""
+
+    shape: torch.Size
+    says: Says
+    by_environment: bool  # and not by the training
+
+
+class FiniteCheck:
+    """Looks for what is NaN or infinite, and remembers the first that it finds, on the device of what it is given.
+
+    Looking waits for nothing: a handful of operations for a whole rollout. `raise_found` reads what was found, and so
+    waits for the device.
+
+    Rows `[N]` that are not active may hold anything, and so may final observations of episodes that were not truncated:
+    nothing is learned from these.
+    """
+
+    def __init__(self, env: VectorEnv, num_agents: int) -> None:
+        self.env, self.num_agents = env, num_agents
+        self.parts: list[_Part] = []
+        self.learned_from: tuple[Tensor, Tensor] | None = None
+        # Which part (-1: none yet), the index into its elements, the update, the value, and how many are not finite.
+        self.found = torch.tensor([-1.0, 0, 0, 0, 0], dtype=torch.float64, device=env.device)
+
+    def look_at_rollout(
+        self,
+        update: int,
+        obs: Tensor | dict[str, Tensor],
+        final_obs: Tensor | dict[str, Tensor],
+        rewards: Tensor,
+        truncations: Tensor,
+        active: Tensor | None,
+    ) -> None:
+        """Takes a rollout, as `Storage` has it: obs `[T+1, N, ...]`, active `[T+1, N]`, others `[T, N, ...]`.
+
+        `update` counts rollouts, from 1.
+        """
+        self.parts.clear()  # described anew in the same order
+        acted = None if active is None else active[:-1]
+        for name, leaf in _leaves(obs):
+            self._look(update, leaf, active, self._observation(name, "observation", 0))
+        self._look(update, rewards, acted, self._reward())
+        for name, leaf in _leaves(final_obs):
+            counts = truncations if acted is None else truncations & acted
+            self._look(update, leaf, counts, self._observation(name, "final observation", 1))
+
+    def look_at_update(
+        self,
+        update: int,
+        parameters: Tensor,
+        module: nn.Module,
+        losses: dict[str, Tensor],
+        learned_from: tuple[Tensor, Tensor],
+    ) -> None:
+        """Takes all parameters as one vector, in the order of the module's, and losses `[]` by name.
+
+        `learned_from` are the observations and returns of the update, whose size the message tells.
+        """
+        self.learned_from = learned_from
+        names, ends, end = [], [], 0
+        for name, parameter in module.named_parameters():
+            end += parameter.numel()
+            names.append(name)
+            ends.append(end)
+
+        def which(index: list[int]) -> tuple[str, str]:
+            return f"parameter {next(name for name, end in zip(names, ends, strict=True) if index[0] < end)}", "after"
+
+        each = torch.stack(list(losses.values()))
+        self._look(update, each, None, lambda index: (list(losses)[index[0]], "in"), False)
+        self._look(update, parameters.detach(), None, which, False)
+
+    def raise_found(self) -> None:
+        """Raises NotFinite for the first that was found; waits for the device."""
+        part, index, update, value, count = self.found.tolist()
+        if part < 0:
+            return
+        found, value = self.parts[int(part)], float(value)
+        what, when = found.says([int(i) for i in torch.unravel_index(torch.tensor(int(index)), found.shape)])
+        told = "nan" if math.isnan(value) else "infinity" if value > 0 else "-infinity"
+        others = f" ({int(count):,} values there are not finite)" if count > 1 else ""
+        raise NotFinite(f"{what} is {told} {when} update {int(update)}{others}: {self._remedy(found)}")
+
+    def _remedy(self, part: _Part) -> str:
+        if part.by_environment:
+            return "correct what the environment writes there"
+        seen, returns = ((values.abs().max().item() if len(values) else 0.0) for values in self.learned_from)
+        return (
+            f"observations (up to {seen:.3g}) and returns (up to {returns:.3g}) were finite; lower --learning-rate, or "
+            "let the environment scale what is large"
+        )
+
+    def _look(
+        self, update: int, values: Tensor, counts: Tensor | None, says: Says, by_environment: bool = True
+    ) -> None:
+        number, waits_for_nothing = len(self.parts), values.device.type == "cpu"
+        self.parts.append(_Part(values.shape, says, by_environment))
+        if not values.is_floating_point() or (waits_for_nothing and counts is not None and not counts.any()):
+            return
+        bad = ~values.isfinite()
+        if counts is not None:
+            bad &= counts.view(*counts.shape, *[1] * (values.dim() - counts.dim()))
+        some = bad.any()
+        if waits_for_nothing and not some:
+            return
+        index = bad.flatten().to(torch.uint8).argmax()
+        seen = [torch.full_like(index, number), index, torch.full_like(index, update)]
+        entry = torch.stack([*(part.double() for part in seen), values.flatten()[index].double(), bad.sum().double()])
+        self.found = torch.where(some & (self.found[0] < 0), entry, self.found)
+
+    # ---- places in words ----
+
+    def _observation(self, name: str, kind: str, first_step: int) -> Says:
+        def says(index: list[int]) -> tuple[str, str]:
+            step, row, *within = index
+            key = f"[{name!r}]" if name else ""
+            place = f"[{', '.join(map(str, within))}]" if within else ""
+            known = getattr(getattr(self.env, "unwrapped", None), "observation_name", None)
+            called = f" ({known(within, name)})" if known else ""
+            step += first_step
+            when = f"after step {step} of" if step else "before the first step of"
+            return f"{kind}{key}{place}{called} of {self._row(row)}", when
+
+        return says
+
+    def _reward(self) -> Says:
+        return lambda index: (f"the reward of {self._row(index[1])}", f"in step {index[0] + 1} of")
+
+    def _row(self, row: int) -> str:
+        world, agent = divmod(row, self.num_agents)
+        return f"world {world}" + (f", agent {agent} (row {row})" if self.num_agents > 1 else "")
+
+
+def _leaves(observation: Tensor | dict[str, Tensor]) -> list[tuple[str, Tensor]]:
+    return list(observation.items()) if isinstance(observation, dict) else [("", observation)]

@@ -268,6 +268,22 @@ def num_agents(env: VectorEnv) -> int:
     return getattr(env, "num_agents", 1)
 
 
+def _require_rows_of_tensors(env: VectorEnv) -> None:
+    """Raises ValueError for environments that a trainer of one policy for all rows, in tensors, cannot train."""
+    if getattr(env, "possible_agents", None):
+        raise ValueError(
+            f"the environment is by agent, with a policy for each of {list(env.possible_agents)}, but this PPO trains "
+            "one policy for all rows: give it the environment of rows (env.vector_env, or by_agent=False)"
+        )
+    if getattr(env, "output", "torch") != "torch":
+        raise ValueError(f"the environment has output={env.output!r}, but PPO needs output='torch'")
+    if not hasattr(env, "bind_slots"):
+        raise ValueError(
+            f"{type(env).__name__} has no bind_slots(), by which steps write into the storage of a rollout: "
+            "PPO needs an environment of torch_batchsim, or one with its interface"
+        )
+
+
 class Trainer:
     """PPO on one vector environment; `iterate()` is one rollout and its updates.
 
@@ -276,6 +292,7 @@ class Trainer:
     """
 
     def __init__(self, env: VectorEnv, config: Config) -> None:
+        _require_rows_of_tensors(env)
         mode = env.metadata.get("autoreset_mode")
         if mode != AutoresetMode.SAME_STEP:
             raise ValueError(f"autoreset_mode is {mode}, but PPO needs {AutoresetMode.SAME_STEP}")

@@ -65,6 +65,8 @@ def train(env_id: str, options: Options, contents: dict[str, Any] | None) -> boo
         run["random"] = _random(env_id, options, env_options)
     judged = measure(env)
     _tell_random(run["random"], judged)
+    if judged == "return" and getattr(env, "team", None) is not None:
+        print("The teams share one policy. A mean over teams hides who wins: see charts/episodic_return/agent_<i>.")
 
     print(f"Training {env_id} for {trainer.num_iterations * trainer.batch_size:,} steps on {env.device}.")
     fault = _learn(trainer, run, folder, options.checkpoint_every)

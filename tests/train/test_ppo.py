@@ -1,3 +1,5 @@
+import re
+
 import gymnasium
 import numpy as np
 import pytest
@@ -452,6 +454,20 @@ def test_bad_settings_are_refused(toy_env, changes, message):
 def test_only_a_number_of_the_environment_is_annealed(name, message):
     with pytest.raises(ValueError, match=message):
         kitchen_trainer(anneal=name)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: gymnasium.make_vec("torch_batchsim/Overcooked-v0", num_worlds=4, by_agent=True),
+         "a policy for each of ['agent_0', 'agent_1'], but this PPO trains one policy for all rows"),
+        (lambda: gymnasium.make_vec("torch_batchsim/CartPole-v0", num_envs=4, output="numpy"), "output='numpy'"),
+        (lambda: gymnasium.make_vec("CartPole-v1", num_envs=4), "CartPoleVectorEnv has no bind_slots()"),
+    ],
+)  # fmt: skip
+def test_what_it_cannot_train_is_refused_at_once(make, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        Trainer(make(), Config())
 
 
 def test_only_same_step_autoreset_is_taken(toy_env):

@@ -23,6 +23,19 @@ class ScoredMelee(Melee):
 torch_batchsim.register(ENV, ScoredMelee)
 
 
+class UnscoredMelee(ScoredMelee):
+    metadata = {}
+
+
+torch_batchsim.register("tests/UnscoredMelee-v0", UnscoredMelee)
+
+
+def test_teams_without_a_score_are_warned_of_a_mean_that_hides_who_wins(tmp_path, capsys):
+    arguments = [*map(str, SMALL), "--eval-episodes", "4", "--run-dir", str(tmp_path)]
+    assert cli.main(["tests/UnscoredMelee-v0", *arguments]) == 0
+    assert "The teams share one policy. A mean over teams hides who wins" in capsys.readouterr().out
+
+
 def run(*arguments):
     try:
         return teams.main([str(argument) for argument in arguments])

@@ -1,5 +1,5 @@
 // Starts kernels through functions, not through <<< >>>, so that g++ can compile the same units for tests
-// (tests/emulation/cuda_words.h then stands in for the CUDA runtime; tests/emulation/runtime/ does so for this header only).
+// (csrc/emulation/cuda_words.h then stands in for the CUDA runtime; tests/emulation/runtime/ does so for this header only).
 #pragma once
 #include "platform.h"
 

@@ -16,10 +16,11 @@ from pathlib import Path
 import support
 import torch
 
-from torch_batchsim import Simulator, jit
+from torch_batchsim import Simulator, emulation, jit
 from torch_batchsim.codegen import Target
 
 EMULATION = Path(__file__).parent.parent / "emulation"
+_INCLUDED = (EMULATION / "race_detector.h", emulation.WORDS)
 _WRAPPED = ("memcpy", "memmove", "memset")
 _KERNEL = re.compile(r"\b(\w+_kernel)\b")
 
@@ -67,7 +68,7 @@ class Race:
 
 def detector_arguments() -> list[str]:
     """What g++ needs to compile CUDA words with the detector in place of ThreadSanitizer's library."""
-    words = [f"-include{EMULATION / name}" for name in ("race_detector.h", "cuda_words.h")]
+    words = [f"-include{path}" for path in _INCLUDED]
     hooks = ["-g1", "-fsanitize=thread", "--param=tsan-distinguish-volatile=1"]
     libraries = ["-nodefaultlibs", "-lstdc++", "-lm", "-lc", "-lgcc_s", "-Wl,-z,defs"]  # not -ltsan
     return [*words, *hooks, str(_detector()), *(f"-Wl,--wrap={name}" for name in _WRAPPED), *libraries]
@@ -75,7 +76,7 @@ def detector_arguments() -> list[str]:
 
 def detector_sources() -> tuple[str, ...]:
     """The texts that ``detector_arguments`` names."""
-    return tuple((EMULATION / name).read_text() for name in ("race_detector.h", "race_detector.cpp", "cuda_words.h"))
+    return tuple(path.read_text() for path in (*_INCLUDED, EMULATION / "race_detector.cpp"))
 
 
 @cache
@@ -153,7 +154,7 @@ class Detector:
             own = [
                 f"{function} ({re.sub(' .discriminator.*', '', line)})"
                 for function, line in pairs
-                if not line.startswith(str(EMULATION))
+                if not line.startswith((str(EMULATION), str(emulation.WORDS)))
             ]
             yield int(address, 16) + 1, own
 

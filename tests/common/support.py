@@ -34,11 +34,11 @@ from torch_batchsim.envs.hideseek import HideSeek
 from torch_batchsim.envs.overcooked import Overcooked
 from torch_batchsim.envs.swarm import Swarm
 
-from torch_batchsim import Environment, Simulator, TorchVectorEnv, jit, precompiled
+from torch_batchsim import Environment, Simulator, TorchVectorEnv, emulation, jit, precompiled
 from torch_batchsim.codegen import Target, generate
-from torch_batchsim.context import output_columns, output_flags
 from torch_batchsim.program import Program
 from torch_batchsim.schedule import Plan
+from torch_batchsim.spoiling import spoil, spoil_scratch  # noqa: F401
 from torch_batchsim.testing import assert_same_bits, ended_worlds, first_worlds, of_worlds, snapshot  # noqa: F401
 
 # A swarm that is busy at once, soon over, and small: emulated lanes are slow.
@@ -65,7 +65,7 @@ ENVIRONMENTS = {
 COMPILED = {
     **ENVIRONMENTS, "dust": Dust, "gallery": Gallery, "hall": Hall, "heap": Heap, "herd": Herd, "shelf": Shelf,
 }  # fmt: skip
-EMULATION = Path(__file__).parent.parent / "emulation" / "cuda_words.h"
+EMULATION = emulation.WORDS
 
 
 def full_but(fast: Iterable[str], values: Iterable[Any]) -> list[Any]:
@@ -200,43 +200,6 @@ def random_actions(env: TorchVectorEnv, generator: np.random.Generator) -> torch
     space = env.action_space
     space._np_random = generator
     return torch.from_numpy(np.asarray(space.sample()))
-
-
-def spoil_scratch(sim: Simulator) -> None:
-    """Fill all scratch with random bytes, which are others each time: nothing may depend on them."""
-    for column in sim.program.columns.values():
-        if column.scratch:
-            memory = sim.memory.columns[f"column_{column.c_name}"]
-            memory.copy_(torch.from_numpy(np.frombuffer(os.urandom(len(memory)), np.uint8).copy()))
-
-
-def spoil(sim: Simulator) -> None:
-    """Fill with random bytes what the next step writes before anybody reads it: nothing may depend on them.
-
-    That is scratch, where its outputs go, and what only ``observe`` writes: an ``observe`` that does not write a column
-    wholly makes two runs differ. What lies between fields is left alone.
-    """
-    spoil_scratch(sim)
-    program, memory = sim.program, sim.memory
-    places = memory.outputs.next.tensors
-    columns = output_columns(program)
-    for name in program.observe_only:
-        column = program.columns[name]
-        if not program._read_back(column):
-            columns[f"column_{column.c_name}"] = column
-    for name, column in columns.items():
-        place = places[name] if name in places else memory.columns.get(name)
-        for field in column.component.fields if place is not None else ():
-            _fill(memory.view(place, column, field))
-    for name, *_ in output_flags(program):
-        _fill(places[name])
-
-
-def _fill(tensor: torch.Tensor) -> None:
-    noise = torch.frombuffer(bytearray(os.urandom(tensor.numel() * tensor.itemsize)), dtype=torch.uint8)
-    if tensor.dtype == torch.bool:
-        noise %= 2
-    tensor.copy_(noise.view(tensor.dtype).view(tensor.shape))
 
 
 def folder_of(text: str) -> Path:

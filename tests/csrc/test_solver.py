@@ -6,7 +6,6 @@ g t h / 2 of a fall); the rest is said where it is used.
 
 import numpy as np
 import pytest
-from conftest import HERE
 from solver_scenes import (
     BALL,
     BOX,
@@ -23,6 +22,8 @@ from solver_scenes import (
     momenta,
     tilted,
 )
+
+from torch_batchsim import emulation
 
 STEP = 1 / 30
 SUBSTEP = STEP / 4
@@ -425,7 +426,7 @@ def test_other_widths_of_vectors_change_nothing(library, compiler, width):
 
 @pytest.mark.full
 def test_a_warp_gives_the_same_bits(library, compiler):
-    emulated = compiled(compiler, "-include", HERE.parent / "emulation" / "cuda_words.h")
+    emulated = compiled(compiler, "-include", emulation.WORDS)
     assert emulated.sizes(6) == 1
     assert np.array_equal(bits(pile(library).run(30)), bits(pile(emulated).run(30)))
 

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from torch_batchsim.emulation import WORDS
+
 HERE = Path(__file__).parent
 LOADER = """
 import ctypes, sys, threading
@@ -29,7 +31,7 @@ print("sound" if mappings[0] > 200 and max(mappings) < mappings[0] + 50 else map
 
 
 def build(output: Path, *flags: str) -> Path:
-    words, program = str(HERE / "cuda_words.h"), str(HERE / "cuda_words_program.cpp")
+    words, program = str(WORDS), str(HERE / "cuda_words_program.cpp")
     command = ["g++", "-Wall", "-Wextra", "-Werror", *flags, "-include", words, program, "-o", str(output)]
     subprocess.run(command, check=True)
     return output

@@ -1,4 +1,5 @@
-// Test only: gives g++ the CUDA words, so that the CUDA units are compiled and run on any machine, bit for bit.
+// Gives g++ the CUDA words, so that the CUDA units are compiled and run on any machine, bit for bit: for tests, and for
+// python -m torch_batchsim.check. race_detector.h is in tests/emulation/.
 // Include it before everything else (g++ -include).
 //
 // One OS thread runs a whole launch. A kernel without barriers runs as a plain loop (run_grid). Otherwise every thread

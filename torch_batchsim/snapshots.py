@@ -1,0 +1,71 @@
+"""What worlds hold, copied and compared to the bit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+
+from .simulator import Simulator
+
+Tensors = dict[str, torch.Tensor]
+
+
+def snapshot(sim: Simulator, *, final: bool = True) -> Tensors:
+    """Copies of all that worlds hold, on the host; free slots, resources and scratch are left out.
+
+    Args:
+        final: with the values that were kept at the end of episodes, in the rows that ended in the last step.
+
+    Returns tensors by name: one entry a world or row in the first dimension. Those of a dynamic table are called
+    ``"<table> <what>"``; how many of their rows are of which world says ``"<table> counts"``.
+    """
+    apart = {f"column_{c.c_name}" for c in sim.program.columns.values() if c.dynamic or c.resource or c.scratch}
+    held = {}
+    for name, tensor in sim.memory.columns.items():
+        scratch = name == "phase" or name in apart or name.startswith("table_")
+        if not scratch and (final or not name.startswith("final_")):
+            held[name] = tensor.detach().clone().cpu()
+    ended = held["agent_done"].bool()
+    for name in held:
+        if name.startswith("final_"):  # other rows hold what was in memory before
+            held[name].view(len(ended), -1)[~ended] = 0
+    for name, table in sim.memory.tables.items():
+        if not table.archetype.scratch:
+            held |= {f"{name} {part}": tensor.cpu() for part, tensor in table.state().items()}
+    return held
+
+
+def of_worlds(held: Mapping[str, torch.Tensor], worlds: torch.Tensor) -> Tensors:
+    """The part of a snapshot that belongs to some worlds, given as a bool mask ``[worlds]``."""
+    part = {}
+    worlds = worlds.cpu()
+    for name, tensor in held.items():
+        table, _, what = name.partition(" ")
+        if what and what not in ("rooms", "counts", "crowded"):  # an entry a row
+            part[name] = tensor[worlds.repeat_interleave(held[f"{table} counts"])]
+        else:
+            part[name] = tensor.reshape(len(worlds), -1)[worlds].reshape(-1)
+    return part
+
+
+def first_worlds(sim: Simulator, count: int, *, final: bool = True) -> Tensors:
+    """The part of a snapshot that belongs to the first ``count`` worlds."""
+    return of_worlds(snapshot(sim, final=final), torch.arange(sim.num_worlds) < count)
+
+
+def assert_same_bits(expected: Mapping[str, torch.Tensor], found: Mapping[str, torch.Tensor], where: str = "") -> None:
+    """Raise AssertionError with the names and bytes that differ, after the words ``where``; shapes do not count."""
+    missing = [*(name for name in expected if name not in found), *(name for name in found if name not in expected)]
+    if missing:
+        raise AssertionError(f"{where}only one side has {', '.join(missing)}")
+    wrong = []
+    for name, tensor in expected.items():
+        a, b = (t.cpu().contiguous().view(-1).view(torch.uint8) for t in (tensor, found[name]))
+        if a.shape != b.shape:
+            wrong.append(f"{name} has {b.numel()} bytes for {a.numel()}")
+        elif not torch.equal(a, b):
+            at = (a != b).nonzero().flatten()
+            wrong.append(f"{name} differs in {len(at)} of {len(a)} bytes, first at {at[:4].tolist()}")
+    if wrong:
+        raise AssertionError(where + "; ".join(wrong[:8]) + ("; ..." if len(wrong) > 8 else ""))

@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 ENGINE = ROOT / "torch_batchsim"
-COMMANDS = ("bench", "gpu_check")  # the floor above envs
+COMMANDS = ("bench", "gallery", "gpu_check")  # the floor above envs
 # What others may know of the engine, beside the names of torch_batchsim itself.
 KNOWN_TO = {"envs": {"draw", "grid", "physics", "rays", "types"}, "train": {"command_line", "extras"}}
 

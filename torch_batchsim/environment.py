@@ -126,7 +126,8 @@ class Environment(Declaration):
     def render(self, world: Mapping[str, np.ndarray]) -> np.ndarray:
         """Draw a world as ``uint8 [height, width, 3]``.
 
-        ``world`` maps ``"Cart.CartState.x"`` to ``[rows, ...]``, a singleton's or resource's field to ``[...]``. Where
+        ``world`` maps ``"Cart.CartState.x"`` to ``[rows, ...]``, a singleton's or resource's field to ``[...]``, and
+        ``"World.step"`` to the steps of the episode under way. Where
         there are bodies of the library physics, ``render = torch_batchsim.rays.Picture(...)`` draws them.
         """
         raise NotImplementedError(f"{self.name} has no picture: it does not define render()")

@@ -42,7 +42,8 @@ def checked_render_worlds(count: Any) -> int | None:
 
 def draw_world(sim: Simulator, world: int, mode: str) -> np.ndarray | str:
     """A picture of one world, uint8 ``[height, width, 3]``, or a text."""
-    return getattr(sim.environment, METHODS[mode])(dict(WorldState(sim, world)))
+    state = WorldState(sim, world)
+    return getattr(sim.environment, METHODS[mode])({**state, "World.step": state["World.step"]})
 
 
 def frames(sim: Simulator, agents: int, mode: str, worlds: int | None) -> tuple[Any, ...]:

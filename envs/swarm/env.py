@@ -49,9 +49,9 @@ from torch_batchsim import (
     f32,
     i32,
 )
-from torch_batchsim.draw import Canvas
 from torch_batchsim.grid import Grid
 
+from .picture import draw
 from .training import TRAINING
 
 
@@ -74,6 +74,11 @@ class Gun(Component):
 
 
 class Score(Component):  # of this step
+    kills: i32
+    hits: i32
+
+
+class Tally(Component):  # of this episode, for pictures
     kills: i32
     hits: i32
 
@@ -147,7 +152,8 @@ class Swarm(Environment):
         # Room grows between steps, to twice as much when three quarters are used. So it is enough where a step adds no
         # more than a quarter: at most 4 drones; and bullets of 8 ships and of every 16th drone of 128, 16. These live
         # for 32 steps at most, so the limit holds all that there can be.
-        ships = Archetype("Ship", Place, Motion, Hull, Gun, Score, Choice, View, Reward, count=self.constants.ships)
+        of_ship = Place, Motion, Hull, Gun, Score, Tally, Choice, View, Reward
+        ships = Archetype("Ship", *of_ship, count=self.constants.ships)
         drones = Archetype("Drone", Place, Motion, Hull, Mind, capacity=16, limit=self.constants.drones)
         bullets = Archetype("Bullet", Place, Motion, Shot, capacity=64, limit=512)
         contacts = Archetype("Contact", Pair, capacity=self._most_contacts(), ephemeral=True)
@@ -169,24 +175,5 @@ class Swarm(Environment):
         return Box(low, high, dtype=np.float32)
 
     def render(self, world: Mapping[str, np.ndarray]) -> np.ndarray:
-        size = 400
-        canvas = Canvas(size, size, background=(18, 20, 32))
-        scale = size / 2.2  # pixels per half width, with a margin around the arena
-        radius = self.parameters.radius * scale
-
-        def at(x: float, y: float) -> tuple[float, float]:
-            return float(size / 2 + x * scale), float(size / 2 - y * scale)
-
-        corners = [at(-1, -1), at(1, -1), at(1, 1), at(-1, 1)]
-        for start, end in zip(corners, corners[1:] + corners[:1], strict=True):
-            canvas.line(start, end, 2, (90, 95, 120))
-        for x, y in zip(world["Drone.Place.x"], world["Drone.Place.y"], strict=True):
-            canvas.circle(at(x, y), radius, (214, 76, 72))
-        ships = zip(world["Ship.Place.x"], world["Ship.Place.y"], world["Ship.Hull.left"], strict=True)
-        for x, y, hull in ships:  # the darker, the less hull
-            share = 0.25 + 0.75 * min(1.0, hull / self.parameters.hull)
-            canvas.circle(at(x, y), radius, tuple(round(share * c) for c in (90, 190, 255)))
-        tables = world["Bullet.Shot.owner"][:, 1]  # of a handle: its archetype's number, 1 for the first dynamic one
-        for x, y, table in zip(world["Bullet.Place.x"], world["Bullet.Place.y"], tables, strict=True):
-            canvas.circle(at(x, y), 2.5, (255, 190, 90) if table == 1 else (190, 230, 255))
-        return canvas.pixels
+        p = self.parameters
+        return draw(world, p.radius, p.hull, p.max_episode_steps)

@@ -171,7 +171,11 @@ TBS_SYSTEM void ram(World &world, const Place &place, Hull &hull, Score &score, 
     });
 }
 
-TBS_SYSTEM void pay(World &world, const Score &score, Reward &reward) { reward.value = f32(score.kills - score.hits); }
+TBS_SYSTEM void pay(World &world, const Score &score, Tally &tally, Reward &reward) {
+    reward.value = f32(score.kills - score.hits);
+    tally.kills += score.kills;
+    tally.hits += score.hits;
+}
 
 TBS_SYSTEM void judge(World &world, Episode &episode) {
     bool over = true;

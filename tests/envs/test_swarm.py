@@ -586,10 +586,44 @@ def test_the_picture_shows_who_is_where() -> None:
     env.sim.Ship.Place.tensor[:, 0] = torch.tensor([[0.5, 0.5], [-0.5, -0.5]])
     env.sim.create("Drone", [1, 1], {"Place.x": torch.tensor([0.5, 0.8]), "Hull.left": 1})
     first, second = (picture.astype(int) for picture in env.render())
-    assert first.shape == (400, 400, 3)
+    assert first.shape == (428, 400, 3)
     for picture, x, y in ((first, 0.5, 0.5), (second, -0.5, -0.5)):
         blue = np.argwhere(np.abs(picture - (90, 190, 255)).sum(-1) < 20)
-        assert blue.mean(0) == pytest.approx([200 - y * 400 / 2.2, 200 + x * 400 / 2.2], abs=1.0)
+        assert blue.mean(0) == pytest.approx([228 - y * 400 / 2.2, 200 + x * 400 / 2.2], abs=1.0)
     red = [np.abs(picture - (214, 76, 72)).sum(-1) < 20 for picture in (first, second)]
     assert red[0].sum() == 0
     assert np.argwhere(red[1])[:, 1].mean() == pytest.approx(200 + 0.65 * 400 / 2.2, abs=1.0)
+
+
+def test_the_picture_shows_heading_hull_score_and_step() -> None:
+    env = TorchVectorEnv(Swarm(), num_worlds=1, render_mode="rgb_array")
+
+    def picture(**changes: list) -> np.ndarray:
+        env.reset(seed=0)
+        for name, value in ({"Place.x": 0.0, "Place.y": 0.0} | changes).items():
+            env.sim.tensor(f"Ship.{name}")[:] = value
+        return env.render()[0].astype(int)
+
+    def is_like(colour: tuple[int, int, int], pixels: np.ndarray) -> np.ndarray:
+        return np.abs(pixels - colour).sum(-1) < 30
+
+    still, right = picture(), picture(**{"Motion.x": 0.03})
+    radius = 0.05 * 400 / 2.2
+    ahead = (228, round(200 + 1.3 * radius))
+    assert is_like((90, 190, 255), right[ahead]) and not is_like((90, 190, 255), still[ahead])
+    full, half = (is_like((110, 220, 130), picture(**{"Hull.left": left})).sum() for left in (5, 2))
+    assert half == pytest.approx(0.4 * full, rel=0.1)
+    tallied = picture(**{"Tally.kills": 7, "Tally.hits": 2})
+    assert (tallied[:28, :200] != still[:28, :200]).any() and (tallied[:, 200:] == still[:, 200:]).all()  # the score
+    env.episode_steps = torch.tensor([17])
+    assert (env.render()[0][:28, 200:] != still[:28, 200:]).any()  # the step
+    assert env.render()[0][28:].astype(int) == pytest.approx(tallied[28:])
+    env.reset(seed=0)
+    rewards = torch.zeros(1)
+    for _ in range(200):
+        _, reward, *_ = env.step(torch.tensor([[2, 1 + _ % 8]]))
+        rewards += reward
+        if env.sim.tensor("World.step")[0] == 0:
+            break
+        assert (env.sim.tensor("Ship.Tally.kills") - env.sim.tensor("Ship.Tally.hits")).item() == rewards.item()
+    assert rewards < 0

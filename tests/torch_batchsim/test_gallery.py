@@ -1,0 +1,94 @@
+"""The command that draws many worlds."""
+
+import numpy as np
+import pytest
+from PIL import Image
+from torch_batchsim.envs.cartpole import CartPole
+from torch_batchsim.train import cli
+
+import torch_batchsim
+from torch_batchsim import gallery
+
+
+def run(*arguments):
+    try:
+        return gallery.main([str(argument) for argument in arguments])
+    except SystemExit as exit:  # how argparse ends
+        return exit.code
+
+
+def test_a_picture_shows_each_world(tmp_path, capsys):
+    path = tmp_path / "many.png"
+    assert run("cartpole", "--worlds", 6, "--columns", 3, "--width", 308, "--steps", 7, "--out", path) == 0
+    assert f"{path}: 6 worlds, 308 x 138 pixels, " in capsys.readouterr().out
+    with Image.open(path) as image:
+        assert (image.size, image.mode) == ((308, 138), "P")
+        pixels = np.asarray(image.convert("RGB"))
+    tiles = [pixels[71 * (i // 3) :][:67, 104 * (i % 3) :][:, :100] for i in range(6)]
+    assert len({tile.tobytes() for tile in tiles}) == 6
+    assert all((tile < 128).any() for tile in tiles)  # carts
+    assert (pixels[67:71] == 255).all() and (pixels[:, 100:104] == 255).all()  # gaps
+
+
+def test_the_same_seed_gives_the_same_picture(tmp_path):
+    pictures = []
+    for name, seed, steps in (("a", 1, 5), ("b", 1, 5), ("c", 2, 5), ("d", 1, 0)):
+        path = tmp_path / f"{name}.png"
+        assert run("cartpole", "--worlds", 4, "--seed", seed, "--steps", steps, "--colours", 0, "--out", path) == 0
+        pictures.append(path.read_bytes())
+    assert pictures[0] == pictures[1] and len(set(pictures)) == 3
+
+
+def test_an_animation_shows_the_steps_between(tmp_path):
+    path = tmp_path / "many.gif"
+    assert run("cartpole", "--worlds", 3, "--steps", 12, "--every", 4, "--width", 200, "--out", path) == 0
+    with Image.open(path) as image:
+        assert image.n_frames == 4
+        assert image.info["duration"] == 80  # 4 steps of 0.02 s
+
+
+def test_a_trained_policy_acts(tmp_path, capsys):
+    small = "--num-envs 8 --num-steps 16 --num-minibatches 2 --total-steps 256 --eval-episodes 0".split()
+    assert cli.main(["cartpole", *small, "--length", "0.7", "--run-dir", str(tmp_path / "run")]) == 0
+    files = [tmp_path / "folder.png", tmp_path / "file.png", tmp_path / "random.png"]
+    policies = [tmp_path / "run", tmp_path / "run" / "checkpoint.pt", "random"]
+    for path, policy in zip(files, policies, strict=True):
+        assert run("cartpole", "--worlds", 4, "--steps", 9, "--policy", policy, "--out", path) == 0
+    folder, file, drawn = (path.read_bytes() for path in files)
+    assert folder == file != drawn
+    assert run("cartpole", "--policy", tmp_path / "run", "--env-option", "length=1", "--out", tmp_path / "x.png") == 2
+    assert "the options are in its checkpoint" in capsys.readouterr().err
+    assert run("swarm", "--policy", tmp_path / "run", "--out", tmp_path / "x.png") == 2
+    assert "is of torch_batchsim/CartPole-v0, not of torch_batchsim/Swarm-v0" in capsys.readouterr().err
+
+
+class Unseen(CartPole):
+    render = torch_batchsim.Environment.render
+
+
+torch_batchsim.register("tests/Unseen-v0", Unseen)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("pole", "there is no environment 'pole'; known are: cartpole"),
+        ("cartpole --worlds 0", "--worlds is 0, but must be from 1 to 4096"),
+        ("cartpole --columns 0", "--columns is 0, but must be at least 1"),
+        ("cartpole --steps -1", "--steps is -1, but must be at least 0"),
+        ("cartpole --colours 1", "--colours is 1, but must be 0 or from 2 to 256"),
+        ("cartpole --out game.mp4", "--out writes .png, .gif, .webp, but game.mp4 was given"),
+        ("cartpole --out nowhere/x.png", "--out names nowhere/x.png, which cannot be written"),
+        ("cartpole --out x.gif --steps 5000", "the animation would have 5,001 pictures, but 2,000 are the most"),
+        ("cartpole --policy nothing.pt", "checkpoint nothing.pt cannot be read"),
+        ("cartpole --env-option wheels=4", "wheels"),
+        ("cartpole --env-option num_worlds=4", "num_worlds is not an option of the environment; use --worlds"),
+        ("tests/Unseen-v0", "tests/Unseen-v0 has no pictures: it does not define render()"),
+        ("cartpole --no-such-option 3", "--no-such-option"),
+    ],
+)
+def test_mistakes_are_told_in_a_sentence(arguments, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert run(*arguments.split()) == 2
+    assert message in capsys.readouterr().err
+    assert not any(tmp_path.iterdir())

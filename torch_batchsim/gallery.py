@@ -1,0 +1,239 @@
+"""A picture of many worlds side by side, or an animation: ``python -m torch_batchsim.gallery cartpole --worlds 60``.
+
+Worlds act at random among what is legal, or as a policy of ``torch_batchsim.train`` does. An episode that ends is
+followed by the next one, so that worlds are at different moments of theirs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+
+from .command_line import parse_env_options
+from .draw import tiled
+from .errors import WorldFault
+from .extras import command_needs
+from .registration import find_id
+
+PROGRAM = "python -m torch_batchsim.gallery"
+MOST_WORLDS = 4096
+MOST_FRAMES = 2000
+SAID_OTHERWISE = {
+    "id": "the first argument",
+    "num_envs": "--worlds",
+    "num_worlds": "--worlds",
+    "render_mode": "--out",
+    "render_worlds": "--worlds",
+}
+"""What says here what ``gymnasium.make_vec`` takes under these names."""
+
+
+class GalleryError(Exception):
+    """The picture cannot be made as it was asked for; says why in one sentence."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command: 0 when the picture is written, 1 where a world fails, 2 for a mistake in the command."""
+    options = _parser().parse_args(arguments)
+    try:
+        _check(options)
+        with torch.no_grad():
+            size = _run(options)
+    except GalleryError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except WorldFault as fault:
+        print(f"error: {fault.faults[0]}", file=sys.stderr)
+        return 1
+    print(f"{options.out}: {options.worlds} worlds, {size[1]} x {size[0]} pixels, {options.out.stat().st_size:,} bytes")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=PROGRAM, description=__doc__, allow_abbrev=False)
+    parser.add_argument("environment", help="one that defines render(): cartpole, or an id, or module:id")
+    parser.add_argument("--worlds", type=int, default=64, metavar="N", help="how many are drawn (default: 64)")
+    parser.add_argument("--columns", type=int, metavar="N", help="worlds side by side (default: about a square)")
+    parser.add_argument("--steps", type=int, default=100, metavar="N", help="taken before the picture, or shown "
+                        "by the animation (default: 100)")  # fmt: skip
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="of an animation, steps from one picture to "
+                        "the next (default: 1)")  # fmt: skip
+    parser.add_argument("--policy", default="random", metavar="P", help="random, or a run of torch_batchsim.train: its "
+                        "folder or its checkpoint.pt (default: random)")  # fmt: skip
+    parser.add_argument("--width", type=int, default=1200, metavar="PIXELS", help="of the whole picture, at most; "
+                        "worlds are not drawn larger than render() does (default: 1200)")  # fmt: skip
+    parser.add_argument("--gap", type=int, default=4, metavar="PIXELS", help="between worlds (default: 4)")
+    parser.add_argument("--colours", type=int, default=256, metavar="N", help="of a .png, 2 to 256; 0 for all that "
+                        "there are (default: 256)")  # fmt: skip
+    parser.add_argument("--seed", type=int, default=1, help="of worlds and actions (default: 1)")
+    parser.add_argument("--env-option", action="append", default=[], metavar="KEY=VALUE",
+                        help="of the environment; may be given several times")  # fmt: skip
+    parser.add_argument("--out", type=Path, default=Path("gallery.png"), metavar="FILE",
+                        help=".png for a picture, .gif or .webp for an animation (default: gallery.png)")  # fmt: skip
+    return parser
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Refuse what cannot be done before anything is compiled."""
+    limits = {"worlds": (1, MOST_WORLDS), "columns": (1, None), "steps": (0, None), "every": (1, None)}
+    limits |= {"width": (1, 20_000), "gap": (0, 100), "seed": (0, 2**63 - 1)}
+    for name, (least, most) in limits.items():
+        value = getattr(options, name)
+        if value is not None and (value < least or (most is not None and value > most)):
+            allowed = f"at least {least}" if most is None else f"from {least} to {most}"
+            raise GalleryError(f"--{name} is {value}, but must be {allowed}")
+    if options.colours != 0 and not 2 <= options.colours <= 256:
+        raise GalleryError(f"--colours is {options.colours}, but must be 0 or from 2 to 256")
+    kinds = (".png", ".gif", ".webp")
+    if options.out.suffix.lower() not in kinds:
+        raise GalleryError(f"--out writes {', '.join(kinds)}, but {options.out} was given")
+    if options.out.is_dir() or not options.out.parent.is_dir():
+        raise GalleryError(f"--out names {options.out}, which cannot be written")
+    frames = options.steps // options.every + 1
+    if options.out.suffix.lower() != ".png" and frames > MOST_FRAMES:
+        raise GalleryError(f"the animation would have {frames:,} pictures, but {MOST_FRAMES:,} are the most: "
+                           "use fewer --steps, or a larger --every")  # fmt: skip
+
+
+def _run(options: argparse.Namespace) -> tuple[int, ...]:
+    """Make the picture; returns its shape."""
+    from .train import video
+
+    contents = None if options.policy == "random" else _checkpoint(options)
+    env = _environment(options, contents)
+    act = _random(env, options.seed) if contents is None else _trained(env, contents, options.seed)
+    if not video.has_pictures(env):
+        raise GalleryError(f"{env.spec.id} has no pictures: it does not define render()")
+    small = _Fitted(env, options)
+    if options.out.suffix.lower() == ".png":
+        for _ in _moments(env, act, options.seed, options.steps, options.steps or 1):
+            pass
+        picture = small.picture()
+        _write(picture, options)
+        return picture.shape
+    pictures = [small.picture() for _ in _moments(env, act, options.seed, options.steps, options.every)]
+    fps = env.metadata.get("render_fps", 30) / options.every
+    video.write_animation(options.out, pictures, fps)
+    return pictures[0].shape
+
+
+def _moments(env: Any, act: Callable[[Any, dict[str, Any]], Any], seed: int, steps: int, every: int) -> Iterator[None]:
+    """Play; yields after the reset and after each so many steps."""
+    observations, infos = env.reset(seed=seed)
+    yield
+    for step in range(1, steps + 1):
+        observations, *_, infos = env.step(act(observations, infos))
+        if step % every == 0:
+            yield
+
+
+# ---- environments and policies -------------------------------------------------------------------------------------
+
+
+def _checkpoint(options: argparse.Namespace) -> dict[str, Any]:
+    from .train import checkpoint
+
+    path = Path(options.policy)
+    path = path / "checkpoint.pt" if path.is_dir() else path
+    if options.env_option:
+        raise GalleryError("--env-option cannot be given with a trained --policy: the options are in its checkpoint")
+    try:
+        return checkpoint.load(path, _id(options.environment))
+    except checkpoint.CheckpointError as error:
+        raise GalleryError(str(error)) from error
+
+
+def _id(name: str) -> str:
+    try:
+        return find_id(name)
+    except ValueError as error:
+        raise GalleryError(str(error)) from error
+
+
+def _environment(options: argparse.Namespace, contents: dict[str, Any] | None) -> Any:
+    try:
+        given = parse_env_options(options.env_option, SAID_OTHERWISE) if contents is None else contents["env_options"]
+        return gymnasium.make_vec(
+            _id(options.environment), num_worlds=options.worlds, render_mode="rgb_array", **given
+        )
+    except (TypeError, ValueError, RuntimeError, OSError, gymnasium.error.Error) as error:
+        if "rgb_array" in str(error):
+            raise GalleryError(f"{options.environment} has no pictures: it does not define render()") from error
+        raise GalleryError(str(error)) from error
+
+
+def _random(env: Any, seed: int) -> Callable[[Any, dict[str, Any]], torch.Tensor]:
+    env.action_space.seed(seed)
+    return lambda observations, infos: env.sample_actions()
+
+
+def _trained(env: Any, contents: dict[str, Any], seed: int) -> Callable[[Any, dict[str, Any]], torch.Tensor]:
+    """Actions are drawn from the policy, so that worlds that look alike need not stay so."""
+    from .train.runs import agent_of
+
+    agent = agent_of(contents["trainer"], env)
+    policy, generator = agent.policy, torch.Generator().manual_seed(seed)
+    actions = policy.empty_actions(env.num_envs)
+
+    def act(observations: Any, infos: dict[str, Any]) -> torch.Tensor:
+        noise = policy.noise((env.num_envs,), generator)
+        policy.sample(agent.outputs(agent.encoder(observations)), noise, actions, infos.get("action_mask"))
+        return policy.to_env(actions)
+
+    return act
+
+
+# ---- pictures ------------------------------------------------------------------------------------------------------
+
+
+class _Fitted:
+    """Draws all worlds, each so small that all of them fit."""
+
+    def __init__(self, env: Any, options: argparse.Namespace) -> None:
+        self.env, self.options = env, options
+        self.columns = min(options.columns or 0, options.worlds)
+
+    def picture(self) -> np.ndarray:
+        """uint8 ``[height, width, 3]``."""
+        worlds, gap = self.options.worlds, self.options.gap
+        first = np.asarray(self.env.unwrapped.render_world(0))
+        height, width = first.shape[:2]
+        columns = self.columns or max(1, min(worlds, round(math.sqrt(worlds * height / width))))
+        scale = min(1.0, (self.options.width - (columns - 1) * gap) / (columns * width))
+        size = max(1, round(width * scale)), max(1, round(height * scale))
+        if columns * size[0] + (columns - 1) * gap > max(self.options.width, columns * (1 + gap)):
+            size = size[0] - 1, size[1]  # of rounding
+        drawn = [_smaller(first, size)]
+        drawn += [_smaller(np.asarray(self.env.unwrapped.render_world(world)), size) for world in range(1, worlds)]
+        return tiled(drawn, columns, gap)
+
+
+def _smaller(picture: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """The picture with this width and height, each pixel the mean of those that it covers."""
+    from PIL import Image
+
+    if (picture.shape[1], picture.shape[0]) == size:
+        return picture
+    return np.asarray(Image.fromarray(picture).resize(size, Image.Resampling.BOX))
+
+
+def _write(picture: np.ndarray, options: argparse.Namespace) -> None:
+    from PIL import Image
+
+    image = Image.fromarray(picture)
+    if options.colours:
+        image = image.quantize(options.colours, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+    image.save(options.out, optimize=True)
+
+
+if __name__ == "__main__":
+    command_needs("PIL", "tyro", "tqdm", "tensorboard", "matplotlib")
+    sys.exit(main())

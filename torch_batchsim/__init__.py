@@ -18,7 +18,15 @@ if (_checkout / "setup.py").is_file() and (_checkout / "csrc" / "tbs").is_dir():
 from . import math as math  # noqa: E402
 from .agents_env import AgentsVectorEnv  # noqa: E402
 from .environment import Environment  # noqa: E402
-from .errors import BuildError, CheckpointError, Fault, GroupFault, SchemaError, WorldFault  # noqa: E402
+from .errors import (  # noqa: E402
+    BuildError,
+    BuildWarning,
+    CheckpointError,
+    Fault,
+    GroupFault,
+    SchemaError,
+    WorldFault,
+)
 from .grouped_env import GroupedEnv  # noqa: E402
 from .library import Library  # noqa: E402
 from .options import Constants, Option, Parameters  # noqa: E402
@@ -61,6 +69,7 @@ __all__ = [
     "AgentsVectorEnv",
     "Archetype",
     "BuildError",
+    "BuildWarning",
     "Bundle",
     "CheckpointError",
     "Component",

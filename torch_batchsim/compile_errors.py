@@ -1,37 +1,129 @@
-"""What a compiler says, with the author's own line in front."""
+"""What authors are told of a build: the place and the remedy of an error first, a line for each warning."""
 
 from __future__ import annotations
 
 import re
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
+from .declaration import ENGINE_HEADERS
+from .diagnostics import Diagnostic, diagnostics, plain
+from .errors import BuildWarning
 from .program import Program
+from .remedies import remedy
 
-_ERROR = re.compile(r"^(?P<file>.+?)[:(](?P<line>\d+)\)?(?::\d+)?:? *(?:fatal )?error: *(?P<text>.*)$", re.MULTILINE)
 _UNDECLARED = re.compile(
     r"^In [^\n]*function[^\n]*,\n(?:    inlined from[^\n]*\n)+[^\n]*undeclared_access", re.MULTILINE
 )
-_IN_FENCE = re.compile(r"tbs::fence::(systems::)?")  # in front of an author's names; a library's name stays
 _INLINED = re.compile(r"inlined from .(?P<function>.*). at (?P<file>.*?):(?P<line>\d+):\d+[,:]")
+_INSTANTIATED = re.compile(
+    r"^(?P<file>.+?):(?P<line>\d+):(?P<column>\d+):   required from|at line (?P<line_>\d+) of (?P<file_>.+?)$",
+    re.MULTILINE,
+)  # g++'s words, nvcc's
+_told_before: dict[str, dict[str, int]] = {}  # by file: the registries by which Python tells a warning once
+_F64 = ("-Wdouble-promotion", "-Wfloat-conversion")
+_MOST = 10  # errors that are told
+
+# Warnings in words that say what to do.
+_SAID = (
+    (r"suggest parentheses around assignment used as truth value", "`=` assigns: write `==` to compare"),
+    (r"implicit conversion from 'f32' to 'f64'", "computes in f64: write `0.5f` for `0.5`, or convert by `f32(x)`"),
+    (r"conversion from 'f64' to 'f32' (?:may change value|changes value)", "rounds f64 to f32: write `0.5f` for `0.5`"),
+    (r"conversion from '(f32|f64)' to '(\w+)' may change value", r"cuts off what is behind the point: write `\2(...)`"),
+    (r"unused parameter '(\w+)'",
+     r"`\1` is not used: leave it out, or its name where it only says for which rows a system runs"),
+    (r"unused variable '(\w+)'", r"`\1` is not used"),
+    (r"variable '(\w+)' set but not used", r"`\1` is written and never read"),
+    (r"comparison of integer expressions of different signedness: '(\w+)' and '(\w+)'",
+     r"compares \1 and \2, of which one has no sign: convert one"),
+    (r"statement has no effect", "this statement does nothing"),
+    (r"suggest braces around empty body in an '(\w+)'", r"the `;` ends the `\1`: nothing depends on it"),
+    (r"comparisons like 'X<=Y<=Z'", "write `x <= y && y <= z`"),
+)  # fmt: skip
 
 
 def explain(program: Program, log: str) -> str:
-    """The compiler's log, or a linker's, with the author's own first error in front."""
-    own = {str(path) for path in program.files}
-    rest = f"\n(while compiling the systems of {program.environment.name})\n\n{log}"
+    """What a compiler's log, or a linker's, says to the author: the first error with its remedy, then the others."""
+    own = _own_files(program)
     undeclared = undeclared_accesses(program, log)
+    of_program = f"(while compiling the systems of {program.environment.name})"
     if undeclared:
-        return f"{undeclared[0]}{rest}"
-    matches = list(_ERROR.finditer(log))
-    for match in matches:
-        if str(Path(match["file"]).resolve()) in own:
-            text = _IN_FENCE.sub("", match["text"])
-            return f"{match['file']}:{match['line']}: {text}{rest}"
-    names = "|".join(map(re.escape, own))  # an error in the engine's headers, instantiated from the author's line
-    mention = re.search(rf"^(?:{names}):\d+(?=(?::\d+)?:(?! warning:))", log, re.MULTILINE)
-    place = f"{mention[0]}: " if mention else ""
-    text = matches[0]["text"] if matches else log.strip().partition("\n")[0]
-    return f"{place}{text}{rest}"
+        return "\n".join([undeclared[0], of_program, *undeclared[1:]])
+    errors = [error for error in diagnostics(log) if error.kind == "error"]
+    found = list(_of_author(errors, own))
+    if not found:  # an error in the engine's headers, or a linker's
+        names = "|".join(map(re.escape, own))
+        mention = re.search(rf"^(?:{names}):\d+(?=(?::\d+)?:(?! warning:))", log, re.MULTILINE)
+        place = f"{mention[0]}: " if mention else ""
+        said = [line for line in log.strip().splitlines() if not line.startswith("$ ")]
+        text = errors[0].text if errors else (said or [""])[0]
+        return "\n".join([f"{place}{text}", of_program, "", *said[:40]])
+    told = [_told(program, error) for error in found[:_MOST]]
+    more = [f"({len(found) - _MOST} more errors)"] if len(found) > _MOST else []
+    return "\n".join([told[0], of_program, *filter(None, [found[0].excerpt]), *told[1:], *more])
+
+
+def errors_told(program: Program, log: str) -> list[str]:
+    """A line for each line of the author's files in which a compiler has found an error: where, what to do, why."""
+    errors = [error for error in diagnostics(log) if error.kind == "error"]
+    return [_told(program, error) for error in _of_author(errors, _own_files(program))]
+
+
+def _own_files(program: Program) -> dict[str, None]:
+    return dict.fromkeys(str(path) for path in program.files)
+
+
+def _of_author(errors: Iterable[Diagnostic], own: dict[str, None]) -> Iterator[Diagnostic]:
+    """The errors in the author's files, each line once; those in headers where the author's line instantiates them."""
+    seen = set()
+    for error in errors:
+        if str(Path(error.file).resolve()) not in own:
+            places = [each for each in _INSTANTIATED.finditer(error.around) if (each["file"] or each["file_"]) in own]
+            if not places:
+                continue
+            last = places[-1].groupdict()
+            line = int(last["line"] or last["line_"])
+            error = replace(error, file=last["file"] or last["file_"], line=line, column=int(last["column"] or 0))
+        if error.place not in seen:
+            seen.add(error.place)
+            yield error
+
+
+def _told(program: Program, error: Diagnostic) -> str:
+    """The error in one line: what to do, and what the compiler says."""
+    text = re.sub(r"^static assertion failed(?:: | with )", "", error.text)
+    what = remedy(program, error)
+    return f"{error.place}: {what} (the compiler: {text})" if what else f"{error.place}: {text}"
+
+
+def warn(program: Program, log: str) -> None:
+    """Issue a ``BuildWarning`` for each line of the author that a compiler warns of, none for the engine."""
+    own, seen = _own_files(program), set()
+    for warning in diagnostics(log):
+        path = Path(warning.file).resolve()
+        if warning.kind != "warning" or str(path) not in own or path.is_relative_to(ENGINE_HEADERS):
+            continue
+        text = warning.text
+        kind = _F64 if "'f64'" in text and warning.flag in _F64 else (warning.flag,)  # f64 is told once
+        if (warning.place, kind) in seen or _is_world(warning):
+            continue
+        seen.add((warning.place, kind))
+        for pattern, said in _SAID:
+            found = re.search(pattern, text)
+            if found:
+                text = found.expand(said)
+                break
+        flag = f" [{warning.flag}]" if warning.flag else ""
+        registry = _told_before.setdefault(warning.file, {})
+        warnings.warn_explicit(f"{text}{flag}", BuildWarning, warning.file, warning.line, registry=registry)
+
+
+def _is_world(warning: Diagnostic) -> bool:
+    """Whether it says that a system does not use its world, which it has to take."""
+    front = warning.source[: max(warning.column - 1, 0)]
+    return warning.flag == "-Wunused-parameter" and bool(re.search(r"\bWorlds?\b[^,]*&\s*$", front))
 
 
 def undeclared_accesses(program: Program, log: str) -> list[str]:
@@ -65,12 +157,12 @@ def _written(function: str) -> str:
     name, arguments = (found[1], found[2]) if found else ("...", "")
     if name == "tables":
         wanted = re.search(r"\bComponent = \{([^{}]*)\}", function)
-        return f"tables<{_IN_FENCE.sub('', wanted[1]).replace('tbs::', '') if wanted else '...'}>"
+        return f"tables<{plain(wanted[1]) if wanted else '...'}>"
     types = [
         re.search(rf"\b{parameter} = ((?:const )?[\w:]+)", function)
         for parameter in (["Archetype", "Component"] if name in ("rows", "find") else ["Archetype", "Singleton"])
     ]
-    names = [_IN_FENCE.sub("", match[1]) for match in types if match]
+    names = [plain(match[1]) for match in types if match]
     if name == "random" and arguments:
         return "random_item"
     return f"{name}<{', '.join(names)}>" if names else name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,7 +14,19 @@ class SchemaError(ValueError):
 
 
 class BuildError(RuntimeError):
-    """The systems could not be compiled; the message opens with the author's file and line."""
+    """The systems could not be compiled; the message opens with the author's file and line, and what to do.
+
+    Attributes:
+        log: the file with all that was called and said, where a compiler was called; else None.
+    """
+
+    def __init__(self, message: str, log: Path | None = None) -> None:
+        super().__init__(message)
+        self.log = log
+
+
+class BuildWarning(UserWarning):
+    """What a compiler has found in an author's file that is legal, and hardly meant. Said when the file is compiled."""
 
 
 class CheckpointError(ValueError):

@@ -25,9 +25,9 @@ from types import ModuleType
 
 import torch
 
-from . import openmp, precompiled
+from . import compiler_log, openmp, precompiled
 from .codegen import ABI_VERSION, Target, generate
-from .compile_errors import explain
+from .compile_errors import explain, warn
 from .declaration import ENGINE_HEADERS as CSRC
 from .errors import BuildError
 from .program import Program
@@ -49,8 +49,12 @@ _FAST_MATH = {"cpu": ["-ffast-math"], "cuda": ["--use_fast_math"]}
 _STANDARD = CSRC / "tbs" / "standard.h"
 _FEW = 3  # libraries in a cache: to precompile headers takes as long as it saves in four builds
 _KEEP_DAYS = 30
-_OWN_NAME = re.compile(r"\w+_(cpu|cuda)_[0-9a-f]{20}(\.so|\.lock|\.json|\.build\.\w+|\.h(\.gch|\.part)?)")
+_OWN_NAME = re.compile(r"\w+_(cpu|cuda)_[0-9a-f]{20}(\.so|\.lock|\.json|\.log|\.build\.\w+|\.h(\.gch|\.part)?)")
 _one_build = threading.Lock()  # of this process: torch's builder changes the environment of the whole process
+
+
+def _nothing(log: str) -> None:
+    """Of a build that has nothing to tell."""
 
 
 class Library:
@@ -106,6 +110,8 @@ def load(program: Program, target: Target) -> Library:
 
     Raises:
         BuildError: no compiler, a cache that cannot be written, or systems that do not compile (their line first).
+
+    What the compiler warns of in the author's files becomes a ``BuildWarning`` each, when they are compiled only.
     """
     source = generate(program, target)
     flags = compiler_flags(target.device, program.environment.fast_math)
@@ -114,7 +120,8 @@ def load(program: Program, target: Target) -> Library:
         load(program, Target())  # g++ checks what nvcc cannot: what systems reach (csrc/tbs/world.h), and libm's names
     _share_openmp(target)  # torch's builder loads what it has built
     headers = [] if target.cuda else [_STANDARD]
-    library, seconds = _built(name, source, flags, target.cuda, partial(explain, program), headers)
+    heed = _nothing if target.cuda else partial(warn, program)  # what g++ has told already
+    library, seconds = _built(name, source, flags, target.cuda, partial(explain, program), headers, heed)
     return Library(library, target, seconds)
 
 
@@ -155,13 +162,19 @@ def load_shared(source: Path, *flags: str) -> ctypes.CDLL:
 
 
 def _built(
-    name: str, source: str, flags: list[str], cuda: bool, tell: Callable[[str], str], headers: Sequence[Path] = ()
+    name: str,
+    source: str,
+    flags: list[str],
+    cuda: bool,
+    tell: Callable[[str], str],
+    headers: Sequence[Path] = (),
+    heed: Callable[[str], None] = _nothing,
 ) -> tuple[Path, float]:
     """The shared library of a name in the cache, and the seconds that it took to compile it, 0.0 if it was there.
 
     ``headers`` are included first, precompiled.
 
-    Raises BuildError, with what ``tell`` makes of the compiler's log.
+    Raises BuildError, with what ``tell`` makes of the compiler's log. ``heed`` is given that of a build that succeeds.
     """
     directory = cache_directory()
     library = directory / f"{name}.so"
@@ -175,11 +188,12 @@ def _built(
         _remove_unused(directory)
         included = [word for header in headers for word in _precompiled(header, flags, directory)]
         try:
-            _build(tell, source, [*flags, *included], cuda, directory, name)
+            _build(tell, source, [*flags, *included], cuda, directory, name, heed)
         except BuildError as error:
-            if not included or "PCH" not in str(error):
+            if not included or error.log is None or "PCH" not in error.log.read_text():
                 raise
-            _build(tell, source, flags, cuda, directory, name)  # g++ found no room at the address of what it has parsed
+            # g++ found no room at the address of what it has parsed
+            _build(tell, source, flags, cuda, directory, name, heed)
         return library, time.perf_counter() - started
 
 
@@ -359,7 +373,15 @@ def _build_lock(directory: Path, name: str) -> Iterator[None]:
         yield
 
 
-def _build(tell: Callable[[str], str], source: str, flags: list[str], cuda: bool, directory: Path, name: str) -> None:
+def _build(
+    tell: Callable[[str], str],
+    source: str,
+    flags: list[str],
+    cuda: bool,
+    directory: Path,
+    name: str,
+    heed: Callable[[str], None] = _nothing,
+) -> None:
     """Compile in a folder of our own and rename the result, so that a half-written library is never seen."""
     for left_over in directory.glob(f"{name}.build.*"):  # of a builder that was killed: we hold its lock
         shutil.rmtree(left_over, ignore_errors=True)
@@ -372,25 +394,30 @@ def _build(tell: Callable[[str], str], source: str, flags: list[str], cuda: bool
         unit.write_text(source)
         if cuda:
             flags = [*flags, *architecture_flags(_cuda_capabilities(), _known_architectures())]
-        log = _compile(name, unit, flags, cuda, folder)
+        failure = _compile(name, unit, flags, cuda, folder)
+        said = compiler_log.read_log(folder)
         built = next(folder.glob("*.so"), None)  # torch appends a version to a name that it has seen before
-        if log is not None or built is None:
-            raise BuildError(tell(log or "the compiler left no library"))
+        if failure is not None or built is None:
+            said = said or failure or "the compiler left no library"
+            kept = directory / f"{name}.log"
+            kept.write_text(said)
+            raise BuildError(f"{tell(said)}\n(all of it: {kept})", kept)
+        heed(said)  # before the library is kept: where the warning is an error, it comes again
         os.replace(built, directory / f"{name}.so")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _compile(name: str, unit: Path, flags: list[str], cuda: bool, folder: Path) -> str | None:
-    """Run ``torch.utils.cpp_extension.load``; the compiler's output if it failed, else None."""
+    """Run ``torch.utils.cpp_extension.load``; what torch says if it failed, else None. ``folder`` has the log then."""
     _ninja()
     from torch.utils import cpp_extension  # imported late: it takes half a second that a warm start has no use for
 
-    changes = {
-        "PATH": _path_with_ninja(),
-        "MAX_JOBS": os.environ.get("MAX_JOBS", "2"),
-        "CXX": cpp_compiler(),  # the one that the key names
-    }
+    changes = {"MAX_JOBS": os.environ.get("MAX_JOBS", "2")}
+    changes |= compiler_log.logged("CXX", cpp_compiler(), folder)  # the one that the key names
+    if cuda and "PYTORCH_NVCC" not in os.environ:
+        changes |= compiler_log.logged("PYTORCH_NVCC", cuda_compiler(), folder)
+    changes["PATH"] = os.pathsep.join([changes["PATH"], *_ninja_folders()])
     previous = {variable: os.environ.get(variable) for variable in changes}
     os.environ.update(changes)
     try:

@@ -137,7 +137,7 @@ struct Chosen {
     f32 cost;
 };
 
-TBS_FUNCTION Chosen chosen_move(World &world, const Table &table, u64 legal, i32 uid) {
+TBS_FUNCTION Chosen chosen_move(World &world, const Table &, u64 legal, i32 uid) {
     if (u32(uid) < u32(NO_OP) && (legal >> uid & 1)) return {uid, 0.0f};
     if (!Constants::penalises) {
         world.fail(Fault::illegal_move, uid);

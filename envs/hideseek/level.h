@@ -307,7 +307,7 @@ TBS_SYSTEM void place_ramps(World &world, const Given &given, Ground &ground, Ta
     }
 }
 
-TBS_SYSTEM void place_agents(World &world, Given &given, Ground &ground, Tally &tally, const physics::Hulls &hulls) {
+TBS_SYSTEM void place_agents(World &world, Given &given, Ground &ground, Tally &tally) {
     Random &random = world.random();
     const Rows<physics::Pose> poses = world.rows<Agent, physics::Pose>();
     const f32 half = Constants::agent;

@@ -105,9 +105,10 @@ def test_a_hidden_access_does_not_compile(tmp_path: Path) -> None:
     wrong = environment(tmp_path, text, "by_template", *MUTATIONS)
     with pytest.raises(BuildError) as raised:
         Simulator(wrong, 1)
-    log = str(raised.value)
-    told = undeclared_accesses(Program(wrong), log)
-    assert log.startswith(f"{told[0]}\n(while compiling the systems of Declared)")
+    assert raised.value.log is not None
+    told = undeclared_accesses(Program(wrong), raised.value.log.read_text())
+    first, second, *others, _ = str(raised.value).splitlines()
+    assert [first, second, *others] == [told[0], "(while compiling the systems of Declared)", *told[1:]]
     for line, name, method in expected:
         says = (
             f"{tmp_path / 'systems.h'}:{line}: system '{name}' (systems.h:{_line_of(text, name)}) does {method}, which "
@@ -126,13 +127,13 @@ def _line_of(text: str, system: str) -> int:
 def test_const_is_not_cast_away_by_an_alias(cast: str, tmp_path: Path) -> None:
     text = "using R = Act &;\nusing P = Act *;\n"
     text += f"TBS_SYSTEM void run(World &world, const Act &act) {{\n    {cast};\n}}\n"
-    with pytest.raises(BuildError, match=r"systems\.h:4: cast from type .* casts away qualifiers"):
+    with pytest.raises(BuildError, match=r"systems\.h:4: .*cast from type .* casts away qualifiers"):
         Simulator(environment(tmp_path, text, "run"), 1)
 
 
 def test_what_is_const_in_the_text_is_const_for_the_compiler(tmp_path: Path) -> None:
     text = "#define QUIETLY(type) type &\nTBS_SYSTEM void run(World &world, const Act &act) { act.kind = 1; }\n"
-    with pytest.raises(BuildError, match=r"systems\.h:2: assignment of member .* in read-only object"):
+    with pytest.raises(BuildError, match=r"systems\.h:2: take `Act &act` .*assignment of .* in read-only object"):
         Simulator(environment(tmp_path, text, "run"), 1)
 
 

@@ -18,7 +18,7 @@ TBS_SYSTEM void visit(World &world, Cell &cell, Row row) {
     cell.visits += world.rows<buckets::Cells, const buckets::Cell>()[row.index].count;
 }
 
-TBS_SYSTEM void judge(World &world, const buckets::Near &near, Reward &reward, Row row) {
+TBS_SYSTEM void judge(World &world, const buckets::Near &near, Reward &reward) {
     reward.value = f32(near.count) / f32(world.get<const buckets::Load>().bodies);
     if (near.count > 10) world.fail(Fault::crowded, near.count);
 }

@@ -1,5 +1,5 @@
 TBS_SYSTEM void place_players(World &world, physics::Pose &pose, physics::Shape &shape, physics::Mass &mass,
-                              physics::Motion &motion, const Push &push, const physics::Hulls &hulls, Row row) {
+                              physics::Motion &motion, const Push &, const physics::Hulls &hulls, Row row) {
     Random &random = world.random();
     pose = physics::pose({4.0f * f32(row.index) - 2.0f + random.uniform(-0.5f, 0.5f), random.uniform(-1.0f, 1.0f), 1.0f});
     shape = physics::box({1.0f, 1.0f, 1.0f});

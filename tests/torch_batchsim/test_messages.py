@@ -1,0 +1,240 @@
+"""What authors are told of a build: mistakes with their remedies, warnings in one line each."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import warnings
+from pathlib import Path
+
+import pytest
+from gymnasium.spaces import Discrete
+from support import declare
+
+from torch_batchsim import (
+    Archetype,
+    BuildError,
+    BuildWarning,
+    Component,
+    Constants,
+    Entity,
+    Environment,
+    Parameters,
+    Reward,
+    Simulator,
+    TaskGraph,
+    f32,
+    i32,
+    jit,
+    vec3,
+)
+from torch_batchsim.codegen import Target, generate
+from torch_batchsim.compile_errors import errors_told
+from torch_batchsim.program import Program
+
+
+class Ball(Component):
+    column: i32
+    row: i32
+    speed: f32
+    at: vec3
+    cells: f32[4]
+
+
+class Paddle(Component):
+    column: i32
+
+
+class Shot(Component):
+    left: i32
+    owner: Entity
+
+
+# What a system over `Ball &ball, const Paddle &paddle` does in one line, and what it is told.
+MISTAKES = {
+    "paddle.column = 3;": "take `Paddle &paddle` without const in `system` to write it",
+    "paddle.column += 1;": "take `Paddle &paddle` without const in `system` to write it",
+    "shift(paddle);": "take `Paddle &paddle` without const in `system`, or let the function that it is given to take",
+    "world.parameters.gust = 1.0f;": "parameters are read only: keep what changes in a component or a singleton",
+    "for (Ball &b : world.rows<Game, const Ball>()) ball.row += b.row;": "write `const Ball &` where it is only read",
+    "ball.row = 1": "end the statement with `;`",
+    "ball.colum = 3;": "`Ball` has no `colum` (did you mean 'column'?); its fields are column, row, speed, at, cells",
+    "ball.velocity = 3;": "`Ball` has no `velocity`; its fields are column, row, speed, at, cells",
+    "bal.row = 3;": "no `bal` here (did you mean 'ball'?)",
+    "row = 3;": "write `ball.row`",
+    "shot.left = 3;": "take `const Shot &shot` as a parameter of `system`, without const to write it",
+    "episode.terminated = true;": "take `const Episode &episode` as a parameter of `system`",
+    "ball.speed = sinf(ball.speed);": "write `sin(...)` for `sinf`: ",
+    "ball.speed = std::exp(ball.speed);": "write `exp(...)` for `exp`: ",
+    "ball.speed = ::cos(ball.speed);": "write `cos(...)`, the engine's",
+    "ball.speed = log10(ball.speed);": "the engine has no `log10`: write `0.30103f * log2(x)`",
+    "ball.row = rand();": "draw by `Random &random = world.random();`",
+    "ball.speed = sin(0.5 * ball.speed);": "it takes f32: write f32 numbers with an f, `0.5f` for `0.5`",
+    "ball.speed = fma(ball.speed, 2.0, 1.0f);": "its arguments are of one type: write f32 numbers with an f",
+    "ball.row = max(ball.row, 3u);": "cast one argument of `max`: i32(x), or u32(x)",
+    "ball.speed = normalized(ball.speed);": "no function `normalized` (did you mean 'normalize'?): include the file",
+    "Vec3 v;": "no type `Vec3` (did you mean 'vec3'?)",
+    "ball.at = 3.0f;": "write `vec3{x, y, z}`: a vec3 is not made from f32",
+    "ball.row = ball.at;": "take one component of the vec3, such as `.x`, where i32 is wanted",
+    "ball.speed = ball.at[0];": "name the component of the vec3: .x, .y, ...",
+    "ball.speed = size(ball.row);": "write `vec3{x, y, z}`: a vec3 is not made from i32",
+    "ball.speed = size();": "call it with as many arguments as `f32 size(vec3)` takes",
+    'ball.row = "three";': "systems have no texts",
+    "ball.cells = {1.0f, 2.0f};": "assign arrays element by element, in a loop",
+    "return 3;": "a system returns nothing: write results into components",
+    "ball.row = world.find<Bullet, const Shot>(Entity{}).left;": "",
+    "auto s = world.find<Bullet, const Shot>(Entity{}); ball.row = s.left;": "write `s->` for `s.`, after a test",
+    "Shot *s = world.find<Bullet, const Shot>(Entity{});": "write `const Shot*` for what is only read",
+    "ball->row = 1;": "write `.` for `->`: it is no pointer",
+    "Random random = world.random();": "take the stream by reference, `Random &random = world.random();`",
+    "ball.row = world.random().integer();": "call it as `i32 integer(i32, i32)`",
+    "world.fail(Fault::lots);": "declare the fault: faults = ('lots', ...) in the environment; it has lost",
+    "world.fail(lost);": "write `Fault::lost`",
+    "ball.speed = world.parameters.gusst;": "`Parameters` has no `gusst` (did you mean 'gust'?)",
+    "ball.speed = gust;": "write `world.parameters.gust`",
+    "ball.row = Constants::row;": "`Constants` has no `row` (did you mean 'rows'?); it has rows",
+    "ball.row = rows;": "write `Constants::rows`",
+    "ball.row = world.constants.rows;": "constants are `Constants::name`",
+    "ball.row = world.steps();": "`World` has no `steps` (did you mean 'step'?)",
+    "ball.row = world[1].step();": "a system reaches its own world only; what all worlds share is a resource",
+    "ball.row = world.rows<Ball>().count;": "write both types: `world.rows<Archetype, const Component>(...)`",
+    "world.create<Bullet>(Paddle{});": "create<Bullet> takes components of it (Shot), and was given Paddle",
+    "std::vector<i32> v;": "systems have no standard library, so no std::vector",
+    "ball.row = None;": "C++ writes `Entity{}` or `nullptr`",
+    "if (ball.row > 1) {} elif (ball.row < 0) {}": "C++ writes `else if`",
+    "if (ball.row > 1): ball.row = 1;": "C++ has no `:` behind `if (...)`: write `if (...) { ... }`",
+    "ball.row = ball.row ** 2;": "C++ has no operator **: write `x * x`, or `pow(x, y)`",
+    "i32 n = 1; i32 n = 2; ball.row = n;": "give one of the two another name, or leave out the second type: `n = ...;`",
+    "switch (ball.row) { case ball.column: break; }": "only constants go here",
+    "else ball.row = 1;": "an `else` follows its `if` at once",
+}
+HELPERS = """TBS_FUNCTION void shift(Paddle &paddle) { paddle.column += 1; }
+TBS_FUNCTION f32 size(vec3 a) { return length(a); }
+TBS_FUNCTION f32 add(f32 a, f32 b) { a + b; }
+"""
+
+
+def environment(folder: Path, text: str, *systems: str) -> Environment:
+    return declare(
+        text,
+        folder,
+        archetypes=(Archetype("Game", Ball, Paddle, Reward, count=1), Archetype("Bullet", Shot, capacity=4)),
+        parameters=Parameters(gust=0.5),
+        constants=Constants(rows=10),
+        faults=("lost",),
+        step=TaskGraph(*systems),
+        observation="Game.Paddle",
+        action="Game.Paddle.column",
+        action_space=Discrete(3),
+    )()
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(jit, "CPU_FLAGS", [flag.replace("-O3", "-O0") for flag in jit.CPU_FLAGS])
+    monkeypatch.setenv("TORCH_BATCHSIM_CACHE", str(tmp_path / "cache"))
+    return tmp_path
+
+
+def mistaken(folder: Path) -> tuple[Environment, dict[int, str]]:
+    """An environment with all mistakes, a system each, and what is to be told of a line."""
+    text, wanted = HELPERS, {3: "return a value on every way through the function"}
+    for number, (line, says) in enumerate(MISTAKES.items()):
+        text += f"TBS_SYSTEM void system{number}(World &world, Ball &ball, const Paddle &paddle) {{\n    {line}\n}}\n"
+        wanted[text.count("\n") - 1] = says.replace("`system`", f"`system{number}`")
+    return environment(folder, text, *(f"system{number}" for number in range(len(MISTAKES)))), wanted
+
+
+@pytest.mark.skipif("g++" not in jit.cpp_compiler(), reason="the words are g++'s")
+def test_mistakes_are_told_with_a_remedy(folder: Path) -> None:
+    wrong, wanted = mistaken(folder)
+    with pytest.raises(BuildError) as raised:
+        Simulator(wrong, 1)
+    assert raised.value.log is not None
+    told = {}
+    for line in errors_told(Program(wrong), raised.value.log.read_text()):
+        file, number, text = re.fullmatch(r"(.+?):(\d+): (.*)", line).groups()  # type: ignore[union-attr]
+        assert Path(file) == folder / "systems.h"
+        told[int(number)] = text
+    missed = {number: (says, told.get(number)) for number, says in wanted.items() if says not in told.get(number, "")}
+    assert not missed
+    assert set(told) == set(wanted)
+    first, second, *lines = str(raised.value).splitlines()
+    assert first == f"{folder / 'systems.h'}:3: {told[3]}"
+    assert second == "(while compiling the systems of Declared)"
+    assert lines[0] == "    3 | TBS_FUNCTION f32 add(f32 a, f32 b) { a + b; }"
+    assert lines[-2:] == [f"({len(wanted) - 10} more errors)", f"(all of it: {raised.value.log})"]
+
+
+# ---- nvcc ------------------------------------------------------------------------------------------------------------
+
+OF_NVCC = (
+    "paddle.column = 3;",
+    "bal.row = 3;",
+    "ball.colum = 3;",
+    "ball.row = 1",
+    "world.fail(lost);",
+    "ball.speed = sinf(ball.speed);",
+    "world.create<Bullet>(Paddle{});",
+)
+
+
+@pytest.mark.full
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc")
+def test_mistakes_are_told_by_nvcc_too(folder: Path) -> None:
+    """(g++ comes first in a build, and tells most.)"""
+    for line in OF_NVCC:
+        text = f"TBS_SYSTEM void system(World &world, Ball &ball, const Paddle &paddle) {{\n    {line}\n}}\n"
+        wrong = environment(folder, text, "system")
+        program = Program(wrong)
+        unit = folder / "unit.cu"
+        unit.write_text(generate(program, Target("cuda")))
+        command = ["nvcc", "-std=c++20", "-I", str(jit.CSRC), "--dryrun", str(unit)]
+        command[command.index("--dryrun")] = "-ptx"
+        done = subprocess.run([*command, "-o", str(folder / "unit.ptx")], capture_output=True, text=True, check=False)
+        told = errors_told(program, done.stderr)
+        assert told and MISTAKES[line] in told[0], (line, told, done.stderr[:800])
+
+
+# ---- warnings --------------------------------------------------------------------------------------------------------
+
+SUSPICIOUS = {
+    "if (ball.row = 3) ball.column = 1;": "`=` assigns: write `==` to compare [-Wparentheses]",
+    "ball.speed = 0.5 * ball.speed;": (
+        "computes in f64: write `0.5f` for `0.5`, or convert by `f32(x)` [-Wdouble-promotion]"
+    ),
+    "i32 n = 3;": "`n` is not used [-Wunused-variable]",
+    "ball.row == 3;": "this statement does nothing [-Wunused-value]",
+    "if (ball.row > 3); ball.row = 3;": "the `;` ends the `if`: nothing depends on it [-Wempty-body]",
+    "ball.row = 0.5f * ball.speed;": "cuts off what is behind the point: write `i32(...)` [-Wfloat-conversion]",
+    "ball.at = vec3{ball.row, 0, 0};": "narrowing conversion of 'ball.Ball::row' from 'i32' to 'f32' [-Wnarrowing]",
+}
+
+
+def test_warnings_come_once_when_the_file_is_compiled(folder: Path) -> None:
+    lines = "".join(f"    {line}\n" for line in SUSPICIOUS)
+    text = f"TBS_SYSTEM void run(World &world, Ball &ball, const Paddle &paddle) {{\n{lines}}}\n"
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        Simulator(environment(folder, text, "run"), 1)
+    said = [each for each in said if each.category is BuildWarning]
+    unused = "`paddle` is not used: leave it out, or its name where it only says for which rows a system runs"
+    wanted = dict(enumerate(SUSPICIOUS.values(), 2)) | {1: f"{unused} [-Wunused-parameter]"}
+    assert {each.lineno: str(each.message) for each in said} == wanted
+    assert len(said) == len(wanted)
+    assert {each.filename for each in said} == {str(folder / "systems.h")}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Simulator(environment(folder, text, "run"), 1)  # from the cache
+    assert not list((folder / "cache").glob("*.log"))
+
+
+@pytest.mark.full
+def test_a_warning_that_is_an_error_comes_again(folder: Path) -> None:
+    text = "TBS_SYSTEM void run(World &world, Ball &ball) {\n    ball.row == 3;\n}\n"
+    for _ in range(2):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", BuildWarning)
+            with pytest.raises(BuildWarning, match="this statement does nothing"):
+                Simulator(environment(folder, text, "run"), 1)

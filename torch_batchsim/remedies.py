@@ -1,0 +1,349 @@
+"""What to do about an error of a compiler, where its cause is known: a table of g++'s and nvcc's sentences."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from .diagnostics import Diagnostic, plain
+from .names import suggestion
+from .program import Program
+from .systems import System
+
+# What libm has and the engine has not, of x and y.
+_INSTEAD = {
+    "log10": "0.30103f * log2(x)",
+    "log1p": "log(1.0f + x)",
+    "expm1": "exp(x) - 1.0f",
+    "sinh": "0.5f * (exp(x) - exp(-x))",
+    "cosh": "0.5f * (exp(x) + exp(-x))",
+    "cbrt": "copysign(pow(abs(x), 1.0f / 3.0f), x)",
+    "fdim": "max(x - y, 0.0f)",
+    "ldexp": "x * exp2(f32(n))",
+    "lround": "i32(round(x))",
+    "lrint": "i32(rint(x))",
+    "remainder": "x - y * rint(x / y)",
+}
+_RENAMED = {"fabs": "abs", "fmin": "min", "fmax": "max", "nearbyint": "rint"}
+_RANDOM = "draw by `Random &random = world.random();`: the numbers of C's generators differ from run to run"
+_LITERALS = "write f32 numbers with an f, `0.5f` for `0.5`, or cast by `f32(x)`"
+_PAGE = "docs/reference.md lists what systems can use"
+
+
+@dataclass(frozen=True)
+class Case:
+    """An error, and what is around it: the system in whose lines it is, None outside of systems."""
+
+    program: Program
+    error: Diagnostic
+    system: System | None
+
+    @property
+    def function(self) -> str:
+        return self.system.name if self.system else "the function"
+
+    def base(self) -> str:
+        """The variable of the expression that ends at the error's column: ``ball`` of ``ball.at.x``."""
+        source, column = self.error.source, self.error.column
+        behind = re.match(r"\w*", source[max(column - 1, 0) :])
+        text = source[: column - 1] + (behind[0] if behind else "")
+        found = re.search(r"(\w+)(?:\s*(?:\.|->)\s*\w+|\s*\[[^\[\]]*\])*\s*(?:\.|->)?$", text)
+        if found and not found[1].isdigit() and found[1] != "const":
+            return found[1]
+        first = re.search(r"\w+", source[max(column - 1, 0) :])
+        return first[0] if first else ""
+
+    def component(self, variable: str) -> str:
+        """The component that a parameter of the system reads only; empty if it is none."""
+        for parameter in self.system.parameters if self.system else ():
+            if parameter.name == variable and not parameter.writes:
+                return parameter.type
+        return ""
+
+
+def remedy(program: Program, error: Diagnostic) -> str:
+    """What to do, as a sentence without a full stop; empty where the cause is not known."""
+    case = Case(program, error, _system_at(program, error))
+    for pattern, tell in _TABLE:
+        found = pattern.search(error.text)
+        if found:
+            told = tell(case, found)
+            if told:
+                return told
+    return ""
+
+
+def _system_at(program: Program, error: Diagnostic) -> System | None:
+    """The last system that begins in this file before the line."""
+    name = Path(error.file).name
+    begun = []
+    for system in program.systems.values():
+        file, _, line = system.place.rpartition(":")
+        if file == name and int(line) <= error.line:
+            begun.append((int(line), system))
+    return max(begun, key=lambda each: each[0])[1] if begun else None
+
+
+def _written(case: Case, found: re.Match[str]) -> str:
+    """Something const is written."""
+    variable = case.base()
+    if re.search(r"\bparameters\s*\.", case.error.source[: case.error.column]) or variable == "parameters":
+        return "parameters are read only: keep what changes in a component or a singleton"
+    component = case.component(variable)
+    if component:
+        return f"take `{component} &{variable}` without const in `{case.function}` to write it"
+    if not re.fullmatch(r"[A-Za-z_]\w*", variable):
+        return ""
+    return f"`{variable}` is const here: to write it, declare it, and what it comes from, without const"
+
+
+def _bound(case: Case, found: re.Match[str]) -> str:
+    """A reference or pointer without const to what is const."""
+    variable = case.base()
+    component = case.component(variable)
+    if component:
+        return (
+            f"take `{component} &{variable}` without const in `{case.function}`, or let the function that it is given "
+            f"to take `const {component} &`"
+        )
+    kind = found[1].rstrip("&* ")
+    return f"write `const {kind} &` where it is only read; to write it, ask for {kind} without const"
+
+
+def _no_member(case: Case, found: re.Match[str]) -> str:
+    kind, name = found[1].removeprefix("const ").rstrip("&* "), found[2]
+    if kind == "World" and name in ("constants", "Constants"):
+        return "constants are `Constants::name`"
+    if kind == "World":
+        return f"`World` has no `{name}`{_nearest(case) or ': ' + _PAGE}"
+    known = _fields(case.program, kind)
+    if not known:
+        return ""
+    what = "parameters" if kind.endswith("Parameters") else "fields"
+    return f"`{kind}` has no `{name}`{suggestion(name, known) or _nearest(case)}; its {what} are {', '.join(known)}"
+
+
+def _nearest(case: Case) -> str:
+    near = re.search(r"did you mean '([^']+)'", case.error.text)
+    return f" (did you mean {near[1]!r}?)" if near else ""
+
+
+def _fields(program: Program, kind: str) -> list[str]:
+    """Of a component, of ``Parameters``, or of ``Constants``, a library's (``ring::Motion``) too."""
+    space, _, name = kind.rpartition("::")
+    prefix = f"{space}." if space else ""
+    if name in ("Parameters", "Constants"):
+        values = program.parameters if name == "Parameters" else program.constants
+        names = [each.removeprefix(prefix) for each in values if each.startswith(prefix)]
+        return [each for each in names if "." not in each]
+    for component in program.components:
+        if component.__name__ == name:
+            return [each.name for each in component.fields]
+    return []
+
+
+def _not_in(case: Case, found: re.Match[str]) -> str:
+    """A name that a namespace or enumeration lacks: of std, Constants, Fault."""
+    name, space = found[1], found[2]
+    if space.split("::")[-1] == "std":
+        return f"systems have no standard library, so no std::{name}: {_PAGE}"
+    if space == "Fault":
+        known = list(case.program.environment.faults)
+        return f"declare the fault: faults = ({name!r}, ...) in the environment; it has {', '.join(known) or 'none'}"
+    known = _fields(case.program, space)
+    if known:
+        return f"`{space}` has no `{name}`{suggestion(name, known)}; it has {', '.join(known)}"
+    return ""
+
+
+def _undeclared(case: Case, found: re.Match[str]) -> str:
+    """A name that means nothing here."""
+    name, program = found[1], case.program
+    python = {"None": "`Entity{}` or `nullptr`", "True": "`true`", "False": "`false`", "elif": "`else if`"}
+    if name in python:
+        return f"C++ writes {python[name]}"
+    if name in program.environment.faults:
+        return f"write `Fault::{name}`"
+    if name in program.constants:
+        return f"write `Constants::{name}`"
+    if name in program.parameters:
+        return f"write `world.parameters.{name}`"
+    taken = {parameter.name: parameter.type for parameter in case.system.parameters} if case.system else {}
+    if suggestion(name, taken):
+        return f"no `{name}` here{suggestion(name, taken)}"
+    kinds = {kind.__name__.lower(): kind.__name__ for kind in program.components} | {"episode": "Episode"}
+    if case.system and name.replace("_", "") in kinds:
+        kind = kinds[name.replace("_", "")]
+        return f"take `const {kind} &{name}` as a parameter of `{case.function}`, without const to write it"
+    for variable, kind in taken.items():
+        if name in _fields(program, kind):
+            return f"write `{variable}.{name}`"
+    if name[:1].isupper():
+        near = suggestion(name, [*(kind.__name__ for kind in program.components), "f32", "i32", "vec2", "vec3", "vec4"])
+        return f"no type `{name}`{near or _nearest(case)}: {_PAGE}"
+    if re.search(rf"\b{re.escape(name)}\s*[(<]", case.error.source):
+        near = _nearest(case)
+        return f"no function `{name}`{near}: include the file that has it, #include \"file.h\"; {_PAGE}"
+    return ""
+
+
+def _libm(case: Case, found: re.Match[str]) -> str:
+    called = re.search(r"[^:\w](?:std::)?(\w+)\(T", case.error.text.replace("fence::", ""))
+    name = called[1] if called else ""
+    return f"write `{found[1]}(...)` for `{name}`: the engine's gives the same bits everywhere, libm's does not"
+
+
+def _lacking(case: Case, found: re.Match[str]) -> str:
+    called = re.search(r"(\w+)\(T", case.error.text)
+    name = called[1] if called else "it"
+    instead = _INSTEAD.get(name) or _INSTEAD.get(name.rstrip("fl"))
+    return f"the engine has no `{name}`" + (f": write `{instead}`" if instead else f"; {_PAGE}")
+
+
+def _deleted(case: Case, found: re.Match[str]) -> str:
+    """nvcc does not show the types in which the headers say why."""
+    space, name = found[1], found[2]
+    base = name[:-1] if name[-1:] in "fl" and not space else name
+    if base in ("rand", "srand", "random", "drand48", "lrand48"):
+        return _RANDOM
+    if base in _INSTEAD or name in _INSTEAD:
+        return f"the engine has no `{name}`: write `{_INSTEAD.get(name) or _INSTEAD[base]}`"
+    if not space and base == name and name not in _RENAMED:
+        return f"it takes f32: {_LITERALS}"
+    return f"write `{_RENAMED.get(base, base)}(...)` for `{name}`: the engine's gives the same bits everywhere"
+
+
+def _candidates(case: Case, found: re.Match[str]) -> str:
+    """A call that fits none of the functions of this name."""
+    if re.search(r"::(?:rows|find)<", found[1]):
+        method = "rows" if "::rows<" in found[1] else "find"
+        return f"write both types: `world.{method}<Archetype, const Component>(...)`"
+    notes = re.findall(r"note: candidate: ['\"](.+?)['\"]$", plain(case.error.around), re.MULTILINE)
+    shown = [re.sub(r"^template<[^>]*> | \[with .*\]$|\b(?:World|Random)::", "", note) for note in notes]
+    shown = [note for note in dict.fromkeys(shown) if "(const " not in note or "&&" not in note]
+    return f"call it as {' or '.join(f'`{note}`' for note in shown[:3])}" if shown else ""
+
+
+def _create(case: Case, found: re.Match[str]) -> str:
+    around = plain(case.error.around)
+    archetype = re.search(r"Archetype ?= ?(\w+(?:::\w+)*)[;,] Component ?= ?[{<]([^}>]*)", around)
+    if not archetype:
+        return ""
+    named = [each for each in case.program.archetypes if each.name == archetype[1].split("::")[-1]]
+    has = ", ".join(component.__name__ for each in named for component in each.components)
+    return f"create<{archetype[1]}> takes components of it ({has}), and was given {archetype[2]}"
+
+
+def _signs(case: Case, found: re.Match[str]) -> str:
+    return f"cast one argument of `{found[1]}`: i32(x), or u32(x)"
+
+
+def _assigned(case: Case, found: re.Match[str]) -> str:
+    to, given = found[1], found[2]
+    if to in ("vec2", "vec3", "vec4", "quat"):
+        fields = "w, x, y, z" if to == "quat" else ", ".join("xyzw"[: int(to[3])])
+        return f"write `{to}{{{fields}}}`: a {to} is not made from {given}"
+    return f"give it {to}: a {given} does not convert"
+
+
+def _convert(case: Case, found: re.Match[str]) -> str:
+    given, to = found[1], found[2]
+    if given in ("vec2", "vec3", "vec4", "quat"):
+        return f"take one component of the {given}, such as `.x`, where {to} is wanted"
+    if to in ("vec2", "vec3", "vec4", "quat"):
+        return _assigned(case, re.match(r"(.*)\n(.*)", f"{to}\n{given}"))  # type: ignore[arg-type]
+    if "char" in given:
+        return f"systems have no texts: give a number, or a name of an enumeration, where {to} is wanted"
+    if given.removeprefix("const ") == to and to.endswith("*"):
+        return f"write `const {to}` for what is only read; to write it, ask for it without const"
+    kinds = {kind.__name__ for kind in case.program.components}
+    if given.removeprefix("const ").rstrip("&") in kinds:
+        return f"name one field of {given}, such as `.{_fields(case.program, given.removeprefix('const '))[0]}`"
+    return f"give it {to}, not {given}"
+
+
+def _subscript(case: Case, found: re.Match[str]) -> str:
+    kind = found[1].removeprefix("const ")
+    if kind == "World":
+        return "a system reaches its own world only; what all worlds share is a resource"
+    if kind in ("vec2", "vec3", "vec4", "quat"):
+        return f"name the component of the {kind}: .x, .y, ...; what is indexed is a field such as `f32[3]`"
+    return f"a {kind} is not an array: name one of its fields"
+
+
+def _said(text: str) -> Callable[[Case, re.Match[str]], str]:
+    return lambda case, found: found.expand(text)
+
+
+def _power(case: Case, found: re.Match[str]) -> str:
+    return "C++ has no operator **: write `x * x`, or `pow(x, y)`" if "**" in case.error.source else ""
+
+
+def _colon(case: Case, found: re.Match[str]) -> str:
+    python = re.search(r"\b(if|else|while|for)\b.*:\s*", case.error.source)
+    return f"C++ has no `:` behind `{python[1]} (...)`: write `{python[1]} (...) {{ ... }}`" if python else ""
+
+
+def _semicolon(case: Case, found: re.Match[str]) -> str:
+    return "end the statement with `;`"
+
+
+_TABLE: Iterable[tuple[re.Pattern[str], Callable[[Case, re.Match[str]], str]]] = [
+    (re.compile(pattern), tell)
+    for pattern, tell in [
+        (r"(?:in read-only object|of read-only (?:location|reference|variable|parameter))", _written),
+        (r"expression must be a modifiable lvalue", _written),
+        (r"binding reference of type '([^']+)' to 'const [^']+' discards qualifiers", _bound),
+        (r"qualifiers dropped in binding reference of type \"([^\"]+)\"", _bound),
+        (r"'([^']+)' has no member named '([^']+)'", _no_member),
+        (r"class \"([^\"]+)\" has no member \"([^\"]+)\"", _no_member),
+        (r"libm_is_not_reproducible_and_namespace_tbs_lacks_this_function", _lacking),
+        (r"libm_is_not_reproducible_use_tbs_(\w+)", _libm),
+        (r"is deprecated: libm is not reproducible: write (\w+)", _said(r"write `\1(...)`, the engine's")),
+        (r"not_reproducible_use_world_random|is deprecated: not reproducible: use world", _said(_RANDOM)),
+        (r"function \"(?:\w+ )?(std::)?(\w+)\(T\.\.\.\).*it is a deleted function", _deleted),
+        (r"only_for_f32_write_a_literal", _said(f"it takes f32: {_LITERALS}")),
+        (r"f32_and_f64_arguments_mixed", _said(f"its arguments are of one type: {_LITERALS}")),
+        (r"(min|max): one argument is signed", _signs),
+        (r"use of deleted function 'Random::(?:Random|operator=)\(", _said(
+            "take the stream by reference, `Random &random = world.random();`: a copy would draw the same again")),
+        (r"'(\w+)' is not a member of '([^']+)'", _not_in),
+        (r"(?:namespace|class) \"([^\"]+)\" has no member \"([^\"]+)\"", _no_member),
+        (r"'(\w+)' (?:was not declared in this scope|has not been declared|does not name a type)", _undeclared),
+        (r"identifier \"(\w+)\" is undefined", _undeclared),
+        (r"expected [',]*(?:'[^']+' or )*';'|expected a \";\"", _semicolon),
+        (r"'else' without a previous 'if'", _said(
+            "an `else` follows its `if` at once: put several statements into braces")),
+        (r"expected primary-expression before ':'", _colon),
+        (r"invalid type argument of unary '\*'", _power),
+        (r"in '(\w+)', which is of pointer type", _said(
+            r"write `\1->` for `\1.`, after a test: find gives nullptr where there is no such row")),
+        (r"base operand of '->' has non-pointer type", _said("write `.` for `->`: it is no pointer")),
+        (r"no match for 'operator\[\]' \(operand types are '([^']+)'", _subscript),
+        (r"no match for 'operator=' \(operand types are '([^']+)' and '([^']+)'", _assigned),
+        (r"no match for 'operator.+' \(operand types are '([^']+)' and '([^']+)'", _said(
+            r"there is no such operator between \1 and \2: compute with their fields, or convert one")),
+        (r"(?:cannot convert|invalid conversion from|could not convert '.+' from) '([^']+)' to '([^']+)'", _convert),
+        (r"too (?:few|many) arguments to function '(.+)'", _said(r"call it with as many arguments as `\1` takes")),
+        (r"no matching function for call to '(.+)'", _candidates),
+        (r"no return statement in function returning|control reaches end of non-void|missing return statement", _said(
+            "return a value on every way through the function")),
+        (r"return-statement with a value, in function returning 'void'", _said(
+            "a system returns nothing: write results into components, and leave early by `return;`")),
+        (r"(?:it )?lacks a component of these", _create),
+        (r"assigning to an array from an initializer list|invalid array assignment", _said(
+            "assign arrays element by element, in a loop")),
+        (r"redeclaration of '(?:.* )?(\w+)'", _said(
+            r"give one of the two another name, or leave out the second type: `\1 = ...;`")),
+        (r"is not a constant expression", _said(
+            "only constants go here (literals, `Constants::name`, constexpr): for a value of the world write `if`")),
+        (r"inlining failed in call to '.*?(\w+)\(.*recursive", _said(
+            r"`\1` calls itself, which systems cannot: write a loop")),
+        (r"calling a (?:constexpr )?__host__ function.*\"(?:.*::)?(\w+)", _said(
+            r"put TBS_FUNCTION in front of function `\1`: without it a device cannot call it")),
+        (r"narrowing conversion of '.*' from '([^']+)' to '([^']+)'", _said(
+            r"convert it where you mean it: `\2(...)`")),
+    ]
+]  # fmt: skip

@@ -264,7 +264,6 @@ class Execution:
         if untraced.target.traced:
             raise RuntimeError("this simulator is being traced already")
         traced = self._load(replace(untraced.target, traced=True))
-        counter = _StepCounter(traced)
         on_cuda = self.device.type == "cuda"
         tasks = [TaskInfo(t.node.name, t.phase, t.node.engine) for t in step_tasks(self.program)]
         trace = Trace(
@@ -276,12 +275,14 @@ class Execution:
         )
         records = torch.zeros(capacity * RECORD.itemsize, dtype=torch.uint8, device=self.device)
         taken = torch.zeros(1, dtype=torch.int32, device=self.device)
+        counter = _StepCounter(traced, taken)
         buffer = self.memory.context.trace
         self._use(traced)
         buffer.records, buffer.taken, buffer.capacity = records.data_ptr(), taken.data_ptr(), capacity
 
         def restart() -> None:
             counter.steps = 0
+            counter.marks.clear()
             taken.zero_()
 
         trace.restart, ended = restart, trace.restart
@@ -297,26 +298,37 @@ class Execution:
                 self._use(untraced)
             count = int(taken) & 0xFFFFFFFF
             kept = records[: min(count, capacity) * RECORD.itemsize].cpu().numpy().view(RECORD)
-            trace.fill(kept, counter.steps, max(0, count - capacity))  # after an error too
+            trace.fill(kept, counter.steps, max(0, count - capacity), counter.read())  # after an error too
 
 
 class _StepCounter:
     """Counts the steps that a library takes from now on, without those that are refused for their actions."""
 
-    def __init__(self, library: jit.Library) -> None:
-        self.steps = 0
+    def __init__(self, library: jit.Library, taken: torch.Tensor) -> None:
+        self.steps, self.taken = 0, taken
+        self.marks: list[torch.Tensor] = []  # records so far, before and after each step; on CUDA not read yet
         self._step, self._act_and_step = library.step, library.act_and_step
         library.act_and_step_address = None  # no way round this counter
         library.step, library.act_and_step = self.step, self.act_and_step
 
     def step(self, *arguments: Any) -> int:
-        self.steps += 1
-        return self._step(*arguments)
+        return self._counted(self._step, arguments, lambda result: True)
 
     def act_and_step(self, *arguments: Any) -> int:
-        result = self._act_and_step(*arguments)
-        self.steps += result < 0
+        return self._counted(self._act_and_step, arguments, lambda result: result < 0)
+
+    def _counted(self, call: Callable[..., int], arguments: tuple[Any, ...], is_step: Callable[[int], bool]) -> int:
+        before = self.taken.clone()
+        result = call(*arguments)
+        if is_step(result):
+            self.steps += 1
+            self.marks += [before, self.taken.clone()]
         return result
+
+    def read(self) -> list[tuple[int, int]]:
+        """How many records there were before and after each step."""
+        counts = [mark & 0xFFFFFFFF for mark in torch.cat(self.marks).tolist()] if self.marks else []
+        return list(zip(counts[::2], counts[1::2], strict=True))
 
 
 def _build(program: Program, device: torch.device, target: Target) -> jit.Library:

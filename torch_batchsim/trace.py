@@ -20,6 +20,7 @@ _SLOPES = (0.2, 10.0)  # nanoseconds per tick of an SM's clock that can be true:
 
 # The picture, in pixels.
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM, _LINE = 1400, 1200, 70, 290, 64, 56, 17
+_BARS, _BARS_BOTTOM, _FEWEST_BARS, _MOST_BARS = 150, 48, 16, 350  # places for bars, one a step
 _SHOWN, _SHOWN_ENGINE = 14, 5  # names that have a colour of their own
 _SYSTEMS = (
     *("#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#17becf", "#e377c2", "#bcbd22", "#8c564b"),
@@ -52,6 +53,7 @@ class Trace:
         records: a copy of the records, ``RECORD [records]``, in the order in which they came.
         begin, end: float64 ``[records]``, microseconds since the first record began.
         steps, dropped: steps taken, and records for which there was no room.
+        step: int64 ``[records]``: the step, from 0, that wrote a record; -1 for a reset, or where it is not known.
         units: the numbers of the units, ascending; with ``num_units`` those without a record too.
         blocks: how many blocks a unit can be at work on at once; 1 for a thread.
         span: microseconds from the beginning of the first record to the end of the last.
@@ -67,6 +69,7 @@ class Trace:
     end: np.ndarray
     steps: int
     dropped: int
+    step: np.ndarray
     units: np.ndarray
     blocks: int
     span: float
@@ -111,8 +114,12 @@ class Trace:
             raise RuntimeError("the trace is not there yet: it can be asked when the with-block of tracing() has ended")
         raise AttributeError(f"'Trace' object has no attribute {name!r}")
 
-    def fill(self, records: np.ndarray, steps: int, dropped: int) -> None:
+    def fill(
+        self, records: np.ndarray, steps: int, dropped: int, marks: Sequence[tuple[int, int]] = ()
+    ) -> None:
         """Take the records of so many steps, once; for ``dropped`` more there was no room.
+
+        ``marks`` are for each step how many records there were before it and after it; none where this is not known.
 
         Raises ``RuntimeError`` if it has records already, ``TypeError`` if these are none, ``ValueError`` if one is
         damaged; the trace is then as before.
@@ -147,6 +154,7 @@ class Trace:
         most, working = _at_once(row, self.begin, self.end)
         self.blocks = max(self._blocks_per_unit, most)
         self.busy = working / (self.span * len(self.units)) if self.span else 0.0
+        self.step = _steps_of(len(records), marks)
         self.steps, self.dropped, self.records = int(steps), int(dropped), records
 
     def table(self) -> list[dict[str, Any]]:
@@ -236,11 +244,12 @@ class Trace:
             )
 
     def draw(self, path: str | Path) -> None:
-        """Write a picture (``.png``): a row for each unit, time to the right, a colour for each task's name.
+        """Write a picture (``.png``): a bar for each step, and below it a row for each unit.
 
-        A row is filled from below to the share of the unit's ``blocks`` that are at work, each colour to that of its
-        task. The names that took most time have a colour, systems a bright one and the engine's work a grey; all
-        others share one. Raises MissingExtra without matplotlib.
+        A bar shows how the tasks share the time of a step, that of all units together; of more than 350 steps the first
+        350 are shown. In a row, time goes to the right; it is filled from below to the share of the unit's ``blocks``
+        that are at work, each colour to that of its task. The names that took most time have a colour, systems a bright
+        one and the engine's work a grey; all others share one. Raises MissingExtra without matplotlib.
         """
         needed("matplotlib")
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -250,11 +259,19 @@ class Trace:
         path = _checked(path, ".png")
         legend, layer = self._colours()
         pixels = self._pixels(layer, np.array([_rgb(colour) for _, colour in legend]))
-        height, room = len(pixels), max(len(pixels), _LINE * (len(legend) + 1))
-        size = np.array([_LEFT + _WIDTH + _RIGHT, _TOP + room + _BOTTOM])
+        bars = self._bars(layer, len(legend) - 1)
+        above = _BARS + _BARS_BOTTOM if len(bars) else 0
+        height, room = len(pixels), max(len(pixels), _LINE * (len(legend) + 1) - above)
+        size = np.array([_LEFT + _WIDTH + _RIGHT, _TOP + above + room + _BOTTOM])
         figure = Figure(figsize=tuple(size / 100), dpi=100)
         FigureCanvasAgg(figure)
-        axes = figure.add_axes((_LEFT / size[0], 1 - (_TOP + height) / size[1], _WIDTH / size[0], height / size[1]))
+
+        def area(top: int, height: int) -> Any:
+            return figure.add_axes((_LEFT / size[0], 1 - (top + height) / size[1], _WIDTH / size[0], height / size[1]))
+
+        if above:
+            _draw_bars(area(_TOP, _BARS), bars, [colour for _, colour in legend], self.unit)
+        axes = area(_TOP + above, height)
         extent = (0.0, self.span or 1.0, max(len(self.units), 1), 0.0)
         axes.imshow(pixels, extent=extent, aspect="auto", interpolation="none")
         apart = 1 if len(self.units) < 60 else 1 << (len(self.units) // 30).bit_length() - 1
@@ -302,6 +319,16 @@ class Trace:
         place[shown] = np.arange(len(shown))
         return [*legend, ("idle", _IDLE)], place[name]
 
+    def _bars(self, layer: np.ndarray, layers: int) -> np.ndarray:
+        """float64 ``[steps, layers]``, microseconds of all units together; no step where that is not known."""
+        known = self.step >= 0
+        if not known.any() or not layers:
+            return np.zeros((0, layers))
+        place = self.step[known] * layers + layer[self.records["task"][known]]
+        count = int(self.step.max()) + 1
+        time = np.bincount(place, (self.end - self.begin)[known], minlength=count * layers)
+        return time.reshape(count, layers)[:_MOST_BARS]
+
     def _pixels(self, layer: np.ndarray, colours: np.ndarray) -> np.ndarray:
         """``uint8 [units * height, _WIDTH, 3]``: exact shares, so that what is thinner than a pixel still counts."""
         rows, layers = len(self.units), len(colours) - 1
@@ -327,6 +354,30 @@ class Trace:
             within = np.clip(tops * (height - gap), y, y + 1)
             pixels[:, height - 1 - y] = np.tensordot(np.diff(within, axis=1), colours, (1, 0))
         return np.rint(pixels).clip(0, 255).astype(np.uint8).reshape(rows * height, _WIDTH, 3)
+
+
+def _steps_of(count: int, marks: Sequence[tuple[int, int]]) -> np.ndarray:
+    """Which step wrote each of so many records, see ``Trace.step``."""
+    step = np.full(count, -1, np.int64)
+    before = 0
+    for number, (first, last) in enumerate(marks):
+        if not before <= first <= last:  # counted while a CUDA graph was captured, which ran later
+            return np.full(count, -1, np.int64)
+        step[first:last] = number
+        before = last
+    return step
+
+
+def _draw_bars(axes: Any, bars: np.ndarray, colours: Sequence[str], unit: str) -> None:
+    """A stacked bar for each step, ``bars [steps, layers]``."""
+    numbers, bottom = np.arange(len(bars)), np.zeros(len(bars))
+    for time, colour in zip(bars.T, colours, strict=False):  # the last colour is for what is idle
+        axes.bar(numbers, time, 0.8, bottom, color=colour, linewidth=0)
+        bottom = bottom + time
+    axes.set_xlim(-0.5, max(len(bars), _FEWEST_BARS) - 0.5)
+    axes.set(xlabel="step", ylabel=f"µs of all {unit}s")
+    axes.set_xticks(numbers[:: 1 + len(bars) // 40])
+    axes.spines[["top", "right"]].set_visible(False)
 
 
 def _common_axis(records: np.ndarray, row: np.ndarray) -> tuple[np.ndarray, np.ndarray, float | None]:

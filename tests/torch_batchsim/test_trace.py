@@ -333,6 +333,46 @@ def test_a_row_is_filled_to_the_share_of_its_blocks(tmp_path: Path) -> None:
             assert len(within) > 20 and (within == of).all()
 
 
+def marked(steps: int = 3) -> Trace:
+    """Each step: 3 us of push on thread 0 and 1 us of swing on thread 1, the last one twice as much."""
+    rows, marks = [(0, 0, 0, 500)], []  # of a reset
+    for step in range(steps):
+        start, times = 10_000 * step + 1000, 1 + (step == steps - 1)
+        marks.append((len(rows), len(rows) + 2))
+        rows += [(0, 0, start, start + 3000 * times), (1, 1, start, start + 1000 * times)]
+    trace = Trace(None, TASKS, unit="thread", title="steps")
+    trace.fill(records(*rows), steps, 0, marks)
+    return trace
+
+
+def test_records_know_their_step() -> None:
+    assert marked().step.tolist() == [-1, 0, 0, 1, 1, 2, 2]
+    assert (cpu((0, 0, 0, 1000)).step == -1).all()
+    captured = Trace(None, TASKS, unit="SM", title="replayed")
+    captured.fill(records((0, 0, 0, 1000), (0, 0, 1000, 2000)), 2, 0, [(0, 2), (1, 2)])
+    assert (captured.step == -1).all()
+
+
+def test_a_bar_shows_the_time_of_a_step_by_task(tmp_path: Path) -> None:
+    trace = marked()
+    legend, layer = trace._colours()
+    assert trace._bars(layer, len(legend) - 1).tolist() == [[3, 1], [3, 1], [6, 2]]
+    trace.draw(tmp_path / "trace.png")
+    plain = cpu(*((task, unit, begin, end) for task, unit, _, begin, end, _ in trace.records.tolist()))
+    plain.draw(tmp_path / "plain.png")
+    with_bars, without = (np.rint(imread(tmp_path / f"{name}.png")[:, :, :3] * 255) for name in ("trace", "plain"))
+    assert len(with_bars) == len(without) + module._BARS + module._BARS_BOTTOM
+    area = with_bars[module._TOP : module._TOP + module._BARS, module._LEFT : module._LEFT + module._WIDTH]
+    push, swing = ((area == colour(name)).all(-1).sum(0) for _, name in legend[:2])  # pixels of each column
+    places = (np.arange(module._FEWEST_BARS) + 0.4) / module._FEWEST_BARS * module._WIDTH
+    heights = [(push[int(x)], swing[int(x)]) for x in places]
+    assert heights[3:] == [(0, 0)] * (module._FEWEST_BARS - 3)
+    unit = heights[0][1]
+    for height, times in zip(heights, (1, 1, 2), strict=False):
+        assert height == (pytest.approx(3 * times * unit, rel=0.1), pytest.approx(times * unit, rel=0.1))
+    assert unit > 10
+
+
 def test_what_is_thinner_than_a_pixel_counts_with_its_share(tmp_path: Path) -> None:
     # 100 times as many records as pixels: 2 ns of push, 1 ns of swing, 1 ns of nothing, over and over.
     count = 100 * module._WIDTH

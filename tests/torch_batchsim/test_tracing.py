@@ -58,6 +58,7 @@ def test_every_task_of_every_step_is_written_down(kind: str) -> None:
             assert (own["end"][:-1] <= own["begin"][1:]).all()
         first = trace.records[trace.records["tile"] == trace.records["tile"][0]]["task"]
         assert (np.diff(first.astype(int)) < 0).sum() == STEPS - 1
+    assert np.unique(trace.step).tolist() == list(range(STEPS)) and (np.diff(trace.step) >= 0).all()
     assert "push_cart" in str(trace)
 
 

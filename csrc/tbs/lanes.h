@@ -17,6 +17,7 @@
 
 namespace tbs {
 
+// The lanes that run a row together: 32 of a `Warp &warp`, 256 of a `Block &block`.
 template <u32 number_of_lanes>
 class Lanes {
   public:

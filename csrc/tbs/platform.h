@@ -81,6 +81,7 @@
 
 namespace tbs {
 
+// Numbers of a fixed width. A literal such as 0.5 is an f64: write 0.5f.
 using u8 = std::uint8_t;
 using u16 = std::uint16_t;
 using u32 = std::uint32_t;
@@ -94,6 +95,7 @@ using f64 = double;
 
 inline constexpr bool has_chip = TBS_HAS_CHIP;
 
+// How many bits are set.
 TBS_FUNCTION u32 count_bits(u32 bits) {
 #ifdef __CUDA_ARCH__
     return u32(__popc(bits));

@@ -57,6 +57,7 @@ struct RandomKey {
 // one key; the first has that of a node without a loop.
 TBS_FUNCTION u32 repeated(u32 node, u32 repetition) { return node + repetition * 0x9E3779B9u; }
 
+// The numbers of one row in one system, step and episode: `Random &random = world.random();`.
 struct Random {
     Random() = default;
 

@@ -38,6 +38,7 @@ struct Entity {
     TBS_METHOD explicit operator bool() const { return table != 0; }
 };
 
+// What index_of says of an entity that has no row there.
 constexpr u32 no_row = ~u32{0};
 constexpr u32 first_tick = 1;  // rows of fixed archetypes have tick 0
 

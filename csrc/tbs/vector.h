@@ -8,6 +8,7 @@
 
 namespace tbs {
 
+// Two, three or four numbers: `vec3{1.0f, 2.0f, 3.0f}`.
 struct vec2 {
     f32 x, y;
 };
@@ -27,6 +28,7 @@ struct quat {
 
 static_assert(sizeof(vec2) == 8 && sizeof(vec3) == 12 && sizeof(vec4) == 16 && sizeof(quat) == 16);
 
+// By components, or by one number for all of them.
 TBS_FUNCTION bool operator==(vec2 a, vec2 b) { return a.x == b.x && a.y == b.y; }
 TBS_FUNCTION vec2 operator-(vec2 a) { return {-a.x, -a.y}; }
 TBS_FUNCTION vec2 operator+(vec2 a, vec2 b) { return {a.x + b.x, a.y + b.y}; }
@@ -91,6 +93,7 @@ template <Vector T>
 TBS_FUNCTION f32 length_squared(T a) { return dot(a, a); }
 template <Vector T>
 TBS_FUNCTION f32 length(T a) { return sqrt(dot(a, a)); }
+// The length of a - b.
 template <Vector T>
 TBS_FUNCTION f32 distance(T a, T b) { return length(a - b); }
 // a / length(a): the direction of a. Zero stays zero.

@@ -25,6 +25,7 @@ namespace tbs {
 #define TBS_WIDTH 1
 #endif
 
+// Numbers in a register, `Wide`; 1, and `Wide` an f32, on devices and on processors without such registers.
 inline constexpr u32 simd_width = TBS_WIDTH;
 // Items of a block: what an array of structures of arrays has side by side.
 inline constexpr u32 block_items = simd_width;
@@ -263,6 +264,7 @@ template <class F>
 TBS_FUNCTION Vec<F> subtract_product(Vec<F> c, Vec<F> a, Vec<F> b) {
     return {nmadd(a.x, b.x, c.x), nmadd(a.y, b.y, c.y), nmadd(a.z, b.z, c.z)};
 }
+// The scalar and the vector product.
 template <class F>
 TBS_FUNCTION F dot(Vec<F> a, Vec<F> b) {
     return madd(a.z, b.z, madd(a.y, b.y, a.x * b.x));

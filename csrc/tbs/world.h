@@ -43,6 +43,7 @@ struct Rows {
     // Of any type of integer: with an i32 read from memory a loop becomes gathers and scatters, with an u32 it does not.
     template <class Index>
     TBS_METHOD Component &operator[](Index index) const { return first[index]; }
+    // A copy of the row; of NoRows it is what is given.
     TBS_METHOD std::remove_const_t<Component> value_or(u32 index, const Component &) const { return first[index]; }
     TBS_METHOD u32 size() const { return count; }
     TBS_METHOD Component *begin() const { return first; }
@@ -204,6 +205,7 @@ TBS_FUNCTION Component given_or_zero(const First &first, const Rest &...rest) {
     }
 }
 
+// The world in which a system runs, its first parameter: `World &world`.
 template <class Context>
 class BasicWorld {
   public:

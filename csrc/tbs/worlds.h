@@ -45,6 +45,7 @@ class BasicWorlds {
         return BasicWorld<Context>(context_, u32(pack_[k]), node_, Row{0, 1}, 0, repetition_);
     }
 
+    // As that of a World.
     TBS_METHOD u32 repetition() const { return repetition_; }
 
   private:

@@ -1,0 +1,314 @@
+"""Writes docs/reference.md, the page of all that systems can use, from the headers and their comments.
+
+``python -m torch_batchsim.reference > docs/reference.md``. What a header offers is on the page unless it is named here
+as the engine's own, so that nothing new is forgotten; a test compares page and headers.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from .cpp_text import Declaration, Source, declarations, read_source
+from .declaration import ENGINE_HEADERS
+
+_INTRODUCTION = """# Reference: what systems can use
+
+`python -m torch_batchsim.reference` writes this page from the headers in `csrc/tbs`: change their comments, not the
+page. [authoring.md](authoring.md) explains how the parts work together, [math.md](math.md) how accurate the functions
+are. In Python the functions are `torch_batchsim.math`. Libraries have types and functions of their own:
+[grid](grid.md), [physics](physics.md), [rays](rays.md).
+
+All names are there without an include and without `tbs::`. `vecN` stands for `vec2`, `vec3` or `vec4`.
+"""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page: a header without what is the engine's own. ``hidden``: ``"name"``, or ``"Type::member"``."""
+
+    title: str
+    header: str
+    hidden: tuple[str, ...] = ()
+    macros: tuple[str, ...] = ()
+
+
+SECTIONS = (
+    Section(
+        "Words in front of functions, and numbers",
+        "platform.h",
+        ("has_chip",),
+        ("TBS_SYSTEM", "TBS_REACHES", "TBS_FUNCTION", "TBS_METHOD", "TBS_CALLED", "TBS_UNROLL", "TBS_NO_UNROLL"),
+    ),
+    Section(
+        "World, rows, episode",
+        "world.h",
+        tuple(
+            "NodeKey undeclared_access is_declared is_optional TableOf ColumnOf OnlyRow WorkspaceOf has_component "
+            "has_all Archetypes ArchetypesWith HoldersOf given_or_zero BasicWorld::BasicWorld BasicWorld::self "
+            "WorldTable::world Rows::begin Rows::end NoRows::first".split()
+        ),
+    ),
+    Section(
+        "Entities",
+        "table.h",
+        tuple(
+            "Birth first_tick DynamicTable take_next find_birth order_bits accept_added Entity::tag Entity::table "
+            "Entity::birth".split()
+        ),
+    ),
+    Section("Several worlds", "worlds.h", ("WorldPack", "BasicWorlds::BasicWorlds")),
+    Section(
+        "Random numbers",
+        "random.h",
+        tuple(
+            "PhiloxBlock philox mix_key RandomKey repeated Random::Random Random::operator Random::begin_with".split()
+        ),
+    ),
+    Section(
+        "Mathematics",
+        "math.h",
+        tuple(
+            "WideFloat Float64 Number only_for_f32_write_a_literal_as_0_5f_or_cast same_signedness "
+            "f32_and_f64_arguments_mixed_write_a_literal_as_0_5f_or_cast".split()
+        ),
+    ),
+    Section("Vectors and rotations", "vector.h", ("Vector",)),
+    Section(
+        "Lanes",
+        "lanes.h",
+        tuple(
+            "Lanes::Lanes Lanes::group_threads Lanes::groups_per_block Lanes::first_lane Lanes::stride Lanes::sync "
+            "threads_of_lanes Lanes::lanes".split()
+        ),
+    ),
+    Section("Strings of bits", "bits.h", ("write_word_as_bytes", "sixteen_bits", "four_bytes")),
+    Section("Copies", "copy.h", tuple("Sixteen Eight Pieces copy_pieces copy_bytes copy_row".split())),
+    Section("Workspace", "workspace.h", ("thread_workspace", "chip_of_group", "spoil_workspace")),
+    Section(
+        "Several numbers at once",
+        "wide.h",
+        tuple("WideCondition in_vectors turn_parts weave_parts load_rows store_rows".split()),
+    ),
+)
+_NAMES = {
+    "BasicWorld": "World",
+    "BasicWorlds": "Worlds\\<most>",
+    "Lanes": "Warp, Block",
+    "WorldTable": "The first argument of the function in world.tables",
+}
+_WRITTEN = (("BasicWorld<Context>", "World"), ("decltype(Context::parameters)", "Parameters"))  # as authors know them
+_MARKS = re.compile(r"\b(?:TBS_(?:FUNCTION|METHOD|CALLED|DEVICE)|inline)\s+")
+
+
+@dataclass
+class Entry:
+    """Declarations that one comment explains. ``owner``: the type whose members they are, or ``""``."""
+
+    comment: tuple[str, ...]
+    owner: str
+    signatures: list[str] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    kinds: list[str] = field(default_factory=list)  # "function", "variable", "type", "other", "macro"
+    last_line: int = 0
+
+
+def entries(section: Section) -> list[Entry]:
+    """What a section shows, in the header's order."""
+    path = ENGINE_HEADERS / "tbs" / section.header
+    text = path.read_text()
+    source, lines = read_source(path, text), text.splitlines()
+    shown: list[Entry] = []
+    for name in section.macros:
+        _add_macro(shown, source, lines, name)
+    for declaration, owner, name in _offered(source):
+        qualified = f"{owner}::{name}" if owner else name
+        if {qualified, owner, name if not owner else ""} & set(section.hidden):
+            continue
+        line = source.tokens[declaration.first].line
+        signature = _signature(source, lines, declaration, text)
+        if "__m" in signature or re.search(r"\bWide(?:Condition)?\b", signature):
+            continue  # the same for registers of some width
+        comment = _comment(lines, line)
+        before = shown[-1] if shown else None
+        adjacent = before and before.last_line >= line - 1 and "type" not in before.kinds
+        is_field = owner and before and before.kinds[-1] == declaration.kind == "variable"
+        if before and before.owner == owner and not comment and (adjacent or is_field):
+            entry = before
+        else:
+            shown.append(entry := Entry(comment, owner))
+        entry.signatures.append(signature)
+        entry.names.append(name)
+        entry.kinds.append(declaration.kind)
+        entry.last_line = _last_line(source, declaration)
+    return shown
+
+
+def offered_names(section: Section) -> set[str]:
+    """All that a header offers outside of ``detail`` and ``private``, hidden or not, as ``hidden`` names it."""
+    path = ENGINE_HEADERS / "tbs" / section.header
+    found = set()
+    for _, owner, name in _offered(read_source(path, path.read_text())):
+        found |= {f"{owner}::{name}" if owner else name}
+    return found
+
+
+def _offered(source: Source) -> Iterator[tuple[Declaration, str, str]]:
+    """Declarations with the type whose members they are and their names."""
+    tokens, within = source.tokens, []
+    details = [
+        (index, source.partner[index + 2])
+        for index in range(len(tokens) - 2)
+        if (tokens[index].text, tokens[index + 1].text) == ("namespace", "detail")
+    ]
+    for declaration in declarations(source):
+        first = declaration.first
+        if any(begin < first < end for begin, end in details):
+            continue
+        within = [(end, name) for end, name in within if first < end]
+        name = _name(source, declaration)
+        owner = within[-1][1] if within else ""
+        hidden = len(within) > 1 or (within and _is_private(source, declaration))
+        if name and not name.startswith("TBS_") and not hidden:
+            yield declaration, owner, name
+        if declaration.kind == "type":
+            within.append((declaration.last, name))
+
+
+def _name(source: Source, declaration: Declaration) -> str:
+    """The declared name; empty for what has none, such as a static_assert."""
+    tokens = source.tokens
+    if declaration.kind == "function":
+        return tokens[declaration.name].text
+    words = [tokens[index].text for index in range(declaration.first, declaration.last)]
+    text = " ".join(words)
+    if words[0] in ("static_assert", "friend", "extern"):
+        return ""
+    if declaration.kind == "type":
+        text = re.sub(r"alignas \( \d+ \)|__attribute__ \( \(.*?\) \)(?= \w+ \{)", "", text)
+        found = re.search(r"\b(?:struct|class)\s+(\w+)\s*(?:[{;:<]|requires)", text)
+    elif declaration.kind == "other":
+        found = re.search(r"\b(?:using|concept) (\w+) =", text)
+    else:
+        found = re.search(r"(\w+) (?:\[[^=;]*\] )?(?:=|,|;|<)", re.sub(r"^template <.*?> (?=\w)", "", text))
+    return found[1] if found else ""
+
+
+def _is_private(source: Source, declaration: Declaration) -> bool:
+    """Whether the last word with a colon before it, within its type, is ``private``; of a class so at first."""
+    tokens, index = source.tokens, declaration.first - 1
+    while index > 0:
+        text = tokens[index].text
+        if text == "}" and index in source.partner:
+            index = source.partner[index]
+        elif text == ":" and tokens[index - 1].text in ("public", "private", "protected"):
+            return tokens[index - 1].text != "public"
+        elif text == "{":
+            return False
+        index -= 1
+    return False
+
+
+def _last_line(source: Source, declaration: Declaration) -> int:
+    end = declaration.body[1] if declaration.body else declaration.last
+    return source.tokens[min(end, len(source.tokens)) - 1].line
+
+
+def _comment(lines: Sequence[str], line: int) -> tuple[str, ...]:
+    """The lines of the comment right above a line, without their slashes."""
+    found: list[str] = []
+    at = line - 2
+    while at >= 0 and lines[at].lstrip().startswith(("//", "#if", "#el")):
+        if not lines[at].lstrip().startswith("#"):
+            found.append(lines[at].strip()[2:].removeprefix(" "))
+        elif found:
+            break
+        at -= 1
+    whole = tuple(reversed(found))
+    return () if whole and re.match(r"(?:---- |\(With a mask|-{5})", whole[0]) else whole
+
+
+def _signature(source: Source, lines: Sequence[str], declaration: Declaration, text: str) -> str:
+    """A function's head; a type's; of fields, constants and aliases the line with the comment that ends it."""
+    tokens = source.tokens
+    begin = tokens[declaration.first].start
+    if declaration.kind == "function":
+        end = tokens[declaration.last].start if declaration.last < len(tokens) else len(text)
+        signature = " ".join(_MARKS.sub("", source.code[begin:end]).rstrip("; \n").split())
+        signature = re.sub(r"\[\[.*?\]\] ", "", signature)
+    elif declaration.kind == "type":
+        stop = next(i for i in range(declaration.first, declaration.last) if tokens[i].text in ("{", ";"))
+        signature = " ".join(source.code[begin : tokens[stop].start].split())
+    else:
+        line = tokens[declaration.first].line
+        last = tokens[declaration.last - 1].line
+        signature = " ".join(part.strip() for part in lines[line - 1 : last])
+        signature = re.sub(r"\s{2,}//", "  //", signature.removeprefix("inline "))
+    for engine, author in _WRITTEN:
+        signature = signature.replace(engine, author)
+    signature = re.sub(r"^template <Float64 T> (.*)$", lambda found: re.sub(r"\bT\b", "f64", found[1]), signature)
+    signature = re.sub(r"^template <Vector T> (.*)$", lambda found: re.sub(r"\bT\b", "vecN", found[1]), signature)
+    return re.sub(r"\s+const$", "", signature) if declaration.kind == "function" else signature
+
+
+def _add_macro(shown: list[Entry], source: Source, lines: Sequence[str], name: str) -> None:
+    """To what is shown, or to the entry before where it has no comment of its own."""
+    macro = next(macro for macro in source.macros if macro.name == name)
+    comment = _comment(lines, macro.line)
+    if comment:
+        shown.append(Entry(comment, ""))
+    shown[-1].signatures.append(name)
+    shown[-1].names.append(name)
+    shown[-1].kinds.append("macro")
+
+
+def _paragraph(comment: Sequence[str]) -> str:
+    """A comment as Markdown: lines that begin with four spaces are code."""
+    parts: list[str] = []
+    for is_code, line in ((line.startswith("    "), line.strip()) for line in comment):
+        if is_code:
+            parts.append(f"```cpp\n{line}\n```")
+        elif parts and not parts[-1].startswith("```"):
+            parts[-1] += f" {line}"
+        else:
+            parts.append(line)
+    return "\n\n".join(part if part.startswith("```") else _escaped(part) for part in parts)
+
+
+def _escaped(text: str) -> str:
+    """Text in lines, in which Markdown finds neither tags nor emphasis, but for what is between backticks."""
+    pieces = [re.sub(r"([<*])", r"\\\1", piece) if i % 2 == 0 else piece for i, piece in enumerate(text.split("`"))]
+    return textwrap.fill("`".join(pieces), 120, break_long_words=False, break_on_hyphens=False)
+
+
+def _title(entry: Entry) -> str:
+    """``Rows<Component>``: a type with the names of its parameters."""
+    found = re.match(r"template <(.*)> (?:struct|class)", entry.signatures[0])
+    parameters = [each.split()[-1] for each in found[1].split(",")] if found else []
+    return f"{entry.names[0]}\\<{', '.join(parameters)}>" if parameters else entry.names[0]
+
+
+def page() -> str:
+    """The whole page."""
+    lines = [_INTRODUCTION]
+    for section in SECTIONS:
+        lines.append(f"## {section.title}\n")
+        for entry in entries(section):
+            if "type" in entry.kinds and not entry.owner:
+                lines.append(f"### {_NAMES.get(entry.names[0]) or _title(entry)}\n")
+            else:
+                lines += ["```cpp", *entry.signatures, "```", ""]
+            if entry.comment:
+                lines.append(f"{_paragraph(entry.comment)}\n")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def main() -> None:
+    sys.stdout.write(page())
+
+
+if __name__ == "__main__":
+    main()

@@ -17,6 +17,7 @@ if (_checkout / "setup.py").is_file() and (_checkout / "csrc" / "tbs").is_dir():
 
 from . import math as math  # noqa: E402
 from .agents_env import AgentsVectorEnv  # noqa: E402
+from .constant import Constant  # noqa: E402
 from .environment import Environment  # noqa: E402
 from .errors import (  # noqa: E402
     BuildError,
@@ -27,6 +28,7 @@ from .errors import (  # noqa: E402
     SchemaError,
     WorldFault,
 )
+from .fields import Struct, between  # noqa: E402
 from .grouped_env import GroupedEnv  # noqa: E402
 from .library import Library  # noqa: E402
 from .options import Constants, Option, Parameters  # noqa: E402
@@ -73,6 +75,7 @@ __all__ = [
     "Bundle",
     "CheckpointError",
     "Component",
+    "Constant",
     "Constants",
     "Entity",
     "Environment",
@@ -87,6 +90,7 @@ __all__ = [
     "Reward",
     "SchemaError",
     "Simulator",
+    "Struct",
     "TaskGraph",
     "TorchVectorEnv",
     "TorchVectorWrapper",
@@ -94,6 +98,7 @@ __all__ = [
     "TuneReport",
     "WorldFault",
     "__version__",
+    "between",
     "boolean",
     "component",
     "environment_ids",

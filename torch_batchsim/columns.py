@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -59,3 +60,26 @@ class Column:
 def numpy_dtype(dtype: torch.dtype) -> np.dtype:
     """The numpy dtype of the same name."""
     return np.dtype(str(dtype).removeprefix("torch."))
+
+
+def limits(column: Column) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Least and greatest values of one row of a column of one type, both ends included, and where a range says so.
+
+    All are ``[*column.value_shape]``; without a range it is all that the type holds.
+    """
+    dtype = numpy_dtype(column.dtype)
+    if dtype == np.bool_:
+        ends: tuple[Any, Any] = 0, 1
+    elif np.issubdtype(dtype, np.floating):
+        ends = -np.inf, np.inf
+    else:
+        ends = np.iinfo(dtype).min, np.iinfo(dtype).max
+    numbers = column.component.size // dtype.itemsize
+    low, high = (np.full(numbers, end, dtype) for end in ends)
+    said = np.zeros(numbers, dtype)
+    for field in column.component.fields:
+        if field.low is not None:
+            for array, value in ((low, field.low), (high, field.high), (said, np.ones((), dtype))):
+                np.ndarray(field.type.tensor_shape, dtype, array, field.offset, field.strides)[...] = value
+    shape = column.value_shape
+    return low.reshape(shape), high.reshape(shape), said.reshape(shape).astype(bool)

@@ -37,7 +37,8 @@ class Environment(Declaration):
       not trained on) and ``team`` (one integer a row). ``torch_batchsim.roles`` describes all roles of columns.
     - ``step_counters``: names of integer fields of singletons that count the steps of an episode too, such as
       ``"Kitchen.timestep"``: where a user writes ``env.episode_steps``, they move with ``World.step``.
-    - ``action_space``, ``observation_space``: of one agent. The action space is required.
+    - ``action_space``, ``observation_space``: of one agent. Both follow from ranges (``between``) of their
+      columns' fields; an action space is required where these have none.
     - ``clips_actions``: systems clip actions to the Box of ``action_space`` themselves, as physics does where a motor
       has no more force: any finite number may then be given.
     - ``fast_math``: compile with relaxed floating point; results are then no longer the same everywhere.

@@ -24,9 +24,10 @@ from .context import (
     workspace_fields,
 )
 from .errors import SchemaError, UnalignedMemory
+from .fields import Field
 from .outputs import Outputs, OutputSet, OutputSpec
 from .program import Program
-from .schema import MAX_ROWS, Field
+from .schema import MAX_ROWS
 from .shared import NO_FAULT, ActionBounds
 from .streams import StreamUse
 from .tables import TableMemory
@@ -241,7 +242,7 @@ class Memory:
         """Raise SchemaError unless ``name``, which a method of the environment gives a value, is of such a kind."""
         try:
             column, _ = self.program.find(name, method)
-        except (AttributeError, KeyError) as error:
+        except (AttributeError, KeyError, TypeError) as error:
             raise SchemaError(f"{self.program.environment.name}: {error.args[0]}") from None
         if not allowed(column):
             raise SchemaError(f"{self.program.environment.name}: {method} names {name!r}, which is not a {kind}")
@@ -329,7 +330,7 @@ class Memory:
         row = column.component.size // itemsize
         strides = [row * column.rows_per_world, row][2 - len(lead) :]
         shape = selected.type.tensor_shape
-        inner = [int(np.prod(shape[i + 1 :])) for i in range(len(shape))]
+        inner = [stride // itemsize for stride in selected.strides]
         offset = elements.storage_offset() + selected.offset // itemsize
         return elements.as_strided([*lead, *shape], [*strides, *inner], offset)
 

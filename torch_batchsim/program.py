@@ -11,11 +11,12 @@ from typing import Any
 from .columns import Column
 from .environment import Environment
 from .errors import SchemaError
+from .fields import Field
 from .library import Library
 from .names import check_identifier, suggestion
 from .queries import Queries
 from .roles import check_kinds, resolve
-from .schema import AUTHOR_STRUCTS, Archetype, Component, Field, Repeat, TaskGraph
+from .schema import AUTHOR_STRUCTS, Archetype, Component, Repeat, TaskGraph
 from .scopes import Scopes, column_name, qualified_name
 from .shared import BUILTIN_FAULTS, CODE_BITS, NODE_BITS
 from .systems import System, Unit, read_units, systems_in
@@ -227,22 +228,30 @@ class Program:
         return _distinct(columns)
 
     def is_prefix(self, name: str) -> bool:
-        """Whether it is what names of columns begin with: a table, ``"Drone.grid"``, or a column that is one."""
-        return any(f"{column}.".startswith(f"{name}.") for column in self.columns)
+        """Whether names of fields go on behind it: a table, ``"Drone.grid"``, a column, or a struct in one."""
+        names = (f"{column.name}.{part.name}" for column in self.columns.values() for part in column.component.fields)
+        return any(full.startswith(f"{name}.") for full in names)
 
     def find(self, name: str, what: str = "tensor") -> tuple[Column, Field | None]:
-        """The column (and field) that is meant by ``"Cart.CartState"``, ``"Cart.CartState.x"``, ``"Clock.time"``."""
+        """The column (and field) that is meant by ``"Cart.CartState"``, ``"Cart.CartState.x"``, ``"Clock.time"``.
+
+        Raises KeyError; TypeError for a struct in a component whose fields have different types.
+        """
         if name in self.columns:
             return self.columns[name], None
-        column_name, _, field_name = name.rpartition(".")
-        column = self.columns.get(column_name)
-        if column is not None:
-            for candidate in column.component.fields:
-                if candidate.name == field_name:
-                    return column, candidate
-            fields = ", ".join(f.name for f in column.component.fields)
+        parts = name.split(".")
+        for end in range(len(parts) - 1, 0, -1):
+            column, field_name = self.columns.get(".".join(parts[:end])), ".".join(parts[end:])
+            if column is None:
+                continue
+            component = column.component
+            known = {candidate.name: candidate for candidate in component.fields}
+            selected = known.get(field_name) or component.layout.member_at(field_name)
+            if selected is not None:
+                return column, selected
             raise KeyError(
-                f"{what} {name!r}: component {column.component.__name__} has no field {field_name!r}; it has {fields}"
+                f"{what} {name!r}: component {component.__name__} has no field {field_name!r}; it has "
+                f"{', '.join(known)}"
             )
         raise KeyError(
             f"{what} {name!r} does not exist{suggestion(name, self.columns)}; columns: {', '.join(self.columns)}"

@@ -14,10 +14,14 @@ import numpy as np
 import torch
 from gymnasium.spaces import Box, Discrete, MultiDiscrete
 
-from .columns import Column, numpy_dtype
+from .columns import Column, limits, numpy_dtype
 from .environment import Environment
 from .errors import SchemaError
-from .schema import AgentEnd, Archetype, Component, Field, Reward
+from .fields import Field
+from .schema import AgentEnd, Archetype, Component, Reward
+from .spaces import bounds
+
+MOST_CHOICES = 2**24  # in one part of an action that follows from a range
 
 Find = Callable[[str, str], tuple[Column, Field | None]]  # of a name of a column, and what it is for
 
@@ -169,7 +173,7 @@ def resolve(
     info = found["info"] | {role.name: found[role.name][""] for role in ROLES if role.info and found[role.name]}
     action = found["action"][""]
     action_space = _action_space(environment, action)
-    _check_mask(environment, info.get("action_mask"))
+    _check_mask(environment, action_space, info.get("action_mask"))
     _check_score(environment, info)
     return Roles(
         agents,
@@ -200,7 +204,7 @@ def _agents(environment: Environment, archetypes: Sequence[Archetype], find: Fin
 def _dense(environment: Environment, role: Role, name: str, find: Find) -> Column:
     try:
         column, selected = find(name, role.name)
-    except KeyError as error:
+    except (KeyError, TypeError) as error:
         raise SchemaError(f"{environment.name}: {error.args[0]}") from None
     if column.dtype is None or (selected is not None and len(column.component.fields) > 1):
         raise SchemaError(
@@ -253,17 +257,24 @@ def _own_component(
 
 
 def _action_space(environment: Environment, action: Column) -> gymnasium.Space:
+    low, high, said = limits(action)
     space = environment.action_space
+    if space is None and said.all():
+        return _space_between(environment, action, low, high)
     if not isinstance(space, (Discrete, MultiDiscrete, Box)):
-        raise SchemaError(f"{environment.name}: action_space must be Discrete, MultiDiscrete or Box, got {space!r}")
+        raise SchemaError(
+            f"{environment.name}: action_space must be Discrete, MultiDiscrete or Box, or follow from ranges of all "
+            f"fields of {action.name} (`direction: i32 = between(0, 2)`), got {space!r}"
+        )
     if space.shape != action.value_shape or isinstance(space, Box) != action.dtype.is_floating_point:
         raise SchemaError(
             f"{environment.name}: action_space {space} does not fit column {action.name}, "
             f"which holds {action.dtype} of shape {list(action.value_shape)} per agent"
         )
+    _check_agreement(environment, "action_space", space, action)
     if not isinstance(space, Box):
-        limits = np.iinfo(numpy_dtype(action.dtype))
-        if int(np.min(space.start)) < limits.min or int(np.max(space.start + _choices(space))) - 1 > limits.max:
+        kept = np.iinfo(numpy_dtype(action.dtype))
+        if int(np.min(space.start)) < kept.min or int(np.max(space.start + _choices(space))) - 1 > kept.max:
             raise SchemaError(
                 f"{environment.name}: action_space {space} has values that column {action.name} of "
                 f"{action.dtype} cannot hold"
@@ -271,10 +282,26 @@ def _action_space(environment: Environment, action: Column) -> gymnasium.Space:
     return space
 
 
+def _space_between(environment: Environment, action: Column, low: np.ndarray, high: np.ndarray) -> gymnasium.Space:
+    """The action space that follows from ranges."""
+    if action.dtype.is_floating_point:
+        return Box(low, high, dtype=numpy_dtype(action.dtype).type)
+    if int(np.max(high.astype(np.int64) - low)) >= MOST_CHOICES:
+        raise SchemaError(
+            f"{environment.name}: the ranges of {action.name} make more than {MOST_CHOICES} choices of an action"
+        )
+    if not action.value_shape:
+        return Discrete(int(high) - int(low) + 1, start=int(low))
+    return MultiDiscrete(high.astype(np.int64) - low + 1, start=low.astype(np.int64))
+
+
 def _observation_space(environment: Environment, observations: Mapping[str, Column]) -> gymnasium.Space:
     given = environment.observation_space
     if given is None:
-        boxes = {key: _widest(column) for key, column in observations.items()}
+        boxes = {}
+        for key, column in observations.items():
+            low, high, _ = limits(column)
+            boxes[key] = Box(low, high, dtype=numpy_dtype(column.dtype).type)
         return boxes[""] if "" in boxes else gymnasium.spaces.Dict(boxes)
     parts = given.spaces if isinstance(given, gymnasium.spaces.Dict) else {"": given}
     if set(parts) != set(observations):
@@ -286,19 +313,23 @@ def _observation_space(environment: Environment, observations: Mapping[str, Colu
                 f"{environment.name}: observation_space {parts[key]} does not fit column {column.name}, "
                 f"which holds {dtype} of shape {list(column.value_shape)} per agent"
             )
+        _check_agreement(environment, f"observation_space{f'[{key!r}]' if key else ''}", parts[key], column)
     return given
 
 
-def _widest(column: Column) -> Box:
-    """All that the column can hold."""
-    dtype = numpy_dtype(column.dtype)
-    if dtype == np.bool_:
-        low, high = 0, 1
-    elif np.issubdtype(dtype, np.floating):
-        low, high = -np.inf, np.inf
-    else:
-        low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
-    return Box(low, high, column.value_shape, dtype)
+def _check_agreement(environment: Environment, what: str, space: gymnasium.Space, column: Column) -> None:
+    """Raise SchemaError where a space says something else than the ranges of the column's fields."""
+    _, _, said = limits(column)
+    for end, own, range_of in zip(("least", "greatest"), bounds(space), limits(column)[:2], strict=True):
+        own = np.broadcast_to(own, said.shape)
+        differs = said & (own != range_of)
+        if differs.any():
+            place = tuple(int(i[0]) for i in np.nonzero(np.atleast_1d(differs)))
+            at = f"[{', '.join(map(str, place))}]" if said.shape else ""
+            raise SchemaError(
+                f"{environment.name}: {what}{at} has the {end} value {np.atleast_1d(own)[place]}, but the range of the "
+                f"field in {column.name} says {np.atleast_1d(range_of)[place]}: leave one of them out"
+            )
 
 
 def _choices(space: Discrete | MultiDiscrete) -> np.ndarray:
@@ -306,16 +337,16 @@ def _choices(space: Discrete | MultiDiscrete) -> np.ndarray:
     return np.asarray(space.nvec if isinstance(space, MultiDiscrete) else space.n)
 
 
-def _check_mask(environment: Environment, mask: Column | None) -> None:
+def _check_mask(environment: Environment, action_space: gymnasium.Space, mask: Column | None) -> None:
     if mask is None:
         return
-    if not isinstance(environment.action_space, (Discrete, MultiDiscrete)):
+    if not isinstance(action_space, (Discrete, MultiDiscrete)):
         raise SchemaError(f"{environment.name}: action_mask needs a Discrete or MultiDiscrete action_space")
-    choices = int(_choices(environment.action_space).sum())
+    choices = int(_choices(action_space).sum())
     if mask.value_shape != (choices,):
         raise SchemaError(
             f"action_mask {environment.action_mask!r} must have one boolean for each choice of action_space "
-            f"{environment.action_space}, that is {choices}, got shape {list(mask.value_shape)}"
+            f"{action_space}, that is {choices}, got shape {list(mask.value_shape)}"
         )
 
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import copy
-import inspect
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 import torch
 
 from .errors import SchemaError
+from .fields import Field, Layout, Member, declared
 from .names import check_identifier
-from .types import FIELD_TYPES, FieldType, boolean, f32
+from .types import boolean, f32
 
 MAX_ROWS = 2**31 - 2**13  # of one table in all worlds: row numbers are 32-bit, with room to round up to a whole tile
 _WIDEST_ACCESS = 16  # bytes that a thread of a GPU moves at once
@@ -20,15 +19,6 @@ MAX_REPETITIONS = 2**31 - 1  # of a system in one task graph: their numbers are 
 
 AUTHOR_STRUCTS = ("Constants", "Fault", "Parameters")  # written beside the author's components, in their namespace
 ENGINE_TENSORS = ("World", "Agents", "final")  # what names of the engine's own tensors begin with: "World.step"
-
-
-@dataclass(frozen=True)
-class Field:
-    """One field of a component. ``offset`` is in bytes from the start of the struct."""
-
-    name: str
-    type: FieldType
-    offset: int
 
 
 class Component:
@@ -41,7 +31,9 @@ class Component:
             history: f32[4]
     """
 
-    fields: ClassVar[tuple[Field, ...]] = ()
+    layout: ClassVar[Layout] = Layout("", {})
+    members: ClassVar[tuple[Member, ...]] = ()  # as they are declared
+    fields: ClassVar[tuple[Field, ...]] = ()  # the numbers in them, those in structs one by one
     size: ClassVar[int] = 0  # bytes, padding included, as in C
     alignment: ClassVar[int] = 1  # bytes, of a row in memory
     library: ClassVar[type | None] = None  # the ``Library`` that declares it; of an author's own there is none
@@ -52,36 +44,32 @@ class Component:
             raise SchemaError(
                 f"component {cls.__name__} must inherit from Component alone; list all of its fields in it"
             )
-        try:
-            annotations = inspect.get_annotations(cls, eval_str=True)
-        except NameError as error:
-            raise SchemaError(f"component {cls.__name__}: {error}; {_known_types()}") from None
-        fields, offset, alignment = [], 0, 1
-        for name, annotation in annotations.items():
-            check_identifier(name, f"a field of component {cls.__name__}")
-            field_type = boolean if annotation is bool else annotation
-            if not isinstance(field_type, FieldType):
-                raise SchemaError(
-                    f"field {cls.__name__}.{name} has unknown type {getattr(annotation, '__name__', annotation)!r}; "
-                    + _known_types()
-                )
-            offset = _round_up(offset, field_type.alignment)
-            fields.append(Field(name, field_type, offset))
-            offset += field_type.size
-            alignment = max(alignment, field_type.alignment)
-        if not fields:
-            raise SchemaError(f"component {cls.__name__} has no fields")
-        size = _round_up(offset, alignment)
+        cls._take(declared(cls, f"component {cls.__name__}"))
+        cls._closed: dict[tuple[Any, ...], type[Component]] = {}
+
+    @classmethod
+    def _take(cls, layout: Layout) -> None:
+        cls.layout, cls.members, cls.fields, cls.size = layout, layout.members, layout.fields, layout.size
         # As far as no row is padded, so that a device moves rows as vectors.
-        cls.fields, cls.alignment, cls.size = tuple(fields), min(_WIDEST_ACCESS, size & -size), size
+        cls.alignment = min(_WIDEST_ACCESS, layout.size & -layout.size)
 
+    @classmethod
+    def closed(cls, constants: Mapping[str, Any]) -> type[Component]:
+        """The component with the values of the constants that it names: for the same values the same class.
 
-def _known_types() -> str:
-    return f"known types: {', '.join(FIELD_TYPES)}, and arrays of them such as f32[3]"
-
-
-def _round_up(value: int, multiple: int) -> int:
-    return -(-value // multiple) * multiple
+        Itself if it names none. Raises SchemaError for one that is not among ``constants``.
+        """
+        if not cls.layout.constants:
+            return cls
+        values = tuple(constants.get(name) for name in cls.layout.constants)
+        if values not in cls._closed:
+            layout = cls.layout.closed(constants)
+            made = type(cls)(cls.__name__, (Component,), {"__annotations__": {"none": boolean}})
+            made.__module__, made.__qualname__ = cls.__module__, cls.__qualname__
+            made._take(layout)
+            cls._closed[values] = made
+        cls._closed[values].library = cls.library
+        return cls._closed[values]
 
 
 class Reward(Component):
@@ -209,6 +197,12 @@ class Archetype:
         named.name = f"{library}.{self.name}"
         return named
 
+    def of(self, components: Iterable[type[Component]]) -> Archetype:
+        """The same with other classes of the same components."""
+        made = copy.copy(self)
+        made.components = tuple(components)
+        return made
+
     @property
     def dynamic(self) -> bool:
         return self.capacity is not None
@@ -224,7 +218,7 @@ class Archetype:
         return self.most_rows == 1
 
 
-def component(name: str, **fields: FieldType) -> type[Component]:
+def component(name: str, **fields: Any) -> type[Component]:
     """A component class made by call, for fields that depend on options: ``component("Cells", content=u8[rows])``."""
     return type(name, (Component,), {"__annotations__": fields, "__module__": __name__})
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 from .declaration import ENGINE_HEADERS, Declaration
 from .environment import Environment
 from .errors import SchemaError
+from .fields import Struct, structs_in
 from .library import Library, claim, library_names, prepare_libraries
 from .names import check_identifier, suggestion
 from .roles import ENGINE_COMPONENTS
@@ -56,6 +57,7 @@ class Scope:
     name: str
     declaration: Declaration
     visible: tuple[str, ...]  # the libraries that its text may name
+    libraries: Mapping[str, Library]
     archetypes: list[Archetype] = field(init=False)
     components: list[type[Component]] = field(init=False)  # for archetypes of others
     singletons: list[type[Component]] = field(init=False)
@@ -83,12 +85,30 @@ class Scope:
             for bundle in declaration.bundles().values():
                 self.components += [c for c in bundle.components if c not in self.components]
             self.archetypes = [archetype.within(self.name) for archetype in self.archetypes]
+        for what in ("components", "singletons", "resources", "scratch", "workspace", "kept"):
+            setattr(self, what, [self._closed(component) for component in getattr(self, what)])
+        self.archetypes = [archetype.of(map(self._closed, archetype.components)) for archetype in self.archetypes]
+
+    def _closed(self, component: type[Component]) -> type[Component]:
+        """With the values of the constants that it names, which are those of whoever declares it."""
+        owner = self.libraries.get(component.library.name) if component.library is not None else None
+        return component.closed((owner or self.declaration).constants)
 
     def _listed(self, what: str) -> list[Any]:
         value = getattr(self.declaration, what)
         if not isinstance(value, (list, tuple)):
             raise SchemaError(f"{self.declaration.title}: {what} must be a list or tuple, got {value!r}")
         return list(value)
+
+    @cached_property
+    def structs(self) -> list[type[Struct]]:
+        """Those in its own components, each once and after those that are part of it. Raises SchemaError."""
+        own = (component for component in self.all_components if namespace_of(component) == self.name)
+        found = list(dict.fromkeys(struct for component in own for struct in structs_in(component.members)))
+        for struct in found:
+            if any(other.__name__ == struct.__name__ for other in found if other is not struct):
+                raise SchemaError(f"{self.declaration.title}: two structs have the name {struct.__name__}")
+        return found
 
     @property
     def all_components(self) -> dict[type[Component], None]:
@@ -107,9 +127,9 @@ class Scopes:
         libraries: dict[str, Library] = environment.libraries
         prepare_libraries(libraries.values())
         self.libraries = {
-            name: Scope(name, library, library_names(type(library))) for name, library in libraries.items()
+            name: Scope(name, library, library_names(type(library)), libraries) for name, library in libraries.items()
         }
-        self.author = Scope("", environment, tuple(libraries))
+        self.author = Scope("", environment, tuple(libraries), libraries)
         for scope in self:
             for component in scope.all_components:
                 self._check_owner(scope, component)
@@ -161,6 +181,12 @@ class Scopes:
         """Names of enumerations and of their values stand beside those of components and archetypes in C++."""
         title = scope.declaration.title
         taken = {*RESERVED_NAMES, *ENGINE_COMPONENTS, *(name for owner, name in self._meanings if owner == scope.name)}
+        for struct in scope.structs:
+            if struct.__name__ in taken:
+                raise SchemaError(
+                    f"{title}: struct {struct.__name__} has the name of something else in C++; rename one of them"
+                )
+            taken.add(struct.__name__)
         for given in scope.enums:
             if not (isinstance(given, type) and issubclass(given, IntEnum)) or not given.__members__:
                 raise SchemaError(f"{title}: enums must be IntEnum classes with values, got {given!r}")
@@ -194,9 +220,11 @@ class Scopes:
         return ENGINE_COMPONENTS.get(text.removeprefix("tbs::")) if found is None else found
 
     def is_declared(self, name: str, namespace: str) -> bool:
-        """Whether a component, an archetype or something of an enumeration has this name in a namespace."""
+        """Whether a component, a struct, an archetype or something of an enumeration has this name in a namespace."""
         enums = self.of(namespace).enums
-        return (namespace, name) in self._meanings or any(name in (e.__name__, *e.__members__) for e in enums)
+        others = [struct.__name__ for struct in self.of(namespace).structs]
+        others += [given for enum in enums for given in (enum.__name__, *enum.__members__)]
+        return (namespace, name) in self._meanings or name in others
 
     def known(self, namespace: str, kind: type) -> list[str]:
         """All components, or archetypes, that the text of a namespace may name, as it does."""
@@ -232,6 +260,8 @@ class Scopes:
         for scope, name in self._meanings:
             if name == last and scope and scope != namespace and scope not in self.of(namespace).visible:
                 return f"; it is of library {scope}, which library {namespace} does not use: add it to uses"
+        if any(struct.__name__ == last for struct in self.of(namespace).structs):
+            return "; it is a Struct, which is part of components: take the component"
         others = [name for name in known if name.rpartition("::")[2] == last]
         return suggestion(others[0], others) if others else suggestion(text, known)
 

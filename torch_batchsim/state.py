@@ -98,7 +98,7 @@ def _check_format(state: Any) -> None:
 def _signature(program: Program) -> dict[str, Any]:
     """What a state must have in common with the simulator that loads it."""
     held = {name: c.component.fields for name, c in program.columns.items() if not c.scratch}
-    columns = {name: [(f.name, str(f.type)) for f in fields] for name, fields in held.items()}
+    columns = {name: [(f.name, str(f)) for f in fields] for name, fields in held.items()}
     return {
         "environment": program.environment.name,
         "columns": columns,

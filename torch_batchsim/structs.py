@@ -6,6 +6,7 @@ import ctypes
 from collections.abc import Iterator
 
 from . import shared
+from .fields import Layout, Member
 from .program import Program
 from .roles import ENGINE_COMPONENTS
 from .schema import Archetype, Component
@@ -62,6 +63,11 @@ def scope_structs(program: Program, scope: Scope) -> Iterator[str]:
     yield from _enums(scope)
     if not scope.name:
         yield from _parameters(program)
+    for struct in scope.structs:
+        yield f"struct {struct.__name__} {{"
+        yield from (f"    {_declaration(member)};" for member in struct.layout.members)
+        yield "};"
+        yield from _checks(struct.__name__, struct.layout)
     for component in scope.all_components:
         if component not in ENGINE_COMPONENTS.values() and namespace_of(component) == scope.name:
             yield from component_struct(component)
@@ -119,20 +125,26 @@ def _parameters(program: Program) -> Iterator[str]:
 
 def component_struct(component: type[Component]) -> Iterator[str]:
     yield f"struct alignas({component.alignment}) {component.__name__} {{"
-    for field in component.fields:
-        yield f"    {_declaration(field.type, field.name)};"
+    yield from (f"    {_declaration(member)};" for member in component.members)
     yield "};"
 
 
 def layout_checks(component: type[Component]) -> Iterator[str]:
     name = cpp_name(component)
     yield f"static_assert(sizeof({name}) == {component.size} && alignof({name}) == {component.alignment});"
-    for field in component.fields:
-        yield f"static_assert(offsetof({name}, {field.name}) == {field.offset});"
+    yield from (f"static_assert(offsetof({name}, {member.name}) == {member.offset});" for member in component.members)
 
 
-def _declaration(field_type: FieldType, name: str) -> str:
-    return f"{_c_type(field_type.c_type)} {name}" + "".join(f"[{extent}]" for extent in field_type.shape)
+def _checks(name: str, layout: Layout) -> Iterator[str]:
+    """That a struct in components lies as ``fields`` has laid it out."""
+    yield f"static_assert(sizeof({name}) == {layout.size} && alignof({name}) == {layout.alignment});"
+    yield from (f"static_assert(offsetof({name}, {member.name}) == {member.offset});" for member in layout.members)
+
+
+def _declaration(member: Member) -> str:
+    kind = member.type
+    c_type = _c_type(kind.c_type) if isinstance(kind, FieldType) else kind.__name__
+    return f"{c_type} {member.name}" + "".join(f"[{extent}]" for extent in member.shape)
 
 
 def _c_type(name: str) -> str:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
+
+from .constant import Constant
 
 
 @dataclass(frozen=True)
@@ -20,14 +23,10 @@ class FieldType:
     element_shape: tuple[int, ...] = ()  # of the C type itself: (3,) for vec3
     shape: tuple[int, ...] = ()  # of the array of such elements
 
-    def __getitem__(self, shape: int | tuple[int, ...]) -> FieldType:
+    def __getitem__(self, shape: int | Constant | tuple[int | Constant, ...]) -> FieldType:
         if self.shape:
             raise TypeError(f"{self} is an array already; give all its extents at once, as in {self.name}[2, 3]")
-        extents = shape if isinstance(shape, tuple) else (shape,)
-        for extent in extents:
-            if isinstance(extent, bool) or not isinstance(extent, int) or extent < 1:
-                raise TypeError(f"extents of {self.name}[...] must be positive integers, got {extent!r}")
-        return replace(self, shape=extents)
+        return replace(self, shape=checked_extents(shape, self.name))
 
     def __str__(self) -> str:
         return self.name + (f"[{', '.join(map(str, self.shape))}]" if self.shape else "")
@@ -48,6 +47,19 @@ class FieldType:
         for extent in self.tensor_shape:
             count *= extent
         return count * self.dtype.itemsize
+
+
+def checked_extents(shape: Any, name: str) -> tuple[Any, ...]:
+    """The extents of an array of ``name``. Raises TypeError for what is neither a positive integer nor a constant."""
+    extents = shape if isinstance(shape, tuple) else (shape,)
+    for extent in extents:
+        number = isinstance(extent, int) and not isinstance(extent, bool) and extent >= 1
+        if not number and not isinstance(extent, Constant):
+            raise TypeError(
+                f"extents of {name}[...] must be positive integers, or constants (`SIZE = Constant('size')`), "
+                f"got {extent!r}"
+            )
+    return extents
 
 
 f32 = FieldType("f32", "f32", torch.float32)

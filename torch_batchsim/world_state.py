@@ -24,7 +24,8 @@ class WorldState(Mapping[str, np.ndarray]):
 
     def __getitem__(self, name: str) -> np.ndarray:
         parts = name.split(".") if isinstance(name, str) else []
-        column = self._apart.get(name) or self._apart.get(".".join(parts[:-1]))
+        starts = (".".join(parts[:end]) for end in range(len(parts), 0, -1))
+        column = next((self._apart[start] for start in starts if start in self._apart), None)
         if column is not None and column.dynamic:
             rows = self._sim.ragged(name).world(self._world)
         else:

@@ -130,7 +130,7 @@ def test_numbers_of_structs_have_names_and_places() -> None:
     assert [member.name for member in Body.members] == ["first", "legs", "spare"]
 
 
-def test_structs_are_seen_everywhere(cache: Path) -> None:
+def test_structs_are_seen_everywhere() -> None:
     """In C++ and as tensors, in states, snapshots, copies, of one world, by attribute, and written between steps."""
     made = environment()(size=5)
     sim = Simulator(made, 3)
@@ -236,7 +236,7 @@ def test_the_action_space_follows_from_ranges(tmp_path: Path, kind: Any, bounds:
     assert Program(declare(text, tmp_path, **own, action_space=expected)()).action_space is expected
 
 
-def test_actions_are_checked_against_the_range(cache: Path) -> None:
+def test_actions_are_checked_against_the_range() -> None:
     env = TorchVectorEnv(environment()(size=5), 6)
     env.reset(seed=0)
     assert env.single_action_space == Discrete(5)

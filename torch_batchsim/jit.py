@@ -27,7 +27,6 @@ import torch
 
 from . import compiler_log, openmp, precompiled
 from .codegen import ABI_VERSION, Target, generate
-from .compile_errors import explain, warn
 from .declaration import ENGINE_HEADERS as CSRC
 from .errors import BuildError
 from .program import Program
@@ -55,6 +54,18 @@ _one_build = threading.Lock()  # of this process: torch's builder changes the en
 
 def _nothing(log: str) -> None:
     """Of a build that has nothing to tell."""
+
+
+def _explained(program: Program, log: str) -> str:
+    from .compile_errors import explain  # imported late: a warm start has no use for its many patterns
+
+    return explain(program, log)
+
+
+def _warn(program: Program, log: str) -> None:
+    from .compile_errors import warn
+
+    warn(program, log)
 
 
 class Library:
@@ -120,8 +131,8 @@ def load(program: Program, target: Target) -> Library:
         load(program, Target())  # g++ checks what nvcc cannot: what systems reach (csrc/tbs/world.h), and libm's names
     _share_openmp(target)  # torch's builder loads what it has built
     headers = [] if target.cuda else [_STANDARD]
-    heed = _nothing if target.cuda else partial(warn, program)  # what g++ has told already
-    library, seconds = _built(name, source, flags, target.cuda, partial(explain, program), headers, heed)
+    heed = _nothing if target.cuda else partial(_warn, program)  # what g++ has told already
+    library, seconds = _built(name, source, flags, target.cuda, partial(_explained, program), headers, heed)
     return Library(library, target, seconds)
 
 

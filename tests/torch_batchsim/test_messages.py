@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from gymnasium.spaces import Discrete
-from support import declare
+from support import COMPILED, declare
 
 from torch_batchsim import (
     Archetype,
@@ -30,7 +30,7 @@ from torch_batchsim import (
     vec3,
 )
 from torch_batchsim.codegen import Target, generate
-from torch_batchsim.compile_errors import errors_told
+from torch_batchsim.compile_errors import errors_told, warn
 from torch_batchsim.program import Program
 
 
@@ -228,6 +228,20 @@ def test_warnings_come_once_when_the_file_is_compiled(folder: Path) -> None:
         warnings.simplefilter("error")
         Simulator(environment(folder, text, "run"), 1)  # from the cache
     assert not list((folder / "cache").glob("*.log"))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", COMPILED)
+def test_environments_of_ours_have_no_warnings(name: str, tmp_path: Path) -> None:
+    program = Program(COMPILED[name]())
+    unit = tmp_path / "unit.cpp"
+    unit.write_text(generate(program, Target()))
+    flags = [flag for flag in jit.compiler_flags("cpu") if flag != "-O3"]
+    command = [jit.cpp_compiler(), *flags, "-fsyntax-only", f"-I{jit.CSRC}", str(unit)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", BuildWarning)
+        warn(program, done.stderr)
 
 
 @pytest.mark.full

@@ -8,9 +8,17 @@ from pathlib import Path
 
 from .program import GRAPHS, Loop, Node, Program
 
-_BOX_WIDTH, _LINE, _GAP, _LANE = 250, 16, 26, 330  # pixels
-_INSET = 5  # by which a frame is wider than what is in it
+_ROW, _COLUMN, _SECTION, _MARGIN = 24, 26, 30, 16  # pixels: of a node, a column, the title of a task graph
+_LETTER, _BOLD = 6.7, 8.0  # width of a letter, at most about
+_STEP = 14  # to the right, for what is within a task graph or a Repeat
+_HEAD = 126  # at least, of all that stands above the nodes
+_INSET = 4  # by which the frame of a Repeat is wider than the frames in it
+_SLOPE = 0.87  # of the names of columns: sine of 60 degrees
 _COLOURS = {"start": "#e8f1e4", "step": "#e3ecf7", "observe": "#f7efdf"}
+_WRITES, _READS, _FLOWS, _LINE, _FRAME = "#1d4f91", "#ffffff", "#1d4f91", "#c5ccd6", "#667"
+_ARMS = {"creates": "M-3 0H3M0 -3V3", "destroys": "M-2.5 -2.5L2.5 2.5M-2.5 2.5L2.5 -2.5"}
+_BOTH = "creates and destroys"
+_KEY = (("writes", "writes"), ("reads", "reads"), ("creates", "creates rows"), ("destroys", "destroys rows"))
 
 
 @dataclass(frozen=True)
@@ -73,60 +81,96 @@ class Graph:
         return sorted(pairs)
 
     def draw(self, path: str | Path) -> None:
-        """Write a picture as SVG: a lane for each task graph, a box for each node, an arrow for each dependency."""
+        """Write a picture as SVG: a line for each node, in the order in which they run, and a column for each column.
+
+        A filled mark is a write, an empty one a read; plus and cross are rows that may be created and destroyed. A
+        thick line leads from a write down to the nodes that read it or write over it: these wait for it.
+        """
         path = Path(path)
         if path.suffix != ".svg":
             raise ValueError(f"the picture is SVG and its name must end in .svg, got {str(path)!r}")
         path.write_text(self._svg())
 
     def _svg(self) -> str:
-        parts, boxes, height = [], {}, 0
-        lanes = [graph for graph in GRAPHS if any(node.graph == graph for node in self.nodes)]
-        for lane, graph in enumerate(lanes):
-            x, y = 20 + lane * _LANE, 60
-            parts.append(_text(x, 44, graph, "bold"))
+        names, rows, bottom = self._columns(), {}, 0.0
+        begin = [_MARGIN + _STEP * (1 + len(node.loops)) for node in self.nodes]
+        ends = (x + len(node.system) * _BOLD for x, node in zip(begin, self.nodes, strict=True))
+        middle = round(max(ends, default=_MARGIN) + 10)
+        left = round(middle + max((len(_over(node)) for node in self.nodes), default=0) * _LETTER + 12)
+        longest = max((len(name) for name in names), default=0) * _LETTER
+        top = max(_HEAD, round(50 + longest * _SLOPE))
+        at = {name: left + _COLUMN * (i + 0.5) for i, name in enumerate(names)}
+        right = left + _COLUMN * len(names) + _MARGIN
+        parts, y = [], float(top)
+        for graph in (graph for graph in GRAPHS if any(node.graph == graph for node in self.nodes)):
+            start = y
+            y += _SECTION
+            for index, node in enumerate(self.nodes):
+                if node.graph == graph:
+                    y += _ROW * len(_opened(self.nodes, index))  # room for the names of frames
+                    rows[index] = y + _ROW / 2
+                    y += _ROW
+            parts.append(_box(_MARGIN / 2, start, right - _MARGIN, y - start, f'fill="{_COLOURS[graph]}"'))
+            parts.append(_text(_MARGIN, start + 20, graph, "bold"))
+            bottom, y = y, y + 10
+        parts += [_line(_MARGIN, row + _ROW / 2, right - _MARGIN, row + _ROW / 2, "#ffffff") for row in rows.values()]
+        parts += [_line(x, top, x, bottom, _LINE) for x in at.values()]
+        parts += self._frames(rows, left)
+        parts += self._flows(rows, at)
+        for index, node in enumerate(self.nodes):
+            parts.append(_text(begin[index], rows[index] + 4, node.system, "bold"))
+            parts.append(_text(middle, rows[index] + 4, _over(node), "italic"))
+            for kind, named in _marks(node).items():
+                parts += [_mark(kind, at[name], rows[index], f"{node.system} {kind} {name}") for name in named]
+        parts += [_slanted(x, top - 6, name) for name, x in at.items()]
+        width = max(right, right - _COLUMN + longest * (1 - _SLOPE**2) ** 0.5) + _MARGIN
+        head = (
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{bottom + _MARGIN:.0f}" '
+            'font-family="sans-serif" font-size="12"><rect width="100%" height="100%" fill="white"/>'
+        )
+        key = [
+            part
+            for i, (kind, text) in enumerate(_KEY)
+            for part in (_mark(kind, _MARGIN + 8, 48 + 20 * i, text), _text(_MARGIN + 22, 52 + 20 * i, text))
+        ]
+        title = _text(_MARGIN, 24, f"{self.name}: task graphs", "bold")
+        return "\n".join([head, title, *key, *parts, "</svg>"]) + "\n"
+
+    def _columns(self) -> list[str]:
+        """Names of all columns, table by table, in the order in which nodes name them."""
+        named = [name for node in self.nodes for name in (*node.reads, *node.writes, *node.creates, *node.destroys)]
+        tables = list(dict.fromkeys(name.partition(".")[0] for name in named))
+        return sorted(dict.fromkeys(named), key=lambda name: (tables.index(name.partition(".")[0]), "." in name))
+
+    def _flows(self, rows: dict[int, float], at: dict[str, float]) -> list[str]:
+        """A thick line from each write of a column to the last node that waits for it."""
+        last: dict[tuple[int, str], int] = {}  # of a node that writes, and a column
+        for graph in GRAPHS:
+            writer: dict[str, int] = {}
             for index, node in enumerate(self.nodes):
                 if node.graph != graph:
                     continue
-                details = _details(node)
-                box_height = _LINE * (2 + len(details)) + 12
-                y += _LINE * len(_opened(self.nodes, index))  # room for the names of frames
-                boxes[index] = (x, y, box_height)
-                parts.append(
-                    f'<rect x="{x}" y="{y}" width="{_BOX_WIDTH}" height="{box_height}" rx="6" '
-                    f'fill="{_COLOURS[graph]}" stroke="#667"/>'
-                )
-                lines = [(node.system, "bold"), (_over(node), "italic")]
-                lines += [(text, "") for text in details]
-                parts += [_text(x + 10, y + _LINE * (i + 1) + 2, *line) for i, line in enumerate(lines)]
-                y += box_height + _GAP
-            height = max(height, y)
-        parts += self._frames(boxes)
-        for earlier, later in self.dependencies():
-            parts.append(_arrow(boxes[earlier], boxes[later]))
-        head = (
-            f'<svg xmlns="http://www.w3.org/2000/svg" width="{40 + len(lanes) * _LANE}" height="{height + 10}" '
-            'font-family="sans-serif" font-size="12">'
-            '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
-            '<path d="M0 0L8 4L0 8z" fill="#445"/></marker></defs><rect width="100%" height="100%" fill="white"/>'
-        )
-        return "\n".join([head, _text(20, 22, f"{self.name}: task graphs", "bold"), *parts, "</svg>"]) + "\n"
+                for name in {*node.reads, *node.writes}:
+                    if name in writer:
+                        last[writer[name], name] = index
+                writer |= dict.fromkeys(node.writes, index)
+        ends = sorted((name, first, end) for (first, name), end in last.items())
+        return [_line(at[name], rows[first], at[name], rows[end], _FLOWS, 3) for name, first, end in ends]
 
-    def _frames(self, boxes: dict[int, tuple[int, int, int]]) -> list[str]:
-        """A dashed frame around the boxes of each Repeat."""
+    def _frames(self, rows: dict[int, float], right: float) -> list[str]:
+        """A dashed frame around the nodes of each Repeat."""
         parts = []
         for first, node in enumerate(self.nodes):
             for loop in _opened(self.nodes, first):
                 inside = [i for i, other in enumerate(self.nodes) if loop in other.loops]
-                nested = max(len(self.nodes[i].loops) for i in inside) - node.loops.index(loop)
-                titles = _LINE * (len(node.loops) - node.loops.index(loop))
-                (x, top, _), (_, last, height) = boxes[inside[0]], boxes[inside[-1]]
-                x, y, inset = x - _INSET * nested, top - titles - _INSET // 2, _INSET * nested
-                parts.append(
-                    f'<rect x="{x}" y="{y}" width="{_BOX_WIDTH + 2 * inset}" height="{last + height - y + inset}" '
-                    'rx="6" fill="none" stroke="#667" stroke-dasharray="5 3"/>'
-                )
-                parts.append(_text(x + 10, y + _LINE - 3, f"{loop.times} times", "italic"))
+                depth = node.loops.index(loop)
+                top = rows[first] - _ROW / 2 - _ROW * (len(node.loops) - depth)
+                x = _MARGIN + _STEP * (depth + 1) - _INSET
+                height = rows[inside[-1]] + _ROW / 2 - top - _INSET - 2 * depth
+                width = right - x - 6 - _INSET * depth
+                style = f'rx="5" fill="none" stroke="{_FRAME}" stroke-dasharray="5 3"'
+                parts.append(_box(x, top + _INSET, width, height, style))
+                parts.append(_text(x + 8, top + _ROW - 5, f"{loop.times} times", "italic"))
         return parts
 
 
@@ -162,18 +206,37 @@ def _details(node: Access) -> list[str]:
     return lines + [f"destroys {name}" for name in node.destroys]
 
 
-def _text(x: int, y: int, text: str, style: str = "") -> str:
-    attribute = {"bold": ' font-weight="bold"', "italic": ' font-style="italic"', "": ""}[style]
-    return f'<text x="{x}" y="{y}"{attribute}>{escape(text)}</text>'
+def _marks(node: Access) -> dict[str, tuple[str, ...]]:
+    """Names of columns by what the node does to them, each in one place only."""
+    changes = {*node.creates, *node.destroys}
+    reads = tuple(name for name in node.reads if name not in {*node.writes, *changes})
+    writes = tuple(name for name in node.writes if name not in changes)
+    both = {*node.creates} & {*node.destroys}
+    creates, destroys = (tuple(name for name in named if name not in both) for named in (node.creates, node.destroys))
+    return {"reads": reads, "writes": writes, "creates": creates, "destroys": destroys, _BOTH: tuple(sorted(both))}
 
 
-def _arrow(earlier: tuple[int, int, int], later: tuple[int, int, int]) -> str:
-    """Straight down to the next box; to one further down in a bow beside those between."""
-    x, bottom = earlier[0] + _BOX_WIDTH // 2, earlier[1] + earlier[2]
-    line = 'fill="none" stroke="#445" marker-end="url(#tip)"/>'
-    if later[1] - bottom <= _GAP:
-        return f'<path d="M{x} {bottom}L{x} {later[1]}" {line}'
-    edge = earlier[0] + _BOX_WIDTH
-    start, end = bottom - 10, later[1] + 10
-    bow = edge + min(50, 16 + (end - start) // 12)
-    return f'<path d="M{edge} {start}C{bow} {start} {bow} {end} {edge} {end}" {line}'
+def _mark(kind: str, x: float, y: float, title: str) -> str:
+    """A sign at a place; its title shows where a pointer rests on it."""
+    style = f'stroke="{_WRITES}" stroke-width="2"'
+    disc = f'<circle cx="{x:g}" cy="{y:g}" r="6" {style} fill="{_WRITES if kind == "writes" else _READS}"/>'
+    arms = "".join(path for name, path in _ARMS.items() if name in kind)
+    sign = f'<path transform="translate({x:g} {y:g})" d="{arms}" {style}/>' if arms else ""
+    return f"<g><title>{escape(title)}</title>{disc}{sign}</g>"
+
+
+def _text(x: float, y: float, text: str, style: str = "") -> str:
+    attribute = {"bold": ' font-weight="bold"', "italic": ' font-style="italic" fill="#555"', "": ""}[style]
+    return f'<text x="{x:g}" y="{y:g}"{attribute}>{escape(text)}</text>'
+
+
+def _slanted(x: float, y: float, text: str) -> str:
+    return f'<text transform="translate({x:g} {y:g}) rotate(-60)">{escape(text)}</text>'
+
+
+def _line(x: float, y: float, to_x: float, to_y: float, colour: str, width: int = 1) -> str:
+    return f'<path d="M{x:g} {y:g}L{to_x:g} {to_y:g}" stroke="{colour}" stroke-width="{width}"/>'
+
+
+def _box(x: float, y: float, width: float, height: float, style: str) -> str:
+    return f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" {style}/>'

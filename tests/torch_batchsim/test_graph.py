@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 from environments.duel import Duel
+from environments.forge import Forge
 from gymnasium.spaces import Discrete
 from support import declare
 from torch_batchsim.envs.cartpole import CartPole
+from torch_batchsim.envs.swarm import Swarm
 
 from torch_batchsim import Archetype, Component, Environment, Reward, SchemaError, Simulator, TaskGraph, f32, i32
 from torch_batchsim.graph import Graph
@@ -108,14 +110,48 @@ def test_what_is_allowed(tmp_path: Path) -> None:
     assert simulator.tensor("Walker.Spot.x").flatten().tolist() == [3.0, 3.0, 3.0]
 
 
+def _thick_lines(root: ElementTree.Element) -> int:
+    return sum(e.get("stroke-width") == "3" for e in root.iter("{http://www.w3.org/2000/svg}path"))
+
+
+def _waits(graph: Graph) -> int:
+    """Writes that a later node of the same graph reads or writes over."""
+    count = 0
+    for first, writer in enumerate(graph.nodes):
+        for name in writer.writes:
+            later = [node for node in graph.nodes[first + 1 :] if node.graph == writer.graph]
+            count += any(name in (*node.reads, *node.writes) for node in later)
+    return count
+
+
+@pytest.mark.parametrize("environment", [Swarm, Forge])
+def test_the_picture_of_many_nodes_keeps_its_parts_apart(environment: type[Environment], tmp_path: Path) -> None:
+    graph = Graph(Program(environment()))
+    graph.draw(tmp_path / "graph.svg")
+    root = ElementTree.parse(tmp_path / "graph.svg").getroot()
+    texts = [(float(t.get("x", 0)), t.get("y"), t.text) for t in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert _thick_lines(root) == _waits(graph)
+    marks = [(c.get("cx"), c.get("cy")) for c in root.iter("{http://www.w3.org/2000/svg}circle")]
+    assert len(marks) == len(set(marks))  # none hides another
+    nodes = {node.system for node in graph.nodes}
+    places = [place for place in texts if place[2] in nodes]
+    assert len({y for _, y, _ in places}) == len(places) == len(graph.nodes)
+    middle = min(x for x, _, text in texts if text.startswith("over "))
+    assert all(x + 7 * len(name) < middle for x, _, name in places)  # names end before what they run over
+
+
 def test_the_picture(tmp_path: Path) -> None:
     graph = Graph(Program(Duel()))
     graph.draw(tmp_path / "graph.svg")
     root = ElementTree.parse(tmp_path / "graph.svg").getroot()
     texts = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
     assert {node.system for node in graph.nodes} <= set(texts)
-    arrows = [e for e in root.iter("{http://www.w3.org/2000/svg}path") if e.get("marker-end")]
-    assert len(arrows) == len(graph.dependencies())
+    titles = [element.text for element in root.iter("{http://www.w3.org/2000/svg}title")]
+    done = [f"{n.system} {kind} {name}" for n in graph.nodes for kind in ("reads", "writes", "creates", "destroys")
+            for name in getattr(n, kind)]  # fmt: skip
+    assert set(done) == set(titles) - {"reads", "writes", "creates rows", "destroys rows"}
+    assert {f"{n.graph}" for n in graph.nodes} <= set(texts) and "Fighter.Place" in texts
+    assert _thick_lines(root) == _waits(graph)
     assert "blow over each world" in str(graph)
     with pytest.raises(ValueError, match=r"must end in \.svg, got '.*graph\.png'"):
         graph.draw(tmp_path / "graph.png")

@@ -17,6 +17,7 @@ if (_checkout / "setup.py").is_file() and (_checkout / "csrc" / "tbs").is_dir():
 
 from . import math as math  # noqa: E402
 from .agents_env import AgentsVectorEnv  # noqa: E402
+from .checks import Checks  # noqa: E402
 from .constant import Constant  # noqa: E402
 from .environment import Environment  # noqa: E402
 from .errors import (  # noqa: E402
@@ -24,6 +25,7 @@ from .errors import (  # noqa: E402
     BuildWarning,
     CheckpointError,
     Fault,
+    Finding,
     GroupFault,
     SchemaError,
     WorldFault,
@@ -74,6 +76,7 @@ __all__ = [
     "BuildWarning",
     "Bundle",
     "CheckpointError",
+    "Checks",
     "Component",
     "Constant",
     "Constants",
@@ -81,6 +84,7 @@ __all__ = [
     "Environment",
     "EpisodeStatistics",
     "Fault",
+    "Finding",
     "GroupFault",
     "GroupedEnv",
     "Library",

@@ -35,8 +35,8 @@ class JointEnv(SingleEnv):
     instance, and its own ``reward``, ``terminated`` and ``truncated``.
     """
 
-    def __init__(self, environment: Environment, *, render_mode: str | None = None, device: str = "cpu") -> None:
-        super().__init__(environment, render_mode=render_mode, device=device)
+    def __init__(self, environment: Environment, **options: Any) -> None:
+        super().__init__(environment, **options)
         self._by_agent = AgentsVectorEnv(self._vector)
         self.possible_agents = self._by_agent.possible_agents
         self.action_space = gymnasium.spaces.Dict(self._by_agent.action_spaces)
@@ -77,6 +77,7 @@ class OneAgentEnv(SingleEnv):
         as_agent: which one, as a number or by name: 1 or ``"agent_1"``.
         partner: the policy of the others, see ``Partner``; by default each draws an action that is legal, every choice
             equally likely, from ``np_random``, so that the seed of a reset says which.
+        options: ``render_mode``, ``device`` and ``checks``, as of ``SingleEnv``.
     """
 
     def __init__(
@@ -84,14 +85,12 @@ class OneAgentEnv(SingleEnv):
         environment: Environment,
         as_agent: int | str = 0,
         partner: Partner | None = None,
-        *,
-        render_mode: str | None = None,
-        device: str = "cpu",
+        **options: Any,
     ) -> None:
         if partner is not None and not callable(partner):
             raise TypeError(f"partner must be a function of (observations, infos) or None, got {partner!r}")
         self._agent: Any = as_agent
-        super().__init__(environment, render_mode=render_mode, device=device)
+        super().__init__(environment, **options)
         self.partner = partner
         self._drawn_from = deepcopy(self.action_space)
         self._others: tuple[Any, dict[str, Any]] = None, {}

@@ -9,7 +9,7 @@ from itertools import count, pairwise
 
 import torch
 
-from . import chip, executors, shared
+from . import checked, chip, executors, shared
 from .cells import Cells, in_cells
 from .context import (
     MAX_KERNEL_PARAMETERS,
@@ -104,7 +104,11 @@ def _lines(program: Program, target: Target) -> Iterator[str]:
     if target.traced:
         yield "#define TBS_TRACE"
     yield from (f"#define {name}" for name in target.record.defines)
+    if program.checks is not None:
+        yield from checked.opening()
     yield from shared.definitions(target.device)
+    if program.checks is not None:
+        yield from checked.definitions()
     yield '#include "tbs/tbs.h"'
     yield f'#include "tbs/{target.record.header}"'
     yield "#include <cstddef>"
@@ -152,10 +156,12 @@ def _texts(program: Program, namespace: str) -> Iterator[str]:
     yield from (f'#pragma push_macro("{name}")' for name in macros)
     for unit in program.units:
         if unit.namespace == namespace:
+            yield from checked.before_text(program, unit)
             yield f"TBS_BEGIN_SYSTEMS({namespace or AUTHOR_NAMESPACE})"
             yield from inlined(sources, unit.source.resolve(), namespace or AUTHOR_NAMESPACE)
             yield '#line 1 "generated"'
             yield "TBS_END_SYSTEMS"
+            yield from checked.behind_text(program, unit)
     yield from (f'#pragma pop_macro("{name}")' for name in macros)
 
 
@@ -214,6 +220,8 @@ def _context(program: Program, cuda: bool) -> Iterator[str]:
         yield "    const void *action_source;"
     if program.dynamic:
         yield f"    i32 *crowded_flag;\n    DynamicTable tables[{len(program.dynamic)}];"
+    if program.checks is not None:
+        yield "    CheckRecord *check_records;\n    i64 loop_budget;"
     yield f"    static constexpr u32 dynamic_tables = {len(program.dynamic)};"
     yield f"    using Node = NodeKey<{len(program.columns)}>;"
     for name, c_type, *_ in engine_columns(program, cuda):
@@ -330,6 +338,8 @@ def _node(program: Program, node: Node) -> Iterator[str]:
     else:
         yield from (f"        {statement}" for statement in after)
     yield "    }"
+    if program.checks is not None:
+        yield from checked.node_members(program, node)
     yield "};"
 
 

@@ -122,6 +122,8 @@ def context_structure(program: Program, cuda: bool) -> type[ctypes.Structure]:
         fields += [(name, ctypes.c_void_p) for name in ("queue", "mask", "action_source")]
     if program.dynamic:
         fields += [("crowded_flag", ctypes.c_void_p), ("tables", DynamicTable * len(program.dynamic))]
+    if program.checks is not None:
+        fields += [("check_records", ctypes.c_void_p), ("loop_budget", ctypes.c_int64)]
     names = [name for name, *_ in engine_columns(program, cuda)]
     names += [f"column_{column.c_name}" for column in program.columns.values()]
     names += workspace_fields(program) if cuda else []

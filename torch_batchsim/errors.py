@@ -54,8 +54,38 @@ _EXPLAINED = {
 
 
 @dataclass(frozen=True)
+class Finding:
+    """What a checked build has found: its place in an author's text, in which step, and a sentence.
+
+    Attributes:
+        kind: a name of ``torch_batchsim.shared.Found``: ``"index"``, ``"division"``, ...
+        file, line, column: the place, from 1; of what has none in a text, the system's.
+        value, bound: of an index, and how many there are; else what ``text`` says.
+        text: ``walls[15] of u8[15]``.
+        step: of the episode.
+    """
+
+    kind: str
+    file: str
+    line: int
+    column: int
+    value: int | float
+    bound: int
+    text: str
+    step: int
+
+    @property
+    def place(self) -> str:
+        """``maze.h:41``."""
+        return f"{self.file.rpartition('/')[2]}:{self.line}"
+
+
+@dataclass(frozen=True)
 class Fault:
-    """What went wrong in one world: the world, the system that reported it and the row within the world."""
+    """What went wrong in one world: the world, the system that reported it and the row within the world.
+
+    ``finding`` is what a checked build has found; the cause is then its kind.
+    """
 
     world: int
     system: str
@@ -63,8 +93,12 @@ class Fault:
     cause: str
     value: int
     table: str | None = None  # that is full, where the cause is "table_full"; the value is then its capacity
+    finding: Finding | None = None
 
     def __str__(self) -> str:
+        if self.finding is not None:
+            where = f"world {self.world}, row {self.row}, step {self.finding.step}, system '{self.system}'"
+            return f"{self.finding.place}: {self.finding.text} ({where})"
         if self.table is not None:
             return (
                 f"world {self.world}: table {self.table} is full: system '{self.system}' created more rows than its "

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from .errors import Fault, WorldFault
+from .findings import finding
 from .memory import Memory
 from .program import Program
-from .shared import NO_FAULT, fault_parts
+from .shared import CHECK_FAULT, CHECK_RECORD, NO_FAULT, Found, fault_parts
 
 _MAX_REPORTED = 16
 
@@ -18,17 +19,24 @@ def raise_faults(program: Program, memory: Memory, stepped: bool) -> None:
     mask = words != NO_FAULT
     memory.fault_flag[0] = 0
     worlds = mask.nonzero().flatten()[:_MAX_REPORTED]
-    faults = [decoded(program, int(world), int(words[world])) for world in worlds]
+    faults = [decoded(program, int(world), int(words[world]), memory) for world in worlds]
     words.fill_(NO_FAULT)
     if faults:
         raise WorldFault(faults, mask, stepped)
 
 
-def decoded(program: Program, world: int, word: int) -> Fault:
-    """The fault that a world's word tells, see csrc/tbs/fault.h."""
+def decoded(program: Program, world: int, word: int, memory: Memory | None = None) -> Fault:
+    """The fault that a world's word tells, see csrc/tbs/fault.h.
+
+    ``memory`` has the record of what a checked build has found.
+    """
     node, row, code, value = fault_parts(word)
     nodes = [n for graph in program.graphs.values() for n in graph]
     system = nodes[node - 1].system.name if node else "check_actions"
+    if code == CHECK_FAULT and memory is not None:
+        records = memory.others["check_records"].cpu().numpy().view(CHECK_RECORD)
+        found = finding(program, nodes[node - 1], Found(value), records[world])
+        return Fault(world, system, row, found.kind, int(records[world]["value"]), finding=found)
     if code >= len(program.faults):
         table = program.dynamic[code - len(program.faults)].name
         return Fault(world, system, row, "table_full", value, table)

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode
 
+from .checks import Checks
 from .environment import Environment
 from .errors import GroupFault, WorldFault
 from .inputs import checked_count, checked_device, checked_mask, checked_options, checked_seed
@@ -58,8 +59,8 @@ class GroupedEnv:
             for the device.
         num_threads: of all groups together, on CPU; as many as torch uses by default. Each group that steps has one,
             or more where there are fewer groups than threads.
-        autoreset_mode, final_obs, output, copy, render_mode, executor: see ``TorchVectorEnv``. Without copies, what
-            ``recv`` returns stays as it is until the next step but one of the same group.
+        autoreset_mode, final_obs, output, copy, render_mode, executor, checks: see ``TorchVectorEnv``. Without copies,
+            what ``recv`` returns stays as it is until the next step but one of the same group.
         render_worlds: of each group, for ``environments[group].render()``.
 
     Attributes: ``environments`` (a ``TorchVectorEnv`` for each group; leave those alone that step), ``num_envs``,
@@ -83,6 +84,7 @@ class GroupedEnv:
         render_worlds: int | None = None,
         num_threads: int | None = None,
         executor: str | None = None,
+        checks: bool | Checks | None = None,
         _make: Callable[..., TorchVectorEnv] = TorchVectorEnv,
     ) -> None:
         self.closed = True  # until it is whole
@@ -115,6 +117,7 @@ class GroupedEnv:
                 render_worlds=render_worlds,
                 num_threads=threads // workers if on_cpu else None,
                 executor=executor,
+                checks=checks,
                 first_world=group * self.group_worlds,
             )
             for group in range(self.num_groups)

@@ -45,6 +45,11 @@ CUDA_FLAGS = (
 MODULE_FLAGS = "-O2 -std=c++20 -fvisibility=hidden -Wall -Wextra".split()  # of modules for Python
 _STRICT_MATH = {"cpu": ["-ffp-contract=off"], "cuda": "-fmad=false -prec-div=true -prec-sqrt=true -ftz=false".split()}
 _FAST_MATH = {"cpu": ["-ffast-math"], "cuda": ["--use_fast_math"]}
+# What g++ looks at in the texts of a checked build; the functions that it then calls are in csrc/tbs/sanitizers.h.
+_CHECKED = (
+    "-fsanitize=bounds-strict,shift,integer-divide-by-zero,signed-integer-overflow,float-cast-overflow,null,return",
+    "-fsanitize-recover=all", "-Wno-dangling-else", "-Wno-empty-body",
+)  # fmt: skip
 _STANDARD = CSRC / "tbs" / "standard.h"
 _FEW = 3  # libraries in a cache: to precompile headers takes as long as it saves in four builds
 _KEEP_DAYS = 30
@@ -110,10 +115,11 @@ def cache_directory() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "torch_batchsim"
 
 
-def compiler_flags(device_type: str, fast_math: bool = False) -> list[str]:
+def compiler_flags(device_type: str, fast_math: bool = False, checked: bool = False) -> list[str]:
     """What g++ or nvcc is called with, beside what ``torch.utils.cpp_extension`` adds."""
     mathematics = _FAST_MATH if fast_math else _STRICT_MATH
-    return [*(CUDA_FLAGS if device_type == "cuda" else CPU_FLAGS), *mathematics[device_type]]
+    checks = _CHECKED if checked and device_type != "cuda" else ()
+    return [*(CUDA_FLAGS if device_type == "cuda" else CPU_FLAGS), *mathematics[device_type], *checks]
 
 
 def load(program: Program, target: Target) -> Library:
@@ -125,7 +131,7 @@ def load(program: Program, target: Target) -> Library:
     What the compiler warns of in the author's files becomes a ``BuildWarning`` each, when they are compiled only.
     """
     source = generate(program, target)
-    flags = compiler_flags(target.device, program.environment.fast_math)
+    flags = compiler_flags(target.device, program.environment.fast_math, program.checks is not None)
     name = f"{program.environment.name}_{target.device}_{_key(program, source, flags, target.cuda)}"
     if target.cuda and not (cache_directory() / f"{name}.so").is_file():
         load(program, Target())  # g++ checks what nvcc cannot: what systems reach (csrc/tbs/world.h), and libm's names

@@ -28,7 +28,7 @@ from .fields import Field
 from .outputs import Outputs, OutputSet, OutputSpec
 from .program import Program
 from .schema import MAX_ROWS
-from .shared import NO_FAULT, ActionBounds
+from .shared import CHECK_RECORD, NO_BUDGET, NO_FAULT, ActionBounds
 from .streams import StreamUse
 from .tables import TableMemory
 
@@ -103,6 +103,11 @@ class Memory:
             self.others["queue"] = torch.zeros(2, dtype=torch.int32, device=device)
             context.queue = self.others["queue"].data_ptr()
             context.chip_bytes = chip.chip_bytes_of(device)
+        if program.checks is not None:
+            words = num_worlds * (CHECK_RECORD.itemsize // 8)
+            self.others["check_records"] = torch.zeros(words, dtype=torch.int64, device=device)
+            context.check_records = self.others["check_records"].data_ptr()
+            context.loop_budget = program.checks.loops or NO_BUDGET
         for name, column in self._fixed.items():
             setattr(context, name, column.data_ptr())
         self._layout = 0

@@ -61,9 +61,9 @@ def _article(kind: type) -> str:
 # Keyword arguments of gymnasium.make_vec and gymnasium.make, and of the vector environment.
 VECTOR_ARGUMENTS = (
     "num_worlds", "device", "autoreset_mode", "final_obs", "output", "copy", "render_mode", "render_worlds",
-    "num_threads", "executor", "first_world",
+    "num_threads", "executor", "first_world", "checks",
 )  # fmt: skip
-SINGLE_ARGUMENTS = ("render_mode", "device", "as_agent", "partner")
+SINGLE_ARGUMENTS = ("render_mode", "device", "as_agent", "partner", "checks")
 RESERVED_OPTIONS = (
     *VECTOR_ARGUMENTS, "id", "num_envs", "vectorization_mode", "vector_kwargs", "wrappers", "disable_env_checker",
     "environment", "time_limit", "by_agent", "as_agent", "partner",

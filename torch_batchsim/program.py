@@ -8,6 +8,7 @@ from functools import cached_property
 from itertools import count
 from typing import Any
 
+from .checks import Checks
 from .columns import Column
 from .environment import Environment
 from .errors import SchemaError
@@ -75,6 +76,8 @@ class Program:
     """An environment, checked and resolved. Raises ``SchemaError`` where the declaration contradicts itself."""
 
     environment: Environment
+    checks: Checks | None = None
+    """What a checked build of it looks for; None for an ordinary build."""
     columns: dict[str, Column] = field(init=False)
     graphs: dict[str, list[Node]] = field(init=False)
 

@@ -11,6 +11,7 @@ import gymnasium
 
 from .agents_env import AgentsVectorEnv
 from .agents_single_env import JointEnv, OneAgentEnv, Partner
+from .checks import Checks
 from .environment import Environment
 from .options import SINGLE_ARGUMENTS, VECTOR_ARGUMENTS, Option
 from .single_env import SingleEnv
@@ -152,6 +153,7 @@ def make(
     time_limit: bool = False,
     as_agent: int | str | None = None,
     partner: Partner | None = None,
+    checks: bool | Checks | None = None,
     **options: Any,
 ) -> SingleEnv:
     """One world as a plain ``gymnasium.Env`` with numpy in and out.
@@ -167,10 +169,10 @@ def make(
     if as_agent is None and partner is not None:
         raise ValueError(f"partner plays the agents beside one: give as_agent=0 too, got partner={partner!r}")
     if as_agent is not None:
-        made = OneAgentEnv(declared, as_agent, partner, render_mode=render_mode, device=device)
+        made = OneAgentEnv(declared, as_agent, partner, render_mode=render_mode, device=device, checks=checks)
     else:
         form = SingleEnv if agents_per_world(declared) == 1 else JointEnv
-        made = form(declared, render_mode=render_mode, device=device)
+        made = form(declared, render_mode=render_mode, device=device, checks=checks)
     made.follows_time_limit = time_limit
     return made
 

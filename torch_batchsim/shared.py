@@ -95,6 +95,10 @@ AUTORESET = {
 BUILTIN_FAULTS = ("bad_action", "nan", "stale_entity", "too_many_created", "undeclared_access", "order_used_twice")
 """The engine's own faults in the order of their codes; nan is for authors' checks."""
 NODE_BITS, ROW_BITS, CODE_BITS, VALUE_BITS = 10, 14, 8, 32
+CHECK_FAULT = (1 << CODE_BITS) - 1
+"""The code of what a checked build has found; no environment has so many faults."""
+NO_BUDGET = 2**62
+"""Iterations that loops of a checked build may make, where nothing limits them."""
 NO_FAULT = -1
 """The word of a world without a fault, as int64: all bits set."""
 
@@ -107,6 +111,29 @@ def fault_parts(word: int) -> tuple[int, int, int, int]:
         word >>= bits
     value, code, row, node = parts
     return node, row, code, value
+
+
+class Found(IntEnum):
+    """What a checked build finds: the value of its faults, ``tbs::Found``."""
+
+    index = 0
+    row = 1
+    sum = 2
+    difference = 3
+    product = 4
+    negation = 5
+    division = 6
+    shift = 7
+    float_cast = 8
+    null = 9
+    no_return = 10
+    not_finite = 11
+    loop = 12
+    unwritten = 13
+    cast = 14
+    bits = 15
+    world = 16
+    uninitialised = 17
 
 
 # ---- records that both sides read and write --------------------------------------------------------------------------
@@ -140,6 +167,15 @@ TRACE_RECORD = np.dtype(
 )
 """One task on one unit, as the engine writes it down: ``tbs::executors::TraceRecord``."""
 
+CHECK_RECORD = np.dtype(
+    [
+        *((name, "<u8") for name in ("file", "type")),  # addresses of texts
+        *((name, "<i8") for name in ("value", "bound", "other")),
+        *((name, "<u4") for name in ("line", "column", "step", "unused")),
+    ]
+)
+"""What a checked build has found in a world: ``tbs::CheckRecord``."""
+
 _RECORDS: dict[str, type[ctypes.Structure] | np.dtype] = {
     "ActionBounds": ActionBounds,
     "DynamicTable": DynamicTable,
@@ -164,6 +200,19 @@ def definitions(device_type: str) -> Iterator[str]:
     limits |= {"chip_of_multiprocessor": CHIP_OF_MULTIPROCESSOR, "chip_beside": CHIP_BESIDE}
     yield from _constants(limits)
     yield "}  // namespace executors"
+    yield "}  // namespace tbs"
+
+
+def checked_definitions() -> Iterator[str]:
+    """C++ of what only a checked build has."""
+    yield "namespace tbs {"
+    yield enumeration("Found", Found.__members__)
+    yield from _constants({"fault_check": CHECK_FAULT})
+    yield "struct CheckRecord {"
+    types = {"<u8": "u64", "<i8": "i64", "<u4": "u32"}
+    yield from (f"    {types[CHECK_RECORD[name].str]} {name};" for name in CHECK_RECORD.names)
+    yield "};"
+    yield from layout_checks("CheckRecord", CHECK_RECORD)
     yield "}  // namespace tbs"
 
 

@@ -13,6 +13,7 @@ import torch
 from gymnasium.vector import AutoresetMode
 
 from . import faults, jit, state, tuning
+from .checks import Checks, checked_checks
 from .codegen import Target
 from .entities import Entities
 from .environment import Environment
@@ -79,6 +80,8 @@ class Simulator:
             ``Outputs``): what ``observe`` writes then lies elsewhere after each step.
         first_world: for a part of a larger batch: these are its worlds from this number on, with their ``world.id``
             and their random numbers.
+        checks: True or a ``Checks`` for a checked build, in which an index out of its range, a division by zero and the
+            like are faults with their place in the text; False for an ordinary one. None asks ``TBS_CHECKS``.
 
     Raises:
         SchemaError: the environment contradicts itself. BuildError: its systems do not compile.
@@ -103,6 +106,7 @@ class Simulator:
         executor: str | None = None,
         output_sets: int = 1,
         first_world: int = 0,
+        checks: bool | Checks | None = None,
         _library: jit.Library | None = None,
         _loader: Loader | None = None,
     ) -> None:
@@ -115,7 +119,7 @@ class Simulator:
         if num_threads is not None:
             num_threads = checked_count(num_threads, "num_threads", MAX_THREADS)
         self.environment = environment
-        self.program = Program(environment)
+        self.program = Program(environment, checked_checks(checks))
         target = Target(self.device.type, executor) if _library is None else _library.target
         self.memory = Memory(
             self.program,

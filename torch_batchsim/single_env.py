@@ -14,6 +14,7 @@ from gymnasium.spaces import Box
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import TimeLimit
 
+from .checks import Checks
 from .environment import Environment
 from .gymnasium_wrappers import resetting_wrappers
 from .inputs import checked_options, checked_seed, number_tensor
@@ -32,7 +33,14 @@ class SingleEnv(gymnasium.Env):
             the first reset by it on. ``gymnasium.make`` sets it, for it tells nobody else of that limit.
     """
 
-    def __init__(self, environment: Environment, *, render_mode: str | None = None, device: str = "cpu") -> None:
+    def __init__(
+        self,
+        environment: Environment,
+        *,
+        render_mode: str | None = None,
+        device: str = "cpu",
+        checks: bool | Checks | None = None,
+    ) -> None:
         self._check_agents(environment.name, agents_per_world(environment))
         self._vector = TorchVectorEnv(
             environment,
@@ -41,6 +49,7 @@ class SingleEnv(gymnasium.Env):
             autoreset_mode=AutoresetMode.DISABLED,
             render_mode=render_mode,
             num_threads=1,
+            checks=checks,
             copy=False,  # each result is copied out at once
         )
         self.render_mode = render_mode

@@ -15,6 +15,7 @@ from gymnasium.vector.utils import batch_space
 
 from . import episode_steps, rendering
 from .binding import OutputBinding
+from .checks import Checks
 from .environment import Environment
 from .errors import WorldFault
 from .gymnasium_wrappers import check_callers
@@ -53,6 +54,7 @@ class TorchVectorEnv(RowCalls, OutputBinding):
         num_threads: threads of a step on CPU, at most; as many as torch uses by default, see ``Simulator``.
         executor: how the task graph is run, see ``Simulator``.
         first_world: the number of its first world, where this is a part of a larger batch, see ``Simulator``.
+        checks: True, or a ``torch_batchsim.Checks``, for a checked build, see ``Simulator``.
 
     Attributes: ``sim`` (the ``Simulator``; its tensors may be written between steps), ``device``, ``num_worlds``,
     ``num_agents`` (per world), ``autoreset_mode``, ``output``, ``copies`` (whether results are copies),
@@ -82,12 +84,13 @@ class TorchVectorEnv(RowCalls, OutputBinding):
         num_threads: int | None = None,
         executor: str | None = None,
         first_world: int = 0,
+        checks: bool | Checks | None = None,
         _library: Any = None,
         _loader: Any = None,
     ) -> None:
         self.closed = True  # until it is whole
         self._arguments = {"final_obs": final_obs, "copy": copy, "num_threads": num_threads, "executor": executor}
-        self._arguments["first_world"] = first_world
+        self._arguments |= {"first_world": first_world, "checks": checks}
         if output not in _OUTPUTS:
             raise ValueError(f"output must be 'torch' or 'numpy', got {output!r}")
         if not isinstance(final_obs, bool):
@@ -109,6 +112,7 @@ class TorchVectorEnv(RowCalls, OutputBinding):
             executor=executor,
             output_sets=2 if copy is None else 1,
             first_world=first_world,
+            checks=checks,
             _library=_library,
             _loader=_loader,
         )

@@ -33,6 +33,9 @@ class Options:
     executor: str | None = None
     """How the simulator runs its task graph: batch or per_world on CPU; graph, megakernel or per_world on CUDA. By
     default what was tuned before, else the first of these."""
+    checks: bool = False
+    """A checked build: an index out of its range, a division by zero and the like end the training with their place in
+    the text. Slower by a few times."""
     tune: bool = False
     """First measure how the simulator's steps are run best here; kept for later runs."""
     env_option: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
@@ -89,6 +92,7 @@ SAID_OTHERWISE = {
     "device": "--device",
     "num_threads": "--threads",
     "executor": "--executor",
+    "checks": "--checks",
 }
 """What says here what `gymnasium.make_vec` takes under these names."""
 

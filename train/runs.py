@@ -309,6 +309,8 @@ def _make_env(env_id: str, options: Options, env_options: dict[str, Any], **othe
     own = {"device": options.device}  # threads are torch's
     if options.executor is not None:  # which environments of others need not know
         own["executor"] = options.executor
+    if options.checks:
+        own["checks"] = True
     with _user_errors():
         return gymnasium.make_vec(env_id, **others, **own, **env_options)
 

@@ -10,6 +10,7 @@
 
 #include "actions.h"
 #include "engine.h"
+#include "run_checked.h"
 #include "settle.h"
 #include "threads.h"
 #include "trace.h"
@@ -60,7 +61,9 @@ inline void run_world(const Context &context, u32 repetition, i32 world) {
 template <class Node, class Context>
 [[gnu::noinline, gnu::flatten]] void run_range(const Context &shared, u32 repetition, i32 first, i32 last) {
     const Context context = shared;
-    if constexpr (is_flat<Node>) {
+    if constexpr (is_checked<Node>) {
+        run_checked<Node>(context, repetition, last - first, [&](i32 i) { return first + i; });
+    } else if constexpr (is_flat<Node>) {
         const i32 end = last * Node::rows_per_world;
 #pragma GCC ivdep
         for (i32 row = first * Node::rows_per_world; row < end; ++row) call_node<Node>(context, repetition, row);
@@ -126,7 +129,9 @@ inline void run_drawing(const Context &context, u32 repetition, const i32 *world
 template <class Node, class Context>
 [[gnu::noinline, gnu::flatten]] void run_list(const Context &shared, u32 repetition, const i32 *worlds, i32 count) {
     const Context context = shared;
-    if constexpr (draws<Node>) {
+    if constexpr (is_checked<Node>) {
+        run_checked<Node>(context, repetition, count, [&](i32 i) { return worlds[i]; });
+    } else if constexpr (draws<Node>) {
         run_drawing<Node>(context, repetition, worlds, count);
     } else if constexpr (is_flat<Node>) {
 #pragma GCC ivdep
@@ -306,7 +311,9 @@ struct PerWorld {
     template <class List>
     static inline void run(List nodes, u32 task, const Context &context, i32 world) {
         const auto run_node = [&]<class Node>(u32 repetition) {
-            if constexpr (is_flat<Node>) {
+            if constexpr (is_checked<Node>) {
+                run_checked<Node>(context, repetition, 1, [&](i32) { return world; });
+            } else if constexpr (is_flat<Node>) {
                 const i32 row = world * Node::rows_per_world;
                 for (i32 k = 0; k < Node::rows_per_world; ++k) call_node<Node>(context, repetition, row + k);
             } else {

@@ -38,9 +38,17 @@
     Type &name = *reinterpret_cast<Type *>(name##_bytes)
 #endif
 
+// In a checked build, the functions of which g++ does not check the arithmetic and the indices: the engine's. In front of a
+// text that is checked the generated unit defines it as nothing.
+#if defined(TBS_CHECKS) && defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
+#define TBS_UNCHECKED __attribute__((no_sanitize("undefined")))
+#else
+#define TBS_UNCHECKED
+#endif
+
 // Everything is forced inline: a loop over rows is vectorised only when no call is left in it, and a system's
 // registers are counted in the kernel that runs it.
-#define TBS_INLINE TBS_HD inline __attribute__((always_inline))
+#define TBS_INLINE TBS_HD inline TBS_UNCHECKED __attribute__((always_inline))
 // In front of a free function or function template of the engine, and of a helper that a system calls.
 #define TBS_FUNCTION TBS_INLINE
 // In front of a function that kernels alone call.
@@ -52,12 +60,12 @@
 #if defined(__CUDACC__)
 #define TBS_CALLED TBS_HD inline __noinline__
 #else
-#define TBS_CALLED TBS_HD inline __attribute__((noinline))
+#define TBS_CALLED TBS_HD inline TBS_UNCHECKED __attribute__((noinline))
 #endif
 // In front of a member function.
 #define TBS_METHOD TBS_INLINE
 // What an author writes in front of a system: `TBS_SYSTEM void push_cart(World &world, CartState &cart)`.
-#define TBS_SYSTEM TBS_HD static inline __attribute__((always_inline))
+#define TBS_SYSTEM TBS_HD static inline TBS_UNCHECKED __attribute__((always_inline))
 
 // Behind TBS_SYSTEM, for what the reader of the text cannot tell by itself, such as what a template over an archetype does:
 // `TBS_SYSTEM TBS_REACHES(rows<Stone, const Place>, create<Bullet>, random) void aim(World &world)`.

@@ -1,5 +1,6 @@
 // What a system sees of the world in which it runs.
 #pragma once
+#include "checks.h"
 #include "fault.h"
 #include "platform.h"
 #include "random.h"
@@ -40,11 +41,20 @@ struct Rows {
     Component *first;
     u32 count;
 
+#ifdef TBS_CHECKS
+    TBS_METHOD Component &operator[](checks::Index index) const {
+        return first[checks::within<Component>(index, count, Found::row)];
+    }
+    TBS_METHOD std::remove_const_t<Component> value_or(checks::Index index, const Component &) const {
+        return (*this)[index];
+    }
+#else
     // Of any type of integer: with an i32 read from memory a loop becomes gathers and scatters, with an u32 it does not.
     template <class Index>
     TBS_METHOD Component &operator[](Index index) const { return first[index]; }
     // A copy of the row; of NoRows it is what is given.
     TBS_METHOD std::remove_const_t<Component> value_or(u32 index, const Component &) const { return first[index]; }
+#endif
     TBS_METHOD u32 size() const { return count; }
     TBS_METHOD Component *begin() const { return first; }
     TBS_METHOD Component *end() const { return first + count; }

@@ -33,6 +33,7 @@ _SAID_OTHERWISE = {
     "device": "--device",
     "num_threads": "--num-threads",
     "executor": "--executor",
+    "checks": "--checks",
 }
 
 
@@ -60,6 +61,9 @@ class Options:
     executor: str | None = None
     """How the task graph is run: batch or per_world on CPU; graph, megakernel or per_world on CUDA. By default what was
     tuned before, else the first of these."""
+    checks: bool = False
+    """A checked build: an index out of its range, a division by zero and the like end it with their place in the
+    text."""
     tune: bool = False
     """First measure how steps are run best here, and say what was gained; kept for later simulators."""
     policy: bool = False
@@ -120,7 +124,7 @@ def _check(options: Options) -> None:
     numbers = (*(options.num_envs or ()), *options.rows, options.runs)
     if any(n < 1 for n in numbers) or options.seconds <= 0:
         raise ValueError("--num-envs, --rows, --seconds and --runs must be positive")
-    given = [name for name in ("executor", "tune", "policy", "trace", "env_option") if getattr(options, name)]
+    given = [name for name in ("executor", "tune", "policy", "trace", "env_option", "checks") if getattr(options, name)]
     if options.environment in ("peers", "ecs") and given:
         names = " and ".join(f"--{name.replace('_', '-')}" for name in given)
         raise ValueError(f"{names} can be given for environments, not for {options.environment!r}")
@@ -171,7 +175,8 @@ def _text(result: dict[str, Any]) -> str:
 
 def _measure_environment(env_id: str, sizes: Sequence[int], options: Options) -> dict[str, Any]:
     env_options = parse_env_options(options.env_option, _SAID_OTHERWISE)
-    make = partial(gymnasium.make_vec, env_id, device=options.device, **env_options)
+    checks = {"checks": True} if options.checks else {}
+    make = partial(gymnasium.make_vec, env_id, device=options.device, **checks, **env_options)
     one = make(num_worlds=1)
     agents = one.unwrapped.num_agents
     one.close()

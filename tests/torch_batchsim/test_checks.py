@@ -1,0 +1,226 @@
+"""The checked build: mistakes of authors, each with the place, the expression, the number and what was allowed."""
+
+import pickle
+import re
+
+import pytest
+import torch
+from common.support import declare
+from gymnasium.spaces import Discrete
+
+import torch_batchsim
+from torch_batchsim import (
+    Archetype,
+    Checks,
+    Component,
+    Entity,
+    Fault,
+    GroupedEnv,
+    Parameters,
+    Reward,
+    TaskGraph,
+    TorchVectorEnv,
+    WorldFault,
+    f32,
+    i32,
+    u8,
+)
+from torch_batchsim.checks import checked_checks
+from torch_batchsim.codegen import Target, generate
+from torch_batchsim.jit import compiler_flags
+from torch_batchsim.program import Program
+from torch_batchsim.testing import assert_same_bits, first_worlds, of_worlds, snapshot
+
+WORLD, STEP = 3, 2  # where and when the mistake is made
+
+
+class Maze(Component):
+    walls: u8[15]
+    grid: i32[3, 4]
+    cell: i32
+    speed: f32
+    target: Entity
+
+
+class Push(Component):
+    force: i32
+
+
+class See(Component):
+    cell: f32
+    speed: f32
+
+
+class Place(Component):
+    x: i32
+
+
+class Prices(Component):
+    price: f32[5]
+
+
+# Each is a line of the system `move`, and what is told of it. `k` is 15 where the mistake is made, else 0; `n` -1 or 1.
+MISTAKES = {
+    "maze.walls[k] = 1;": "maze.walls[15] of u8[15], the index is `k`",
+    "maze.walls[3] += maze.walls[n];": "maze.walls[-1] of u8[15], the index is `n`",
+    "maze.grid[1][k] = 1;": "maze.grid[1][15] of i32[4], the index is `k`",
+    "maze.grid[k - 12 < 0 ? 0 : k - 12][0] = 1;": "maze.grid[3] of i32[3, 4], the index is `k - 12 < 0 ? 0 : k - 12`",
+    "auto m = world.rows<Walker, Maze>(); m[k].cell = 7;": "m[15] of 1 row of Maze, the index is `k`",
+    "maze.cell = world.rows<Walker, const Maze>()[k].cell;":
+        "world.rows<Walker, const Maze>()[15] of 1 row of Maze, the index is `k`",
+    "auto bullets = world.rows<Bullet, Place>(); bullets[k + 2].x = 1;":
+        "bullets[17] of 3 rows of Place, the index is `k + 2`",
+    "maze.speed = world.get<const Prices>().price[k / 3];":
+        "world.get<const Prices>().price[5] of f32[5], the index is `k / 3`",
+    "i32 own[4] = {1, 2, 3, 4}; maze.cell = own[k & 5];": "own[5] of i32[4], the index is `k & 5`",
+    "maze.cell = 5 / (k - 15);": "division by zero in i32: `maze.cell = 5 / (k - 15);`",
+    "maze.cell = 5 % (k - 15);": "division by zero in i32: `maze.cell = 5 % (k - 15);`",
+    "maze.cell = (k == 15 ? -2147483647 - 1 : 0) / n;": "-2147483648 / (-1) does not fit into i32",
+    "maze.cell = 2147483640 + k;": "does not fit into i32: `maze.cell = 2147483640 + k;`",
+    "maze.cell = -2147483640 - k;": "does not fit into i32: `maze.cell = -2147483640 - k;`",
+    "maze.cell = 1000000000 * k;": "does not fit into i32: `maze.cell = 1000000000 * k;`",
+    "maze.cell = -(k == 15 ? -2147483647 - 1 : 0);": "-(-2147483648) does not fit into i32",
+    "maze.cell = i32(1u << (k + 20));": "1 shifted by 35 bits; u32 has 32: `maze.cell = i32(1u << (k + 20));`",
+    "maze.cell = 8 >> (n * 3 + 3 - 1);": None,  # by 5 or -1 bits
+    "maze.cell = i32(f32(k) * 1e9f);": "1.5e+10 does not fit into i32: `maze.cell = i32(f32(k) * 1e9f);`",
+    "maze.walls[0] = u8(f32(k) * 20.0f);": "300 does not fit into u8: `maze.walls[0] = u8(f32(k) * 20.0f);`",
+    "maze.cell = world.find<Bullet, const Place>(k ? maze.target : world.entity<Bullet>(0))->x;":
+        "a null pointer is used, such as find() gives for a row that there is not",
+    "maze.cell = helped(maze, k);": "maze.walls[15] of u8[15], the index is `at`",
+}  # fmt: skip
+MISTAKES["maze.cell = 8 >> (n * 3 + 3 - 1);"] = "8 shifted by -1 bits; i32 has 32"
+
+_CASES = "\n".join(f"        case {number}: {{ {line} break; }}" for number, line in enumerate(MISTAKES))
+TEXT = f"""\
+TBS_FUNCTION i32 helped(Maze &maze, i32 at) {{
+    return maze.walls[at];
+}}
+
+TBS_SYSTEM void begin(World &world, Maze &maze) {{
+    for (i32 i = 0; i < 3; ++i) world.create<Bullet>(Place{{i}});
+}}
+
+TBS_SYSTEM void move(World &world, Maze &maze, const Push &push, Reward &reward) {{
+    const bool wrong = world.id == {WORLD} && world.step() == {STEP};
+    const i32 k = wrong ? 15 : 0, n = wrong ? -1 : 1;
+    maze.cell = i32(world.step());
+    switch (world.parameters.mistake) {{
+{_CASES}
+        default: break;
+    }}
+    maze.speed = f32(push.force) + world.random().uniform();
+    reward.value = 1.0f;
+}}
+
+TBS_SYSTEM void look(World &world, const Maze &maze, See &see) {{
+    see.cell = f32(maze.cell);
+    see.speed = maze.speed;
+}}
+"""
+FIRST_LINE = TEXT[: TEXT.index("        case 0:")].count("\n") + 1
+
+
+def maze(text: str = TEXT, **attributes: object) -> type[torch_batchsim.Environment]:
+    declared = {
+        "archetypes": [
+            Archetype("Walker", Maze, Push, See, Reward, count=1),
+            Archetype("Bullet", Place, capacity=4),
+        ],
+        "resources": [Prices],
+        "parameters": Parameters(mistake=-1),
+        "start": TaskGraph("begin"),
+        "step": TaskGraph("move"),
+        "observe": TaskGraph("look"),
+        "observation": "Walker.See",
+        "action": "Walker.Push.force",
+        "action_space": Discrete(3),
+    }
+    return declare(text, **(declared | attributes))
+
+
+def made(mistake: int = -1, worlds: int = 6, text: str = TEXT, checks: object = True, **options: object):
+    env = TorchVectorEnv(maze(text)(mistake=mistake), num_worlds=worlds, checks=checks, **options)
+    env.reset(seed=0)
+    return env
+
+
+def steps(env, count: int) -> None:
+    for _ in range(count):
+        env.step(torch.ones(env.num_envs, dtype=torch.long))
+
+
+def fault_of(env, count: int = 4) -> Fault:
+    with pytest.raises(WorldFault) as caught:
+        steps(env, count)
+    assert caught.value.mask.nonzero().flatten().tolist() == [WORLD]
+    return caught.value.faults[0]
+
+
+@pytest.mark.parametrize("line", MISTAKES)
+def test_a_mistake_is_told_with_its_place(line):
+    number = list(MISTAKES).index(line)
+    fault = fault_of(made(number))
+    finding, message = fault.finding, str(fault)
+    place = 2 if "helped" in line else FIRST_LINE + number
+    assert (finding.line, finding.step, fault.world, fault.row, fault.system) == (place, STEP, WORLD, 0, "move")
+    assert message.startswith(f"systems.h:{place}: ") and MISTAKES[line] in message
+    assert message.endswith(f"(world {WORLD}, row 0, step {STEP}, system 'move')")
+    assert finding.file.endswith("/systems.h")
+
+
+@pytest.mark.parametrize("executor", ["batch", "per_world"])
+@pytest.mark.parametrize("mode", ["SameStep", "NextStep", "Disabled"])
+def test_other_worlds_go_on_with_the_same_bits_and_the_faulty_one_begins_anew(executor, mode):
+    options = {"executor": executor, "autoreset_mode": mode, "num_threads": 1}
+    env, plain = made(0, **options), made(0, checks=False, **options)
+    fault_of(env, STEP)
+    steps(plain, STEP)
+    others = torch.arange(6) != WORLD
+    assert_same_bits(of_worlds(snapshot(env.sim), others), of_worlds(snapshot(plain.sim), others))
+    mask = ~others
+    for each in (env, plain):
+        each.reset(options={"reset_mask": mask})
+    steps(env, 1)
+    steps(plain, 1)
+    assert_same_bits(snapshot(env.sim), snapshot(plain.sim))
+
+
+def test_nothing_is_told_of_what_is_right_and_bits_are_those_of_an_ordinary_build():
+    env, plain = made(worlds=100), made(worlds=7, checks=False)
+    steps(env, 5)
+    steps(plain, 5)
+    assert_same_bits(first_worlds(env.sim, 7), snapshot(plain.sim))
+
+
+def test_a_group_a_single_world_and_a_pickled_fault_tell_the_same():
+    cls = maze()
+    grouped = GroupedEnv(cls(mistake=0), num_worlds=6, groups=2, num_threads=1, checks=True)
+    assert all(env.sim.program.checks == Checks() for env in grouped.environments)
+    grouped.close()
+    fault = fault_of(made(0))
+    error = WorldFault([fault], torch.ones(1, dtype=torch.bool))
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
+def test_checks_are_asked_for_by_argument_or_variable(monkeypatch):
+    for text, expected in {
+        "": None, "0": None, "off": None, "1": Checks(), "true": Checks(), "casts=1": Checks(casts=True),
+        "nan=0,loops=1000": Checks(nan=False, loops=1000), "loops=none": Checks(loops=None),
+    }.items():  # fmt: skip
+        monkeypatch.setenv("TBS_CHECKS", text)
+        assert checked_checks(None) == expected
+        assert checked_checks(False) is None and checked_checks(True) == Checks()
+    for text in ("yes please", "loops=-1", "casts", "speed=1", "loops=0"):
+        monkeypatch.setenv("TBS_CHECKS", text)
+        with pytest.raises(ValueError, match="loops"):
+            checked_checks(None)
+    with pytest.raises(TypeError, match=re.escape("checks must be True, False or torch_batchsim.Checks(...), got 1")):
+        made(checks=1)
+    with pytest.raises(TypeError, match="casts must be True or False"):
+        Checks(casts=1)
+
+
+def test_an_ordinary_unit_knows_nothing_of_checks():
+    program = Program(maze()())
+    assert "heck" not in generate(program, Target()).replace("check_actions", "")
+    assert not any("sanitize" in flag for flag in compiler_flags("cpu"))

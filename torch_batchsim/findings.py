@@ -1,0 +1,160 @@
+"""What a checked build has found, in words: the expression of the author's text, the number, and what was allowed."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import struct
+from pathlib import Path
+
+import numpy as np
+
+from .errors import Finding
+from .program import Node, Program
+from .shared import Found
+
+_C_TYPES = {
+    "unsigned char": "u8", "short unsigned int": "u16", "unsigned int": "u32", "long unsigned int": "u64",
+    "signed char": "i8", "short int": "i16", "int": "i32", "long int": "i64", "float": "f32", "double": "f64",
+    "long long int": "i64", "long long unsigned int": "u64", "bool": "bool", "char": "char",
+}  # fmt: skip
+_BITS = {"i8": 8, "i16": 16, "i32": 32, "i64": 64, "u8": 8, "u16": 16, "u32": 32, "u64": 64}
+_OPENING = {")": "(", "]": "[", ">": "<"}
+_OPERATORS = {Found.sum: "+", Found.difference: "-", Found.product: "*"}
+
+
+def finding(program: Program, node: Node, found: Found, record: np.void) -> Finding:
+    """The record of a world (``tbs::CheckRecord``) and the node in which it was made."""
+    file, line, column = _string(record["file"]), int(record["line"]), int(record["column"])
+    if not file:
+        file, _, number = node.system.place.rpartition(":")
+        line = int(number) if number.isdigit() else 0
+    whole = program.files.get(Path(file), "")
+    end = _offset(whole, line, column)
+    kind = _string(record["type"])
+    value, bound = int(record["value"]), int(record["bound"])
+    text, said = _sentence(found, whole, end, kind, value, bound)
+    return Finding(found.name, file, line, column, said, bound, text, int(record["step"]))
+
+
+def _sentence(
+    found: Found, whole: str, end: int, kind: str, value: int, bound: int
+) -> tuple[str, int | float]:
+    """What to say, and the number that it is about."""
+    name = type_name(kind)
+    if found is Found.index:
+        base, index = subscript(whole, end)
+        return f"{base or 'array'}[{value}] of {name}{_written(index, value)}", value
+    if found is Found.row:
+        base, index = subscript(whole, end)
+        rows = f"{bound} row{'s' * (bound != 1)}{_component(kind)}"
+        return f"{base or 'rows'}[{value}] of {rows}{_written(index, value)}", value
+    line = _statement(whole, end)
+    if found in _OPERATORS:
+        return f"{value} {_OPERATORS[found]} {_operand(bound)} does not fit into {name}: `{line}`", value
+    if found is Found.negation:
+        return f"-({value}) does not fit into {name}: `{line}`", value
+    if found is Found.division:
+        if bound == 0:
+            return f"division by zero in {name}: `{line}`", value
+        return f"{value} / {_operand(bound)} does not fit into {name}: `{line}`", value
+    if found is Found.shift:
+        return f"{value} shifted by {bound} bits; {name} has {_BITS.get(name, 32)}: `{line}`", bound
+    if found is Found.float_cast:
+        number = struct.unpack("<d", struct.pack("<q", value))[0]
+        return f"{number:g} does not fit into {name}: `{line}`", number
+    if found is Found.null:
+        return f"a null pointer is used, such as find() gives for a row that there is not: `{line}`", 0
+    if found is Found.no_return:
+        return "a function that returns a value ends without return", 0
+    raise AssertionError(found)
+
+
+def _operand(value: int) -> str:
+    return f"({value})" if value < 0 else str(value)
+
+
+def _written(index: str, value: int) -> str:
+    """What the text has as the index, unless it is the number itself."""
+    return "" if not index or index == str(value) else f", the index is `{index}`"
+
+
+def _component(kind: str) -> str:
+    found = re.search(r"Type = (?:const )?(?:[\w]+::)*(\w+)", kind)
+    return f" of {found[1]}" if found else ""
+
+
+def type_name(kind: str) -> str:
+    """A type as authors write it: ``u8[15]`` of g++'s ``'unsigned char [15]'``."""
+    base, bracket, extents = kind.strip("'").partition(" [")
+    base = base.removeprefix("const ").removeprefix("struct ").rpartition("::")[2]
+    return _C_TYPES.get(base, base) + (f"[{extents}" if bracket else "").replace("][", ", ")
+
+
+def subscript(whole: str, end: int) -> tuple[str, str]:
+    """``("maze.walls", "x + 1")`` of the text that has the closing bracket of ``maze.walls[x + 1]`` at ``end``."""
+    if not 0 <= end < len(whole) or whole[end] != "]":
+        return "", ""
+    opening = _matching(whole, end)
+    start = _postfix_start(whole, opening)
+    squeeze = re.compile(r"\s+")
+    return squeeze.sub(" ", whole[start:opening]).strip(), squeeze.sub(" ", whole[opening + 1 : end]).strip()
+
+
+def _matching(whole: str, end: int) -> int:
+    """Where the bracket is opened that is closed at ``end``."""
+    closing, opening = whole[end], _OPENING[whole[end]]
+    depth = 0
+    for i in range(end, -1, -1):
+        depth += (whole[i] == closing) - (whole[i] == opening)
+        if depth == 0:
+            return i
+    return end
+
+
+def _postfix_start(whole: str, end: int) -> int:
+    """Where the operand of a subscript begins: names, members, calls and subscripts before ``end``."""
+    start = end
+    while start > 0:
+        before = whole[:start].rstrip()
+        if not before:
+            break
+        last = before[-1]
+        if last in ")]" or (last == ">" and before[-2:] != "->" and whole[start] == "("):
+            opened = _matching(whole, len(before) - 1)
+            if opened == len(before) - 1:
+                break
+            start = opened
+        elif (name := re.search(r"\w+$", before)) and (start == end or whole[start] in ".[(<-:"):
+            if name[0] in ("return", "case", "else", "in"):
+                break
+            start = name.start()
+        elif before.endswith(("->", "::")):
+            start = len(before) - 2
+        elif last == "." and not before[-2:-1].isdigit():
+            start = len(before) - 1
+        else:
+            break
+    return start
+
+
+def _offset(whole: str, line: int, column: int) -> int:
+    lines = whole.split("\n")
+    if not 1 <= line <= len(lines) or column < 1:
+        return -1
+    text = lines[line - 1].encode()[: column - 1].decode(errors="ignore")
+    return sum(len(one) + 1 for one in lines[: line - 1]) + len(text)
+
+
+def _statement(whole: str, end: int) -> str:
+    """The statement of a place, as far as it is on its line."""
+    if not 0 <= end < len(whole):
+        return ""
+    begin = max(whole.rfind(mark, 0, end) for mark in "\n;{}") + 1
+    stop = re.compile(r"[\n{}]|;").search(whole, end)
+    return whole[begin : stop.end() if stop else None].partition("//")[0].strip("{} \t\n")
+
+
+def _string(address: int) -> str:
+    """Text of the library, which stays loaded as long as the process runs."""
+    return ctypes.string_at(int(address)).decode(errors="replace") if address else ""

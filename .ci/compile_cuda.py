@@ -34,7 +34,7 @@ from torch_batchsim.executors import EXECUTORS  # noqa: E402
 from torch_batchsim.gpu_check.environments import Garden  # noqa: E402
 from torch_batchsim.program import Program  # noqa: E402
 
-ARCHITECTURES = {"graph": "90", "megakernel": "80", "per_world": "90"}  # by executor: compute capability 8.0 or 9.0
+ARCHITECTURES = {"graph": "90", "megakernel": "80", "per_world": "90", "inside": "90"}  # by executor
 LARGE = ("hideseek", "gallery", "shelf")  # with rigid bodies, and what else lanes do
 ENVIRONMENTS = {
     **COMPILED,
@@ -63,19 +63,21 @@ def main() -> None:
     def compile_unit(name: str, executor: str, host: bool) -> str:
         with tempfile.TemporaryDirectory() as folder:
             unit = Path(folder) / f"{name}.cu"
-            unit.write_text(generate(Program(ENVIRONMENTS[name]()), Target("cuda", executor)))
+            inside = executor == "inside"  # a unit of its own, of the words of "per_world"
+            target = Target("cuda", "per_world" if inside else executor, inside=inside)
+            unit.write_text(generate(Program(ENVIRONMENTS[name]()), target))
             number = ARCHITECTURES[executor]
-            target = f"-gencode=arch=compute_{number},code=sm_{number}"
+            architecture = f"-gencode=arch=compute_{number},code=sm_{number}"
             kind = "-c" if host else "-cubin"
             how = quickly if name in LARGE else []
-            subprocess.run([*command, *how, target, kind, str(unit), "-o", f"{folder}/unit"], check=True)
+            subprocess.run([*command, *how, architecture, kind, str(unit), "-o", f"{folder}/unit"], check=True)
         return f"nvcc compiled {name} ({executor}) for sm_{number}{' and the host' if host else ''}"
 
     # One unit each, and first; shelf has of heap all that a compiler sees. Then what differs from another environment
     # by options only.
     executors = {"heap": [], "hideseek": ["graph"], "gallery": ["graph"], "shelf": ["megakernel"]}
     executors |= {"cartpole_continuous": ["graph"], "hanabi_faults": ["graph"], "hanabi_bits": ["megakernel"]}
-    executors |= {"micro": ["graph"]}
+    executors |= {"micro": ["graph"], "zoo": [*EXECUTORS["cuda"], "inside"]}
     units = []
     for i, name in enumerate(sorted(ENVIRONMENTS, key=lambda name: name not in executors)):
         own = executors.get(name, EXECUTORS["cuda"])

@@ -35,6 +35,7 @@ from .schedule import (
     default_plan,
     first_tasks,
     fused,
+    inside_nodes,
     is_flat,
     nested,
     node_lists,
@@ -65,12 +66,14 @@ class Target:
 
     ``plan``: how tasks are grouped into kernels (``"graph"`` and ``"megakernel"``; by default ``default_plan``).
     ``traced``: it writes down when each task ran (``Simulator.tracing``).
+    ``inside``: it runs one node at a time (``Simulator.run``) and nothing else; the executor is ``"per_world"``.
     """
 
     device: str = "cpu"
     executor: str | None = None  # the device's default
     plan: Plan | None = None
     traced: bool = False
+    inside: bool = False
 
     @property
     def cuda(self) -> bool:
@@ -88,7 +91,7 @@ class Target:
 
 def generate(program: Program, target: Target) -> str:
     """The one translation unit of an environment's library. Raises SchemaError if a kernel cannot take its context."""
-    size = ctypes.sizeof(context_structure(program, target.cuda)) + 8  # a kernel has one more parameter at most
+    size = ctypes.sizeof(context_structure(program, target.cuda)) + 16  # a kernel has three more parameters at most
     if target.cuda and size > MAX_KERNEL_PARAMETERS:
         raise SchemaError(
             f"{program.environment.name} has {len(program.columns)} columns, {len(program.dynamic)} dynamic tables and "
@@ -110,7 +113,7 @@ def _lines(program: Program, target: Target) -> Iterator[str]:
     if program.checks is not None:
         yield from checked.definitions()
     yield '#include "tbs/tbs.h"'
-    yield f'#include "tbs/{target.record.header}"'
+    yield f'#include "tbs/{"inside.h" if target.inside else target.record.header}"'
     yield "#include <cstddef>"
     for scope in program.scopes:
         yield from scope_structs(program, scope)
@@ -140,13 +143,15 @@ def _lines(program: Program, target: Target) -> Iterator[str]:
             yield from _node(program, node)
     yield from engine_nodes(program)
     yield "namespace executors {"
-    if cuda:
+    if target.inside:
+        yield f"using InsideNodes = Nodes<{', '.join(inside_nodes(program))}>;"
+    elif cuda:
         yield from _cuda_program(program, target)
     else:
         yield from _cpu_program(program)
     yield "}  // namespace executors"
     yield "}  // namespace tbs"
-    yield from _c_interface(target)
+    yield from _inside_interface(target) if target.inside else _c_interface(target)
 
 
 def _texts(program: Program, namespace: str) -> Iterator[str]:
@@ -510,19 +515,39 @@ def _run(tasks: Sequence[Task], cells: str) -> str:
     return f"\n            Run<{cells}, {', '.join(types)}>"
 
 
-def _c_interface(target: Target) -> Iterator[str]:
-    parameters = "void *executor, tbs::Context *context, const tbs::Outputs *outputs"
-    stream = ", tbs::executors::Stream(stream)" if target.cuda else ""
+def _inside_interface(target: Target) -> Iterator[str]:
+    """What ``jit.InsideLibrary`` calls."""
+    preparation, stream = _preparation(target)
+    yield from _interface_head()
+    parameters = "tbs::Context *context, const tbs::Outputs *outputs, tbs::u32 number, tbs::u32 repetition"
+    yield f"TBS_EXPORT tbs::i64 tbs_run_node({parameters}, const tbs::u8 *mask, void *stream) {{"
+    run = "tbs::executors::run_masked<tbs::executors::InsideNodes>"
+    yield f"    {preparation}return {run}(*context, number, repetition, mask{stream});"
+    yield "}"
+
+
+def _preparation(target: Target) -> tuple[str, str]:
+    """What each call does first, and the argument that says on which stream it works."""
     preparation = "*static_cast<tbs::Outputs *>(context) = *outputs; "
     preparation += "const tbs::executors::DeviceGuard guard(context->device); " if target.cuda else "(void)stream; "
+    return preparation, ", tbs::executors::Stream(stream)" if target.cuda else ""
+
+
+def _interface_head() -> Iterator[str]:
+    yield '#define TBS_EXPORT extern "C" __attribute__((visibility("default")))'
+    yield f"TBS_EXPORT int tbs_abi_version() {{ return {ABI_VERSION}; }}"
+    yield "TBS_EXPORT size_t tbs_context_size() { return sizeof(tbs::Context); }"
+
+
+def _c_interface(target: Target) -> Iterator[str]:
+    parameters = "void *executor, tbs::Context *context, const tbs::Outputs *outputs"
+    preparation, stream = _preparation(target)
     call = f"{preparation}return static_cast<Executor *>(executor)->"
     yield "namespace tbs::executors {"
     yield f"using Executor = {target.record.c_type};"
     yield "}  // namespace tbs::executors"
     yield "using tbs::executors::Executor;"
-    yield '#define TBS_EXPORT extern "C" __attribute__((visibility("default")))'
-    yield f"TBS_EXPORT int tbs_abi_version() {{ return {ABI_VERSION}; }}"
-    yield "TBS_EXPORT size_t tbs_context_size() { return sizeof(tbs::Context); }"
+    yield from _interface_head()
     yield "// An executor belongs to one simulator: it may keep what depends on its memory."
     yield "TBS_EXPORT void *tbs_open() { return new Executor; }"
     yield "TBS_EXPORT void tbs_close(void *executor) { delete static_cast<Executor *>(executor); }"

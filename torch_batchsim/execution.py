@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -28,7 +28,7 @@ REGISTERS = {blocks: min(255, 65536 // (BLOCK_THREADS * blocks)) for blocks in B
 _THREAD_BYTES = 48 * 1024  # of columns for one thread at least: below, waking it costs more than it saves
 _HOT = 256  # bytes of a world's column that is gone through in each step, mostly; larger ones are tables to look into
 
-Loader = Callable[[Target], jit.Library]
+Loader = Callable[[Target], Any]  # jit.Library, or jit.InsideLibrary
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Execution:
         self.device, self.num_worlds = memory.device, memory.num_worlds
         self._first_target = target
         self._load = load or partial(_build, program, memory.device)
-        self._libraries: dict[Target, jit.Library] = {} if library is None else {library.target: library}
+        self._libraries: dict[Target, Any] = {} if library is None else {library.target: library}
         self._context_address = ctypes.addressof(memory.context)
         self._close: weakref.finalize | None = None
         self._most_threads = 1
@@ -158,7 +158,7 @@ class Execution:
         self._team, self.memory.context.team = team, max(1, team)
         self.memory.context.num_threads = min(self._most_threads, self.threads)
 
-    def _library_of(self, target: Target) -> jit.Library:
+    def _library_of(self, target: Target) -> Any:
         library = self._libraries.get(target)
         if library is None:
             library = self._libraries[target] = self._load(target)
@@ -239,6 +239,24 @@ class Execution:
         """Begin episodes where the bool ``mask [worlds]`` is set: as ``step`` returns."""
         self._follow_torch()
         return self.library.reset(self._handle, self._context_address, to.address, mask.data_ptr(), self.stream())
+
+    def run_nodes(self, nodes: Iterable[tuple[int, int]], worlds: torch.Tensor, to: OutputSet) -> None:
+        """Run nodes one after the other, in a library of its own, which is built at the first call.
+
+        Args:
+            nodes: numbers (``schedule.inside_nodes``), each with that of its repetition.
+            worlds: bool ``[worlds]``, those for which they run.
+
+        Raises BuildError, or torch.cuda.CudaError.
+        """
+        self._follow_torch()
+        library = self._library_of(Target(self._first_target.device, "per_world", inside=True))
+        self.memory.make_room_for("per_world")
+        for number, repetition in nodes:
+            given = (self._context_address, to.address, number, repetition, worlds.data_ptr(), self.stream())
+            result = library.run_node(*given)
+            if result != 0:
+                raise torch.cuda.CudaError(-1000 - result)
 
     def synchronize(self) -> None:
         """Wait until the device has done what it was given. Raises RuntimeError while a CUDA graph is captured."""
@@ -331,6 +349,6 @@ class _StepCounter:
         return list(zip(counts[::2], counts[1::2], strict=True))
 
 
-def _build(program: Program, device: torch.device, target: Target) -> jit.Library:
+def _build(program: Program, device: torch.device, target: Target) -> Any:
     with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
-        return jit.load(program, target)
+        return jit.load_inside(program, target) if target.inside else jit.load(program, target)

@@ -73,38 +73,55 @@ def _warn(program: Program, log: str) -> None:
     warn(program, log)
 
 
-class Library:
+class LoadedLibrary:
+    """A library of this version of the engine in this process: what all kinds of them have.
+
+    Raises BuildError where it cannot be loaded, or is another version's.
+    """
+
+    def __init__(self, path: Path, target: Target) -> None:
+        self.path, self.target = path, replace(target, executor=target.executor_name)
+        _share_openmp(target)
+        try:
+            self._handle = ctypes.CDLL(str(path))
+        except OSError as error:
+            raise BuildError(f"cannot load the cached library {path}: {error}; delete it") from None
+        if self._handle.tbs_abi_version() != ABI_VERSION:
+            raise BuildError(f"the cached library {path} is of another version of torch_batchsim; delete it")
+        self.context_size = ctypes.c_size_t(self._handle.tbs_context_size()).value
+
+    def _function(self, name: str, *arguments: type) -> ctypes._CFuncPtr:  # type: ignore[name-defined]
+        function = getattr(self._handle, name)
+        function.argtypes, function.restype = list(arguments), ctypes.c_int64
+        return function
+
+
+class InsideLibrary(LoadedLibrary):
+    """A loaded library that runs one node at a time (``Target.inside``)."""
+
+    def __init__(self, path: Path, target: Target) -> None:
+        super().__init__(path, target)
+        pointer, number = ctypes.c_void_p, ctypes.c_uint32
+        self.run_node = self._function("tbs_run_node", pointer, pointer, number, number, pointer, pointer)
+
+
+class Library(LoadedLibrary):
     """A loaded library: one executor. ``build_seconds`` is the time that compiling took, 0.0 from the cache."""
 
     def __init__(self, path: Path, target: Target, build_seconds: float = 0.0) -> None:
-        self.path = path
-        self.target = replace(target, executor=target.executor_name)
+        super().__init__(path, target)
         self.build_seconds = build_seconds
-        _share_openmp(target)
-        try:
-            handle = ctypes.CDLL(str(path))
-        except OSError as error:
-            raise BuildError(f"cannot load the cached library {path}: {error}; delete it") from None
-        pointer = ctypes.c_void_p
-        self.step = self._function(handle, "tbs_step", *[pointer] * 4)
-        self.reset = self._function(handle, "tbs_reset", *[pointer] * 5)
+        handle, pointer = self._handle, ctypes.c_void_p
+        self.step = self._function("tbs_step", *[pointer] * 4)
+        self.reset = self._function("tbs_reset", *[pointer] * 5)
         arguments = (pointer, pointer, pointer, pointer, ctypes.c_int, pointer)
-        self.act_and_step = self._function(handle, "tbs_act_and_step", *arguments)
+        self.act_and_step = self._function("tbs_act_and_step", *arguments)
         self.act_and_step_address = ctypes.cast(handle.tbs_act_and_step, pointer).value
-        if handle.tbs_abi_version() != ABI_VERSION:
-            raise BuildError(f"the cached library {path} is of another version of torch_batchsim; delete it")
-        self.context_size = ctypes.c_size_t(handle.tbs_context_size()).value
         self.open = handle.tbs_open
         self.open.argtypes, self.open.restype = [], pointer
-        self.registers = self._function(handle, "tbs_registers", pointer)
+        self.registers = self._function("tbs_registers", pointer)
         self.close = handle.tbs_close
         self.close.argtypes, self.close.restype = [pointer], None
-
-    @staticmethod
-    def _function(handle: ctypes.CDLL, name: str, *arguments: type) -> ctypes._CFuncPtr:  # type: ignore[name-defined]
-        function = getattr(handle, name)
-        function.argtypes, function.restype = list(arguments), ctypes.c_int64
-        return function
 
 
 def cache_directory() -> Path:
@@ -130,6 +147,17 @@ def load(program: Program, target: Target) -> Library:
 
     What the compiler warns of in the author's files becomes a ``BuildWarning`` each, when they are compiled only.
     """
+    return Library(*_library(program, target))
+
+
+def load_inside(program: Program, target: Target) -> InsideLibrary:
+    """The same of a target that is ``inside``."""
+    path, target, _ = _library(program, target)
+    return InsideLibrary(path, target)
+
+
+def _library(program: Program, target: Target) -> tuple[Path, Target, float]:
+    """Where it is, what it is for, and how long it took to build."""
     source = generate(program, target)
     flags = compiler_flags(target.device, program.environment.fast_math, program.checks is not None)
     name = f"{program.environment.name}_{target.device}_{_key(program, source, flags, target.cuda)}"
@@ -137,9 +165,9 @@ def load(program: Program, target: Target) -> Library:
         load(program, Target())  # g++ checks what nvcc cannot: what systems reach (csrc/tbs/world.h), and libm's names
     _share_openmp(target)  # torch's builder loads what it has built
     headers = [] if target.cuda else [_STANDARD]
-    heed = _nothing if target.cuda else partial(_warn, program)  # what g++ has told already
+    heed = _nothing if target.cuda or target.inside else partial(_warn, program)  # what g++ has told already
     library, seconds = _built(name, source, flags, target.cuda, partial(_explained, program), headers, heed)
-    return Library(library, target, seconds)
+    return library, target, seconds
 
 
 def load_module(source: Path) -> ModuleType:

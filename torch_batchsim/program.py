@@ -280,7 +280,7 @@ class Program:
         index, numbers = 0, count()
         for graph in GRAPHS:
             nodes: list[Node] = []
-            entries = list(self._flattened(getattr(self.environment, graph), "", graph, numbers))
+            entries = list(self.flattened(getattr(self.environment, graph), "", graph, numbers))
             names = [name for name, _ in entries]
             for position, (name, loops) in enumerate(entries):
                 for table, columns in self.queries.matches(self.systems[name]):
@@ -317,7 +317,7 @@ class Program:
                         f"anything when '{node.graph}' begins; no system before it in '{node.graph}' writes it"
                     )
 
-    def _flattened(
+    def flattened(
         self, part: TaskGraph | Repeat, namespace: str, graph: str, numbers: Iterator[int], loops: tuple[Loop, ...] = ()
     ) -> Iterator[tuple[str, tuple[Loop, ...]]]:
         """The systems of a part of a task graph in order, each with the loops in which it is.
@@ -332,7 +332,7 @@ class Program:
             if isinstance(item, str):
                 yield self._system_name(item, namespace, graph), loops
             else:
-                yield from self._flattened(item, namespace, graph, numbers, loops)
+                yield from self.flattened(item, namespace, graph, numbers, loops)
 
     def _fragment_of(self, library: type, namespace: str, graph: str) -> str:
         """The namespace of a fragment of ``library``, which the holder of the fragment must name."""

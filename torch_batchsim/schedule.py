@@ -105,11 +105,11 @@ def node_lists(program: Program) -> dict[str, list[TaskNode]]:
         "ChooseBegin": [TaskNode("ChooseBeginAfterStep", "ChooseBeginAfterStep")],
         "ChooseMasked": [TaskNode("ChooseMasked", "ChooseMasked")],
         "BeforeStep": [TaskNode("CountStep", "CountStep"), *outcome, *([_empty(ephemeral)] if ephemeral else [])],
-        "Step": list(_with_settling(program, program.graphs["step"])),
+        "Step": list(with_settling(program, program.graphs["step"])),
         "AfterStep": [TaskNode("NoteEnd", "NoteEnd")],
         "Begin": [TaskNode("BeginEpisode", "BeginEpisode"), *zero],
-        "Start": list(_with_settling(program, program.graphs["start"])),
-        "Observe": list(_with_settling(program, program.graphs["observe"])),
+        "Start": list(with_settling(program, program.graphs["start"])),
+        "Observe": list(with_settling(program, program.graphs["observe"])),
         "KeepFinal": [TaskNode("KeepFinal", "KeepFinalRows", rows=keep_rows)],
         "Hold": [TaskNode("RepeatFlags", "RepeatFlags"), reward],
         "ClearOutputs": [TaskNode("ClearFlags", "ClearFlags"), *outcome],
@@ -119,6 +119,14 @@ def node_lists(program: Program) -> dict[str, list[TaskNode]]:
             TaskNode("DeliverFlags", f"DeliverFlags<{agents}, {str(ends).lower()}>", rows=agents),
         ],
     }
+
+
+def inside_nodes(program: Program) -> dict[str, int]:
+    """Numbers of the nodes that can be run one at a time, by C++ type (csrc/tbs/inside.h)."""
+    lists = node_lists(program)
+    apart = ("WriteActions", "ChoosePhase", "ChooseBegin", "ChooseMasked")  # the host does these
+    types = dict.fromkeys(node.c_type for name, nodes in lists.items() if name not in apart for node in nodes)
+    return {c_type: number for number, c_type in enumerate(types)}
 
 
 def copied_by_warp(columns: Iterable[Column]) -> bool:
@@ -135,7 +143,8 @@ def table_name(number: int) -> str:
     return f"Table{number}"
 
 
-def _with_settling(program: Program, nodes: list[Node]) -> Iterator[TaskNode]:
+def with_settling(program: Program, nodes: list[Node]) -> Iterator[TaskNode]:
+    """Nodes of a task graph, each with what settles the dynamic tables that it changes."""
     for node in nodes:
         # Reads of singletons, resources and random numbers are no rows of others. The compiler has no other reaches.
         own = ("random", "random_item")

@@ -28,6 +28,7 @@ from .inputs import (
     checked_seed,
     checked_worlds,
 )
+from .inspection import Inspection
 from .memory import Memory
 from .program import Program
 from .reset_options import reset_values
@@ -37,10 +38,6 @@ from .table_view import TableView
 from .tables import Ragged
 from .trace import Trace
 
-_OTHER_THREAD = (
-    "another thread is stepping, resetting, saving or loading these worlds: take turns, or give each thread an "
-    "environment of its own"
-)
 _P, _R = ParamSpec("_P"), TypeVar("_R")
 
 
@@ -52,7 +49,7 @@ def _alone(method: Callable[Concatenate[Simulator, _P], _R]) -> Callable[Concate
         try:
             self.execution.token.pop()
         except IndexError:
-            raise RuntimeError(_OTHER_THREAD) from None
+            raise RuntimeError(self._why_taken) from None
         try:
             return method(self, *args, **kwargs)
         finally:
@@ -61,7 +58,7 @@ def _alone(method: Callable[Concatenate[Simulator, _P], _R]) -> Callable[Concate
     return guarded
 
 
-class Simulator:
+class Simulator(Inspection):
     """``num_worlds`` worlds of ``environment`` on ``device``.
 
     Args:
@@ -356,7 +353,7 @@ class Simulator:
         try:
             self.execution.token.pop()
         except IndexError:
-            raise RuntimeError(_OTHER_THREAD) from None
+            raise RuntimeError(self._why_taken) from None
         try:
             if memory.crowded_flag[0]:
                 self._entities.grow()

@@ -95,16 +95,18 @@ def _full(value: Any) -> Any:
 
 
 @cache
-def emulated_cuda(name: str, executor: str = "graph", plan: Plan | None = None, traced: bool = False) -> jit.Library:
+def emulated_cuda(
+    name: str, executor: str = "graph", plan: Plan | None = None, traced: bool = False, inside: bool = False
+) -> jit.Library | jit.InsideLibrary:
     """The CUDA unit of an environment, compiled by g++ with the CUDA words of tests/emulation."""
-    return library(name, Target("cuda", executor, plan, traced), "-include", str(EMULATION))
+    return library(name, Target("cuda", executor, plan, traced, inside), "-include", str(EMULATION))
 
 
 def emulated_simulator(name: str, worlds: int, executor: str, **kwargs: object) -> Simulator:
     """A simulator on an emulated device, which finds its other builds there too."""
 
     def load(target: Target) -> jit.Library:
-        return emulated_cuda(name, target.executor_name, target.plan, target.traced)
+        return emulated_cuda(name, target.executor_name, target.plan, target.traced, target.inside)
 
     library = emulated_cuda(name, executor)
     return Simulator(COMPILED[name](), worlds, _library=library, _loader=load, **kwargs)
@@ -139,14 +141,17 @@ def sanitized(name: str) -> jit.Library:
     return library(name, Target(), *flags)
 
 
-def library(name: str, target: Target, *arguments: str, depends_on: Sequence[str] = ()) -> jit.Library:
+def library(
+    name: str, target: Target, *arguments: str, depends_on: Sequence[str] = ()
+) -> jit.Library | jit.InsideLibrary:
     """What g++ makes of the unit of an environment with further arguments, and the texts that these name."""
     program = Program(COMPILED[name]())
     flags = [f for f in jit.compiler_flags("cpu") if f not in ("-O3", "-march=native")]
     flags += ["-O1", "-fPIC", "-shared", "-DTBS_SPOIL_WORKSPACE", f"-I{jit.CSRC}"]
     depends_on = (*jit.program_sources(program), EMULATION.read_text(), *depends_on)
     flags = _with_headers_precompiled([*flags, *arguments])
-    return jit.Library(compiled(generate(program, target), flags, depends_on), target)
+    made = compiled(generate(program, target), flags, depends_on)
+    return jit.InsideLibrary(made, target) if target.inside else jit.Library(made, target)
 
 
 def _with_headers_precompiled(arguments: Sequence[str]) -> list[str]:

@@ -19,6 +19,7 @@ setup(
         "torch_batchsim.adapters",
         "torch_batchsim.bench",
         "torch_batchsim.gpu_check",
+        "torch_batchsim.template",  # files for torch_batchsim.new, which are not imported
         *under("envs"),
         "torch_batchsim.envs.overcooked.layouts",  # data files; a folder with an importable name is a package
         *under("train"),
@@ -35,6 +36,7 @@ setup(
         "torch_batchsim": ["py.typed"],
         "torch_batchsim.bench": ["*.h", "*.cpp"],
         "torch_batchsim.gpu_check": ["*.h"],
+        "torch_batchsim.template": ["*"],
         **{package: ["*.h"] for package in under("envs")},
         "torch_batchsim.envs.overcooked.layouts": ["*"],
         **{

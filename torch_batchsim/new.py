@@ -1,0 +1,102 @@
+"""Writes the folder of a new environment: ``python -m torch_batchsim.new my_env``.
+
+It has the declaration, the systems, a model in NumPy, tests that compare the two, a picture and a README, and passes
+its tests at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from .errors import SchemaError
+from .names import CPP_KEYWORDS, check_identifier
+
+PROGRAM = "python -m torch_batchsim.new"
+TEMPLATE = Path(__file__).resolve().parent / "template"
+FILES = ("my_env.py", "my_env.h", "model.py", "test_my_env.py", "my_env.png", "README.md")
+_OTHERS = ("model", "gymnasium", "torch_batchsim", "new")
+
+
+def check_name(name: str) -> str:
+    """Return ``name`` if a module and an environment can have it. Raises ValueError with what is allowed."""
+    if not re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", name):
+        raise ValueError(
+            f"an environment is named by its module, in small letters, digits and single underscores, such as my_env; "
+            f"got {name!r}"
+        )
+    try:
+        check_identifier(class_name(name), "an environment")
+        check_identifier(name, "a module")
+    except SchemaError as error:
+        raise ValueError(str(error)) from None
+    if name in CPP_KEYWORDS or name in _OTHERS or name in sys.stdlib_module_names:
+        raise ValueError(f"{name!r} is the name of another module; a name such as {name}_env is free")
+    found = importlib.util.find_spec(name)
+    if found is not None and found.origin is not None:
+        raise ValueError(f"{name!r} is the name of a module that is there already, {found.origin}; give another name")
+    return name
+
+
+def class_name(name: str) -> str:
+    """``"MyEnv"`` of ``"my_env"``."""
+    return "".join(part.capitalize() for part in name.split("_"))
+
+
+def write(name: str, folder: Path) -> list[Path]:
+    """Write the files of environment ``name`` into ``folder``, which is made if it is not there.
+
+    Returns their paths. Raises ValueError for a bad name, FileExistsError for a folder that is not empty, and
+    NotADirectoryError for a file; then nothing has been written.
+    """
+    check_name(name)
+    if folder.exists() and not folder.is_dir():
+        raise NotADirectoryError(f"{folder} is a file; give another folder with --folder")
+    if folder.is_dir() and any(folder.iterdir()):
+        raise FileExistsError(f"the folder {folder} is not empty; give another one with --folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for file in FILES:
+        path, source = folder / _named(file, name), TEMPLATE / file
+        if source.suffix == ".png":
+            path.write_bytes(source.read_bytes())
+        else:
+            path.write_text(_named(source.read_text(encoding="utf-8"), name), encoding="utf-8")
+        written.append(path)
+    return written
+
+
+def _named(text: str, name: str) -> str:
+    """The text of the template for an environment of this name."""
+    return text.replace("MyEnv", class_name(name)).replace("my_env", name)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command: 0 when the files are written, 1 where the disk refuses, 2 for a mistake in the command."""
+    parser = argparse.ArgumentParser(
+        prog=PROGRAM, description="Write a folder with a new environment: declaration, systems, model, tests, README."
+    )
+    parser.add_argument("name", help="of the module, such as my_env; the class is MyEnv, the id my_env/MyEnv-v0")
+    parser.add_argument("--folder", type=Path, metavar="PATH", help="where to write (default: ./NAME)")
+    options = parser.parse_args(arguments)
+    folder = Path(options.name) if options.folder is None else options.folder
+    try:
+        written = write(options.name, folder)
+    except (ValueError, FileExistsError, NotADirectoryError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    env_id = f"{options.name}:{options.name}/{class_name(options.name)}-v0"
+    print("written: " + ", ".join(map(str, written)))
+    print(f"next:\n  cd {folder}\n  python -m pytest\n  python -m torch_batchsim.train {env_id}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -43,6 +43,12 @@ CUDA_FLAGS = (
     "-O3 -std=c++20 --extra-device-vectorization -Werror cross-execution-space-call -Xcompiler -fvisibility=hidden"
 ).split()
 MODULE_FLAGS = "-O2 -std=c++20 -fvisibility=hidden -Wall -Wextra".split()  # of modules for Python
+# Builds for tools, chosen by TBS_DEBUG; value-safe too. For gdb each system is a function (csrc/tbs/platform.h), and
+# variables live as long as their scopes; for perf the code is that of ordinary builds, with lines and frames.
+DEBUG_FLAGS = {
+    "gdb": "-Og -g -fno-omit-frame-pointer -fno-ipa-sra -DTBS_FRAMES".split(),
+    "perf": "-g -fno-omit-frame-pointer".split(),
+}
 _STRICT_MATH = {"cpu": ["-ffp-contract=off"], "cuda": "-fmad=false -prec-div=true -prec-sqrt=true -ftz=false".split()}
 _FAST_MATH = {"cpu": ["-ffast-math"], "cuda": ["--use_fast_math"]}
 # What g++ looks at in the texts of a checked build; the functions that it then calls are in csrc/tbs/sanitizers.h.
@@ -139,6 +145,17 @@ def compiler_flags(device_type: str, fast_math: bool = False, checked: bool = Fa
     return [*(CUDA_FLAGS if device_type == "cuda" else CPU_FLAGS), *mathematics[device_type], *checks]
 
 
+def debug_flags() -> list[str]:
+    """What g++ is called with in addition for the tool that ``TBS_DEBUG`` names (docs/debugging_tools.md).
+
+    Raises ValueError for any other value.
+    """
+    tool = os.environ.get("TBS_DEBUG", "")
+    if tool and tool not in DEBUG_FLAGS:
+        raise ValueError(f"TBS_DEBUG must be {' or '.join(map(repr, DEBUG_FLAGS))}, or not be set, got {tool!r}")
+    return DEBUG_FLAGS.get(tool, [])
+
+
 def load(program: Program, target: Target) -> Library:
     """The library of ``program`` for ``target``, compiled if the cache does not hold it.
 
@@ -160,6 +177,8 @@ def _library(program: Program, target: Target) -> tuple[Path, Target, float]:
     """Where it is, what it is for, and how long it took to build."""
     source = generate(program, target)
     flags = compiler_flags(target.device, program.environment.fast_math, program.checks is not None)
+    flags = compiler_flags(target.device, program.environment.fast_math)
+    flags += [] if target.cuda else debug_flags()  # behind -O3, of which the last counts
     name = f"{program.environment.name}_{target.device}_{_key(program, source, flags, target.cuda)}"
     if target.cuda and not (cache_directory() / f"{name}.so").is_file():
         load(program, Target())  # g++ checks what nvcc cannot: what systems reach (csrc/tbs/world.h), and libm's names

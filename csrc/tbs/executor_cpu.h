@@ -59,7 +59,7 @@ inline void run_world(const Context &context, u32 repetition, i32 world) {
 // Runs a node for all rows of the worlds [first, last). The context is copied so that the compiler knows that
 // no store into a column changes a pointer or a parameter; rows are independent by the contract of systems.
 template <class Node, class Context>
-[[gnu::noinline, gnu::flatten]] void run_range(const Context &shared, u32 repetition, i32 first, i32 last) {
+[[gnu::noinline]] TBS_FLATTEN void run_range(const Context &shared, u32 repetition, i32 first, i32 last) {
     const Context context = shared;
     if constexpr (is_checked<Node>) {
         run_checked<Node>(context, repetition, last - first, [&](i32 i) { return first + i; });
@@ -127,7 +127,7 @@ inline void run_drawing(const Context &context, u32 repetition, const i32 *world
 
 // The same as run_range for a list of worlds.
 template <class Node, class Context>
-[[gnu::noinline, gnu::flatten]] void run_list(const Context &shared, u32 repetition, const i32 *worlds, i32 count) {
+[[gnu::noinline]] TBS_FLATTEN void run_list(const Context &shared, u32 repetition, const i32 *worlds, i32 count) {
     const Context context = shared;
     if constexpr (is_checked<Node>) {
         run_checked<Node>(context, repetition, count, [&](i32 i) { return worlds[i]; });

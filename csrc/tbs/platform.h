@@ -47,8 +47,15 @@
 #endif
 
 // Everything is forced inline: a loop over rows is vectorised only when no call is left in it, and a system's
-// registers are counted in the kernel that runs it.
+// registers are counted in the kernel that runs it. Not so in a build for a debugger (TBS_DEBUG=gdb), where each system is a
+// function with a frame of its own.
+#ifdef TBS_FRAMES
+#define TBS_INLINE TBS_HD inline TBS_UNCHECKED
+#define TBS_FLATTEN
+#else
 #define TBS_INLINE TBS_HD inline TBS_UNCHECKED __attribute__((always_inline))
+#define TBS_FLATTEN __attribute__((flatten))
+#endif
 // In front of a free function or function template of the engine, and of a helper that a system calls.
 #define TBS_FUNCTION TBS_INLINE
 // In front of a function that kernels alone call.
@@ -65,7 +72,11 @@
 // In front of a member function.
 #define TBS_METHOD TBS_INLINE
 // What an author writes in front of a system: `TBS_SYSTEM void push_cart(World &world, CartState &cart)`.
+#ifdef TBS_FRAMES
+#define TBS_SYSTEM TBS_HD static inline TBS_UNCHECKED __attribute__((noinline))
+#else
 #define TBS_SYSTEM TBS_HD static inline TBS_UNCHECKED __attribute__((always_inline))
+#endif
 
 // Behind TBS_SYSTEM, for what the reader of the text cannot tell by itself, such as what a template over an archetype does:
 // `TBS_SYSTEM TBS_REACHES(rows<Stone, const Place>, create<Bullet>, random) void aim(World &world)`.

@@ -156,16 +156,23 @@ TBS_LIBM_2(TBS_MARK_STD_2)
 #undef TBS_DELETED_EVERYWHERE
 
 // A cast that takes away const, by an alias too, is an error: what is const is read by others at the same time. So is a
-// function that may end without a value. The rest are warnings about the text itself, which change no code.
+// function that may end without a value. The rest are warnings about the text itself, which change no code; g++ tells
+// them, and nvcc's g++, which compiles the same text once more, need not.
+#if defined(__CUDACC__)
+#define TBS_WARN_OF_TEXT
+#else
+#define TBS_WARN_OF_TEXT                                       \
+    _Pragma("GCC diagnostic warning \"-Wdouble-promotion\"")   \
+    _Pragma("GCC diagnostic warning \"-Wfloat-conversion\"")   \
+    _Pragma("GCC diagnostic warning \"-Wunused-parameter\"")
+#endif
 // `name` is the namespace within tbs::fence: `systems` for the author's text, a library's own for a library's.
 #define TBS_BEGIN_SYSTEMS(name)                                                      \
     _Pragma("GCC diagnostic push")                                                   \
     _Pragma("GCC diagnostic error \"-Wdeprecated-declarations\"")                    \
     _Pragma("GCC diagnostic error \"-Wcast-qual\"")                                  \
     _Pragma("GCC diagnostic error \"-Wreturn-type\"")                                \
-    _Pragma("GCC diagnostic warning \"-Wdouble-promotion\"")                         \
-    _Pragma("GCC diagnostic warning \"-Wfloat-conversion\"")                         \
-    _Pragma("GCC diagnostic warning \"-Wunused-parameter\"")                         \
+    TBS_WARN_OF_TEXT                                                                 \
     namespace tbs::fence::name {
 #define TBS_END_SYSTEMS \
     }                   \

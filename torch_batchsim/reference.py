@@ -119,7 +119,7 @@ class Entry:
 def entries(section: Section) -> list[Entry]:
     """What a section shows, in the header's order."""
     path = ENGINE_HEADERS / "tbs" / section.header
-    text = path.read_text()
+    text = _plain_build(path.read_text())
     source, lines = read_source(path, text), text.splitlines()
     shown: list[Entry] = []
     for name in section.macros:
@@ -151,9 +151,19 @@ def offered_names(section: Section) -> set[str]:
     """All that a header offers outside of ``detail`` and ``private``, hidden or not, as ``hidden`` names it."""
     path = ENGINE_HEADERS / "tbs" / section.header
     found = set()
-    for _, owner, name in _offered(read_source(path, path.read_text())):
+    for _, owner, name in _offered(read_source(path, _plain_build(path.read_text()))):
         found |= {f"{owner}::{name}" if owner else name}
     return found
+
+
+def _plain_build(text: str) -> str:
+    """The text without the lines under ``#ifdef TBS_CHECKS``, where a checked build has other types of the same use."""
+    return re.sub(
+        r"^#ifdef TBS_CHECKS\n(.*?)^#(?:else|endif)[^\n]*\n",
+        lambda found: "\n" * found[0].count("\n"),
+        text,
+        flags=re.DOTALL | re.MULTILINE,
+    )
 
 
 def _offered(source: Source) -> Iterator[tuple[Declaration, str, str]]:

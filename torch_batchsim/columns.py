@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from .fields import Field
 from .schema import Component, homogeneous_dtype
 
 
@@ -47,14 +48,19 @@ class Column:
         """
         fields = self.component.fields
         if len(fields) == 1:
-            field, within = fields[0], [*index]
+            name, within = fields[0].name, [*index]
         else:
             offset = index[0] * fields[0].type.dtype.itemsize
-            field = next(field for field in reversed(fields) if field.offset <= offset)
-            number = (offset - field.offset) // fields[0].type.dtype.itemsize
-            within = [int(i) for i in np.unravel_index(number, field.type.tensor_shape or (1,))]
-            within = within if field.type.tensor_shape else []
-        return f"{self.name}.{field.name}" + (f"[{', '.join(map(str, within))}]" if within else "")
+            name, within = next((field.name, found) for field in fields for found in _indices_at(field, offset))
+        return f"{self.name}.{name}" + (f"[{', '.join(map(str, within))}]" if within else "")
+
+
+def _indices_at(field: Field, offset: int) -> list[list[int]]:
+    """Where a field's element lies that is so many bytes from the start of the struct: its index, or nothing."""
+    offsets = np.full(field.type.tensor_shape, field.offset)
+    for axis, stride in enumerate(field.strides):
+        offsets = offsets + np.expand_dims(np.arange(offsets.shape[axis]) * stride, [*range(1, offsets.ndim - axis)])
+    return np.argwhere(offsets == offset).tolist()
 
 
 def numpy_dtype(dtype: torch.dtype) -> np.dtype:

@@ -9,7 +9,8 @@ import torch
 from gymnasium import spaces
 from torch_batchsim.train import Config, NotFinite, Trainer, checkpoint, cli
 
-import torch_batchsim  # noqa: F401  registers the environments
+from torch_batchsim import Component, Struct, f32
+from torch_batchsim.columns import Column
 
 ENV = "torch_batchsim/CartPole-v0"
 SMALL = {"num_envs": 6, "num_steps": 8, "num_minibatches": 2, "total_steps": 480, "hidden_sizes": (8,)}
@@ -133,7 +134,24 @@ def test_fields_are_named():
         "place[0]", "place[1]", "wait", "hull", "drones[0, 0]", "drones[2, 1]", "bullets[4, 4]")]  # fmt: skip
 
 
-@pytest.mark.parametrize("continuous", [False, True])
+class Leg(Struct):
+    angle: f32
+    hip: f32[2]
+
+
+class Body(Component):
+    x: f32
+    legs: Leg[2]
+
+
+def test_fields_in_structs_are_named():
+    column = Column("Dog.Body", "Dog", Body, 1, False)
+    names = [column.element_name([i]).removeprefix("Dog.Body.") for i in range(7)]
+    legs = [f"legs.{name}" for i in (0, 1) for name in (f"angle[{i}]", f"hip[{i}, 0]", f"hip[{i}, 1]")]
+    assert names == ["x", *legs]
+
+
+@pytest.mark.parametrize("continuous", [False, pytest.param(True, marks=pytest.mark.full)])
 def test_the_command_stops_and_goes_on_when_the_cause_is_gone(continuous, tmp_path, monkeypatch, capsys):
     rollout = Trainer.rollout
 

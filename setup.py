@@ -18,6 +18,7 @@ setup(
         "torch_batchsim",
         "torch_batchsim.adapters",
         "torch_batchsim.bench",
+        "torch_batchsim.check",
         "torch_batchsim.gpu_check",
         "torch_batchsim.template",  # files for torch_batchsim.new, which are not imported
         *under("envs"),

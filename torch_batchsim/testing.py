@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from .check import CheckFailed, check_env
 from .compare import compare
 from .differences import Comparison, Difference, Mismatch
 from .legal import batches_of_actions
@@ -20,11 +21,13 @@ from .snapshots import assert_same_bits, first_worlds, of_worlds, snapshot
 from .world_state import WorldState
 
 __all__ = [
+    "CheckFailed",
     "Comparison",
     "Difference",
     "Mismatch",
     "WorldState",
     "assert_same_bits",
+    "check_env",
     "compare",
     "ended_worlds",
     "first_worlds",

@@ -1,0 +1,113 @@
+"""Checks an environment: ``python -m torch_batchsim.check my_module:my/Env-v0``, or ``check_env`` in a test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..environment import Environment
+from ..errors import BuildError, SchemaError, WorldFault
+from ..inputs import checked_count, checked_seed
+from .outcomes import CheckFailed, Failed, Outcome, Report, Skipped, Warned
+from .records import CHECKS, Check
+from .subject import Subject, declaration
+
+__all__ = ["CHECKS", "CheckFailed", "Outcome", "Report", "check_env", "run_checks"]
+
+
+def check_env(
+    environment: str | type[Environment] | Environment,
+    *,
+    worlds: int = 64,
+    steps: int = 2000,
+    seed: int = 0,
+    only: Sequence[str] = (),
+    skip: Sequence[str] = (),
+    reference: Callable[[], Any] | None = None,
+    **options: Any,
+) -> Report:
+    """Run all checks of an environment, and raise one error with all that have failed.
+
+    Args:
+        environment: a class or instance of ``Environment``; or a name: a registered id, a short name (``"cartpole"``),
+            ``"module:my/Env-v0"``, ``"module:Class"``, ``"file.py"`` or ``"file.py:Class"``.
+        worlds, steps: of the long run with random and extreme actions; other checks take fewer.
+        seed: of worlds and actions.
+        only, skip: names of checks, as in ``CHECKS``, that are to run, or not to run.
+        reference: makes an object with ``reset(state)`` and ``step(action)``, which is compared step by step.
+        **options: of the environment.
+
+    Returns the report, whose ``warnings`` may be of interest. Raises CheckFailed, an AssertionError; TypeError or
+    ValueError for arguments.
+    """
+    report = run_checks(
+        environment, options, worlds=worlds, steps=steps, seed=seed, only=only, skip=skip, reference=reference
+    )
+    if report.failed:
+        raise CheckFailed(report)
+    return report
+
+
+def run_checks(
+    environment: str | type[Environment] | Environment,
+    options: dict[str, Any] | None = None,
+    *,
+    worlds: int = 64,
+    steps: int = 2000,
+    seed: int = 0,
+    only: Sequence[str] = (),
+    skip: Sequence[str] = (),
+    reference: Callable[[], Any] | None = None,
+    tell: Callable[[Outcome], None] | None = None,
+) -> Report:
+    """As ``check_env``, but failures are in the report; ``tell`` is called after each check."""
+    checks = _chosen(only, skip)
+    if reference is not None and not callable(reference):
+        raise TypeError(f"reference must be a function that makes an object, got {reference!r}")
+    subject = Subject(
+        declaration(environment, options or {}),
+        checked_count(worlds, "worlds"),
+        checked_count(steps, "steps"),
+        checked_seed(seed) or 0,
+        reference,
+    )
+    outcomes: list[Outcome] = []
+    for check in checks:
+        outcomes.append(_outcome(check, subject, outcomes))
+        if tell is not None:
+            tell(outcomes[-1])
+    title = f"{subject.environment.name}: {subject.worlds} worlds, {subject.steps} steps, seed {subject.seed}"
+    return Report(title, tuple(outcomes))
+
+
+def _chosen(only: Sequence[str], skip: Sequence[str]) -> list[Check]:
+    known = [check.name for check in CHECKS]
+    for what, names in (("only", only), ("skip", skip)):
+        if isinstance(names, str):
+            raise TypeError(f"{what} must be a sequence of names, got {names!r}; write ({names!r},)")
+        for name in names:
+            if name not in known:
+                raise ValueError(f"{what} names no check with {name!r}; there are {', '.join(known)}")
+    return [check for check in CHECKS if (not only or check.name in only) and check.name not in skip]
+
+
+def _outcome(check: Check, subject: Subject, before: Sequence[Outcome]) -> Outcome:
+    failed = [outcome.name for outcome in before if outcome.status == "failed"]
+    if "build" in failed:
+        return Outcome(check.name, "skipped", "the environment could not be built")
+    try:
+        return Outcome(check.name, "passed", check.run(subject))
+    except Skipped as skipped:
+        return Outcome(check.name, "skipped", str(skipped))
+    except Warned as warned:
+        return Outcome(check.name, "warning", warned.says, warned.remedy)
+    except Failed as wrong:
+        return Outcome(check.name, "failed", wrong.says, wrong.remedy)
+    except WorldFault as fault:
+        if "faults" in failed:
+            return Outcome(check.name, "skipped", "stopped by a fault, as told by 'faults'")
+        return Outcome(check.name, "failed", f"a system reported a fault: {fault.faults[0]}", "repair that system")
+    except (BuildError, SchemaError) as error:
+        return Outcome(check.name, "failed", str(error))
+    except Exception as error:  # a bug in the environment's Python, or in a reference
+        return Outcome(check.name, "failed", f"{type(error).__name__}: {error}", "see the message; it was not expected")

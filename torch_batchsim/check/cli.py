@@ -1,0 +1,97 @@
+"""Command line of the check."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Any
+
+import gymnasium
+
+from ..command_line import parse_env_options
+from . import CHECKS, run_checks
+from .outcomes import Outcome
+
+_PROGRAM = "python -m torch_batchsim.check"
+_HOW = {"num_worlds": "--worlds", "num_envs": "--worlds"}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Check an environment and print the table. Returns 0, or 1 if checks have failed; usage errors exit with 2."""
+    parser = _parser()
+    given = parser.parse_args(arguments)
+    if given.list:
+        for check in CHECKS:
+            print(f"{check.name:14}{check.about}")
+        return 0
+    if given.environment is None:
+        parser.error("name an environment: an id, module:id, module:Class or file.py:Class")
+    try:
+        options = parse_env_options([pair for pairs in given.env_option for pair in pairs], _HOW)
+        report = run_checks(
+            given.environment,
+            options,
+            worlds=given.worlds,
+            steps=given.steps,
+            seed=given.seed,
+            only=_names(given.only),
+            skip=_names(given.skip),
+            reference=_factory(given.reference),
+            tell=_tell,
+        )
+    except (TypeError, ValueError, gymnasium.error.Error) as error:
+        parser.error(str(error))
+    print(f"\n{report}")
+    return 1 if report.failed else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        _PROGRAM,
+        description="Checks an environment: spaces, faults, episodes, and that the same seed gives the same bits.",
+        epilog="Exit status: 0 where no check failed, 1 where one did, 2 for wrong arguments. See docs/checking.md.",
+    )
+    parser.add_argument(
+        "environment",
+        nargs="?",
+        help="an id, a short name (cartpole), module:my/Env-v0, module:Class, file.py or file.py:Class",
+    )
+    parser.add_argument("--worlds", type=int, default=64, help="of the long run (default: %(default)s)")
+    parser.add_argument("--steps", type=int, default=2000, help="of the long run (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="of worlds and actions (default: %(default)s)")
+    parser.add_argument("--only", action="append", default=[], metavar="NAMES", help="run these checks, by name")
+    parser.add_argument("--skip", action="append", default=[], metavar="NAMES", help="leave these checks out")
+    parser.add_argument("--reference", metavar="MODULE:FACTORY", help="makes an object with reset(state), step(action)")
+    parser.add_argument(
+        "--env-option",
+        action="append",
+        nargs="+",
+        default=[],
+        metavar="KEY=VALUE",
+        help="an option of the environment",
+    )
+    parser.add_argument("--list", action="store_true", help="list the checks, and run none")
+    return parser
+
+
+def _names(given: Sequence[str]) -> tuple[str, ...]:
+    return tuple(name for part in given for name in part.split(",") if name)
+
+
+def _factory(given: str | None) -> Callable[[], Any] | None:
+    """Raises ValueError for what cannot be found."""
+    if given is None:
+        return None
+    module, _, name = given.partition(":")
+    if not module or not name:
+        raise ValueError(f"--reference takes module:factory, got {given!r}")
+    try:
+        return attrgetter(name)(importlib.import_module(module))
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"the reference {given!r} cannot be imported: {error}") from error
+
+
+def _tell(outcome: Outcome) -> None:
+    print(f"{outcome.name}: {outcome.status}", flush=True)

@@ -142,6 +142,8 @@ class Cells:
                 yield from _of_columns([program.agent_end], writes=True)
             case "ZeroState" if c_type in self._zeroed:
                 yield from _of_columns(self._zeroed[c_type], writes=True)
+            case "RestoreHeld":
+                yield from _of_columns(program.held_columns, reads=True, writes=True)
             case "KeepFinal" | "DeliverOutputs":
                 yield from _of_columns(program.outputs if name == "KeepFinal" else program.delivered, reads=True)
             case "KeepOwnFinal":

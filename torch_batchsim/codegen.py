@@ -235,6 +235,9 @@ def _context(program: Program, cuda: bool) -> Iterator[str]:
     for column in program.columns.values():
         if f"column_{column.c_name}" not in outputs:
             yield f"    {cpp_name(column.component)} *column_{column.c_name};"
+    for column in program.held_columns:
+        name = cpp_name(column.component)
+        yield f"    const {name} *held_{column.c_name}, *held_mask_{column.c_name};"
     if cuda:
         yield from (f"    {cpp_name(w.component)} *workspace_{w.c_name};" for w in program.workspaces.values())
     yield f"    {cpp_namespace('')}::Parameters parameters;"

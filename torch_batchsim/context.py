@@ -126,6 +126,7 @@ def context_structure(program: Program, cuda: bool) -> type[ctypes.Structure]:
         fields += [("check_records", ctypes.c_void_p), ("loop_budget", ctypes.c_int64)]
     names = [name for name, *_ in engine_columns(program, cuda)]
     names += [f"column_{column.c_name}" for column in program.columns.values()]
+    names += [f"{kind}_{column.c_name}" for column in program.held_columns for kind in ("held", "held_mask")]
     names += workspace_fields(program) if cuda else []
     fields += [(name, ctypes.c_void_p) for name in names if name not in placed]
     fields.append(("parameters", parameters_structure(program)))

@@ -34,6 +34,12 @@ def engine_nodes(program: Program) -> Iterator[str]:
         yield from _copying_node("KeepOwnFinalRows", agents, final, own)
     delivered = [(f"context.output_{c.c_name}", c) for c in program.delivered]
     yield from _copying_node("DeliverOutputs", agents, delivered)
+    if program.held_columns:
+        statements = [
+            f"restore_held({place_in_node(c)}[row], context.held_{c.c_name}, context.held_mask_{c.c_name}, row);"
+            for c in program.held_columns
+        ]
+        yield from _engine_node("RestoreHeld", 1, statements)
     for columns in state_tables(program).values():
         statements = [f"{place_in_node(c)}[row] = {cpp_name(c.component)}{{}};" for c in columns]
         yield from _engine_node(zero_node_name(columns), columns[0].rows_per_world, statements)

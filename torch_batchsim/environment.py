@@ -13,6 +13,7 @@ from .declaration import Declaration
 from .errors import SchemaError
 from .library import library_classes, made_libraries
 from .schema import TaskGraph
+from .types import FieldType
 
 _Declared = TypeVar("_Declared", bound="Environment")
 
@@ -28,8 +29,9 @@ class Environment(Declaration):
     - ``start``: task graph for worlds that begin an episode (their state is zero before it, but for ``kept``).
     - ``step``: task graph of a step.
     - ``observe``: task graph that writes observations wholly from the state; runs after ``step`` and after ``start``.
-    - ``reset_options``: names of what ``reset(options={...})`` takes for the episodes that it begins, see
-      ``reset_values``.
+    - ``reset_options``: what ``reset(options={...})`` takes for the episodes that it begins, by name: the type of its
+      value in one world (``{"deck": u8[52]}``), see ``reset_values``; or the field of a ``kept`` singleton to which it
+      goes (``{"deck": "Deck.cards"}``).
     - ``observation``: a column such as ``"Cart.CartState"``, or a dict of them; ``action``: a column.
       Their archetype is the agents' one: each of its rows is a row of the vector environment.
     - ``info``: dict of name to column, delivered in ``infos``; and there too, if they are not None: ``action_mask``
@@ -53,7 +55,7 @@ class Environment(Declaration):
     systems: str | Sequence[str] = "systems.h"
     libraries: Any = ()
     library_options: Mapping[str, Mapping[str, Any]] = {}
-    reset_options: Sequence[str] = ()
+    reset_options: Mapping[str, FieldType | str] = {}
     start: TaskGraph = TaskGraph()
     step: TaskGraph = TaskGraph()
     observe: TaskGraph = TaskGraph()
@@ -119,9 +121,12 @@ class Environment(Declaration):
                 world that begins an episode.
             worlds: int64 ``[k]``, their numbers, for messages.
 
-        Returns numbers or tensors that can be broadcast to ``[k, ...]``. Raises TypeError or ValueError, which name
+        Not needed where all ``reset_options`` name fields. Returns numbers or tensors that can be broadcast to
+        ``[k, ...]``, of other fields or in place of those. Raises TypeError or ValueError, which name
         what was given and what is allowed; nothing has changed then.
         """
+        if all(isinstance(option, str) for option in self.reset_options.values()):
+            return {}
         raise NotImplementedError(f"{self.name} has reset_options, but does not define reset_values()")
 
     def render(self, world: Mapping[str, np.ndarray]) -> np.ndarray:

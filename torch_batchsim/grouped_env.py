@@ -19,6 +19,7 @@ from .environment import Environment
 from .errors import GroupFault, WorldFault
 from .inputs import checked_count, checked_device, checked_mask, checked_options, checked_seed
 from .partial_step import check_mode, reset_as_step, step_some
+from .reset_options import reset_options
 from .results import Observation
 from .side_by_side import Outcome, Stopped, Streams, Threads
 from .vector_env import TorchVectorEnv
@@ -151,7 +152,8 @@ class GroupedEnv:
             mask: bool ``[worlds]``: only these, in groups that ``recv`` has returned; ``recv`` returns the groups of
                 these worlds, none where the mask is false everywhere. Without, all worlds of all groups; those that
                 step are awaited, and what they give is dropped.
-            options: the environment's ``reset_options``, ``[worlds, ...]``, as for ``TorchVectorEnv.reset``.
+            options: the environment's ``reset_options``, for all worlds alike or ``[worlds, ...]``, as for
+                ``TorchVectorEnv.reset``.
         """
         self._check_usable()
         seed = checked_seed(seed)
@@ -169,16 +171,38 @@ class GroupedEnv:
             if mask is not None:
                 raise gymnasium.error.ResetNeeded("the first reset must be of all worlds; call it without a mask")
             seed = int.from_bytes(os.urandom(8), "little") if seed is None else seed
-        for name, value in options.items():
-            if len(value) != self.num_worlds:
-                raise ValueError(f"{name} must have an entry for each of {self.num_worlds} worlds, got {len(value)}")
+        parts = self._by_group(options)
         for group in groups:
             worlds = slice(group * self.group_worlds, (group + 1) * self.group_worlds)
-            own = {name: value[worlds] for name, value in options.items()}
+            own = parts[group]
             if mask is not None:
                 own["reset_mask"] = mask[worlds]
             tensors = [value for value in own.values() if isinstance(value, torch.Tensor)]
             self._start(group, partial(reset_as_step, self.environments[group], seed, own), tensors)
+
+    def hold(self, options: Mapping[str, Any] | None, mask: torch.Tensor | np.ndarray | None = None) -> None:
+        """Let all later episodes begin with ``options``, see ``TorchVectorEnv.hold``; while no group steps.
+
+        ``mask``: bool ``[worlds]``.
+        """
+        self._check_usable()
+        for group in range(self.num_groups):
+            self._check_idle(group)
+        parts = self._by_group(checked_options(options, tuple(self.environment.reset_options)))
+        masks = None if mask is None else checked_mask(mask, "mask", self.num_worlds, self.device)
+        for group, env in enumerate(self.environments):
+            worlds = slice(group * self.group_worlds, (group + 1) * self.group_worlds)
+            env.sim.hold(parts[group], None if masks is None else masks[worlds])
+
+    def _by_group(self, options: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The part of each group: its rows, or what is for all worlds alike. Raises TypeError or ValueError."""
+        known = reset_options(self.environments[0].sim.program)
+        given = {name: known[name].checked(value, self.num_worlds) for name, value in options.items()}
+        ends = range(0, self.num_worlds, self.group_worlds)
+        return [
+            {name: t[first : first + self.group_worlds] if by_world else t for name, (t, by_world) in given.items()}
+            for first in ends
+        ]
 
     def send(
         self, group: int, actions: torch.Tensor | np.ndarray, worlds: torch.Tensor | np.ndarray | None = None

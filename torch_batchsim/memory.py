@@ -188,8 +188,8 @@ class Memory:
     def num_bytes(self) -> int:
         """Of all memory, what is allocated for outputs included; without what a user has bound."""
         fixed = sum(tensor.numel() * tensor.element_size() for tensor in self._fixed.values())
-        workspace = sum(tensor.numel() for name, tensor in self.others.items() if name.startswith("workspace_"))
-        return fixed + workspace + self.outputs.num_bytes
+        others = sum(t.numel() for name, t in self.others.items() if name.startswith(("workspace_", "held_")))
+        return fixed + others + self.outputs.num_bytes
 
     def _memory_of(self, field: str) -> torch.Tensor | None:
         """The tensor of a field of the context at present, None if there is none."""

@@ -115,10 +115,6 @@ class Program:
     def _check_kinds(self) -> None:
         """Refuse attributes of a wrong type, which would fail somewhere further on."""
         environment = self.environment
-        if not isinstance(environment.reset_options, (list, tuple)):
-            raise SchemaError(
-                f"{environment.name}: reset_options must be a list or tuple, got {environment.reset_options!r}"
-            )
         for name in GRAPHS:
             if not isinstance(getattr(environment, name), TaskGraph):
                 raise SchemaError(f"{environment.name}: {name} must be a TaskGraph, got {getattr(environment, name)!r}")
@@ -150,10 +146,6 @@ class Program:
                 raise SchemaError(
                     f"component {component.__name__} is scratch, which singletons and components of archetypes can be"
                 )
-        for name in self.environment.reset_options:
-            check_identifier(name, "an option of reset")
-            if name == "reset_mask":
-                raise SchemaError(f"{self.environment.name}: reset has the option 'reset_mask' already")
         for scope in self.scopes:
             for name in scope.faults:
                 check_identifier(name, "a fault")
@@ -198,6 +190,11 @@ class Program:
     def kept(self) -> set[str]:
         """Names of the columns that a new episode does not zero."""
         return {qualified_name(component) for component in self.kept_components}
+
+    @cached_property
+    def held_columns(self) -> list[Column]:
+        """Columns of which worlds can hold values for all later episodes."""
+        return [c for c in self.columns.values() if c.name in self.kept] if self.environment.reset_options else []
 
     @cached_property
     def components(self) -> list[type[Component]]:

@@ -91,6 +91,8 @@ def node_lists(program: Program) -> dict[str, list[TaskNode]]:
         zero.append(TaskNode("BeginEntities", "BeginEntities"))
     if program.dynamic:
         zero.append(_empty(range(1, len(program.dynamic) + 1)))
+    if program.held_columns:
+        zero.append(TaskNode("RestoreHeld", "RestoreHeld"))
     ephemeral = [number for number, a in enumerate(program.dynamic, start=1) if a.ephemeral or a.scratch]
     keep_rows = None if copied_by_warp(program.outputs) else agents
     deliver_rows = None if copied_by_warp(program.delivered) else agents

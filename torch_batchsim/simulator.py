@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode
 
-from . import faults, jit, state, tuning
+from . import faults, holding, jit, state, tuning
 from .checks import Checks, checked_checks
 from .codegen import Target
 from .entities import Entities
@@ -31,7 +31,7 @@ from .inputs import (
 from .inspection import Inspection
 from .memory import Memory
 from .program import Program
-from .reset_options import reset_values
+from .reset_options import reset_options, reset_values
 from .shared import AUTORESET, MAX_THREADS
 from .streams import is_capturing
 from .table_view import TableView
@@ -117,6 +117,7 @@ class Simulator(Inspection):
             num_threads = checked_count(num_threads, "num_threads", MAX_THREADS)
         self.environment = environment
         self.program = Program(environment, checked_checks(checks))
+        reset_options(self.program)  # to tell at once what is wrong with them
         target = Target(self.device.type, executor) if _library is None else _library.target
         self.memory = Memory(
             self.program,
@@ -274,8 +275,9 @@ class Simulator(Inspection):
         """Let worlds begin a new episode: all, or those of the bool ``mask [worlds]``. The others stay as they are.
 
         With ``seed`` those worlds are seeded first. The first reset must be of all worlds. ``options``: what the
-        environment takes as ``reset_options``, tensors, arrays or lists ``[worlds, ...]``, of which the rows of other
-        worlds do not count; it raises ValueError or TypeError before anything has changed.
+        environment takes as ``reset_options``: tensors, arrays, lists or numbers, for all worlds alike or ``[worlds,
+        ...]``, of which the rows of other worlds do not count. They are for the episodes that begin now, and stand also
+        where something else is held (see ``hold``). ValueError or TypeError is raised before anything has changed.
         """
         if mask is not None:
             mask = self._checked_mask(mask)
@@ -294,10 +296,28 @@ class Simulator(Inspection):
         if whole:
             mask = torch.ones(self.num_worlds, dtype=torch.bool, device=self.device)
         to = self.memory.outputs.for_reset(whole)
-        result = self.execution.reset(mask, to)
+        with holding.given_for_once(self.program, self.memory, values):
+            result = self.execution.reset(mask, to)
         self.memory.outputs.advance(to)
         self._started = True  # also where systems report faults, so that the faulty worlds can be reset alone
         self._check_result(result, stepped=False)
+
+    @_alone
+    def hold(
+        self, options: Mapping[str, Any] | None, mask: torch.Tensor | np.ndarray | None = None
+    ) -> None:
+        """Let all later episodes of worlds (all, or those of the bool ``mask [worlds]``) begin with ``options``.
+
+        Episodes under way go on as they are. The next ones find these values however they begin: by autoreset, or by a
+        ``reset`` that gives no others. ``hold`` replaces what was held before; ``None`` or ``{}`` releases it. It is
+        part of ``state_dict`` and copied by ``copy_worlds``.
+
+        ``options`` are as for ``reset``. Raises ValueError or TypeError before anything has changed.
+        """
+        mask = None if mask is None else self._checked_mask(mask)
+        values = reset_values(self.program, self.memory, options, mask)
+        worlds = torch.arange(self.num_worlds, device=self.device)
+        holding.hold(self.program, self.memory, values, worlds if mask is None else worlds[mask])
 
     def step(self) -> None:
         """Advance every world by one step with the actions that its action column holds.

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from gymnasium.vector import AutoresetMode
 
+from . import holding
 from .errors import CheckpointError
 from .memory import Memory
 from .program import Program
@@ -48,6 +49,7 @@ def save(program: Program, memory: Memory, started: bool) -> dict[str, Any]:
         "started": started,
         "signature": _signature(program),
         "tensors": tensors,
+        "held": {name: tensor.clone() for name, tensor in holding.tensors(program, memory).items()},
         "tables": {name: table.state() for name, table in memory.tables.items() if not table.archetype.scratch},
     }
 
@@ -70,11 +72,15 @@ def load(program: Program, memory: Memory, state: Mapping[str, Any], autoreset: 
     for name, table in memory.tables.items():
         if not table.archetype.scratch and not table.fits(state["tables"].get(name)):
             raise CheckpointError(f"the state is damaged: it lacks the rows of {name}")
+    held = state.get("held", {})  # which states from before there was `hold` do not have
+    if not isinstance(held, Mapping) or not holding.fits(program, memory, held):
+        raise CheckpointError("the state is damaged: what it holds for later episodes does not fit")
     if autoreset is AutoresetMode.SAME_STEP and bool(state["tensors"]["ended"].any()):
         raise CheckpointError("the state holds ended worlds that await a reset, which with SAME_STEP never happens")
     memory.move_outputs()
     for name, tensor in state_tensors(program, memory).items():
         as_bytes(tensor).copy_(state["tensors"][name])
+    holding.load(program, memory, held)
     for name, table in memory.tables.items():
         if table.archetype.scratch:
             table.empty()
@@ -137,6 +143,9 @@ def copy_worlds(program: Program, memory: Memory, source: torch.Tensor, target: 
         if name not in shared:
             worlds = as_bytes(tensor).view(memory.num_worlds, -1)
             worlds[target] = worlds[source]
+    for tensor in holding.tensors(program, memory).values():
+        worlds = tensor.view(memory.num_worlds, -1)
+        worlds[target] = worlds[source]
     memory.layout += bool(memory.tables)
 
 

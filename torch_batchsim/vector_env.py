@@ -149,8 +149,9 @@ class TorchVectorEnv(RowCalls, OutputBinding):
         Args:
             seed: ``None`` goes on with the present seed (the first reset draws one from the system).
             options: ``{"reset_mask": bool tensor or array}`` of shape ``[rows]`` (all agents of a world alike) or
-                ``[worlds]`` resets those worlds only. And what the environment has as ``reset_options``, tensors,
-                arrays or lists ``[worlds, ...]`` for the episodes that begin; rows of other worlds do not count.
+                ``[worlds]`` resets those worlds only. And what the environment has as ``reset_options`` for the
+                episodes that begin: tensors, arrays, lists or numbers, for all worlds alike or ``[worlds, ...]``, of
+                which rows of other worlds do not count.
         """
         self.check_open()
         if self.output == "torch":
@@ -171,6 +172,18 @@ class TorchVectorEnv(RowCalls, OutputBinding):
         if self._needs_conversion:
             return self._converted(observations), self._masked(self._converted(infos))
         return observations, infos
+
+    def hold(self, options: Mapping[str, Any] | None, mask: torch.Tensor | np.ndarray | None = None) -> None:
+        """Let all later episodes begin with ``options``, those of autoreset too, until others are held.
+
+        Args:
+            options: of the environment's ``reset_options``, as for ``reset``; ``None`` releases what is held.
+            mask: bool ``[rows]`` or ``[worlds]``: of these worlds only.
+
+        See ``Simulator.hold``. Raises ValueError or TypeError before anything has changed.
+        """
+        self.check_open()
+        self.sim.hold(options, checked_reset_mask(mask, self.num_worlds, self.num_agents, self.device))
 
     def step(
         self, actions: torch.Tensor | np.ndarray

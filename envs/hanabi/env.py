@@ -71,6 +71,7 @@ from torch_batchsim import (
     u8,
     u64,
 )
+from torch_batchsim.types import FieldType
 
 from . import picture
 from .codes import Absent, MoveType, Revealed
@@ -205,7 +206,11 @@ class Hanabi(Environment):
     info = {"score": "Player.Score"}
     enums = (MoveType, Revealed, Absent)
     faults = ("illegal_move", "not_your_turn")
-    reset_options = ("deck", "start_player")
+
+    @property
+    def reset_options(self) -> dict[str, FieldType]:
+        return {"deck": i32[self.rules.cards], "start_player": i32}
+
     metadata = {"render_fps": 2, "score": "score"}
     training = TRAINING
 
@@ -326,7 +331,6 @@ class Hanabi(Environment):
             values |= {"Deck.cards": options["deck"], "Deck.given": 1}
         if "start_player" in options:
             players, last = options["start_player"], self.rules.players - 1
-            _check_integers("start_player", players, (len(worlds),))
             wrong = (players < 0) | (players > last)
             if bool(wrong.any()):
                 world, player = int(worlds[wrong][0]), int(players[wrong][0])
@@ -335,7 +339,6 @@ class Hanabi(Environment):
         return values
 
     def _check_deck(self, deck: torch.Tensor, worlds: torch.Tensor) -> None:
-        _check_integers("deck", deck, (len(worlds), self.rules.cards))
         outside = (deck < 0) | (deck >= self.rules.kinds)
         if bool(outside.any()):
             row, place = outside.nonzero()[0].tolist()
@@ -362,13 +365,6 @@ class Hanabi(Environment):
 
     def render_text(self, world: Mapping[str, np.ndarray]) -> str:
         return picture.text(world, self.rules)
-
-
-def _check_integers(name: str, tensor: torch.Tensor, shape: tuple[int, ...]) -> None:
-    if tensor.dtype.is_floating_point or tensor.dtype.is_complex or tensor.dtype == torch.bool:
-        raise TypeError(f"{name} must be integers, got {str(tensor.dtype).removeprefix('torch.')}")
-    if tuple(tensor.shape) != shape:
-        raise ValueError(f"{name} must have shape {list(shape[1:])} for each world, got {list(tensor.shape[1:])}")
 
 
 def unpack_bits(packed: torch.Tensor | np.ndarray, bits: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:

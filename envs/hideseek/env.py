@@ -90,6 +90,7 @@ from torch_batchsim import (
 )
 from torch_batchsim.physics import Force, Joint, Material, Physics
 from torch_batchsim.rays import Picture, Rays
+from torch_batchsim.types import FieldType
 
 from . import picture
 from .level import check_levels
@@ -258,7 +259,15 @@ class HideSeek(Environment):
         Rays.gather, "push", "use_hands", Physics.simulate, "slow_down",
         Rays.gather, "look_around", "pay", "keep_tally", "end_in_time",
     )  # fmt: skip
-    reset_options = ("walls", "boxes", "ramps", "agents")
+
+    @property
+    def reset_options(self) -> dict[str, FieldType]:
+        c = self.constants
+        return {
+            "walls": f32[c.pieces, 4], "boxes": f32[c.box_rows, 4], "ramps": f32[c.ramp_rows, 4],
+            "agents": f32[c.agents, 3],
+        }  # fmt: skip
+
 
     def __init__(self, camera: str = "above", preset: str = "full", **options: Any) -> None:
         """

@@ -769,7 +769,7 @@ WRONG_DECKS: list[tuple[Any, Any, type[Exception], str]] = [
     ("deck", "RYGWB", TypeError, "deck must be a torch tensor or a numpy array, got str"),
     ("deck", [DECK, DECK[1:], DECK], ValueError, "deck must have numbers in rows of one length, got ragged lists"),
     ("deck", [DECK] * 2, ValueError, "deck must have a row for each of 3 worlds, got shape [2, 50]"),
-    ("deck", DECK, ValueError, "deck must have a row for each of 3 worlds, got shape [50]"),
+    ("deck", DECK[:49], ValueError, "deck must have shape [50] for each world, got [49]"),
     ("deck", [DECK[1:]] * 3, ValueError, "deck must have shape [50] for each world, got [49]"),
     ("deck", [[DECK]] * 3, ValueError, "deck must have shape [50] for each world, got [1, 50]"),
     ("deck", [DECK, DECK, [25, *DECK[1:]]], ValueError, "deck of world 2 has 25 at 0, but cards are colour * 5 +"),
@@ -782,7 +782,7 @@ WRONG_DECKS: list[tuple[Any, Any, type[Exception], str]] = [
     ("start_player", [0.0, 1.0, 0.0], TypeError, "start_player must be integers, got float"),
     ("start_player", [False, True, False], TypeError, "start_player must be integers, got bool"),
     ("start_player", [[0], [1], [0]], ValueError, "start_player must have shape [] for each world, got [1]"),
-    ("start_player", 1, ValueError, "start_player must have a row for each of 3 worlds, got shape []"),
+    ("start_player", 2, ValueError, "start_player of world 0 is 2, but must be 0 to 1"),
     ("start", [0, 1, 0], ValueError, "reset has no option 'start'; it has: reset_mask, deck, start_player"),
 ]  # fmt: skip
 

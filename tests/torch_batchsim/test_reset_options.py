@@ -11,12 +11,14 @@ import torch
 from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Discrete
 from gymnasium.vector import AutoresetMode
-from support import assert_same_bits, declare, of_worlds, snapshot
+from support import COMPILED, assert_same_bits, declare, emulated_simulator, of_worlds, snapshot
 
 from torch_batchsim import (
     Archetype,
+    CheckpointError,
     Component,
     Environment,
+    GroupedEnv,
     Reward,
     SchemaError,
     Simulator,
@@ -27,7 +29,6 @@ from torch_batchsim import (
     i32,
     u8,
 )
-from torch_batchsim.program import Program
 from torch_batchsim.single_env import SingleEnv
 
 Walkers = Callable[..., type[Environment]]
@@ -93,7 +94,7 @@ def walkers(tmp_path_factory: pytest.TempPathFactory) -> Walkers:
             "archetypes": (Archetype("Walker", Spot, Step, Reward, count=1),),
             "singletons": (Goal, Count, Pair),
             "kept": (Goal, Pair),
-            "reset_options": ("x", "pair"),
+            "reset_options": {"x": f32, "pair": i32[2]},
             "reset_values": values_of,
             "start": TaskGraph("begin"),
             "step": TaskGraph("walk"),
@@ -195,7 +196,9 @@ def test_a_fault_at_the_start_is_that_worlds_alone(walkers: Walkers) -> None:
         ({"y": 1}, ValueError, "reset has no option 'y'; it has: reset_mask, x, pair"),
         ({1: 1}, ValueError, "reset has no option 1; it has: reset_mask, x, pair"),
         ([("x", 1)], TypeError, "options must be a dict or None, got list"),
-        ({"x": 1.0}, ValueError, "x must have a row for each of 3 worlds, got shape []"),
+        ({"x": [[1.0]] * 3}, ValueError, "x must have shape [] for each world, got [1]"),
+        ({"pair": [1, 2, 3]}, ValueError, "pair must have shape [2] for each world, got [3]"),
+        ({"pair": [1.0, 2.0]}, TypeError, "pair must be integers, got float64"),
         ({"x": [1.0, 2.0]}, ValueError, "x must have a row for each of 3 worlds, got shape [2]"),
         ({"x": "abc"}, TypeError, "x must be a torch tensor or a numpy array, got str"),
         ({"x": {0: 1.0}}, TypeError, "x must be a torch tensor or a numpy array, got dict"),
@@ -224,7 +227,7 @@ def test_the_simulator_knows_no_mask_by_name(walkers: Walkers) -> None:
     with pytest.raises(ValueError, match=r"^reset has no option 'reset_mask'; it has: x, pair$"):
         sim.reset(options={"reset_mask": torch.ones(3, dtype=torch.bool)})
     with pytest.raises(ValueError, match=r"^reset has no option 'x'; it has: none$"):
-        Simulator(walkers(reset_options=())(), 3).reset(options={"x": [1, 2, 3]})
+        Simulator(walkers(reset_options={})(), 3).reset(options={"x": [1, 2, 3]})
 
 
 def test_the_first_reset_is_of_all_worlds(walkers: Walkers) -> None:
@@ -243,6 +246,112 @@ def test_arrays_that_torch_does_not_view(walkers: Walkers, recwarn: pytest.Warni
     env.reset(options={"x": np.broadcast_to(np.float32(2), 3)})
     assert xs(env) == [2, 2, 2]
     assert not recwarn.list
+
+
+# ---- values for all worlds, and held ones --------------------------------------------------------------------------
+
+
+def test_what_has_no_axis_of_worlds_is_for_all(walkers: Walkers) -> None:
+    env = TorchVectorEnv(walkers()(), num_worlds=2)
+    env.reset(seed=0, options={"x": 3.0, "pair": [1, 2]})  # as many numbers as worlds
+    assert xs(env) == [213, 213]
+    env.reset(options={"reset_mask": torch.tensor([False, True]), "x": 4, "pair": [[9, 9], [0, 1]]})
+    assert xs(env) == [213, 104]
+    grouped = GroupedEnv(walkers()(), num_worlds=4, groups=2)
+    grouped.async_reset(seed=0, options={"x": [1.0, 2.0, 3.0, 4.0], "pair": [0, 1]})
+    assert all(grouped.recv() for _ in range(2))
+    assert [x for group in grouped.environments for x in xs(group)] == [101, 102, 103, 104]
+    grouped.hold({"x": [5.0, 6.0, 7.0, 8.0]})
+    grouped.async_reset()
+    assert all(grouped.recv() for _ in range(2))
+    assert [x for group in grouped.environments for x in xs(group)] == [105, 106, 107, 108]
+
+
+def test_an_option_goes_to_a_field(walkers: Walkers) -> None:
+    own = {"reset_values": Environment.reset_values, "reset_options": {"x": "Goal.x", "given": "Goal.given"}}
+    env = TorchVectorEnv(walkers(**own)(), num_worlds=3)
+    env.reset(seed=0, options={"x": [1, 2, 3], "given": 1})
+    assert xs(env) == [1, 2, 3]
+    with pytest.raises(ValueError, match=r"^given has 300, which Goal\.given of u8 cannot hold$"):
+        env.reset(options={"given": [1, 300, 2]})
+    with pytest.raises(TypeError, match=r"^given must be integers, got bool$"):
+        env.reset(options={"given": True})
+
+
+@pytest.mark.parametrize("executor", ["batch", "per_world"])
+@pytest.mark.parametrize("mode", [AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP])
+def test_held_options_last_until_they_are_released(walkers: Walkers, executor: str, mode: AutoresetMode) -> None:
+    """Where something else is in the kept singletons by then, or is given; what is not held is not touched."""
+    env = TorchVectorEnv(walkers()(), num_worlds=3, autoreset_mode=mode, executor=executor)
+    end = torch.full((3,), 2)
+
+    def next_episodes() -> list[float]:
+        for _ in range(1 if mode is AutoresetMode.SAME_STEP else 2):
+            env.step(end)
+        return xs(env)
+
+    env.reset(seed=0)
+    env.hold({"x": [1.0, 2.0, 3.0]})
+    assert xs(env) == [0, 0, 0]
+    assert next_episodes() == [1, 2, 3] and env.sim.tensor("Goal.begun").tolist() == [2, 2, 2]
+    env.sim.tensor("Goal.x")[...] = 50
+    env.sim.tensor("Pair.values")[...] = 1
+    assert next_episodes() == [111, 112, 113]
+    env.reset(options={"x": 7, "pair": [0, 0]})  # for one episode
+    assert xs(env) == [7, 7, 7] and next_episodes() == [1, 2, 3]
+    env.hold({"pair": [2, 0]}, mask=torch.tensor([True, False, False]))  # in place of x
+    assert next_episodes() == [21, 2, 3]
+    env.hold({"x": 9}, mask=torch.tensor([False, True, False]))
+    state = env.state_dict()
+    env.hold(None)
+    env.sim.tensor("Goal.x")[...] = 4
+    env.sim.tensor("Pair.values")[...] = 0
+    assert next_episodes() == [4, 4, 4]
+    other = TorchVectorEnv(walkers()(), num_worlds=3, autoreset_mode=mode)
+    for loaded in (env, other):
+        loaded.load_state_dict(state)
+        loaded.sim.tensor("Goal.x")[...] = 0
+        loaded.sim.copy_worlds([1], [2])
+        loaded.reset()
+        assert xs(loaded) == [20, 9, 9]
+    before = TorchVectorEnv(walkers()(), num_worlds=3, autoreset_mode=mode)
+    before.reset(seed=0)
+    env.load_state_dict(before.state_dict())
+    env.reset()
+    assert xs(env) == [0, 0, 0], "the state holds nothing"
+
+
+def test_what_cannot_be_held_is_refused(walkers: Walkers) -> None:
+    env = TorchVectorEnv(walkers()(), num_worlds=3)
+    env.hold({"x": 5})
+    for options, error, says in [
+        ({"y": 1}, ValueError, "reset has no option 'y'; it has: x, pair"),
+        ({"x": [1, 2]}, ValueError, "x must have a row for each of 3 worlds"),
+        ({"x": 13}, ValueError, "x of world 0 must not be 13"),
+        (3, TypeError, "options must be a dict or None, got int"),
+    ]:
+        with pytest.raises(error, match=says):
+            env.hold(options)
+    env.reset(seed=0)
+    assert xs(env) == [5, 5, 5]
+    state = env.state_dict()
+    state["held"].popitem()
+    with pytest.raises(CheckpointError, match="what it holds for later episodes does not fit"):
+        env.load_state_dict(state)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("executor", ["graph", "megakernel", "per_world"])
+def test_emulated_devices_hold_the_same(executor: str) -> None:
+    sims = [Simulator(COMPILED["hall"](), 5), emulated_simulator("hall", 5, executor)]
+    for sim in sims:
+        sim.hold({"wind": [1.0, 2.0, 3.0, 4.0, 5.0]}, torch.tensor([True, True, False, True, False]))
+        sim.reset(seed=0)
+        for step in range(50):
+            sim.step()
+            sim.tensor("pushes.Wind.strength")[step % 5] = 40
+    assert int(sims[0].tensor("World.episode").min()) > 0
+    assert_same_bits(snapshot(sims[0]), snapshot(sims[1]))
 
 
 # ---- declarations --------------------------------------------------------------------------------------------------
@@ -302,13 +411,17 @@ def test_reset_values_must_be_defined(walkers: Walkers) -> None:
         ({"kept": (Spot,)}, "component Spot is kept, which only singletons can be"),
         ({"kept": Goal}, "kept must be a list"),
         ({"kept": ("Goal",)}, "kept.*'Goal'"),
-        ({"reset_options": "x"}, "reset_options must be a list"),
-        ({"reset_options": ("reset_mask",)}, "Declared: reset has the option 'reset_mask' already"),
-        ({"reset_options": ("two words",)}, "'two words'"),
-        ({"reset_options": (3,)}, "3"),
+        ({"reset_options": ("x",)}, "reset_options must be a dict of names to types"),
+        ({"reset_options": {"reset_mask": f32}}, "Declared: reset has the option 'reset_mask' already"),
+        ({"reset_options": {"two words": f32}}, "'two words'"),
+        ({"reset_options": {3: f32}}, "3"),
+        ({"reset_options": {"x": 3}}, r"the reset option 'x' must be a type \(u8\[52\]\) or a field .*, got 3"),
+        ({"reset_options": {"x": "Goal.y"}}, "component Goal has no field 'y'"),
+        ({"reset_options": {"x": "Count.begun"}}, "'Count.begun', which is not a field of a kept singleton"),
+        ({"reset_options": {"x": "Goal"}}, "'Goal', which is not a field of a kept singleton"),
     ],
     ids=str,
 )
 def test_declarations_are_checked(walkers: Walkers, changes: dict[str, Any], says: str) -> None:
     with pytest.raises(SchemaError, match=says):
-        Program(walkers(**changes)())
+        Simulator(walkers(**changes)(), 1)

@@ -29,12 +29,9 @@ class Hall(Environment):
     ]
     parameters = Parameters(max_episode_steps=20)
     faults = ("crowded",)
-    reset_options = ("wind",)
+    reset_options = {"wind": "pushes.Wind.strength"}
     start = TaskGraph("enter", Pushes.begin)
     step = TaskGraph("choose", "roll_in", Pushes.advance, "visit", "judge", "end")
     observe = TaskGraph("look")
     observation, action = "Guest.View", "Guest.Choice.side"
     action_space = Discrete(2)
-
-    def reset_values(self, options, worlds):
-        return {"pushes.Wind.strength": options["wind"]}

@@ -109,7 +109,11 @@ def _lines(program: Program, target: Target) -> Iterator[str]:
     yield from (f"#define {name}" for name in target.record.defines)
     if program.checks is not None:
         yield from checked.opening()
+    if program.log:
+        yield "#define TBS_LOG"
     yield from shared.definitions(target.device)
+    if program.log:
+        yield from shared.log_definitions()
     if program.checks is not None:
         yield from checked.definitions()
     yield '#include "tbs/tbs.h"'
@@ -227,6 +231,8 @@ def _context(program: Program, cuda: bool) -> Iterator[str]:
         yield f"    i32 *crowded_flag;\n    DynamicTable tables[{len(program.dynamic)}];"
     if program.checks is not None:
         yield "    CheckRecord *check_records;\n    i64 loop_budget;"
+    if program.log:
+        yield "    LogRecord *log_records;\n    u32 *log_counts;\n    i64 log_room;"
     yield f"    static constexpr u32 dynamic_tables = {len(program.dynamic)};"
     yield f"    using Node = NodeKey<{len(program.columns)}>;"
     for name, c_type, *_ in engine_columns(program, cuda):

@@ -15,15 +15,15 @@ from .execution import Execution
 from .inputs import checked_mask, checked_worlds, number_tensor
 from .memory import Memory, action_bounds
 from .names import suggestion
-from .program import GRAPHS, Loop, Program
-from .schedule import inside_nodes, node_lists, node_name, with_settling
+from .program import GRAPHS, Loop, Node, Program
+from .schedule import inside_nodes, node_lists, with_settling
 from .schema import Repeat, TaskGraph
 from .shared import Autoreset, action_dtypes
 
 _Entry = TypeVar("_Entry")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SystemRun:
     """One run of a system in a task graph: over all tables that it matches, and what settles them.
 
@@ -38,10 +38,21 @@ class SystemRun:
     system: str
     number: int
     repetition: int
-    nodes: tuple[int, ...]  # in the library
+    of: tuple[Node, ...]  # one for each table that it matches
 
     def __str__(self) -> str:
         return f"{self.system}[{self.number}]" if self.number else self.system
+
+
+def system_runs(program: Program, graph: str) -> Iterator[SystemRun]:
+    """All runs of a graph in their order."""
+    nodes = program.graphs[graph]
+    entries = [tuple(own) for _, own in groupby(nodes, key=lambda node: (node.system.name, node.occurrence))]
+    before: dict[str, int] = {}
+    for entry, repetition in _expanded(entries, lambda entry: entry[0].loops):
+        name = entry[0].system.name
+        number = before[name] = before.get(name, -1) + 1
+        yield SystemRun(graph, name, number, repetition, entry)
 
 
 class Inside:
@@ -51,19 +62,7 @@ class Inside:
         self.program, self.memory, self.execution = program, memory, execution
         self._numbers = inside_nodes(program)
         self._lists = node_lists(program)
-        self.runs = {graph: list(self._runs_of(graph)) for graph in GRAPHS}
-
-    def _runs_of(self, graph: str) -> Iterator[SystemRun]:
-        """All runs of a graph in their order."""
-        nodes = self.program.graphs[graph]
-        entries = [list(own) for _, own in groupby(nodes, key=lambda node: (node.system.name, node.occurrence))]
-        before: dict[str, int] = {}
-        for entry, repetition in _expanded(entries, lambda entry: entry[0].loops):
-            name = entry[0].system.name
-            number = before[name] = before.get(name, -1) + 1
-            types = [own.c_type for node in entry for own in with_settling(self.program, [node])]
-            assert types[0] == node_name(entry[0])
-            yield SystemRun(graph, name, number, repetition, tuple(self._numbers[c_type] for c_type in types))
+        self.runs = {graph: list(system_runs(program, graph)) for graph in GRAPHS}
 
     # ---- what users name -------------------------------------------------------------------------------------------
 
@@ -141,7 +140,11 @@ class Inside:
 
     def run(self, runs: Iterable[SystemRun], worlds: torch.Tensor) -> None:
         """Run systems for the worlds of a bool mask."""
-        nodes = ((number, run.repetition) for run in runs for number in run.nodes)
+        nodes = (
+            (self._numbers[node.c_type], run.repetition)
+            for run in runs
+            for node in with_settling(self.program, list(run.of))
+        )
         self.execution.run_nodes(nodes, worlds, self.memory.outputs.present)
 
     def run_engine(self, name: str, worlds: torch.Tensor) -> None:

@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, TextIO
 
-from . import faults
+from . import faults, logs
 from .changes import Changes, Mark, compared, marked, picture
 from .entities import Entities
 from .execution import Execution
 from .inside import Inside, InsideStep, SystemRun
+from .logs import Logs
 from .memory import Memory
 from .program import Program
 from .streams import is_capturing
@@ -151,6 +152,31 @@ class Inspection:
             finally:
                 self._inside_step = None
         self._tell_faults(stepped=True)
+
+    # ---- what systems note --------------------------------------------------------------------------------------
+
+    def logs(self, worlds: Any = None, *, clear: bool = True) -> Logs:
+        """What systems have noted by ``world.log(label, value)`` since the last call: a sequence of ``LogLine``.
+
+        World after world, each in the order of steps, systems, rows and calls, whatever the executor and the number of
+        threads. Of each world as many lines are kept as ``log=`` says; ``dropped`` of the result counts the others. (On
+        CUDA, which lines of the system with which the room ended are kept may differ.)
+
+        Args:
+            worlds: as of ``run``; all by default.
+            clear: forget them, so that there is room again.
+
+        Raises RuntimeError where the simulator was made without ``log=True`` or ``TBS_LOG=1``, or while a CUDA graph is
+        captured; TypeError and ValueError for what are not worlds.
+        """
+        if not self.program.log:
+            raise RuntimeError("there are no logs: make the simulator with log=True, or set TBS_LOG=1 before")
+        mask = self._inside.selected(worlds)
+        self.execution.synchronize()
+        noted = logs.read(self.program, self.memory, mask)
+        if clear:
+            logs.clear(self.memory, mask)
+        return noted
 
     # ---- what changed ----------------------------------------------------------------------------------------------
 

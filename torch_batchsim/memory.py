@@ -28,7 +28,7 @@ from .fields import Field
 from .outputs import Outputs, OutputSet, OutputSpec
 from .program import Program
 from .schema import MAX_ROWS
-from .shared import CHECK_RECORD, NO_BUDGET, NO_FAULT, ActionBounds
+from .shared import CHECK_RECORD, LOG_RECORD, NO_BUDGET, NO_FAULT, ActionBounds
 from .streams import StreamUse
 from .tables import TableMemory
 
@@ -108,6 +108,13 @@ class Memory:
             self.others["check_records"] = torch.zeros(words, dtype=torch.int64, device=device)
             context.check_records = self.others["check_records"].data_ptr()
             context.loop_budget = program.checks.loops or NO_BUDGET
+        if program.log:
+            words = num_worlds * program.log * (LOG_RECORD.itemsize // 8)
+            self.others["log_records"] = torch.zeros(words, dtype=torch.int64, device=device)
+            self.others["log_counts"] = torch.zeros(num_worlds, dtype=torch.int32, device=device)
+            for name in ("log_records", "log_counts"):
+                setattr(context, name, self.others[name].data_ptr())
+            context.log_room = program.log
         for name, column in self._fixed.items():
             setattr(context, name, column.data_ptr())
         self._layout = 0

@@ -78,6 +78,8 @@ class Program:
     environment: Environment
     checks: Checks | None = None
     """What a checked build of it looks for; None for an ordinary build."""
+    log: int = 0
+    """Lines of ``world.log`` that are kept of each world; 0 for a build without."""
     columns: dict[str, Column] = field(init=False)
     graphs: dict[str, list[Node]] = field(init=False)
 

@@ -176,6 +176,27 @@ CHECK_RECORD = np.dtype(
 )
 """What a checked build has found in a world: ``tbs::CheckRecord``."""
 
+
+
+class LogKind(IntEnum):
+    """What a value is that a system has noted: ``tbs::LogKind``."""
+
+    f32 = 0
+    f64 = 1
+    i64 = 2
+    u64 = 3
+    boolean = 4
+
+
+LOG_RECORD = np.dtype(
+    [
+        *((name, "<u4") for name in ("node", "row", "repetition", "episode", "step", "sequence", "kind", "count")),
+        ("label", "S32"),
+        ("values", "<u8", (4,)),
+    ]
+)
+"""What a system has noted by ``world.log``: ``tbs::LogRecord``."""
+
 _RECORDS: dict[str, type[ctypes.Structure] | np.dtype] = {
     "ActionBounds": ActionBounds,
     "DynamicTable": DynamicTable,
@@ -213,6 +234,18 @@ def checked_definitions() -> Iterator[str]:
     yield from (f"    {types[CHECK_RECORD[name].str]} {name};" for name in CHECK_RECORD.names)
     yield "};"
     yield from layout_checks("CheckRecord", CHECK_RECORD)
+    yield "}  // namespace tbs"
+
+
+def log_definitions() -> Iterator[str]:
+    """C++ of what only a build for logs has."""
+    yield "namespace tbs {"
+    yield enumeration("LogKind", LogKind.__members__)
+    yield "struct LogRecord {"
+    yield "    u32 node, row, repetition, episode, step, sequence, kind, count;"
+    yield "    char label[32];\n    u64 values[4];"
+    yield "};"
+    yield from layout_checks("LogRecord", LOG_RECORD)
     yield "}  // namespace tbs"
 
 

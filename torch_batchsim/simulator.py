@@ -29,6 +29,7 @@ from .inputs import (
     checked_worlds,
 )
 from .inspection import Inspection
+from .logs import checked_log
 from .memory import Memory
 from .program import Program
 from .reset_options import reset_options, reset_values
@@ -79,6 +80,8 @@ class Simulator(Inspection):
             and their random numbers.
         checks: True or a ``Checks`` for a checked build, in which an index out of its range, a division by zero and the
             like are faults with their place in the text; False for an ordinary one. None asks ``TBS_CHECKS``.
+        log: True, or the lines to keep of each world, for a build in which ``world.log`` notes what ``logs`` returns;
+            False for one in which it costs nothing. None asks ``TBS_LOG``.
 
     Raises:
         SchemaError: the environment contradicts itself. BuildError: its systems do not compile.
@@ -104,6 +107,7 @@ class Simulator(Inspection):
         output_sets: int = 1,
         first_world: int = 0,
         checks: bool | Checks | None = None,
+        log: bool | int | None = None,
         _library: jit.Library | None = None,
         _loader: Loader | None = None,
     ) -> None:
@@ -116,7 +120,7 @@ class Simulator(Inspection):
         if num_threads is not None:
             num_threads = checked_count(num_threads, "num_threads", MAX_THREADS)
         self.environment = environment
-        self.program = Program(environment, checked_checks(checks))
+        self.program = Program(environment, checked_checks(checks), checked_log(log))
         reset_options(self.program)  # to tell at once what is wrong with them
         target = Target(self.device.type, executor) if _library is None else _library.target
         self.memory = Memory(

@@ -55,6 +55,7 @@ class TorchVectorEnv(RowCalls, OutputBinding):
         executor: how the task graph is run, see ``Simulator``.
         first_world: the number of its first world, where this is a part of a larger batch, see ``Simulator``.
         checks: True, or a ``torch_batchsim.Checks``, for a checked build, see ``Simulator``.
+        log: True, or a number of lines, for a build in which ``world.log`` notes what ``sim.logs()`` returns.
 
     Attributes: ``sim`` (the ``Simulator``; its tensors may be written between steps), ``device``, ``num_worlds``,
     ``num_agents`` (per world), ``autoreset_mode``, ``output``, ``copies`` (whether results are copies),
@@ -85,12 +86,13 @@ class TorchVectorEnv(RowCalls, OutputBinding):
         executor: str | None = None,
         first_world: int = 0,
         checks: bool | Checks | None = None,
+        log: bool | int | None = None,
         _library: Any = None,
         _loader: Any = None,
     ) -> None:
         self.closed = True  # until it is whole
         self._arguments = {"final_obs": final_obs, "copy": copy, "num_threads": num_threads, "executor": executor}
-        self._arguments |= {"first_world": first_world, "checks": checks}
+        self._arguments |= {"first_world": first_world, "checks": checks, "log": log}
         if output not in _OUTPUTS:
             raise ValueError(f"output must be 'torch' or 'numpy', got {output!r}")
         if not isinstance(final_obs, bool):
@@ -113,6 +115,7 @@ class TorchVectorEnv(RowCalls, OutputBinding):
             output_sets=2 if copy is None else 1,
             first_world=first_world,
             checks=checks,
+            log=log,
             _library=_library,
             _loader=_loader,
         )

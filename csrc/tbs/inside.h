@@ -26,7 +26,9 @@ TBS_DEVICE void run_inside(const Context &context, u32 repetition, i32 world) {
 #define TBS_DEVICE inline
 template <class Node, class Context>
 inline void run_inside(const Context &context, u32 repetition, i32 world) {
-    if constexpr (is_flat<Node>) {
+    if constexpr (is_checked<Node>) {
+        run_checked<Node>(context, repetition, 1, [&](i32) { return world; });
+    } else if constexpr (is_flat<Node>) {
         const i32 row = world * Node::rows_per_world;
         for (i32 k = 0; k < Node::rows_per_world; ++k) call_node<Node>(context, repetition, row + k);
     } else {

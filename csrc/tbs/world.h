@@ -2,6 +2,7 @@
 #pragma once
 #include "checks.h"
 #include "fault.h"
+#include "log.h"
 #include "platform.h"
 #include "random.h"
 #include "table.h"
@@ -383,6 +384,28 @@ class BasicWorld {
         report(u32(cause), value);
     }
 
+    // Notes a number, bool, enumeration or vector for Simulator.logs(), with world, system, row and step. Only a build for
+    // it does (log=True): others have no code for it.
+    template <u32 bytes, class Value>
+    TBS_METHOD void log(const char (&label)[bytes], const Value &value) const {
+        static_assert(bytes <= log_label_bytes, "world.log: a label has at most 31 characters");
+        static_assert(is_loggable<Value>, "world.log takes numbers, bools, enumerations, vec2, vec3, vec4 and quat");
+#ifdef TBS_LOG
+        const u32 place = take_next(&context_.log_counts[index_]);
+        if (place >= u32(context_.log_room)) return;
+        LogRecord &record = context_.log_records[i64{index_} * context_.log_room + place];
+        record = {};
+        record.node = node_.index;
+        record.row = row_.index;
+        record.repetition = repetition_;
+        record.episode = context_.episode[index_];
+        record.step = context_.step[index_];
+        record.sequence = logged_++;
+        for (u32 i = 0; i < bytes; ++i) record.label[i] = label[i];
+        write_logged(record, value);
+#endif
+    }
+
   private:
     static constexpr u64 all_tables = Context::dynamic_tables < 64 ? (u64{1} << Context::dynamic_tables) - 1 : ~u64{0};
 
@@ -531,6 +554,9 @@ class BasicWorld {
     const u32 repetition_;
     const PhiloxBlock *const drawn_;
     u32 created_ = 0;
+#ifdef TBS_LOG
+    mutable u32 logged_ = 0;
+#endif
     bool random_started_ = false;
     Random random_;
 };

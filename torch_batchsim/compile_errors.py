@@ -31,7 +31,8 @@ _SAID = (
     (r"suggest parentheses around assignment used as truth value", "`=` assigns: write `==` to compare"),
     (r"implicit conversion from 'f32' to 'f64'", "computes in f64: write `0.5f` for `0.5`, or convert by `f32(x)`"),
     (r"conversion from 'f64' to 'f32' (?:may change value|changes value)", "rounds f64 to f32: write `0.5f` for `0.5`"),
-    (r"conversion from '(f32|f64)' to '(\w+)' may change value", r"cuts off what is behind the point: write `\2(...)`"),
+    (r"conversion from '(f32|f64)' to '(\w+)' (?:may change|changes) value",
+     r"cuts off what is behind the point: write `\2(...)`"),
     (r"unused parameter '(\w+)'",
      r"`\1` is not used: leave it out, or its name where it only says for which rows a system runs"),
     (r"unused variable '(\w+)'", r"`\1` is not used"),
@@ -57,9 +58,9 @@ def explain(program: Program, log: str) -> str:
         names = "|".join(map(re.escape, own))
         mention = re.search(rf"^(?:{names}):\d+(?=(?::\d+)?:(?! warning:))", log, re.MULTILINE)
         place = f"{mention[0]}: " if mention else ""
-        said = [line for line in log.strip().splitlines() if not line.startswith("$ ")]
-        text = errors[0].text if errors else (said or [""])[0]
-        return "\n".join([f"{place}{text}", of_program, "", *said[:40]])
+        first, *rest = log.strip().splitlines() or [""]
+        text = errors[0].text if errors else first
+        return "\n".join([f"{place}{text}", of_program, *([first] if errors else []), *rest[:40]])
     told = [_told(program, error) for error in found[:_MOST]]
     more = [f"({len(found) - _MOST} more errors)"] if len(found) > _MOST else []
     return "\n".join([told[0], of_program, *filter(None, [found[0].excerpt]), *told[1:], *more])

@@ -38,3 +38,8 @@ def read_log(folder: Path) -> str:
     """The calls of the compiler in a build, each in a line that begins with ``$``, and what it said."""
     log = folder / "log"
     return log.read_text(errors="replace") if log.is_file() else ""
+
+
+def words(log: str) -> str:
+    """What the compiler said in all calls of a log, without the calls."""
+    return "\n".join(line for line in log.splitlines() if not line.startswith("$ ")).strip("\n")

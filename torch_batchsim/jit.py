@@ -461,10 +461,13 @@ def _build(
         said = compiler_log.read_log(folder)
         built = next(folder.glob("*.so"), None)  # torch appends a version to a name that it has seen before
         if failure is not None or built is None:
-            said = said or failure or "the compiler left no library"
+            words = compiler_log.words(said)
+            if not words:  # torch has failed, not the compiler
+                words = failure or "the compiler left no library"
+                said += words
             kept = directory / f"{name}.log"
             kept.write_text(said)
-            raise BuildError(f"{tell(said)}\n(all of it: {kept})", kept)
+            raise BuildError(f"{tell(words)}\n(all of it: {kept})", kept)
         heed(said)  # before the library is kept: where the warning is an error, it comes again
         os.replace(built, directory / f"{name}.so")
     finally:

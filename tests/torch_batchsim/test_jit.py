@@ -229,6 +229,14 @@ def test_an_error_in_an_included_file(cache: Path, folder: Path) -> None:
     assert str(raised.value).startswith(f"{folder / 'helpers.h'}:3: ")
 
 
+def test_a_failure_of_torchs_builder_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jit, "_compile", lambda *_: "CUDA_HOME is not set")
+    with pytest.raises(BuildError, match="CUDA_HOME is not set") as raised:
+        jit._build(str, "", [], False, tmp_path, "unit")
+    assert raised.value.log == tmp_path / "unit.log"
+    assert raised.value.log.read_text() == "CUDA_HOME is not set"
+
+
 # ---- processes -----------------------------------------------------------------------------------------------------
 
 PROGRAM = """

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import shutil
 import subprocess
+import sys
 import warnings
 from pathlib import Path
 
@@ -165,6 +167,26 @@ def test_mistakes_are_told_with_a_remedy(folder: Path) -> None:
     assert second == "(while compiling the systems of Declared)"
     assert lines[0] == "    3 | TBS_FUNCTION f32 add(f32 a, f32 b) { a + b; }"
     assert lines[-2:] == [f"({len(wanted) - 10} more errors)", f"(all of it: {raised.value.log})"]
+
+
+@pytest.mark.full
+@pytest.mark.skipif("g++" not in jit.cpp_compiler(), reason="the words are g++'s")
+def test_the_message_of_the_page(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "authoring.md").read_text()
+    files = dict(re.findall(r"^```\w+ title=(catch\.\w+)\n(.*?)^```", page, re.MULTILINE | re.DOTALL))
+    text = files["catch.h"].replace("view.ball_row = ", "view.bal_row = ")
+    files["catch.h"] = text.replace("    reward.value = ", "    paddle.column = 0;\n    reward.value = ")
+    for name, content in files.items():
+        (folder / name).write_text(content)
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.delitem(sys.modules, "catch", raising=False)
+    catch = importlib.import_module("catch")
+    with pytest.raises(BuildError) as raised:
+        Simulator(catch.Catch(), 1)
+    monkeypatch.delitem(sys.modules, "catch")
+    shown = re.sub(r"(/[^/\n:]+)+/(?=catch\.h|Catch_cpu)", ".../", str(raised.value))
+    key = re.compile(r"_[0-9a-f]{20}\.log")
+    assert key.sub("", f"```\n{shown}\n```") in key.sub("", page)
 
 
 # ---- nvcc ------------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium.spaces import Discrete
-from support import declare
+from support import declare, hardly_optimised
 
 from torch_batchsim import (
     Archetype,
@@ -173,7 +173,8 @@ class Results:
             action="Player.Choice.kind",
             action_space=Discrete(2),
         )()
-        self.sim = Simulator(environment, 3)
+        with hardly_optimised():  # bits do not depend on it
+            self.sim = Simulator(environment, 3)
         self.sim.reset(seed=SEED)
         self.sim.reset()  # episode 1
         given = values()

@@ -293,3 +293,22 @@ def test_cartpole_by_the_command() -> None:
 def test_own_environments_pass(name: str) -> None:
     small = {"worlds": 4, "steps": 60} if name == "hideseek" else {"worlds": 16, "steps": 400}
     check_env(ENVIRONMENTS[name](), skip=("executors",) if name == "hideseek" else (), **small)
+
+
+@pytest.mark.full
+def test_the_page(tmp_path: Path) -> None:
+    """Its examples run beside that of authoring.md, and its table has all checks."""
+    docs = Path(__file__).resolve().parents[2] / "docs"
+    for page in ("authoring.md", "checking.md"):
+        for name, text in re.findall(r"```\w+ title=(\S+)\n(.*?)```", (docs / page).read_text(), re.DOTALL):
+            if "catch" in name:
+                (tmp_path / name).write_text(text)
+    reference = ["-m", "torch_batchsim.check", "catch.py", "--only", "reference", "--reference", "catch_model:Model"]
+    for command, words in (["-m", "pytest", "-q", "test_catch.py"], "1 passed"), (reference, "1 passed"):
+        done = subprocess.run([sys.executable, *command], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0 and words in done.stdout, done.stdout + done.stderr
+
+
+def test_the_page_names_all_checks() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "checking.md").read_text()
+    assert re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE) == [check.name for check in CHECKS]

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import torch
 
-from .. import emulation
 from ..errors import BuildError
 from ..executors import EXECUTORS
 from ..vector_env import TorchVectorEnv
@@ -77,9 +76,9 @@ def _on_cuda(subject: Subject) -> list[str]:
 def _emulated(subject: Subject) -> list[str]:
     """On a machine without a GPU: the CUDA units, compiled by g++."""
     worlds, steps = min(subject.few_worlds, _EMULATED_WORLDS), min(subject.few_steps, _EMULATED_STEPS)
-    for name in EXECUTORS["cuda"]:
+    for name, unit in subject.emulated.items():
         try:
-            library = emulation.load(subject.program, name)
+            library = unit.result()
         except BuildError as error:
             raise Failed(
                 f"the unit for CUDA ({name}) does not compile under g++: {error}",

@@ -6,12 +6,15 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from .. import emulation, jit
 from ..environment import Environment
+from ..executors import EXECUTORS
 from ..names import suggestion
 from ..program import Program
 from ..registration import declared, find_id
@@ -37,6 +40,14 @@ class Subject:
     steps: int = 2000
     seed: int = 0
     reference: Callable[[], Any] | None = None
+
+    @cached_property
+    def emulated(self) -> dict[str, Future[jit.Library]]:
+        """The CUDA executors under g++, compiled beside other checks from the first look at this on."""
+        pool = ThreadPoolExecutor(1, "compiles for an emulated device")
+        units = {name: pool.submit(emulation.load, self.program, name) for name in EXECUTORS["cuda"]}
+        pool.shutdown(wait=False)
+        return units
 
     @cached_property
     def program(self) -> Program:

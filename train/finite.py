@@ -130,7 +130,7 @@ class FiniteCheck:
             return
         index = bad.flatten().to(torch.uint8).argmax()
         seen = [torch.full_like(index, number), index, torch.full_like(index, update)]
-        entry = torch.stack([*(part.double() for part in seen), values.flatten()[index].double(), bad.sum().double()])
+        entry = torch.stack([*(part.double() for part in seen), torch.take(values, index).double(), bad.sum().double()])
         self.found = torch.where(some & (self.found[0] < 0), entry, self.found)
 
     # ---- places in words ----

@@ -230,6 +230,9 @@ def _evaluate(
     counted = lengths > 0  # who took part
     agents, agent_returns = num_agents(env), returns
     returns, lengths = returns[counted], lengths[counted]
+    if not returns.isfinite().all():  # of which there is no mean, and JSON has no NaN
+        reason = f"{judged}s are not finite in {int((~returns.isfinite()).sum()):,} of {len(returns):,} episodes"
+        return {"eval_episodes": options.eval_episodes, "eval_error": reason}
     how = "drawn actions" if options.eval_stochastic else "likeliest actions"
     print(f"evaluation      mean {judged} {returns.mean():.2f}, {options.eval_episodes} episodes, {how}")
     told = dict.fromkeys([f"eval_{judged}_mean", f"eval_{judged}_std", f"eval_{judged}_min", "eval_length_mean"])

@@ -245,6 +245,18 @@ def test_a_failed_evaluation_keeps_the_training(failure, message, tmp_path, monk
     assert json.loads((tmp_path / "eval.json").read_text())["eval_error"].startswith(message)
 
 
+def test_an_evaluation_of_what_is_no_number_fails(trained, monkeypatch, capsys):
+    def evaluate(*arguments):
+        returns = torch.ones(10)
+        returns[3] = torch.nan
+        return evaluation.Evaluation(returns, torch.ones(10))
+
+    monkeypatch.setattr(runs, "evaluate", evaluate)
+    assert run("cartpole", "--eval", trained / "checkpoint.pt", "--eval-episodes", 10) == 1
+    assert "evaluation failed: returns are not finite in 1 of 10 episodes" in capsys.readouterr().err
+    assert json.loads((trained / "eval.json").read_text())["eval_return_mean"] is None
+
+
 def test_curve_and_checkpoint_are_there_before_the_evaluation(tmp_path, monkeypatch):
     def evaluate(*arguments):
         raise KeyboardInterrupt

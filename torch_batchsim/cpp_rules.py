@@ -165,6 +165,9 @@ def _check_function(source: Source, declaration: Declaration) -> None:
     given_up = "default" in words or "delete" in words
     if not words & {*_MARKS, "consteval"} and not given_up:
         mark = "TBS_METHOD" if declaration.where == "struct" else "TBS_FUNCTION"
+        begin = [token.text for token in source.tokens[declaration.name + 2 : declaration.name + 4]]
+        if begin in (["World", "&"], ["Worlds", "<"]):
+            mark = f"TBS_SYSTEM, if it is a system, else {mark}"
         raise SchemaError(f"{place}: put {mark} in front of function '{name}': without it a device cannot call it")
     if declaration.body is None:
         if declaration.where == "struct" or given_up:

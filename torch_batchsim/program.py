@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -358,6 +359,8 @@ class Program:
         known = [name for name in names if name.rpartition(".")[0] in ("", *scope.visible)]
         of_libraries = [name for name in known if name.rpartition(".")[2] == text]
         hint = suggestion(of_libraries[0], of_libraries) if of_libraries else suggestion(text, known)
+        if any(re.search(rf"\bTBS_FUNCTION\s+void\s+{re.escape(text)}\s*\(", read) for read in self.files.values()):
+            hint = " (it has a function of this name: put TBS_SYSTEM in front of it)"
         raise SchemaError(
             f"task graph '{graph}' of {self.environment.name} names system '{own}', which {headers or 'no header'} "
             f"does not define{hint}; it defines: {', '.join(known) or 'none'}"

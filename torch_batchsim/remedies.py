@@ -94,6 +94,11 @@ def _written(case: Case, found: re.Match[str]) -> str:
     component = case.component(variable)
     if component:
         return f"take `{component} &{variable}` without const in `{case.function}` to write it"
+    asked = re.findall(r"\b(get|rows|find)<([^<>]*)\bconst (\w[\w:]*)>", case.error.source[: case.error.column])
+    if asked:
+        method, archetype, component = asked[-1]
+        wanted = f"{method}<{archetype}{component}>"
+        return f"ask for `{wanted}`, without const, to write it: a system that runs once per world may"
     if not re.fullmatch(r"[A-Za-z_]\w*", variable):
         return ""
     return f"`{variable}` is const here: to write it, declare it, and what it comes from, without const"
@@ -318,6 +323,7 @@ _TABLE: Iterable[tuple[re.Pattern[str], Callable[[Case, re.Match[str]], str]]] =
             "an `else` follows its `if` at once: put several statements into braces")),
         (r"expected primary-expression before ':'", _colon),
         (r"invalid type argument of unary '\*'", _power),
+        (r"missing terminating", _said("close the quotation mark in this line")),
         (r"in '(\w+)', which is of pointer type", _said(
             r"write `\1->` for `\1.`, after a test: find gives nullptr where there is no such row")),
         (r"base operand of '->' has non-pointer type", _said("write `.` for `->`: it is no pointer")),

@@ -649,6 +649,7 @@ def test_extents_of_arrays(extent: Any) -> None:
         (WALK + WALK, "systems.h:7: system 'walk' is defined twice, first at systems.h:2"),
         (WALK.replace("const Step &step", "const Spot &step"), "systems.h:2: system 'walk' takes Spot twice"),
         ("", "which systems.h does not define; it defines: none"),
+        ("TBS_FUNCTION void walk(World &world) {}", "(it has a function of this name: put TBS_SYSTEM in front of it)"),
     ],
 )
 def test_systems_that_name_what_is_not(tmp_path: Path, text: str, says: str) -> None:

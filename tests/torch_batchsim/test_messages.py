@@ -57,6 +57,7 @@ class Shot(Component):
 MISTAKES = {
     "paddle.column = 3;": "take `Paddle &paddle` without const in `system` to write it",
     "paddle.column += 1;": "take `Paddle &paddle` without const in `system` to write it",
+    "world.rows<Game, const Paddle>()[0].column = 3;": "ask for `rows<Game, Paddle>`, without const, to write it: ",
     "shift(paddle);": "take `Paddle &paddle` without const in `system`, or let the function that it is given to take",
     "world.parameters.gust = 1.0f;": "parameters are read only: keep what changes in a component or a singleton",
     "for (Ball &b : world.rows<Game, const Ball>()) ball.row += b.row;": "write `const Ball &` where it is only read",

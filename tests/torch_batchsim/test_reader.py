@@ -76,6 +76,7 @@ def read(folder: Path, text: str, **others: str) -> dict[str, System]:
         ("struct A { f32 x; f32 twice() const { return x; } };\n", 1, "put TBS_METHOD in front of function 'twice'"),
         ("struct A {\n  A() : x{2} {}\n  f32 x;\n};\n", 2, "put TBS_METHOD in front of function 'A'"),
         ("struct A { bool operator()(i32) { return true; } };\n", 1, "put TBS_METHOD in front of function 'operator'"),
+        ("void fall(World &world) {}\n", 1, "put TBS_SYSTEM, if it is a system, else TBS_FUNCTION in front of"),
         ("f32 helper(f32);\n", 1, "put TBS_FUNCTION in front of function 'helper'"),
         ("TBS_FUNCTION f32 helper(f32);\n", 1, "function 'helper' has no body"),
         (

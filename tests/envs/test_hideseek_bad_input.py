@@ -93,7 +93,7 @@ def test_levels_are_whole_and_fit_the_environment() -> None:
     given = Level.options([GIVEN], env.environment)
     with pytest.raises(ValueError, match="a level is all of walls, boxes, ramps, agents; ramps is missing"):
         env.reset(options={name: rows for name, rows in given.items() if name != "ramps"})
-    with pytest.raises(ValueError, match=r"boxes must be \[worlds, 9, 4\], got rows of \[8, 4\]"):
+    with pytest.raises(ValueError, match=r"boxes must have shape \[9, 4\] for each world, got \[8, 4\]"):
         env.reset(options={**given, "boxes": given["boxes"][:, :8]})
     with pytest.raises(ValueError, match="level 0 has 4 agents, the environment has room for 5"):
         Level.options([changed(agents=AGENTS[:4])], env.environment)

@@ -54,7 +54,7 @@ def test_what_it_writes_passes_its_own_tests_and_makes_its_picture(tmp_path: Pat
     folder = run["cwd"] = tmp_path / "a b" / "hill"
     picture = (folder / "hill.png").read_bytes()
     done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"], **run)
-    assert "5 passed" in done.stdout
+    assert "6 passed" in done.stdout
     command = next(line for line in (folder / "README.md").read_text().splitlines() if "gallery" in line)
     subprocess.run([sys.executable, *command.split()[1:]], **run)
     assert (folder / "hill.png").read_bytes() == picture

@@ -10,7 +10,7 @@ from gymnasium.vector import SyncVectorEnv
 from model import Model
 
 import torch_batchsim
-from torch_batchsim.testing import assert_same_bits, compare, first_worlds, random_actions, snapshot
+from torch_batchsim.testing import assert_same_bits, check_env, compare, first_worlds, random_actions, snapshot
 
 
 def put(reference: SyncVectorEnv, world: int, values: dict[str, np.ndarray]) -> None:
@@ -24,6 +24,11 @@ def test_each_step_is_that_of_the_model(size: int) -> None:
     compared = compare(env, reference, state=put, steps=300)
     assert compared.episodes > 16
     env.close()
+
+
+def test_the_engine_finds_nothing_wrong() -> None:
+    """A checked build, extreme actions, spaces, seeds, states, executors: see ``python -m torch_batchsim.check``."""
+    print(check_env(my_env.MyEnv, steps=500))
 
 
 def test_the_goal_is_another_cell() -> None:

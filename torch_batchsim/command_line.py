@@ -3,10 +3,127 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping
+import dataclasses
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
-from .options import RESERVED_OPTIONS
+import gymnasium
+
+from .names import suggestion
+from .options import RESERVED_OPTIONS, Option
+from .registration import declared, environment_class, is_ours
+
+
+class UsageError(SystemExit):
+    """Ends a command that cannot be done as it was given: one sentence on stderr, and status 2."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(2)
+        self.sentence = f"error: {sentence}"
+        print(self.sentence, file=sys.stderr)
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+# ---- options of an environment ---------------------------------------------------------------------------------------
+
+
+def option_help(env_id: str, own: Iterable[str] = ()) -> str:
+    """The options of an environment, a line for each: what it takes, its default, its help.
+
+    Args:
+        own: names of the command's own options, which those of the environment do not replace.
+
+    Returns an empty text where the environment is not one of ``torch_batchsim.register``, or has no options.
+    """
+    spec = gymnasium.registry.get(env_id)
+    if spec is None or not is_ours(spec):
+        return ""
+    cls, hidden = environment_class(env_id), set(own)
+    lines = _lines(cls.described_options(), _defaults(env_id), hidden)
+    if not lines:
+        return ""
+    widths = [max(len(line[i]) for line in lines) for i in (0, 1)]
+    told = [f"  {first:{widths[0]}}  {second:{widths[1]}}  {third}".rstrip() for first, second, third in lines]
+    return "\n".join([f"options of the environment {cls.__name__}, and what each takes:", *told, ""])
+
+
+def _lines(options: Mapping[str, Any], defaults: Mapping[str, Any], hidden: set[str]) -> list[tuple[str, str, str]]:
+    lines = []
+    for name, option in options.items():
+        if isinstance(option, Mapping):  # of a library
+            inner = {f"{name}.{key}": value for key, value in option.items()}
+            lines += _lines(inner, {f"{name}.{key}": value for key, value in defaults.get(name, {}).items()}, {*inner})
+            continue
+        flag = f"--env-option {name}=" if name in hidden else f"--{name.replace('_', '-')} "
+        if isinstance(option, Option):
+            default = defaults.get(name, option.default)
+            default = (
+                str(default).lower()
+                if isinstance(default, bool)
+                else f"{default:.6g}"
+                if isinstance(default, float)
+                else str(default)
+            )
+            lines.append((f"{flag}{option.takes}", f"default {default}", option.help))
+        else:
+            lines.append((f"{flag}VALUE", "", str(option)))
+    return lines
+
+
+def _defaults(env_id: str) -> dict[str, Any]:
+    """What differs from the defaults of the options: the registered limit of steps, and what libraries are given."""
+    values: dict[str, Any] = {}
+    spec = gymnasium.spec(env_id)
+    if spec.kwargs["time_limit"]:
+        values["max_episode_steps"] = spec.max_episode_steps
+    with suppress(Exception):  # an environment that must be given something: its libraries are then told as they are
+        made = declared(env_id, {})
+        values |= {name: {**library.constants, **library.parameters} for name, library in made.libraries.items()}
+    return values
+
+
+def flags_of(*settings: type) -> list[str]:
+    """The names of a command's own options, which are the fields of dataclasses."""
+    return [setting.name for kind in settings for setting in dataclasses.fields(kind)]
+
+
+def long_env_options(arguments: Sequence[str], known: Sequence[str]) -> list[str]:
+    """``--layout ring`` is short for ``--env-option layout=ring`` where the environment has an option of that name."""
+    long, rest = [], list(arguments)
+    while rest:
+        argument = rest.pop(0)
+        name, equals, value = argument.removeprefix("--").partition("=")
+        name = name.replace("-", "_")
+        if not argument.startswith("--") or name not in known:
+            long.append(argument)
+            continue
+        if not equals:
+            value = rest.pop(0) if rest and not rest[0].startswith("--") else "true"
+        long += ["--env-option", f"{name}={value}"]
+    return long
+
+
+def refuse_unknown(arguments: Iterable[str], own: Sequence[str], environments: Sequence[str], command: str) -> None:
+    """End the command at an option that is neither its own nor the environment's, and name the nearest.
+
+    Args:
+        arguments: those of the command, with those of the environment taken out.
+        own, environments: names of options, with underscores.
+        command: what ``--help`` is behind.
+    """
+    for argument in arguments:
+        name = argument.partition("=")[0].removeprefix("--").replace("-", "_")
+        if not argument.startswith("--") or name in ("", "help") or name.startswith("tyro_"):
+            continue
+        if name not in own and name.removeprefix("no_") not in own:
+            near = (
+                suggestion(name, [*own, *environments]).replace("_", "-").replace("'", "").replace("mean ", "mean --")
+            )
+            raise UsageError(f"there is no option --{name.replace('_', '-')}{near}; {command} --help lists all")
 
 
 def parse_env_options(pairs: Iterable[str], elsewhere: Mapping[str, str]) -> dict[str, Any]:

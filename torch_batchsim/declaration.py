@@ -72,8 +72,16 @@ class Declaration:
 
     @classmethod
     def option_names(cls) -> tuple[str, ...]:
-        """Keyword arguments. A class whose ``__init__`` takes more than the declared options extends this."""
-        return (*cls.constants.options, *cls.parameters.options)
+        """Keyword arguments."""
+        return tuple(cls.described_options())
+
+    @classmethod
+    def described_options(cls) -> dict[str, Any]:
+        """Keyword arguments, each with its ``Option`` or, where there is none, a line that says what it takes.
+
+        A class whose ``__init__`` takes more than the declared options extends this.
+        """
+        return {**cls.constants.options, **cls.parameters.options}
 
     @classmethod
     def check_options(cls, given: Iterable[str], others: tuple[str, ...] = ()) -> None:

@@ -94,13 +94,13 @@ class Environment(Declaration):
             library._environment = self
 
     @classmethod
-    def option_names(cls) -> tuple[str, ...]:
-        """Keyword arguments. A class whose ``__init__`` takes more than the declared options extends this."""
-        own, libraries = super().option_names(), library_classes(cls)
+    def described_options(cls) -> dict[str, Any]:
+        """Keyword arguments; of a library a dict of its own. A class whose ``__init__`` takes more extends this."""
+        own, libraries = super().described_options(), library_classes(cls)
         for name in own:
             if name in libraries:
                 raise SchemaError(f"{cls.__name__} has an option and a library of the name {name!r}; rename the option")
-        return (*own, *libraries)
+        return {**own, **{name: library.described_options() for name, library in libraries.items()}}
 
     @classmethod
     def option_hint(cls, name: str, known: Iterable[str]) -> str:

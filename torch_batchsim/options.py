@@ -53,6 +53,18 @@ class Option:
             raise ValueError(f"option {name} must be greater than {self.above}, got {value!r}")
         return value
 
+    @property
+    def takes(self) -> str:
+        """What values are allowed, for lists of options: ``FLOAT > 0``, ``{a,b}``."""
+        if self.choices is not None:
+            return f"{{{','.join(map(str, self.choices))}}}"
+        kind = {bool: "{true,false}", int: "INT", float: "FLOAT", str: "TEXT"}[type(self.default)]
+        lowest, highest = self.minimum, self.maximum
+        if lowest is not None and highest is not None and self.above is None:
+            return f"{kind} {lowest:g}..{highest:g}"
+        limits = ((">", self.above), (">=", lowest), ("<=", highest))
+        return " ".join([kind, *(f"{sign} {limit:g}" for sign, limit in limits if limit is not None)])
+
 
 def _article(kind: type) -> str:
     return {bool: "True or False", int: "an integer", float: "a number", str: "a string"}[kind]

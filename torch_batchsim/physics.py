@@ -210,8 +210,8 @@ class Physics(Library):
         self.add_constants(**{name: 1 + number for number, name in enumerate(self.hulls)})
 
     @classmethod
-    def option_names(cls) -> tuple[str, ...]:
-        return (*super().option_names(), "hulls")
+    def described_options(cls) -> dict[str, Any]:
+        return {**super().described_options(), "hulls": "points of convex hulls by name; in Python only"}
 
     def prepare(self) -> None:
         bodies, movers = self.most_rows(Pose, Shape), self.most_rows(Pose, Shape, Velocity, Mass, Motion)

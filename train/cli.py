@@ -11,9 +11,10 @@ import torch
 import tyro
 
 import torch_batchsim
+from torch_batchsim import command_line
 
 from . import checkpoint, runs, video
-from .options import Options, UsageError, find_environment, tuned
+from .options import Options, UsageError, default_threads, find_environment, tuned
 from .ppo import Config
 
 PROGRAM = "python -m torch_batchsim.train"
@@ -45,11 +46,14 @@ def _run(arguments: list[str]) -> int:
     if name.startswith("-"):
         raise UsageError(f"the environment comes first, before {name}: {PROGRAM} cartpole {name} ...")
     env_id = find_environment(name)
-    names = _env_option_names(env_id)
-    rest = _long_env_options(rest, names)
+    own = command_line.flags_of(Options, Config)
+    names = _env_option_names(env_id, own)
+    asks_for_help = {"-h", "--help"} & set(rest)
+    rest = command_line.long_env_options(rest, names)
+    command_line.refuse_unknown(rest, own, names, f"{PROGRAM} {name}")
     defaults = tuned(env_id, [value for name, value in itertools.pairwise(rest) if name == "--env-option"])
-    if names and {"-h", "--help"} & set(rest):
-        print(f"options of the environment: {', '.join('--' + name.replace('_', '-') for name in names)}\n")
+    if asks_for_help and (told := command_line.option_help(env_id, own)):
+        print(told)
     options = _parse(name, rest, defaults)
     if options.resume and options.eval:
         raise UsageError("--resume and --eval exclude each other")
@@ -73,8 +77,8 @@ def _run(arguments: list[str]) -> int:
         _refuse_changes(config, options.config, except_for=("seed",) if options.eval else ())
     if options.resume:
         checkpoint.require_same_version(path, contents)
-    if options.threads:
-        torch.set_num_threads(options.threads)
+    if threads := options.threads or default_threads(options):
+        torch.set_num_threads(threads)
     if options.eval:
         runs.evaluate_checkpoint(env_id, options, contents)
         return 0
@@ -94,29 +98,12 @@ def _parse(name: str, arguments: list[str], defaults: Options) -> Options:
         raise UsageError(str(error)) from error
 
 
-def _env_option_names(env_id: str) -> list[str]:
+def _env_option_names(env_id: str, own: Sequence[str]) -> list[str]:
     """The environment's options but for those whose name means something else here."""
-    own = {setting.name for kind in (Options, Config) for setting in dataclasses.fields(kind)}
     try:
         return [name for name in torch_batchsim.option_names(env_id) if name not in own]
     except ImportError as error:
         raise UsageError(f"{env_id} cannot be imported: {error}") from error
-
-
-def _long_env_options(arguments: list[str], known: Sequence[str]) -> list[str]:
-    """``--layout ring`` is short for ``--env-option layout=ring`` where the environment has an option of that name."""
-    long, rest = [], list(arguments)
-    while rest:
-        argument = rest.pop(0)
-        name, equals, value = argument.removeprefix("--").partition("=")
-        name = name.replace("-", "_")
-        if not argument.startswith("--") or name not in known:
-            long.append(argument)
-            continue
-        if not equals:
-            value = rest.pop(0) if rest and not rest[0].startswith("--") else "true"
-        long += ["--env-option", f"{name}={value}"]
-    return long
 
 
 def _refuse_changes(config: Config, asked: Config, except_for: Sequence[str]) -> None:

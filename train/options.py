@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+import torch
 import tyro
 
 import torch_batchsim
@@ -29,7 +30,8 @@ class Options:
     device: str = "cpu"
     """Where simulator and networks run: cpu, cuda, cuda:1."""
     threads: int | None = None
-    """CPU threads, which simulator and networks share; as many as torch takes by default if not given."""
+    """CPU threads, which simulator and networks share. By default one up to 1024 rows (--num-envs) on the CPU, and
+    with more as many as torch takes."""
     executor: str | None = None
     """How the simulator runs its task graph: batch or per_world on CPU; graph, megakernel or per_world on CUDA. By
     default what was tuned before, else the first of these."""
@@ -65,6 +67,19 @@ class Options:
             value = getattr(self, name)
             if value is not None and value < least:
                 raise ValueError(f"{name} is {value}, but must be at least {least}")
+
+
+MOST_ROWS_OF_ONE_THREAD = 1024
+
+
+def default_threads(options: Options) -> int | None:
+    """The CPU threads of a run that was not told how many: one for few rows; None stands for as many as torch takes.
+
+    Torch's operations on few rows take some microseconds. Threads save little of that, and wait for each other at the
+    end of each operation: where other processes keep the cores busy, each of these waits takes a time slice.
+    """
+    few = options.config.num_envs <= MOST_ROWS_OF_ONE_THREAD
+    return 1 if few and torch.device(options.device).type == "cpu" else None
 
 
 def find_environment(name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import platform
 import signal
 import time
@@ -259,6 +260,7 @@ def _write_video(recorder: Recorder | None, path: Path | None) -> dict[str, str]
     if recorder is None:
         return {}
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         recorder.write(path)
     except OSError as error:
         return {"video_error": f"{path} cannot be written: {error.strerror or error}"}
@@ -302,6 +304,7 @@ def _summary(
 
 def _write_summary(path: Path | None, summary: dict[str, Any]) -> None:
     if path:
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(summary, indent=2) + "\n")
 
 
@@ -363,12 +366,15 @@ def _run_folder(env_id: str, options: Options) -> Path:
 
 
 def _check_writable(*paths: Path | None) -> None:
-    """Better before a training than after it."""
+    """Better before a training than after it. Folders that are not there are made when there is something to write."""
     for path in filter(None, paths):
         if path.is_dir():
             raise UsageError(f"{path} cannot be written: it is a folder")
-        if not path.parent.is_dir():
-            raise UsageError(f"{path} cannot be written: there is no folder {path.parent}")
+        nearest = next(folder for folder in path.absolute().parents if folder.exists())
+        if not nearest.is_dir():
+            raise UsageError(f"{path} cannot be written: {nearest} is not a folder")
+        if not os.access(nearest, os.W_OK):
+            raise UsageError(f"{path} cannot be written: folder {nearest} is read-only")
 
 
 def _check_pictures(env_id: str, env: VectorEnv, options: Options) -> None:

@@ -274,8 +274,8 @@ class Hanabi(Environment):
         )
 
     @classmethod
-    def option_names(cls) -> tuple[str, ...]:
-        return (*super().option_names(), *_RULES)
+    def described_options(cls) -> dict[str, Any]:
+        return {**super().described_options(), **_RULES}
 
     # ---- what there is ---------------------------------------------------------------------------------------------
 

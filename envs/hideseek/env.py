@@ -311,8 +311,9 @@ class HideSeek(Environment):
         )  # fmt: skip
 
     @classmethod
-    def option_names(cls) -> tuple[str, ...]:
-        return (*super().option_names(), "camera")
+    def described_options(cls) -> dict[str, Any]:
+        camera = Option("above", choices=("above", "aside"), help="of pictures: a plan, or bodies in perspective")
+        return {**super().described_options(), "camera": camera}
 
     # ---- what there is ---------------------------------------------------------------------------------------------
 

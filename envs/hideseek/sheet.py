@@ -31,5 +31,6 @@ if __name__ == "__main__":
     from PIL import Image  # of the extra train, which only this command needs
 
     if len(sys.argv) != 2:
-        raise SystemExit("error: give a file: python -m torch_batchsim.envs.hideseek.sheet levels.png")
+        print("error: give a file: python -m torch_batchsim.envs.hideseek.sheet levels.png", file=sys.stderr)
+        raise SystemExit(2)
     Image.fromarray(sheet()).quantize(64).save(Path(sys.argv[1]), optimize=True)

@@ -237,8 +237,10 @@ class Overcooked(Environment):
                 )
 
     @classmethod
-    def option_names(cls) -> tuple[str, ...]:
-        return (*super().option_names(), "agents", *LAYOUT_OPTIONS)
+    def described_options(cls) -> dict[str, Any]:
+        agents = "chefs, the first of the layout's starting places; all by default"
+        of_layout = dict.fromkeys(LAYOUT_OPTIONS, "overrides what the layout says")
+        return {**super().described_options(), "agents": agents, **of_layout}
 
     # ---- what there is ---------------------------------------------------------------------------------------------
 

@@ -88,7 +88,7 @@ def test_the_command_line_writes_figures(tmp_path: Path) -> None:
 )
 def test_wrong_options_end_in_a_sentence(options: list[str], message: str) -> None:
     done = _run("ecs", *options)
-    assert done.returncode == 1 and message in done.stderr and "Traceback" not in done.stderr
+    assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr
 
 
 def _run(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -95,7 +95,7 @@ def test_bodies_in_levels_stay_above_the_floor() -> None:
 )
 def test_wrong_options_end_in_a_sentence(options: list[str], message: str) -> None:
     done = _run(*options)
-    assert done.returncode == 1 and message in done.stderr and "Traceback" not in done.stderr
+    assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr
 
 
 def test_without_mujoco_one_sentence_tells(monkeypatch: pytest.MonkeyPatch) -> None:

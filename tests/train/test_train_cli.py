@@ -1,5 +1,7 @@
+import dataclasses
 import json
 import os
+import re
 import signal
 from contextlib import contextmanager
 
@@ -324,7 +326,25 @@ def test_help_lists_environments_and_tuned_defaults(capsys):
     assert run("cartpole", "--help") == 0
     assert "--num-envs" in capsys.readouterr().out
     assert run("overcooked", "--help") == 0
-    assert "options of the environment: --layout, --obs-dtype, --horizon" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "--obs-dtype {uint8,float32}" in printed and "--horizon INT >= 1" in printed and "default 400" in printed
+    assert run("swarm", "--help") == 0
+    printed = capsys.readouterr().out
+    assert re.search(r"--ship-speed FLOAT > 0 <= 0.5 +default 0.03 +half widths per step", printed)
+    assert "grid.rows=INT 1..4096" in printed and "--max-episode-steps INT >= 1" in printed
+
+
+def test_few_rows_take_one_thread():
+    config = Config()
+    for rows, device, threads in ((1024, "cpu", 1), (2048, "cpu", None), (128, "cuda", None)):
+        config = dataclasses.replace(config, num_envs=rows)
+        assert options.default_threads(options.Options(config=config, device=device)) == threads
+    assert options.default_threads(options.tuned("torch_batchsim/Swarm-v0")) == 1
+
+
+def test_files_may_lie_in_folders_that_are_not_there_yet(tmp_path):
+    assert run("cartpole", *SMALL, "--run-dir", tmp_path / "a", "--summary", tmp_path / "a" / "b" / "s.json") == 0
+    assert (tmp_path / "a" / "b" / "s.json").is_file() and (tmp_path / "a" / "checkpoint.pt").is_file()
 
 
 @pytest.mark.parametrize(
@@ -365,13 +385,14 @@ def test_help_lists_environments_and_tuned_defaults(capsys):
         ("cartpole --eval x.pt --resume x.pt", "exclude each other"),
         ("cartpole --eval nothing.pt", "checkpoint nothing.pt cannot be read"),
         ("cartpole --resume nothing.pt", "checkpoint nothing.pt cannot be read"),
-        ("cartpole --summary nowhere/s.json", "nowhere/s.json cannot be written"),
+        ("cartpole --summary /dev/null/s.json", "/dev/null/s.json cannot be written: /dev/null is not a folder"),
+        ("cartpole --force 3", "there is no option --force (did you mean --force-mag?)"),
         ("cartpole --summary .", ". cannot be written: it is a folder"),
         ("cartpole --eval x.pt --eval-episodes 0", "--eval-episodes is 0, but --eval needs at least 1"),
         ("cartpole --video game.gif --eval-episodes 0", "--eval-episodes is 0, but --video shows an episode of"),
         ("cartpole --video game.mp4", "--video writes .gif, .webp, .png, but game.mp4 was given"),
         ("cartpole --video game", "--video writes .gif, .webp, .png, but game was given"),
-        ("cartpole --video nowhere/game.gif", "nowhere/game.gif cannot be written: there is no folder nowhere"),
+        ("cartpole --video /dev/null/game.gif", "/dev/null/game.gif cannot be written: /dev/null is not a folder"),
         ("nobody/Nothing-v0", "nobody"),
         ("nobody:nobody/Nothing-v0", "module 'nobody' of 'nobody:nobody/Nothing-v0' cannot be imported"),
     ],

@@ -15,6 +15,7 @@ import gymnasium
 import torch
 import tyro
 
+from ..command_line import UsageError
 from ..testing import random_actions
 from ..text import table
 from .report import machine_facts, made_folder
@@ -248,7 +249,7 @@ def main(arguments: Sequence[str]) -> None:
     unknown = [name for name in options.libraries if name not in ADAPTERS]
     if unknown or options.num_envs < 1 or options.runs < 1 or options.seconds <= 0:
         wrong = f"there is no adapter {unknown[0]!r}" if unknown else "--num-envs, --runs and --seconds are positive"
-        raise SystemExit(f"error: {wrong}; adapters are {', '.join(ADAPTERS)}")
+        raise UsageError(f"{wrong}; adapters are {', '.join(ADAPTERS)}")
     made_folder(options.json.parent, "--json")
     rows = [measured(name, options) for name in options.libraries or ADAPTERS if installed(name)]
     print(table(rows))

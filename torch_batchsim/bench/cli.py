@@ -14,9 +14,16 @@ import gymnasium
 import torch
 import tyro
 
-from ..command_line import parse_env_options
+from ..command_line import (
+    UsageError,
+    flags_of,
+    long_env_options,
+    option_help,
+    parse_env_options,
+    refuse_unknown,
+)
 from ..extras import needed
-from ..registration import find_id
+from ..registration import find_id, option_names
 from ..testing import random_actions
 from ..text import table
 from .ecs import ROWS, WORLDS, measure_ecs, printable
@@ -37,6 +44,10 @@ _SAID_OTHERWISE = {
 }
 
 
+_PROGRAM = "python -m torch_batchsim.bench"
+_NOT_ENVIRONMENTS = ("peers", "ecs")
+
+
 @dataclass
 class Options:
     """Steps per second through the public ``env.step(actions)`` with observations, rewards and autoreset."""
@@ -50,7 +61,8 @@ class Options:
     """Batch sizes (rows, rounded to whole worlds); of 'ecs' and 'peers' worlds. By default from 1 to 1048576, of 'ecs'
     from 64 to 65536."""
     env_option: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
-    """An option of the environment as key=value, such as layout=coordination_ring; may be given several times."""
+    """An option of the environment as key=value, such as layout=coordination_ring; may be given several times. Where
+    no other option has that name, --layout coordination_ring says the same."""
     peers_of: str = "cartpole"
     """Of 'peers': cartpole, overcooked or hanabi."""
     rows: list[int] = field(default_factory=lambda: list(ROWS))
@@ -101,7 +113,11 @@ def main() -> None:
 
         adapters.main(sys.argv[2:])
         return
-    options = tyro.cli(Options, prog="python -m torch_batchsim.bench")
+    try:
+        arguments = _prepared(sys.argv[1:])
+    except (ValueError, ImportError) as error:
+        raise UsageError(str(error)) from None
+    options = tyro.cli(Options, prog=_PROGRAM, args=arguments)
     try:
         _check(options)
         if options.trace is not None:
@@ -113,10 +129,27 @@ def main() -> None:
             made_folder(options.trace, "--trace")
         result = {"benchmark": options.environment, **_measured(options), "machine": machine_facts(options.device)}
     except (ValueError, TypeError, RuntimeError, OSError, ImportError, gymnasium.error.Error) as error:
-        raise SystemExit(f"error: {error}") from None
+        raise UsageError(str(error)) from None
     print(_text(result))
     path.write_text(json.dumps(result, indent=2) + "\n")
     print(f"written to {path}")
+
+
+def _prepared(arguments: list[str]) -> list[str]:
+    """The arguments with options of the environment as ``--env-option``; prints these options where help is asked for.
+
+    Raises UsageError for an option that there is not, ValueError for an environment that there is not.
+    """
+    name, own = next(iter(arguments), ""), flags_of(Options)
+    if not name or name.startswith("-"):
+        return arguments
+    env_id = None if name in _NOT_ENVIRONMENTS else find_id(name)
+    names = [option for option in option_names(env_id) if option not in own] if env_id else []
+    if env_id and {"-h", "--help"} & set(arguments):
+        print(option_help(env_id, own))
+    arguments = long_env_options(arguments, names)
+    refuse_unknown(arguments, own, names, f"{_PROGRAM} {name}")
+    return arguments
 
 
 def _check(options: Options) -> None:

@@ -15,6 +15,7 @@ import torch
 import tyro
 from gymnasium.spaces import Box, Discrete
 
+from ..command_line import UsageError
 from ..environment import Environment
 from ..grouped_env import GroupedEnv
 from ..options import Option, Parameters
@@ -127,7 +128,7 @@ def main(arguments: Sequence[str]) -> None:
     try:
         result = {"benchmark": "groups", **measured(options), "machine": machine_facts(options.device)}
     except (ValueError, TypeError, RuntimeError, gymnasium.error.Error) as error:
-        raise SystemExit(f"error: {error}") from None
+        raise UsageError(str(error)) from None
     print(ABOUT)
     print(f"a decision elsewhere takes {result['wait_ms']:.2f} ms for all rows (simulated)")
     print(table([{**row, "ratio": f"{row['ratio']:.2f}"} for row in result["rows"]]))

@@ -27,6 +27,7 @@ import gymnasium
 import torch
 import tyro
 
+from ..command_line import UsageError
 from ..executors import EXECUTORS
 from ..extras import needed
 from ..inputs import checked_device
@@ -134,7 +135,7 @@ def main(arguments: Sequence[str]) -> None:
         makers = {name: _maker(name) for name in options.environments}
         traced = _maker(options.trace_environment)
     except (ValueError, RuntimeError, ImportError, gymnasium.error.Error) as error:
-        raise SystemExit(f"error: {error}") from None
+        raise UsageError(str(error)) from None
     made_folder(options.output, "--output")
     for name in PICTURES:  # of another run
         (options.output / name).unlink(missing_ok=True)

@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 import tyro
 
+from ..command_line import UsageError
 from ..text import table
 from .levels import AGENTS, level
 from .mujoco_rollout import SOLVERS, STEPS, MuJoCoRollout
@@ -85,7 +86,7 @@ def main(arguments: Sequence[str]) -> None:
         made_folder(path.parent, "--json" if options.json else "the folder of the figures")
         result = {"benchmark": "physics", "rows": measured(options), "machine": machine_facts(options.device)}
     except (ValueError, TypeError, RuntimeError, OSError, ImportError) as error:
-        raise SystemExit(f"error: {error}") from None
+        raise UsageError(str(error)) from None
     print(table(result["rows"]))
     print("  ".join(f"{key} {value}" for key, value in result["machine"].items()))
     path.write_text(json.dumps(result, indent=2) + "\n")

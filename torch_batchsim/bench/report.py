@@ -13,6 +13,7 @@ import gymnasium
 import torch
 
 from .._version import __version__
+from ..command_line import UsageError
 
 
 def machine_facts(device: str) -> dict[str, Any]:
@@ -55,5 +56,5 @@ def made_folder(path: Path, option: str) -> Path:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         reason = "it is a file" if path.is_file() else error.strerror
-        raise SystemExit(f"error: {option} needs a folder that can be written, got {str(path)!r}: {reason}") from None
+        raise UsageError(f"{option} needs a folder that can be written, got {str(path)!r}: {reason}") from None
     return path

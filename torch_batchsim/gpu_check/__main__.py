@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..bench.report import made_folder
+from ..command_line import UsageError
 from . import report as reports
 from .processes import run_limited
 from .runner import out_of_time, run_stages
@@ -93,9 +94,9 @@ def _options(arguments: Sequence[str] | None, known: Sequence[str]) -> argparse.
     options = parser.parse_args(arguments)
     for name in options.stages or ():
         if name not in known:
-            raise SystemExit(f"error: there is no stage {name!r}; there are: {', '.join(known)}")
+            raise UsageError(f"there is no stage {name!r}; there are: {', '.join(known)}")
     if not 0 < options.budget <= 86_400:
-        raise SystemExit(f"error: --budget must be positive and at most 86400 seconds, got {options.budget:g}")
+        raise UsageError(f"--budget must be positive and at most 86400 seconds, got {options.budget:g}")
     if not options.list:
         made_folder(options.output, "--output")
         if options.cache is not None:
@@ -139,7 +140,7 @@ def _before(folder: Path, machine: dict[str, Any]) -> tuple[list[dict[str, Any]]
         if old["format"] != reports.FORMAT or old["machine"].get(what) != machine.get(what):
             here, there = machine.get(what), old["machine"].get(what)
             told = f"{path} is of another {what} or version ({there}, here {here}); take another --output"
-            raise SystemExit(f"error: --continue: {told}")
+            raise UsageError(f"--continue: {told}")
     done = [stage for stage in old["stages"] if not out_of_time(stage)]
     return done, {stage["name"]: stage for stage in old["stages"] if out_of_time(stage)}
 

@@ -1,0 +1,69 @@
+"""``python -m torch_batchsim`` lists the commands, and commands refuse with status 2."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+import torch_batchsim
+from torch_batchsim.__main__ import COMMANDS, main
+from torch_batchsim.bench import cli as bench
+from torch_batchsim.command_line import UsageError, option_help
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_commands_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    printed = capsys.readouterr().out
+    for name, text in COMMANDS.items():
+        assert f"python -m torch_batchsim.{name} " in printed and text in printed
+        assert importlib.util.find_spec(f"torch_batchsim.{name}") is not None
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0 and torch_batchsim.__version__ in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "given, says",
+    [("tarin", "there is no command 'tarin' (did you mean 'train'?)"), ("train", "python -m torch_batchsim.train")],
+)
+def test_a_wrong_command_is_refused(given: str, says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(UsageError) as ended:
+        main([given])
+    assert ended.value.code == 2 and says in capsys.readouterr().err
+
+
+def test_every_package_that_is_a_command_is_listed() -> None:
+    packages = {path.parent for path in (ROOT / "torch_batchsim").glob("*/__main__.py")}
+    assert {folder.name for folder in packages} <= set(COMMANDS)
+
+
+def test_options_of_environments_are_described(capsys: pytest.CaptureFixture[str]) -> None:
+    told = option_help("torch_batchsim/CartPole-v0", ["tau"])
+    assert "--continuous {true,false}" in told and "default false" in told
+    assert "--masscart FLOAT > 0" in told and "kg" in told and "--env-option tau=FLOAT > 0" in told
+    assert option_help("CartPole-v1") == ""
+    for name in ("overcooked", "hanabi", "hideseek"):
+        assert "--" in option_help(torch_batchsim.find_id(name))
+    assert "--camera {above,aside}" in told + option_help("torch_batchsim/HideSeek-v0")
+
+
+@pytest.mark.parametrize(
+    "given, says",
+    [
+        (["cartpole", "--force", "3"], "there is no option --force (did you mean --force-mag?)"),
+        (["cartpole", "--num-env", "3"], "there is no option --num-env (did you mean --num-envs?)"),
+        (["chess"], "there is no environment 'chess'"),
+    ],
+)
+def test_bench_refuses_misspelt_options(
+    given: list[str], says: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["bench", *given])
+    with pytest.raises(SystemExit) as ended:
+        bench.main()
+    assert ended.value.code == 2 and says in capsys.readouterr().err

@@ -1,0 +1,60 @@
+"""``python -m torch_batchsim``: the commands of this package."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+import torch
+
+from ._version import __version__
+from .command_line import UsageError
+from .names import suggestion
+
+COMMANDS = {
+    "train": "trains an environment with PPO, evaluates what was learned, writes curve, summary and video",
+    "train.teams": "trains with several seeds, and tells what each team has learned",
+    "bench": "measures steps per second of an environment, and of other libraries beside it",
+    "gpu_check": "checks and measures on a GPU, and writes a report",
+    "check": "runs an environment in all ways, and tells what does not hold",
+    "new": "writes the folder of a new environment: declaration, systems, model, tests, page",
+    "reference": "writes the page of all that systems can use, from the headers",
+    "gallery": "draws many worlds side by side, or an animation of them",
+    "envs.hideseek.sheet": "draws 64 levels of hide and seek in a picture",
+}
+"""What follows ``python -m torch_batchsim.``, with a line that says what the command does."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Prints the commands, or the version; returns the exit status."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given and not given[0].startswith("-"):
+        name = given[0]
+        if name in COMMANDS:
+            raise UsageError(f"write it with a point: python -m torch_batchsim.{name} {' '.join(given[1:])}".rstrip())
+        raise UsageError(f"there is no command {name!r}{suggestion(name, COMMANDS)}; there are: {', '.join(COMMANDS)}")
+    width = max(map(len, COMMANDS))
+    parser = argparse.ArgumentParser(
+        prog="python -m torch_batchsim",
+        description="Simulates many worlds at once for reinforcement learning. The commands are:",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="\n".join(
+            [
+                *(f"  python -m torch_batchsim.{name:{width}}  {text}" for name, text in COMMANDS.items()),
+                "",
+                "Each has --help: python -m torch_batchsim.train cartpole --help",
+            ]
+        ),
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "--version", action="version", version=f"torch_batchsim {__version__} (torch {torch.__version__})"
+    )
+    parser.parse_args(given)
+    parser.print_help()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

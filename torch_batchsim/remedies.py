@@ -326,6 +326,10 @@ _TABLE: Iterable[tuple[re.Pattern[str], Callable[[Case, re.Match[str]], str]]] =
         (r"missing terminating", _said("close the quotation mark in this line")),
         (r"in '(\w+)', which is of pointer type", _said(
             r"write `\1->` for `\1.`, after a test: find gives nullptr where there is no such row")),
+        (r"request for member '(\w+)' in '.+', which is of non-class type '([^']+)'", _said(
+            r"leave out `.\1`: \2 has no fields")),
+        (r"incompatible types in assignment of '[^']+' to '[^']+\]'", _said(
+            "assign arrays element by element, in a loop")),
         (r"base operand of '->' has non-pointer type", _said("write `.` for `->`: it is no pointer")),
         (r"no match for 'operator\[\]' \(operand types are '([^']+)'", _subscript),
         (r"no match for 'operator=' \(operand types are '([^']+)' and '([^']+)'", _assigned),

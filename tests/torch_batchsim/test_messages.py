@@ -85,6 +85,8 @@ MISTAKES = {
     "ball.speed = size();": "call it with as many arguments as `f32 size(vec3)` takes",
     'ball.row = "three";': "systems have no texts",
     "ball.cells = {1.0f, 2.0f};": "assign arrays element by element, in a loop",
+    "ball.cells = ball.at;": "assign arrays element by element, in a loop",
+    "ball.speed.x = 3;": "leave out `.x`: f32 has no fields",
     "return 3;": "a system returns nothing: write results into components",
     "ball.row = world.find<Bullet, const Shot>(Entity{}).left;": "",
     "auto s = world.find<Bullet, const Shot>(Entity{}); ball.row = s.left;": "write `s->` for `s.`, after a test",

@@ -17,7 +17,7 @@ from .check import CheckFailed, check_env
 from .compare import compare
 from .differences import Comparison, Difference, Mismatch
 from .legal import batches_of_actions
-from .snapshots import assert_same_bits, first_worlds, of_worlds, snapshot
+from .snapshots import Tensors, assert_same_bits, first_worlds, of_worlds, snapshot
 from .world_state import WorldState
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "Comparison",
     "Difference",
     "Mismatch",
+    "Tensors",
     "WorldState",
     "assert_same_bits",
     "check_env",

@@ -231,6 +231,9 @@ def _context(program: Program, cuda: bool) -> Iterator[str]:
         yield f"    i32 *crowded_flag;\n    DynamicTable tables[{len(program.dynamic)}];"
     if program.checks is not None:
         yield "    CheckRecord *check_records;\n    i64 loop_budget;"
+    if program.check_sites:
+        yield "    u32 *check_steps;"
+        yield from _check_codes(program)
     if program.log:
         yield "    LogRecord *log_records;\n    u32 *log_counts;\n    i64 log_room;"
     yield f"    static constexpr u32 dynamic_tables = {len(program.dynamic)};"
@@ -266,6 +269,16 @@ def _context(program: Program, cuda: bool) -> Iterator[str]:
     yield "    // Rows per world of a fixed archetype by its number in handles."
     yield f"    static TBS_METHOD u32 fixed_rows([[maybe_unused]] u32 entity_table) {{ return{counts} 0u; }}"
     yield "};"
+
+
+def _check_codes(program: Program) -> Iterator[str]:
+    """A member of Context: the fault that tells of a ``world.check``, by its line."""
+    codes: dict[int, int] = {}
+    for number, site in enumerate(program.check_sites, start=1):
+        for line in range(site.line, site.last_line + 1):
+            codes.setdefault(line, program.first_check_code + 2 * number)
+    chosen = "".join(f" line == {line}u ? {code}u :" for line, code in sorted(codes.items()))
+    yield f"    static TBS_METHOD constexpr u32 check_code(u32 line) {{ return{chosen} {program.first_check_code}u; }}"
 
 
 def _agent_accessors(program: Program) -> Iterator[str]:

@@ -124,6 +124,8 @@ def context_structure(program: Program, cuda: bool) -> type[ctypes.Structure]:
         fields += [("crowded_flag", ctypes.c_void_p), ("tables", DynamicTable * len(program.dynamic))]
     if program.checks is not None:
         fields += [("check_records", ctypes.c_void_p), ("loop_budget", ctypes.c_int64)]
+    if program.check_sites:
+        fields.append(("check_steps", ctypes.c_void_p))
     if program.log:
         fields += [(name, ctypes.c_void_p) for name in ("log_records", "log_counts")]
         fields += [("log_room", ctypes.c_int64)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .errors import Fault, WorldFault
-from .findings import finding
+from .findings import failed_check, finding
 from .memory import Memory
 from .program import Program
 from .shared import CHECK_FAULT, CHECK_RECORD, NO_FAULT, Found, fault_parts
@@ -37,6 +37,10 @@ def decoded(program: Program, world: int, word: int, memory: Memory | None = Non
         records = memory.others["check_records"].cpu().numpy().view(CHECK_RECORD)
         found = finding(program, nodes[node - 1], Found(value), records[world])
         return Fault(world, system, row, found.kind, int(records[world]["value"]), finding=found)
+    if code >= program.first_check_code:
+        step = 0 if memory is None else int(memory.others["check_steps"][world])
+        failed = failed_check(program, nodes[node - 1], code - program.first_check_code, value, step)
+        return Fault(world, system, row, failed.kind, int(failed.value), finding=failed)
     if code >= len(program.faults):
         table = program.dynamic[code - len(program.faults)].name
         return Fault(world, system, row, "table_full", value, table)

@@ -37,6 +37,22 @@ def finding(program: Program, node: Node, found: Found, record: np.void) -> Find
     return Finding(found.name, file, line, column, said, bound, text, int(record["step"]))
 
 
+def failed_check(program: Program, node: Node, code: int, bits: int, step: int) -> Finding:
+    """A ``world.check`` that failed: ``code`` counts from ``Program.first_check_code``, ``bits`` are of the value."""
+    value = float(np.uint32(bits).view(np.float32)) if code % 2 else int(np.uint32(bits).view(np.int32))
+    if code < 2:
+        name, _, line = node.system.place.rpartition(":")
+        return Finding("check", name, int(line), 1, value, 0, f"a check failed, value {value:g}", step)
+    named = program.check_sites[code // 2 - 1]
+    own = node.system.place.rpartition(":")[0]
+    alike = [site for site in program.check_sites if site.line <= named.line <= site.last_line]
+    site = next((site for site in alike if site.path.name == own), named)  # lines alone tell checks apart
+    text = f"check failed: `{site.condition}`" + (f": {site.message}" if site.message else "")
+    if site.value:
+        text += f", {value:g}" if site.value == f"{value:g}" else f", `{site.value}` is {value:g}"
+    return Finding("check", str(site.path), site.line, site.column, value, 0, text, step)
+
+
 def _sentence(
     found: Found, whole: str, end: int, kind: str, value: int, bound: int
 ) -> tuple[str, int | float]:

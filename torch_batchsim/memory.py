@@ -108,6 +108,9 @@ class Memory:
             self.others["check_records"] = torch.zeros(words, dtype=torch.int64, device=device)
             context.check_records = self.others["check_records"].data_ptr()
             context.loop_budget = program.checks.loops or NO_BUDGET
+        if program.check_sites:
+            self.others["check_steps"] = torch.zeros(num_worlds, dtype=torch.int32, device=device)
+            context.check_steps = self.others["check_steps"].data_ptr()
         if program.log:
             words = num_worlds * program.log * (LOG_RECORD.itemsize // 8)
             self.others["log_records"] = torch.zeros(words, dtype=torch.int64, device=device)

@@ -9,6 +9,7 @@ from functools import cached_property
 from itertools import count
 from typing import Any
 
+from .check_sites import check_sites
 from .checks import Checks
 from .columns import Column
 from .environment import Environment
@@ -20,7 +21,7 @@ from .queries import Queries
 from .roles import check_kinds, resolve
 from .schema import AUTHOR_STRUCTS, Archetype, Component, Repeat, TaskGraph
 from .scopes import Scopes, column_name, qualified_name
-from .shared import BUILTIN_FAULTS, CODE_BITS, NODE_BITS
+from .shared import BUILTIN_FAULTS, CHECK_FAULT, CODE_BITS, NODE_BITS
 from .systems import System, Unit, read_units, systems_in
 
 GRAPHS = ("start", "step", "observe")
@@ -108,6 +109,13 @@ class Program:
             for source in scope.declaration.sources
         ]
         self.sources = read_units(*self.units)
+        self.check_sites = list(check_sites([source for _, source in self.sources]))
+        most = (CHECK_FAULT - self.first_check_code) // 2 - 1
+        if len(self.check_sites) > most:
+            raise SchemaError(
+                f"{self.environment.name} calls world.check at {len(self.check_sites)} places; with so many faults at "
+                f"most {most} are allowed"
+            )
         self.files = {source.path: source.whole for _, source in self.sources}
         self.systems = self._systems(systems_in(self.sources))
         self.graphs = self._graphs()
@@ -162,8 +170,8 @@ class Program:
             raise SchemaError(
                 f"{self.environment.name} has {dynamic} archetypes with capacity; {MAX_DYNAMIC} are allowed"
             )
-        if len(self.faults) + dynamic >= MAX_FAULTS:
-            raise SchemaError(f"{self.environment.name} must have fewer than {MAX_FAULTS} faults")
+        if len(self.faults) + dynamic >= MAX_FAULTS - 1:
+            raise SchemaError(f"{self.environment.name} must have fewer than {MAX_FAULTS - 1} faults")
 
     def _check_workspace(self, in_tables: set[type[Component]]) -> None:
         others = {"singletons": self.singletons, "resources": self.resources, "scratch": self.scratch}
@@ -175,6 +183,11 @@ class Program:
                     f"component {component.__name__} is workspace, which lasts for one system, and listed {where[0]}; "
                     "list it in workspace only, once"
                 )
+
+    @property
+    def first_check_code(self) -> int:
+        """Of faults: two codes for checks whose place is not known, behind them two for each of ``check_sites``."""
+        return len(self.faults) + len(self.dynamic)
 
     @cached_property
     def has_entities(self) -> bool:

@@ -234,7 +234,7 @@ class BasicWorld {
     // This row's random stream in this system and step: the same whatever else runs. Take it by reference
     // (`Random &random = world.random();`): a copy would draw the same numbers again, and so does not compile.
     TBS_METHOD Random &random() {
-        check(node_.draws);
+        may(node_.draws);
         if (!random_started_) {
             random_ = stream(context_.seed[index_]);
             if (drawn_) random_.begin_with(*drawn_);
@@ -245,7 +245,7 @@ class BasicWorld {
 
     // For systems on several lanes: the stream of item `item` of this row.
     TBS_METHOD Random random(u32 item) const {
-        check(node_.draws_items);
+        may(node_.draws_items);
         return stream(context_.seed[index_] + (u64{item} + 1) * 0xD1B54A32D192ED03u);
     }
 
@@ -264,14 +264,14 @@ class BasicWorld {
     template <class Singleton>
     TBS_METHOD Singleton &get() const {
         using Only = OnlyRow<std::remove_const_t<Singleton>>;
-        check(reaches_column<Singleton>(Only::number));
+        may(reaches_column<Singleton>(Only::number));
         return Only::get(context_, index_);
     }
 
     // The rows of this world in a column of an archetype: world.rows<Agent, const Position>() to read them.
     template <class Archetype, class Component>
     TBS_METHOD Rows<Component> rows() const {
-        check(reaches_rows<Archetype, Component>());
+        may(reaches_rows<Archetype, Component>());
         return {first_in_column<Archetype, Component>(), number_of_rows<Archetype>()};
     }
 
@@ -294,7 +294,7 @@ class BasicWorld {
     // Number of rows that this world has in an archetype.
     template <class Archetype>
     TBS_METHOD u32 count() const {
-        check(looks_at<Archetype>());
+        may(looks_at<Archetype>());
         return number_of_rows<Archetype>();
     }
 
@@ -305,7 +305,7 @@ class BasicWorld {
     // them comes to be, and the world has a fault.
     template <class Archetype, class... Component>
     TBS_METHOD Entity create(const Component &...components) {
-        if (!check(has_bit(node_.creates, table_of<Archetype>()))) return Entity{};
+        if (!may(has_bit(node_.creates, table_of<Archetype>()))) return Entity{};
         return add_row<Archetype>(created_++, components...);
     }
 
@@ -313,7 +313,7 @@ class BasicWorld {
     // the place of the order of calls.
     template <class Archetype, class... Component>
     TBS_METHOD Entity create_at(u32 order, const Component &...components) {
-        if (!check(has_bit(node_.creates_at, table_of<Archetype>()))) return Entity{};
+        if (!may(has_bit(node_.creates_at, table_of<Archetype>()))) return Entity{};
         return add_row<Archetype>(order, components...);
     }
 
@@ -321,26 +321,26 @@ class BasicWorld {
     // A handle of no row that there is (destroyed before, of another world or episode, or none) is a fault: ask
     // `alive` first where that may be.
     TBS_METHOD void destroy(Entity entity) const {
-        if (check(node_.destroys != 0)) mark(entity);
+        if (may(node_.destroys != 0)) mark(entity);
     }
 
     // The same, of a row of this archetype: destroying in one table keeps the engine from looking after the others.
     template <class Archetype>
     TBS_METHOD void destroy(Entity entity) const {
         const bool its_row = entity.table == TableOf<Archetype>::entity_table;
-        if (check(has_bit(node_.destroys, table_of<Archetype>()))) mark(its_row ? entity : Entity{});
+        if (may(has_bit(node_.destroys, table_of<Archetype>()))) mark(its_row ? entity : Entity{});
     }
 
     // Whether the entity was there when this system began.
     TBS_METHOD bool alive(Entity entity) const {
-        check(node_.looks == all_tables);
+        may(node_.looks == all_tables);
         return row_of(entity) != no_row;
     }
 
     // A component of an entity, or nullptr if it has no row in this archetype of this world.
     template <class Archetype, class Component>
     TBS_METHOD Component *find(Entity entity) const {
-        check(reaches_rows<Archetype, Component>());
+        may(reaches_rows<Archetype, Component>());
         const u32 row = row_in<Archetype>(entity);
         return row == no_row ? nullptr : first_in_column<Archetype, Component>() + row;
     }
@@ -355,14 +355,14 @@ class BasicWorld {
     // The entity's index among the rows of this world, or no_row. It holds until the next system.
     template <class Archetype>
     TBS_METHOD u32 index_of(Entity entity) const {
-        check(looks_at<Archetype>());
+        may(looks_at<Archetype>());
         return row_in<Archetype>(entity);
     }
 
     // The handle of a row of this world; of no entity, if there is no such row.
     template <class Archetype>
     TBS_METHOD Entity entity(u32 row) const {
-        check(looks_at<Archetype>());
+        may(looks_at<Archetype>());
         if (row >= number_of_rows<Archetype>()) return Entity{};
         using Table = TableOf<Archetype>;
         if constexpr (Table::dynamic) {
@@ -382,6 +382,23 @@ class BasicWorld {
     template <class FaultName>
     TBS_METHOD void fail(FaultName cause, i32 value = 0) const {
         report(u32(cause), value);
+    }
+
+    // Whether the condition holds; if not, that is a fault of this world, and the host tells the place in the text, the
+    // condition, and the value, a number. The step goes on: `if (!world.check(...)) return;` leaves the system.
+    template <class Value = i32>
+        requires(std::is_arithmetic_v<Value> || std::is_enum_v<Value>)
+    TBS_METHOD bool check(bool condition, Value value = {}, u32 line = __builtin_LINE()) const {
+        if (!condition) report_check(value, line);
+        return condition;
+    }
+
+    // The same with a message, a string literal.
+    template <u32 bytes, class Value = i32>
+        requires(std::is_arithmetic_v<Value> || std::is_enum_v<Value>)
+    TBS_METHOD bool check(bool condition, const char (&)[bytes], Value value = {}, u32 line = __builtin_LINE()) const {
+        if (!condition) report_check(value, line);
+        return condition;
     }
 
     // Notes a number, bool, enumeration or vector for Simulator.logs(), with world, system, row and step. Only a build for
@@ -410,7 +427,7 @@ class BasicWorld {
     static constexpr u64 all_tables = Context::dynamic_tables < 64 ? (u64{1} << Context::dynamic_tables) - 1 : ~u64{0};
 
     // Whether the node may do what is done here; if not, that does not compile, or is a fault.
-    TBS_METHOD bool check(bool declared) const {
+    TBS_METHOD bool may(bool declared) const {
 #ifdef TBS_REACHES_ARE_COMPILED
         if (__builtin_constant_p(declared) && !declared) undeclared_access();
 #endif
@@ -540,6 +557,26 @@ class BasicWorld {
         }
         const bool is_row = entity.birth.tick == 0 && entity.birth.order < Context::fixed_rows(entity.table);
         return is_row ? entity.birth.order : no_row;
+    }
+
+    // Of the checks in the text Context knows by which codes they are told, the one behind it for values that are floats.
+    template <class Value>
+    TBS_METHOD void report_check(Value value, u32 line) const {
+        if constexpr (requires { Context::check_code(line); }) {
+            i32 bits;
+            if constexpr (std::is_floating_point_v<Value>) {
+                const f32 number = f32(value);
+                __builtin_memcpy(&bits, &number, sizeof bits);
+            } else {
+                bits = i32(value);
+            }
+            const u32 code = Context::check_code(line) + u32(std::is_floating_point_v<Value>);
+            const u64 word = fault_word(node_.index, row_.index, code, bits);
+            if (word < context_.fault[index_]) context_.check_steps[index_] = context_.step[index_];
+            report_fault(&context_.fault[index_], context_.fault_flag, word);
+        } else {
+            static_assert(is_declared<Value>, "world.check is called in a macro, where the engine does not see it");
+        }
     }
 
     TBS_METHOD void report(u32 code, i32 value) const {

@@ -3,12 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 from pathlib import Path
 
+import numpy as np
+
 from . import shared
+from .columns import Column
+from .cpp_text import Source
 from .declaration import ENGINE_HEADERS
+from .fields import Field
+from .inlining import Put
 from .program import Node, Program
 from .systems import Unit
+
+_SANITIZERS = (
+    "bounds-strict", "shift", "integer-divide-by-zero", "signed-integer-overflow", "float-cast-overflow", "return",
+)  # fmt: skip
+_POINTERS = ("->", "find")
+_LOOP = " TBS_LOOP "
+
+
+def flags(program: Program) -> list[str]:
+    """What g++ looks at in the texts of a checked build; it then calls the functions of ``csrc/tbs/sanitizers.h``.
+
+    It asks of each reference whether it is null, so that no loop becomes vectors: only of texts that have pointers.
+    """
+    if program.checks is None:
+        return []
+    texts = [source for _, source in program.sources if _is_checked_file(source.path)]
+    has_pointers = any(token.text in _POINTERS for source in texts for token in source.tokens)
+    asked = [*_SANITIZERS, *(["null"] if has_pointers else [])]
+    return [f"-fsanitize={','.join(asked)}", "-fsanitize-recover=all", "-Wno-dangling-else", "-Wno-empty-body"]
 
 
 def opening() -> Iterator[str]:
@@ -29,7 +55,11 @@ def _literal(path: Path) -> str:
 
 def is_checked_text(unit: Unit) -> bool:
     """Whether g++ checks the text: the author's, and that of a library that does not come with the engine."""
-    return not unit.source.resolve().is_relative_to(ENGINE_HEADERS.resolve())
+    return _is_checked_file(unit.source)
+
+
+def _is_checked_file(path: Path) -> bool:
+    return not path.resolve().is_relative_to(ENGINE_HEADERS.resolve())
 
 
 def before_text(program: Program, unit: Unit) -> Iterator[str]:
@@ -40,14 +70,121 @@ def before_text(program: Program, unit: Unit) -> Iterator[str]:
         yield "#define TBS_UNCHECKED"
 
 
+def put_into(program: Program, unit: Unit) -> tuple[Put, ...]:
+    """What goes into the text, an argument of ``inlined``."""
+    counts = program.checks is not None and program.checks.loops is not None and is_checked_text(unit)
+    return (with_budget,) if counts else ()
+
+
 def behind_text(program: Program, unit: Unit) -> Iterator[str]:
     """Lines behind it."""
     if program.checks is not None and is_checked_text(unit):
         yield '#pragma pop_macro("TBS_UNCHECKED")'
 
 
+def with_budget(source: Source) -> list[tuple[int, str]]:
+    """What goes into a text so that its loops are counted: places in it, and what stands in front of what is there."""
+    put, tokens = [], source.tokens
+    for i, token in enumerate(tokens):
+        if token.text == "do":
+            put.append(token.start + len("do"))
+        elif token.text in ("for", "while") and i + 1 in source.partner and not _ends_do(source, i):
+            close = tokens[source.partner[i + 1]]
+            put.append(close.start + len(close.text))
+    return [(place, _LOOP) for place in sorted(put)]
+
+
+def _ends_do(source: Source, i: int) -> bool:
+    """Whether the ``while`` that is token ``i`` is the end of a ``do``."""
+    tokens = source.tokens
+    if i == 0 or tokens[i - 1].text != "}":
+        close = source.partner[i + 1]
+        bare = close + 1 < len(tokens) and tokens[close + 1].text == ";"
+        return bare and any(token.text == "do" for token in tokens[max(0, i - 64) : i])
+    opened = source.partner[i - 1]
+    return opened > 0 and tokens[opened - 1].text == "do"
+
+
+def column_as_written(source: Source, line: int, column: int) -> int:
+    """The column in the author's text of what g++ has found behind ``with_budget``."""
+    begins = [0]
+    for text in source.whole.split("\n"):
+        begins.append(begins[-1] + len(text) + 1)
+    if not 1 <= line < len(begins):
+        return column
+    moved = 0
+    for place, text in with_budget(source):
+        if begins[line - 1] <= place < begins[line] and place - begins[line - 1] + 1 + moved < column:
+            moved += len(text)
+    return column - moved
+
+
 def node_members(program: Program, node: Node) -> Iterator[str]:
     """What a node has for ``csrc/tbs/run_checked.h``."""
     yield f"    static constexpr u32 checked_number = {node.index + 1};"
-    yield "    template <class World, class Guard>"
-    yield "    static void verify(const Context &, i32, const World &, Guard &) {}"
+    columns = _looked_at(program, node)
+    yield f"    static constexpr bool verifies = {str(bool(columns)).lower()};"
+    yield f"    static constexpr bool has_loops = {str(_has_loops(program, node)).lower()};"
+    if columns:
+        yield "    template <class World>"
+        parameters = "const Context &context, i32 count, const World &world, checks::Guard &guard"
+        yield f"    static void verify({parameters}) {{"
+        for column in columns:
+            number = list(program.columns.values()).index(column)
+            pieces = ", ".join(f"{{{offset}, {numbers}, {size}}}" for offset, numbers, size in floats(column))
+            yield f"        static constexpr checks::Floats floats{number}[] = {{{pieces}}};"
+            per_world = 0 if column.dynamic else column.rows_per_world
+            place = f"context.column_{column.c_name}, {_rows(program, column)}"
+            yield f"        checks::verify<{per_world}>(guard, count, world, {place}, {number}, floats{number});"
+        yield "    }"
+
+
+def _has_loops(program: Program, node: Node) -> bool:
+    """Whether the text with its system has loops, which are counted."""
+    scope = node.system.namespace
+    units = [unit for unit in program.units if unit.namespace == scope and put_into(program, unit)]
+    return bool(units) and any(with_budget(source) for owner, source in program.sources if owner == scope)
+
+
+def _looked_at(program: Program, node: Node) -> list[Column]:
+    """Columns with floats that the node writes: what lasts, not scratch."""
+    if not program.checks.nan:
+        return []
+    given = zip(node.system.parameters, node.columns, strict=True)
+    names = {column.name for parameter, column in given if isinstance(column, Column) and parameter.writes}
+    names |= node.reached_writes | {
+        column.name for column in program.columns.values() if column.table in node.creates
+    }
+    columns = [column for column in program.columns.values() if column.name in names]
+    return [c for c in columns if not c.scratch and not c.resource and not c.workspace and floats(c)]
+
+
+def _rows(program: Program, column: Column) -> str:
+    """A function of C++ that tells which rows a world has in a column of a dynamic table, with those that are new."""
+    if not column.dynamic:
+        return "0"
+    number = [archetype.name for archetype in program.dynamic].index(column.table)
+    table = f"context.tables[{number}]"
+    count = f"std::min(u32({table}.count[world]) + {table}.added[world], {table}.room(u32(world)))"
+    return f"[&](i32 world, i64 &first, i32 &rows) {{ first = {table}.first[world]; rows = i32({count}); }}"
+
+
+def floats(column: Column) -> list[tuple[int, int, int]]:
+    """Where the floats of a component are: offset, how many side by side, bytes of one."""
+    found = []
+    for field in column.component.fields:
+        kind = field.type
+        if kind.dtype.is_floating_point:
+            size = kind.dtype.itemsize
+            found += [(offset, count, size) for offset, count in _pieces(field, size)]
+    return found
+
+
+def _pieces(field: Field, size: int) -> Iterator[tuple[int, int]]:
+    """Numbers of a field that lie side by side: offset and how many."""
+    shape = field.type.tensor_shape
+    if field.is_dense or not shape:
+        yield field.offset, prod(shape)
+        return
+    for index in np.ndindex(shape):
+        yield field.offset + sum(i * step for i, step in zip(index, field.strides, strict=True)), 1

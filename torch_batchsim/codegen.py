@@ -167,7 +167,8 @@ def _texts(program: Program, namespace: str) -> Iterator[str]:
         if unit.namespace == namespace:
             yield from checked.before_text(program, unit)
             yield f"TBS_BEGIN_SYSTEMS({namespace or AUTHOR_NAMESPACE})"
-            yield from inlined(sources, unit.source.resolve(), namespace or AUTHOR_NAMESPACE)
+            put = checked.put_into(program, unit)
+            yield from inlined(sources, unit.source.resolve(), namespace or AUTHOR_NAMESPACE, *put)
             yield '#line 1 "generated"'
             yield "TBS_END_SYSTEMS"
             yield from checked.behind_text(program, unit)

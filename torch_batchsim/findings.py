@@ -9,7 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
+from .checked import column_as_written
+from .columns import Column
 from .errors import Finding
+from .fields import Field
 from .program import Node, Program
 from .shared import Found
 
@@ -30,10 +33,16 @@ def finding(program: Program, node: Node, found: Found, record: np.void) -> Find
         file, _, number = node.system.place.rpartition(":")
         line = int(number) if number.isdigit() else 0
     whole = program.files.get(Path(file), "")
+    if whole and program.checks is not None and program.checks.loops is not None:
+        source = next(source for _, source in program.sources if source.path == Path(file))
+        column = column_as_written(source, line, column)
     end = _offset(whole, line, column)
     kind = _string(record["type"])
     value, bound = int(record["value"]), int(record["bound"])
-    text, said = _sentence(found, whole, end, kind, value, bound)
+    if found is Found.not_finite:
+        text, said = _not_finite(list(program.columns.values())[bound], value, int(record["other"]))
+    else:
+        text, said = _sentence(found, whole, end, kind, value, bound)
     return Finding(found.name, file, line, column, said, bound, text, int(record["step"]))
 
 
@@ -83,7 +92,29 @@ def _sentence(
         return f"a null pointer is used, such as find() gives for a row that there is not: `{line}`", 0
     if found is Found.no_return:
         return "a function that returns a value ends without return", 0
+    if found is Found.loop:
+        return f"loops have taken more than {value} turns in one system, the most that Checks(loops=...) allows", value
     raise AssertionError(found)
+
+
+def _not_finite(column: Column, bits: int, offset: int) -> tuple[str, float]:
+    """``nan in Ball.Motion.speed[2]``."""
+    for field in column.component.fields:
+        index = _index_at(field, offset)
+        if index is not None and field.type.dtype.is_floating_point:
+            packed = struct.pack("<q", bits)
+            number = struct.unpack("<d" if field.type.dtype.itemsize == 8 else "<f4x", packed)[0]
+            place = f"[{', '.join(map(str, index))}]" if index else ""
+            return f"{number} in {column.name}.{field.name}{place}", number
+    raise AssertionError(offset)
+
+
+def _index_at(field: Field, offset: int) -> tuple[int, ...] | None:
+    """Which number of a field lies at an offset of its component."""
+    for index in np.ndindex(field.type.tensor_shape):
+        if field.offset + sum(i * step for i, step in zip(index, field.strides, strict=True)) == offset:
+            return index
+    return None
 
 
 def _operand(value: int) -> str:
@@ -136,12 +167,14 @@ def _postfix_start(whole: str, end: int) -> int:
         if not before:
             break
         last = before[-1]
-        if last in ")]" or (last == ">" and before[-2:] != "->" and whole[start] == "("):
+        goes_on = start == end or whole[start] in ".[(<-:"
+        closes = last == ">" and before[-2:] != "->" and whole[start] == "("
+        if (last in ")]" and goes_on) or closes:
             opened = _matching(whole, len(before) - 1)
             if opened == len(before) - 1:
                 break
             start = opened
-        elif (name := re.search(r"\w+$", before)) and (start == end or whole[start] in ".[(<-:"):
+        elif (name := re.search(r"\w+$", before)) and goes_on:
             if name[0] in ("return", "case", "else", "in"):
                 break
             start = name.start()

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from .cpp_text import Source
 
+Put = Callable[[Source], list[tuple[int, str]]]
+"""What else goes into a text: ascending places in it, and what stands there, on the same line."""
 
-def inlined(sources: Mapping[Path, Source], path: Path, namespace: str) -> Iterator[str]:
+
+def _nothing(source: Source) -> list[tuple[int, str]]:
+    return []
+
+
+def inlined(
+    sources: Mapping[Path, Source], path: Path, namespace: str, put: Put = _nothing
+) -> Iterator[str]:
     """The text of ``path`` with those of ``sources`` that it includes in place of the directives.
 
     The compiler sees what was read, whatever has become of the files since, and each ``#include`` means the file that
@@ -22,15 +31,26 @@ def inlined(sources: Mapping[Path, Source], path: Path, namespace: str) -> Itera
     yield _line(source, 1)
     directives = [(include.first, include.last, include.path) for include in source.includes]
     directives += [(*source.once, None)] if source.once else []
-    place = 0
+    place, more = 0, put(source)
     for first, last, included in sorted(directives, key=lambda directive: directive[0]):
-        yield source.whole[place:first]
+        yield _between(source.whole, place, first, more)
         if included is not None:
-            yield from inlined(sources, included, namespace)
+            yield from inlined(sources, included, namespace, put)
         yield _line(source, source.whole.count("\n", 0, last) + 1)
         place = last
-    yield f"{source.whole[place:]}\n"  # an empty line, should the last one end in a backslash
+    rest = _between(source.whole, place, len(source.whole), more)
+    yield f"{rest}\n"  # an empty line, should the last one end in a backslash
     yield from (("#endif",) if guard else ())
+
+
+def _between(whole: str, first: int, last: int, put: list[tuple[int, str]]) -> str:
+    """A part of a text with what goes into it."""
+    parts = []
+    for place, text in put:
+        if first <= place < last:
+            parts += [whole[first:place], text]
+            first = place
+    return "".join([*parts, whole[first:last]])
 
 
 def _line(source: Source, number: int) -> str:

@@ -25,7 +25,7 @@ from types import ModuleType
 
 import torch
 
-from . import compiler_log, openmp, precompiled
+from . import checked, compiler_log, openmp, precompiled
 from .codegen import ABI_VERSION, Target, generate
 from .declaration import ENGINE_HEADERS as CSRC
 from .errors import BuildError
@@ -51,11 +51,6 @@ DEBUG_FLAGS = {
 }
 _STRICT_MATH = {"cpu": ["-ffp-contract=off"], "cuda": "-fmad=false -prec-div=true -prec-sqrt=true -ftz=false".split()}
 _FAST_MATH = {"cpu": ["-ffast-math"], "cuda": ["--use_fast_math"]}
-# What g++ looks at in the texts of a checked build; the functions that it then calls are in csrc/tbs/sanitizers.h.
-_CHECKED = (
-    "-fsanitize=bounds-strict,shift,integer-divide-by-zero,signed-integer-overflow,float-cast-overflow,null,return",
-    "-fsanitize-recover=all", "-Wno-dangling-else", "-Wno-empty-body",
-)  # fmt: skip
 _STANDARD = CSRC / "tbs" / "standard.h"
 _FEW = 3  # libraries in a cache: to precompile headers takes as long as it saves in four builds
 _KEEP_DAYS = 30
@@ -138,11 +133,10 @@ def cache_directory() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "torch_batchsim"
 
 
-def compiler_flags(device_type: str, fast_math: bool = False, checked: bool = False) -> list[str]:
+def compiler_flags(device_type: str, fast_math: bool = False) -> list[str]:
     """What g++ or nvcc is called with, beside what ``torch.utils.cpp_extension`` adds."""
     mathematics = _FAST_MATH if fast_math else _STRICT_MATH
-    checks = _CHECKED if checked and device_type != "cuda" else ()
-    return [*(CUDA_FLAGS if device_type == "cuda" else CPU_FLAGS), *mathematics[device_type], *checks]
+    return [*(CUDA_FLAGS if device_type == "cuda" else CPU_FLAGS), *mathematics[device_type]]
 
 
 def debug_flags() -> list[str]:
@@ -176,7 +170,7 @@ def load_inside(program: Program, target: Target) -> InsideLibrary:
 def _library(program: Program, target: Target) -> tuple[Path, Target, float]:
     """Where it is, what it is for, and how long it took to build."""
     source = generate(program, target)
-    flags = compiler_flags(target.device, program.environment.fast_math, program.checks is not None)
+    flags = compiler_flags(target.device, program.environment.fast_math) + checked.flags(program)
     flags += [] if target.cuda else debug_flags()  # behind -O3, of which the last counts
     name = f"{program.environment.name}_{target.device}_{_key(program, source, flags, target.cuda)}"
     if target.cuda and not (cache_directory() / f"{name}.so").is_file():

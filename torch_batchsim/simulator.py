@@ -120,7 +120,13 @@ class Simulator(Inspection):
         if num_threads is not None:
             num_threads = checked_count(num_threads, "num_threads", MAX_THREADS)
         self.environment = environment
-        self.program = Program(environment, checked_checks(checks), checked_log(log))
+        checks = checked_checks(checks)
+        if checks is not None and (self.device.type != "cpu" or (_library is not None and _library.target.cuda)):
+            raise ValueError(
+                f"checks need device='cpu', got {str(device)!r}: g++ checks the text, and results on CPU are the same "
+                "to the bit"
+            )
+        self.program = Program(environment, checks, checked_log(log))
         reset_options(self.program)  # to tell at once what is wrong with them
         target = Target(self.device.type, executor) if _library is None else _library.target
         self.memory = Memory(

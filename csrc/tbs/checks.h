@@ -10,7 +10,9 @@
 
 #if !defined(TBS_ON_DEVICE) && !defined(__CUDACC__)
 #define TBS_CHECKS_JUMP  // out of the system; g++ finds what the types here cannot see
+#include <algorithm>
 #include <csetjmp>
+#include <vector>
 #endif
 
 namespace tbs::checks {
@@ -37,14 +39,30 @@ struct Guard {
     i32 world = 0;
     u32 row = 0;
     i64 budget = 0, iterations = 0;  // of loops in the text, for one world
+    bool some_have_failed = false;
+    u32 *marks = nullptr, mark = 0;  // of the rows that a flat node has begun
+    void (*find)(const void *) = nullptr;  // finds out which unit, world and row it is
+    const void *finder = nullptr;
 };
+
+// Marks for so many rows, none of which has been set.
+inline void take_marks(Guard &guard, i32 rows) {
+    static thread_local std::vector<u32> marks;
+    static thread_local u32 last = 0;
+    if (marks.size() < std::size_t(rows)) marks.resize(std::size_t(rows), 0);
+    if (++last == 0) {
+        std::fill(marks.begin(), marks.end(), 0u);
+        last = 1;
+    }
+    guard.marks = marks.data();
+    guard.mark = last;
+}
 
 inline thread_local Guard *current = nullptr;
 
-// Leaves the system. Of several faults of a world the least stands, as of those that systems report.
-[[noreturn, gnu::noinline, gnu::cold]] inline void fail(Found found, const Place &place, i64 value, i64 bound,
-                                                        const char *type, i64 other = 0) {
-    Guard &guard = *current;
+// Of several faults of a world the least stands, as of those that systems report.
+[[gnu::noinline, gnu::cold]] inline void note(Guard &guard, Found found, const Place &place, i64 value, i64 bound,
+                                              const char *type, i64 other = 0) {
     const u64 word = fault_word(guard.node, guard.row, fault_check, i32(found));
     if (word < guard.fault[guard.world]) {
         guard.fault[guard.world] = word;
@@ -52,8 +70,25 @@ inline thread_local Guard *current = nullptr;
                                       place.line, place.column, guard.steps[guard.world], 0};
     }
     raise_flag(guard.fault_flag);
-    std::longjmp(guard.jump, 1);
 }
+
+// Leaves the system.
+[[noreturn, gnu::noinline, gnu::cold]] inline void fail(Found found, const Place &place, i64 value, i64 bound,
+                                                        const char *type, i64 other = 0) {
+    current->find(current->finder);
+    note(*current, found, place, value, bound, type, other);
+    std::longjmp(current->jump, 1);
+}
+
+// What stands in front of the body of each loop in a text that is checked: true, and out of the system, when loops have taken
+// too many turns.
+TBS_FUNCTION constexpr bool is_over_budget(const char *file, u32 line) {
+    if (std::is_constant_evaluated() || current == nullptr) return false;
+    Guard &guard = *current;
+    if (++guard.iterations > guard.budget) fail(Found::loop, {file, line, 0}, guard.budget, 0, nullptr);
+    return false;
+}
+#define TBS_LOOP if (::tbs::checks::is_over_budget(__FILE__, __LINE__)) {} else
 
 // Whether a fault of this kind has stopped a world in this call. Its systems wait until the host has told of it.
 TBS_FUNCTION bool is_stopped(u64 word) {
@@ -61,16 +96,99 @@ TBS_FUNCTION bool is_stopped(u64 word) {
     return word != ~u64{0} && (u32(word >> 32) & mask) == fault_check;
 }
 
-// loop(unit) goes through the units from `unit` on; after a fault it goes on behind the unit in which that was.
-template <class Loop>
-[[gnu::noinline]] void guarded(Guard &guard, const Loop &loop) {
+// loop(unit) goes through the units from `unit` on; after a fault it goes on behind the unit in which that was. find() says
+// which that is.
+template <class Find, class Loop>
+[[gnu::noinline]] void guarded(Guard &guard, const Find &find, const Loop &loop) {
     Guard *const before = current;
     current = &guard;
+    guard.finder = &find;
+    guard.find = [](const void *finder) { (*static_cast<const Find *>(finder))(); };
     setjmp(guard.jump);
     loop(guard.unit + 1);
     current = before;
 }
 
+// Numbers of one type side by side in a component.
+struct Floats {
+    u32 offset, count, bytes;  // of one number
+};
+
+TBS_FUNCTION bool is_finite(const unsigned char *at, u32 bytes) {
+    if (bytes == 8) {
+        u64 bits;
+        __builtin_memcpy(&bits, at, 8);
+        return (bits & 0x7FF0000000000000u) != 0x7FF0000000000000u;
+    }
+    u32 bits;
+    __builtin_memcpy(&bits, at, 4);
+    return (bits & 0x7F800000u) != 0x7F800000u;
+}
+
+// Whether 32-bit words side by side are finite floats.
+TBS_UNCHECKED inline bool are_finite_words(const unsigned char *at, i64 count) {
+    u32 wrong = 0;
+    for (i64 i = 0; i < count; ++i) {
+        u32 bits;
+        __builtin_memcpy(&bits, at + i * 4, 4);
+        wrong |= u32((bits & 0x7F800000u) == 0x7F800000u);
+    }
+    return wrong == 0;
+}
+
+template <std::size_t pieces>
+TBS_FUNCTION bool are_finite(const unsigned char *row, const Floats (&floats)[pieces]) {
+    bool all = true;
+    for (const Floats &piece : floats) {
+        for (u32 i = 0; i < piece.count; ++i) all &= is_finite(row + piece.offset + i * piece.bytes, piece.bytes);
+    }
+    return all;
+}
+
+// Reports the first number of these rows of a world that is not finite.
+template <std::size_t pieces>
+[[gnu::noinline, gnu::cold]] void note_not_finite(Guard &guard, i32 world, const unsigned char *rows, i32 count, u32 size,
+                                                  u32 column, const Floats (&floats)[pieces]) {
+    for (i32 k = 0; k < count; ++k) {
+        for (const Floats &piece : floats) {
+            for (u32 i = 0; i < piece.count; ++i) {
+                const u32 offset = piece.offset + i * piece.bytes;
+                const unsigned char *const at = rows + i64(k) * size + offset;
+                if (is_finite(at, piece.bytes)) continue;
+                guard.world = world;
+                guard.row = u32(k);
+                u64 bits = 0;
+                __builtin_memcpy(&bits, at, piece.bytes);
+                return note(guard, Found::not_finite, {}, i64(bits), i64(column), nullptr, i64(offset));
+            }
+        }
+    }
+}
+
+// Looks at the rows of world(0) .. world(count - 1) in a column that a system has written. rows(world, first, number) says
+// which these are; of fixed tables each world has `per_world`, else that is 0.
+template <i32 per_world, class Component, class World, class Rows, std::size_t pieces>
+TBS_UNCHECKED inline void verify(Guard &guard, i32 count, const World &world, const Component *column, const Rows &rows, u32 number,
+                   const Floats (&floats)[pieces]) {
+    constexpr i64 size = sizeof(Component);
+    const auto *const bytes = reinterpret_cast<const unsigned char *>(column);
+    const bool is_dense = floats[0].bytes == 4 && floats[0].offset == 0 && i64(floats[0].count) * 4 == size;
+    if (per_world > 0 && is_dense && count > 0 && world(count - 1) - world(0) == count - 1) {
+        if (are_finite_words(bytes + world(0) * size * per_world, i64(count) * per_world * size / 4)) return;
+    }
+    for (i32 unit = 0; unit < count; ++unit) {
+        const i32 own = world(unit);
+        i64 first = i64(own) * per_world;
+        i32 most = per_world;
+        if constexpr (per_world == 0) rows(own, first, most);
+        bool all = true;
+        for (i32 k = 0; k < most; ++k) all &= are_finite(bytes + (first + k) * size, floats);
+        if (all || is_stopped(guard.fault[own])) continue;
+        note_not_finite(guard, own, bytes + first * size, most, u32(size), number, floats);
+    }
+}
+#else
+#define TBS_LOOP
 #endif  // TBS_CHECKS_JUMP
 
 // An index, and where it is written.

@@ -62,7 +62,7 @@ template <class Node, class Context>
 [[gnu::noinline]] TBS_FLATTEN void run_range(const Context &shared, u32 repetition, i32 first, i32 last) {
     const Context context = shared;
     if constexpr (is_checked<Node>) {
-        run_checked<Node>(context, repetition, last - first, [&](i32 i) { return first + i; });
+        run_checked<Node>(context, repetition, last - first, [first](i32 i) { return first + i; });
     } else if constexpr (is_flat<Node>) {
         const i32 end = last * Node::rows_per_world;
 #pragma GCC ivdep
@@ -130,7 +130,7 @@ template <class Node, class Context>
 [[gnu::noinline]] TBS_FLATTEN void run_list(const Context &shared, u32 repetition, const i32 *worlds, i32 count) {
     const Context context = shared;
     if constexpr (is_checked<Node>) {
-        run_checked<Node>(context, repetition, count, [&](i32 i) { return worlds[i]; });
+        run_checked<Node>(context, repetition, count, [worlds](i32 i) { return worlds[i]; });
     } else if constexpr (draws<Node>) {
         run_drawing<Node>(context, repetition, worlds, count);
     } else if constexpr (is_flat<Node>) {
@@ -312,7 +312,7 @@ struct PerWorld {
     static inline void run(List nodes, u32 task, const Context &context, i32 world) {
         const auto run_node = [&]<class Node>(u32 repetition) {
             if constexpr (is_checked<Node>) {
-                run_checked<Node>(context, repetition, 1, [&](i32) { return world; });
+                run_checked<Node>(context, repetition, 1, [world](i32) { return world; });
             } else if constexpr (is_flat<Node>) {
                 const i32 row = world * Node::rows_per_world;
                 for (i32 k = 0; k < Node::rows_per_world; ++k) call_node<Node>(context, repetition, row + k);

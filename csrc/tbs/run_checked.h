@@ -8,7 +8,8 @@
 
 namespace tbs::executors {
 
-// Whether a node has what the checks ask of it: `number` in fault words, and verify(context, world, row).
+// Whether a node has what the checks ask of it: `checked_number` in fault words, and if it `verifies`,
+// verify(context, world, guard) behind it.
 template <class Node, class = void>
 constexpr bool is_checked = false;
 template <class Node>
@@ -18,13 +19,8 @@ constexpr bool is_checked<Node, std::void_t<decltype(Node::checked_number)>> = t
 
 // The rows of a world, one after the other.
 template <class Node, class Context>
-inline void run_checked_world(const Context &context, u32 repetition, i32 world, checks::Guard &guard) {
-    if constexpr (is_flat<Node>) {
-        for (i32 k = 0; k < Node::rows_per_world; ++k) {
-            guard.row = u32(k);
-            call_node<Node>(context, repetition, world * Node::rows_per_world + k);
-        }
-    } else if constexpr (takes_worlds<Node>) {  // by itself, so that a fault stops no other one
+TBS_FUNCTION void run_checked_world(const Context &context, u32 repetition, i32 world, checks::Guard &guard) {
+    if constexpr (takes_worlds<Node>) {  // by itself, so that a fault stops no other one
         WorldPack<Node::worlds> pack;
         pack.ids[pack.count++] = world;
         Lanes<Node::lanes> group;
@@ -44,9 +40,47 @@ inline void run_checked_world(const Context &context, u32 repetition, i32 world,
     }
 }
 
+// Runs a node from unit `unit` on: of a flat node a unit is a row, of others a world. The context is copied for the same
+// reason as in run_range. Where a flat node is says an array of marks, which the compiler can write as vectors where a
+// system has nothing to check.
+template <class Node, class Context, class World>
+[[gnu::noinline, gnu::flatten]] TBS_UNCHECKED void run_units(const Context &shared, u32 repetition, i32 unit, i32 count, const World &world,
+                                               checks::Guard &guard) {
+    const Context context = shared;
+    if constexpr (is_flat<Node>) {
+        constexpr i32 per_world = Node::rows_per_world;
+        const World worlds = world;
+        u32 *const marks = guard.marks;
+        const u32 mark = guard.mark;
+        if (guard.some_have_failed || Node::has_loops) {
+            for (; unit < count * per_world; ++unit) {
+                marks[unit] = mark;
+                const i32 own = worlds(unit / per_world);
+                if (checks::is_stopped(context.fault[own])) continue;
+                if (unit % per_world == 0) guard.iterations = 0;
+                call_node<Node>(context, repetition, own * per_world + unit % per_world);
+            }
+            return;
+        }
+#pragma GCC ivdep
+        for (i32 i = unit; i < count * per_world; ++i) {
+            marks[i] = mark;
+            call_node<Node>(context, repetition, worlds(i / per_world) * per_world + i % per_world);
+        }
+    } else {
+        for (; unit < count; ++unit) {
+            const i32 own = world(unit);
+            guard.unit = unit;
+            guard.world = own;
+            guard.iterations = 0;
+            if (!checks::is_stopped(context.fault[own])) run_checked_world<Node>(context, repetition, own, guard);
+        }
+    }
+}
+
 // Runs a node for world(0) .. world(count - 1).
 template <class Node, class Context, class World>
-inline void run_checked(const Context &context, u32 repetition, i32 count, const World &world) {
+TBS_UNCHECKED inline void run_checked(const Context &context, u32 repetition, i32 count, const World &world) {
     checks::Guard guard{};
     guard.fault = context.fault;
     guard.fault_flag = context.fault_flag;
@@ -54,18 +88,20 @@ inline void run_checked(const Context &context, u32 repetition, i32 count, const
     guard.steps = context.step;
     guard.node = Node::checked_number;
     guard.budget = context.loop_budget;
-    const auto rows = [&] [[gnu::noinline, gnu::flatten]] (i32 unit) {
-        for (; unit < count; ++unit) {
-            const i32 own = world(unit);
-            if (checks::is_stopped(context.fault[own])) continue;
-            guard.unit = unit;
-            guard.world = own;
-            guard.iterations = 0;
-            run_checked_world<Node>(context, repetition, own, guard);
+    guard.some_have_failed = *context.fault_flag != 0;
+    if constexpr (is_flat<Node>) checks::take_marks(guard, count * Node::rows_per_world);
+    const auto find = [&] {
+        if constexpr (is_flat<Node>) {
+            i32 next = guard.unit + 1;
+            while (next < count * Node::rows_per_world && guard.marks[next] == guard.mark) ++next;
+            guard.unit = next - 1;
+            if (next == 0) return;
+            guard.world = world(guard.unit / Node::rows_per_world);
+            guard.row = u32(guard.unit % Node::rows_per_world);
         }
     };
-    checks::guarded(guard, rows);
-    Node::verify(context, count, world, guard);
+    checks::guarded(guard, find, [&](i32 unit) { run_units<Node>(context, repetition, unit, count, world, guard); });
+    if constexpr (Node::verifies) Node::verify(context, count, world, guard);
 }
 
 #else

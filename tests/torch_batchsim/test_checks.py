@@ -25,9 +25,9 @@ from torch_batchsim import (
     i32,
     u8,
 )
+from torch_batchsim.checked import flags
 from torch_batchsim.checks import checked_checks
 from torch_batchsim.codegen import Target, generate
-from torch_batchsim.jit import compiler_flags
 from torch_batchsim.program import Program
 from torch_batchsim.testing import assert_same_bits, first_worlds, of_worlds, snapshot
 
@@ -223,4 +223,4 @@ def test_checks_are_asked_for_by_argument_or_variable(monkeypatch):
 def test_an_ordinary_unit_knows_nothing_of_checks():
     program = Program(maze()())
     assert "heck" not in generate(program, Target()).replace("check_actions", "")
-    assert not any("sanitize" in flag for flag in compiler_flags("cpu"))
+    assert flags(program) == [] and any("null" in flag for flag in flags(Program(maze()(), Checks())))

@@ -19,7 +19,7 @@ constexpr bool is_checked<Node, std::void_t<decltype(Node::checked_number)>> = t
 
 // The rows of a world, one after the other.
 template <class Node, class Context>
-TBS_FUNCTION void run_checked_world(const Context &context, u32 repetition, i32 world, checks::Guard &guard) {
+inline void run_checked_world(const Context &context, u32 repetition, i32 world, checks::Guard &guard) {
     if constexpr (takes_worlds<Node>) {  // by itself, so that a fault stops no other one
         WorldPack<Node::worlds> pack;
         pack.ids[pack.count++] = world;
@@ -42,9 +42,9 @@ TBS_FUNCTION void run_checked_world(const Context &context, u32 repetition, i32 
 
 // Runs a node from unit `unit` on: of a flat node a unit is a row, of others a world. The context is copied for the same
 // reason as in run_range. Where a flat node is says an array of marks, which the compiler can write as vectors where a
-// system has nothing to check.
+// system has nothing to check. The function is not TBS_UNCHECKED: g++ leaves out what it has put into texts that are inlined there.
 template <class Node, class Context, class World>
-[[gnu::noinline, gnu::flatten]] TBS_UNCHECKED void run_units(const Context &shared, u32 repetition, i32 unit, i32 count, const World &world,
+[[gnu::noinline, gnu::flatten]] void run_units(const Context &shared, u32 repetition, i32 unit, i32 count, const World &world,
                                                checks::Guard &guard) {
     const Context context = shared;
     if constexpr (is_flat<Node>) {

@@ -192,6 +192,44 @@ def test_nothing_is_told_of_what_is_right_and_bits_are_those_of_an_ordinary_buil
     assert_same_bits(first_worlds(env.sim, 7), snapshot(plain.sim))
 
 
+LATER = """\
+TBS_SYSTEM void begin(World &world) {}
+
+TBS_SYSTEM void move(World &world, Maze &maze, const Push &push, Reward &reward) {
+    const bool wrong = world.id == 3 && world.step() == 2;
+    if (world.parameters.mistake == 0) maze.speed = 1.0f / (wrong ? 0.0f : 1.0f);
+    i32 turns = 0;
+    if (world.parameters.mistake == 1) while (wrong || turns < 2) ++turns;
+    if (world.parameters.mistake == 2) do { ++turns; } while (wrong);
+    if (world.parameters.mistake == 3)
+        for (i32 i = 0; i < (wrong ? 20 : 3); ++i) maze.walls[i] = 1;
+    else
+        maze.cell = turns;
+    reward.value = f32(push.force);
+}
+
+TBS_SYSTEM void look(World &world, const Maze &maze, See &see) {
+    see.cell = f32(maze.cell);
+    see.speed = world.parameters.mistake == 4 && world.id == 3 && world.step() == 2 ? sqrt(-1.0f - maze.speed) : 0.0f;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("mistake", "place", "says"),
+    [
+        (0, "systems.h:3", "inf in Walker.Maze.speed (world 3, row 0, step 2, system 'move')"),
+        (1, "systems.h:7", "loops have taken more than 1000 turns in one system"),
+        (2, "systems.h:8", "loops have taken more than 1000 turns in one system"),
+        (3, "systems.h:10", "maze.walls[15] of u8[15], the index is `i` (world 3"),
+        (4, "systems.h:16", "nan in Walker.See.speed (world 3, row 0, step 2, system 'look')"),
+    ],
+)
+def test_numbers_that_are_not_finite_and_endless_loops_are_told(mistake, place, says):
+    message = str(fault_of(made(mistake, text=LATER, checks=Checks(loops=1000))))
+    assert message.startswith(f"{place}: ") and says in message
+
+
 def test_a_group_a_single_world_and_a_pickled_fault_tell_the_same():
     cls = maze()
     grouped = GroupedEnv(cls(mistake=0), num_worlds=6, groups=2, num_threads=1, checks=True)

@@ -164,7 +164,7 @@ def test_what_does_not_compile_fails_with_the_line() -> None:
 @pytest.mark.full
 def test_an_action_that_is_not_clipped_is_found() -> None:
     graphs = TaskGraph("begin"), TaskGraph("fall", "judge"), TaskGraph("look")
-    limits = {"observation_space": Box(-100.0, 100.0, (1,), np.float32)}
+    limits = {"observation_space": Box(-100.0, 100.0, (), np.float32)}
     wrong = run_checks(falling(*graphs, clips_actions=True, **limits), only=("refused",), **SIZE).outcome("refused")
     assert wrong.status == "failed" and "after an action of -1e+30 observation is not within its space" in wrong.says
     clipped = SYSTEMS.replace("-= push.up[0]", "-= clamp(push.up[0], -1.0f, 1.0f)")

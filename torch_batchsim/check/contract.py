@@ -150,6 +150,6 @@ def _outside(space: Any, legal: torch.Tensor, clips: bool) -> dict[str, torch.Te
     batches = {}
     for what, value in values.items():
         batch = legal.clone()
-        batch.view(-1)[0] = value
+        batch.view(-1)[0] = float(value)
         batches[what] = batch
     return batches

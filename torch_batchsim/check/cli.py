@@ -10,7 +10,7 @@ from typing import Any
 
 import gymnasium
 
-from ..command_line import parse_env_options
+from ..command_line import long_env_options, parse_env_options
 from . import CHECKS, run_checks
 from .outcomes import Outcome
 
@@ -21,7 +21,7 @@ _HOW = {"num_worlds": "--worlds", "num_envs": "--worlds"}
 def main(arguments: Sequence[str] | None = None) -> int:
     """Check an environment and print the table. Returns 0, or 1 if checks have failed; usage errors exit with 2."""
     parser = _parser()
-    given = parser.parse_args(arguments)
+    given, others = parser.parse_known_args(arguments)
     if given.list:
         for check in CHECKS:
             print(f"{check.name:14}{check.about}")
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.environment is None:
         parser.error("name an environment: an id, module:id, module:Class or file.py:Class")
     try:
-        options = parse_env_options([pair for pairs in given.env_option for pair in pairs], _HOW)
+        options = parse_env_options([*(pair for pairs in given.env_option for pair in pairs), *_pairs(others)], _HOW)
         report = run_checks(
             given.environment,
             options,
@@ -51,6 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         _PROGRAM,
         description="Checks an environment: spaces, faults, episodes, and that the same seed gives the same bits.",
+        allow_abbrev=False,
         epilog="Exit status: 0 where no check failed, 1 where one did, 2 for wrong arguments. See docs/checking.md.",
     )
     parser.add_argument(
@@ -70,10 +71,20 @@ def _parser() -> argparse.ArgumentParser:
         nargs="+",
         default=[],
         metavar="KEY=VALUE",
-        help="an option of the environment",
+        help="an option of the environment; --KEY VALUE is short for it",
     )
     parser.add_argument("--list", action="store_true", help="list the checks, and run none")
     return parser
+
+
+def _pairs(others: Sequence[str]) -> list[str]:
+    """``--gravity 9`` as ``"gravity=9"``: what is no option of the command is one of the environment, or an error."""
+    known = [word.partition("=")[0][2:].replace("-", "_") for word in others if word.startswith("--")]
+    long = long_env_options(others, known)
+    lost = [word for word in long[::2] if word != "--env-option"]
+    if lost or len(long) % 2:
+        raise ValueError(f"unrecognized arguments: {' '.join(others)}")
+    return long[1::2]
 
 
 def _names(given: Sequence[str]) -> tuple[str, ...]:

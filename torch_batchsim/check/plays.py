@@ -119,7 +119,8 @@ class _Run:
             after = self._observed(observations, infos)
             self._moved(before, after, ~ended.repeat_interleave(env.num_agents))
             if "final_obs" in infos and bool(infos["_final_obs"].any()):
-                self._judge(infos["final_obs"], infos["_final_obs"])
+                active = infos["final_info"].get("active")
+                self._judge(infos["final_obs"], infos["_final_obs"] if active is None else infos["_final_obs"] & active)
             before = after
             play.steps += 1
 
@@ -134,11 +135,13 @@ class _Run:
         return f"with {STYLES[self.style]}, in {when}"
 
     def _observed(self, observations: Any, infos: Mapping[str, Any]) -> dict[str, torch.Tensor]:
-        self._judge(observations)
+        active = infos.get("active")  # nobody learns from the other rows
+        self._judge(observations, active)
         self._masks(infos.get("action_mask"))
         for name, value in infos.items():
             if isinstance(value, torch.Tensor) and value.dtype.is_floating_point:
-                self._finite(f"info.{name}", value)
+                rows = torch.arange(len(value)) if active is None else active.nonzero().flatten()
+                self._finite(f"info.{name}", value[rows], rows)
         return {name: tensor.clone() for name, tensor in named("observation", observations).items()}
 
     def _judge(self, observations: Any, rows: torch.Tensor | None = None) -> None:
@@ -147,6 +150,8 @@ class _Run:
             seen = self.play.observations[name]
             numbers = torch.arange(len(tensor)) if rows is None else rows.nonzero().flatten()
             tensor = tensor if rows is None else tensor[rows]
+            if not len(tensor):
+                continue
             if tensor.dtype.is_floating_point and not self._finite(name, tensor, numbers):
                 continue
             least, greatest = tensor.amin(0), tensor.amax(0)

@@ -272,7 +272,7 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert "failed   bounds    observation is -1." in capsys.readouterr().out
     assert cli.main([*some, "--broken", str(int(Broken.BOUNDS)), "--max-episode-steps=9"]) == 1
     assert cli.main([*some[:-1], "reference", "--reference", "test_check:Model"]) == 0
-    for wrong in ([], ["nothing"], [*some, "--steps", "0"], [*some, "--brokn", "1"], [*some, "--skip", "x"], [*some, "y"]):
+    for wrong in ([], ["nothing"], [*some, "--steps", "0"], [*some, "--brokn", "1"], [*some, "y"]):
         with pytest.raises(SystemExit) as ended:
             cli.main(wrong)
         assert ended.value.code == 2

@@ -28,6 +28,9 @@ from .errors import (  # noqa: E402
     Finding,
     GroupFault,
     SchemaError,
+    StepInterrupted,
+    StepTimeout,
+    SystemCrash,
     WorldFault,
 )
 from .fields import Struct, between  # noqa: E402
@@ -94,7 +97,10 @@ __all__ = [
     "Reward",
     "SchemaError",
     "Simulator",
+    "StepInterrupted",
+    "StepTimeout",
     "Struct",
+    "SystemCrash",
     "TaskGraph",
     "TorchVectorEnv",
     "TorchVectorWrapper",

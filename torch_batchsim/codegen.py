@@ -223,6 +223,8 @@ def _context(program: Program, cuda: bool) -> Iterator[str]:
         yield "    const ActionBounds *action_bounds;"
     yield "    i32 *fault_flag;"
     yield "    executors::TraceBuffer trace;"
+    if not cuda:
+        yield "    executors::Watch *watch;\n    executors::WatchPlace *place;  // of the thread, in its own copy"
     if cuda:
         yield "    i32 together, action_type, chip_bytes;"
         yield "    u32 *queue;"

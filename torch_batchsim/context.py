@@ -117,6 +117,8 @@ def context_structure(program: Program, cuda: bool) -> type[ctypes.Structure]:
         ("fault_flag", ctypes.c_void_p),
         ("trace", TraceBuffer),
     ]
+    if not cuda:
+        fields += [(name, ctypes.c_void_p) for name in ("watch", "place")]
     if cuda:
         fields += [(name, ctypes.c_int32) for name in ("together", "action_type", "chip_bytes")]
         fields += [(name, ctypes.c_void_p) for name in ("queue", "mask", "action_source")]

@@ -41,6 +41,18 @@ class MissingExtra(ImportError):
     """A package is not installed that an extra brings; the message names the command."""
 
 
+class StepInterrupted(KeyboardInterrupt):
+    """Ctrl-C in the midst of a step: names system and worlds. All worlds need a reset, or a state that is loaded."""
+
+
+class StepTimeout(TimeoutError):
+    """A step took longer than the watchdog allows: names system and worlds. They need a reset, or a state."""
+
+
+class SystemCrash(RuntimeError):
+    """A system divided an integer by zero or reached memory that is not there: names system and worlds."""
+
+
 # The engine's own faults about entities.
 _EXPLAINED = {
     "stale_entity": "stale_entity: it destroys what is no row of a dynamic table of this world (destroyed before, of "

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from . import jit, openmp, step_call
+from . import interrupts, jit, openmp, step_call
 from .codegen import Target
 from .executors import EXECUTORS, Executor, Workload
 from .memory import Memory
@@ -65,6 +65,7 @@ class Execution:
         memory: of the worlds; laid out for ``target``'s kind of device.
         target: what is run before anything has been chosen.
         num_threads: on CPU, at most; None for as many as torch uses, whenever a step is taken.
+        watchdog: seconds that a step or reset may take, on CPU; None for any.
         load: builds the library of a target; ``jit.load`` by default.
         library: that of ``target``, if it has been built already.
 
@@ -80,6 +81,7 @@ class Execution:
         target: Target,
         *,
         num_threads: int | None,
+        watchdog: float | None = None,
         load: Loader | None = None,
         library: jit.Library | None = None,
     ) -> None:
@@ -95,6 +97,9 @@ class Execution:
         self.library: jit.Library | None = None
         self.step_call: StepCall = step_call.never
         self.token = [None]
+        self.watch = None if memory.cuda else interrupts.Watch(program, watchdog)
+        if self.watch is not None:
+            memory.context.watch = self.watch.address
 
     # ---- what is run -----------------------------------------------------------------------------------------------
 
@@ -152,6 +157,8 @@ class Execution:
         team = self._torch_threads()
         if team != self._team:
             self._use_threads(team)
+            if self.watch is not None:
+                self.watch.refresh()
 
     def _use_threads(self, team: int) -> None:
         """Let steps begin with a team of so many threads, and work with those of them that are allowed and useful."""

@@ -131,3 +131,16 @@ def checked_mask(mask: Any, what: str, num_worlds: int, device: torch.device) ->
     if tuple(mask.shape) != (num_worlds,):
         raise ValueError(f"{what} must have shape [{num_worlds}], got {list(mask.shape)}")
     return mask.to(device).contiguous()
+
+
+def checked_watchdog(seconds: Any, device: torch.device) -> float | None:
+    """Seconds, or None. TypeError or ValueError say what is allowed."""
+    if seconds is None:
+        return None
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
+        raise TypeError(f"watchdog must be a number of seconds or None, got {seconds!r}")
+    if not 0 < seconds < float("inf"):
+        raise ValueError(f"watchdog must be a positive number of seconds, got {seconds!r}")
+    if device.type != "cpu":
+        raise ValueError(f"watchdog needs device='cpu': a kernel cannot be stopped, got device={str(device)!r}")
+    return float(seconds)

@@ -182,8 +182,8 @@ def _library(program: Program, target: Target) -> tuple[Path, Target, float]:
     return library, target, seconds
 
 
-def load_module(source: Path) -> ModuleType:
-    """The Python module of a C++ file of ours, compiled if the cache does not hold it.
+def load_module(source: Path, *headers: Path) -> ModuleType:
+    """The Python module of a C++ file of ours, which includes ``headers``, compiled if the cache does not hold it.
 
     It is called as the file: ``torch_batchsim.csrc.host.step_call``, so that no other module's name is taken.
 
@@ -192,8 +192,9 @@ def load_module(source: Path) -> ModuleType:
     """
     name = ".".join([__package__, "csrc", *source.relative_to(CSRC).with_suffix("").parts])
     text, flags = source.read_text(), [*MODULE_FLAGS, f"-I{sysconfig.get_path('include')}"]
+    texts = [text, *(header.read_text() for header in headers)]
     python = sysconfig.get_config_var("EXT_SUFFIX")
-    key = _digest([text, *flags, python, torch.__version__, _compiler_identity(cpp_compiler()), processor()])
+    key = _digest([*texts, *flags, python, torch.__version__, _compiler_identity(cpp_compiler()), processor()])
     path, _ = _built(f"{source.stem}_cpu_{key}", text, flags, False, lambda log: log)
     loader = ExtensionFileLoader(name, str(path))
     module = module_from_spec(ModuleSpec(name, loader, origin=str(path)))

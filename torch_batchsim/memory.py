@@ -279,6 +279,15 @@ class Memory:
 
     # ---- tensors by name -------------------------------------------------------------------------------------------
 
+    def drop_half_done(self) -> None:
+        """After a step that was stopped: no rows, no marks, no requests and no faults of it are left."""
+        for table in self.tables.values():
+            table.empty()
+            for field in ("added", "crowded", "doomed"):
+                table[field].zero_()
+        self.columns["fault"].fill_(NO_FAULT)
+        self.flags.zero_()
+
     def tensor(self, name: str) -> torch.Tensor:
         """See ``Simulator.tensor``."""
         field, column, selected = self._find(name)

@@ -73,7 +73,7 @@ def _article(kind: type) -> str:
 # Keyword arguments of gymnasium.make_vec and gymnasium.make, and of the vector environment.
 VECTOR_ARGUMENTS = (
     "num_worlds", "device", "autoreset_mode", "final_obs", "output", "copy", "render_mode", "render_worlds",
-    "num_threads", "executor", "first_world", "checks", "log",
+    "num_threads", "executor", "first_world", "checks", "log", "watchdog",
 )  # fmt: skip
 SINGLE_ARGUMENTS = ("render_mode", "device", "as_agent", "partner", "checks")
 RESERVED_OPTIONS = (

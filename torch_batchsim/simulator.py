@@ -26,9 +26,11 @@ from .inputs import (
     checked_first_world,
     checked_mask,
     checked_seed,
+    checked_watchdog,
     checked_worlds,
 )
 from .inspection import Inspection
+from .interrupts import STOPPED
 from .logs import checked_log
 from .memory import Memory
 from .program import Program
@@ -82,6 +84,7 @@ class Simulator(Inspection):
             like are faults with their place in the text; False for an ordinary one. None asks ``TBS_CHECKS``.
         log: True, or the lines to keep of each world, for a build in which ``world.log`` notes what ``logs`` returns;
             False for one in which it costs nothing. None asks ``TBS_LOG``.
+        watchdog: seconds, on CPU: a step or reset that takes longer is stopped and raises ``StepTimeout``.
 
     Raises:
         SchemaError: the environment contradicts itself. BuildError: its systems do not compile.
@@ -108,6 +111,7 @@ class Simulator(Inspection):
         first_world: int = 0,
         checks: bool | Checks | None = None,
         log: bool | int | None = None,
+        watchdog: float | None = None,
         _library: jit.Library | None = None,
         _loader: Loader | None = None,
     ) -> None:
@@ -120,6 +124,7 @@ class Simulator(Inspection):
         if num_threads is not None:
             num_threads = checked_count(num_threads, "num_threads", MAX_THREADS)
         self.environment = environment
+        watchdog = checked_watchdog(watchdog, self.device)
         checks = checked_checks(checks)
         if checks is not None and (self.device.type != "cpu" or (_library is not None and _library.target.cuda)):
             raise ValueError(
@@ -140,13 +145,19 @@ class Simulator(Inspection):
         )
         self.memory.context.first_world = self.first_world
         self.execution = Execution(
-            self.program, self.memory, target, num_threads=num_threads, load=_loader, library=_library
+            self.program,
+            self.memory,
+            target,
+            num_threads=num_threads,
+            watchdog=watchdog,
+            load=_loader,
+            library=_library,
         )
         self._entities = Entities(self.program, self.memory)
         self._free = executor is None and _library is None  # to take up what was tuned
         choice = tuning.stored(self.execution) if self._free else None
         self.execution.take(choice or self.execution.default_choice())
-        self._started = False
+        self._started = self._was_stopped = False
         self.reseed(None)
 
     @property
@@ -292,6 +303,7 @@ class Simulator(Inspection):
         if mask is not None:
             mask = self._checked_mask(mask)
             if not self._started:
+                self._check_not_stopped()
                 raise RuntimeError("the first reset must be of all worlds; call reset() without a mask")
         seed = checked_seed(seed)
         values = reset_values(self.program, self.memory, options, mask) if options else {}
@@ -306,9 +318,16 @@ class Simulator(Inspection):
         if whole:
             mask = torch.ones(self.num_worlds, dtype=torch.bool, device=self.device)
         to = self.memory.outputs.for_reset(whole)
-        with holding.given_for_once(self.program, self.memory, values):
-            result = self.execution.reset(mask, to)
+        try:
+            with holding.given_for_once(self.program, self.memory, values):
+                result = self.execution.reset(mask, to)
+        except KeyboardInterrupt:
+            self._raise_if_stopped()
+            raise
+        if result == STOPPED:
+            self._raise_if_stopped()
         self.memory.outputs.advance(to)
+        self._was_stopped = False
         self._started = True  # also where systems report faults, so that the faulty worlds can be reset alone
         self._check_result(result, stepped=False)
 
@@ -344,6 +363,7 @@ class Simulator(Inspection):
         a dynamic table has to grow.
         """
         if not self._started:
+            self._check_not_stopped()
             raise RuntimeError("call reset() before step()")
         self._begin_step()
         try:
@@ -351,6 +371,9 @@ class Simulator(Inspection):
             to = outputs.next
             result = self.execution.step(to)
             outputs.advance(to)
+        except KeyboardInterrupt:
+            self._raise_if_stopped()
+            raise
         finally:
             self.execution.token.append(None)
         self._check_result(result)
@@ -361,6 +384,7 @@ class Simulator(Inspection):
         Returns -1, or on CPU the index of the first element that is not in the action space; then no world has stepped.
         """
         if not self._started:
+            self._check_not_stopped()
             raise RuntimeError("call reset() before act_and_step()")
         self._begin_step()
         try:
@@ -369,6 +393,9 @@ class Simulator(Inspection):
             result = self.execution.act_and_step(actions, to)
             if result < 0:
                 outputs.advance(to)
+        except KeyboardInterrupt:
+            self._raise_if_stopped()
+            raise
         finally:
             self.execution.token.append(None)
         if result < -1:
@@ -402,7 +429,11 @@ class Simulator(Inspection):
             return False
         outputs = self.memory.outputs
         to = outputs.next
-        result = self.execution.step_call(actions, to.address, to.movable)
+        try:
+            result = self.execution.step_call(actions, to.address, to.movable)
+        except KeyboardInterrupt:
+            self._raise_if_stopped()
+            raise
         if result is None:
             return False
         outputs.advance(to)
@@ -410,7 +441,26 @@ class Simulator(Inspection):
             self._check_result(1 if result == -2 else result)
         return True
 
+    def _raise_if_stopped(self) -> None:
+        """Raise the error that says where the last step or reset was stopped, if it was. Worlds are then undefined."""
+        watch = self.execution.watch
+        if watch is None or not watch.was_stopped():
+            return
+        self._started, self._was_stopped = False, True
+        error = watch.error(self.memory.columns["step"])
+        self.memory.drop_half_done()
+        raise error from None
+
+    def _check_not_stopped(self) -> None:
+        if self._was_stopped:
+            raise RuntimeError(
+                "the last step or reset was stopped, and its worlds were left in the midst of it: call reset() of all "
+                "worlds, or load_state_dict()"
+            )
+
     def _check_result(self, result: int, stepped: bool = True) -> None:
+        if result == STOPPED:
+            self._raise_if_stopped()
         if result <= -1000:
             raise torch.cuda.CudaError(-1000 - result)
         if result == 1:
@@ -505,7 +555,7 @@ class Simulator(Inspection):
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
         """Restore what ``state_dict`` returned. Raises CheckpointError, with nothing changed, if it does not fit."""
         state.load(self.program, self.memory, saved, self.autoreset)
-        self._started = saved["started"]
+        self._started, self._was_stopped = saved["started"], False
 
     @_alone
     def copy_worlds(self, source: torch.Tensor | list[int], target: torch.Tensor | list[int]) -> None:

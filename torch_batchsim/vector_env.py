@@ -56,6 +56,7 @@ class TorchVectorEnv(RowCalls, OutputBinding):
         first_world: the number of its first world, where this is a part of a larger batch, see ``Simulator``.
         checks: True, or a ``torch_batchsim.Checks``, for a checked build, see ``Simulator``.
         log: True, or a number of lines, for a build in which ``world.log`` notes what ``sim.logs()`` returns.
+        watchdog: seconds that a step or reset may take on CPU, see ``Simulator``.
 
     Attributes: ``sim`` (the ``Simulator``; its tensors may be written between steps), ``device``, ``num_worlds``,
     ``num_agents`` (per world), ``autoreset_mode``, ``output``, ``copies`` (whether results are copies),
@@ -87,12 +88,13 @@ class TorchVectorEnv(RowCalls, OutputBinding):
         first_world: int = 0,
         checks: bool | Checks | None = None,
         log: bool | int | None = None,
+        watchdog: float | None = None,
         _library: Any = None,
         _loader: Any = None,
     ) -> None:
         self.closed = True  # until it is whole
         self._arguments = {"final_obs": final_obs, "copy": copy, "num_threads": num_threads, "executor": executor}
-        self._arguments |= {"first_world": first_world, "checks": checks, "log": log}
+        self._arguments |= {"first_world": first_world, "checks": checks, "log": log, "watchdog": watchdog}
         if output not in _OUTPUTS:
             raise ValueError(f"output must be 'torch' or 'numpy', got {output!r}")
         if not isinstance(final_obs, bool):
@@ -116,6 +118,7 @@ class TorchVectorEnv(RowCalls, OutputBinding):
             first_world=first_world,
             checks=checks,
             log=log,
+            watchdog=watchdog,
             _library=_library,
             _loader=_loader,
         )

@@ -14,6 +14,7 @@
 #include "settle.h"
 #include "threads.h"
 #include "trace.h"
+#include "watch.h"
 
 namespace tbs::executors {
 
@@ -70,7 +71,12 @@ template <class Node, class Context>
     } else if constexpr (takes_worlds<Node>) {
         run_worlds<Node>(context, repetition, last - first, [&](i32 i) { return first + i; });
     } else {
-        for (i32 world = first; world < last; ++world) run_world<Node>(context, repetition, world);
+        WatchPlace &place = *context.place;
+        for (i32 world = first; world < last; ++world) {
+            place.world = world;
+            run_world<Node>(context, repetition, world);
+        }
+        place.world = -1;
     }
 }
 
@@ -142,7 +148,12 @@ template <class Node, class Context>
     } else if constexpr (takes_worlds<Node>) {
         run_worlds<Node>(context, repetition, count, [&](i32 i) { return worlds[i]; });
     } else {
-        for (i32 i = 0; i < count; ++i) run_world<Node>(context, repetition, worlds[i]);
+        WatchPlace &place = *context.place;
+        for (i32 i = 0; i < count; ++i) {
+            place.world = worlds[i];
+            run_world<Node>(context, repetition, worlds[i]);
+        }
+        place.world = -1;
     }
 }
 
@@ -158,6 +169,8 @@ struct NodeWalk {
     template <class Node>
     inline void visit(const Node *, u32 repetition) {
         const TraceSpan span(true);
+        context.place->task = task;
+        if constexpr (is_repeated<Node>) context.place->repetition = repetition;
         run_node.template operator()<Node>(repetition);
         span.end(context.trace, task++, tile);
     }
@@ -188,8 +201,11 @@ void run_all(List nodes, u32 task, const Context &context, i32 first, i32 last) 
 template <class List, class Context>
 void run_all(List nodes, u32 task, const Context &context, const i32 *worlds, i32 count) {
     if (count == 0) return;
+    context.place->count = count;
+    context.place->list = worlds;
     const auto run_node = [&]<class Node>(u32 repetition) { run_list<Node>(context, repetition, worlds, count); };
     for_each_node(nodes, context, task, u32(worlds[0] / context.tile), run_node);
+    context.place->list = nullptr;
 }
 
 // Tiles ----------------------------------------------------------------------------------------------------------
@@ -337,6 +353,7 @@ struct PerWorld {
     }
 
     static void step_world(const Context &context, i32 world) {
+        context.place->world = world;
         const bool same_step = context.autoreset == Autoreset::same_step;
         if (same_step || context.ended[world] == 0) {
             run(typename Program::BeforeStep{}, Number::before_step, context, world);
@@ -368,6 +385,7 @@ struct PerWorld {
     static void reset(const Context &context, const u8 *mask, i32 first, i32 last) {
         for (i32 world = first; world < last; ++world) {
             if (!mask[world]) continue;
+            context.place->world = world;
             run(typename Program::ClearOutputs{}, Number::clear_outputs, context, world);
             begin(context, world);
             observe(context, world);
@@ -382,27 +400,30 @@ struct CpuExecutor {
 
     static Threads threads(const Context &context) { return {context.num_threads, context.team}; }
 
-    // Calls function(first, last) for every tile of all worlds.
+    // Calls function(context, first, last) for every tile of all worlds, with a context of the thread's own.
     template <class Function>
     static void for_tiles(const Context &context, Function &function) {
+        const Watching watching(context.watch);
         auto tile = [&](i32 index) {
-            const i32 first = index * context.tile;
-            function(first, std::min(first + context.tile, context.num_worlds));
+            const i32 first = index * context.tile, last = std::min(first + context.tile, context.num_worlds);
+            run_watched(context, first, last, [&](const Context &own) { function(own, first, last); });
         };
         for_each(tile, (context.num_worlds + context.tile - 1) / context.tile, threads(context));
     }
 
-    // Returns 1 if some world has a fault.
+    static bool was_stopped(const Context &context) { return context.watch != nullptr && context.watch->stop != 0; }
+
+    // Returns 1 if some world has a fault, or step_stopped.
     static i64 step(const Context &context) {
-        auto tile = [&](i32 first, i32 last) { Worlds<Program>::step(context, first, last); };
+        auto tile = [](const Context &own, i32 first, i32 last) { Worlds<Program>::step(own, first, last); };
         for_tiles(context, tile);
-        return *context.fault_flag;
+        return was_stopped(context) ? step_stopped : *context.fault_flag;
     }
 
     static i64 reset(const Context &context, const u8 *mask) {
-        auto tile = [&](i32 first, i32 last) { Worlds<Program>::reset(context, mask, first, last); };
+        auto tile = [&](const Context &own, i32 first, i32 last) { Worlds<Program>::reset(own, mask, first, last); };
         for_tiles(context, tile);
-        return *context.fault_flag;
+        return was_stopped(context) ? step_stopped : *context.fault_flag;
     }
 
     // Actions ----------------------------------------------------------------------------------------------------
@@ -486,7 +507,7 @@ struct CpuExecutor {
                 if (illegal >= 0) return illegal;
                 const bool in_place = source_pointer == static_cast<const void *>(column);
                 const i64 per_world = i64(Program::agents_per_world) * context.action_width;
-                auto tile = [&](i32 first, i32 last) {
+                auto tile = [&](const Context &own, i32 first, i32 last) {
                     if constexpr (Context::agents_may_be_inactive) {
                         const TraceSpan span(true);
                         const i64 agents = Program::agents_per_world;
@@ -498,9 +519,10 @@ struct CpuExecutor {
                         for (i64 i = first * per_world; i < last * per_world; ++i) column[i] = Column(source[i]);
                         span.end(context.trace, Program::Number::write_actions, u32(first / context.tile));
                     }
-                    Worlds<Program>::step(context, first, last);
+                    Worlds<Program>::step(own, first, last);
                 };
                 for_tiles(context, tile);
+                if (was_stopped(context)) return step_stopped;
                 return *context.fault_flag ? -2 : -1;
             }
             return -3;  // refused by the host before

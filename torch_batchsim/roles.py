@@ -262,9 +262,9 @@ def _action_space(environment: Environment, action: Column) -> gymnasium.Space:
     if space is None and said.all():
         return _space_between(environment, action, low, high)
     if not isinstance(space, (Discrete, MultiDiscrete, Box)):
+        hint = f"; without one all fields of {action.name} need a range, = between(low, high)" if space is None else ""
         raise SchemaError(
-            f"{environment.name}: action_space must be Discrete, MultiDiscrete or Box, or follow from ranges of all "
-            f"fields of {action.name} (`direction: i32 = between(0, 2)`), got {space!r}"
+            f"{environment.name}: action_space must be Discrete, MultiDiscrete or Box, got {space!r}{hint}"
         )
     if space.shape != action.value_shape or isinstance(space, Box) != action.dtype.is_floating_point:
         raise SchemaError(

@@ -55,10 +55,8 @@ def checked_extents(shape: Any, name: str) -> tuple[Any, ...]:
     for extent in extents:
         number = isinstance(extent, int) and not isinstance(extent, bool) and extent >= 1
         if not number and not isinstance(extent, Constant):
-            raise TypeError(
-                f"extents of {name}[...] must be positive integers, or constants (`SIZE = Constant('size')`), "
-                f"got {extent!r}"
-            )
+            hint = f"; a constant is written Constant({extent!r})" if isinstance(extent, str) else ""
+            raise TypeError(f"extents of {name}[...] must be positive integers, got {extent!r}{hint}")
     return extents
 
 

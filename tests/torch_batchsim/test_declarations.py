@@ -181,7 +181,7 @@ def test_what_structs_cannot_be_is_told(tmp_path: Path) -> None:
         type("Sub", (Pair,), {"__annotations__": {"x": f32}})
     with pytest.raises(SchemaError, match=r"field Bad\.body has unknown type 'Body'; known types: .*Struct"):
         component("Bad", body=Body)
-    with pytest.raises(TypeError, match=r"extents of Leg\[\.\.\.\] must be positive integers, or constants"):
+    with pytest.raises(TypeError, match=r"extents of Leg\[\.\.\.\] must be positive integers, got 0"):
         Leg[0]
     other = component("Twice", pair=type("Pair", (Struct,), {"__annotations__": {"z": f32}}))
     with pytest.raises(SchemaError, match="two structs have the name Pair"):

@@ -17,11 +17,11 @@ import gymnasium
 import numpy as np
 import torch
 
-from .command_line import parse_env_options
+from .command_line import long_env_options, parse_env_options, refuse_unknown
 from .draw import tiled
 from .errors import WorldFault
 from .extras import command_needs
-from .registration import find_id
+from .registration import find_id, option_names
 
 PROGRAM = "python -m torch_batchsim.gallery"
 MOST_WORLDS = 4096
@@ -42,8 +42,9 @@ class GalleryError(Exception):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command: 0 when the picture is written, 1 where a world fails, 2 for a mistake in the command."""
-    options = _parser().parse_args(arguments)
+    given = list(sys.argv[1:] if arguments is None else arguments)
     try:
+        options = _parser().parse_args(_long(given))
         _check(options)
         with torch.no_grad():
             size = _run(options)
@@ -55,6 +56,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     print(f"{options.out}: {options.worlds} worlds, {size[1]} x {size[0]} pixels, {options.out.stat().st_size:,} bytes")
     return 0
+
+
+_OWN = ("worlds", "columns", "steps", "every", "policy", "width", "gap", "colours", "seed", "env_option", "out", "help")
+
+
+def _long(given: list[str]) -> list[str]:
+    """The arguments, with ``--preset walls`` as ``--env-option preset=walls``; refuses options that nobody has."""
+    if not given or given[0].startswith("-"):
+        return given
+    name, *rest = given
+    try:
+        known = [option for option in option_names(_id(name)) if option not in _OWN]
+    except ImportError as error:
+        raise GalleryError(f"{name} cannot be imported: {error}") from error
+    rest = long_env_options(rest, known)
+    refuse_unknown(rest, _OWN, known, f"{PROGRAM} {name}")
+    return [name, *rest]
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -75,7 +93,7 @@ def _parser() -> argparse.ArgumentParser:
                         "there are (default: 256)")  # fmt: skip
     parser.add_argument("--seed", type=int, default=1, help="of worlds and actions (default: 1)")
     parser.add_argument("--env-option", action="append", default=[], metavar="KEY=VALUE",
-                        help="of the environment; may be given several times")  # fmt: skip
+                        help="an option of the environment; --key value is short for it")  # fmt: skip
     parser.add_argument("--out", type=Path, default=Path("gallery.png"), metavar="FILE",
                         help=".png for a picture, .gif or .webp for an animation (default: gallery.png)")  # fmt: skip
     return parser

@@ -56,7 +56,7 @@ def test_a_trained_policy_acts(tmp_path, capsys):
         assert run("cartpole", "--worlds", 4, "--steps", 9, "--policy", policy, "--out", path) == 0
     folder, file, drawn = (path.read_bytes() for path in files)
     assert folder == file != drawn
-    assert run("cartpole", "--policy", tmp_path / "run", "--env-option", "length=1", "--out", tmp_path / "x.png") == 2
+    assert run("cartpole", "--policy", tmp_path / "run", "--length", 1, "--out", tmp_path / "x.png") == 2
     assert "the options are in its checkpoint" in capsys.readouterr().err
     assert run("swarm", "--policy", tmp_path / "run", "--out", tmp_path / "x.png") == 2
     assert "is of torch_batchsim/CartPole-v0, not of torch_batchsim/Swarm-v0" in capsys.readouterr().err
@@ -85,6 +85,9 @@ torch_batchsim.register("tests/Unseen-v0", Unseen)
         ("cartpole --env-option num_worlds=4", "num_worlds is not an option of the environment; use --worlds"),
         ("tests/Unseen-v0", "tests/Unseen-v0 has no pictures: it does not define render()"),
         ("cartpole --no-such-option 3", "--no-such-option"),
+        ("cartpole --world 3", "--worlds"),
+        ("cartpole --lenght 1.0", "--length"),
+        ("cartpole --length -1", "length"),
     ],
 )
 def test_mistakes_are_told_in_a_sentence(arguments, message, tmp_path, monkeypatch, capsys):

@@ -34,7 +34,7 @@ setup(
         "torch_batchsim.csrc": "csrc",
     },
     package_data={
-        "torch_batchsim": ["py.typed"],
+        "torch_batchsim": ["py.typed", "*.pyi"],
         "torch_batchsim.bench": ["*.h", "*.cpp"],
         "torch_batchsim.gpu_check": ["*.h"],
         "torch_batchsim.template": ["*"],

@@ -37,7 +37,7 @@ def test_a_wheel_holds_everything_and_setuptools_does_not_warn(tmp_path: Path) -
     assert not [line for line in of_setuptools if re.search("warning|deprecat", line, re.IGNORECASE)]
     with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
         packed = set(wheel.namelist())
-    expected = {"torch_batchsim/py.typed"}
+    expected = {"torch_batchsim/py.typed", "torch_batchsim/types.pyi", "torch_batchsim/field_names.pyi"}
     for folder, prefix in (("torch_batchsim", ""), ("envs", "envs/"), ("train", "train/"), ("csrc", "csrc/")):
         for path in (ROOT / folder).rglob("*"):
             if path.suffix in (".py", ".h", ".cuh", ".cpp", ".cu", ".layout") or path.name == "LICENSE":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping
 from operator import attrgetter
-from typing import Any
+from typing import Any, Literal, overload
 
 import gymnasium
 
@@ -112,6 +112,27 @@ def environment_class(env_id: str) -> type[Environment]:
     return _imported(spec.kwargs["environment"])
 
 
+@overload
+def make_vec(
+    environment: str | type[Environment],
+    num_envs: int | None = None,
+    time_limit: bool = False,
+    by_agent: Literal[False] = False,
+    **kwargs: Any,
+) -> TorchVectorEnv: ...
+
+
+@overload
+def make_vec(
+    environment: str | type[Environment],
+    num_envs: int | None = None,
+    time_limit: bool = False,
+    *,
+    by_agent: Literal[True],
+    **kwargs: Any,
+) -> AgentsVectorEnv: ...
+
+
 def make_vec(
     environment: str | type[Environment],
     num_envs: int | None = None,
@@ -119,10 +140,17 @@ def make_vec(
     by_agent: bool = False,
     **kwargs: Any,
 ) -> TorchVectorEnv | AgentsVectorEnv:
-    """A ``TorchVectorEnv`` of an environment class; other keyword arguments are its options or the environment's.
+    """A ``TorchVectorEnv`` of an environment; other keyword arguments are its options or the environment's.
 
     With ``by_agent=True`` an ``AgentsVectorEnv``, of which ``num_envs`` counts worlds.
+
+    Args:
+        environment: a class, ``"module:Class"``, or what ``find_id`` takes: a short name (``"cartpole"``), an id, or
+            ``"module:id"``. The registered limit of steps then holds.
+
+    Raises TypeError and ValueError for arguments, gymnasium's errors for unknown ids.
     """
+    environment = _of_name(environment, kwargs)
     if not isinstance(by_agent, bool):
         raise TypeError(f"by_agent must be True or False, got {by_agent!r}")
     if time_limit:  # gymnasium has put the registered limit among the arguments
@@ -159,9 +187,9 @@ def make(
     """One world as a plain ``gymnasium.Env`` with numpy in and out.
 
     Where a world has several agents, a ``JointEnv``; with ``as_agent`` a ``OneAgentEnv``, where ``partner`` plays the
-    others.
+    others. ``environment`` is what ``make_vec`` takes.
     """
-    cls = _imported(environment)
+    cls = _imported(_of_name(environment, options))
     if time_limit:  # gymnasium wraps its TimeLimit around this
         greatest = _limit_option(cls).maximum
         options.setdefault("max_episode_steps", _NO_LIMIT if greatest is None else int(greatest))
@@ -192,6 +220,20 @@ def declared(env_id: str, options: Mapping[str, Any], others: tuple[str, ...] = 
     if spec.kwargs["time_limit"]:
         options.setdefault("max_episode_steps", spec.max_episode_steps)
     return _declared(cls, options, others)
+
+
+def _of_name(environment: str | type[Environment], options: dict[str, Any]) -> str | type[Environment]:
+    """The class of what was registered under a name; its limit of steps is added to the options."""
+    if not isinstance(environment, str):
+        return environment
+    module, _, name = environment.rpartition(":")
+    if module and name.replace(".", "").isidentifier():  # module:Class
+        return environment
+    env_id = find_id(environment)
+    cls, spec = environment_class(env_id), gymnasium.spec(env_id)
+    if spec.kwargs["time_limit"]:
+        options.setdefault("max_episode_steps", spec.max_episode_steps)
+    return cls
 
 
 def _limit_option(cls: type[Environment]) -> Option:

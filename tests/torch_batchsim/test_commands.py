@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from pathlib import Path
 
+import gymnasium
 import pytest
 
 import torch_batchsim
+from torch_batchsim import types
 from torch_batchsim.__main__ import COMMANDS, main
 from torch_batchsim.bench import cli as bench
 from torch_batchsim.command_line import UsageError, option_help
@@ -67,3 +70,24 @@ def test_bench_refuses_misspelt_options(
     with pytest.raises(SystemExit) as ended:
         bench.main()
     assert ended.value.code == 2 and says in capsys.readouterr().err
+
+
+# ---- short names and types -------------------------------------------------------------------------------------------
+
+
+def test_environments_are_made_by_short_names() -> None:
+    env = torch_batchsim.make_vec("cartpole", num_envs=3)
+    other = gymnasium.make_vec("torch_batchsim/CartPole-v0", num_envs=3)
+    assert env.num_envs == 3 and env.sim.environment.parameters == other.unwrapped.sim.environment.parameters
+    assert torch_batchsim.make("torch_batchsim/CartPole-v0").observation_space == other.single_observation_space
+    for make in (torch_batchsim.make_vec, torch_batchsim.make):
+        with pytest.raises(ValueError, match="there is no environment 'pole'; known are: cartpole"):
+            make("pole")
+        with pytest.raises(TypeError, match=r"'forc_mag' \(did you mean 'force_mag'\?\)"):
+            make("cartpole", forc_mag=3.0)
+
+
+def test_checkers_know_every_field_type() -> None:
+    stub, names = ((ROOT / "torch_batchsim" / f"{name}.pyi").read_text() for name in ("types", "field_names"))
+    assert set(re.findall(r"^    class (\w+)", stub, re.MULTILINE)) == set(types.FIELD_TYPES)
+    assert set(re.findall(r"^(\w+): Any", names, re.MULTILINE)) == set(types.FIELD_TYPES)

@@ -17,7 +17,9 @@ from common.support import (
     full_but,
     snapshot,
 )
+from environments.hall import Hall
 from gymnasium.spaces import Discrete
+from libraries.pushes import Pushes
 
 from torch_batchsim import (
     Archetype,
@@ -30,6 +32,7 @@ from torch_batchsim import (
     WorldFault,
     f32,
     i32,
+    inspection,
     u8,
     vec2,
 )
@@ -247,6 +250,42 @@ def test_faults_of_one_system() -> None:
         sim.run("judge")
         sim.run("push", worlds=2)
     sim.step()
+
+
+@pytest.mark.full
+def test_in_a_checked_build() -> None:
+    wrong = SPARKS.replace("world.step() % 6", "place.at.y > 5.0f ? 9 : world.step() % 6")
+    declared = declare(wrong, **SPARKS_DECLARATION)
+    whole, parts = (TorchVectorEnv(declared(), 5, checks=True) for _ in range(2))
+    for env in (whole, parts):
+        env.reset(seed=1)
+    whole_and_in_parts(whole, parts, 9, "SameStep")
+    parts.sim.tensor("Game.Place.at")[3, :, 1] = 9.0
+    for call in (lambda: parts.sim.run("push"), lambda: parts.sim.trace_world(2, file=io.StringIO())):
+        with pytest.raises(WorldFault, match=r"systems.h:\d+: place.marks\[9\] of u8\[6\].*world 3, row 0.*'push'"):
+            call()
+
+
+@pytest.mark.full
+def test_a_fragment_of_a_library() -> None:
+    whole, parts = (Simulator(Hall(), 3) for _ in range(2))
+    for sim in (whole, parts):
+        sim.reset(seed=0)
+        for _ in range(5):
+            sim.step()
+    ran = whole.run(Pushes.advance, graph="step")
+    assert [run.system for run in ran] == [run.system for run in whole._inside.runs["step"][2:-3]]
+    parts.run([run.system for run in ran])
+    assert_same_bits(snapshot(parts), snapshot(whole))
+
+
+def test_a_capture_refuses_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    sim = sparks().sim
+    monkeypatch.setattr(inspection, "is_capturing", lambda device: True)
+    with pytest.raises(RuntimeError, match=r"run\(\) cannot be captured in a CUDA graph"):
+        sim.run("push")
+    with pytest.raises(RuntimeError, match=r"inside_step\(\) cannot be captured"), sim.inside_step():
+        pass
 
 
 def test_what_is_refused() -> None:

@@ -16,9 +16,8 @@ class Checks:
     """What a checked build looks for, beside indices, divisions, shifts and overflows, which it always checks.
 
     Args:
-        casts: conversions of numbers that the new type cannot hold: ``u8(300)``. A float that does not fit into an
-            integer is always one; this is for those from integer to integer too, where an author writes them as
-            ``u8(x)`` or ``static_cast<u8>(x)``. Conversions that no text shows are not seen.
+        casts: must be False: g++ does not see conversions from integer to integer that lose. A float that does not fit
+            into an integer is always a fault.
         nan: NaN and infinity that a system leaves in a component or an observation.
         loops: iterations that the loops of one system may make for one world, in all; None for any number.
     """
@@ -31,6 +30,11 @@ class Checks:
         for name in ("casts", "nan"):
             if not isinstance(getattr(self, name), bool):
                 raise TypeError(f"Checks: {name} must be True or False, got {getattr(self, name)!r}")
+        if self.casts:
+            raise ValueError(
+                "Checks: casts=True is not available: g++ does not see conversions from integer to integer that lose; "
+                "a float that does not fit into an integer is a fault in every checked build"
+            )
         if self.loops is None:
             return
         if isinstance(self.loops, bool) or not isinstance(self.loops, int):
@@ -42,7 +46,7 @@ class Checks:
 def checked_checks(checks: Any) -> Checks | None:
     """What ``checks`` of a simulator means; None for an ordinary build.
 
-    ``None`` asks the environment variable ``TBS_CHECKS``: 1 or 0, or options such as ``casts=1,loops=1000``.
+    ``None`` asks the environment variable ``TBS_CHECKS``: 1 or 0, or options such as ``nan=0,loops=1000``.
     Raises TypeError or ValueError, with the values that are allowed.
     """
     if checks is None:
@@ -71,6 +75,6 @@ def _from_variable(text: str) -> Checks | None:
         else:
             raise ValueError(
                 f"{VARIABLE}={text}: write {VARIABLE}=1, {VARIABLE}=0, or options of Checks such as "
-                f"{VARIABLE}=casts=1,nan=0,loops=1000"
+                f"{VARIABLE}=nan=0,loops=1000"
             )
     return Checks(**options)

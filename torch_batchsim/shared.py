@@ -129,11 +129,6 @@ class Found(IntEnum):
     no_return = 10
     not_finite = 11
     loop = 12
-    unwritten = 13
-    cast = 14
-    bits = 15
-    world = 16
-    uninitialised = 17
 
 
 # ---- records that both sides read and write --------------------------------------------------------------------------

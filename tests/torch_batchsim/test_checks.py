@@ -242,7 +242,7 @@ def test_a_group_a_single_world_and_a_pickled_fault_tell_the_same():
 
 def test_checks_are_asked_for_by_argument_or_variable(monkeypatch):
     for text, expected in {
-        "": None, "0": None, "off": None, "1": Checks(), "true": Checks(), "casts=1": Checks(casts=True),
+        "": None, "0": None, "off": None, "1": Checks(), "true": Checks(), "nan=0": Checks(nan=False),
         "nan=0,loops=1000": Checks(nan=False, loops=1000), "loops=none": Checks(loops=None),
     }.items():  # fmt: skip
         monkeypatch.setenv("TBS_CHECKS", text)
@@ -254,8 +254,12 @@ def test_checks_are_asked_for_by_argument_or_variable(monkeypatch):
             checked_checks(None)
     with pytest.raises(TypeError, match=re.escape("checks must be True, False or torch_batchsim.Checks(...), got 1")):
         made(checks=1)
-    with pytest.raises(TypeError, match="casts must be True or False"):
-        Checks(casts=1)
+    with pytest.raises(TypeError, match="nan must be True or False"):
+        Checks(nan=1)
+    with pytest.raises(ValueError, match="casts=True is not available: g\\+\\+ does not see"):
+        Checks(casts=True)
+    with pytest.raises(ValueError, match="device"):
+        made(device="meta")
 
 
 def test_an_ordinary_unit_knows_nothing_of_checks():

@@ -50,7 +50,7 @@ class Watch:
         weakref.finalize(self, self._module.give_back, self.address)
 
     def refresh(self) -> None:
-        """After a fork, and before a reset: others may have taken the signals of crashes."""
+        """After a fork, which has no monitor: start one, and take the signals of crashes again."""
         if self._module is not None:
             self._module.again()
 

@@ -1,4 +1,7 @@
-"""Installs all floors as one package: envs/, train/ and csrc/ become torch_batchsim.envs, .train and .csrc."""
+"""Installs all floors as one package: envs/, train/ and csrc/ become torch_batchsim.envs, .train and .csrc.
+
+An editable install is the checkout on Python's path (pyproject.toml: compat), where torch_batchsim finds them itself.
+"""
 
 from pathlib import Path
 

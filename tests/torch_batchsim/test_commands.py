@@ -91,3 +91,19 @@ def test_checkers_know_every_field_type() -> None:
     stub, names = ((ROOT / "torch_batchsim" / f"{name}.pyi").read_text() for name in ("types", "field_names"))
     assert set(re.findall(r"^    class (\w+)", stub, re.MULTILINE)) == set(types.FIELD_TYPES)
     assert set(re.findall(r"^(\w+): Any", names, re.MULTILINE)) == set(types.FIELD_TYPES)
+
+
+# ---- pages -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_index_lists_every_page() -> None:
+    listed = re.findall(r"\]\((\w+\.md)\)", (ROOT / "docs" / "README.md").read_text())
+    assert sorted(listed) == sorted(path.name for path in (ROOT / "docs").glob("*.md") if path.name != "README.md")
+
+
+def test_the_example_of_cartpoles_page_runs() -> None:
+    exec(re.search(r"```python\n(.*?)```", (ROOT / "docs" / "cartpole.md").read_text(), re.DOTALL)[1], {})
+
+
+def test_the_citation_has_the_version() -> None:
+    assert f"version: {torch_batchsim.__version__}\n" in (ROOT / "CITATION.cff").read_text()

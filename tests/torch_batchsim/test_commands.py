@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -103,6 +104,14 @@ def test_the_index_lists_every_page() -> None:
 
 def test_the_example_of_cartpoles_page_runs() -> None:
     exec(re.search(r"```python\n(.*?)```", (ROOT / "docs" / "cartpole.md").read_text(), re.DOTALL)[1], {})
+
+
+def test_the_tutorial_runs(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "tutorial.md").read_text()
+    for name, text in re.findall(r"```\w+ title=(\S+)\n(.*?)```", page, re.DOTALL):
+        (tmp_path / name).write_text(text)
+    done = subprocess.run([sys.executable, "play.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_citation_has_the_version() -> None:

@@ -1,74 +1,58 @@
-"""mypy over an author's file and a user's calls: what annotations and the public API look like to a type checker."""
+"""mypy and pyright over code of authors and users: that of pages and of tests/types, against an installed package.
+
+It is installed as the README says, so that an editable install is found by both. tests/types/wrong.py is to be
+refused, a line each. Arguments: the checkers to run; without, both. pyright brings its own node (pyright[nodejs]).
+"""
 
 from __future__ import annotations
 
-import os
+import re
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-FILE = """
-from __future__ import annotations
-
-import gymnasium
-import torch_batchsim
-from torch_batchsim import Archetype, Component, Entity, Environment, Option, Parameters, TaskGraph, component
-from torch_batchsim import between, f32, i32, quat, u8, vec3
+ROOT = Path(__file__).resolve().parent.parent
+MYPY = ["mypy", "--strict", "--no-incremental", "--cache-dir", "/dev/null", "--allow-untyped-calls"]
+PYRIGHT = ["pyright", "--pythonpath", sys.executable]
 
 
-class Ball(Component):
-    x: f32
-    speed: f32 = between(0, 1)
-    marks: u8[2, 3]
-    row: f32[4]
-    heading: quat
-    place: vec3
-    owner: Entity
+def page_files(folder: Path) -> list[Path]:
+    """The files of Python that the page about writing an environment has, written as it names them."""
+    blocks: dict[str, str] = {}
+    page = (ROOT / "docs" / "authoring.md").read_text()
+    for name, text in re.findall(r"```\w+ title=(\S+\.py)\n(.*?)```", page, re.DOTALL):
+        blocks[name] = blocks.get(name, "") + text + "\n"
+    for name, text in blocks.items():
+        (folder / name).write_text(text)
+    return [folder / name for name in blocks]
 
 
-class Push(Component):
-    direction: i32
+def check(command: list[str], folder: Path, files: list[Path]) -> str:
+    call = [sys.executable, "-m", *command, *map(str, files)]
+    done = subprocess.run(call, cwd=folder, capture_output=True, text=True, check=False)
+    return done.stdout + done.stderr if done.returncode else ""
 
 
-class Balls(Environment):
-    parameters = Parameters(gravity=Option(9.8, above=0.0))
-    archetypes = [Archetype("Ball", Ball, Push, component("Extra", a=f32[3], b=f32), count=1)]
-    step = TaskGraph("fall")
-    observation, action = "Ball.Ball", "Ball.Push.direction"
-    action_space = gymnasium.spaces.Discrete(2)
-
-
-env = torch_batchsim.make_vec("cartpole", num_envs=4)
-rows: int = env.num_envs
-actions = env.sample_actions()
-by_agent: torch_batchsim.AgentsVectorEnv = torch_batchsim.make_vec("overcooked", num_envs=4, by_agent=True)
-single: gymnasium.Env = torch_batchsim.make("cartpole")
-"""
-WRONG = """
-import torch_batchsim
-
-env: torch_batchsim.AgentsVectorEnv = torch_batchsim.make_vec("cartpole", num_envs=4)
-"""
-
-
-def said(text: str) -> str:
-    """mypy's output for a file; empty where it finds nothing."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "author.py"
-        path.write_text(text)
-        command = [sys.executable, "-m", "mypy", "--python-executable", sys.executable, "--follow-imports=silent"]
-        command += ["--no-error-summary", str(path)]
-        environment = {**os.environ, "MYPYPATH": str(ROOT)}
-        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-        return done.stdout + done.stderr
+def main() -> None:
+    checkers = {"mypy": MYPY, "pyright": PYRIGHT}
+    chosen = sys.argv[1:] or list(checkers)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for source in ("author.py", "wrong.py"):
+            (folder / source).write_text((ROOT / "tests" / "types" / source).read_text())
+        right, wrong = [folder / "author.py", *page_files(folder)], folder / "wrong.py"
+        lines = [i for i, line in enumerate(wrong.read_text().splitlines(), 1) if "tbs.make" in line]
+        for checker in chosen:
+            said = check(checkers[checker], folder, right)
+            if said:
+                sys.exit(f"{checker} refuses what users write:\n{said}")
+            said = check(checkers[checker], folder, [wrong])
+            missing = [line for line in lines if not re.search(rf"wrong\.py:{line}\b", said)]
+            if missing:
+                sys.exit(f"{checker} does not see the mistakes in lines {missing} of tests/types/wrong.py:\n{said}")
+            print(f"{checker}: {len(right)} files accepted, {len(lines)} mistakes seen")
 
 
 if __name__ == "__main__":
-    told = said(FILE)
-    if told:
-        raise SystemExit(told)
-    if "Incompatible types in assignment" not in said(WRONG):
-        raise SystemExit("mypy does not see the types of the package: a wrong assignment passes")
-    print("types: as they should be")
+    main()

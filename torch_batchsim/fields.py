@@ -6,7 +6,7 @@ import inspect
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, get_args, get_origin
 
 import numpy as np
 
@@ -90,7 +90,8 @@ class Struct:
         class Body(Component):
             legs: Leg[4]
 
-    In C++ ``body.legs[2].angle``; as tensors ``"Walker.Body.legs.angle"``, ``[worlds, rows, 4]``.
+    In C++ ``body.legs[2].angle``; as tensors ``"Walker.Body.legs.angle"``, ``[worlds, rows, 4]``. mypy takes no
+    number in brackets behind a class; ``Annotated[Leg, 4]`` is the same, for its users.
     """
 
     layout: ClassVar[Layout]
@@ -187,6 +188,9 @@ def declared(cls: type, what: str) -> Layout:
                     "other values; the least and the greatest value are given as = between(low, high)"
                 )
             delattr(cls, name)
+        if get_origin(annotation) is Annotated:  # Annotated[Leg, 4] is Leg[4], for type checkers
+            annotation, *extents = get_args(annotation)
+            annotation = annotation[tuple(extents)]
         given[name] = boolean if annotation is bool else annotation, default
     if not given:
         raise SchemaError(f"{what} has no fields")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pytest
@@ -57,7 +57,7 @@ class Leg(Struct):
 
 class Body(Component):
     first: u8
-    legs: Leg[2, 2]
+    legs: Annotated[Leg, 2, 2]  # Leg[2, 2], as mypy takes it
     spare: Leg
 
 

@@ -1,0 +1,80 @@
+"""What an author and a user write; type checkers must take all of it (.ci/check_types.py), and Python runs it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+import torch
+
+import torch_batchsim as tbs
+from torch_batchsim import (
+    Archetype,
+    Component,
+    Constant,
+    Constants,
+    Entity,
+    Environment,
+    Option,
+    Parameters,
+    Reward,
+    Struct,
+    TaskGraph,
+    TorchVectorEnv,
+    between,
+    boolean,
+    f32,
+    i32,
+    quat,
+    u8,
+    u64,
+)
+from torch_batchsim.types import vec2, vec3, vec4
+
+SIZE = Constant("size")
+
+
+class Leg(Struct):
+    angle: f32 = between(-1, 1)
+    joints: vec2[2]
+    touches: boolean
+
+
+class Body(Component):
+    x: f32
+    speed: f32 = between(0, 1)
+    velocity: tbs.f64[3]
+    marks: u8[2, 3]
+    walls: u8[SIZE, 2 * SIZE + 1]
+    bits: u64
+    place: vec3
+    colour: vec4
+    heading: quat
+    holder: Entity
+    legs: Annotated[Leg, 4]
+    one: Leg
+
+
+class Move(Component):
+    x: i32 = between(0, 4)
+
+
+class Walker(Environment):
+    systems = "walker.h"
+    archetypes = [Archetype("Agent", Body, Move, Reward, count=2)]
+    constants = Constants(size=Option(9, minimum=3))
+    parameters = Parameters(speed=0.5)
+    action = "Agent.Move.x"
+    step = TaskGraph("move")
+
+
+def users() -> None:
+    env: TorchVectorEnv = tbs.make_vec("cartpole", num_envs=8, device="cpu", num_threads=1)
+    observations, infos = env.reset(seed=0)
+    actions = torch.zeros(8, dtype=torch.int64)
+    observations, rewards, terminations, truncations, infos = env.step(actions)
+    first: torch.Tensor = env.sim.tensor("Cart.CartState.x")
+    print(first + 1, rewards.sum(), terminations.any(), truncations.any(), observations, infos)
+    agents: tbs.AgentsVectorEnv = tbs.make_vec("overcooked", 2, by_agent=True, layout="cramped_room")
+    print(agents.possible_agents, np.asarray(first))
+    env.close()

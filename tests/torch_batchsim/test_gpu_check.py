@@ -345,7 +345,7 @@ def test_a_machine_that_cannot_be_asked(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 
 def test_a_process_is_ended_with_its_children() -> None:
-    program = "import subprocess, sys; subprocess.run(['sleep', '600.25']); print('never')"
+    program = "import subprocess, time; subprocess.run(['sleep', '600.25']); time.sleep(60); print('never')"
     started = time.monotonic()
     status, said = processes.run_limited([sys.executable, "-u", "-c", f"print('begun'); {program}"], 2.0)
     assert (status, said) == (None, "begun\n") and time.monotonic() - started < 10

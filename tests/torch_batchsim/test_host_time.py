@@ -78,7 +78,7 @@ def test_an_ordinary_step(env: TorchVectorEnv) -> None:
     for _ in range(4):  # both places of outputs, and what they return
         env.step(actions)
     found = count(lambda: env.step(actions))
-    assert found.functions <= 5 and found.lines <= 26, found
+    assert found.functions <= 5 and found.lines <= 27, found
     assert operations(lambda: env.step(actions)) == []
 
 
@@ -89,7 +89,7 @@ def test_a_step_into_a_slot(env: TorchVectorEnv) -> None:
         env.select_slot(slot)
         env.step(actions)
     found = count(lambda: (env.select_slot(0), env.step(actions)))
-    assert found.functions <= 9 and found.lines <= 36, found
+    assert found.functions <= 9 and found.lines <= 37, found
     assert operations(lambda: (env.select_slot(0), env.step(actions))) == []
 
 

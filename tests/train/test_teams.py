@@ -78,7 +78,7 @@ def test_seeds_are_trained_once_and_compared(tmp_path, monkeypatch, capsys):
         ("cartpole --json nowhere/figures.json", "--json names nowhere/figures.json, which cannot be written"),
         ("cartpol", "there is no environment 'cartpol'"),
         ("cartpole --num-envs 8 --num-steps 4 --total-steps 32", "torch_batchsim/CartPole-v0 has no teams"),
-        ("cartpole --total-stepps 32", "Unrecognized options: --total-stepps"),
+        ("cartpole --total-stepps 32", "there is no option --total-stepps (did you mean --total-steps?)"),
     ],
 )
 def test_mistakes_are_told_in_a_sentence(arguments, message, tmp_path, monkeypatch, capsys):

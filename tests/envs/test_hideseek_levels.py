@@ -15,7 +15,6 @@ import torch
 from gymnasium.vector import AutoresetMode
 from hideseek_levels import AGENTS, GIVEN, levels, make
 from hideseek_state import Array, Bodies, State, matrices, read, sine_and_cosine
-from support import hardly_optimised
 from torch_batchsim.envs.hideseek import Level
 
 from torch_batchsim import TorchVectorEnv
@@ -218,8 +217,7 @@ def test_what_has_no_room_is_counted() -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("options", [{"hiders": 20, "seekers": 20}, {"tries": 1}, {"half_size": 12.5, "max_walls": 2}])
 def test_crowded_squares(options: dict[str, Any]) -> None:
-    with hardly_optimised():
-        env = make(500, **options)
+    env = make(500, **options)
     env.reset(seed=3)
     state, left_out = level_of(env)
     check_levels(state, left_out)
@@ -290,6 +288,5 @@ def test_levels_are_given_to_the_worlds_that_begin() -> None:
 @pytest.mark.full
 def test_the_code_of_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
     page = (Path(__file__).resolve().parents[2] / "docs" / "hideseek.md").read_text()
-    with hardly_optimised():
-        exec("\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL)), {})
+    exec("\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL)), {})
     assert "[5120, 9, 14]" in capsys.readouterr().out

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import hideseek_model as model
@@ -11,7 +10,6 @@ import pytest
 import torch
 from gymnasium.vector import AutoresetMode
 from hideseek_state import Array, State, matrices, read
-from support import hardly_optimised
 from torch_batchsim.envs.hideseek import HideSeek
 
 from torch_batchsim import TorchVectorEnv
@@ -20,13 +18,6 @@ from torch_batchsim.testing import assert_same_bits, first_worlds, random_action
 GROWN = 1e-4  # metres by which shapes are made larger and smaller, where a ray grazes an edge
 WIDENED = 1e-3  # degrees, of the cone
 CLOSE = 3e-5
-
-
-@pytest.fixture(autouse=True, scope="module")
-def quick_builds() -> Iterator[None]:
-    """A compiler takes half as long for these units; that they give the same bits is shown by test_executors.py."""
-    with hardly_optimised():
-        yield
 
 
 def make(worlds: int, seed: int = 0, mode: AutoresetMode = AutoresetMode.DISABLED, **options: Any) -> TorchVectorEnv:

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import torch
 from hideseek_scene import FORWARD
-from support import hardly_optimised
 from torch_batchsim.envs.hideseek import HideSeek
 
 from torch_batchsim import TorchVectorEnv
@@ -55,8 +54,7 @@ def test_all_contacts_that_bear_something_are_kept() -> None:
 
 @pytest.mark.full
 def test_contacts_that_find_no_room_to_be_kept_begin_anew() -> None:
-    with hardly_optimised():
-        env = played(60, physics={"kept_contacts": 4})
+    env = played(60, physics={"kept_contacts": 4})
     assert (env.sim.tensor("physics.Contacts.count") > 4).all()
     assert (env.sim.tensor("physics.Contacts.rows") == 4).all()
     height = env.sim.tensor("Agent.physics.Pose.position")[..., 2]

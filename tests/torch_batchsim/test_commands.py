@@ -106,6 +106,7 @@ def test_the_example_of_cartpoles_page_runs() -> None:
     exec(re.search(r"```python\n(.*?)```", (ROOT / "docs" / "cartpole.md").read_text(), re.DOTALL)[1], {})
 
 
+@pytest.mark.full
 def test_the_tutorial_runs(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "tutorial.md").read_text()
     for name, text in re.findall(r"```\w+ title=(\S+)\n(.*?)```", page, re.DOTALL):

@@ -27,7 +27,7 @@ from torch_batchsim.envs.cartpole import CartPole  # noqa: E402
 from torch_batchsim.envs.hanabi import Hanabi  # noqa: E402
 from torch_batchsim.envs.hideseek import HideSeek  # noqa: E402
 
-from torch_batchsim import jit  # noqa: E402
+from torch_batchsim import Checks, jit  # noqa: E402
 from torch_batchsim.bench.micro import Micro  # noqa: E402
 from torch_batchsim.codegen import Target, generate  # noqa: E402
 from torch_batchsim.executors import EXECUTORS  # noqa: E402
@@ -44,6 +44,7 @@ ENVIRONMENTS = {
     "hideseek": HideSeek,
     "cartpole_continuous": partial(CartPole, continuous=True),
     "hanabi_faults": Hanabi,
+    "zoo_checked": COMPILED["zoo"],
     "hanabi_bits": partial(Hanabi, turns="all", obs_dtype="bits", illegal_moves="penalty"),
 }
 
@@ -65,7 +66,8 @@ def main() -> None:
             unit = Path(folder) / f"{name}.cu"
             inside = executor == "inside"  # a unit of its own, of the words of "per_world"
             target = Target("cuda", "per_world" if inside else executor, inside=inside)
-            unit.write_text(generate(Program(ENVIRONMENTS[name]()), target))
+            checks = Checks() if name.endswith("_checked") else None
+            unit.write_text(generate(Program(ENVIRONMENTS[name](), checks), target))
             number = ARCHITECTURES[executor]
             architecture = f"-gencode=arch=compute_{number},code=sm_{number}"
             kind = "-c" if host else "-cubin"
@@ -77,7 +79,7 @@ def main() -> None:
     # by options only.
     executors = {"heap": [], "hideseek": ["graph"], "gallery": ["graph"], "shelf": ["megakernel"]}
     executors |= {"cartpole_continuous": ["graph"], "hanabi_faults": ["graph"], "hanabi_bits": ["megakernel"]}
-    executors |= {"micro": ["graph"], "zoo": [*EXECUTORS["cuda"], "inside"]}
+    executors |= {"micro": ["graph"], "zoo_checked": ["megakernel"], "zoo": [*EXECUTORS["cuda"], "inside"]}
     units = []
     for i, name in enumerate(sorted(ENVIRONMENTS, key=lambda name: name not in executors)):
         own = executors.get(name, EXECUTORS["cuda"])

@@ -139,6 +139,21 @@ def node_members(program: Program, node: Node) -> Iterator[str]:
         yield "    }"
 
 
+def looks_behind(program: Program, node: Node, arguments: list[str]) -> list[str]:
+    """Statements behind a system on CUDA that look for NaN in what it may write of its own row."""
+    if not program.checks.nan or node.system.worlds > 1:
+        return []
+    looked, numbers, statements = _looked_at(program, node), list(program.columns.values()), []
+    given = zip(node.system.parameters, node.columns, arguments[1:], strict=True)
+    for parameter, column, argument in given:
+        if not isinstance(column, Column) or not parameter.writes or column not in looked:
+            continue
+        for offset, count, size in floats(column):
+            place = f"{argument}, {numbers.index(column)}, {offset}, {count}, {size}"
+            statements.append(f"checks::verify_floats(world.check_site(), {place});")
+    return statements
+
+
 def _has_loops(program: Program, node: Node) -> bool:
     """Whether the text with its system has loops, which are counted."""
     scope = node.system.namespace

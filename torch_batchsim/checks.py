@@ -15,6 +15,9 @@ _ON, _OFF = ("1", "true", "on", "yes"), ("", "0", "false", "off", "no")
 class Checks:
     """What a checked build looks for, beside indices, divisions, shifts and overflows, which it always checks.
 
+    On CUDA it looks for indices into ``Rows``, and for NaN and infinity in what systems take as parameters, and for
+    nothing else (docs/debugging.md).
+
     Args:
         casts: must be False: g++ does not see conversions from integer to integer that lose. A float that does not fit
             into an integer is always a fault.

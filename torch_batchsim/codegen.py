@@ -15,6 +15,7 @@ from .context import (
     MAX_KERNEL_PARAMETERS,
     action_width,
     bounds_in_context,
+    check_spare_bytes,
     context_structure,
     engine_columns,
     entity_tables,
@@ -144,7 +145,7 @@ def _lines(program: Program, target: Target) -> Iterator[str]:
     yield "namespace tbs {"
     for nodes in program.graphs.values():
         for node in nodes:
-            yield from _node(program, node)
+            yield from _node(program, node, cuda)
     yield from engine_nodes(program)
     yield "namespace executors {"
     if target.inside:
@@ -234,6 +235,9 @@ def _context(program: Program, cuda: bool) -> Iterator[str]:
         yield f"    i32 *crowded_flag;\n    DynamicTable tables[{len(program.dynamic)}];"
     if program.checks is not None:
         yield "    CheckRecord *check_records;\n    i64 loop_budget;"
+        if cuda:
+            yield "    unsigned char *check_spare;"
+            yield f"    static constexpr u32 check_spare_bytes = {check_spare_bytes(program)};"
     if program.check_sites:
         yield "    u32 *check_steps;"
         yield from _check_codes(program)
@@ -345,7 +349,7 @@ def _workspaces(program: Program, cuda: bool) -> Iterator[str]:
         yield "};"
 
 
-def _node(program: Program, node: Node) -> Iterator[str]:
+def _node(program: Program, node: Node, cuda: bool) -> Iterator[str]:
     table, flat = node.table, is_flat(node)
     where = f"the rows of {table.name}" if table else "each world"
     yield f"struct {node_name(node)} {{  // {node.graph}: {node.system.name} over {where}"
@@ -361,6 +365,8 @@ def _node(program: Program, node: Node) -> Iterator[str]:
     else:
         yield f"        World world(context, u32(world_index), node, its_row, {', '.join(parts)});"
     arguments, before, after = _arguments(node, "cells" if flat else "context")
+    if cuda and program.checks is not None:
+        after = [*checked.looks_behind(program, node, arguments), *after]
     yield from before
     yield f"        {cpp_function(node.system)}({', '.join(arguments)});"
     if node.lanes > 1 and after:
@@ -368,7 +374,7 @@ def _node(program: Program, node: Node) -> Iterator[str]:
     else:
         yield from (f"        {statement}" for statement in after)
     yield "    }"
-    if program.checks is not None:
+    if program.checks is not None and not cuda:
         yield from checked.node_members(program, node)
     yield "};"
 

@@ -126,6 +126,7 @@ def context_structure(program: Program, cuda: bool) -> type[ctypes.Structure]:
         fields += [("crowded_flag", ctypes.c_void_p), ("tables", DynamicTable * len(program.dynamic))]
     if program.checks is not None:
         fields += [("check_records", ctypes.c_void_p), ("loop_budget", ctypes.c_int64)]
+        fields += [("check_spare", ctypes.c_void_p)] if cuda else []
     if program.check_sites:
         fields.append(("check_steps", ctypes.c_void_p))
     if program.log:
@@ -144,3 +145,9 @@ def entity_tables(program: Program) -> dict[str, int]:
     """Numbers of the archetypes in handles, from 1: the dynamic ones first, see ``World::index_of``."""
     fixed = [archetype for archetype in program.archetypes if not archetype.dynamic]
     return {archetype.name: i for i, archetype in enumerate([*program.dynamic, *fixed], start=1)}
+
+
+def check_spare_bytes(program: Program) -> int:
+    """What a checked build for CUDA has for each world in place of a row that there is not: room for any row."""
+    sizes = [column.component.size for column in program.columns.values() if not column.resource]
+    return -(-max(sizes) // 64) * 64

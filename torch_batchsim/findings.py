@@ -28,12 +28,14 @@ _OPERATORS = {Found.sum: "+", Found.difference: "-", Found.product: "*"}
 
 def finding(program: Program, node: Node, found: Found, record: np.void) -> Finding:
     """The record of a world (``tbs::CheckRecord``) and the node in which it was made."""
-    file, line, column = _string(record["file"]), int(record["line"]), int(record["column"])
+    by_number = bool(record["by_number"])
+    file = _numbered(program, int(record["file"])) if by_number else _string(record["file"])
+    line, column = int(record["line"]), int(record["column"])
     if not file:
         file, _, number = node.system.place.rpartition(":")
         line = int(number) if number.isdigit() else 0
     whole = program.files.get(Path(file), "")
-    if whole and program.checks is not None and program.checks.loops is not None:
+    if whole and not by_number and program.checks is not None and program.checks.loops is not None:
         source = next(source for _, source in program.sources if source.path == Path(file))
         column = column_as_written(source, line, column)
     end = _offset(whole, line, column)
@@ -43,6 +45,8 @@ def finding(program: Program, node: Node, found: Found, record: np.void) -> Find
         text, said = _not_finite(list(program.columns.values())[bound], value, int(record["other"]))
     else:
         text, said = _sentence(found, whole, end, kind, value, bound)
+        if by_number and whole:
+            text += f": `{_statement(whole, _offset(whole, line, _first_column(whole, line)))}`"
     return Finding(found.name, file, line, column, said, bound, text, int(record["step"]))
 
 
@@ -202,6 +206,23 @@ def _statement(whole: str, end: int) -> str:
     begin = max(whole.rfind(mark, 0, end) for mark in "\n;{}") + 1
     stop = re.compile(r"[\n{}]|;").search(whole, end)
     return whole[begin : stop.end() if stop else None].partition("//")[0].strip("{} \t\n")
+
+
+def _numbered(program: Program, number: int) -> str:
+    """The file that ``file_number`` in csrc/tbs/checks.h gives this number."""
+    for path in program.files:
+        own = 0xCBF29CE484222325
+        for byte in str(path).encode():
+            own = (own ^ byte) * 0x100000001B3 % 2**64
+        if own == number:
+            return str(path)
+    return ""
+
+
+def _first_column(whole: str, line: int) -> int:
+    """Of the first character of a line that is no blank."""
+    text = whole.split("\n")[line - 1]
+    return len(text) - len(text.lstrip()) + 1
 
 
 def _string(address: int) -> str:

@@ -170,7 +170,8 @@ def load_inside(program: Program, target: Target) -> InsideLibrary:
 def _library(program: Program, target: Target) -> tuple[Path, Target, float]:
     """Where it is, what it is for, and how long it took to build."""
     source = generate(program, target)
-    flags = compiler_flags(target.device, program.environment.fast_math) + checked.flags(program)
+    flags = compiler_flags(target.device, program.environment.fast_math)
+    flags += [] if target.cuda else checked.flags(program)
     flags += [] if target.cuda else debug_flags()  # behind -O3, of which the last counts
     name = f"{program.environment.name}_{target.device}_{_key(program, source, flags, target.cuda)}"
     if target.cuda and not (cache_directory() / f"{name}.so").is_file():

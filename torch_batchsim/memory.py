@@ -14,6 +14,7 @@ from .columns import Column
 from .context import (
     action_width,
     bounds_in_context,
+    check_spare_bytes,
     context_structure,
     engine_columns,
     entity_tables,
@@ -108,6 +109,10 @@ class Memory:
             self.others["check_records"] = torch.zeros(words, dtype=torch.int64, device=device)
             context.check_records = self.others["check_records"].data_ptr()
             context.loop_budget = program.checks.loops or NO_BUDGET
+            if cuda:
+                words = num_worlds * (check_spare_bytes(program) // 8)
+                self.others["check_spare"] = torch.zeros(words, dtype=torch.int64, device=device)
+                context.check_spare = self.others["check_spare"].data_ptr()
         if program.check_sites:
             self.others["check_steps"] = torch.zeros(num_worlds, dtype=torch.int32, device=device)
             context.check_steps = self.others["check_steps"].data_ptr()

@@ -164,9 +164,9 @@ TRACE_RECORD = np.dtype(
 
 CHECK_RECORD = np.dtype(
     [
-        *((name, "<u8") for name in ("file", "type")),  # addresses of texts
+        *((name, "<u8") for name in ("file", "type")),  # addresses of texts; by_number: the number of a file, and 0
         *((name, "<i8") for name in ("value", "bound", "other")),
-        *((name, "<u4") for name in ("line", "column", "step", "unused")),
+        *((name, "<u4") for name in ("line", "column", "step", "by_number")),
     ]
 )
 """What a checked build has found in a world: ``tbs::CheckRecord``."""

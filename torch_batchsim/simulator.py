@@ -126,11 +126,6 @@ class Simulator(Inspection):
         self.environment = environment
         watchdog = checked_watchdog(watchdog, self.device)
         checks = checked_checks(checks)
-        if checks is not None and (self.device.type != "cpu" or (_library is not None and _library.target.cuda)):
-            raise ValueError(
-                f"checks need device='cpu', got {str(device)!r}: g++ checks the text, and results on CPU are the same "
-                "to the bit"
-            )
         self.program = Program(environment, checks, checked_log(log))
         reset_options(self.program)  # to tell at once what is wrong with them
         target = Target(self.device.type, executor) if _library is None else _library.target

@@ -43,8 +43,10 @@ struct Rows {
     u32 count;
 
 #ifdef TBS_CHECKS
+    checks::Site site{};
+
     TBS_METHOD Component &operator[](checks::Index index) const {
-        return first[checks::within<Component>(index, count, Found::row)];
+        return checks::element(first, count, index, site);
     }
     TBS_METHOD std::remove_const_t<Component> value_or(checks::Index index, const Component &) const {
         return (*this)[index];
@@ -272,7 +274,11 @@ class BasicWorld {
     template <class Archetype, class Component>
     TBS_METHOD Rows<Component> rows() const {
         may(reaches_rows<Archetype, Component>());
+#ifdef TBS_CHECKS
+        return {first_in_column<Archetype, Component>(), number_of_rows<Archetype>(), check_site()};
+#else
         return {first_in_column<Archetype, Component>(), number_of_rows<Archetype>()};
+#endif
     }
 
     // Calls body(table, rows...) for each archetype that has all of these components, whichever they are, in the order in
@@ -377,6 +383,10 @@ class BasicWorld {
     TBS_METHOD Entity self() const {
         return {context_.tag[index_], node_.table, context_.tables[node_.table - 1].birth[slot_]};
     }
+
+#ifdef TBS_CHECKS
+    TBS_METHOD checks::Site check_site() const { return checks::site_of(context_, node_.index, row_.index, index_); }
+#endif
 
     // Reports a fault of this world. The step goes on; the host raises it, naming world, system, cause and value.
     template <class FaultName>

@@ -18,9 +18,11 @@ from torch_batchsim import (
     GroupedEnv,
     Parameters,
     Reward,
+    Simulator,
     TaskGraph,
     TorchVectorEnv,
     WorldFault,
+    emulation,
     f32,
     i32,
     u8,
@@ -266,3 +268,61 @@ def test_an_ordinary_unit_knows_nothing_of_checks():
     program = Program(maze()())
     assert "heck" not in generate(program, Target()).replace("check_actions", "")
     assert flags(program) == [] and any("null" in flag for flag in flags(Program(maze()(), Checks())))
+
+
+CUDA_TEXT = f"""\
+TBS_SYSTEM void begin(World &world, Maze &maze) {{
+    for (i32 i = 0; i < 3; ++i) world.create<Bullet>(Place{{i}});
+}}
+
+TBS_SYSTEM void move(World &world, Maze &maze, const Push &push, Reward &reward) {{
+    const bool wrong = world.id == {WORLD} && world.step() == {STEP};
+    const i32 k = wrong ? 15 : 0;
+    if (world.parameters.mistake == 0) {{
+        auto m = world.rows<Walker, Maze>();
+        m[k].cell = i32(world.step());
+    }}
+    if (world.parameters.mistake == 1) world.rows<Bullet, Place>()[wrong ? -1 : 2].x = 7;
+    for (i32 i = 0; i < 3; ++i) maze.grid[0][i] += world.rows<Bullet, const Place>()[i].x;
+    reward.value = 1.0f;
+}}
+
+TBS_SYSTEM void look(World &world, const Maze &maze, See &see) {{
+    see.cell = f32(maze.cell);
+    const bool wrong = world.id == {WORLD} && world.step() == {STEP};
+    see.speed = wrong && world.parameters.mistake == 2 ? 0.0f / f32(maze.walls[0]) : 0.5f;
+}}
+"""
+CUDA_MISTAKES = [
+    "rows[15] of 1 row: `m[k].cell = i32(world.step());`",
+    "rows[-1] of 3 rows: `if (world.parameters.mistake == 1) world.rows<Bullet, Place>()[wrong ? -1 : 2].x = 7;`",
+    "nan in Walker.See.speed",
+]
+
+
+@pytest.mark.parametrize(
+    "executor", ["graph", *(pytest.param(name, marks=pytest.mark.full) for name in ("megakernel", "per_world"))]
+)
+def test_a_checked_build_of_cuda_contains_a_row_that_there_is_not_and_tells_of_nan(executor):
+    for mistake, told in enumerate(CUDA_MISTAKES):
+        environment = maze(CUDA_TEXT)(mistake=mistake)
+        library = emulation.load(Program(environment, Checks()), executor)
+        sim = Simulator(environment, 6, checks=True, _library=library)
+        sim.reset(seed=0)
+        sim.step()
+        sim.step()
+        with pytest.raises(WorldFault) as caught:
+            sim.check_faults()
+        (fault,) = caught.value.faults
+        assert (fault.world, fault.row, fault.finding.step) == (WORLD, 0, STEP)
+        assert fault.finding.text.endswith(told)
+        if mistake < 2:
+            line = next(i for i, text in enumerate(CUDA_TEXT.split("\n"), 1) if told.rpartition(": `")[2][:-1] in text)
+            assert fault.finding.line == line
+            assert fault.finding.file.endswith(".h")
+        if mistake == 0:
+            cells = sim.tensor("Walker.Maze.cell").flatten().tolist()
+            assert cells == [1 if world == WORLD else STEP for world in range(6)]  # no other row is written
+        elif mistake == 1:
+            sums = sim.tensor("Walker.Maze.grid").reshape(6, 3, 4)[:, 0, :3].tolist()
+            assert sums == [[0, 2, 14]] * 6  # no other row is written

@@ -36,7 +36,8 @@ def engine_nodes(program: Program) -> Iterator[str]:
     yield from _copying_node("DeliverOutputs", agents, delivered)
     if program.held_columns:
         statements = [
-            f"restore_held({place_in_node(c)}[row], context.held_{c.c_name}, context.held_mask_{c.c_name}, row);"
+            f"restore_held<{'false' if in_cells(c) else 'true'}>({place_in_node(c)}[row], "
+            f"context.held_{c.c_name}, context.held_mask_{c.c_name}, row);"
             for c in program.held_columns
         ]
         yield from _engine_node("RestoreHeld", 1, statements)

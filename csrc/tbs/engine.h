@@ -215,16 +215,25 @@ struct BeginEpisode {
 };
 
 // What a world holds for all its episodes (Simulator.hold): the bytes of `values` for which `mask` is set. Both are null
-// until something is held.
-template <class Component>
+// until something is held. In memory the loop stays one, for it is seldom run, and unrolled it would take registers and
+// code from the node beside it; of registers, which have no index, it is unrolled.
+template <bool in_memory, class Component>
 TBS_METHOD void restore_held(Component &place, const Component *values, const Component *mask, i32 row) {
     if (mask == nullptr) return;
-    Component made = place;
-    unsigned char *const to = reinterpret_cast<unsigned char *>(&made);
     const unsigned char *const from = reinterpret_cast<const unsigned char *>(values + row);
     const unsigned char *const held = reinterpret_cast<const unsigned char *>(mask + row);
-    for (u32 i = 0; i < sizeof(Component); ++i) to[i] = (unsigned char)((to[i] & ~held[i]) | (from[i] & held[i]));
-    place = made;
+    if constexpr (in_memory) {
+        unsigned char *const to = reinterpret_cast<unsigned char *>(&place);
+#ifdef __CUDACC__
+#pragma unroll 1
+#endif
+        for (u32 i = 0; i < sizeof(Component); ++i) to[i] = (unsigned char)((to[i] & ~held[i]) | (from[i] & held[i]));
+    } else {
+        Component made = place;
+        unsigned char *const to = reinterpret_cast<unsigned char *>(&made);
+        for (u32 i = 0; i < sizeof(Component); ++i) to[i] = (unsigned char)((to[i] & ~held[i]) | (from[i] & held[i]));
+        place = made;
+    }
 }
 
 }  // namespace tbs

@@ -293,7 +293,9 @@ def test_cartpole_by_the_command() -> None:
 @pytest.mark.parametrize("name", [name for name in ENVIRONMENTS if name != "cartpole"])
 def test_own_environments_pass(name: str) -> None:
     small = {"worlds": 4, "steps": 60} if name == "hideseek" else {"worlds": 16, "steps": 400}
-    check_env(ENVIRONMENTS[name](), skip=("executors",) if name == "hideseek" else (), **small)
+    # Emulated bodies are slow; fighters who are absent see infinity on purpose, which a checked build refuses.
+    skip = {"hideseek": ("executors",), "melee": ("faults",)}.get(name, ())
+    check_env(ENVIRONMENTS[name](), skip=skip, **small)
 
 
 @pytest.mark.full

@@ -99,8 +99,8 @@ def reward_of_a_step(environment: Environment) -> tuple[float, float]:
 
 
 def names(cache: Path) -> list[str]:
-    """Without locks, and without what all environments share: a module and a header."""
-    shared = ("step_call", "standard")
+    """Without locks, and without what all environments share: modules and a header."""
+    shared = ("step_call", "interrupts", "standard")
     return sorted(p.name for p in cache.iterdir() if p.suffix != ".lock" and not p.name.startswith(shared))
 
 

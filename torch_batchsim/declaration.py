@@ -175,6 +175,12 @@ def _check_attributes(cls: type[Declaration]) -> None:
     others = {name: other for other in Declaration.__subclasses__() for name in inspect.get_annotations(other)}
     authors = [base for base in cls.__mro__ if base not in kind.__mro__]
     unset = known.difference(*map(vars, authors))
+    for name, of in (("constants", Constants), ("parameters", Parameters)):
+        if not isinstance(getattr(cls, name), of):
+            raise SchemaError(
+                f"{cls.__name__}: {name} must be {of.__name__}(...), such as {name} = {of.__name__}(size=9), got "
+                f"{getattr(cls, name)!r}"
+            )
     for name, value in vars(cls).items():
         own = isinstance(value, (classmethod, staticmethod)) or callable(value) or hasattr(kind, name)
         if name.startswith("_") or name in known or own:

@@ -686,6 +686,8 @@ def test_a_missing_systems_file(tmp_path: Path) -> None:
         ({"observation_space": Box(-1, 1, (), np.float64)}, "does not fit column Walker.Spot, which holds float32"),
         ({"archetypes": (Archetype("Walker", Spot, Step, count=1),)}, "component 'Reward', which does not exist"),
         ({"archetypes": (Archetype("Walker", Spot, Step, Reward, count=1),) * 2}, "the name Walker is used twice"),
+        ({"constants": {"size": 9}}, "constants must be Constants(...), such as constants = Constants(size=9), got {"),
+        ({"parameters": 3}, "parameters must be Parameters(...)"),
         ({"singletons": (Spot,)}, "component Spot is a singleton and in an archetype; make them two"),
         ({"metadata": {"score": "sum"}}, "metadata names the score 'sum', which must be an info with one number a row"),
         ({"metadata": {"figures": ("sum",)}}, "metadata names the figure 'sum', which must be an info with one number"),

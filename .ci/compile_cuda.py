@@ -45,6 +45,7 @@ ENVIRONMENTS = {
     "cartpole_continuous": partial(CartPole, continuous=True),
     "hanabi_faults": Hanabi,
     "zoo_checked": COMPILED["zoo"],
+    "hanabi_checked": Hanabi,
     "hanabi_bits": partial(Hanabi, turns="all", obs_dtype="bits", illegal_moves="penalty"),
 }
 
@@ -80,6 +81,7 @@ def main() -> None:
     executors = {"heap": [], "hideseek": ["graph"], "gallery": ["graph"], "shelf": ["megakernel"]}
     executors |= {"cartpole_continuous": ["graph"], "hanabi_faults": ["graph"], "hanabi_bits": ["megakernel"]}
     executors |= {"micro": ["graph"], "zoo_checked": ["megakernel"], "zoo": [*EXECUTORS["cuda"], "inside"]}
+    executors |= {"hanabi_checked": ["graph"]}
     units = []
     for i, name in enumerate(sorted(ENVIRONMENTS, key=lambda name: name not in executors)):
         own = executors.get(name, EXECUTORS["cuda"])

@@ -44,6 +44,7 @@ from .registration import (  # noqa: E402
     make_vec,
     option_names,
     register,
+    sweep_ranges,
     training_settings,
 )
 from .schema import AgentEnd, Archetype, Bundle, Component, Repeat, Reward, TaskGraph, component  # noqa: E402
@@ -124,6 +125,7 @@ __all__ = [
     "option_names",
     "quat",
     "register",
+    "sweep_ranges",
     "training_settings",
     "u8",
     "u16",

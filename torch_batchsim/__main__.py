@@ -9,11 +9,14 @@ from collections.abc import Sequence
 import torch
 
 from ._version import __version__
-from .command_line import UsageError
+from .command_line import Parser, UsageError
 from .names import suggestion
 
 COMMANDS = {
-    "train": "trains an environment with PPO, evaluates what was learned, writes curve, summary and video",
+    "train": "trains an environment with PPO or A2C, evaluates what was learned, writes curve, summary and video",
+    "train.compare": "draws the learning curves of several runs in one picture",
+    "train.export": "writes a trained policy as a file that torch runs without this package",
+    "train.match": "lets checkpoints play each other, and rates them",
     "train.teams": "trains with several seeds, and tells what each team has learned",
     "bench": "measures steps per second of an environment, and of other libraries beside it",
     "gpu_check": "checks and measures on a GPU, and writes a report",
@@ -32,24 +35,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given and not given[0].startswith("-"):
         name = given[0]
         if name in COMMANDS:
-            raise UsageError(f"write it with a point: python -m torch_batchsim.{name} {' '.join(given[1:])}".rstrip())
+            raise UsageError(f"write it with a dot: python -m torch_batchsim.{name} {' '.join(given[1:])}".rstrip())
         raise UsageError(f"there is no command {name!r}{suggestion(name, COMMANDS)}; there are: {', '.join(COMMANDS)}")
     width = max(map(len, COMMANDS))
-    parser = argparse.ArgumentParser(
-        prog="python -m torch_batchsim",
-        description="Simulates many worlds at once for reinforcement learning. The commands are:",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="\n".join(
+    commands = [f"  python -m torch_batchsim.{name:{width}}  {text}" for name, text in COMMANDS.items()]
+    parser = Parser(
+        "python -m torch_batchsim",
+        usage="python -m torch_batchsim.COMMAND [arguments]",
+        description="\n".join(
             [
-                *(f"  python -m torch_batchsim.{name:{width}}  {text}" for name, text in COMMANDS.items()),
+                "Simulates many worlds at once for reinforcement learning. The commands are:",
+                "",
+                *commands,
                 "",
                 "Each has --help: python -m torch_batchsim.train cartpole --help",
             ]
         ),
-        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "--version", action="version", version=f"torch_batchsim {__version__} (torch {torch.__version__})"
+        "--version",
+        action="version",
+        version=f"torch_batchsim {__version__} (torch {torch.__version__})",
+        help="print the versions of torch_batchsim and torch",
     )
     parser.parse_args(given)
     parser.print_help()

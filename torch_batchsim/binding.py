@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from gymnasium.vector import VectorEnv
 
+from .names import suggestion
 from .program import Program
 
 
@@ -95,8 +96,11 @@ def named_outputs(
     given_infos = {name: tensor for name, tensor in infos.items() if tensor is not None}
     for name in given_infos:
         if name not in program.info:
-            known = ", ".join(program.info) or "none"
-            raise ValueError(f"{name} cannot be bound: this environment has none; its infos are {known}")
+            known = ["observations", "final_obs", "rewards", "terminations", "truncations", *program.info]
+            raise ValueError(
+                f"{name} cannot be bound: this environment has none{suggestion(name, known)}; what can be is "
+                f"{', '.join(known)}"
+            )
     given = _keyed(observations, {key: f"output.{column.name}" for key, column in program.observations.items()})
     given |= _keyed(final_obs, {key: f"final.{column.name}" for key, column in program.observations.items()})
     single = {

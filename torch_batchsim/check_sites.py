@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from .cpp_text import Source, outside_of_brackets
+from .errors import SchemaError
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,8 @@ class CheckSite:
 
 
 def check_sites(sources: Sequence[Source]) -> Iterator[CheckSite]:
-    """All calls in the texts, each text once. Those in macros are not seen."""
+    """All calls in the texts, each text once. Those in macros are not seen. Raises SchemaError for one without a
+    condition."""
     for source in {source.path: source for source in sources}.values():
         if "check" in source.code:
             yield from _sites(source)
@@ -46,6 +48,11 @@ def _sites(source: Source) -> Iterator[CheckSite]:
         bounds = [i + 1, *commas, end]
         parts = [_written(source, first + 1, last) for first, last in pairwise(bounds)]
         condition, *rest = parts
+        if condition.startswith('"') or not condition:
+            raise SchemaError(
+                f"{source.place(token)}: world.check takes the condition first, and then a message, a number, or both: "
+                'world.check(speed < 30.0f, "too fast", speed)'
+            )
         message = rest.pop(0)[1:-1] if rest and rest[0].startswith('"') else ""
         column = token.start - source.code.rfind("\n", 0, token.start)
         yield CheckSite(source.path, token.line, column, tokens[end].line, condition, message, ", ".join(rest))

@@ -12,8 +12,10 @@ from . import shared
 from .columns import Column
 from .cpp_text import Source
 from .declaration import ENGINE_HEADERS
+from .device_checks import with_looks
 from .fields import Field
 from .inlining import Put
+from .instrumented import with_stores
 from .program import Node, Program
 from .systems import Unit
 
@@ -37,9 +39,11 @@ def flags(program: Program) -> list[str]:
     return [f"-fsanitize={','.join(asked)}", "-fsanitize-recover=all", "-Wno-dangling-else", "-Wno-empty-body"]
 
 
-def opening() -> Iterator[str]:
+def opening(program: Program) -> Iterator[str]:
     """In front of all."""
     yield "#define TBS_CHECKS"
+    if program.checks.casts:
+        yield "#define TBS_CHECKS_CASTS"
 
 
 def definitions() -> Iterator[str]:
@@ -68,12 +72,25 @@ def before_text(program: Program, unit: Unit) -> Iterator[str]:
         yield '#pragma push_macro("TBS_UNCHECKED")'
         yield "#undef TBS_UNCHECKED"
         yield "#define TBS_UNCHECKED"
+        yield '#pragma GCC diagnostic ignored "-Wdangling-else"'
 
 
-def put_into(program: Program, unit: Unit) -> tuple[Put, ...]:
+def put_into(program: Program, unit: Unit, cuda: bool = False) -> tuple[Put, ...]:
     """What goes into the text, an argument of ``inlined``."""
-    counts = program.checks is not None and program.checks.loops is not None and is_checked_text(unit)
-    return (with_budget,) if counts else ()
+    return (_puts(program, cuda),) if is_checked_text(unit) and _put_by(program, cuda) else ()
+
+
+def _put_by(program: Program, cuda: bool) -> list[Put]:
+    """What puts something into the texts."""
+    if program.checks is None:
+        return []
+    own = [with_looks] if cuda else [with_stores] if program.checks.casts else []
+    return [*([with_budget] if program.checks.loops is not None else []), *own]
+
+
+def _puts(program: Program, cuda: bool = False) -> Put:
+    each = _put_by(program, cuda)
+    return lambda source: sorted((put for own in each for put in own(source)), key=lambda put: put[0])
 
 
 def behind_text(program: Program, unit: Unit) -> Iterator[str]:
@@ -105,17 +122,18 @@ def _ends_do(source: Source, i: int) -> bool:
     return opened > 0 and tokens[opened - 1].text == "do"
 
 
-def column_as_written(source: Source, line: int, column: int) -> int:
-    """The column in the author's text of what g++ has found behind ``with_budget``."""
+def column_as_written(program: Program, source: Source, line: int, column: int) -> int:
+    """The column in the author's text of what g++ has found in the text with what ``put_into`` it."""
     begins = [0]
     for text in source.whole.split("\n"):
         begins.append(begins[-1] + len(text) + 1)
     if not 1 <= line < len(begins):
         return column
     moved = 0
-    for place, text in with_budget(source):
-        if begins[line - 1] <= place < begins[line] and place - begins[line - 1] + 1 + moved < column:
-            moved += len(text)
+    for place, text in _puts(program)(source):
+        first = place - begins[line - 1] + 1 + moved  # the column of what has been put there
+        if begins[line - 1] <= place < begins[line] and first < column:
+            moved += min(len(text), column - first)
     return column - moved
 
 
@@ -139,6 +157,15 @@ def node_members(program: Program, node: Node) -> Iterator[str]:
         yield "    }"
 
 
+def running(node: Node) -> str:
+    """A statement in front of a system on CUDA, by which what is put into the text knows for which row it runs."""
+    world, row = ("pack.ids[0]", "0") if node.system.worlds > 1 else ("world_index", "its_row.index")
+    site = f"checks::site_of(context, node.index, {row}, u32({world}))"
+    # Lanes have to leave a loop together, since a barrier may be in it.
+    most = "context.loop_budget" if node.lanes == 1 else f"i64{{{shared.NO_BUDGET}}}"
+    return f"const checks::Running running({site}, {most});"
+
+
 def looks_behind(program: Program, node: Node, arguments: list[str]) -> list[str]:
     """Statements behind a system on CUDA that look for NaN in what it may write of its own row."""
     if not program.checks.nan or node.system.worlds > 1:
@@ -157,7 +184,9 @@ def looks_behind(program: Program, node: Node, arguments: list[str]) -> list[str
 def _has_loops(program: Program, node: Node) -> bool:
     """Whether the text with its system has loops, which are counted."""
     scope = node.system.namespace
-    units = [unit for unit in program.units if unit.namespace == scope and put_into(program, unit)]
+    if program.checks.loops is None:
+        return False
+    units = [unit for unit in program.units if unit.namespace == scope and is_checked_text(unit)]
     return bool(units) and any(with_budget(source) for owner, source in program.sources if owner == scope)
 
 
@@ -185,13 +214,19 @@ def _rows(program: Program, column: Column) -> str:
 
 
 def floats(column: Column) -> list[tuple[int, int, int]]:
-    """Where the floats of a component are: offset, how many side by side, bytes of one."""
-    found = []
+    """Where the floats of a component are: offset, how many side by side, also of several fields, bytes of one."""
+    found: list[tuple[int, int, int]] = []
     for field in column.component.fields:
         kind = field.type
-        if kind.dtype.is_floating_point:
-            size = kind.dtype.itemsize
-            found += [(offset, count, size) for offset, count in _pieces(field, size)]
+        if not kind.dtype.is_floating_point:
+            continue
+        size = kind.dtype.itemsize
+        for offset, count in _pieces(field, size):
+            first, before, width = found[-1] if found else (0, 0, 0)
+            if width == size and first + before * size == offset:
+                found[-1] = (first, before + count, size)
+            else:
+                found.append((offset, count, size))
     return found
 
 

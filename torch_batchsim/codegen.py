@@ -54,6 +54,7 @@ from .structs import (
     cpp_namespace,
     layout_checks,
     scope_structs,
+    type_numbers,
 )
 
 ABI_VERSION = 4
@@ -109,7 +110,7 @@ def _lines(program: Program, target: Target) -> Iterator[str]:
         yield "#define TBS_TRACE"
     yield from (f"#define {name}" for name in target.record.defines)
     if program.checks is not None:
-        yield from checked.opening()
+        yield from checked.opening(program)
     if program.log:
         yield "#define TBS_LOG"
     yield from shared.definitions(target.device)
@@ -122,6 +123,8 @@ def _lines(program: Program, target: Target) -> Iterator[str]:
     yield "#include <cstddef>"
     for scope in program.scopes:
         yield from scope_structs(program, scope)
+    if cuda and program.checks is not None:
+        yield from type_numbers(program)
     yield "namespace tbs {"
     yield from shared.checks()
     for component in program.components:
@@ -141,7 +144,7 @@ def _lines(program: Program, target: Target) -> Iterator[str]:
     yield "}  // namespace tbs"
     yield '#include "tbs/poison.h"'
     for scope in program.scopes:
-        yield from _texts(program, scope.name)
+        yield from _texts(program, scope.name, cuda)
     yield "namespace tbs {"
     for nodes in program.graphs.values():
         for node in nodes:
@@ -149,7 +152,7 @@ def _lines(program: Program, target: Target) -> Iterator[str]:
     yield from engine_nodes(program)
     yield "namespace executors {"
     if target.inside:
-        yield f"using InsideNodes = Nodes<{', '.join(inside_nodes(program))}>;"
+        yield f"using InsideNodes = Nodes<{', '.join(node.c_type for node in inside_nodes(program))}>;"
     elif cuda:
         yield from _cuda_program(program, target)
     else:
@@ -159,7 +162,7 @@ def _lines(program: Program, target: Target) -> Iterator[str]:
     yield from _inside_interface(target) if target.inside else _c_interface(target)
 
 
-def _texts(program: Program, namespace: str) -> Iterator[str]:
+def _texts(program: Program, namespace: str, cuda: bool) -> Iterator[str]:
     """The texts of a library or the author as they were read. Their macros end with them."""
     sources = {source.path: source for owner, source in program.sources if owner == namespace}
     macros = sorted({macro.name for source in sources.values() for macro in source.macros})
@@ -168,7 +171,7 @@ def _texts(program: Program, namespace: str) -> Iterator[str]:
         if unit.namespace == namespace:
             yield from checked.before_text(program, unit)
             yield f"TBS_BEGIN_SYSTEMS({namespace or AUTHOR_NAMESPACE})"
-            put = checked.put_into(program, unit)
+            put = checked.put_into(program, unit, cuda)
             yield from inlined(sources, unit.source.resolve(), namespace or AUTHOR_NAMESPACE, *put)
             yield '#line 1 "generated"'
             yield "TBS_END_SYSTEMS"
@@ -368,6 +371,8 @@ def _node(program: Program, node: Node, cuda: bool) -> Iterator[str]:
     if cuda and program.checks is not None:
         after = [*checked.looks_behind(program, node, arguments), *after]
     yield from before
+    if cuda and program.checks is not None:
+        yield f"        {checked.running(node)}"
     yield f"        {cpp_function(node.system)}({', '.join(arguments)});"
     if node.lanes > 1 and after:
         yield f"        group.once([&] {{ {' '.join(after)} }});"

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import argparse
 import ast
 import dataclasses
+import inspect
+import re
 import sys
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from typing import Any
+from contextlib import redirect_stderr, suppress
+from io import StringIO
+from itertools import pairwise
+from types import MappingProxyType
+from typing import Any, NoReturn, TypeVar
 
 import gymnasium
 
+from .logs import first_lines
 from .names import suggestion
 from .options import RESERVED_OPTIONS, Option
 from .registration import declared, environment_class, is_ours
+
+Kind = TypeVar("Kind")
 
 
 class UsageError(SystemExit):
@@ -26,6 +36,101 @@ class UsageError(SystemExit):
 
     def __str__(self) -> str:
         return self.sentence
+
+
+class Parser(argparse.ArgumentParser):
+    """One whose mistakes are ``UsageError``: a line that says where help is, without the usage before it."""
+
+    def __init__(self, program: str, **keywords: Any) -> None:
+        super().__init__(program, allow_abbrev=False, **keywords)
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}; {self.prog} --help lists all")
+
+
+def parsed(kind: type[Kind], program: str, arguments: Sequence[str], **keywords: Any) -> Kind:
+    """``tyro.cli``, whose boxes around mistakes become ``UsageError``."""
+    import tyro
+
+    _describe(kind)
+    told = StringIO()
+    try:
+        with redirect_stderr(told):
+            return tyro.cli(kind, prog=program, args=list(arguments), **keywords)
+    except SystemExit as ended:
+        if not ended.code:
+            raise
+        raise UsageError(f"{_of_box(told.getvalue())}; {program} --help lists all") from None
+
+
+def _describe(kind: type) -> None:
+    """Give tyro the docstrings of options as one line each: it keeps the ends of lines that are indented."""
+    [body] = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+    told = {
+        setting.target.id: text.value.value
+        for setting, text in pairwise(body.body)
+        if isinstance(setting, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant)
+    }
+    for setting in dataclasses.fields(kind):
+        if setting.name in told:
+            setting.metadata = MappingProxyType({**setting.metadata, "help": " ".join(told[setting.name].split())})
+        default = setting.default_factory
+        if isinstance(default, type) and dataclasses.is_dataclass(default):
+            _describe(default)
+
+
+def _of_box(box: str) -> str:
+    """The sentence of a mistake that tyro draws a box around."""
+    lines = [line.strip("│╭╮╰╯ ") for line in box.splitlines()[1:]]  # without the title; the frame may be ASCII
+    parts = "\n".join("" if set(line) <= {"─", "-"} else line for line in lines).strip().split("\n\n")
+    text = " ".join(parts[0].split()).rstrip(".")
+    missing = re.match(r"Missing from .*?: (\S+) ([^;]*)", text)
+    if missing:
+        return f"an argument is missing, {missing[1]}: {missing[2]}"
+    shown = next((part.splitlines()[1] for part in parts if part.startswith("Argument helptext")), "")
+    option, _, takes = shown.partition(" ")
+    if takes and text.startswith(f"Error parsing {option}: "):
+        takes = re.sub(r"\{None\}\|\{?(.*?)\}?$", r"\1", takes)
+        return f"{option} takes {takes}, {_given(text)}"
+    text = re.sub(r"^Error parsing [\w.-]+: ", "", text)
+    text = re.sub(r"^Unrecognized options: ", "there is no option or argument ", text)
+    return text[0].lower() + text[1:]
+
+
+def _given(text: str) -> str:
+    quoted = re.search(r"(?:from \[|base 10: |: )((?:'[^']*'(?:, )?)+)\]?", text)
+    return f"got {quoted[1]}" if quoted else text.partition(": ")[2]
+
+
+# ---- options of simulators -------------------------------------------------------------------------------------------
+
+LOG_LINES = 20  # that a command prints at a time
+
+
+def simulator_arguments(options: Any) -> dict[str, Any]:
+    """What ``gymnasium.make_vec`` is given for ``options.checks``, ``.log`` and ``.watchdog``, where asked for.
+
+    Environments of others need not know them.
+    """
+    given = {name: getattr(options, name) for name in ("checks", "log", "watchdog")}
+    return {name: value for name, value in given.items() if value is not None and value is not False}
+
+
+def noted(env: gymnasium.vector.VectorEnv) -> str:
+    """The first lines that systems have noted by ``world.log`` since the last call; empty where nothing was."""
+    sim = getattr(env.unwrapped, "sim", None)
+    if sim is None or not sim.program.log:
+        return ""
+    sim.execution.synchronize()
+    return first_lines(sim.program, sim.memory, LOG_LINES)
+
+
+def unheard(env: gymnasium.vector.VectorEnv, log: int | None) -> str:
+    """A sentence where ``--log`` was given and no system calls ``world.log``; else empty."""
+    sim = getattr(env.unwrapped, "sim", None)
+    if not log or sim is None or any(re.search(r"\.\s*log\s*\(", text) for text in sim.program.files.values()):
+        return ""
+    return f"--log {log} shows nothing: no system of {sim.environment.name} calls world.log(\"label\", value)"
 
 
 # ---- options of an environment ---------------------------------------------------------------------------------------
@@ -107,6 +212,9 @@ def long_env_options(arguments: Sequence[str], known: Sequence[str]) -> list[str
     return long
 
 
+_COUNTS = ("num_envs", "worlds", "num_worlds", "envs", "batch_size", "batch")  # what users call the size of a batch
+
+
 def refuse_unknown(arguments: Iterable[str], own: Sequence[str], environments: Sequence[str], command: str) -> None:
     """End the command at an option that is neither its own nor the environment's, and name the nearest.
 
@@ -120,9 +228,9 @@ def refuse_unknown(arguments: Iterable[str], own: Sequence[str], environments: S
         if not argument.startswith("--") or name in ("", "help") or name.startswith("tyro_"):
             continue
         if name not in own and name.removeprefix("no_") not in own:
-            near = (
-                suggestion(name, [*own, *environments]).replace("_", "-").replace("'", "").replace("mean ", "mean --")
-            )
+            alike = next((other for other in _COUNTS if name in _COUNTS and other in own), None)
+            near = f" (did you mean {alike!r}?)" if alike else suggestion(name, [*own, *environments])
+            near = near.replace("_", "-").replace("'", "").replace("mean ", "mean --")
             raise UsageError(f"there is no option --{name.replace('_', '-')}{near}; {command} --help lists all")
 
 

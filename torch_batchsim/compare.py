@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
@@ -409,3 +410,9 @@ def _given(infos: Mapping[str, Any], name: str) -> Any:
     if name not in infos:
         raise ValueError(f"infos have no {name!r} on one side; there are {', '.join(map(str, infos)) or 'none'}")
     return infos[name]
+
+
+if __name__ == "__main__":
+    said = "torch_batchsim.compare is for Python (docs/README.md); python -m torch_batchsim.train.compare draws curves"
+    print(f"error: {said}", file=sys.stderr)
+    sys.exit(2)

@@ -33,12 +33,15 @@ _SAID = (
     (r"conversion from 'f64' to 'f32' (?:may change value|changes value)", "rounds f64 to f32: write `0.5f` for `0.5`"),
     (r"conversion from '(f32|f64)' to '(\w+)' (?:may change|changes) value",
      r"cuts off what is behind the point: write `\2(...)`"),
+    (r"unused parameter 'episode'",
+     "`episode` is not used: end episodes by `episode.terminated = ...`, `episode.truncated = ...`, or leave it out"),
     (r"unused parameter '(\w+)'",
      r"`\1` is not used: leave it out, or its name where it only says for which rows a system runs"),
     (r"unused variable '(\w+)'", r"`\1` is not used"),
     (r"variable '(\w+)' set but not used", r"`\1` is written and never read"),
     (r"comparison of integer expressions of different signedness: '(\w+)' and '(\w+)'",
      r"compares \1 and \2, of which one has no sign: convert one"),
+    (r"integer overflow in expression of type '(\w+)'", r"overflows \1: compute in i64, or in u32, which wraps around"),
     (r"statement has no effect", "this statement does nothing"),
     (r"suggest braces around empty body in an '(\w+)'", r"the `;` ends the `\1`: nothing depends on it"),
     (r"comparisons like 'X<=Y<=Z'", "write `x <= y && y <= z`"),
@@ -49,21 +52,27 @@ def explain(program: Program, log: str) -> str:
     """What a compiler's log, or a linker's, says to the author: the first error with its remedy, then the others."""
     own = _own_files(program)
     undeclared = undeclared_accesses(program, log)
-    of_program = f"(while compiling the systems of {program.environment.name})"
     if undeclared:
-        return "\n".join([undeclared[0], of_program, *undeclared[1:]])
+        return "\n".join([undeclared[0], _of_program(program), *undeclared[1:]])
     errors = [error for error in diagnostics(log) if error.kind == "error"]
     found = list(_of_author(errors, own))
     if not found:  # an error in the engine's headers, or a linker's
         names = "|".join(map(re.escape, own))
-        mention = re.search(rf"^(?:{names}):\d+(?=(?::\d+)?:(?! warning:))", log, re.MULTILINE)
-        place = f"{mention[0]}: " if mention else ""
+        mention = re.search(rf"^({names}):(\d+)(?=(?::\d+)?:(?! warning:))", log, re.MULTILINE)
+        place = f"{Path(mention[1]).name}:{mention[2]}: " if mention else ""
+        of_program = _of_program(program, mention[1] if mention else "")
         first, *rest = log.strip().splitlines() or [""]
         text = errors[0].text if errors else first
         return "\n".join([f"{place}{text}", of_program, *([first] if errors else []), *rest[:40]])
     told = [_told(program, error) for error in found[:_MOST]]
     more = [f"({len(found) - _MOST} more errors)"] if len(found) > _MOST else []
+    of_program = _of_program(program, found[0].file)
     return "\n".join([told[0], of_program, *filter(None, [found[0].excerpt]), *told[1:], *more])
+
+
+def _of_program(program: Program, file: str = "") -> str:
+    """Whose systems they are, and the path of the file in which the first error is."""
+    return f"(while compiling the systems of {program.environment.name}{f', {file}' if file else ''})"
 
 
 def errors_told(program: Program, log: str) -> list[str]:
@@ -96,7 +105,8 @@ def _told(program: Program, error: Diagnostic) -> str:
     """The error in one line: what to do, and what the compiler says."""
     text = re.sub(r"^static assertion failed(?:: | with )", "", error.text)
     what = remedy(program, error)
-    return f"{error.place}: {what} (the compiler: {text})" if what else f"{error.place}: {text}"
+    place = f"{Path(error.file).name}:{error.line}"  # as all messages name places
+    return f"{place}: {what} (the compiler: {text})" if what else f"{place}: {text}"
 
 
 def warn(program: Program, log: str) -> None:
@@ -140,7 +150,7 @@ def _undeclared_access(program: Program, text: str, own: set[str]) -> str:
         if "BasicWorld" in function and (not method or "::tables(" in function):  # which calls others itself
             method = _written(function)
         if not place and str(Path(match["file"]).resolve()) in own:
-            place = f"{match['file']}:{match['line']}: "
+            place = f"{Path(match['file']).name}:{match['line']}: "
         node = re.search(r"\btbs::Node(\d+)_\w+::run\(", function)
         if node:
             nodes = [node for nodes in program.graphs.values() for node in nodes]

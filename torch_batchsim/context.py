@@ -149,5 +149,5 @@ def entity_tables(program: Program) -> dict[str, int]:
 
 def check_spare_bytes(program: Program) -> int:
     """What a checked build for CUDA has for each world in place of a row that there is not: room for any row."""
-    sizes = [column.component.size for column in program.columns.values() if not column.resource]
+    sizes = [component.size for component in program.components]
     return -(-max(sizes) // 64) * 64

@@ -10,6 +10,11 @@ from .names import CPP_KEYWORDS
 
 _MARKS = ("TBS_FUNCTION", "TBS_METHOD", "TBS_INLINE", "TBS_CALLED", "TBS_SYSTEM")
 
+NOTE_VALUES = (
+    'note a value by world.log("label", value); of an environment made with log=True, env.sim.logs() returns what was '
+    "noted (docs/debugging.md)"
+)
+
 # Words that a device has no meaning for, or by which a system would leave what its signature says.
 _FORBIDDEN = {
     **dict.fromkeys(
@@ -23,8 +28,12 @@ _FORBIDDEN = {
         "it could make a pointer to what is const; for the bits of a number use to_bits and from_bits",
     ),
     **dict.fromkeys(
-        ("printf", "fprintf", "puts", "fputs", "putchar", "fopen", "getenv"),
-        "systems have no input and output but their world; write what is to be seen into a component",
+        ("printf", "fprintf", "puts", "fputs", "putchar"),
+        f"systems print nothing: {NOTE_VALUES}",
+    ),
+    **dict.fromkeys(
+        ("fopen", "getenv"),
+        "systems have no input and output but their world; give them what they need as a parameter or a resource",
     ),
     "_Pragma": "the compiler's checks are the engine's",
     "thread_local": "systems keep nothing between calls; declare a singleton",
@@ -66,6 +75,7 @@ def check_rules(source: Source, declared: Sequence[Declaration]) -> None:
     for index, token in enumerate(source.tokens):
         if token.text == "TBS_SYSTEM":
             _check_system(source, index, understood, declared)
+    _check_loops(source)
     for declaration in declared:
         if declaration.kind == "function":
             _check_function(source, declaration)
@@ -118,6 +128,22 @@ def _check_words(source: Source, tokens: Sequence[Token]) -> None:
             raise SchemaError(
                 f"{source.place(token)}: a cast to a reference or pointer in systems: it could write what is const; "
                 "take the component as you need it, so that the engine knows"
+            )
+
+
+def _check_loops(source: Source) -> None:
+    """Refuse ``for (...); { ... }``, whose braces run once, whatever the head says."""
+    tokens = source.tokens
+    for index, token in enumerate(tokens):
+        if token.text not in ("for", "while", "if") or index + 1 not in source.partner:
+            continue
+        if token.text == "while" and index and tokens[index - 1].text == "}":  # the end of a do
+            continue
+        end = source.partner[index + 1]
+        if [each.text for each in tokens[end + 1 : end + 3]] == [";", "{"]:
+            raise SchemaError(
+                f"{source.place(tokens[end + 1])}: this ';' ends the '{token.text}', and what stands in braces behind "
+                "runs once: leave the ';' out"
             )
 
 

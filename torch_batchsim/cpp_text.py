@@ -178,17 +178,26 @@ def _pair_brackets(source: Source) -> None:
             opened.append(index)
         elif token.text in _PARTNERS:
             if not opened or source.tokens[opened[-1]].text != _PARTNERS[token.text]:
-                wrong = source.tokens[opened[-1]] if opened and token.text == "}" else token
-                raise SchemaError(f"{source.place(wrong)}: this {_bracket(wrong)} has no partner")
+                raise _unpaired(source, opened[-1] if opened and token.text == "}" else index)
             source.partner[index] = opened.pop()
             source.partner[source.partner[index]] = index
     if opened:
-        first = source.tokens[opened[0]]
-        raise SchemaError(f"{source.place(first)}: this {_bracket(first)} has no partner")
+        raise _unpaired(source, opened[0])
 
 
-def _bracket(token: Token) -> str:
-    return {"{": "brace", "}": "brace"}.get(token.text, f"'{token.text}'")
+def _unpaired(source: Source, index: int) -> SchemaError:
+    """The error of a bracket that has no partner; of a function's brace the braces inside may be meant, too."""
+    tokens, token = source.tokens, source.tokens[index]
+    place = source.place(token)
+    if token.text in _PARTNERS:
+        return SchemaError(f"{place}: this '{token.text}' closes nothing: leave it out, or open it before")
+    close = next(mark for mark, opens in _PARTNERS.items() if opens == token.text)
+    if token.text != "{" or index < 2 or tokens[index - 1].text != ")" or index - 1 not in source.partner:
+        return SchemaError(f"{place}: this '{token.text}' is not closed: write '{close}' where it ends")
+    name = tokens[source.partner[index - 1] - 1].text
+    later = next((each for each in tokens[index:] if each.text in ("TBS_SYSTEM", "TBS_FUNCTION")), None)
+    until = f" before the next function begins in line {later.line}" if later else ""
+    return SchemaError(f"{place}: a brace of '{name}' is not closed{until}: write '}}' where it ends")
 
 
 _ENGINE = (ENGINE_HEADERS / "tbs").resolve()

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
 from .errors import SchemaError
-from .names import check_identifier, near_miss, suggestion
+from .names import check_identifier, is_mistyped, near_miss, suggestion
 from .options import Constants, Option, Parameters, Values
-from .schema import Archetype, Component
+from .schema import Archetype, Component, TaskGraph
 
 ENGINE_HEADERS = Path(next(p for p in (Path(d) / "csrc" for d in __import__("torch_batchsim").__path__) if p.is_dir()))
 
@@ -125,10 +126,19 @@ class Declaration:
         return tuple(self._source(name) for name in names)
 
     def _source(self, name: str) -> Path:
+        if isinstance(name, str) and ("TBS_" in name or "\n" in name):
+            raise SchemaError(f"{self.title}: systems is the name of a header, such as 'systems.h', got text of C++")
         if Path(name).is_absolute():
-            return Path(name)
-        folders = (*self._beside("systems"), *self.include_folders, ENGINE_HEADERS)
-        return next((folder / name for folder in folders if (folder / name).is_file()), folders[0] / name)
+            folders: tuple[Path, ...] = (Path(),)
+        else:
+            folders = (*self._beside("systems"), *self.include_folders, ENGINE_HEADERS)
+        found = next((folder / name for folder in folders if (folder / name).is_file()), None)
+        if found is None:
+            missing = folders[0] / name
+            near = suggestion(missing.name, [path.name for path in missing.parent.glob("*.h")])
+            wrong = "is a folder" if missing.is_dir() else f"does not exist{near}"
+            raise SchemaError(f"the systems' file {missing} {wrong}: {self.title} has systems = {str(name)!r}")
+        return found
 
     @property
     def include_folders(self) -> tuple[Path, ...]:
@@ -164,11 +174,32 @@ class Declaration:
         return {}
 
 
+def _check_mapping(cls: type[Declaration], name: str) -> None:
+    """``metadata`` and ``training`` of an environment, where these are no properties."""
+    given = getattr(cls, name, {})
+    if isinstance(given, property):
+        return
+    if not isinstance(given, Mapping):
+        raise SchemaError(f"{cls.__name__}: {name} must be a dict, got {given!r}")
+    flat = next((key for key, value in given.items() if not isinstance(value, Mapping)), None)
+    if name == "training" and flat is not None:
+        raise SchemaError(
+            f"{cls.__name__}: training holds settings under the option that they are for, \"\" for all: "
+            f"training = {{\"\": {{{flat!r}: {given[flat]!r}}}}}"
+        )
+
+
+def _misspelt_beside(cls: type[Declaration], name: str, others: Iterable[str]) -> str | None:
+    """Which of the attributes that the class sets ``name`` misspells: it holds the same kind of value."""
+    kind = type(getattr(cls, name))
+    return next((o for o in others if is_mistyped(name, o) and type(getattr(cls, o)) is kind), None)
+
+
 def _check_attributes(cls: type[Declaration]) -> None:
     """Refuse attributes that would silently mean nothing; all others are the author's own.
 
-    Those are, of the public attributes that are not callable, the ones of the other kind of declaration, and near
-    misses of an attribute that the class leaves unset. Raises SchemaError.
+    Those are, of the public attributes that are not callable, the ones of the other kind of declaration, near
+    misses of an attribute that the class leaves unset, and misspelt ones beside a right one. Raises SchemaError.
     """
     kind = next(base for base in cls.__mro__ if Declaration in base.__bases__)
     known = {*inspect.get_annotations(Declaration), *inspect.get_annotations(kind)}
@@ -181,6 +212,11 @@ def _check_attributes(cls: type[Declaration]) -> None:
                 f"{cls.__name__}: {name} must be {of.__name__}(...), such as {name} = {of.__name__}(size=9), got "
                 f"{getattr(cls, name)!r}"
             )
+    twice = next((name for name in cls.parameters.options if name in cls.constants.options), None)
+    if twice is not None:
+        raise SchemaError(f"{cls.__name__}: option {twice!r} is among constants and parameters; leave one of them out")
+    for name in ("metadata", "training"):
+        _check_mapping(cls, name)
     for name, value in vars(cls).items():
         own = isinstance(value, (classmethod, staticmethod)) or callable(value) or hasattr(kind, name)
         if name.startswith("_") or name in known or own:
@@ -190,7 +226,9 @@ def _check_attributes(cls: type[Declaration]) -> None:
                 f"{cls.__name__} sets {name!r}, which is an attribute of {others[name].__name__}, not of "
                 f"{kind.__name__}{suggestion(name, unset)}; if it is something of your own, rename it"
             )
-        near = near_miss(name, sorted(unset))
+        near = near_miss(name, sorted(unset)) or _misspelt_beside(cls, name, sorted(known - unset))
+        if near is None and isinstance(value, TaskGraph):
+            near = next(iter(get_close_matches(name, sorted(unset & {"start", "step", "observe"}), n=1)), None)
         if near is not None:
             raise SchemaError(
                 f"{cls.__name__} sets {name!r}, which {kind.__name__} does not have (did you mean {near!r}?); if it is "

@@ -17,7 +17,9 @@ WORDS = jit.CSRC / "emulation" / "cuda_words.h"
 """CUDA's words for g++, to be included before everything else."""
 
 # Results do not depend on the optimisation, and these units are run for a few steps only.
-_FLAGS = ["-O1", "-fPIC", "-shared", "-DTBS_SPOIL_WORKSPACE", f"-I{jit.CSRC}", "-include", str(WORDS)]
+_FLAGS = ["-O1", "-fPIC", "-DTBS_SPOIL_WORKSPACE", f"-I{jit.CSRC}"]
+_FIRST = ["-include", str(WORDS)]
+_STANDARD = WORDS.parent / "standard.h"
 _LEFT_OUT = ("-O3", "-march=native")
 
 
@@ -34,23 +36,28 @@ def load(program: Program, executor: str | None = None) -> jit.Library:
     flags = [flag for flag in jit.compiler_flags("cpu", program.environment.fast_math) if flag not in _LEFT_OUT]
     flags += _FLAGS
     compiler = jit.cpp_compiler()
-    texts = [source, compiler, *flags, WORDS.read_text(), jit._compiler_identity(compiler), jit.processor()]
+    texts = [source, compiler, *flags, *_FIRST, WORDS.read_text(), jit._compiler_identity(compiler), jit.processor()]
     name = f"{program.environment.name}_cpu_{jit._digest([*texts, *jit.program_sources(program)])}"
     directory = jit.cache_directory()
     library = directory / f"{name}.so"
     if not library.is_file():
         with jit._build_lock(directory, name):
             if not library.is_file():  # another process was faster
-                _compile(program, source, [compiler, *flags], library)
+                first = jit.precompiled_arguments(_STANDARD, flags, directory, [WORDS.read_text()]) or _FIRST
+                _compile(program, source, [compiler, *flags, "-shared"], first, library)
     jit.note_use(library)
     return jit.Library(library, target)
 
 
-def _compile(program: Program, source: str, command: list[str], library: Path) -> None:
+def _compile(program: Program, source: str, command: list[str], first: list[str], library: Path) -> None:
     with tempfile.TemporaryDirectory(prefix=f"{library.stem}.build.", dir=library.parent) as folder:
         unit, part = Path(folder) / "generated.cpp", Path(folder) / "part"
         unit.write_text(source)
-        done = subprocess.run([*command, str(unit), "-o", str(part)], capture_output=True, text=True, check=False)
+        for included in (first, _FIRST):
+            words = [*command, *included, str(unit), "-o", str(part)]
+            done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
+            if done.returncode == 0 or "PCH" not in done.stderr:  # g++ found no room for what it has parsed
+                break
         if done.returncode != 0:
             raise BuildError(explain(program, done.stdout + done.stderr))
         os.replace(part, library)

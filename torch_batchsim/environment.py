@@ -50,6 +50,8 @@ class Environment(Declaration):
     - ``training``: settings with which the bundled trainer learns it, by name as on its command line
       (``{"learning_rate": 1e-3, "threads": 1}``), under ``""`` those that hold in general, and others under an option
       that makes another task of it, as ``"preset=small"``.
+    - ``sweep``: what such settings may be when the trainer searches for good ones: ``(low, high)``, ``(low, high,
+      "log")`` or a list of choices for each.
     """
 
     systems: str | Sequence[str] = "systems.h"
@@ -72,6 +74,7 @@ class Environment(Declaration):
     fast_math: bool = False
     metadata: Mapping[str, Any] = {}
     training: Mapping[str, Mapping[str, Any]] = {}
+    sweep: Mapping[str, Any] = {}
 
     def __new__(cls: type[_Declared], *args: Any, **options: Any) -> _Declared:
         made = super().__new__(cls)
@@ -145,3 +148,12 @@ class Environment(Declaration):
 
 def _made(cls: type[Environment], args: tuple[Any, ...], options: dict[str, Any]) -> Environment:
     return cls(*args, **options)
+
+
+def instance_hint(given: Any) -> str:
+    """What to write in place of something that is no instance of ``Environment``, or nothing."""
+    if isinstance(given, type) and issubclass(given, Environment):
+        return f"; make one of the class: {given.__name__}()"
+    if isinstance(given, str):
+        return f"; of a name, torch_batchsim.make_vec({given!r}, num_envs=...) makes a vector environment"
+    return ""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec
 
 import torch
+
+P = ParamSpec("P")
 
 
 class SchemaError(ValueError):
@@ -25,8 +29,22 @@ class BuildError(RuntimeError):
         self.log = log
 
 
+def told_briefly(function: Callable[P, None]) -> Callable[P, None]:
+    """Let errors of an author's declaration or systems begin here: frames of the engine's say nothing about these."""
+
+    @wraps(function)
+    def called(*arguments: P.args, **keywords: P.kwargs) -> None:
+        try:
+            function(*arguments, **keywords)
+        except (SchemaError, BuildError) as error:
+            raise error.with_traceback(None) from error.__cause__
+
+    return called
+
+
 class BuildWarning(UserWarning):
-    """What a compiler has found in an author's file that is legal, and hardly meant. Said when the file is compiled."""
+    """What is legal in an author's file, and hardly meant: a compiler's warnings, told when the file is compiled, and
+    systems that never run."""
 
 
 class CheckpointError(ValueError):
@@ -72,7 +90,7 @@ class Finding:
     Attributes:
         kind: ``"check"``, or a name of ``torch_batchsim.shared.Found``: ``"index"``, ``"division"``, ...
         file, line, column: the place, from 1; of what has none in a text, the system's.
-        value, bound: of an index, and how many there are; else what ``text`` says.
+        value, bound: of an index, and how many there are; else what ``text`` says, None where there is nothing to say.
         text: ``walls[15] of u8[15]``.
         step: of the episode.
     """
@@ -81,8 +99,8 @@ class Finding:
     file: str
     line: int
     column: int
-    value: int | float
-    bound: int
+    value: int | float | None
+    bound: int | None
     text: str
     step: int
 
@@ -106,8 +124,13 @@ class Fault:
     value: int
     table: str | None = None  # that is full, where the cause is "table_full"; the value is then its capacity
     finding: Finding | None = None
+    place: str = ""  # "maze.h:41": the call in the author's text where only one can be it, else where the system begins
 
     def __str__(self) -> str:
+        return f"{self.place}: {self._said}" if self.place and self.finding is None else self._said
+
+    @property
+    def _said(self) -> str:
         if self.finding is not None:
             where = f"world {self.world}, row {self.row}, step {self.finding.step}, system '{self.system}'"
             return f"{self.finding.place}: {self.finding.text} ({where})"

@@ -247,14 +247,15 @@ class Execution:
         self._follow_torch()
         return self.library.reset(self._handle, self._context_address, to.address, mask.data_ptr(), self.stream())
 
-    def run_nodes(self, nodes: Iterable[tuple[int, int]], worlds: torch.Tensor, to: OutputSet) -> None:
+    def run_nodes(self, nodes: Iterable[tuple[int, int]], worlds: torch.Tensor, to: OutputSet) -> int:
         """Run nodes one after the other, in a library of its own, which is built at the first call.
 
         Args:
             nodes: numbers (``schedule.inside_nodes``), each with that of its repetition.
             worlds: bool ``[worlds]``, those for which they run.
 
-        Raises BuildError, or torch.cuda.CudaError.
+        Returns 0, or ``interrupts.STOPPED`` where a node was stopped; later ones have not run then. Raises BuildError,
+        or torch.cuda.CudaError.
         """
         self._follow_torch()
         library = self._library_of(Target(self._first_target.device, "per_world", inside=True))
@@ -262,8 +263,11 @@ class Execution:
         for number, repetition in nodes:
             given = (self._context_address, to.address, number, repetition, worlds.data_ptr(), self.stream())
             result = library.run_node(*given)
+            if result == interrupts.STOPPED:
+                return result
             if result != 0:
                 raise torch.cuda.CudaError(-1000 - result)
+        return 0
 
     def synchronize(self) -> None:
         """Wait until the device has done what it was given. Raises RuntimeError while a CUDA graph is captured."""

@@ -10,6 +10,7 @@ from .errors import MissingExtra
 _INSTALLED_AS = {
     "PIL": "pillow",
     "dm_env": "dm-env",
+    "imageio_ffmpeg": "imageio-ffmpeg",
     "pufferlib": "pufferlib-core",
     "ray": "ray[rllib]",
     "rl_games": "rl-games",
@@ -32,10 +33,10 @@ def needed(*modules: str, extra: str = "train") -> None:
             raise MissingExtra(f"this needs {name}, which is not installed: {command} brings it", name=module) from None
 
 
-def command_needs(*modules: str) -> None:
+def command_needs(*modules: str, extra: str = "train") -> None:
     """The same for a command: end it with one sentence and status 2."""
     try:
-        needed(*modules)
+        needed(*modules, extra=extra)
     except MissingExtra as error:
         print(f"error: {error}", file=sys.stderr)
         raise SystemExit(2) from None

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from .errors import Fault, WorldFault
+from .fault_sites import fault_place
 from .findings import failed_check, finding
 from .memory import Memory
 from .program import Program
-from .shared import CHECK_FAULT, CHECK_RECORD, NO_FAULT, Found, fault_parts
+from .shared import BUILTIN_FAULTS, CHECK_FAULT, CHECK_RECORD, NO_FAULT, Found, fault_parts
 
 _MAX_REPORTED = 16
 
@@ -40,8 +41,21 @@ def decoded(program: Program, world: int, word: int, memory: Memory | None = Non
     if code >= program.first_check_code:
         step = 0 if memory is None else int(memory.others["check_steps"][world])
         failed = failed_check(program, nodes[node - 1], code - program.first_check_code, value, step)
-        return Fault(world, system, row, failed.kind, int(failed.value), finding=failed)
+        return Fault(world, system, row, failed.kind, int(failed.value or 0), finding=failed)
     if code >= len(program.faults):
         table = program.dynamic[code - len(program.faults)].name
-        return Fault(world, system, row, "table_full", value, table)
-    return Fault(world, system, row, program.faults[code], value - 2**32 if value >= 2**31 else value)
+        place = _place(program, node, "table_full", table)
+        return Fault(world, system, row, "table_full", value, table, place=place)
+    cause = program.faults[code]
+    place = _place(program, node, cause)
+    return Fault(world, system, row, cause, value - 2**32 if value >= 2**31 else value, place=place)
+
+
+def _place(program: Program, node: int, cause: str, table: str | None = None) -> str:
+    """The place in a text of a fault that the system of a node has reported, of 0 of none."""
+    if node == 0:
+        return ""
+    system = [n for graph in program.graphs.values() for n in graph][node - 1].system
+    if cause in BUILTIN_FAULTS and cause != "stale_entity":
+        return system.place
+    return fault_place(program.sources, system, cause, table, [archetype.name for archetype in program.dynamic])

@@ -192,8 +192,11 @@ def declared(cls: type, what: str) -> Layout:
             annotation, *extents = get_args(annotation)
             annotation = annotation[tuple(extents)]
         given[name] = boolean if annotation is bool else annotation, default
+    for name, value in vars(cls).items():
+        if isinstance(value, (FieldType, StructArray)):
+            raise SchemaError(f"{what}: {name} = {value} declares no field; write {name}: {value}")
     if not given:
-        raise SchemaError(f"{what} has no fields")
+        raise SchemaError(f"{what} has no fields; a field is written as speed: f32")
     return _laid_out(what, given, {})
 
 
@@ -234,6 +237,18 @@ def _laid_out(what: str, given: Mapping[str, tuple[Any, Range | None]], values: 
     return Layout(what, given, tuple(members), tuple(fields), round_up(offset, alignment), alignment)
 
 
+def _instead(annotation: Any) -> str:
+    """What to write for a type that is no type of fields, or nothing."""
+    names = {int: "i32", "int": "i32", float: "f32", "float": "f32"}
+    if isinstance(annotation, (type, str)) and annotation in names:
+        return f" (write {names[annotation]})"
+    if isinstance(annotation, type) and any(base.__name__ == "Component" for base in annotation.__mro__):
+        return f" (a part of a component is a struct: class {annotation.__name__}(Struct))"
+    if isinstance(annotation, list) and len(annotation) == 1:
+        return " (an array of three is written as f32[3])"
+    return ""
+
+
 def _kind(what: str, name: str, annotation: Any) -> tuple[FieldType | type[Struct], tuple[Any, ...]]:
     """The type of an element, and the shape of the array, constants in it."""
     if isinstance(annotation, FieldType):
@@ -242,7 +257,9 @@ def _kind(what: str, name: str, annotation: Any) -> tuple[FieldType | type[Struc
     struct = array.struct
     if not (isinstance(struct, type) and issubclass(struct, Struct) and struct is not Struct):
         given = getattr(annotation, "__name__", annotation)
-        raise SchemaError(f"field {what.partition(' ')[2]}.{name} has unknown type {given!r}; {_known_types()}")
+        raise SchemaError(
+            f"field {what.partition(' ')[2]}.{name} has unknown type {given!r}{_instead(annotation)}; {_known_types()}"
+        )
     if struct.layout.constants:
         raise SchemaError(
             f"{what}: {name} is of struct {struct.__name__}, which names constants; only components may, so make the "

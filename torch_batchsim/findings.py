@@ -15,14 +15,16 @@ from .errors import Finding
 from .fields import Field
 from .program import Node, Program
 from .shared import Found
+from .structs import numbered_types
 
 _C_TYPES = {
     "unsigned char": "u8", "short unsigned int": "u16", "unsigned int": "u32", "long unsigned int": "u64",
     "signed char": "i8", "short int": "i16", "int": "i32", "long int": "i64", "float": "f32", "double": "f64",
     "long long int": "i64", "long long unsigned int": "u64", "bool": "bool", "char": "char",
 }  # fmt: skip
+_NUMBERS = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f32", "f64")  # tbs::checks::number_of_type
 _BITS = {"i8": 8, "i16": 16, "i32": 32, "i64": 64, "u8": 8, "u16": 16, "u32": 32, "u64": 64}
-_OPENING = {")": "(", "]": "[", ">": "<"}
+_OPENING = {")": "(", "]": "[", ">": "<", "}": "{"}
 _OPERATORS = {Found.sum: "+", Found.difference: "-", Found.product: "*"}
 
 
@@ -35,17 +37,23 @@ def finding(program: Program, node: Node, found: Found, record: np.void) -> Find
         file, _, number = node.system.place.rpartition(":")
         line = int(number) if number.isdigit() else 0
     whole = program.files.get(Path(file), "")
-    if whole and not by_number and program.checks is not None and program.checks.loops is not None:
+    if whole and not by_number and column and program.checks is not None:
         source = next(source for _, source in program.sources if source.path == Path(file))
-        column = column_as_written(source, line, column)
+        column = column_as_written(program, source, line, column)
     end = _offset(whole, line, column)
-    kind = _string(record["type"])
+    if by_number and whole and column == 0 and found in (Found.bits, Found.bits_of_value):
+        end = _offset(whole, line, _first_column(whole, line))
+    number = int(record["type"])
+    kind = _numbered_type(program, found, number) if by_number else _string(number)
     value, bound = int(record["value"]), int(record["bound"])
-    if found is Found.not_finite:
+    said: int | float
+    if found in (Found.unwritten, Found.leftover):
+        text, said = _leftover(program, found, value, bound, int(record["other"])), 0
+    elif found is Found.not_finite:
         text, said = _not_finite(list(program.columns.values())[bound], value, int(record["other"]))
     else:
-        text, said = _sentence(found, whole, end, kind, value, bound)
-        if by_number and whole:
+        text, said = _sentence(found, whole, end, kind, value, bound, int(record["other"]))
+        if by_number and whole and found is Found.row and column == 0:
             text += f": `{_statement(whole, _offset(whole, line, _first_column(whole, line)))}`"
     return Finding(found.name, file, line, column, said, bound, text, int(record["step"]))
 
@@ -55,7 +63,7 @@ def failed_check(program: Program, node: Node, code: int, bits: int, step: int) 
     value = float(np.uint32(bits).view(np.float32)) if code % 2 else int(np.uint32(bits).view(np.int32))
     if code < 2:
         name, _, line = node.system.place.rpartition(":")
-        return Finding("check", name, int(line), 1, value, 0, f"a check failed, value {value:g}", step)
+        return Finding("check", name, int(line), 1, value, None, f"a check failed, value {value:g}", step)
     named = program.check_sites[code // 2 - 1]
     own = node.system.place.rpartition(":")[0]
     alike = [site for site in program.check_sites if site.line <= named.line <= site.last_line]
@@ -63,11 +71,12 @@ def failed_check(program: Program, node: Node, code: int, bits: int, step: int) 
     text = f"check failed: `{site.condition}`" + (f": {site.message}" if site.message else "")
     if site.value:
         text += f", {value:g}" if site.value == f"{value:g}" else f", `{site.value}` is {value:g}"
-    return Finding("check", str(site.path), site.line, site.column, value, 0, text, step)
+    told = value if site.value else None
+    return Finding("check", str(site.path), site.line, site.column, told, None, text, step)
 
 
 def _sentence(
-    found: Found, whole: str, end: int, kind: str, value: int, bound: int
+    found: Found, whole: str, end: int, kind: str, value: int, bound: int, other: int
 ) -> tuple[str, int | float]:
     """What to say, and the number that it is about."""
     name = type_name(kind)
@@ -78,27 +87,75 @@ def _sentence(
         base, index = subscript(whole, end)
         rows = f"{bound} row{'s' * (bound != 1)}{_component(kind)}"
         return f"{base or 'rows'}[{value}] of {rows}{_written(index, value)}", value
+    if found is Found.world:
+        base, index = subscript(whole, end)
+        few = f"{bound} world{'s' * (bound != 1)}{_written(index, value)} (checked builds give one at a time)"
+        return f"{base or 'worlds'}[{value}] of {few}", value
     line = _statement(whole, end)
+    if found is Found.bits:
+        if other + value <= bound:
+            return f"append takes 64 bits at most, got {value}: `{line}`", value
+        return f"{value} bits behind {other} do not fit into Bits<{bound}>: `{line}`", value
+    if found is Found.bits_of_value:
+        return f"{value % 2**64} has more than {other} bits: `{line}`", value % 2**64
     if found in _OPERATORS:
         return f"{value} {_OPERATORS[found]} {_operand(bound)} does not fit into {name}: `{line}`", value
     if found is Found.negation:
         return f"-({value}) does not fit into {name}: `{line}`", value
     if found is Found.division:
         if bound == 0:
-            return f"division by zero in {name}: `{line}`", value
+            by = _divisor(whole, end)
+            return f"division by zero in {name}{f', by `{by}`' if by else ''}: `{line}`", value
         return f"{value} / {_operand(bound)} does not fit into {name}: `{line}`", value
     if found is Found.shift:
         return f"{value} shifted by {bound} bits; {name} has {_BITS.get(name, 32)}: `{line}`", bound
     if found is Found.float_cast:
-        number = struct.unpack("<d", struct.pack("<q", value))[0]
+        number = _float(value)
         return f"{number:g} does not fit into {name}: `{line}`", number
+    if found is Found.cast:
+        number = (value, value % 2**64, _float(value))[other]
+        said = f"{number:.9g}" if other == 2 else str(number)
+        return f"{said} does not fit into {_NUMBERS[bound]}: `{line}`", number
     if found is Found.null:
         return f"a null pointer is used, such as find() gives for a row that there is not: `{line}`", 0
     if found is Found.no_return:
         return "a function that returns a value ends without return", 0
     if found is Found.loop:
-        return f"loops have taken more than {value} turns in one system, the most that Checks(loops=...) allows", value
+        return (
+            f"loops have taken more than {value} turns in one system, the most that Checks(loops={value}) allows: "
+            "correct the condition that ends them, or allow more",
+            value,
+        )
     raise AssertionError(found)
+
+
+def _float(bits: int) -> float:
+    return struct.unpack("<d", struct.pack("<q", bits))[0]
+
+
+def takers(program: Program, column: Column) -> list[Node]:
+    """Nodes that may read what is in a column before it is written, those that only read it in front."""
+    graphs = ("step", "start", "observe") if column.scratch else ("observe",)
+    nodes = (node for graph in graphs for node in program.graphs[graph])
+    taking = [node for node in nodes if column.name in node.reads | node.writes]
+    return sorted(taking, key=lambda node: column.name not in node.reads)
+
+
+def _leftover(program: Program, found: Found, depends: int, number: int, offset: int) -> str:
+    """``'observe' leaves Ball.See.speed[2] unwritten``: an element of column ``number``, on which one ``depends``."""
+    columns = list(program.columns.values())
+    column = columns[number]
+    field, index = next(
+        (field, index) for field in column.component.fields if (index := _index_at(field, offset)) is not None
+    )
+    place = f"[{', '.join(map(str, index))}]" if index else ""
+    name = f"{column.name}.{field.name}{place}"
+    if found is Found.unwritten:
+        return f"'observe' leaves {name} unwritten, which it must write every time: the column holds anything before"
+    systems = ", ".join(dict.fromkeys(f"'{node.system.name}'" for node in takers(program, column)))
+    what = "is scratch and" if column.scratch else "holds anything before 'observe' and"
+    behind = f"; {columns[depends].name} depends on it" if depends >= 0 else ""
+    return f"{name} {what} is read before it is written, by one of {systems}{behind}"
 
 
 def _not_finite(column: Column, bits: int, offset: int) -> tuple[str, float]:
@@ -199,13 +256,51 @@ def _offset(whole: str, line: int, column: int) -> int:
     return sum(len(one) + 1 for one in lines[: line - 1]) + len(text)
 
 
+def _divisor(whole: str, end: int) -> str:
+    """``(x - 1)`` of ``5 / (x - 1)``, whose operator is at ``end``; empty where that is not known."""
+    if end < 0:
+        return ""
+    if assigned := re.compile(r"[/%]=([^;{}]*)").match(whole, end):
+        return " ".join(assigned[1].split())
+    found = re.compile(r"[/%]\s*(?=[\w(])").match(whole, end)
+    if not found:
+        return ""
+    stop = found.end()
+    while stop < len(whole):
+        if whole[stop] in "([":
+            depth, at = 0, stop
+            while at < len(whole):
+                depth += (whole[at] in "([") - (whole[at] in ")]")
+                at += 1
+                if depth == 0:
+                    break
+            stop = at
+        elif member := re.compile(r"\w+|\.\w+|->\w+|::").match(whole, stop):
+            stop = member.end()
+        else:
+            break
+    return " ".join(whole[found.end() : stop].split())
+
+
+def _block_before(whole: str, end: int) -> int:
+    """The last brace in front of a place that is of a block, and not of a value such as ``Entity{}``; -1 if none is."""
+    at = end
+    while (at := max(whole.rfind("{", 0, at), whole.rfind("}", 0, at))) >= 0:
+        opened = _matching(whole, at) if whole[at] == "}" else at
+        if not re.search(r"\w$", whole[:opened]) or re.search(r"\b(?:else|do|try)$", whole[:opened]):
+            return at
+        at = opened
+    return -1
+
+
 def _statement(whole: str, end: int) -> str:
     """The statement of a place, as far as it is on its line."""
     if not 0 <= end < len(whole):
         return ""
-    begin = max(whole.rfind(mark, 0, end) for mark in "\n;{}") + 1
+    begin = max(whole.rfind("\n", 0, end), whole.rfind(";", 0, end), _block_before(whole, end)) + 1
     stop = re.compile(r"[\n{}]|;").search(whole, end)
-    return whole[begin : stop.end() if stop else None].partition("//")[0].strip("{} \t\n")
+    text = whole[begin : stop.end() if stop else None].partition("//")[0].strip(" \t\n")
+    return text.strip("{} \t") if text.count("{") != text.count("}") else text
 
 
 def _numbered(program: Program, number: int) -> str:
@@ -217,6 +312,16 @@ def _numbered(program: Program, number: int) -> str:
         if own == number:
             return str(path)
     return ""
+
+
+def _numbered_type(program: Program, found: Found, number: int) -> str:
+    """The type that csrc/tbs/checked_device.h gives this number, in the words of g++."""
+    types, own = numbered_types(program), number & 255
+    name = types[own][0] if own < len(types) else ""
+    extents = [number >> shift & 0x3FFF for shift in range(8, 64, 14)]
+    if found is Found.row:
+        return f"Type = {name}" if name else ""
+    return f"{name or 'a struct'} {''.join(f'[{extent}]' for extent in extents if extent)}".strip()
 
 
 def _first_column(whole: str, line: int) -> int:

@@ -17,9 +17,9 @@ import gymnasium
 import numpy as np
 import torch
 
-from .command_line import long_env_options, parse_env_options, refuse_unknown
+from .command_line import Parser, long_env_options, parse_env_options, refuse_unknown
 from .draw import tiled
-from .errors import WorldFault
+from .errors import MissingExtra, WorldFault
 from .extras import command_needs
 from .registration import find_id, option_names
 
@@ -76,8 +76,8 @@ def _long(given: list[str]) -> list[str]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=PROGRAM, description=__doc__, allow_abbrev=False)
-    parser.add_argument("environment", help="one that defines render(): cartpole, or an id, or module:id")
+    parser = Parser(PROGRAM, description=__doc__)
+    parser.add_argument("environment", help="one that defines render(): cartpole, an id, module:id or file.py")
     parser.add_argument("--worlds", type=int, default=64, metavar="N", help="how many are drawn (default: 64)")
     parser.add_argument("--columns", type=int, metavar="N", help="worlds side by side (default: about a square)")
     parser.add_argument("--steps", type=int, default=100, metavar="N", help="taken before the picture, or shown "
@@ -95,7 +95,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--env-option", action="append", default=[], metavar="KEY=VALUE",
                         help="an option of the environment; --key value is short for it")  # fmt: skip
     parser.add_argument("--out", type=Path, default=Path("gallery.png"), metavar="FILE",
-                        help=".png for a picture, .gif or .webp for an animation (default: gallery.png)")  # fmt: skip
+                        help=".png for a picture; .gif, .webp or .mp4 for an animation (gallery.png)")  # fmt: skip
     return parser
 
 
@@ -110,7 +110,7 @@ def _check(options: argparse.Namespace) -> None:
             raise GalleryError(f"--{name} is {value}, but must be {allowed}")
     if options.colours != 0 and not 2 <= options.colours <= 256:
         raise GalleryError(f"--colours is {options.colours}, but must be 0 or from 2 to 256")
-    kinds = (".png", ".gif", ".webp")
+    kinds = (".png", ".gif", ".webp", ".mp4")
     if options.out.suffix.lower() not in kinds:
         raise GalleryError(f"--out writes {', '.join(kinds)}, but {options.out} was given")
     if options.out.is_dir() or not options.out.parent.is_dir():
@@ -125,6 +125,10 @@ def _run(options: argparse.Namespace) -> tuple[int, ...]:
     """Make the picture; returns its shape."""
     from .train import video
 
+    try:
+        video.check_needs(options.out)
+    except MissingExtra as error:
+        raise GalleryError(str(error)) from None
     contents = None if options.policy == "random" else _checkpoint(options)
     env = _environment(options, contents)
     act = _random(env, options.seed) if contents is None else _trained(env, contents, options.seed)
@@ -195,15 +199,19 @@ def _random(env: Any, seed: int) -> Callable[[Any, dict[str, Any]], torch.Tensor
 
 def _trained(env: Any, contents: dict[str, Any], seed: int) -> Callable[[Any, dict[str, Any]], torch.Tensor]:
     """Actions are drawn from the policy, so that worlds that look alike need not stay so."""
-    from .train.runs import agent_of
+    from .train.groups import acting
+    from .train.runs import agents_of
 
-    agent = agent_of(contents["trainer"], env)
-    policy, generator = agent.policy, torch.Generator().manual_seed(seed)
+    everyone = acting(agents_of(contents["trainer"], env), env.num_envs, getattr(env, "team", None))
+    policy, generator = everyone[0].agent.policy, torch.Generator().manual_seed(seed)
     actions = policy.empty_actions(env.num_envs)
 
     def act(observations: Any, infos: dict[str, Any]) -> torch.Tensor:
-        noise = policy.noise((env.num_envs,), generator)
-        policy.sample(agent.outputs(agent.encoder(observations)), noise, actions, infos.get("action_mask"))
+        for each in everyone:
+            if "_final_obs" in infos:
+                each.ended(infos["_final_obs"])
+            outputs = each.outputs(observations, infos.get("active"))
+            each.sample(outputs, policy.noise((len(outputs),), generator), actions, infos.get("action_mask"))
         return policy.to_env(actions)
 
     return act

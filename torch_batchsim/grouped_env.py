@@ -16,7 +16,7 @@ from gymnasium.vector import AutoresetMode
 
 from .checks import Checks
 from .environment import Environment
-from .errors import GroupFault, WorldFault
+from .errors import GroupFault, StepInterrupted, StepTimeout, SystemCrash, WorldFault
 from .inputs import checked_count, checked_device, checked_mask, checked_options, checked_seed
 from .partial_step import check_mode, reset_as_step, step_some
 from .reset_options import reset_options
@@ -60,8 +60,8 @@ class GroupedEnv:
             for the device.
         num_threads: of all groups together, on CPU; as many as torch uses by default. Each group that steps has one,
             or more where there are fewer groups than threads.
-        autoreset_mode, final_obs, output, copy, render_mode, executor, checks: see ``TorchVectorEnv``. Without copies,
-            what ``recv`` returns stays as it is until the next step but one of the same group.
+        autoreset_mode, final_obs, output, copy, render_mode, executor, checks, log, watchdog: see ``TorchVectorEnv``.
+            Without copies, what ``recv`` returns stays as it is until the next step but one of the same group.
         render_worlds: of each group, for ``environments[group].render()``.
 
     Attributes: ``environments`` (a ``TorchVectorEnv`` for each group; leave those alone that step), ``num_envs``,
@@ -86,6 +86,8 @@ class GroupedEnv:
         num_threads: int | None = None,
         executor: str | None = None,
         checks: bool | Checks | None = None,
+        log: bool | int | None = None,
+        watchdog: float | None = None,
         _make: Callable[..., TorchVectorEnv] = TorchVectorEnv,
     ) -> None:
         self.closed = True  # until it is whole
@@ -119,6 +121,8 @@ class GroupedEnv:
                 num_threads=threads // workers if on_cpu else None,
                 executor=executor,
                 checks=checks,
+                log=log,
+                watchdog=watchdog,
                 first_world=group * self.group_worlds,
             )
             for group in range(self.num_groups)
@@ -311,9 +315,12 @@ class GroupedEnv:
 
     def _raise(self, group: int, error: BaseException) -> NoReturn:
         """The error of a group, in words of the whole batch, where it is about worlds."""
+        first = group * self.group_worlds
+        worlds = f"worlds {first} to {first + self.group_worlds - 1}"
+        if isinstance(error, (StepInterrupted, StepTimeout, SystemCrash)):
+            raise type(error)(f"group {group} ({worlds}, which count from 0 here): {error}") from None
         if not isinstance(error, Exception) or isinstance(error, gymnasium.error.Error):
             raise error
-        first = group * self.group_worlds
         if isinstance(error, WorldFault):
             mask = torch.zeros(self.num_worlds, dtype=torch.bool, device=error.mask.device)
             mask[first : first + self.group_worlds] = error.mask
@@ -322,7 +329,7 @@ class GroupedEnv:
             fault.outputs = None if error.outputs is None else Batch(group, *error.outputs)
             raise fault from None
         kind = next((kind for kind in (ValueError, TypeError) if isinstance(error, kind)), RuntimeError)
-        raise kind(f"group {group} (worlds {first} to {first + self.group_worlds - 1}): {error}") from error
+        raise kind(f"group {group} ({worlds}): {error}") from error
 
     def _check_idle(self, group: Any) -> None:
         if isinstance(group, bool) or not isinstance(group, (int, np.integer)) or not 0 <= group < self.num_groups:

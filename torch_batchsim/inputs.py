@@ -119,9 +119,9 @@ def checked_worlds(worlds: Any, what: str, num_worlds: int, device: torch.device
     if worlds.dim() != 1 or worlds.dtype not in (torch.int64, torch.int32):
         raise TypeError(f"{what} must be world indices of shape [k], got {worlds.dtype} of shape {list(worlds.shape)}")
     if len(worlds) and not 0 <= int(worlds.min()) <= int(worlds.max()) < num_worlds:
-        raise ValueError(
-            f"{what} must be worlds from 0 to {num_worlds - 1}, got {int(worlds.min())} to {int(worlds.max())}"
-        )
+        least, most = int(worlds.min()), int(worlds.max())
+        got = f"{least}" if least == most else f"{least} to {most}"
+        raise ValueError(f"{what} must be worlds from 0 to {num_worlds - 1}, got {got}")
     return worlds.long()
 
 

@@ -13,6 +13,7 @@ import torch
 from .context import action_width
 from .execution import Execution
 from .inputs import checked_mask, checked_worlds, number_tensor
+from .interrupts import STOPPED
 from .memory import Memory, action_bounds
 from .names import suggestion
 from .program import GRAPHS, Loop, Node, Program
@@ -56,11 +57,18 @@ def system_runs(program: Program, graph: str) -> Iterator[SystemRun]:
 
 
 class Inside:
-    """Runs systems of the worlds in ``memory`` one at a time."""
+    """Runs systems of the worlds in ``memory`` one at a time.
 
-    def __init__(self, program: Program, memory: Memory, execution: Execution) -> None:
+    Args:
+        raise_if_stopped: raises the error that says where the last run of a node was stopped, if it was.
+    """
+
+    def __init__(
+        self, program: Program, memory: Memory, execution: Execution, raise_if_stopped: Callable[[], None]
+    ) -> None:
         self.program, self.memory, self.execution = program, memory, execution
-        self._numbers = inside_nodes(program)
+        self._raise_if_stopped = raise_if_stopped
+        self._numbers = {node.c_type: number for number, node in enumerate(inside_nodes(program))}
         self._lists = node_lists(program)
         self.runs = {graph: list(system_runs(program, graph)) for graph in GRAPHS}
 
@@ -121,9 +129,10 @@ class Inside:
                 if isinstance(repetition, bool) or not isinstance(repetition, (int, np.integer)):
                     raise TypeError(f"repetition must be an integer, got {repetition!r}")
                 if not 0 <= repetition < len(runs):
+                    allowed = f"be from 0 to {len(runs) - 1}" if len(runs) > 1 else "be 0"
                     raise ValueError(
-                        f"system {name!r} runs {_times(len(runs))} in {runs[0].graph!r}: repetition must be from 0 to "
-                        f"{len(runs) - 1}, got {repetition}"
+                        f"system {name!r} runs {_times(len(runs))} in {runs[0].graph!r}: repetition must {allowed}, "
+                        f"got {repetition}"
                     )
                 taken.append(runs[repetition])
                 continue
@@ -145,18 +154,27 @@ class Inside:
             for run in runs
             for node in with_settling(self.program, list(run.of))
         )
-        self.execution.run_nodes(nodes, worlds, self.memory.outputs.present)
+        self._run_nodes(nodes, worlds)
 
     def run_engine(self, name: str, worlds: torch.Tensor) -> None:
         """Run a list of the engine's own nodes (``schedule.node_lists``)."""
         nodes = ((self._numbers[node.c_type], 0) for node in self._lists[name])
-        self.execution.run_nodes(nodes, worlds, self.memory.outputs.present)
+        self._run_nodes(nodes, worlds)
 
     def observe(self, worlds: torch.Tensor) -> None:
         """Run ``observe`` and deliver observations and infos, without flags."""
         self.run(self.runs["observe"], worlds)
         nodes = [(self._numbers[n.c_type], 0) for n in self._lists["Deliver"] if n.name == "DeliverOutputs"]
-        self.execution.run_nodes(nodes, worlds, self.memory.outputs.present)
+        self._run_nodes(nodes, worlds)
+
+    def _run_nodes(self, nodes: Iterable[tuple[int, int]], worlds: torch.Tensor) -> None:
+        try:
+            result = self.execution.run_nodes(nodes, worlds, self.memory.outputs.present)
+        except KeyboardInterrupt:
+            self._raise_if_stopped()
+            raise
+        if result == STOPPED:
+            self._raise_if_stopped()
 
     # ---- actions ---------------------------------------------------------------------------------------------------
 

@@ -33,12 +33,13 @@ class Inspection:
     execution: Execution
     _entities: Entities
     _started: bool
+    _was_stopped: bool
     _inside_step: InsideStep | None = None
     _mark: Mark | None = None
 
     @cached_property
     def _inside(self) -> Inside:
-        return Inside(self.program, self.memory, self.execution)
+        return Inside(self.program, self.memory, self.execution, lambda: self._raise_if_stopped(alone=True))
 
     @property
     def _why_taken(self) -> str:
@@ -48,8 +49,7 @@ class Inspection:
     @contextmanager
     def _taken(self, what: str) -> Iterator[None]:
         """Alone with the worlds, ready to run nodes; also within a step that is under way."""
-        if not self._started:
-            raise RuntimeError(f"call reset() before {what}()")
+        self._check_started(what)
         if is_capturing(self.memory.device):
             raise RuntimeError(f"{what}() cannot be captured in a CUDA graph: call it outside")
         if self._inside_step is not None:
@@ -67,6 +67,31 @@ class Inspection:
             yield
         finally:
             self.execution.token.append(None)
+
+    def _raise_if_stopped(self, *, alone: bool = False) -> None:
+        """Raise the error that says where the last step or reset was stopped, if it was. Worlds are then undefined.
+
+        ``alone``: it was a system that ran alone.
+        """
+        watch = self.execution.watch
+        if watch is None or not watch.was_stopped():
+            return
+        self._started, self._was_stopped = False, True
+        error = watch.error(self.memory.columns["step"], alone=alone)
+        self.memory.drop_half_done()
+        raise error from None
+
+    def _check_not_stopped(self) -> None:
+        if self._was_stopped:
+            raise RuntimeError(
+                "the last step or reset was stopped, and its worlds were left in the midst of it: call reset() of all "
+                "worlds, or load_state_dict()"
+            )
+
+    def _check_started(self, what: str) -> None:
+        self._check_not_stopped()
+        if not self._started:
+            raise RuntimeError(f"call reset() before {what}()")
 
     def _tell_faults(self, stepped: bool = False) -> None:
         self.execution.synchronize()
@@ -95,7 +120,8 @@ class Inspection:
         Returns what has run, in order.
 
         Raises WorldFault for faults of these systems (within ``inside_step`` at its end); RuntimeError before the first
-        reset or while a CUDA graph is captured; TypeError and ValueError, before anything has run.
+        reset or while a CUDA graph is captured; TypeError and ValueError, before anything has run. Ctrl-C, a watchdog
+        and crashes stop it as they stop a step.
         """
         with self._taken("run"):
             if self._inside_step is not None:
@@ -195,7 +221,9 @@ class Inspection:
 
         Raises RuntimeError before the first ``mark``, ValueError or TypeError for what is not a world.
         """
-        mark = since or self._mark
+        mark = self._mark if since is None else since
+        if since is not None and not isinstance(since, Mark):
+            raise TypeError(f"since must be what mark() has returned, got {since!r}")
         if mark is None:
             raise RuntimeError("call mark() before diff(): it compares with what worlds held then")
         world = self._checked_world(world)

@@ -52,9 +52,9 @@ DEBUG_FLAGS = {
 _STRICT_MATH = {"cpu": ["-ffp-contract=off"], "cuda": "-fmad=false -prec-div=true -prec-sqrt=true -ftz=false".split()}
 _FAST_MATH = {"cpu": ["-ffast-math"], "cuda": ["--use_fast_math"]}
 _STANDARD = CSRC / "tbs" / "standard.h"
-_FEW = 3  # libraries in a cache: to precompile headers takes as long as it saves in four builds
+_FEW = 5  # libraries of the same flags in a cache: to precompile headers takes what it saves in five
 _KEEP_DAYS = 30
-_OWN_NAME = re.compile(r"\w+_(cpu|cuda)_[0-9a-f]{20}(\.so|\.lock|\.json|\.log|\.build\.\w+|\.h(\.gch|\.part)?)")
+_OWN_NAME = re.compile(r"\w+_(cpu|cuda)_[0-9a-f]{20}(\.so|\.lock|\.json|\.log|\.units|\.build\.\w+|\.h(\.gch|\.part)?)")
 _one_build = threading.Lock()  # of this process: torch's builder changes the environment of the whole process
 
 
@@ -245,7 +245,7 @@ def _built(
             return library, 0.0
         started = time.perf_counter()
         _remove_unused(directory)
-        included = [word for header in headers for word in _precompiled(header, flags, directory)]
+        included = [word for header in headers for word in precompiled_arguments(header, flags, directory)]
         try:
             _build(tell, source, [*flags, *included], cuda, directory, name, heed)
         except BuildError as error:
@@ -256,15 +256,24 @@ def _built(
         return library, time.perf_counter() - started
 
 
-def _precompiled(header: Path, flags: list[str], directory: Path) -> list[str]:
-    """Arguments with which g++ includes ``header`` first, precompiled; none for the first few libraries of a cache."""
-    if sum(1 for _ in directory.glob("*_cpu_*.so")) < _FEW:
-        return []
+def precompiled_arguments(
+    header: Path, flags: list[str], directory: Path, depends_on: Sequence[str] = ()
+) -> list[str]:
+    """Arguments with which g++ includes ``header`` first, precompiled; none for the first few units of these flags.
+
+    They are for a folder within ``directory``. ``depends_on``: the texts of headers that are ours and that it includes.
+    """
     compiler, all_flags = cpp_compiler(), [*flags, "-fPIC"]  # which torch adds
-    key = _digest([header.read_text(), *all_flags, _compiler_identity(compiler), processor()])
+    key = _digest([header.read_text(), *depends_on, *all_flags, _compiler_identity(compiler), processor()])
     name = f"{header.stem}_cpu_{key}"
+    units = directory / f"{name}.units"  # a byte for each that was compiled without
     with _build_lock(directory, name):
+        if (units.stat().st_size if units.is_file() else 0) < _FEW:
+            with contextlib.suppress(OSError), open(units, "ab") as count:
+                count.write(b".")
+            return []
         found = precompiled.make(header, compiler, all_flags, directory / name)
+    note_use(units)
     for path in directory.glob(f"{name}.h*"):
         note_use(path)
     return ["-include", f"../{name}.h"] if found else []  # from the build's folder, for torch quotes no flags

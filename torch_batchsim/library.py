@@ -187,7 +187,8 @@ def made_libraries(
     for name in options:
         if name not in classes:
             raise SchemaError(
-                f"library_options names {name!r}, which is no library of this environment{suggestion(name, classes)}"
+                f"library_options names {name!r}, which is no library of this environment{suggestion(name, classes)}; "
+                f"its libraries are {', '.join(classes) or 'none: list the classes, libraries = (Grid,)'}"
             )
     made = {}
     for name, library in classes.items():

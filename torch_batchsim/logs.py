@@ -134,6 +134,26 @@ def read(program: Program, memory: Memory, worlds: torch.Tensor) -> Logs:
     return Logs(lines, dropped, program.log)
 
 
+def first_lines(program: Program, memory: Memory, most: int) -> str:
+    """At most ``most`` lines of those noted since the last call, from the worlds of lowest number, which forgets all.
+
+    Says in how many worlds more was noted. Empty where nothing was.
+    """
+    counts = memory.others["log_counts"].cpu().numpy().view(np.uint32)
+    worlds = counts.nonzero()[0]
+    if len(worlds) == 0:
+        return ""
+    kept = np.minimum(counts[worlds], program.log).astype(np.int64).cumsum()
+    chosen = torch.zeros(memory.num_worlds, dtype=torch.bool)
+    chosen[torch.from_numpy(worlds[: int(np.searchsorted(kept, most)) + 1])] = True
+    noted = read(program, memory, chosen)
+    lines = [f"  {line}" for line in noted[:most]]
+    if len(worlds) > int(chosen.sum()) or len(noted) > most or noted.dropped:
+        lines.append(f"  (more was noted, in {len(worlds)} world{'s' * (len(worlds) > 1)} in all)")
+    clear(memory, torch.ones_like(chosen).to(memory.device))
+    return "\n".join(lines)
+
+
 def clear(memory: Memory, worlds: torch.Tensor) -> None:
     """Forget what the worlds of a bool mask have noted."""
     memory.others["log_counts"][worlds] = 0

@@ -12,13 +12,14 @@ The first call compiles a library (some two seconds) and keeps it in the build c
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import torch
 
 from .array_calls import BITS, BOOL, FLOAT, each, vector_width
 from .draws import Random as Random
+from .names import suggestion
 
 Array: TypeAlias = "np.ndarray | np.float32 | torch.Tensor | float"
 
@@ -281,3 +282,10 @@ def normalize_quat(q: Array) -> Any:
 def rotation_about(axis: Array, angle: Array) -> Any:
     """The quaternions [..., 4] of rotations by an angle in radians about unit axes [..., 3]."""
     return each("rotation_about", [axis, angle], [3, 0], result=4)
+
+
+if not TYPE_CHECKING:  # to a type checker it would say that any name is there
+
+    def __getattr__(name: str) -> Any:
+        known = [name for name, value in globals().items() if getattr(value, "__module__", "") == __name__]
+        raise AttributeError(f"torch_batchsim.math has no {name!r}{suggestion(name, known)}")

@@ -25,8 +25,8 @@ def check_identifier(name: str, what: str) -> str:
     usable = isinstance(name, str) and re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) and "__" not in name
     if not usable or name in CPP_KEYWORDS or keyword.iskeyword(name) or name.startswith("TBS_"):
         raise SchemaError(
-            f"{what} cannot be named {name!r}: a name is letters, digits and single underscores, no keyword, and does "
-            "not begin with TBS_"
+            f"{what} cannot be named {name!r}: a name is letters, digits and single underscores, no keyword of "
+            "C++ or Python, and does not begin with TBS_"
         )
     return name
 
@@ -34,8 +34,19 @@ def check_identifier(name: str, what: str) -> str:
 def near_miss(name: str, known: Iterable[str]) -> str | None:
     """The known name that ``name`` misspells, or of which it is the singular or plural; None where none is near."""
     names = list(known)
-    same = [other for other in names if _singular(other) == _singular(name)]
+    same = [other for other in names if _singular(other) == _singular(name) or is_mistyped(name, other)]
     return next(iter(same or difflib.get_close_matches(name, names, n=1, cutoff=0.85)), None)
+
+
+def is_mistyped(name: str, other: str) -> bool:
+    """Whether one letter too many, missing, wrong, or swapped with the next makes ``other``, of four letters or more,
+    of ``name``."""
+    if name == other or len(other) < 4 or abs(len(name) - len(other)) > 1:
+        return False
+    same = next((i for i, pair in enumerate(zip(name, other)) if pair[0] != pair[1]), min(len(name), len(other)))  # noqa: B905
+    left, right = name[same:], other[same:]
+    swapped = left[:2] == right[1::-1] and left[2:] == right[2:]
+    return swapped or left[1:] == right[1:] or left[1:] == right or left == right[1:]
 
 
 def _singular(name: str) -> str:

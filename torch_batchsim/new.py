@@ -6,13 +6,13 @@ its tests at once.
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from .command_line import Parser
 from .errors import SchemaError
 from .names import CPP_KEYWORDS, check_identifier
 
@@ -77,8 +77,8 @@ def _named(text: str, name: str) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command: 0 when the files are written, 1 where the disk refuses, 2 for a mistake in the command."""
-    parser = argparse.ArgumentParser(
-        prog=PROGRAM, description="Write a folder with a new environment: declaration, systems, model, tests, README."
+    parser = Parser(
+        PROGRAM, description="Write a folder with a new environment: declaration, systems, model, tests, README."
     )
     parser.add_argument("name", help="of the module, such as my_env; the class is MyEnv, the id my_env/MyEnv-v0")
     parser.add_argument("--folder", type=Path, metavar="PATH", help="where to write (default: ./NAME)")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -29,6 +29,13 @@ class Option:
     above: float | None = None
     choices: tuple[Any, ...] | None = None
     help: str = ""
+
+    def __post_init__(self) -> None:
+        """Raises SchemaError where no value is allowed. The default is checked where the option has its name."""
+        if self.choices is not None and not (isinstance(self.choices, (list, tuple)) and self.choices):
+            raise SchemaError(f"Option: choices must be a tuple of values, got {self.choices!r}")
+        if self.minimum is not None and self.maximum is not None and self.minimum > self.maximum:
+            raise SchemaError(f"Option: minimum {self.minimum} is greater than maximum {self.maximum}")
 
     def checked(self, name: str, value: Any) -> Any:
         """Return ``value`` as the option's type, or raise ``TypeError`` or ``ValueError``."""
@@ -75,7 +82,7 @@ VECTOR_ARGUMENTS = (
     "num_worlds", "device", "autoreset_mode", "final_obs", "output", "copy", "render_mode", "render_worlds",
     "num_threads", "executor", "first_world", "checks", "log", "watchdog",
 )  # fmt: skip
-SINGLE_ARGUMENTS = ("render_mode", "device", "as_agent", "partner", "checks")
+SINGLE_ARGUMENTS = ("render_mode", "device", "as_agent", "partner", "checks", "log", "watchdog")
 RESERVED_OPTIONS = (
     *VECTOR_ARGUMENTS, "id", "num_envs", "vectorization_mode", "vector_kwargs", "wrappers", "disable_env_checker",
     "environment", "time_limit", "by_agent", "as_agent", "partner",
@@ -83,7 +90,10 @@ RESERVED_OPTIONS = (
 
 
 class _Options:
-    def __init__(self, **options: bool | int | float | str | Option) -> None:
+    def __init__(self, *unnamed: NoReturn, **options: bool | int | float | str | Option) -> None:
+        if unnamed:
+            what = type(self).__name__
+            raise SchemaError(f"{what} are given by name, as {what}(size=9), got {unnamed[0]!r}")
         self.options = {}
         for name, value in options.items():
             check_identifier(name, "an option")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,12 +14,12 @@ from .check_sites import check_sites
 from .checks import Checks
 from .columns import Column
 from .environment import Environment
-from .errors import SchemaError
+from .errors import BuildWarning, SchemaError
 from .fields import Field
 from .library import Library
 from .names import check_identifier, suggestion
 from .queries import Queries
-from .roles import check_kinds, resolve
+from .roles import check_agents, check_kinds, resolve
 from .schema import AUTHOR_STRUCTS, Archetype, Component, Repeat, TaskGraph
 from .scopes import Scopes, column_name, qualified_name
 from .shared import BUILTIN_FAULTS, CHECK_FAULT, CODE_BITS, NODE_BITS
@@ -28,6 +29,7 @@ GRAPHS = ("start", "step", "observe")
 MAX_NODES = 1 << NODE_BITS
 MAX_FAULTS = 1 << CODE_BITS
 MAX_DYNAMIC = 64  # bits of tbs::NodeKey::creates
+_told_before: dict[str, dict[Any, Any]] = {}  # by place: the registries by which Python tells a warning once
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,11 @@ class Program:
         self.scopes = Scopes(self.environment)
         declared = [self.scopes.author, *self.scopes.libraries.values()]
         self.archetypes: list[Archetype] = [archetype for scope in declared for archetype in scope.archetypes]
+        if not self.archetypes:
+            raise SchemaError(
+                f"{self.environment.name} has no archetypes: the agents, at least, need one, such as "
+                'archetypes = [Archetype("Agent", Move, View, Reward, count=1)]'
+            )
         self.singletons: list[type[Component]] = [component for scope in declared for component in scope.singletons]
         self.resources: list[type[Component]] = [component for scope in declared for component in scope.resources]
         self.scratch: list[type[Component]] = [component for scope in declared for component in scope.scratch]
@@ -118,17 +125,27 @@ class Program:
             )
         self.files = {source.path: source.whole for _, source in self.sources}
         self.systems = self._systems(systems_in(self.sources))
+        check_agents(self.environment, self.archetypes)
         self.graphs = self._graphs()
         for nodes in self.graphs.values():
             self._check_scratch(nodes)
         self._resolve_roles()
+        self._warn_of_idle_systems()
+        if self.environment.step is Environment.step:
+            raise SchemaError(
+                f"{self.environment.name} has no 'step': name the systems of a step, step = TaskGraph(\"move\", ...); "
+                "TaskGraph() where nothing moves"
+            )
 
     def _check_kinds(self) -> None:
         """Refuse attributes of a wrong type, which would fail somewhere further on."""
         environment = self.environment
         for name in GRAPHS:
-            if not isinstance(getattr(environment, name), TaskGraph):
-                raise SchemaError(f"{environment.name}: {name} must be a TaskGraph, got {getattr(environment, name)!r}")
+            given = getattr(environment, name)
+            if not isinstance(given, TaskGraph):
+                systems = [given] if isinstance(given, str) else given if isinstance(given, (list, tuple)) else ["move"]
+                write = f"{name} = TaskGraph({', '.join(map(repr, systems))})"
+                raise SchemaError(f"{environment.name}: {name} must be a TaskGraph, got {given!r}; write {write}")
         check_kinds(environment)
 
     # ---- tables ----------------------------------------------------------------------------------------------------
@@ -269,9 +286,9 @@ class Program:
                 f"{what} {name!r}: component {component.__name__} has no field {field_name!r}; it has "
                 f"{', '.join(known)}"
             )
-        raise KeyError(
-            f"{what} {name!r} does not exist{suggestion(name, self.columns)}; columns: {', '.join(self.columns)}"
-        )
+        ends = [column for column in self.columns if column.endswith(f".{name}")]  # without the archetype
+        near = suggestion(ends[0] if ends else name, self.columns)
+        raise KeyError(f"{what} {name!r} does not exist{near}; columns: {', '.join(self.columns)}")
 
     # ---- graphs ----------------------------------------------------------------------------------------------------
 
@@ -287,6 +304,18 @@ class Program:
             name = f"{system.namespace}.{system.name}" if system.namespace else system.name
             systems[name] = replace(system, name=name)
         return systems
+
+    def _warn_of_idle_systems(self) -> None:
+        """Issue a ``BuildWarning`` for each system of the author's own, not of libraries, that no task graph names."""
+        run = {node.system.name for nodes in self.graphs.values() for node in nodes}
+        files = {path.name: str(path) for path in self.files}
+        for system in self.systems.values():
+            if system.name in run or system.namespace:
+                continue
+            name, _, line = system.place.rpartition(":")
+            text = f"system '{system.name}' never runs: name it in start, step or observe, or delete it"
+            registry = _told_before.setdefault(system.place, {})
+            warnings.warn_explicit(text, BuildWarning, files[name], int(line), registry=registry)
 
     def _graphs(self) -> dict[str, list[Node]]:
         graphs: dict[str, list[Node]] = {}
@@ -401,9 +430,9 @@ class Program:
 
         The others are state: each step and reset delivers a copy of them.
         """
-        return [column for column in self.outputs if column.name in self.observe_only and not self._read_back(column)]
+        return [column for column in self.outputs if column.name in self.observe_only and not self.is_read_back(column)]
 
-    def _read_back(self, column: Column) -> bool:
+    def is_read_back(self, column: Column) -> bool:
         """Whether a system, or the check of actions, looks at what an earlier step has written."""
         if column is self.active:
             return True

@@ -6,23 +6,30 @@ as the engine's own, so that nothing new is forgotten; a test compares page and 
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from .command_line import Parser
 from .cpp_text import Declaration, Source, declarations, read_source
 from .declaration import ENGINE_HEADERS
+from .physics import Physics
+from .rays import Paint, View
+from .schema import Component
 
 _INTRODUCTION = """# Reference: what systems can use
 
 `python -m torch_batchsim.reference` writes this page from the headers in `csrc/tbs`: change their comments, not the
 page. [authoring.md](authoring.md) explains how the parts work together, [math.md](math.md) how accurate the functions
-are. In Python the functions are `torch_batchsim.math`. Libraries have types and functions of their own:
-[grid](grid.md), [physics](physics.md), [rays](rays.md).
+are. In Python the functions are `torch_batchsim.math`. The last three sections are of the libraries
+[grid](grid.md), [physics](physics.md) and [rays](rays.md), for environments that list them in `libraries`.
 
-All names are there without an include and without `tbs::`. `vecN` stands for `vec2`, `vec3` or `vec4`.
+All names are there without an include and without `tbs::`, those of a library with its name in front, such as
+`physics::box`. `vecN` stands for `vec2`, `vec3` or `vec4`.
 """
 
 
@@ -34,6 +41,26 @@ class Section:
     header: str
     hidden: tuple[str, ...] = ()
     macros: tuple[str, ...] = ()
+    shown: tuple[str, ...] | None = None  # of a library: the names, with all members, that are not its own
+
+    @property
+    def path(self) -> Path:
+        return ENGINE_HEADERS / (self.header if "/" in self.header else f"tbs/{self.header}")
+
+    def shows(self, owner: str, name: str) -> bool:
+        if self.shown is not None:
+            return (owner or name) in self.shown
+        return not {f"{owner}::{name}" if owner else name, owner, name if not owner else ""} & set(self.hidden)
+
+
+@dataclass(frozen=True)
+class LibrarySection:
+    """A library: its components, as Python declares them, and what its headers offer."""
+
+    title: str
+    introduction: str
+    components: tuple[type[Component], ...]
+    headers: tuple[Section, ...]
 
 
 SECTIONS = (
@@ -94,6 +121,44 @@ SECTIONS = (
         tuple("WideCondition in_vectors turn_parts weave_parts load_rows store_rows".split()),
     ),
 )
+LIBRARIES = (
+    LibrarySection(
+        "The grid: `grid::`",
+        "Systems take `grid::Cells`, which [`Grid`](grid.md) declares, and give it to these functions.",
+        (),
+        (Section("", "grid/grid.h", shown=("build", "near", "scan")),),
+    ),
+    LibrarySection(
+        "Rigid bodies: `physics::`",
+        "Systems take the components of [`Physics`](physics.md), and `const physics::Hulls &` where a function does. "
+        "The values of `Shape.kind`, `Motion.kind`, `Joint.kind` and `Joint.drive` are named in "
+        "`torch_batchsim.physics` (`JointKind.HINGE`) and in systems (`physics::HINGE`).",
+        Physics.components,
+        (
+            Section(
+                "",
+                "physics/make.h",
+                shown=tuple(
+                    "sphere capsule box hull plane LOCK_X dynamic kinematic fixed pose default_material "
+                    "mass_of_density mass_of ball hinge slider weld".split()
+                ),
+            ),
+            Section("", "physics/query.h", shown=("overlaps",)),
+        ),
+    ),
+    LibrarySection(
+        "Rays and cameras: `rays::`",
+        "Systems take `const rays::Scene &`, which the fragment `Rays.gather` makes ready, and give it to these "
+        "functions.",
+        (View, Paint),
+        (
+            Section("", "rays/cast.h", shown=("Ray", "Hit", "longest_reach")),
+            Section("", "rays/rays.h", shown=tuple("Serial cast sees cast_all Sight see_all Fan lidar".split())),
+            Section("", "rays/camera.h", shown=("Camera", "Lighting", "Pixel", "looking", "render")),
+            Section("", "rays/library.h", shown=("entity_of", "body_of")),
+        ),
+    ),
+)
 _NAMES = {
     "BasicWorld": "World",
     "BasicWorlds": "Worlds\\<most>",
@@ -118,15 +183,13 @@ class Entry:
 
 def entries(section: Section) -> list[Entry]:
     """What a section shows, in the header's order."""
-    path = ENGINE_HEADERS / "tbs" / section.header
-    text = _plain_build(path.read_text())
-    source, lines = read_source(path, text), text.splitlines()
+    text = _plain_build(section.path.read_text())
+    source, lines = read_source(section.path, text), text.splitlines()
     shown: list[Entry] = []
     for name in section.macros:
         _add_macro(shown, source, lines, name)
     for declaration, owner, name in _offered(source):
-        qualified = f"{owner}::{name}" if owner else name
-        if {qualified, owner, name if not owner else ""} & set(section.hidden):
+        if not section.shows(owner, name):
             continue
         line = source.tokens[declaration.first].line
         signature = _signature(source, lines, declaration, text)
@@ -149,9 +212,8 @@ def entries(section: Section) -> list[Entry]:
 
 def offered_names(section: Section) -> set[str]:
     """All that a header offers outside of ``detail`` and ``private``, hidden or not, as ``hidden`` names it."""
-    path = ENGINE_HEADERS / "tbs" / section.header
     found = set()
-    for _, owner, name in _offered(read_source(path, _plain_build(path.read_text()))):
+    for _, owner, name in _offered(read_source(section.path, _plain_build(section.path.read_text()))):
         found |= {f"{owner}::{name}" if owner else name}
     return found
 
@@ -301,22 +363,35 @@ def _title(entry: Entry) -> str:
     return f"{entry.names[0]}\\<{', '.join(parameters)}>" if parameters else entry.names[0]
 
 
+def _shown(section: Section) -> Iterator[str]:
+    for entry in entries(section):
+        if "type" in entry.kinds and not entry.owner:
+            yield f"### {_NAMES.get(entry.names[0]) or _title(entry)}\n"
+        else:
+            yield from ("```cpp", *entry.signatures, "```", "")
+        if entry.comment:
+            yield f"{_paragraph(entry.comment)}\n"
+
+
 def page() -> str:
     """The whole page."""
     lines = [_INTRODUCTION]
     for section in SECTIONS:
         lines.append(f"## {section.title}\n")
-        for entry in entries(section):
-            if "type" in entry.kinds and not entry.owner:
-                lines.append(f"### {_NAMES.get(entry.names[0]) or _title(entry)}\n")
-            else:
-                lines += ["```cpp", *entry.signatures, "```", ""]
-            if entry.comment:
-                lines.append(f"{_paragraph(entry.comment)}\n")
+        lines += _shown(section)
+    for library in LIBRARIES:
+        lines += [f"## {library.title}\n", f"{_escaped(library.introduction)}\n"]
+        if library.components:
+            text = "\n\n".join(inspect.getsource(component).rstrip() for component in library.components)
+            lines += ["```python", text, "```", ""]
+        for section in library.headers:
+            lines += _shown(section)
     return "\n".join(lines).rstrip() + "\n"
 
 
 def main() -> None:
+    """Print the page; there are no options."""
+    Parser("python -m torch_batchsim.reference", description=__doc__).parse_args()
     sys.stdout.write(page())
 
 

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
+import os
+import re
+import sys
+import warnings
 from collections.abc import Mapping
 from operator import attrgetter
+from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal, overload
 
 import gymnasium
@@ -13,6 +20,7 @@ from .agents_env import AgentsVectorEnv
 from .agents_single_env import JointEnv, OneAgentEnv, Partner
 from .checks import Checks
 from .environment import Environment
+from .names import suggestion
 from .options import SINGLE_ARGUMENTS, VECTOR_ARGUMENTS, Option
 from .single_env import SingleEnv
 from .vector_env import TorchVectorEnv
@@ -36,11 +44,18 @@ def register(
         max_episode_steps: the default of the environment's option of that name, which it must have. ``gymnasium.make``
             then leaves the limit to gymnasium's own ``TimeLimit``. Without, the environment's own limit holds in both.
         reward_threshold: mean return at which the task counts as solved.
+
+    Raises TypeError and ValueError for an id or an environment of another form.
     """
+    _check_registered(id, environment)
     if not isinstance(environment, str) and max_episode_steps is not None:
         _limit_option(environment)
     if not isinstance(environment, str) and "<locals>" not in environment.__qualname__:
         environment = f"{environment.__module__}:{environment.__qualname__}"  # text, so that the spec can be saved
+    before = gymnasium.registry.pop(id, None)
+    if before is not None and before.kwargs.get("environment") != environment:
+        was = before.kwargs.get("environment", before.entry_point)
+        warnings.warn(f"{id} was registered as {was}, and is {environment} from now on", UserWarning, stacklevel=2)
     gymnasium.register(
         id=id,
         entry_point="torch_batchsim.registration:make",
@@ -51,6 +66,21 @@ def register(
     )
 
 
+def _check_registered(id: str, environment: Any) -> None:
+    if not isinstance(id, str) or not re.fullmatch(r"[\w:.-]+/[\w:.-]+-v\d+", id):
+        raise ValueError(f"id must be of the form 'my_project/Maze-v0', got {id!r}")
+    if isinstance(environment, str):
+        module, _, name = environment.partition(":")
+        if not all(part.isidentifier() for part in (*module.split("."), *name.split("."))):
+            raise ValueError(f"environment must be a class, or 'module:Class', got {environment!r}")
+    elif not (isinstance(environment, type) and issubclass(environment, Environment)):
+        if isinstance(environment, Environment):
+            got = f"an instance of {environment.name}; give the class: make_vec makes instances with their options"
+        else:
+            got = repr(environment)
+        raise TypeError(f"environment must inherit from Environment, or be 'module:Class', got {got}")
+
+
 def environment_ids() -> dict[str, str]:
     """The environments that come with torch_batchsim: short name (``"cartpole"``) to the id of its newest version."""
     specs = [spec for spec in gymnasium.registry.values() if spec.namespace == "torch_batchsim"]
@@ -58,22 +88,96 @@ def environment_ids() -> dict[str, str]:
 
 
 def find_id(name: str) -> str:
-    """The id that a user means: one of ours by its short name, any by its id; ``module:id`` imports the module first.
+    """The id that a user means: one of ours by its short name, any by its id.
 
-    Raises ValueError with what is known.
+    ``"module:id"`` and ``"module:Class"`` import the module first; ``"file.py"``, ``"file.py:Class"`` and
+    ``"file.py:id"`` run the file. Raises ValueError with what is known.
     """
-    module, _, env_id = name.rpartition(":")
-    if module:
-        try:
-            importlib.import_module(module)
-        except ImportError as error:
-            raise ValueError(f"module {module!r} of {name!r} cannot be imported: {error}") from error
-    if module or "/" in env_id:
-        return env_id
+    place, _, env_id = (name, "", "") if name.endswith(".py") else name.rpartition(":")
+    if place:
+        return _id_in(module_named(place, name), place, env_id)
+    if "/" in name:
+        if not _is_registered(name):
+            _refuse_path(name)
+            raise ValueError(
+                f"there is no environment {name!r}{suggestion(name, gymnasium.registry)}; where a module of yours "
+                f"registers it, write module:{name}, or file.py:{name}"
+            )
+        return name
     known = environment_ids()
     if name.lower() not in known:
-        raise ValueError(f"there is no environment {name!r}; known are: {', '.join(known)}")
+        _refuse_path(name)
+        near = suggestion(name.lower(), known)
+        own = f"; of module {name} write {name}:my_project/Name-v0, or {name}:Class" if _is_module(name) else ""
+        raise ValueError(f"there is no environment {name!r}{near}; known are: {', '.join(known)}{own}")
     return known[name.lower()]
+
+
+def _refuse_path(name: str) -> None:
+    """Raise ValueError where a name that is not an environment's is that of a file or folder."""
+    if name.endswith(".h") or os.path.exists(name):
+        raise ValueError(f"{name!r} is not an environment: name the Python file that declares one, such as walk.py")
+
+
+def _module_of_file(path: Path) -> ModuleType:
+    """Run a Python file as a module of its name, with its folder in the path. Raises ValueError where there is none."""
+    if not path.is_file():
+        near = suggestion(path.name, [each.name for each in path.parent.glob("*.py")])
+        raise ValueError(f"there is no file {path}{near}")
+    loaded = sys.modules.get(path.stem)
+    if loaded is not None and getattr(loaded, "__file__", None) and Path(loaded.__file__).resolve() == path.resolve():
+        return loaded
+    folder = str(path.resolve().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)  # for modules beside it
+    spec = importlib.util.spec_from_file_location(path.stem, path.resolve())
+    module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[path.stem]  # or it would be taken for the whole one
+        raise
+    return module
+
+
+def module_named(place: str, name: str) -> ModuleType:
+    """The module ``place`` of ``name``, imported, or run where it is a file. Raises ValueError where it cannot be."""
+    if place.endswith(".py"):
+        return _module_of_file(Path(place))
+    try:
+        return importlib.import_module(place)
+    except ImportError as error:
+        raise ValueError(f"module {place!r} of {name!r} cannot be imported: {error}") from error
+
+
+def _id_in(module: ModuleType, place: str, name: str) -> str:
+    """The id ``name``, or the only id of the class of this name, or of the module where there is no name."""
+    if name and _is_registered(name):
+        return name
+    ours = {spec.id: spec.kwargs["environment"] for spec in gymnasium.registry.values() if is_ours(spec)}
+    classes = {env_id: text for env_id, text in ours.items() if str(text).startswith(f"{module.__name__}:")}
+    found = [env_id for env_id, text in classes.items() if not name or text == f"{module.__name__}:{name}"]
+    if len(found) == 1:
+        return found[0]
+    if not classes:
+        raise ValueError(
+            f"{place} registers no environment: write torch_batchsim.register(\"my_project/Name-v0\", Name) at its end"
+        )
+    what = f"registers no {name!r}{suggestion(name, [*classes, *ours])}" if not found else "registers several"
+    raise ValueError(f"{place} {what}; name one of {', '.join(f'{place}:{env_id}' for env_id in classes)}")
+
+
+def _is_registered(env_id: str) -> bool:
+    try:
+        gymnasium.spec(env_id)
+    except gymnasium.error.Error:
+        return False
+    return True
+
+
+def _is_module(name: str) -> bool:
+    """Whether there is a module of the user's that could be meant."""
+    return name.isidentifier() and name not in sys.stdlib_module_names and importlib.util.find_spec(name) is not None
 
 
 def option_names(env_id: str) -> tuple[str, ...]:
@@ -86,6 +190,12 @@ def training_settings(env_id: str) -> Mapping[str, Mapping[str, Any]]:
     """``Environment.training``; empty where the environment is unknown, or not made with ``Environment``."""
     cls = _class_of(env_id)
     return cls.training if cls else {}
+
+
+def sweep_ranges(env_id: str) -> Mapping[str, Any]:
+    """``Environment.sweep``; empty where the environment is unknown, or not made with ``Environment``."""
+    cls = _class_of(env_id)
+    return cls.sweep if cls else {}
 
 
 def _class_of(env_id: str) -> type[Environment] | None:
@@ -145,8 +255,8 @@ def make_vec(
     With ``by_agent=True`` an ``AgentsVectorEnv``, of which ``num_envs`` counts worlds.
 
     Args:
-        environment: a class, ``"module:Class"``, or what ``find_id`` takes: a short name (``"cartpole"``), an id, or
-            ``"module:id"``. The registered limit of steps then holds.
+        environment: a class, ``"module:Class"``, or what ``find_id`` takes: a short name (``"cartpole"``), an id,
+            ``"module:id"`` or ``"file.py"``. The registered limit of steps then holds.
 
     Raises TypeError and ValueError for arguments, gymnasium's errors for unknown ids.
     """
@@ -158,7 +268,8 @@ def make_vec(
     if by_agent:
         num_envs, kwargs["num_worlds"] = None, _worlds(num_envs, kwargs.get("num_worlds"))
     vector = {name: kwargs.pop(name) for name in VECTOR_ARGUMENTS if name in kwargs}
-    made = TorchVectorEnv(_declared(environment, kwargs, (*VECTOR_ARGUMENTS, "by_agent")), num_envs, **vector)
+    declared = _declared(environment, kwargs, ("num_envs", *VECTOR_ARGUMENTS, "by_agent"))
+    made = TorchVectorEnv(declared, num_envs, **vector)
     return AgentsVectorEnv(made) if by_agent else made
 
 
@@ -182,6 +293,8 @@ def make(
     as_agent: int | str | None = None,
     partner: Partner | None = None,
     checks: bool | Checks | None = None,
+    log: bool | int | None = None,
+    watchdog: float | None = None,
     **options: Any,
 ) -> SingleEnv:
     """One world as a plain ``gymnasium.Env`` with numpy in and out.
@@ -193,14 +306,18 @@ def make(
     if time_limit:  # gymnasium wraps its TimeLimit around this
         greatest = _limit_option(cls).maximum
         options.setdefault("max_episode_steps", _NO_LIMIT if greatest is None else int(greatest))
+    if "num_envs" in options:
+        given = f"{environment!r}, num_envs={options['num_envs']!r}"
+        raise TypeError(f"make() makes one world, and takes no num_envs: for several use make_vec({given})")
     declared = _declared(cls, options, SINGLE_ARGUMENTS)
     if as_agent is None and partner is not None:
         raise ValueError(f"partner plays the agents beside one: give as_agent=0 too, got partner={partner!r}")
+    given = {"render_mode": render_mode, "device": device, "checks": checks, "log": log, "watchdog": watchdog}
     if as_agent is not None:
-        made = OneAgentEnv(declared, as_agent, partner, render_mode=render_mode, device=device, checks=checks)
+        made = OneAgentEnv(declared, as_agent, partner, **given)
     else:
         form = SingleEnv if agents_per_world(declared) == 1 else JointEnv
-        made = form(declared, render_mode=render_mode, device=device, checks=checks)
+        made = form(declared, **given)
     made.follows_time_limit = time_limit
     return made
 
@@ -227,7 +344,7 @@ def _of_name(environment: str | type[Environment], options: dict[str, Any]) -> s
     if not isinstance(environment, str):
         return environment
     module, _, name = environment.rpartition(":")
-    if module and name.replace(".", "").isidentifier():  # module:Class
+    if module and not module.endswith(".py") and name.replace(".", "").isidentifier():  # module:Class
         return environment
     env_id = find_id(environment)
     cls, spec = environment_class(env_id), gymnasium.spec(env_id)
@@ -254,5 +371,18 @@ def _declared(
 def _imported(environment: str | type[Environment]) -> type[Environment]:
     if isinstance(environment, str):
         module, _, name = environment.partition(":")
-        return attrgetter(name)(importlib.import_module(module))
-    return environment
+        try:
+            imported = importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+                raise  # the module is there, and imports what is not
+            raise ValueError(f"{environment!r} cannot be made: there is no module {error.name!r}") from error
+        try:
+            cls = attrgetter(name)(imported)
+        except AttributeError:
+            raise ValueError(f"{environment!r} cannot be made: module {module} has no {name!r}") from None
+    else:
+        cls = environment
+    if not (isinstance(cls, type) and issubclass(cls, Environment)):
+        raise TypeError(f"environment must be a class that inherits from Environment, got {cls!r}")
+    return cls

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from .cpp_rules import NOTE_VALUES
 from .diagnostics import Diagnostic, plain
 from .names import suggestion
 from .program import Program
@@ -30,6 +31,11 @@ _RENAMED = {"fabs": "abs", "fmin": "min", "fmax": "max", "nearbyint": "rint"}
 _RANDOM = "draw by `Random &random = world.random();`: the numbers of C's generators differ from run to run"
 _LITERALS = "write f32 numbers with an f, `0.5f` for `0.5`, or cast by `f32(x)`"
 _PAGE = "docs/reference.md lists what systems can use"
+_ENGINE_FIELDS = {
+    "Episode": ["step", "terminated", "truncated"],
+    "AgentEnd": ["terminated", "truncated"],
+    "Reward": ["value"],
+}
 
 
 @dataclass(frozen=True)
@@ -123,7 +129,11 @@ def _no_member(case: Case, found: re.Match[str]) -> str:
         return "constants are `Constants::name`"
     if kind == "World":
         return f"`World` has no `{name}`{_nearest(case) or ': ' + _PAGE}"
-    known = _fields(case.program, kind)
+    if kind in ("Episode", "AgentEnd") and name in ("done", "end", "ended", "over", "finished", "is_done"):
+        return f"`{kind}` has no `{name}`: write `terminated` where the task is over, `truncated` where time is up"
+    known = _ENGINE_FIELDS.get(kind) or _fields(case.program, kind)
+    if not known and kind.split("::")[-1] == "Parameters":
+        return f"declare it in the environment: parameters = Parameters({name}=...)"
     if not known:
         return ""
     what = "parameters" if kind.endswith("Parameters") else "fields"
@@ -152,12 +162,16 @@ def _fields(program: Program, kind: str) -> list[str]:
 def _not_in(case: Case, found: re.Match[str]) -> str:
     """A name that a namespace or enumeration lacks: of std, Constants, Fault."""
     name, space = found[1], found[2]
+    if space.split("::")[-1] == "std" and name in ("cout", "cerr", "clog", "print", "println", "printf"):
+        return f"systems have no std::{name}: {NOTE_VALUES}"
     if space.split("::")[-1] == "std":
         return f"systems have no standard library, so no std::{name}: {_PAGE}"
     if space == "Fault":
         known = list(case.program.environment.faults)
         return f"declare the fault: faults = ({name!r}, ...) in the environment; it has {', '.join(known) or 'none'}"
     known = _fields(case.program, space)
+    if not known and space.split("::")[-1] == "Constants":
+        return f"declare it in the environment: constants = Constants({name}=...)"
     if known:
         return f"`{space}` has no `{name}`{suggestion(name, known)}; it has {', '.join(known)}"
     return ""
@@ -169,6 +183,10 @@ def _undeclared(case: Case, found: re.Match[str]) -> str:
     python = {"None": "`Entity{}` or `nullptr`", "True": "`true`", "False": "`false`", "elif": "`else if`"}
     if name in python:
         return f"C++ writes {python[name]}"
+    if name in ("def", "pass", "lambda", "import"):
+        return f"systems are C++, which has no `{name}`; a function is written TBS_FUNCTION i32 twice(i32 x) {{ ... }}"
+    if name == "self":
+        return "a system has no `self`: name its parameters, such as `Place &place`, `World &world`, `Entity self`"
     if name in program.environment.faults:
         return f"write `Fault::{name}`"
     if name in program.constants:
@@ -189,13 +207,28 @@ def _undeclared(case: Case, found: re.Match[str]) -> str:
         near = suggestion(name, [*(kind.__name__ for kind in program.components), "f32", "i32", "vec2", "vec3", "vec4"])
         return f"no type `{name}`{near or _nearest(case)}: {_PAGE}"
     if re.search(rf"\b{re.escape(name)}\s*[(<]", case.error.source):
+        later = _line_of_function(case, name)
+        if later:
+            return f"move function `{name}` of line {later} above this line: C++ knows only what stands before"
         near = _nearest(case)
         return f"no function `{name}`{near}: include the file that has it, #include \"file.h\"; {_PAGE}"
-    return ""
+    if re.search(rf"\b{re.escape(name)}\b\s*(?:[-+*/%|&^]|<<|>>)?=(?!=)", case.error.source):
+        return f"declare it with its type: `f32 {name} = ...;`"
+    near = suggestion(name, [*taken, *case.program.parameters, *case.program.constants])
+    return f"nothing is named `{name}` here{near}: declare it before, as a variable, a parameter or a constant"
+
+
+def _line_of_function(case: Case, name: str) -> int:
+    """Where the file defines a function behind the error; 0 where it does not."""
+    text = next((whole for path, whole in case.program.files.items() if path.name == Path(case.error.file).name), "")
+    for number, line in enumerate(text.splitlines(), start=1):
+        if number > case.error.line and re.search(rf"\bTBS_FUNCTION\b.*\b{re.escape(name)}\s*\(", line):
+            return number
+    return 0
 
 
 def _libm(case: Case, found: re.Match[str]) -> str:
-    called = re.search(r"[^:\w](?:std::)?(\w+)\(T", case.error.text.replace("fence::", ""))
+    called = re.search(r"[^:\w]((?:std::)?\w+)\(T", case.error.text.replace("fence::", ""))
     name = called[1] if called else ""
     return f"write `{found[1]}(...)` for `{name}`: the engine's gives the same bits everywhere, libm's does not"
 
@@ -222,11 +255,14 @@ def _deleted(case: Case, found: re.Match[str]) -> str:
 
 def _candidates(case: Case, found: re.Match[str]) -> str:
     """A call that fits none of the functions of this name."""
+    if found[1].startswith("World::log("):
+        return 'it takes a label and a value: `world.log("speed", ball.speed)`'
     if re.search(r"::(?:rows|find)<", found[1]):
         method = "rows" if "::rows<" in found[1] else "find"
         return f"write both types: `world.{method}<Archetype, const Component>(...)`"
     notes = re.findall(r"note: candidate: ['\"](.+?)['\"]$", plain(case.error.around), re.MULTILINE)
     shown = [re.sub(r"^template<[^>]*> | \[with .*\]$|\b(?:World|Random)::", "", note) for note in notes]
+    shown = [re.sub(r"^\s*requires (?:\(.*?\)(?: \|\| )?)+ (?=\w)| const$", "", note) for note in shown]
     shown = [note for note in dict.fromkeys(shown) if "(const " not in note or "&&" not in note]
     return f"call it as {' or '.join(f'`{note}`' for note in shown[:3])}" if shown else ""
 
@@ -323,6 +359,10 @@ _TABLE: Iterable[tuple[re.Pattern[str], Callable[[Case, re.Match[str]], str]]] =
             "an `else` follows its `if` at once: put several statements into braces")),
         (r"expected primary-expression before ':'", _colon),
         (r"invalid type argument of unary '\*'", _power),
+        (r"expression list treated as compound expression", _said(
+            "a number is written with a point: `1.5f` for `1,5`")),
+        (r"stray '#'", _said("C++ writes comments as `// ...`")),
+        (r"invalid cast from type '(vec[234]|quat)'", _said(r"take one component of the \1, such as `.x`")),
         (r"missing terminating", _said("close the quotation mark in this line")),
         (r"in '(\w+)', which is of pointer type", _said(
             r"write `\1->` for `\1.`, after a test: find gives nullptr where there is no such row")),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -134,14 +135,36 @@ def check_kinds(environment: Environment) -> None:
         if role.component:
             continue
         given = getattr(environment, role.name)
+        if given is None and role.required:
+            raise SchemaError(f"{environment.name}: {role.name} must be {_FORMS[role.forms]}, got None")
         if not isinstance(given, role.forms) and not (given is None and role.forms == (str,)):
-            raise SchemaError(f"{environment.name}: {role.name} must be {_FORMS[role.forms]}, got {given!r}")
+            raise SchemaError(
+                f"{environment.name}: {role.name} must be {_FORMS[role.forms]}, got {given!r}{_as_dict(role, given)}"
+            )
         for key, name in given.items() if isinstance(given, Mapping) else ():
+            if not isinstance(key, str):
+                raise SchemaError(f"{environment.name}: the keys of {role.name} must be names, got {key!r}")
             if not isinstance(name, str):
                 raise SchemaError(f"{environment.name}: {role.name} {key!r} must be the name of a column, got {name!r}")
+    for name in ("fast_math", "clips_actions"):
+        if not isinstance(getattr(environment, name), bool):
+            raise SchemaError(f"{environment.name}: {name} must be True or False, got {getattr(environment, name)!r}")
+    space = environment.observation_space
+    if space is not None and not isinstance(space, gymnasium.Space):
+        raise SchemaError(
+            f"{environment.name}: observation_space must be a space, such as gymnasium.spaces.Box(-1, 1, (4,)), "
+            f"or None, got {space!r}"
+        )
     for key in environment.info:
         if key in _INFO_KEYS or key.startswith("_"):
             raise SchemaError(f"{environment.name}: info {key!r} is a name of gymnasium's or the engine's own")
+
+
+def _as_dict(role: Role, given: Any) -> str:
+    """How several columns are named by keys, where they were given as a list."""
+    if Mapping not in role.forms or not isinstance(given, (list, tuple)) or not all(isinstance(n, str) for n in given):
+        return ""
+    return f"; write {({name.rpartition('.')[2].lower(): name for name in given})}"
 
 
 def resolve(
@@ -187,40 +210,53 @@ def resolve(
     )
 
 
+def check_agents(environment: Environment, archetypes: Sequence[Archetype]) -> None:
+    """Raise SchemaError where the action is of rows that come and go: before systems are matched, which would say
+    something else."""
+    for agents in archetypes:
+        if agents.dynamic and str(environment.action).startswith(f"{agents.name}."):
+            raise SchemaError(
+                f"action {environment.action!r} is of {agents.name}, whose rows come and go; agents are rows of "
+                "the vector environment and need an archetype with count="
+            )
+
+
 def _agents(environment: Environment, archetypes: Sequence[Archetype], find: Find) -> Archetype:
     """The archetype of the action."""
     action = _dense(environment, ROLES[0], environment.action, find)
     if action.singleton:
         raise SchemaError(f"action {environment.action!r} must be a column of the agents' archetype, not a singleton")
-    agents = next(archetype for archetype in archetypes if archetype.name == action.table)
-    if agents.dynamic:
-        raise SchemaError(
-            f"action {environment.action!r} is of {agents.name}, whose rows come and go; agents are rows of "
-            "the vector environment and need an archetype with count="
-        )
-    return agents
+    return next(archetype for archetype in archetypes if archetype.name == action.table)
 
 
-def _dense(environment: Environment, role: Role, name: str, find: Find) -> Column:
+def _dense(environment: Environment, role: Role, name: str, find: Find, agents: Archetype | None = None) -> Column:
     try:
         column, selected = find(name, role.name)
     except (KeyError, TypeError) as error:
         raise SchemaError(f"{environment.name}: {error.args[0]}") from None
-    if column.dtype is None or (selected is not None and len(column.component.fields) > 1):
+    if agents is not None and column.table != agents.name:
         raise SchemaError(
-            f"{environment.name}: {role.name} {name!r} must be a whole component whose fields have one type, "
-            "so that it is a dense tensor"
+            f"{environment.name}: {role.name} {name!r} must be of the agents' archetype {agents.name}, for it says "
+            f"of each agent {role.meaning}"
+        )
+    if selected is not None and len(column.component.fields) > 1:
+        raise SchemaError(
+            f"{environment.name}: {role.name} {name!r} is one of the {len(column.component.fields)} fields of "
+            f"{column.name}, and must be a whole component, so that it is a dense tensor: write {column.name!r}, or "
+            "give the field a component of its own"
+        )
+    if column.dtype is None:
+        fields = ", ".join(f"{each.name}: {each.type}" for each in column.component.fields)
+        remedy = ", or name several in a dict, {'key': 'column', ...}" if Mapping in role.forms else ""
+        raise SchemaError(
+            f"{environment.name}: {role.name} {name!r} has fields of several types ({fields}), and must have one, so "
+            f"that it is a dense tensor: make a component of each type{remedy}"
         )
     return column
 
 
 def _column(environment: Environment, role: Role, name: str, agents: Archetype, find: Find) -> Column:
-    column = _dense(environment, role, name, find)
-    if column.table != agents.name:
-        raise SchemaError(
-            f"{environment.name}: {role.name} {name!r} must be of the agents' archetype {agents.name}, for it says "
-            f"of each agent {role.meaning}"
-        )
+    column = _dense(environment, role, name, find, agents)
     if (role.dtypes and column.dtype not in role.dtypes) or (role.scalar and column.value_shape):
         shape = f" of shape {list(column.value_shape)}" if column.value_shape else ""
         raise SchemaError(
@@ -262,10 +298,9 @@ def _action_space(environment: Environment, action: Column) -> gymnasium.Space:
     if space is None and said.all():
         return _space_between(environment, action, low, high)
     if not isinstance(space, (Discrete, MultiDiscrete, Box)):
-        hint = f"; without one all fields of {action.name} need a range, = between(low, high)" if space is None else ""
-        raise SchemaError(
-            f"{environment.name}: action_space must be Discrete, MultiDiscrete or Box, got {space!r}{hint}"
-        )
+        if space is None:
+            raise SchemaError(_without_ranges(environment, action))
+        raise SchemaError(f"{environment.name}: action_space must be Discrete, MultiDiscrete or Box, got {space!r}")
     if space.shape != action.value_shape or isinstance(space, Box) != action.dtype.is_floating_point:
         raise SchemaError(
             f"{environment.name}: action_space {space} does not fit column {action.name}, "
@@ -280,6 +315,19 @@ def _action_space(environment: Environment, action: Column) -> gymnasium.Space:
                 f"{action.dtype} cannot hold"
             )
     return space
+
+
+def _without_ranges(environment: Environment, action: Column) -> str:
+    """What to write where neither the fields of an action nor ``action_space`` say which actions there are."""
+    fields = [field for field in action.component.fields if field.low is None]
+    names = " and ".join(f"{action.component.__name__}.{field.name}" for field in fields)
+    low, high = ("-1.0", "1.0") if action.dtype.is_floating_point else ("0", "1")
+    example = f"{fields[0].name}: {fields[0].type} = between({low}, {high})"
+    needed = "need ranges" if fields[1:] else "needs a range"
+    return (
+        f"{environment.name}: {names} of action {environment.action!r} {needed}, such as `{example}`; or give "
+        "action_space, a Discrete, MultiDiscrete or Box"
+    )
 
 
 def _space_between(environment: Environment, action: Column, low: np.ndarray, high: np.ndarray) -> gymnasium.Space:

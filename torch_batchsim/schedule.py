@@ -123,12 +123,12 @@ def node_lists(program: Program) -> dict[str, list[TaskNode]]:
     }
 
 
-def inside_nodes(program: Program) -> dict[str, int]:
-    """Numbers of the nodes that can be run one at a time, by C++ type (csrc/tbs/inside.h)."""
+def inside_nodes(program: Program) -> list[TaskNode]:
+    """The nodes that can be run one at a time, each C++ type once, by their numbers in csrc/tbs/inside.h."""
     lists = node_lists(program)
     apart = ("WriteActions", "ChoosePhase", "ChooseBegin", "ChooseMasked")  # the host does these
-    types = dict.fromkeys(node.c_type for name, nodes in lists.items() if name not in apart for node in nodes)
-    return {c_type: number for number, c_type in enumerate(types)}
+    nodes = [node for name, listed in lists.items() if name not in apart for node in listed]
+    return list({node.c_type: node for node in nodes}.values())
 
 
 def copied_by_warp(columns: Iterable[Column]) -> bool:

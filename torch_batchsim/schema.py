@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import torch
 
 from .errors import SchemaError
-from .fields import Field, Layout, Member, declared
+from .fields import Field, Layout, Member, Struct, declared
 from .names import check_identifier
 from .types import boolean, f32
 
@@ -119,7 +119,7 @@ def unbundled(components: Iterable[Any], where: str) -> tuple[type[Component], .
             continue
         check_component(component, where)
         if found.get(component):
-            raise SchemaError(f"{where} names a component twice")
+            raise SchemaError(f"{where} names a component twice: {component.__name__}; leave one out")
         found[component] = True
     return tuple(found)
 
@@ -158,7 +158,12 @@ class Archetype:
         if not components:
             raise SchemaError(f"archetype {name} has no components")
         components = unbundled(components, f"archetype {name}")
-        if (count is None) == (capacity is None):
+        if count is not None and capacity is not None:
+            raise SchemaError(
+                f"archetype {name} has count={count!r} and capacity={capacity!r}: give count for rows that every world "
+                "always has, or capacity for rows that come and go"
+            )
+        if count is None and capacity is None:
             raise SchemaError(
                 f"archetype {name} needs either count (rows that every world always has) or capacity (rows come and go)"
             )
@@ -183,6 +188,10 @@ class Archetype:
         self.components = components
         self.count, self.capacity, self.limit = count, capacity, limit
         self.ephemeral, self.scratch = ephemeral, scratch
+
+    def __repr__(self) -> str:
+        rows = f"count={self.count}" if self.count is not None else f"capacity={self.capacity}"
+        return f"Archetype({self.name!r}, {', '.join(c.__name__ for c in self.components)}, {rows})"
 
     def _check_rows(self, what: str, rows: Any) -> None:
         if isinstance(rows, bool) or not isinstance(rows, int) or not 1 <= rows <= MAX_ROWS:
@@ -225,7 +234,20 @@ def component(name: str, **fields: Any) -> type[Component]:
 
 def check_component(component: Any, where: str) -> None:
     if not (isinstance(component, type) and issubclass(component, Component) and component is not Component):
-        raise SchemaError(f"{where}: {component!r} is no component class")
+        raise SchemaError(f"{where}: {component!r} is no component class{_component_hint(component)}")
+
+
+def _component_hint(given: Any) -> str:
+    """What to write in place of something that is no component class, or nothing."""
+    if isinstance(given, (list, tuple)):
+        return '; list the classes without brackets: Archetype("Cart", CartState, Push, count=1)'
+    if isinstance(given, str):
+        return f"; give the class, not its name: {given}"
+    if isinstance(given, Component):
+        return f"; give the class, not an instance of it: {type(given).__name__}"
+    if isinstance(given, type) and issubclass(given, Struct):
+        return f"; {given.__name__} is a struct, a part of components: inherit from Component, or make it a field"
+    return ""
 
 
 class _Items:

@@ -129,6 +129,12 @@ class Found(IntEnum):
     no_return = 10
     not_finite = 11
     loop = 12
+    unwritten = 13
+    leftover = 14
+    world = 15
+    bits = 16
+    bits_of_value = 17
+    cast = 18
 
 
 # ---- records that both sides read and write --------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -16,7 +16,8 @@ from . import faults, holding, jit, state, tuning
 from .checks import Checks, checked_checks
 from .codegen import Target
 from .entities import Entities
-from .environment import Environment
+from .environment import Environment, instance_hint
+from .errors import told_briefly
 from .execution import Execution, Loader
 from .graph import Graph
 from .inputs import (
@@ -31,8 +32,10 @@ from .inputs import (
 )
 from .inspection import Inspection
 from .interrupts import STOPPED
+from .leftovers import CheckedExecution
 from .logs import checked_log
 from .memory import Memory
+from .names import suggestion
 from .program import Program
 from .reset_options import reset_options, reset_values
 from .shared import AUTORESET, MAX_THREADS
@@ -97,6 +100,7 @@ class Simulator(Inspection):
             dynamic tables to other memory: their tensors must then be asked for again. (Old ones stay as they were.)
     """
 
+    @told_briefly
     def __init__(
         self,
         environment: Environment,
@@ -116,7 +120,9 @@ class Simulator(Inspection):
         _loader: Loader | None = None,
     ) -> None:
         if not isinstance(environment, Environment):
-            raise TypeError(f"environment must be an instance of Environment, got {environment!r}")
+            raise TypeError(
+                f"environment must be an instance of Environment, got {environment!r}{instance_hint(environment)}"
+            )
         self.device = checked_device(device)
         self.num_worlds = checked_count(num_worlds, "num_worlds")
         self.first_world = checked_first_world(first_world, self.num_worlds)
@@ -139,7 +145,7 @@ class Simulator(Inspection):
             output_sets=checked_count(output_sets, "output_sets", 2),
         )
         self.memory.context.first_world = self.first_world
-        self.execution = Execution(
+        self.execution = (Execution if checks is None else CheckedExecution)(
             self.program,
             self.memory,
             target,
@@ -208,7 +214,10 @@ class Simulator(Inspection):
         program = self.__dict__.get("program")
         if program is not None and program.is_prefix(name):
             return TableView(self, name)
-        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        near = ""
+        if program is not None and not name.startswith("_"):
+            near = suggestion(name, [*(column.partition(".")[0] for column in program.columns), *dir(type(self))])
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{near}")
 
     # ---- dynamic tables --------------------------------------------------------------------------------------------
 
@@ -245,14 +254,17 @@ class Simulator(Inspection):
         RuntimeError before the first reset, KeyError, TypeError, ValueError (a world that has ended and awaits its
         reset, which would drop the row; more rows than the table's limit).
         """
+        self._check_not_stopped()
         return self._entities.create(table, worlds, values, self._started)
 
     @_alone
     def destroy(self, worlds: Any, entities: torch.Tensor) -> None:
         """Destroy the rows of dynamic tables that ``entities [k, 4]`` mean in ``worlds [k]``, between steps.
 
-        Raises ValueError, with nothing changed, if a handle means no row (see ``find``) or a row is named twice.
+        Raises ValueError, with nothing changed, if a handle means no row (see ``find``) or a row is named twice;
+        RuntimeError after a step that was stopped.
         """
+        self._check_not_stopped()
         self._entities.destroy(worlds, entities)
 
     # ---- running ---------------------------------------------------------------------------------------------------
@@ -358,8 +370,7 @@ class Simulator(Inspection):
         a dynamic table has to grow.
         """
         if not self._started:
-            self._check_not_stopped()
-            raise RuntimeError("call reset() before step()")
+            self._check_started("step")
         self._begin_step()
         try:
             outputs = self.memory.outputs
@@ -379,8 +390,7 @@ class Simulator(Inspection):
         Returns -1, or on CPU the index of the first element that is not in the action space; then no world has stepped.
         """
         if not self._started:
-            self._check_not_stopped()
-            raise RuntimeError("call reset() before act_and_step()")
+            self._check_started("act_and_step")
         self._begin_step()
         try:
             outputs = self.memory.outputs
@@ -436,23 +446,6 @@ class Simulator(Inspection):
             self._check_result(1 if result == -2 else result)
         return True
 
-    def _raise_if_stopped(self) -> None:
-        """Raise the error that says where the last step or reset was stopped, if it was. Worlds are then undefined."""
-        watch = self.execution.watch
-        if watch is None or not watch.was_stopped():
-            return
-        self._started, self._was_stopped = False, True
-        error = watch.error(self.memory.columns["step"])
-        self.memory.drop_half_done()
-        raise error from None
-
-    def _check_not_stopped(self) -> None:
-        if self._was_stopped:
-            raise RuntimeError(
-                "the last step or reset was stopped, and its worlds were left in the midst of it: call reset() of all "
-                "worlds, or load_state_dict()"
-            )
-
     def _check_result(self, result: int, stepped: bool = True) -> None:
         if result == STOPPED:
             self._raise_if_stopped()
@@ -489,8 +482,7 @@ class Simulator(Inspection):
 
         Raises RuntimeError before the first reset, or while it is being traced.
         """
-        if not self._started:
-            raise RuntimeError("call reset() before tune()")
+        self._check_started("tune")
         if self.execution.target.traced:
             raise RuntimeError("this simulator is being traced; tune it before or after")
         if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds < float("inf"):
@@ -518,8 +510,7 @@ class Simulator(Inspection):
         Raises RuntimeError inside of another tracing of this simulator, or before the first reset.
         """
         checked_count(capacity, "capacity", 1 << 28)
-        if not self._started:
-            raise RuntimeError("call reset() before tracing()")
+        self._check_started("tracing")
         with self.execution.tracing(capacity) as trace:
             yield trace
 
@@ -542,8 +533,10 @@ class Simulator(Inspection):
     def state_dict(self) -> dict[str, Any]:
         """A copy of all but scratch and final values.
 
-        ``load_state_dict`` restores it to the bit, random streams included.
+        ``load_state_dict`` restores it to the bit, random streams included. Raises RuntimeError after a step that was
+        stopped.
         """
+        self._check_not_stopped()
         return state.save(self.program, self.memory, self._started)
 
     @_alone
@@ -552,13 +545,30 @@ class Simulator(Inspection):
         state.load(self.program, self.memory, saved, self.autoreset)
         self._started, self._was_stopped = saved["started"], False
 
+    def join_states(self, states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """The state of a batch of which ``states`` are those of its parts, in the order of their ``first_world``.
+
+        Resources, of which there is one for all worlds, are those of the first. Raises CheckpointError for states that
+        are not of one environment.
+        """
+        return state.join(self.memory, states)
+
+    def part_of_state(self, saved: Mapping[str, Any]) -> dict[str, Any]:
+        """Of the state of a whole batch the part that belongs to the worlds of this simulator, from ``first_world`` on.
+
+        Raises CheckpointError where the batch lacks them.
+        """
+        return state.part(self.memory, saved, self.first_world)
+
     @_alone
     def copy_worlds(self, source: torch.Tensor | list[int], target: torch.Tensor | list[int]) -> None:
         """Make worlds ``target[i]`` equal to ``source[i]`` in everything, the random numbers to come included.
 
         Both are world indices ``[k]``; the targets must be distinct. To let a copy draw other numbers, ``reseed`` it.
-        Only ``world.id`` stays what it was: systems that use it may part the two.
+        Only ``world.id`` stays what it was: systems that use it may part the two. Raises RuntimeError after a step that
+        was stopped, TypeError and ValueError for what are not worlds.
         """
+        self._check_not_stopped()
         source, target = self._checked_worlds(source, "source"), self._checked_worlds(target, "target")
         state.copy_worlds(self.program, self.memory, source, target)
 

@@ -26,6 +26,10 @@ from .vector_inputs import agents_per_world
 class SingleEnv(gymnasium.Env):
     """One world with one agent: numpy observations, plain numbers.
 
+    Args:
+        environment: the declaration.
+        render_mode, device, checks, log, watchdog: see ``TorchVectorEnv``.
+
     Raises ValueError for an environment with several agents in a world; ``JointEnv`` and ``OneAgentEnv`` are for those.
 
     Attributes:
@@ -40,6 +44,8 @@ class SingleEnv(gymnasium.Env):
         render_mode: str | None = None,
         device: str = "cpu",
         checks: bool | Checks | None = None,
+        log: bool | int | None = None,
+        watchdog: float | None = None,
     ) -> None:
         self._check_agents(environment.name, agents_per_world(environment))
         self._vector = TorchVectorEnv(
@@ -50,6 +56,8 @@ class SingleEnv(gymnasium.Env):
             render_mode=render_mode,
             num_threads=1,
             checks=checks,
+            log=log,
+            watchdog=watchdog,
             copy=False,  # each result is copied out at once
         )
         self.render_mode = render_mode
@@ -80,12 +88,23 @@ class SingleEnv(gymnasium.Env):
         observations, infos = self._begin(seed, options)
         return first(observations), first(infos)
 
+    def hold(self, options: dict[str, Any] | None) -> None:
+        """Let all later episodes begin with ``options``, until others are held; ``None`` releases what is held.
+
+        They are as for ``reset``. Raises ValueError or TypeError before anything has changed.
+        """
+        self._vector.hold(None if options is None else self._one_world(options))
+
+    def _one_world(self, options: dict[str, Any] | None) -> dict[str, torch.Tensor]:
+        """Options of a reset with a dimension for worlds."""
+        options = checked_options(options, tuple(self._vector.environment.reset_options), " here")
+        return {name: number_tensor(value, name)[None] for name, value in options.items()}
+
     def _begin(self, seed: int | None, options: dict[str, Any] | None) -> tuple[Any, dict[str, Any]]:
         """What the vector environment returns of a reset."""
         self._follow_time_limit()
-        options = checked_options(options, tuple(self._vector.environment.reset_options), " here")
+        given = self._one_world(options)
         seed = checked_seed(seed)
-        given = {name: number_tensor(value, name)[None] for name, value in options.items()}
         results = self._vector.reset(seed=seed, options=given)
         super().reset(seed=seed)
         return results

@@ -31,7 +31,7 @@ def spoil(sim: Simulator) -> None:
     columns = output_columns(program)
     for name in program.observe_only:
         column = program.columns[name]
-        if not program._read_back(column):
+        if not program.is_read_back(column):
             columns[f"column_{column.c_name}"] = column
     for name, column in columns.items():
         place = places[name] if name in places else memory.columns.get(name)

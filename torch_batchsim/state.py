@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -98,7 +98,8 @@ def _check_format(state: Any) -> None:
     kinds = {"signature": Mapping, "tensors": Mapping, "tables": Mapping, "num_worlds": int, "started": bool}
     for key, kind in kinds.items():
         if not isinstance(state.get(key), kind):
-            raise CheckpointError(f"the state is damaged: it has no {key!r}")
+            told = f"its {key!r} is {type(state[key]).__name__}" if key in state else f"it has no {key!r}"
+            raise CheckpointError(f"the state is damaged: {told}; give what state_dict() has returned, as it was")
 
 
 def _signature(program: Program) -> dict[str, Any]:
@@ -152,3 +153,61 @@ def copy_worlds(program: Program, memory: Memory, source: torch.Tensor, target: 
 def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
     """The memory of a dense tensor, uint8."""
     return tensor.view(-1).view(torch.uint8)
+
+
+# ---- states of parts of a batch --------------------------------------------------------------------------------------
+
+_BY_WORLD = ("rooms", "counts", "crowded")  # of a table's state; the rest is by row, world after world
+
+
+def join(memory: Memory, states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """See ``Simulator.join_states``."""
+    first, shared = states[0], memory.resource_fields()
+    for each in states:
+        _check_format(each)
+        if each["signature"] != first["signature"] or each["started"] != first["started"]:
+            raise CheckpointError("the states are not of parts of one batch")
+
+    def together(key: str, names: Mapping[str, Any]) -> dict[str, Any]:
+        return {n: first[key][n] if n in shared else torch.cat([each[key][n] for each in states]) for n in names}
+
+    tables = {
+        name: {column: torch.cat([each["tables"][name][column] for each in states]) for column in table}
+        for name, table in first["tables"].items()
+    }
+    return {
+        **first,
+        "num_worlds": sum(each["num_worlds"] for each in states),
+        "tensors": together("tensors", first["tensors"]),
+        "held": together("held", first["held"]),
+        "tables": tables,
+    }
+
+
+def part(memory: Memory, state: Mapping[str, Any], first: int) -> dict[str, Any]:
+    """See ``Simulator.part_of_state``."""
+    _check_format(state)
+    worlds, end, shared = state["num_worlds"], first + memory.num_worlds, memory.resource_fields()
+    if end > worlds:
+        raise CheckpointError(f"the state has {worlds} worlds, and not those from {first} to {end - 1}")
+
+    def own(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        return {
+            name: tensor if name in shared else tensor.view(worlds, -1)[first:end].reshape(-1)
+            for name, tensor in tensors.items()
+        }
+
+    tables = {}
+    for name, table in state["tables"].items():
+        before, rows = (int(table["counts"][worlds].sum()) for worlds in (slice(first), slice(first, end)))
+        tables[name] = {
+            column: tensor[first:end] if column in _BY_WORLD else tensor[before : before + rows]
+            for column, tensor in table.items()
+        }
+    return {
+        **state,
+        "num_worlds": memory.num_worlds,
+        "tensors": own(state["tensors"]),
+        "held": own(state["held"]),
+        "tables": tables,
+    }

@@ -76,6 +76,30 @@ def scope_structs(program: Program, scope: Scope) -> Iterator[str]:
     yield f"}}  // namespace {namespace}"
 
 
+_NUMBERED = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f32", "f64", "bool")  # in csrc/tbs/checked_device.h
+_ENGINE_STRUCTS = ("vec2", "vec3", "vec4", "quat", "Entity")
+_MOST_NUMBERED = 254
+
+
+def numbered_types(program: Program) -> list[tuple[str, str]]:
+    """Types that a device tells of by their number: how authors write them, and how the engine's C++ does."""
+    own = [(name, f"::tbs::{name}") for name in (*_NUMBERED, *_ENGINE_STRUCTS)]
+    for scope in program.scopes:
+        structs = [(struct.__name__, f"{cpp_namespace(scope.name)}::{struct.__name__}") for struct in scope.structs]
+        own += structs
+    own += [(component.__name__, cpp_name(component)) for component in program.components]
+    return list({cpp: (name, cpp) for name, cpp in own}.values())[:_MOST_NUMBERED]
+
+
+def type_numbers(program: Program) -> Iterator[str]:
+    """C++ that gives a device the numbers of structs."""
+    yield "namespace tbs::checks {"
+    for number, (_, cpp) in enumerate(numbered_types(program)):
+        if number >= len(_NUMBERED):
+            yield f"template <> inline constexpr u64 type_number<{cpp}> = {number};"
+    yield "}  // namespace tbs::checks"
+
+
 def _constants(scope: Scope) -> Iterator[str]:
     yield "struct Constants {"
     for name, value in scope.declaration.constants.items():

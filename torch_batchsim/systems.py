@@ -263,6 +263,16 @@ def _read_parameter(text: str, system: str, place: str) -> Parameter:
     type_name = "".join(match["type"].split()) if match else ""
     if type_name.removeprefix("tbs::") in ENGINE_TYPES:
         type_name = type_name.removeprefix("tbs::")
+    if match and not match["reference"] and match["name"] and type_name not in BY_VALUE:
+        named = f"{type_name} &{match['name']}"
+        raise SchemaError(
+            f"{place}: system '{system}' takes '{text}', a copy: write '{named}' to write the component, "
+            f"'const {named}' to read it"
+        )
+    if match and match["reference"] and type_name in BY_VALUE:
+        raise SchemaError(
+            f"{place}: system '{system}' takes '{text}', which is a value: write '{type_name} {match['name']}'"
+        )
     if not match or bool(match["reference"]) == (type_name in BY_VALUE):
         raise SchemaError(
             f"{place}: parameter '{text}' of system '{system}' is not understood; "

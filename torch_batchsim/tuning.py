@@ -25,6 +25,7 @@ from .codegen import Target, generate
 from .errors import BuildError
 from .execution import REGISTERS, Choice, Execution
 from .executors import EXECUTORS
+from .interrupts import STOPPED
 from .legal import batches_of_actions
 from .schedule import Group, Plan, check_plan, default_plan, finest_plan, possible_cuts, step_tasks
 from .shared import MAX_TILE, NO_FAULT, Autoreset
@@ -192,9 +193,21 @@ class _Clock:
     def _step(self, count: int) -> None:
         run = self.run
         for _ in range(count):
-            result = run.step(run.memory.outputs.present)
+            try:
+                result = run.step(run.memory.outputs.present)
+            except KeyboardInterrupt:
+                self._raise_if_stopped()
+                raise
+            if result == STOPPED:
+                self._raise_if_stopped()
             if result <= -1000:
                 raise torch.cuda.CudaError(-1000 - result)
+
+    def _raise_if_stopped(self) -> None:
+        watch = self.run.watch
+        if watch is not None and watch.was_stopped():
+            after = "all worlds are as they were before tune()"
+            raise watch.error(self.run.memory.columns["step"], after=after) from None
 
     def compare(self, choices: Sequence[Choice], share: float = 1.0) -> list[float]:
         """Microseconds a step of each choice: medians of several rounds, in each of which all have a turn.

@@ -7,9 +7,10 @@ from typing import Any, NoReturn
 import numpy as np
 import torch
 
-from .environment import Environment
+from .environment import Environment, instance_hint
 from .inputs import bool_tensor, checked_count, checked_mask, number_tensor
 from .program import Program
+from .schema import Archetype
 from .shared import INTEGER_DTYPES, action_dtypes
 
 
@@ -93,8 +94,12 @@ def checked_reset_mask(mask: Any, worlds: int, agents: int, device: torch.device
 def agents_per_world(environment: Environment) -> int:
     """Rows of the vector environment that a world has."""
     if not isinstance(environment, Environment):
-        raise TypeError(f"environment must be an instance of Environment, got {environment!r}")
-    tables = [*environment.archetypes]
+        raise TypeError(
+            f"environment must be an instance of Environment, got {environment!r}{instance_hint(environment)}"
+        )
+    if not isinstance(environment.action, str) or not isinstance(environment.archetypes, (list, tuple)):
+        return 1  # which is told where they are read
+    tables = [archetype for archetype in environment.archetypes if isinstance(archetype, Archetype)]
     tables += [a.within(name) for name, library in environment.libraries.items() for a in library.archetypes]
     return next((a.count or 1 for a in tables if environment.action.startswith(f"{a.name}.")), 1)
 

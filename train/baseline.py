@@ -9,10 +9,11 @@ import torch
 from gymnasium.vector import VectorEnv
 from torch import Tensor
 
-from torch_batchsim import WorldFault
+from torch_batchsim import StepTimeout, SystemCrash, WorldFault
 
+from .encoders import Observation
 from .evaluation import EndlessEpisode, run_episodes
-from .networks import Observation, make_policy
+from .policies import make_policy
 
 WORLDS = 64
 """Worlds that run side by side, one episode each."""
@@ -51,7 +52,7 @@ def random_policy(env: VectorEnv, seed: int) -> Baseline:
     start = time.thread_time()  # of this thread: other work on the machine changes nothing
     deadline = start + MOST_SECONDS
 
-    def act(_: Observation, mask: Tensor | None) -> Tensor:
+    def act(_: Observation, mask: Tensor | None, active: Tensor | None) -> Tensor:
         if time.thread_time() > deadline:
             raise EndlessEpisode(f"episodes did not end within {MOST_SECONDS:g} s")
         policy.uniform(generator, actions, mask)
@@ -60,7 +61,7 @@ def random_policy(env: VectorEnv, seed: int) -> Baseline:
     for round_ in range(1, MOST_ROUNDS + 1):
         try:
             returns, lengths = run_episodes(env, act, seed + SEED_OFFSET + round_)
-        except (EndlessEpisode, WorldFault) as error:
+        except (EndlessEpisode, WorldFault, StepTimeout, SystemCrash) as error:
             reason = error.faults[0] if isinstance(error, WorldFault) else error
             return Baseline(mean=None, episodes=0, error=str(reason))
         part = returns[lengths > 0].double()

@@ -11,12 +11,13 @@ import torch
 import torch_batchsim
 from torch_batchsim import CheckpointError
 
-FORMAT = 1
+NAME = "checkpoint.pt"
+FORMAT = 2
 """Raised whenever the contents of a checkpoint change their meaning."""
 
 
 def save(path: Path, contents: dict[str, Any]) -> None:
-    """Writes a checkpoint so that `path` always holds a whole one, the old or the new."""
+    """Writes a checkpoint so that `path` always holds a whole one, the old or the new. Raises OSError."""
     contents = {"format": FORMAT, "torch_batchsim": torch_batchsim.__version__, **contents}
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
@@ -25,12 +26,38 @@ def save(path: Path, contents: dict[str, Any]) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
+    except (OSError, RuntimeError) as error:
+        cause = error if isinstance(error, OSError) else error.__context__  # torch puts its own before the system's
+        if isinstance(cause, OSError):
+            raise OSError(cause.errno, cause.strerror, str(path)) from error
+        raise
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def load(path: Path, env_id: str) -> dict[str, Any]:
-    """Reads a checkpoint, to the CPU, and runs no code in it. Refuses another environment's than `env_id`."""
+def find(path: Path | None, env_id: str | None) -> Path | None:
+    """The file that is meant: of a folder its checkpoint, by the word `latest` the newest of this environment in runs/,
+    or of any.
+
+    Raises CheckpointError where there is none.
+    """
+    if path is None or (path != Path("latest") and not path.is_dir()):
+        return path
+    if path.is_dir():
+        return path / NAME
+    paths = [*Path("runs").glob(f"*/{NAME}"), *Path("runs").glob(f"*/seed*/{NAME}")]
+    found = sorted(paths, key=lambda each: each.stat().st_mtime, reverse=True)
+    for each in found:
+        try:
+            load(each, env_id)
+        except CheckpointError:  # of another environment, or version
+            continue
+        return each
+    raise CheckpointError(f"there is no checkpoint{f' of {env_id}' if env_id else ''} in {Path('runs').absolute()}")
+
+
+def load(path: Path, env_id: str | None) -> dict[str, Any]:
+    """Reads a checkpoint, to the CPU, and runs no code in it. Refuses another environment's than `env_id`, if given."""
     try:
         contents = torch.load(path, map_location="cpu", weights_only=True)
     except OSError as error:
@@ -43,7 +70,7 @@ def load(path: Path, env_id: str) -> dict[str, Any]:
         raise CheckpointError(
             f"checkpoint {path} has format {contents['format']}, but this version reads format {FORMAT}"
         )
-    if contents["env"] != env_id:
+    if env_id is not None and contents["env"] != env_id:
         raise CheckpointError(f"checkpoint {path} is of {contents['env']}, not of {env_id}")
     return contents
 

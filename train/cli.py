@@ -6,16 +6,20 @@ import dataclasses
 import itertools
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import torch
 import tyro
 
 import torch_batchsim
 from torch_batchsim import command_line
+from torch_batchsim.extras import MissingExtra
 
-from . import checkpoint, runs, video
+from . import checkpoint, disk, processes, runs, seeds, settings_file, video
+from .config import Config
 from .options import Options, UsageError, default_threads, find_environment, tuned
-from .ppo import Config
+from .ranks import RankLost
+from .tracking import trackers
 
 PROGRAM = "python -m torch_batchsim.train"
 
@@ -27,36 +31,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
     stopped by a signal has status 130.
     """
     try:
-        return _run(list(sys.argv[1:] if arguments is None else arguments))
-    except (UsageError, checkpoint.CheckpointError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except runs.RunError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+        with processes.only_the_first_prints():
+            return _run(list(sys.argv[1:] if arguments is None else arguments))
+    except (UsageError, checkpoint.CheckpointError, MissingExtra) as error:
+        return processes.tell(error, 2, always=False)
+    except (runs.RunError, disk.NotWritten) as error:
+        status = 130 if isinstance(error.__cause__, KeyboardInterrupt) else 1
+        return processes.tell(error, status, always=isinstance(error.__cause__, RankLost))
+    except KeyboardInterrupt as error:
+        return processes.tell(f"interrupted{': ' if str(error) else ''}{error}", 130, always=False)
 
 
 def _run(arguments: list[str]) -> int:
     name, *rest = arguments or ["--help"]
+    if name == "sweep":
+        from . import sweep  # which needs what is here
+
+        return sweep.main(rest)
     if name in ("-h", "--help"):
         print(f"usage: {PROGRAM} ENVIRONMENT [options]")
-        print(f"\nEnvironments: {', '.join(torch_batchsim.environment_ids())}; or the id of one of your own.")
+        print(f"\nEnvironments: {', '.join(torch_batchsim.environment_ids())};")
+        print("or one of your own: file.py, module:Class or module:id.")
         print(f"Options with their defaults: {PROGRAM} ENVIRONMENT --help")
+        print(f"A search for good settings: {PROGRAM} sweep ENVIRONMENT --help")
         return 0
     if name.startswith("-"):
         raise UsageError(f"the environment comes first, before {name}: {PROGRAM} cartpole {name} ...")
-    env_id = find_environment(name)
-    own = command_line.flags_of(Options, Config)
-    names = _env_option_names(env_id, own)
-    asks_for_help = {"-h", "--help"} & set(rest)
-    rest = command_line.long_env_options(rest, names)
-    command_line.refuse_unknown(rest, own, names, f"{PROGRAM} {name}")
-    defaults = tuned(env_id, [value for name, value in itertools.pairwise(rest) if name == "--env-option"])
-    if asks_for_help and (told := command_line.option_help(env_id, own)):
-        print(told)
-    options = _parse(name, rest, defaults)
-    if options.resume and options.eval:
-        raise UsageError("--resume and --eval exclude each other")
+    group = _group(rest)
+    env_id, options, defaults, rest = settled(name, rest, PROGRAM, group and group / seeds.SETTINGS)
+    if group:
+        options = _of_group(options, defaults, group)
+    _refuse_together(options)
     if options.tune and options.executor:
         raise UsageError(f"--tune chooses the executor, but --executor {options.executor} was given too")
     if options.eval and not options.eval_episodes:
@@ -65,34 +70,111 @@ def _run(arguments: list[str]) -> int:
         raise UsageError("--eval-episodes is 0, but --video shows an episode of the evaluation")
     if options.video and options.video.suffix.lower() not in video.file_types():
         raise UsageError(f"--video writes {', '.join(video.file_types())}, but {options.video} was given")
-    path = options.resume or options.eval
+    if options.video_every and not options.video:
+        raise UsageError(f"--video-every {options.video_every} needs --video, which names the files")
+    if options.video_every and options.eval:
+        raise UsageError("--video-every and --eval exclude each other: an evaluation shows one episode")
+    if options.video:
+        video.check_needs(options.video)
+    path = checkpoint.find(options.resume or options.eval or options.load, env_id)
     contents = checkpoint.load(path, env_id) if path else None
-    if path and options.env_option:
+    if path and options.env_option and not options.load:
         raise UsageError("options of the environment cannot be given: they are in the checkpoint")
-    if contents:
+    trackers(options.track)  # to tell at once what is wrong with them
+    if contents and options.load:
+        options = dataclasses.replace(options, load=path)
+    elif contents:
         config = Config(**contents["trainer"]["config"])
         defaults = tuned(env_id, [f"{name}={value}" for name, value in contents["env_options"].items()])
         options = _parse(name, rest, dataclasses.replace(defaults, config=config))
         # An evaluation may start from other states than the one that followed the training.
-        _refuse_changes(config, options.config, except_for=("seed",) if options.eval else ())
+        options = dataclasses.replace(options, **{"eval" if options.eval else "resume": path})
+        _refuse_changes(config, options.config, except_for=("seed",) if options.eval else ("total_steps",))
     if options.resume:
         checkpoint.require_same_version(path, contents)
-    if threads := options.threads or default_threads(options):
+    processes.refuse(options)
+    if threads := options.threads or default_threads(options, processes.count()):
         torch.set_num_threads(threads)
+    if options.seeds:
+        return seeds.train(env_id, options, contents, group)
     if options.eval:
         runs.evaluate_checkpoint(env_id, options, contents)
         return 0
     return 0 if runs.train(env_id, options, contents) else 130
 
 
+def settled(
+    name: str, arguments: Sequence[str], program: str, again: Path | None = None
+) -> tuple[str, Options, Options, list[str]]:
+    """The id of an environment, what was asked for, what would be without, and the arguments in their long forms.
+
+    Args:
+        name: of the environment.
+        again: settings of a command that goes on; `--config` names others.
+    """
+    env_id = find_environment(name)
+    own = command_line.flags_of(Options, Config)
+    names = _env_option_names(env_id, own)
+    rest = command_line.long_env_options(arguments, names)
+    command_line.refuse_unknown(rest, own, names, f"{program} {name}")
+    file = again or _path_behind("--config", rest)
+    given, env_given = settings_file.read(file) if file else ({}, {})
+    said = [value.partition("=")[0] for name, value in itertools.pairwise(rest) if name == "--env-option"]
+    if said and again:
+        raise UsageError(f"options of the environment cannot be given: they are in {again}")
+    of_file = [("--env-option", f"{name}={value}") for name, value in env_given.items() if name not in said]
+    rest = [*itertools.chain.from_iterable(of_file), *rest]
+    defaults = tuned(env_id, [value for name, value in itertools.pairwise(rest) if name == "--env-option"])
+    defaults = settings_file.applied(given, defaults)
+    if {"-h", "--help"} & set(rest) and (told := command_line.option_help(env_id, own)):
+        print(told)
+    return env_id, _parse(name, rest, defaults), defaults, rest
+
+
+def _path_behind(option: str, arguments: Sequence[str]) -> Path | None:
+    """What an option names that has to be read before the others, such as `--config`."""
+    for name, value in itertools.pairwise([*arguments, ""]):
+        if name == option:
+            return Path(value)
+        if name.startswith(f"{option}="):
+            return Path(name.partition("=")[2])
+    return None
+
+
+def _group(arguments: Sequence[str]) -> Path | None:
+    """The folder of several seeds that `--resume` names, if it is one; its settings are those of the command."""
+    group = _path_behind("--resume", arguments)
+    if group is None or not seeds.is_folder(group):
+        return None
+    for name in ("--config", "--load", "--eval", "--run-dir"):
+        if any(argument.partition("=")[0] == name for argument in arguments):
+            raise UsageError(f"{name} and --resume {group} exclude each other: settings are in that folder")
+    return group
+
+
+def _of_group(options: Options, before: Options, group: Path) -> Options:
+    _refuse_changes(before.config, options.config, except_for=("total_steps",))
+    if options.seeds < before.seeds:
+        raise UsageError(f"{group} has {before.seeds} seeds, but --seeds {options.seeds} was given: more go on")
+    return dataclasses.replace(options, resume=None)
+
+
+def _refuse_together(options: Options) -> None:
+    given = [name for name in ("resume", "load", "eval") if getattr(options, name)]
+    if len(given) > 1:
+        raise UsageError(f"{' and '.join(f'--{name}' for name in given)} exclude each other")
+    for name in ("resume", "eval", "video"):
+        if options.seeds and getattr(options, name):
+            why = {"video": ": --eval of one of its folders shows it"}.get(name, ", which names one run")
+            raise UsageError(f"--seeds and --{name} exclude each other{why}")
+    if options.settings and (options.resume or options.eval):
+        raise UsageError(f"--config and --{given[0]} exclude each other: settings are in the checkpoint")
+
+
 def _parse(name: str, arguments: list[str], defaults: Options) -> Options:
     try:
-        return tyro.cli(
-            Options,
-            prog=f"{PROGRAM} {name}",
-            args=arguments,
-            default=defaults,
-            config=(tyro.conf.OmitArgPrefixes,),
+        return command_line.parsed(
+            Options, f"{PROGRAM} {name}", arguments, default=defaults, config=(tyro.conf.OmitArgPrefixes,)
         )
     except ValueError as error:
         raise UsageError(str(error)) from error

@@ -9,10 +9,16 @@ import torch
 from gymnasium.vector import VectorEnv
 from torch import Tensor
 
-from .networks import ActorCritic, Observation
+from .encoders import Observation
+from .groups import Acting, Agents, acting
+from .networks import ActorCritic
 
 MAX_EPISODE_STEPS = 100_000
 """An evaluation gives up where an episode is longer than this."""
+
+
+Act = Callable[[Observation, Tensor | None, Tensor | None], Tensor]
+"""Actions for observations, which choices are legal, and who is active."""
 
 
 class EndlessEpisode(RuntimeError):
@@ -37,59 +43,66 @@ def measure(env: VectorEnv) -> str:
 
 def evaluate(
     env: VectorEnv,
-    agent: ActorCritic,
+    agents: Agents,
     seed: int,
     deterministic: bool = True,
     watch: Callable[[Tensor], None] | None = None,
     untrained: Tensor | None = None,
+    by_reward: bool = False,
 ) -> Evaluation:
-    """Runs the first episode of every row to its end, with the actions of a policy.
+    """Runs the first episode of every row to its end, with the actions of a policy, or of one for each team.
 
     A deterministic policy takes its likeliest action, or the mean of a Gaussian; otherwise actions are drawn.
     Rows that are `untrained`, bool `[N]`, act as before a training: all choices are as likely, and numbers are
-    standard normal. `watch` and what is raised: see `run_episodes`.
+    standard normal. `watch`, `by_reward` and what is raised: see `run_episodes`.
     """
-    policy = agent.policy
+    policy = (agents if isinstance(agents, ActorCritic) else next(iter(agents.values()))).policy
     generator = torch.Generator(env.device).manual_seed(seed % 2**64)  # the reset refuses what is beyond
     actions, drawn = policy.empty_actions(env.num_envs), policy.empty_actions(env.num_envs)
+    everyone: list[Acting] = []
 
-    def act(obs: Observation, mask: Tensor | None) -> Tensor:
-        outputs = agent.outputs(agent.encoder(obs))
-        if deterministic:
-            policy.mode(outputs, actions, mask)
-        else:
-            policy.sample(outputs, policy.noise((env.num_envs,), generator), actions, mask)
+    def act(obs: Observation, mask: Tensor | None, active: Tensor | None) -> Tensor:
+        everyone.extend([] if everyone else acting(agents, env.num_envs, getattr(env, "team", None)))
+        for each in everyone:
+            outputs = each.outputs(obs, active)
+            if deterministic:
+                each.mode(outputs, actions, mask)
+            else:
+                each.sample(outputs, policy.noise((len(outputs),), generator), actions, mask)
         if untrained is not None:
-            policy.sample(torch.zeros_like(outputs), policy.noise((env.num_envs,), generator), drawn, mask)
+            noise = policy.noise((env.num_envs,), generator)
+            policy.sample(torch.zeros(env.num_envs, policy.num_outputs, device=env.device), noise, drawn, mask)
             actions[untrained] = drawn[untrained]
         return policy.to_env(actions)
 
-    return run_episodes(env, act, seed, watch)
+    return run_episodes(env, act, seed, watch, by_reward)
 
 
 @torch.no_grad()
 def run_episodes(
     env: VectorEnv,
-    act: Callable[[Observation, Tensor | None], Tensor],
+    act: Act,
     seed: int,
     watch: Callable[[Tensor], None] | None = None,
+    by_reward: bool = False,
 ) -> Evaluation:
-    """Runs the first episode of every row to its end, with the actions that `act(observations, action_mask)` returns.
+    """Runs the first episode of every row to its end, with the actions that `act` returns.
 
     Every episode that starts is counted. (The first N episodes to *end* would be the short ones.) `watch` is called
     after the reset and after every step, with the rows, bool `[N]`, whose first episode had not ended before that.
-    Raises EndlessEpisode rather than go on for ever.
+    Returns are sums of rewards `by_reward`, even where the environment names a score. Raises EndlessEpisode rather than
+    go on for ever.
     """
     obs, infos = env.reset(seed=seed)
     running = torch.ones(env.num_envs, dtype=torch.bool, device=env.device)
-    score = env.metadata.get("score")
+    score = None if by_reward else env.metadata.get("score")
     returns = torch.zeros(env.num_envs, device=env.device)
     lengths = torch.zeros(env.num_envs, device=env.device)
     if watch:
         watch(running)
     for _ in range(MAX_EPISODE_STEPS):
-        actions = act(obs, infos.get("action_mask"))
         active = infos.get("active")
+        actions = act(obs, infos.get("action_mask"), active)
         counts = running if active is None else running & active  # before the step writes over it
         obs, rewards, terminations, truncations, infos = env.step(actions)
         if watch:

@@ -1,6 +1,8 @@
-"""Stops a training that learns from what is not a number: which observation, reward or parameter, and where it was.
+"""Stops a training that learns from what is not a number, or lets a row choose from nothing: which observation,
+reward, parameter or agent, and where it was.
 
-One NaN in a rollout makes all parameters NaN with the first update, and nothing after it says why.
+One NaN in a rollout makes all parameters NaN with the first update, and nothing after it says why. Where a mask allows
+no action, the likeliest of the allowed ones is any, and its probability is that of a choice among all.
 """
 
 from __future__ import annotations
@@ -10,12 +12,17 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
+from gymnasium.spaces import MultiDiscrete
 from gymnasium.vector import VectorEnv
 from torch import Tensor, nn
 
 
 class NotFinite(RuntimeError):
     """An observation, a reward, a loss or a parameter is NaN or infinite; says which, where, and what may be done."""
+
+
+class NoLegalAction(RuntimeError):
+    """An action mask allows a row nothing; says which world and agent, and when."""
 
 
 Says = Callable[[list[int]], tuple[str, str]]
@@ -28,10 +35,12 @@ class _Part(NamedTuple):
     shape: torch.Size
     says: Says
     by_environment: bool  # and not by the training
+    chooses: bool = False  # an element is a choice, and whether there is one
 
 
 class FiniteCheck:
-    """Looks for what is NaN or infinite, and remembers the first that it finds, on the device of what it is given.
+    """Looks for what is NaN or infinite, and for rows that may choose nothing. Remembers the first that it finds, on
+    the device of what it is given.
 
     Looking waits for nothing: a handful of operations for a whole rollout. `raise_found` reads what was found, and so
     waits for the device.
@@ -40,8 +49,10 @@ class FiniteCheck:
     nothing is learned from these.
     """
 
-    def __init__(self, env: VectorEnv, num_agents: int) -> None:
-        self.env, self.num_agents = env, num_agents
+    def __init__(self, env: VectorEnv, num_agents: int, first_world: int = 0) -> None:
+        self.env, self.num_agents, self.first_world = env, num_agents, first_world
+        space = env.single_action_space
+        self.choices = space.nvec.reshape(-1).tolist() if isinstance(space, MultiDiscrete) else None  # None: one
         self.parts: list[_Part] = []
         self.learned_from: tuple[Tensor, Tensor] | None = None
         # Which part (-1: none yet), the index into its elements, the update, the value, and how many are not finite.
@@ -55,8 +66,10 @@ class FiniteCheck:
         rewards: Tensor,
         truncations: Tensor,
         active: Tensor | None,
+        action_masks: Tensor | None = None,
     ) -> None:
-        """Takes a rollout, as `Storage` has it: obs `[T+1, N, ...]`, active `[T+1, N]`, others `[T, N, ...]`.
+        """Takes a rollout, as `Storage` has it: obs and action_masks `[T+1, N, ...]`, active `[T+1, N]`, others
+        `[T, N, ...]`.
 
         `update` counts rollouts, from 1.
         """
@@ -68,6 +81,11 @@ class FiniteCheck:
         for name, leaf in _leaves(final_obs):
             counts = truncations if acted is None else truncations & acted
             self._look(update, leaf, counts, self._observation(name, "final observation", 1))
+        if action_masks is not None:
+            parts = [action_masks] if self.choices is None else action_masks.split(self.choices, dim=-1)
+            allowed = torch.stack([part.any(-1) for part in parts], dim=-1)  # [T+1, N, choices]
+            counts = None if active is None else active.unsqueeze(-1)
+            self._remember(update, allowed, ~allowed if counts is None else ~allowed & counts, self._choice(), True)
 
     def look_at_update(
         self,
@@ -96,12 +114,18 @@ class FiniteCheck:
         self._look(update, parameters.detach(), None, which, False)
 
     def raise_found(self) -> None:
-        """Raises NotFinite for the first that was found; waits for the device."""
+        """Raises NotFinite or NoLegalAction for the first that was found; waits for the device."""
         part, index, update, value, count = self.found.tolist()
         if part < 0:
             return
         found, value = self.parts[int(part)], float(value)
         what, when = found.says([int(i) for i in torch.unravel_index(torch.tensor(int(index)), found.shape)])
+        if found.chooses:
+            others = f" ({int(count):,} such choices in this rollout)" if count > 1 else ""
+            raise NoLegalAction(
+                f"{what} {when} update {int(update)}{others}: its action_mask must allow at least one action, a pass "
+                "for one that does not act"
+            )
         told = "nan" if math.isnan(value) else "infinity" if value > 0 else "-infinity"
         others = f" ({int(count):,} values there are not finite)" if count > 1 else ""
         raise NotFinite(f"{what} is {told} {when} update {int(update)}{others}: {self._remedy(found)}")
@@ -118,15 +142,20 @@ class FiniteCheck:
     def _look(
         self, update: int, values: Tensor, counts: Tensor | None, says: Says, by_environment: bool = True
     ) -> None:
-        number, waits_for_nothing = len(self.parts), values.device.type == "cpu"
-        self.parts.append(_Part(values.shape, says, by_environment))
-        if not values.is_floating_point() or (waits_for_nothing and counts is not None and not counts.any()):
+        nothing_counts = counts is not None and values.device.type == "cpu" and not counts.any()
+        if not values.is_floating_point() or nothing_counts:
+            self.parts.append(_Part(values.shape, says, by_environment))
             return
         bad = ~values.isfinite()
         if counts is not None:
             bad &= counts.view(*counts.shape, *[1] * (values.dim() - counts.dim()))
-        some = bad.any()
-        if waits_for_nothing and not some:
+        self._remember(update, values, bad, says, by_environment)
+
+    def _remember(self, update: int, values: Tensor, bad: Tensor, says: Says, by_environment: bool) -> None:
+        """The first element that is bad, of a part that is new."""
+        number, some = len(self.parts), bad.any()
+        self.parts.append(_Part(values.shape, says, by_environment, values.dtype == torch.bool))
+        if values.device.type == "cpu" and not some:
             return
         index = bad.flatten().to(torch.uint8).argmax()
         seen = [torch.full_like(index, number), index, torch.full_like(index, update)]
@@ -148,12 +177,21 @@ class FiniteCheck:
 
         return says
 
+    def _choice(self) -> Says:
+        def says(index: list[int]) -> tuple[str, str]:
+            step, row, choice = index
+            which = "" if self.choices is None else f" in choice {choice} of {len(self.choices)}"
+            when = f"after step {step} of" if step else "before the first step of"
+            return f"{self._row(row)} has no legal action{which}", when
+
+        return says
+
     def _reward(self) -> Says:
         return lambda index: (f"the reward of {self._row(index[1])}", f"in step {index[0] + 1} of")
 
     def _row(self, row: int) -> str:
         world, agent = divmod(row, self.num_agents)
-        return f"world {world}" + (f", agent {agent} (row {row})" if self.num_agents > 1 else "")
+        return f"world {self.first_world + world}" + (f", agent {agent} (row {row})" if self.num_agents > 1 else "")
 
 
 def _leaves(observation: Tensor | dict[str, Tensor]) -> list[tuple[str, Tensor]]:

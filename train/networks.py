@@ -1,234 +1,262 @@
-"""Actor and critic, and how observations enter them and actions leave them.
+"""Actor and critic: the layers between an observation and an action, with a memory by option.
 
-Everything here takes any leading shape, written `...`: `[N]` in a rollout, `[T, N]` over a whole one.
+Without a memory everything here takes any leading shape, written `...`: `[N]` in a rollout, `[T, N]` over a whole one.
+With one there are sequences `[T, N]`, and the hidden state `[N, state_size]` before their first step.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from typing import NamedTuple
 
 import gymnasium
 import torch
-from gymnasium import spaces
 from torch import Tensor, nn
-from torch.nn import functional
 
-Observation = Tensor | dict[str, Tensor]
+from .active import zeroed
+from .config import Config
+from .encoders import Encoder, Observation, Trunk, linear, readings
+from .moments import Moments
+from .policies import make_policy
+from .ranks import ALONE, Ranks
+
+ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU}
 
 
-# ---- observations ----------------------------------------------------------------------------------------
+class Past(NamedTuple):
+    """What a network with a memory knows of a sequence `[T, N]` beside its inputs.
 
-
-class Encoder:
-    """Turns an observation into one float32 vector for each row.
-
-    A Box is flattened; a Dict of Boxes is flattened and concatenated in the order of the space. Bytes that
-    use their whole range, as pictures do, are scaled to 0..1; everything else is taken as it is.
+    hidden float32 `[N, state_size]` is the state before the first step. The state is zero again behind a step with
+    `ends` (bool `[T, N]`), where the next episode begins. Where `active` (bool `[T, N]`, None: everywhere) is false it
+    waits, and what the network says is of no use.
     """
 
-    def __init__(self, space: gymnasium.Space) -> None:
-        self.boxes = dict(space.spaces) if isinstance(space, spaces.Dict) else {"": space}
-        if not all(isinstance(box, spaces.Box) for box in self.boxes.values()):
-            raise ValueError(f"observation space is {space}, but the trainer takes Box or a Dict of Box")
-        self.size = sum(math.prod(box.shape) for box in self.boxes.values())
-
-    def __call__(self, observation: Observation) -> Tensor:
-        """Tensor `[..., *shape]`, or a dict of them, to float32 `[..., size]`; a view if nothing changes."""
-        leaves = observation if isinstance(observation, dict) else {"": observation}
-        vectors = [_vector(leaves[name], box) for name, box in self.boxes.items()]
-        return vectors[0] if len(vectors) == 1 else torch.cat(vectors, dim=-1)
+    hidden: Tensor
+    ends: Tensor
+    active: Tensor | None
 
 
-def _vector(leaf: Tensor, box: spaces.Box) -> Tensor:
-    if len(box.shape) == 0:
-        leaf = leaf.unsqueeze(-1)
-    elif len(box.shape) > 1:
-        leaf = leaf.flatten(-len(box.shape))
-    if leaf.dtype == torch.uint8 and (box.high == 255).all():
-        return leaf.float() / 255
-    return leaf.float()
+class Cell(nn.Module):
+    """An LSTM (Hochreiter and Schmidhuber 1997) or a GRU (Cho et al. 2014), as torch's cells compute them.
 
-
-# ---- actions ---------------------------------------------------------------------------------------------
-
-
-class CategoricalPolicy:
-    """Categorical choices, one for Discrete, several independent ones for MultiDiscrete.
-
-    The network's outputs are the logits of all choices side by side, and an action mask (bool, same shape)
-    says which are allowed. Actions are int64: `[...]` for Discrete, `[..., choices]` for MultiDiscrete.
+    Over a sequence the product with the inputs is one for all steps, as it does not depend on the state. Each gate is
+    orthogonal at first, and the gate that keeps what is remembered has a bias of 1, so that an untrained memory is long
+    (Jozefowicz et al. 2015, "An empirical exploration of recurrent network architectures").
     """
 
-    def __init__(self, space: spaces.Discrete | spaces.MultiDiscrete, device: torch.device) -> None:
-        if torch.as_tensor(space.start).any():
-            raise ValueError(f"action space is {space}, but the trainer takes only choices that start at 0")
-        self.device = device
-        self.single = isinstance(space, spaces.Discrete)
-        self.sizes = [int(space.n)] if self.single else [int(n) for n in space.nvec.reshape(-1)]
-        self.num_means = sum(self.sizes)
-        self.num_log_stds = 0
+    def __init__(self, kind: str, inputs: int, size: int, generator: torch.Generator) -> None:
+        super().__init__()
+        self.kind, self.size = kind, size
+        gates = {"lstm": 4, "gru": 3}[kind]
+        self.state_size = 2 * size if kind == "lstm" else size
+        self.of_input = linear(inputs, gates * size, 1.0, generator)
+        self.of_hidden = linear(size, gates * size, 1.0, generator)
+        for layer in (self.of_input, self.of_hidden):
+            for gate in layer.weight.data.split(size):
+                nn.init.orthogonal_(gate, generator=generator)
+        nn.init.ones_(self.of_input.bias.data.split(size)[1])
 
-    def empty_actions(self, rows: int) -> Tensor:
-        shape = (rows,) if self.single else (rows, len(self.sizes))
-        return torch.zeros(shape, dtype=torch.int64, device=self.device)
+    def forward(self, gates: Tensor, state: Tensor) -> Tensor:
+        """Gates of the input, `of_input(x)` `[..., gates * size]`, and a state `[..., state_size]` to the next state.
 
-    def noise(self, shape: Sequence[int], generator: torch.Generator) -> Tensor:
-        """Gumbel noise float32 `[*shape, logits]`: logits plus this noise are largest at a sample."""
-        noise = torch.empty(*shape, self.num_means, device=self.device).exponential_(generator=generator)
-        return noise.log_().neg_()
-
-    def sample(self, outputs: Tensor, noise: Tensor, out: Tensor, mask: Tensor | None) -> None:
-        """Writes actions drawn with `noise` into `out`."""
-        self.mode(outputs + noise, out, mask)
-
-    def mode(self, outputs: Tensor, out: Tensor, mask: Tensor | None) -> None:
-        """Writes the likeliest actions into `out`."""
-        if mask is not None:
-            outputs = outputs.masked_fill(~mask, -math.inf)
-        if self.single:
-            torch.argmax(outputs, dim=-1, out=out)
-            return
-        for i, logits in enumerate(outputs.split(self.sizes, dim=-1)):
-            out[..., i] = logits.argmax(-1)
-
-    def uniform(self, generator: torch.Generator, out: Tensor, mask: Tensor | None) -> None:
-        """Writes actions into `out` `[N, ...]`, each of those that are allowed with the same probability."""
-        noise = self.noise(out.shape[:1], generator)
-        self.mode(noise, out, mask)
-
-    def log_prob_and_entropy(self, outputs: Tensor, actions: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Log-probability of `actions` and entropy of the policy, float32 `[...]` each."""
-        if mask is not None:  # finite, because 0 · -inf would make the entropy NaN
-            outputs = outputs.masked_fill(~mask, torch.finfo(outputs.dtype).min)
-        if self.single:
-            return _categorical(outputs, actions)
-        choices = zip(outputs.split(self.sizes, dim=-1), actions.unbind(-1), strict=True)
-        log_probs, entropies = zip(*(_categorical(logits, chosen) for logits, chosen in choices), strict=True)
-        return torch.stack(log_probs).sum(0), torch.stack(entropies).sum(0)
-
-    def to_env(self, actions: Tensor) -> Tensor:
-        """The actions as the environment takes them."""
-        return actions
+        The first `size` numbers of a state are the output.
+        """
+        if self.kind == "lstm":
+            hidden, cell = state.chunk(2, dim=-1)
+            take, keep, new, show = (gates + self.of_hidden(hidden)).chunk(4, dim=-1)
+            cell = keep.sigmoid() * cell + take.sigmoid() * new.tanh()
+            return torch.cat([show.sigmoid() * cell.tanh(), cell], dim=-1)
+        reset, keep, new = gates.chunk(3, dim=-1)
+        reset_hidden, keep_hidden, new_hidden = self.of_hidden(state).chunk(3, dim=-1)
+        keep = (keep + keep_hidden).sigmoid()
+        new = (new + (reset + reset_hidden).sigmoid() * new_hidden).tanh()
+        return torch.lerp(new, state, keep)
 
 
-def _categorical(logits: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
-    log_probs = functional.log_softmax(logits, dim=-1)
-    log_prob = log_probs.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
-    return log_prob, -(log_probs.exp() * log_probs).sum(-1)
+class Network(nn.Module):
+    """One of the two networks: the trunk, if parts of the observation are read in ways of their own, hidden layers, a
+    memory if there is one, and a linear layer at the end.
 
-
-class GaussianPolicy:
-    """A diagonal Gaussian for Box actions, whose standard deviation is learned but the same in all states.
-
-    The network's outputs are means and log standard deviations side by side. Actions are float32
-    `[..., *shape]`; they are stored as drawn, so that their density is exact, and clipped to the Box on their
-    way to the environment. It has the methods of `CategoricalPolicy`, and no use for masks.
+    `gain` is that of the last layer; layers are orthogonal at first.
     """
 
-    def __init__(self, space: spaces.Box, device: torch.device) -> None:
-        self.shape = space.shape
-        self.num_means = self.num_log_stds = math.prod(space.shape)
-        self.low = torch.as_tensor(space.low, dtype=torch.float32, device=device)
-        self.high = torch.as_tensor(space.high, dtype=torch.float32, device=device)
+    def __init__(
+        self, encoder: Encoder, outputs: int, gain: float, config: Config, generator: torch.Generator
+    ) -> None:
+        super().__init__()
+        read = readings(config.encoders, encoder)
+        self.trunk = Trunk(encoder, read, config, generator) if read else None
+        size = self.trunk.size if self.trunk else encoder.size
+        layers: list[nn.Module] = []
+        for width in config.hidden_sizes:
+            layers += [linear(size, width, math.sqrt(2), generator), ACTIVATIONS[config.activation]()]
+            size = width
+        self.body = nn.Sequential(*layers)
+        self.cell = None
+        if config.memory != "none":
+            self.cell = Cell(config.memory, size, config.memory_size, generator)
+            size = config.memory_size
+        self.head = linear(size, outputs, gain, generator)
 
-    def empty_actions(self, rows: int) -> Tensor:
-        return torch.zeros(rows, *self.shape, device=self.low.device)
+    def features(self, inputs: Tensor) -> Tensor:
+        """What stands before the memory, `[..., size]`."""
+        return self.body(inputs if self.trunk is None else self.trunk(inputs))
 
-    def noise(self, shape: Sequence[int], generator: torch.Generator) -> Tensor:
-        return torch.randn(*shape, self.num_means, device=self.low.device, generator=generator)
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Without a memory: `[..., encoder.size]` to `[..., outputs]`."""
+        return self.head(self.features(inputs))
 
-    def sample(self, outputs: Tensor, noise: Tensor, out: Tensor, mask: Tensor | None) -> None:
-        mean, log_std = outputs.chunk(2, dim=-1)
-        out.copy_((mean + log_std.exp() * noise).view(out.shape))
+    def step(self, inputs: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
+        """One step of rows `[..., encoder.size]` with states `[..., state_size]`: outputs, and the states behind it."""
+        hidden = self.cell(self.cell.of_input(self.features(inputs)), hidden)
+        return self.head(hidden[..., : self.cell.size]), hidden
 
-    def mode(self, outputs: Tensor, out: Tensor, mask: Tensor | None) -> None:
-        out.copy_(outputs.chunk(2, dim=-1)[0].reshape(out.shape))
-
-    def uniform(self, generator: torch.Generator, out: Tensor, mask: Tensor | None) -> None:
-        """Writes into `out` uniform numbers between the bounds, standard normal ones where a bound is missing."""
-        shares = torch.rand(out.shape, device=out.device, generator=generator)
-        normal = torch.randn(out.shape, device=out.device, generator=generator)
-        bounded = self.low.isfinite() & self.high.isfinite()
-        low, high = (torch.where(bounded, bound, 0.0) for bound in (self.low, self.high))
-        out.copy_(torch.where(bounded, low + (high - low) * shares, normal))
-
-    def log_prob_and_entropy(self, outputs: Tensor, actions: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-        mean, log_std = outputs.chunk(2, dim=-1)
-        z = (actions.reshape(mean.shape) - mean) * (-log_std).exp()
-        half_log_two_pi = 0.5 * math.log(2 * math.pi)
-        log_prob = (-0.5 * z.square() - log_std - half_log_two_pi).sum(-1)
-        return log_prob, (log_std + half_log_two_pi + 0.5).sum(-1)
-
-    def to_env(self, actions: Tensor) -> Tensor:
-        return actions.clamp(self.low, self.high)
-
-
-Policy = CategoricalPolicy | GaussianPolicy
-
-
-def make_policy(space: gymnasium.Space, device: torch.device) -> Policy:
-    """The policy for an action space, working on `device`."""
-    if isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)):
-        return CategoricalPolicy(space, device)
-    if isinstance(space, spaces.Box):
-        return GaussianPolicy(space, device)
-    raise ValueError(f"action space is {space}, but the trainer takes Discrete, MultiDiscrete or Box")
+    def sequence(self, inputs: Tensor, past: Past) -> tuple[Tensor, Tensor]:
+        """Steps `[T, N, encoder.size]`: outputs `[T, N, outputs]`, and the states behind each step `[T, N, ...]`,
+        as they were before an end makes them zero."""
+        state, states = past.hidden, []
+        for t, gates in enumerate(self.cell.of_input(self.features(inputs)).unbind()):
+            behind = self.cell(gates, state)
+            if past.active is not None:
+                behind = torch.where(past.active[t].unsqueeze(-1), behind, state)
+            states.append(behind)
+            state = forgotten(behind, past.ends[t])
+        hidden = torch.stack(states)
+        return self.head(hidden[..., : self.cell.size]), hidden
 
 
-# ---- networks --------------------------------------------------------------------------------------------
-
-
-ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU}
+def forgotten(hidden: Tensor, ends: Tensor) -> Tensor:
+    """States `[N, state_size]`, zero where an episode ends."""
+    return torch.where(ends.unsqueeze(-1), 0.0, hidden)
 
 
 class ActorCritic(nn.Module):
     """Two networks that share nothing, the encoder in front of them and the policy behind the actor.
 
-    For encoded observations float32 `[..., size]`, `outputs` are what the policy needs, `value` is the value
-    of the state `[...]`. Layers are orthogonal at first, drawn on the CPU, so that a seed means the same
-    networks on every device.
+    For what `encode` makes of observations, float32 `[..., size]`, `outputs` are what the policy needs, `value` is the
+    value of the state `[...]`. First values are drawn on the CPU, so that a seed means the same networks on every
+    device.
+
+    Raises ValueError where the settings do not fit the spaces.
     """
 
     def __init__(
         self,
         observation_space: gymnasium.Space,
         action_space: gymnasium.Space,
-        hidden_sizes: Sequence[int],
-        seed: int,
+        config: Config,
         device: torch.device,
-        activation: str = "tanh",
     ) -> None:
         super().__init__()
         self.encoder = Encoder(observation_space)
-        self.policy = make_policy(action_space, device)
-        generator = torch.Generator().manual_seed(seed)
-        sizes = [self.encoder.size, *hidden_sizes]
+        self.policy = make_policy(action_space, device, config.squash)
+        self.observations = self.returns = None
+        if config.norm_obs:
+            self.observations = Moments(self.encoder.size)
+            # Entities, pictures, integers and masks are what they are.
+            self.register_buffer("scaled", _taken_as_they_are(self.encoder, config), persistent=False)
+        if config.norm_returns:
+            self.returns = Moments(1)
+        generator = torch.Generator().manual_seed(config.seed)
         # A last gain of 0.01 makes the first policy nearly uniform, so that it explores.
-        self.actor = _mlp([*sizes, self.policy.num_means], 0.01, ACTIVATIONS[activation], generator)
-        self.critic = _mlp([*sizes, 1], 1.0, ACTIVATIONS[activation], generator)
+        self.actor = Network(self.encoder, self.policy.num_means, 0.01, config, generator)
+        self.critic = Network(self.encoder, 1, 1.0, config, generator)
         log_stds = self.policy.num_log_stds
         self.log_std = nn.Parameter(torch.zeros(log_stds)) if log_stds else None
         self.to(device)
 
-    def outputs(self, inputs: Tensor) -> Tensor:
-        outputs = self.actor(inputs)
+    @property
+    def state_size(self) -> int:
+        """Numbers that each of the two networks remembers of a row; 0 without a memory."""
+        return 0 if self.actor.cell is None else self.actor.cell.state_size
+
+    def hidden(self, rows: int) -> Tensor:
+        """States at the begin of episodes, zeros float32 `[rows, state_size]`."""
+        return torch.zeros(rows, self.state_size, device=self.actor.head.weight.device)
+
+    def encode(self, observation: Observation) -> Tensor:
+        """What the networks take, float32 `[..., size]`."""
+        inputs = self.encoder(observation)
+        if self.observations is None:
+            return inputs
+        return torch.where(self.scaled, self.observations.normalised(inputs), inputs)
+
+    def note(self, observation: Observation, active: Tensor | None, ranks: Ranks = ALONE) -> None:
+        """Lets observations of rows that are active, of all processes, count for what the next are normalised by."""
+        if self.observations is not None:
+            self.observations.add(self.encoder(observation), active, ranks)
+
+    def outputs(self, inputs: Tensor, past: Past | None = None) -> Tensor:
+        """For the policy; `past` where there is a memory, then `[T, N, size]` to `[T, N, outputs]`."""
+        return self._with_std(self.actor(inputs) if past is None else self.actor.sequence(inputs, past)[0])
+
+    def step(self, inputs: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
+        """For the policy, in one step of rows with the actor's states before it; and the states behind it."""
+        outputs, hidden = self.actor.step(inputs, hidden)
+        return self._with_std(outputs), hidden
+
+    def value(self, inputs: Tensor, past: Past | None = None) -> Tensor:
+        """`[..., size]` to `[...]`; `past` where there is a memory."""
+        values = self.critic(inputs) if past is None else self.critic.sequence(inputs, past)[0]
+        return self.in_units(values.squeeze(-1))
+
+    def in_units(self, values: Tensor) -> Tensor:
+        """What the critic says, in units of the rewards."""
+        return values if self.returns is None else values * self.returns.scale + self.returns.mean.float()
+
+    @torch.no_grad()
+    def note_returns(self, returns: Tensor, active: Tensor | None, ranks: Ranks = ALONE) -> None:
+        """Lets returns, of all processes, count for the critic's scale; its last layer changes so that values stay as
+        they are (PopArt, van Hasselt et al. 2016, "Learning values across many orders of magnitude")."""
+        if self.returns is None:
+            return
+        scale, mean = self.returns.scale, self.returns.mean.float()
+        self.returns.add(returns.unsqueeze(-1), active, ranks)
+        head = self.critic.head
+        head.weight.mul_(scale / self.returns.scale)
+        head.bias.copy_((head.bias * scale + mean - self.returns.mean.float()) / self.returns.scale)
+
+    def _with_std(self, outputs: Tensor) -> Tensor:
         if self.log_std is None:
             return outputs
         return torch.cat([outputs, self.log_std.expand_as(outputs)], dim=-1)
 
-    def value(self, inputs: Tensor) -> Tensor:
-        return self.critic(inputs).squeeze(-1)
+
+def _taken_as_they_are(encoder: Encoder, config: Config) -> Tensor:
+    """Which numbers of `[size]` belong to parts that are read in no way of their own."""
+    read = readings(config.encoders, encoder)
+    special = {name for name, reading in read.items() if reading.kind != "flat"} | {each.mask for each in read.values()}
+    return torch.cat([torch.full((size,), name not in special) for name, size in encoder.sizes.items()])
 
 
-def _mlp(
-    sizes: Sequence[int], last_gain: float, activation: type[nn.Module], generator: torch.Generator
-) -> nn.Sequential:
-    layers: list[nn.Module] = []
-    gains = [math.sqrt(2)] * (len(sizes) - 2) + [last_gain]
-    for fan_in, fan_out, gain in zip(sizes[:-1], sizes[1:], gains, strict=True):
-        linear = nn.utils.skip_init(nn.Linear, fan_in, fan_out)  # leaves the global generator alone
-        nn.init.orthogonal_(linear.weight, gain, generator=generator)
-        nn.init.zeros_(linear.bias)
-        layers += [linear, activation()]
-    return nn.Sequential(*layers[:-1])
+class Player:
+    """An agent that acts for rows step after step, with what it remembers of their episodes."""
+
+    def __init__(self, agent: ActorCritic, rows: int) -> None:
+        self.agent, self.remembers = agent, agent.state_size > 0
+        self.hidden = agent.hidden(rows)
+        self.before: Tensor | None = None
+        """Of a rollout: the states before its first step, float32 `[N, state_size]`; None without a memory."""
+
+    def begin(self) -> None:
+        """Before a rollout."""
+        if self.remembers:
+            self.before = self.hidden  # which steps replace, and do not write
+
+    def outputs(self, observation: Observation, active: Tensor | None) -> Tensor:
+        """For the policy, `[N, outputs]`. `active` bool `[N]`: who does not act remembers what it did."""
+        inputs = self.agent.encode(observation)
+        if not self.remembers:
+            return self.agent.outputs(inputs)
+        outputs, behind = self.agent.step(zeroed(inputs, active), self.hidden)
+        self.hidden = behind if active is None else torch.where(active.unsqueeze(-1), behind, self.hidden)
+        return outputs
+
+    def ended(self, ends: Tensor) -> None:
+        """Behind a step: which rows have ended an episode, bool `[N]`."""
+        if self.remembers:
+            self.hidden = forgotten(self.hidden, ends)
+
+    def forget(self) -> None:
+        """Before new episodes in all worlds."""
+        self.hidden = torch.zeros_like(self.hidden)

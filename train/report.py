@@ -6,15 +6,19 @@ import math
 import os
 import sys
 import time
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
 import torch
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from torch import Tensor
-from torch.utils.tensorboard import SummaryWriter
 from tqdm import tqdm
+
+from .clock import PARTS
+from .tracking import Tracker
 
 Curve = list[tuple[int, float]]
 """Points of a learning curve: steps taken, and the mean over rows of the return of their latest episodes, or the mean
@@ -29,16 +33,23 @@ SECONDS_BETWEEN_READS = 0.25
 class Report:
     """Collects metrics as tensors and reads them a few times a second, so that the device is not held up."""
 
-    def __init__(self, folder: Path, total_steps: int, start_step: int, curve: Curve, measure: str = "return") -> None:
-        self.curve, self.measure = curve, measure
-        self.writer = SummaryWriter(str(folder), purge_step=start_step if start_step else None)
+    def __init__(
+        self,
+        trackers: Sequence[Tracker],
+        total_steps: int,
+        start_step: int,
+        curve: Curve,
+        measure: str = "return",
+        shown: bool = True,
+    ) -> None:
+        self.trackers, self.curve, self.measure = trackers, curve, measure
         self.bar = tqdm(
             total=total_steps,
             initial=start_step,
             unit=" steps",
             unit_scale=True,
             dynamic_ncols=True,
-            disable=None,  # off where the output is no terminal
+            disable=None if shown else True,  # None: off where the output is no terminal
         )
         self.start_step, self.start_time = start_step, time.perf_counter()
         self.last_read = self.start_time
@@ -68,21 +79,40 @@ class Report:
         for (step, at, metrics), values in zip(self.pending, table, strict=True):
             scalars = dict(zip(metrics, values, strict=True))
             scalars["charts/SPS"] = (step - self.start_step) / (at - self.start_time)
-            for name, value in scalars.items():
-                if not math.isnan(value):  # not every world has ended an episode
-                    self.writer.add_scalar(name, value, step)
+            for tracker in self.trackers:
+                tracker.scalars(step, scalars)
             value = scalars.get("charts/score", scalars["charts/episodic_return"])
             if math.isfinite(value):
                 self.curve.append((step, value))
         self.pending.clear()
-        if self.curve:
-            self.bar.set_postfix_str(f"{self.measure} {self.curve[-1][1]:.1f}", refresh=False)
+        told = [f"{self.measure} {self.curve[-1][1]:.1f}"] if self.curve else []
+        told += [f"{100 * scalars[f'time/{part}']:.0f} % {part}" for part in PARTS if f"time/{part}" in scalars]
+        self.bar.set_postfix_str(", ".join(told), refresh=False)
         self.bar.update(step - self.bar.n)
+
+    def forget(self) -> None:
+        """What could not be written."""
+        self.pending.clear()
 
     def close(self) -> None:
         self.read()
         self.bar.close()
-        self.writer.close()
+
+
+def steps_axes(**texts: str) -> Axes:
+    """Axes for curves over steps, in a figure that needs no display; texts are `title` and `ylabel`."""
+    figure = Figure(figsize=(7, 4), dpi=120, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure.add_subplot(xlabel="steps", **texts)
+
+
+def save_curves(axes: Axes, path: Path) -> None:
+    """Writes the figure once all is drawn."""
+    axes.set_xlim(left=0)
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.locator_params(axis="x", nbins=6)  # room for numbers of seven digits
+    axes.grid(alpha=0.3)
+    axes.figure.savefig(path)
 
 
 def draw_curve(
@@ -97,9 +127,7 @@ def draw_curve(
 
     `measure` is "return" or "score". A dashed line shows what the `random` policy reaches.
     """
-    figure = Figure(figsize=(7, 4), dpi=120, layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot(title=title, xlabel="steps", ylabel=f"mean {measure}")
+    axes = steps_axes(title=title, ylabel=f"mean {measure}")
     axes.plot([step for step, _ in curve], [value for _, value in curve], label="training")
     if curve and evaluation is not None:
         axes.plot(curve[-1][0], evaluation, "o", color="C1", label=f"evaluation: {evaluation:.1f}")
@@ -107,11 +135,7 @@ def draw_curve(
         axes.axhline(random, color="0.35", linewidth=1, linestyle="--", label=f"random policy: {random:.1f}")
     if curve or random is not None:
         axes.legend(loc="best")
-    axes.set_xlim(left=0)
-    axes.xaxis.set_major_formatter("{x:,.0f}")
-    axes.locator_params(axis="x", nbins=6)  # room for numbers of seven digits
-    axes.grid(alpha=0.3)
-    figure.savefig(path)
+    save_curves(axes, path)
 
 
 def text_curve(curve: Curve, width: int = 60, height: int = 8, random: float | None = None) -> str:

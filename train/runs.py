@@ -5,12 +5,9 @@ from __future__ import annotations
 import json
 import math
 import os
-import platform
-import signal
-import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -20,59 +17,108 @@ import gymnasium
 import torch
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-import torch_batchsim
-from torch_batchsim import WorldFault
+from torch_batchsim import StepTimeout, SystemCrash, WorldFault, command_line
 
-from . import baseline, checkpoint
-from .evaluation import EndlessEpisode, check_faults, evaluate, measure
-from .finite import NotFinite
+from . import baseline, checkpoint, disk, processes, provenance, settings_file
+from .config import Config
+from .evaluation import EndlessEpisode, evaluate, measure
+from .filming import Filming
+from .groups import Agents
+from .learning import Hook, learn
 from .networks import ActorCritic
 from .options import Options, UsageError, parse_env_options, tuned
-from .ppo import Config, Trainer, num_agents
-from .report import CURVE_STARTS, Report, draw_curve, show_picture, text_curve
+from .ranks import RankFailed, RankLost, Ranks
+from .report import CURVE_STARTS, draw_curve, show_picture, text_curve
+from .tracking import Tracker, trackers
+from .trainer import Trainer, num_agents
 from .video import Recorder, has_pictures
 
 EVALUATION_SEED_OFFSET = 1_000_000
 """Keeps the episodes of the evaluation apart from those of the training."""
 
 
+DRAWN = {"render_mode": "rgb_array", "autoreset_mode": AutoresetMode.DISABLED}
+"""Of an environment for a video: worlds that have ended stand still, so that there is a last picture."""
+
+
 class RunError(Exception):
     """A training or an evaluation has failed; says why in one sentence."""
 
 
-def train(env_id: str, options: Options, contents: dict[str, Any] | None) -> bool:
-    """Trains from the start, or from the contents of a checkpoint. False if a signal ended it early.
+@disk.errors()
+def train(
+    env_id: str,
+    options: Options,
+    contents: dict[str, Any] | None,
+    hooks: Sequence[Hook] = (),
+) -> bool:
+    """Trains from the start, or from the contents of a checkpoint. False if a signal or a hook ended it early.
+
+    With `--load` only the networks are those of the checkpoint. Of several processes the first has the random policy,
+    the files and the evaluation.
 
     Whatever happens in the evaluation, the outcome of the training has been written before it.
     """
-    env_options = contents["env_options"] if contents else parse_env_options(options.env_option)
-    _check_writable(options.summary, options.video)
-    options = _with_whole_worlds(env_id, options, env_options)
-    env = _make_env(env_id, options, env_options, num_envs=options.config.num_envs)
-    _check_pictures(env_id, env, options)
+    resumed = None if options.load else contents
+    env_options = resumed["env_options"] if resumed else parse_env_options(options.env_option)
+    check_writable(options.summary, options.video)
+    with _lost():
+        ranks, options = processes.meet(options)
+        with ranks.together():
+            options = _with_whole_worlds(env_id, options, env_options)
+            env = _make_part(env_id, options, env_options, ranks)
+            _check_pictures(env_id, env, options)
+    if told := command_line.unheard(env, options.log):
+        print(told)
     if options.tune:
         _tune(env)
-    with _user_errors():
-        trainer = Trainer(env, options.config)
-        if contents:
-            trainer.load_state_dict(contents["trainer"])
-    if trainer.iteration == trainer.num_iterations:
-        raise UsageError(f"{options.resume} is the end of a training; there is nothing to resume")
-    folder = _run_folder(env_id, options)
+    with _user_errors(), _lost():
+        trainer = Trainer(env, options.config, ranks)
+        if resumed:
+            trainer.load_state_dict(resumed["trainer"])
+        elif contents:
+            _take_networks(trainer, options.load, contents)
+    if trainer.iteration >= trainer.num_iterations:
+        raise UsageError(
+            f"{options.resume} is the end of a training of {trainer.global_step:,} steps; more --total-steps go on"
+        )
     run = {"env": env_id, "env_options": env_options, "curve": [], "train_seconds": 0.0}
-    if contents:
-        run |= {name: contents[name] for name in ("curve", "train_seconds", "random")}
-    else:
-        run["random"] = _random(env_id, options, env_options)
-    judged = measure(env)
-    _tell_random(run["random"], judged)
-    if judged == "return" and getattr(env, "team", None) is not None:
-        print("The teams share one policy. A mean over teams hides who wins: see charts/episodic_return/agent_<i>.")
-
-    print(f"Training {env_id} for {trainer.num_iterations * trainer.batch_size:,} steps on {env.device}.")
-    fault = _learn(trainer, run, folder, options.checkpoint_every)
+    folder, tracked, films = None, [], []
+    with _lost(), ranks.together():
+        if ranks.first:
+            folder = _run_folder(env_id, options)
+            tracked = _begin(env_id, options, folder, trainer, run, resumed)
+    if options.video_every and ranks.first:
+        make_env = partial(_make_env, env_id, options, env_options, num_worlds=1, **DRAWN)
+        seed = trainer.config.seed + EVALUATION_SEED_OFFSET
+        films = [Filming(make_env, options.video, options.video_every, seed, not options.eval_stochastic)]
+    fault = learn(trainer, run, folder, options.checkpoint_every, tracked, [*hooks, *films])
     env.close()
+    if isinstance(fault, RankLost):
+        processes.let_an_error_be_told()
+    else:
+        processes.leave(ranks)
+    if not ranks.first:
+        if isinstance(fault, RankLost):
+            raise RunError(f"training failed after {trainer.global_step:,} steps: {fault}") from fault
+        return True  # the first tells what has become of it
+    return _conclude(env_id, options, trainer, run, folder, tracked, fault)
+
+
+def _conclude(
+    env_id: str,
+    options: Options,
+    trainer: Trainer,
+    run: dict[str, Any],
+    folder: Path,
+    tracked: Sequence[Tracker],
+    fault: BaseException | None,
+) -> bool:
+    """Draw the curve, evaluate what was trained to its end, and tell; false if a signal or a hook ended it early."""
+    if isinstance(fault, disk.NotWritten):
+        raise RunError(f"training stopped after {trainer.global_step:,} steps: {fault}") from fault
     finished = trainer.iteration == trainer.num_iterations
+    judged = measure(trainer.env)
     picture, title = folder / "learning_curve.png", f"{env_id}, seed {trainer.config.seed}"
     draw = partial(draw_curve, run["curve"], title=title, path=picture, measure=judged, random=run["random"]["mean"])
     draw(evaluation=None)
@@ -83,42 +129,97 @@ def train(env_id: str, options: Options, contents: dict[str, Any] | None) -> boo
     print(f"checkpoint      {folder / 'checkpoint.pt' if saved else 'none: there is nothing to go on from'}")
     evaluation = {}
     if finished and not fault:
-        evaluation = _evaluate(env_id, options, env_options, trainer.agent, trainer.config.seed)
+        evaluation = _evaluate(env_id, options, run["env_options"], trainer.agents, trainer.config.seed)
         draw(evaluation=evaluation.get(f"eval_{judged}_mean"))
         _write_summary(options.summary, _summary(run, trainer.config, trainer.global_step, evaluation, judged))
+    outcome = {name: value for name, value in evaluation.items() if name.endswith(("_mean", "_std", "_min"))}
+    for tracker in tracked:
+        tracker.close({name: value for name, value in outcome.items() if value is not None})
     if options.show and (problem := show_picture(picture)):
         print(problem)
     if not finished and saved:
         print(f"Stopped early. Go on with --resume {folder / 'checkpoint.pt'}")
     if fault:
         reason = fault.faults[0] if isinstance(fault, WorldFault) else fault
+        if isinstance(fault, RankLost) and saved:
+            steps = checkpoint.load(folder / "checkpoint.pt", env_id)["steps"]
+            reason = f"{reason}; the last checkpoint is of {steps:,} steps"
         raise RunError(f"training failed after {trainer.global_step:,} steps: {reason}") from fault
     _raise_if_failed(evaluation)
     return finished
 
 
+def _begin(
+    env_id: str,
+    options: Options,
+    folder: Path,
+    trainer: Trainer,
+    run: dict[str, Any],
+    resumed: dict[str, Any] | None,
+) -> list[Tracker]:
+    """Measure the random policy, if that has not been done, tell what will be trained, and write it down."""
+    if resumed:
+        run |= {name: resumed[name] for name in ("curve", "train_seconds", "random")}
+    else:
+        run["random"] = _random(env_id, options, run["env_options"])
+    judged = measure(trainer.env)
+    _tell_random(run["random"], judged)
+    if judged == "return" and getattr(trainer.env, "team", None) is not None:
+        print("A mean over teams hides who wins: see charts/episodic_return/agent_<i>.")
+    steps, count = trainer.num_iterations * trainer.batch_size, trainer.ranks.count
+    among = f" in {count} processes" if count > 1 else ""
+    print(f"Training {env_id} for {steps:,} steps on {trainer.device}{among}.")
+    described = _describe(folder, env_id, options, run["env_options"], trainer)
+    return [tracker(folder, described, trainer.global_step) for tracker in trackers(options.track)]
+
+
+def _take_networks(trainer: Trainer, path: Path | None, contents: dict[str, Any]) -> None:
+    """Begin with the networks of another run."""
+    try:
+        for group, state in zip(trainer.groups, contents["trainer"]["groups"], strict=True):
+            group.agent.load_state_dict(state["agent"])
+    except (RuntimeError, ValueError) as error:  # names or shapes of layers, the number of policies
+        raise UsageError(f"--load {path}: its networks are not those of these settings: {error}") from error
+
+
+def _describe(
+    folder: Path, env_id: str, options: Options, env_options: dict[str, Any], trainer: Trainer
+) -> dict[str, Any]:
+    """Write what the run is into its folder; returns the settings."""
+    settings_file.write(folder / "config.toml", env_id, options, env_options)
+    told = folder / "run.json"
+    before = json.loads(told.read_text())["runs"] if options.resume and told.exists() else []
+    facts = provenance.facts(trainer.device) | {"from_step": trainer.global_step, "processes": trainer.ranks.count}
+    told.write_text(json.dumps({"env": env_id, "runs": [*before, facts]}, indent=2) + "\n")
+    options_of_env = {f"env.{name}": value for name, value in env_options.items()}
+    return {"env": env_id, **asdict(trainer.config), **options_of_env}
+
+
+@disk.errors()
 def evaluate_checkpoint(env_id: str, options: Options, contents: dict[str, Any]) -> None:
     """Evaluates the policy of a checkpoint; writes the outcome beside it, or where the summary should go."""
     summary = options.summary or options.eval.with_name("eval.json")
-    _check_writable(summary, options.video)
+    check_writable(summary, options.video)
     trained, env_options = contents["trainer"], contents["env_options"]
     config = Config(**trained["config"])
     env = _make_env(env_id, options, env_options, num_worlds=1)
     _check_pictures(env_id, env, options)
-    agent, judged = agent_of(trained, env), measure(env)
+    agents, judged = agents_of(trained, env), measure(env)
     env.close()
-    evaluation = _evaluate(env_id, options, env_options, agent, options.config.seed)
+    evaluation = _evaluate(env_id, options, env_options, agents, options.config.seed)
     _write_summary(summary, _summary(contents, config, contents["steps"], evaluation, judged))
     print(f"summary         {summary}")
     _raise_if_failed(evaluation)
 
 
-def agent_of(trained: dict[str, Any], env: VectorEnv) -> ActorCritic:
+def agents_of(trained: dict[str, Any], env: VectorEnv) -> Agents:
     """The networks of a checkpoint's trainer, for an environment as it was trained in."""
-    config, spaces = Config(**trained["config"]), (env.single_observation_space, env.single_action_space)
-    agent = ActorCritic(*spaces, config.hidden_sizes, config.seed, env.device, config.activation)
-    agent.load_state_dict(trained["agent"])
-    return agent
+    config, found = Config(**trained["config"]), {}
+    for group in trained["groups"]:
+        agent = ActorCritic(env.single_observation_space, env.single_action_space, config, env.device)
+        agent.load_state_dict(group["agent"])
+        found[group["team"]] = agent
+    return found.get(None, found)  # one for all rows has no team
 
 
 # ---- training --------------------------------------------------------------------------------------------
@@ -140,93 +241,27 @@ def _tell_random(random: baseline.Baseline, judged: str) -> None:
         print(f"random policy   mean {judged} {random['mean']:.2f}, {random['episodes']} episodes")
 
 
-def _learn(
-    trainer: Trainer, run: dict[str, Any], folder: Path, checkpoint_every: int
-) -> WorldFault | NotFinite | None:
-    """Iterates to the end or until a signal or a fault; extends the run's curve and seconds, leaves a checkpoint.
-
-    After a fault, or where there is NaN to learn from, which is returned, the checkpoint has the networks of the last
-    whole iteration and new episodes. Parameters that are not finite are never saved: the checkpoint before stays.
-    """
-    total_steps = trainer.num_iterations * trainer.batch_size
-    report = Report(folder, total_steps, trainer.global_step, run["curve"], measure(trainer.env))
-    seconds_before = run["train_seconds"]
-
-    def save() -> None:
-        report.read()
-        run["train_seconds"] = seconds_before + time.perf_counter() - start
-        contents = run | {"steps": trainer.global_step, "trainer": trainer.state_dict()}
-        checkpoint.save(folder / "checkpoint.pt", contents)
-
-    with closing(report), _stop_on_signal() as stopped:
-        start = time.perf_counter()
-        failure = None
-        try:
-            while trainer.iteration < trainer.num_iterations and not stopped():
-                metrics = trainer.iterate()
-                to_save = trainer.iteration % checkpoint_every == 0 and trainer.iteration < trainer.num_iterations
-                if report.log(trainer.global_step, metrics) or to_save:
-                    trainer.check_finite()
-                if to_save:
-                    save()
-            check_faults(trainer.env)
-            trainer.check_finite()
-        except (WorldFault, NotFinite) as fault:
-            failure = _cause(trainer, fault)
-            with suppress(WorldFault):
-                trainer.begin_new_episodes()
-        if trainer.parameters.isfinite().all():
-            save()
-    return failure
-
-
-def _cause(trainer: Trainer, fault: WorldFault | NotFinite) -> WorldFault | NotFinite:
-    """What was not finite, if that was before: a policy that sees NaN may well choose actions that are a fault."""
-    try:
-        trainer.check_finite()
-    except NotFinite as cause:
-        return cause
-    return fault
-
-
-@contextmanager
-def _stop_on_signal() -> Iterator[Callable[[], bool]]:
-    """Lets Ctrl-C and SIGTERM end the training after an iteration; a second one ends it at once."""
-    received = []
-
-    def receive(number: int, frame: object) -> None:
-        received.append(number)
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-    before = {number: signal.signal(number, receive) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield lambda: bool(received)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
 # ---- evaluation and summary ------------------------------------------------------------------------------
 
 
 def _evaluate(
-    env_id: str, options: Options, env_options: dict[str, Any], agent: ActorCritic, seed: int
+    env_id: str, options: Options, env_options: dict[str, Any], agents: Agents, seed: int
 ) -> dict[str, Any]:
     """Evaluates in worlds of its own; returns what the summary says of it, also of a failure."""
     if not options.eval_episodes:
         return {"eval_episodes": 0}
-    # For a video, worlds that have ended stand still, so that there is a last picture.
-    drawn = {"render_mode": "rgb_array", "autoreset_mode": AutoresetMode.DISABLED} if options.video else {}
+    drawn = DRAWN if options.video else {}
     env = _make_env(env_id, options, env_options, num_worlds=options.eval_episodes, **drawn)
     judged = measure(env)
     recorder = Recorder(env) if options.video else None
     try:
-        returns, lengths = evaluate(env, agent, seed + EVALUATION_SEED_OFFSET, not options.eval_stochastic, recorder)
-    except (EndlessEpisode, WorldFault) as error:
+        returns, lengths = evaluate(env, agents, seed + EVALUATION_SEED_OFFSET, not options.eval_stochastic, recorder)
+    except (EndlessEpisode, WorldFault, StepTimeout, SystemCrash) as error:
         reason = error.faults[0] if isinstance(error, WorldFault) else error
         return {"eval_episodes": options.eval_episodes, "eval_error": str(reason)}
     finally:
+        if lines := command_line.noted(env):
+            print(f"logs of the evaluation:\n{lines}")
         env.close()
     counted = lengths > 0  # who took part
     agents, agent_returns = num_agents(env), returns
@@ -293,12 +328,7 @@ def _summary(
         **({"random_error": random["error"]} if random and random["error"] else {}),
         f"eval_{judged}_mean": None,  # unless the evaluation says more
         **evaluation,
-        "versions": {
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "torch_batchsim": torch_batchsim.__version__,
-            "gymnasium": gymnasium.__version__,
-        },
+        "versions": provenance.versions(),
     }
 
 
@@ -315,10 +345,20 @@ def _make_env(env_id: str, options: Options, env_options: dict[str, Any], **othe
     own = {"device": options.device}  # threads are torch's
     if options.executor is not None:  # which environments of others need not know
         own["executor"] = options.executor
-    if options.checks:
-        own["checks"] = True
+    own |= command_line.simulator_arguments(options)
     with _user_errors():
         return gymnasium.make_vec(env_id, **others, **own, **env_options)
+
+
+def _make_part(env_id: str, options: Options, env_options: dict[str, Any], ranks: Ranks) -> VectorEnv:
+    """The worlds of this process, of those of all."""
+    agents = 1
+    if ranks.count > 1:
+        probe = _make_env(env_id, options, env_options, num_worlds=1)
+        agents = num_agents(probe)
+        probe.close()
+    own = processes.part_of_worlds(ranks, options.config.num_envs, agents)
+    return _make_env(env_id, options, env_options, **own)
 
 
 def _tune(env: VectorEnv) -> None:
@@ -356,8 +396,17 @@ def _run_folder(env_id: str, options: Options) -> Path:
     elif options.resume:
         folder = options.resume.parent
     else:
-        name = env_id.rpartition("/")[2].rpartition("-v")[0].lower()
-        folder = Path("runs") / f"{name}-seed{options.config.seed}-{datetime.now():%Y%m%d-%H%M%S}"
+        folder = Path("runs") / f"{short_name(env_id)}-seed{options.config.seed}-{datetime.now():%Y%m%d-%H%M%S}"
+    return made(folder)
+
+
+def short_name(env_id: str) -> str:
+    """Of an environment, for names of folders."""
+    return env_id.rpartition("/")[2].rpartition("-v")[0].lower()
+
+
+def made(folder: Path) -> Path:
+    """The folder, which is made if it is not there. Raises UsageError."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -365,7 +414,7 @@ def _run_folder(env_id: str, options: Options) -> Path:
     return folder
 
 
-def _check_writable(*paths: Path | None) -> None:
+def check_writable(*paths: Path | None) -> None:
     """Better before a training than after it. Folders that are not there are made when there is something to write."""
     for path in filter(None, paths):
         if path.is_dir():
@@ -396,3 +445,15 @@ def _user_errors() -> Iterator[None]:
         raise RunError(str(fault.faults[0])) from fault
     except (TypeError, ValueError, RuntimeError, OSError, gymnasium.error.Error) as error:
         raise UsageError(str(error)) from error
+
+
+@contextmanager
+def _lost() -> Iterator[None]:
+    """Without the other processes there is nothing to begin with."""
+    try:
+        yield
+    except RankLost as error:
+        processes.let_an_error_be_told()
+        raise RunError(str(error)) from error
+    except RankFailed as error:
+        raise RunError(str(error)) from error

@@ -16,6 +16,7 @@ import gymnasium
 import torch
 from gymnasium.vector import VectorEnv
 
+from torch_batchsim.command_line import Parser, environment_class
 from torch_batchsim.extras import command_needs
 
 PROGRAM = "python -m torch_batchsim.train.teams"
@@ -28,7 +29,7 @@ class TeamsError(Exception):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Train, compare, print a table, write JSON; returns the exit status, 1 where ``--wanted`` is missed."""
-    parser = argparse.ArgumentParser(prog=PROGRAM, description=__doc__, allow_abbrev=False, epilog=_EPILOG)
+    parser = Parser(PROGRAM, description=__doc__, epilog=_EPILOG)
     parser.add_argument("environment", help="one with teams and a score: hideseek, or an id")
     parser.add_argument("--seeds", type=int, default=5, metavar="N", help="how many trainings (5)")
     parser.add_argument("--first-seed", type=int, default=1, metavar="N", help="of the first training (1)")
@@ -56,6 +57,7 @@ def _run(options: argparse.Namespace, training: list[str]) -> int:
     for name in ("seeds", "episodes"):
         if getattr(options, name) < 1:
             raise TeamsError(f"--{name} is {getattr(options, name)}, but must be at least 1")
+    _refuse_what_has_none(options.environment)
     name = "-".join(["teams", options.environment, *training]).replace("--", "").replace("/", "_")
     folder = options.folder or Path("runs") / name
     path, rows = options.json or folder / "teams.json", []
@@ -65,6 +67,9 @@ def _run(options: argparse.Namespace, training: list[str]) -> int:
         contents = _trained(options.environment, training, seed, folder / f"seed{seed}")
         rows.append({"seed": seed, "steps": contents["steps"], "train_seconds": contents["train_seconds"]})
         rows[-1] |= compare(contents, options.episodes, seed, options.likeliest)
+        wanted, teams = options.wanted or [], len(rows[-1]["factors"])
+        if wanted and len(wanted) != teams:
+            raise TeamsError(f"--wanted takes a number for each of {teams} teams, but {len(wanted)} were given")
         result = {"env": contents["env"], "env_options": contents["env_options"], "episodes": options.episodes}
         result |= {"actions": "likeliest" if options.likeliest else "drawn", "seeds": rows}
         path.write_text(json.dumps(result, indent=2) + "\n")  # after each seed, for trainings may take long
@@ -73,9 +78,21 @@ def _run(options: argparse.Namespace, training: list[str]) -> int:
     print(f"written to {path}")
     factors = [row["factors"] for row in rows]
     wanted = options.wanted or [1.0] * len(factors[0])
-    if len(wanted) != len(factors[0]):
-        raise TeamsError(f"--wanted takes a number for each of {len(factors[0])} teams, but {len(wanted)} were given")
     return 0 if all(_is_met(*pair) for row in factors for pair in zip(row, wanted, strict=True)) else 1
+
+
+def _refuse_what_has_none(environment: str) -> None:
+    """Raise TeamsError, before anything is trained, for an environment whose class names no teams or no score."""
+    from .options import UsageError, find_environment
+
+    try:
+        env_id = find_environment(environment)
+        declared = environment_class(env_id)
+    except (UsageError, ValueError, gymnasium.error.Error) as error:
+        raise TeamsError(str(error)) from error
+    lacks = "teams" if declared.team is None else "score" if not declared.metadata.get("score") else ""
+    if lacks:
+        raise TeamsError(f"{env_id} has no {lacks}, and cannot be compared by it")
 
 
 def _is_met(factor: float | None, wanted: float) -> bool:
@@ -112,16 +129,16 @@ def compare(contents: dict[str, Any], episodes: int, seed: int, likeliest: bool 
     Raises TeamsError where the environment has no teams or no score.
     """
     from .evaluation import evaluate
-    from .runs import EVALUATION_SEED_OFFSET, agent_of
+    from .runs import EVALUATION_SEED_OFFSET, agents_of
 
     env = gymnasium.make_vec(contents["env"], num_worlds=episodes, **contents["env_options"])
     teams = _teams(env)
-    agent = agent_of(contents["trainer"], env)
+    agents = agents_of(contents["trainer"], env)
     numbers = teams.unique().tolist()
     untrained = {BOTH: None, **{f"team {n} untrained": teams == n for n in numbers}, NONE: teams >= teams.min()}
 
     def score(rows: torch.Tensor | None) -> float:
-        return evaluate(env, agent, seed + EVALUATION_SEED_OFFSET, likeliest, untrained=rows).returns.mean().item()
+        return evaluate(env, agents, seed + EVALUATION_SEED_OFFSET, likeliest, untrained=rows).returns.mean().item()
 
     scores = {name: score(rows) for name, rows in untrained.items()}
     env.close()

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch_batchsim
 
-from .ppo import Config
+from .config import Config
 
 
 def tuned_settings(env_id: str, env_options: Iterable[str] = ()) -> dict[str, Any]:

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import subprocess
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import numpy as np
 from gymnasium.vector import VectorEnv
 from PIL import Image
 from torch import Tensor
 
-from .ppo import num_agents
+from torch_batchsim.extras import needed
+
+from .trainer import num_agents
 
 FILE_TYPES = {".gif": {"optimize": True}, ".webp": {"lossless": True, "method": 4}, ".png": {}}
 """What can be written, with settings for a small file."""
+
+MP4 = ".mp4"
+"""What ffmpeg writes, which the extra `video` brings."""
 
 MAX_PICTURES = 5_000
 """A longer episode is shown up to here."""
@@ -28,7 +38,13 @@ END_SECONDS = 1.0  # the last picture stays for longer, before the animation beg
 def file_types() -> list[str]:
     """Endings of the files that can be written here; Pillow may have been built without WebP."""
     known = Image.registered_extensions()
-    return [ending for ending in FILE_TYPES if known.get(ending) in Image.SAVE_ALL]
+    return [*(ending for ending in FILE_TYPES if known.get(ending) in Image.SAVE_ALL), MP4]
+
+
+def check_needs(path: Path) -> None:
+    """Raises MissingExtra where a package is not installed that writes such a file."""
+    if path.suffix.lower() == MP4:
+        needed("imageio_ffmpeg", extra="video")
 
 
 def has_pictures(env: VectorEnv) -> bool:
@@ -70,12 +86,14 @@ class Recorder:
 
 
 def write_animation(path: Path, pictures: Iterable[np.ndarray], fps: float) -> None:
-    """Writes pictures `uint8 [height, width, 3]` of one size as a GIF, WebP or PNG that begins anew at its end.
+    """Writes pictures `uint8 [height, width, 3]` of one size as a GIF, WebP or PNG that begins anew at its end, or MP4.
 
-    Goes through the pictures twice, so an iterator will not do. All share 255 colours: the most frequent ones stay as
-    they are, the others become the nearest. (Noise that hides the loss, as usual in GIFs, would also hide that most of
-    a picture is as before, which is what makes the file small.)
+    Goes through the pictures twice, so an iterator will not do. But for MP4, all share 255 colours: the most frequent
+    ones stay as they are, the others become the nearest. (Noise that hides the loss, as usual in GIFs, would also hide
+    that most of a picture is as before, which is what makes the file small.)
     """
+    if path.suffix.lower() == MP4:
+        return _write_mp4(path, pictures, fps)
     counts: Counter[int] = Counter()
     for picture in pictures:
         colours, times = np.unique(_numbers(picture), return_counts=True)
@@ -94,6 +112,33 @@ def write_animation(path: Path, pictures: Iterable[np.ndarray], fps: float) -> N
         settings |= {"palette": flat, "transparency": len(palette)}
     first, *others = frames
     first.save(path, save_all=True, append_images=others, duration=durations, loop=0, **settings)
+    return None
+
+
+def _write_mp4(path: Path, pictures: Iterable[np.ndarray], fps: float) -> None:
+    """H.264 as all players read it, whose sides are even: an odd one has a black line more. Raises OSError."""
+    import imageio_ffmpeg
+
+    height, width, _ = next(iter(pictures)).shape
+    of_pictures = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", str(fps), "-i", "-"]
+    even = ["-vf", "pad=ceil(iw/2)*2:ceil(ih/2)*2"]
+    coded = ["-c:v", "libx264", "-crf", "18", "-pix_fmt", "yuv420p", "-movflags", "+faststart", "-f", "mp4"]
+    program = [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-v", "error"]
+    partly = path.absolute().with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        with TemporaryFile() as said:
+            command = [*program, *of_pictures, *even, *coded, str(partly)]
+            with suppress(BrokenPipeError), subprocess.Popen(command, stdin=subprocess.PIPE, stderr=said) as process:
+                for picture in pictures:
+                    process.stdin.write(np.ascontiguousarray(picture).tobytes())
+                process.stdin.close()
+            said.seek(0)
+            told = said.read().decode(errors="replace").strip().splitlines()
+        if process.returncode:
+            raise OSError(errno.EIO, told[-1] if told else f"ffmpeg ended with {process.returncode}", str(path))
+        os.replace(partly, path)
+    finally:
+        partly.unlink(missing_ok=True)
 
 
 def _frames(pictures: Iterable[np.ndarray], fps: float) -> tuple[list[Image.Image], list[int]]:

@@ -25,6 +25,8 @@ using namespace tbs::executors;
 enum Cause { none = 0, interrupt = 1, timeout = 2, crash = 3 };
 
 constexpr double grace = 0.4;  // seconds that a step may go on after Ctrl-C
+constexpr double early = 0.1;  // seconds by which Ctrl-C may come before a step: Python has not looked since, then
+constexpr double longest_pause = 0.2;  // seconds between looks while steps run
 constexpr int crashes[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
 
 // A watch, in a list that only grows: handlers read it. One that nobody uses is taken again.
@@ -34,7 +36,7 @@ struct Entry {
     std::atomic<bool> used;
     // The monitor's own:
     unsigned seen;
-    double since, asked;
+    double spent, asked;  // seconds of a step; when Ctrl-C was seen in it, 0 for never
     Entry *next;
 };
 
@@ -42,7 +44,7 @@ std::atomic<Entry *> entries{nullptr};
 std::mutex taking;
 std::atomic<unsigned> presses{0};
 sem_t wake;
-std::atomic<bool> monitored{false};
+std::atomic<bool> monitored{false}, asleep{false};  // the monitor: there is one; it waits until it is woken
 int kick = 0;  // the signal that takes threads out of systems
 struct sigaction previous[NSIG];
 
@@ -136,9 +138,22 @@ void handle(int signal, void (*handler)(int, siginfo_t *, void *)) {
     sigaction(signal, &own, nullptr);
 }
 
-// Before each step: Python's signal.signal() puts its own handler in place of ours.
+// Whether this is the first call in a tick of the kernel's clock (1 to 10 ms).
+bool is_first_in_tick() {
+    static std::atomic<long> last{-1};
+    timespec time;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &time);  // 6 ns, where to ask who handles a signal takes 250
+    const long tick = time.tv_sec * 1000000000 + time.tv_nsec;
+    if (last.load(std::memory_order_relaxed) == tick) return false;
+    last.store(tick, std::memory_order_relaxed);
+    return true;
+}
+
+// Before each step. Python's signal.signal() puts its own handler in place of ours: a step looks once in a tick, and the
+// monitor while steps run, for a step that begins in the tick in which a handler was set.
 void enter(Watch &watch) {
-    handle(SIGINT, on_interrupt);
+    const bool first = is_first_in_tick();
+    if (first) handle(SIGINT, on_interrupt);
     watch.stop = none;
     for (WatchSlot &slot : used_slots(watch)) {
         slot.landed = 0;
@@ -146,6 +161,7 @@ void enter(Watch &watch) {
     }
     watch.steps = watch.steps + 1;
     watch.running = 1;
+    if (first && asleep.exchange(false)) sem_post(&wake);
 }
 
 // A stack for handlers, so that a system that recurses without end can be told of too.
@@ -190,9 +206,11 @@ void stop(Entry &entry, int cause) {
 
 void *monitor(void *) {
     unsigned pressed = presses.load();
+    double looked = now(), pressed_at = -early;
     double pause = -1;  // seconds until it looks again; for ever
     for (;;) {
         if (pause < 0) {
+            asleep = true;
             while (sem_wait(&wake) && errno == EINTR) {}
         } else {
             timespec until;
@@ -203,26 +221,41 @@ void *monitor(void *) {
             sem_timedwait(&wake, &until);
         }
         const double time = now();
-        const bool interrupted = presses.load() != pressed;
-        pressed = presses.load();
+        // Of a process that was stopped (Ctrl-Z) a step's time is not what a clock says.
+        const double passed = time - looked < 2 * longest_pause ? time - looked : 2 * longest_pause;
+        looked = time;
+        if (const unsigned present = presses.load(); present != pressed) {
+            pressed = present;
+            pressed_at = time;
+        }
+        const bool interrupted = time - pressed_at < early;
         pause = -1;
         const auto look_again = [&](double seconds) { pause = pause < 0 || seconds < pause ? seconds : pause; };
+        if (interrupted) look_again(0.02);
+        bool stepping = false;
         for (Entry *entry = entries.load(); entry; entry = entry->next) {
             if (!entry->used) continue;
             const double limit = entry->limit;
+            if (entry->watch.running || entry->seen != entry->watch.steps) stepping = true;
             if (entry->seen != entry->watch.steps) {
                 entry->seen = entry->watch.steps;
-                entry->since = time;
+                entry->spent = 0;
                 entry->asked = 0;
+            } else {
+                entry->spent += passed;
             }
-            if (limit > 0) look_again(limit < 1.6 ? limit / 8 : 0.2);
+            if (limit > 0) look_again(limit < 8 * longest_pause ? limit / 8 : longest_pause);
             if (!entry->watch.running) continue;
             if (interrupted && entry->asked == 0) entry->asked = time;
             if (entry->asked > 0) {
                 look_again(0.02);
                 if (time - entry->asked > grace) stop(*entry, interrupt);
             }
-            if (limit > 0 && time - entry->since > limit) stop(*entry, timeout);
+            if (limit > 0 && entry->spent > limit) stop(*entry, timeout);
+        }
+        if (stepping) {
+            handle(SIGINT, on_interrupt);
+            look_again(longest_pause);
         }
     }
     return nullptr;
@@ -249,6 +282,7 @@ bool begin() {
         for (int signal : crashes) handle(signal, on_crash);
     if (monitored.exchange(true)) return true;
     sem_init(&wake, 0, 0);
+    asleep = false;
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -339,6 +373,14 @@ PyObject *report(PyObject *, PyObject *address) {
     return Py_BuildValue("(iN)", entry->watch.stop, places);
 }
 
+// forget(address): that the last step was stopped.
+PyObject *forget(PyObject *, PyObject *address) {
+    Entry *const entry = entry_of(address);
+    if (!entry) return nullptr;
+    entry->watch.stop = none;
+    Py_RETURN_NONE;
+}
+
 void in_child() {
     monitored = false;  // the monitor stayed with the parent
     for (Entry *entry = entries.load(); entry; entry = entry->next) {
@@ -350,7 +392,8 @@ void in_child() {
 PyMethodDef functions[] = {
     {"take", take, METH_NOARGS, nullptr},           {"give_back", give_back, METH_O, nullptr},
     {"again", again, METH_NOARGS, nullptr},         {"set_limit", set_limit, METH_VARARGS, nullptr},
-    {"report", report, METH_O, nullptr},            {nullptr, nullptr, 0, nullptr},
+    {"report", report, METH_O, nullptr},            {"forget", forget, METH_O, nullptr},
+    {nullptr, nullptr, 0, nullptr},
 };
 PyModuleDef module = {PyModuleDef_HEAD_INIT, "interrupts", nullptr, -1, functions, nullptr, nullptr, nullptr, nullptr};
 

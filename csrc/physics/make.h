@@ -104,6 +104,9 @@ TBS_FUNCTION Joint joint(i32 kind, Entity a, vec3 anchor_a, quat frame_a, Entity
     made.frame_b = frame_b;
     return made;
 }
+
+// Joints of bodies a and b; no entity is the world. Anchors and axes are in the bodies' frames, or the world's: a ball turns
+// about all axes, a hinge about its axis, a slider moves along it.
 TBS_FUNCTION Joint ball(Entity a, vec3 anchor_a, Entity b, vec3 anchor_b) {
     return joint(BALL, a, anchor_a, {1, 0, 0, 0}, b, anchor_b, {1, 0, 0, 0});
 }

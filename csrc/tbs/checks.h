@@ -2,6 +2,7 @@
 // place in the text, and the system is left there. torch_batchsim/findings.py tells what a record means.
 #pragma once
 #include "fault.h"
+#include "finite.h"
 #include "platform.h"
 
 #ifdef TBS_CHECKS
@@ -15,20 +16,8 @@
 #include <vector>
 #endif
 
-namespace tbs::checks {
-
-TBS_FUNCTION bool is_finite(const unsigned char *at, u32 bytes) {
-    if (bytes == 8) {
-        u64 bits;
-        __builtin_memcpy(&bits, at, 8);
-        return (bits & 0x7FF0000000000000u) != 0x7FF0000000000000u;
-    }
-    u32 bits;
-    __builtin_memcpy(&bits, at, 4);
-    return (bits & 0x7F800000u) != 0x7F800000u;
-}
-
 #ifdef TBS_CHECKS_JUMP
+namespace tbs::checks {
 
 // Where something in the text is: file and function are addresses in this library.
 struct Place {
@@ -206,6 +195,12 @@ TBS_FUNCTION u32 within(const Index &index, u32 count, Found found) {
     return u32(index.value);
 }
 
+// Which world of so many an index into Worlds means.
+TBS_FUNCTION u32 world_among(const Index &index, u32 count) {
+    if (u64(index.value) >= count) fail(Found::world, place_of(index.at), index.value, count, nullptr);
+    return u32(index.value);
+}
+
 // What Rows know of where they are used: nothing, as Guard does.
 struct Site {};
 
@@ -219,73 +214,9 @@ TBS_FUNCTION Component &element(Component *first, u32 count, const Index &index,
     return first[within<Component>(index, count, Found::row)];
 }
 
-#else
-#define TBS_LOOP
-
-// An index, and where it is written.
-struct Index {
-    i64 value;
-    const char *file;
-    u32 line;
-
-    template <class Integer>
-    TBS_METHOD Index(Integer integer, const char *here = __builtin_FILE(), u32 at = __builtin_LINE())
-        : value(i64(integer)), file(here), line(at) {
-        static_assert(std::is_integral_v<Integer> || std::is_enum_v<Integer>, "an index is an integer");
-    }
-};
-
-// Where a device notes what is wrong. There is no way out of a system there, so the system goes on.
-struct Site {
-    u64 *fault;  // of the world, as the others
-    i32 *fault_flag;
-    CheckRecord *record;
-    unsigned char *spare;  // in place of a row that there is not
-    u32 node, row, step;
-};
-
-template <class Context>
-TBS_FUNCTION Site site_of(const Context &context, u32 node, u32 row, u32 world) {
-    unsigned char *const spare = context.check_spare + u64{world} * Context::check_spare_bytes;
-    return {&context.fault[world], context.fault_flag, &context.check_records[world], spare, node, row, context.step[world]};
-}
-
-// The host cannot read texts of a device: it knows a file by this number (torch_batchsim/findings.py).
-TBS_FUNCTION u64 file_number(const char *file) {
-    u64 number = 0xCBF29CE484222325u;
-    for (; *file != 0; ++file) number = (number ^ u8(*file)) * 0x100000001B3u;
-    return number;
-}
-
-TBS_FUNCTION void note(const Site &site, Found found, const char *file, u32 line, i64 value, i64 bound, i64 other) {
-    const u64 word = fault_word(site.node, site.row, fault_check, i32(found));
-    if (word < *site.fault) {
-        *site.record = {file == nullptr ? 0 : file_number(file), 0, value, bound, other, line, 0, site.step, 1};
-    }
-    report_fault(site.fault, site.fault_flag, word);
-}
-
-// A row; where there is none, bytes of the world that are no row of any.
-template <class Component>
-TBS_FUNCTION Component &element(Component *first, u32 count, const Index &index, const Site &site) {
-    if (u64(index.value) < count) return first[index.value];
-    note(site, Found::row, index.file, index.line, index.value, count, 0);
-    return *reinterpret_cast<Component *>(site.spare);
-}
-
-// Looks at `count` floats side by side in a component, `offset` bytes behind its begin.
-template <class Component>
-TBS_FUNCTION void verify_floats(const Site &site, const Component &component, u32 column, u32 offset, u32 count, u32 bytes) {
-    const auto *const begin = reinterpret_cast<const unsigned char *>(&component);
-    for (u32 i = 0; i < count; ++i, offset += bytes) {
-        if (is_finite(begin + offset, bytes)) continue;
-        u64 bits = 0;
-        __builtin_memcpy(&bits, begin + offset, bytes == 8 ? 8 : 4);
-        return note(site, Found::not_finite, nullptr, 0, i64(bits), i64(column), i64(offset));
-    }
-}
-#endif  // TBS_CHECKS_JUMP
-
 }  // namespace tbs::checks
+#else
+#include "checked_device.h"
+#endif  // TBS_CHECKS_JUMP
 
 #endif  // TBS_CHECKS

@@ -63,7 +63,7 @@ template <class Node, class Context>
 [[gnu::noinline]] TBS_FLATTEN void run_range(const Context &shared, u32 repetition, i32 first, i32 last) {
     const Context context = shared;
     if constexpr (is_checked<Node>) {
-        run_checked<Node>(context, repetition, last - first, [first](i32 i) { return first + i; });
+        run_checked<Node>(context, repetition, last - first, WorldsFrom{first});
     } else if constexpr (is_flat<Node>) {
         const i32 end = last * Node::rows_per_world;
 #pragma GCC ivdep
@@ -400,13 +400,26 @@ struct CpuExecutor {
 
     static Threads threads(const Context &context) { return {context.num_threads, context.team}; }
 
+    // Runs a tile, whatever the function's type: what goes around it is compiled once, not for each function.
+    struct TileWork {
+        void (*call)(void *function, const Context &own, i32 first, i32 last);
+        void *function;
+    };
+
     // Calls function(context, first, last) for every tile of all worlds, with a context of the thread's own.
     template <class Function>
-    static void for_tiles(const Context &context, Function &function) {
+    static inline void for_tiles(const Context &context, Function &function) {
+        run_tiles(context, {[](void *called, const Context &own, i32 first, i32 last) {
+                                (*static_cast<Function *>(called))(own, first, last);
+                            },
+                            &function});
+    }
+
+    static void run_tiles(const Context &context, TileWork work) {
         const Watching watching(context.watch);
         auto tile = [&](i32 index) {
             const i32 first = index * context.tile, last = std::min(first + context.tile, context.num_worlds);
-            run_watched(context, first, last, [&](const Context &own) { function(own, first, last); });
+            run_watched(context, first, last, [&](const Context &own) { work.call(work.function, own, first, last); });
         };
         for_each(tile, (context.num_worlds + context.tile - 1) / context.tile, threads(context));
     }
@@ -439,7 +452,7 @@ struct CpuExecutor {
 
     // Number of illegal elements is counted, not branched on, so that the loop vectorises.
     template <class Source>
-    static bool all_legal(const Context &context, const Source *source, i64 first, i64 last) {
+    [[gnu::noinline]] static bool all_legal(const Context &context, const Source *source, i64 first, i64 last) {
         const i64 width = context.action_width;
         u64 illegal = 0;
         if (width == 1) {

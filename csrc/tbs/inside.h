@@ -65,12 +65,18 @@ i64 run_masked(const Context &context, u32 number, u32 repetition, const u8 *mas
     auto tile = [&](i32 index) {
         const i32 first = index * context.tile;
         const i32 last = std::min(first + context.tile, context.num_worlds);
-        for (i32 world = first; world < last; ++world) {
-            if (mask[world] != 0) run_inside(List{}, context, number, repetition, world);
-        }
+        run_watched(context, first, last, [&](const Context &own) {
+            own.place->task = number;
+            own.place->repetition = repetition;
+            for (i32 world = first; world < last; ++world) {
+                own.place->world = world;
+                if (mask[world] != 0) run_inside(List{}, own, number, repetition, world);
+            }
+        });
     };
+    const Watching watching(context.watch);
     for_each(tile, (context.num_worlds + context.tile - 1) / context.tile, Threads{context.num_threads, context.team});
-    return 0;
+    return context.watch != nullptr && context.watch->stop != 0 ? step_stopped : 0;
 }
 #endif
 

@@ -15,6 +15,13 @@ constexpr bool is_checked = false;
 template <class Node>
 constexpr bool is_checked<Node, std::void_t<decltype(Node::checked_number)>> = true;
 
+// The worlds from `first` on.
+struct WorldsFrom {
+    i32 first;
+
+    TBS_METHOD i32 operator()(i32 i) const { return first + i; }
+};
+
 #ifdef TBS_CHECKS_JUMP
 
 // The rows of a world, one after the other.
@@ -38,6 +45,13 @@ inline void run_checked_world(const Context &context, u32 repetition, i32 world,
             }
         }
     }
+}
+
+// The row of a flat node that is unit `unit` of a loop. Not in run_units: g++ would look for overflow in each row, and make no
+// vectors.
+template <i32 per_world, class World>
+TBS_FUNCTION i32 row_of_unit(const World &world, i32 unit) {
+    return world(unit / per_world) * per_world + unit % per_world;
 }
 
 // Runs a node from unit `unit` on: of a flat node a unit is a row, of others a world. The context is copied for the same
@@ -65,7 +79,7 @@ template <class Node, class Context, class World>
 #pragma GCC ivdep
         for (i32 i = unit; i < count * per_world; ++i) {
             marks[i] = mark;
-            call_node<Node>(context, repetition, worlds(i / per_world) * per_world + i % per_world);
+            call_node<Node>(context, repetition, row_of_unit<per_world>(worlds, i));
         }
     } else {
         for (; unit < count; ++unit) {

@@ -1,6 +1,10 @@
 // Everything that a systems.h may use. The generated unit includes it; authors need no include of their own.
 #pragma once
 #include "bits.h"
+#ifdef TBS_CHECKS
+#include "casts.h"
+#include "checked_bits.h"
+#endif
 #include "copy.h"
 #include "fault.h"
 #include "lanes.h"

@@ -135,10 +135,15 @@ TBS_DEVICE void run_packs(const Context &context, const Team &team) {
     constexpr u32 threads = threads_of_lanes<Node::lanes>, most = Node::worlds;
     const bool listed = by_list<Task> && team.beginning != nullptr;
     const u32 first = listed ? 0 : u32(team.first), last = listed ? team.beginning_count : u32(team.last);
-    for (u32 begin = first + team.rank / threads * most; begin < last; begin += team.size / threads * most) {
+#ifdef TBS_CHECKS
+    constexpr u32 together = 1;  // so that what is wrong is that of one world
+#else
+    constexpr u32 together = most;
+#endif
+    for (u32 begin = first + team.rank / threads * together; begin < last; begin += team.size / threads * together) {
         WorldPack<most> pack;
         TBS_UNROLL
-        for (u32 i = begin; i < begin + most; ++i) {
+        for (u32 i = begin; i < begin + together; ++i) {
             const i32 world = i >= last ? -1 : listed ? team.beginning[i] : i32(i);
             if (world >= 0 && (listed || runs(context, world, Task::phase))) pack.add(world);
         }

@@ -29,19 +29,24 @@ struct alignas(64) Share {
     i32 end;
 };
 
-template <class Function>
+// A function that is called with an index, whatever its type: what shares work out is compiled once, not for each function.
+struct Work {
+    void (*call)(void *function, i32 index);
+    void *function;
+};
+
 struct SharedWork {
-    Function &function;
+    Work work;
     i32 threads;
     Share shares[max_threads];  // only as many as threads are ever touched
 
-    SharedWork(Function &work, i32 count, i32 sharing) : function(work), threads(sharing) {
+    SharedWork(Work shared, i32 count, i32 sharing) : work(shared), threads(sharing) {
         for (i64 i = 0; i < sharing; ++i) shares[i] = {i32(i * count / sharing), i32((i + 1) * count / sharing)};
     }
 
     // Also right where the runtime gives fewer threads than were asked for, as within another parallel region.
-    static void run(void *work) {
-        SharedWork &self = *static_cast<SharedWork *>(work);
+    static void run(void *shared) {
+        SharedWork &self = *static_cast<SharedWork *>(shared);
         const i32 thread = i32(omp_get_thread_num());
         if (thread >= self.threads) return;
         for (i32 i = 0; i < self.threads; ++i) {
@@ -49,23 +54,27 @@ struct SharedWork {
             const std::atomic_ref<i32> next(share.next);
             while (next.load(std::memory_order_relaxed) < share.end) {  // looks first: others need not lose the line
                 const i32 index = next.fetch_add(1, std::memory_order_relaxed);
-                if (index < share.end) self.function(index);
+                if (index < share.end) self.work.call(self.work.function, index);
             }
         }
     }
 };
 
+[[gnu::noinline, gnu::noclone]] inline void share_out(Work work, i32 count, Threads threads) {
+    const i32 sharing = std::min({threads.count, count, i32(max_threads)});
+    if (sharing <= 1) {
+        for (i32 index = 0; index < count; ++index) work.call(work.function, index);
+        return;
+    }
+    SharedWork shared(work, count, sharing);
+    GOMP_parallel(SharedWork::run, &shared, unsigned(std::max(sharing, threads.team)), 0);
+}
+
 // Calls function(index) for every index below count and returns when all calls have: on the calling thread for one piece or
 // one thread.
 template <class Function>
-void for_each(Function &function, i32 count, Threads threads) {
-    const i32 sharing = std::min({threads.count, count, i32(max_threads)});
-    if (sharing <= 1) {
-        for (i32 index = 0; index < count; ++index) function(index);
-        return;
-    }
-    SharedWork<Function> work(function, count, sharing);
-    GOMP_parallel(SharedWork<Function>::run, &work, unsigned(std::max(sharing, threads.team)), 0);
+inline void for_each(Function &function, i32 count, Threads threads) {
+    share_out({[](void *called, i32 index) { (*static_cast<Function *>(called))(index); }, &function}, count, threads);
 }
 
 }  // namespace tbs::executors

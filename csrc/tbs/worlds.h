@@ -40,10 +40,17 @@ class BasicWorlds {
           repetition_(repetition) {}
     BasicWorlds(const BasicWorlds &) = delete;
 
+#ifdef TBS_CHECKS
+    static constexpr bool takes_checked_index = true;
+    TBS_METHOD BasicWorld<Context> operator[](checks::Index index) const {
+        return BasicWorld<Context>(context_, u32(pack_[checks::world_among(index, count)]), node_, Row{0, 1}, 0, repetition_);
+    }
+#else
     // World k, of 0 .. count - 1: `const World world = worlds[k];`.
     TBS_METHOD BasicWorld<Context> operator[](u32 k) const {
         return BasicWorld<Context>(context_, u32(pack_[k]), node_, Row{0, 1}, 0, repetition_);
     }
+#endif
 
     // As that of a World.
     TBS_METHOD u32 repetition() const { return repetition_; }

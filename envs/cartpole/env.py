@@ -47,7 +47,7 @@ from torch_batchsim import (
 )  # fmt: skip
 from torch_batchsim.draw import Canvas
 
-from .training import TRAINING
+from .training import SWEEP, TRAINING
 
 
 class CartState(Component):
@@ -81,6 +81,7 @@ class CartPole(Environment):
     clips_actions = True  # with continuous actions
     metadata = {"render_fps": 50}
     training = TRAINING
+    sweep = SWEEP
 
     @property
     def archetypes(self) -> list[Archetype]:

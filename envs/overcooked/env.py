@@ -63,7 +63,7 @@ from torch_batchsim.types import FieldType
 
 from . import picture
 from .layout import KEYS, MOST_PLAYERS, OUTSIDE, POT, Action, Ground, ItemKind, Layout, read_layout
-from .training import TRAINING
+from .training import SWEEP, TRAINING
 
 LAYOUT_OPTIONS = (*(key for key in KEYS if key != "layout_name"), "start_player_positions")
 
@@ -162,6 +162,7 @@ class Overcooked(Environment):
     faults = ("no_such_cell", "no_such_direction", "no_such_layout")  # of what was written into the state
     metadata = {"render_fps": 8, "score": "team_return"}
     training = TRAINING
+    sweep = SWEEP
 
     def __init__(
         self,

@@ -16,3 +16,14 @@ TRAINING = {
         "eval_stochastic": True,  # the likeliest actions of a half-trained pair often block each other for ever
     },
 }
+
+SWEEP = {
+    "num_envs": [128, 256, 512],
+    "num_steps": [50, 100, 200],
+    "update_epochs": (2, 8),
+    "learning_rate": (3e-4, 3e-3, "log"),
+    "gae_lambda": (0.9, 1.0),
+    "ent_coef": (3e-4, 0.05, "log"),
+    "anneal_until": (0.2, 0.9),
+}
+"""What a sweep tries: see ``Environment.sweep``."""

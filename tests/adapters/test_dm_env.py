@@ -125,7 +125,7 @@ def test_bad_actions_are_refused() -> None:
     assert several.step([0, 1]).mid()
     with pytest.raises(TypeError, match="options go with an id"):
         DmEnvironment(COMPILED["cartpole"](), gravity=9.0)
-    with pytest.raises(ValueError, match="there is no environment 'CartPole-v1'; known are: cartpole, hanabi"):
+    with pytest.raises(ValueError, match=r"there is no environment 'CartPole-v1' .*; known are: cartpole, hanabi"):
         DmEnvironment("CartPole-v1")
     with pytest.raises(ValueError, match="phys2d/CartPole-v1 was not registered by torch_batchsim"):
         DmEnvironment("phys2d/CartPole-v1")

@@ -15,13 +15,14 @@ import pytest
 import support
 import torch
 
-from torch_batchsim import TorchVectorEnv
+from torch_batchsim import Checks, TorchVectorEnv, emulation
 from torch_batchsim.codegen import Target
 from torch_batchsim.gpu_check import graphs, large, lifetimes, speed, speed_stages, stages, streams, tools
 from torch_batchsim.gpu_check.environments import ENVIRONMENTS
 from torch_batchsim.gpu_check.findings import Findings
 from torch_batchsim.gpu_check.playing import Make
 from torch_batchsim.jit import Library
+from torch_batchsim.program import Program
 
 for name in ("hideseek", "hunt"):  # with the options of that build which other tests have
     ENVIRONMENTS[name] = partial(ENVIRONMENTS[name], critic=True)
@@ -112,6 +113,8 @@ def make_on() -> Callable[..., Make]:
                 arguments |= {"executor": executor}
             else:
                 library = support.emulated_cuda(f"checked_{name}", executor or "graph")
+                if arguments.get("checks"):
+                    library = emulation.load(Program(ENVIRONMENTS[name](), Checks()), executor or "graph")
                 arguments |= {"_library": library, "_loader": load}
             return TorchVectorEnv(ENVIRONMENTS[name](), num_worlds=worlds, **arguments)
 

@@ -98,7 +98,12 @@ def _full(value: Any) -> Any:
 def emulated_cuda(
     name: str, executor: str = "graph", plan: Plan | None = None, traced: bool = False, inside: bool = False
 ) -> jit.Library | jit.InsideLibrary:
-    """The CUDA unit of an environment, compiled by g++ with the CUDA words of tests/emulation."""
+    """The CUDA unit of an environment, compiled by g++ with the words of csrc/emulation.
+
+    The ordinary ones are those that ``torch_batchsim.check`` builds, so that tests of both have one.
+    """
+    if plan is None and not traced and not inside:
+        return emulation.load(Program(COMPILED[name]()), executor)
     return library(name, Target("cuda", executor, plan, traced, inside), "-include", str(EMULATION))
 
 
@@ -179,6 +184,8 @@ def _with_headers_precompiled(arguments: Sequence[str]) -> list[str]:
 def compiled(source: str, arguments: Sequence[str], depends_on: Sequence[str] = ()) -> Path:
     """What g++ makes of a text: once in a run; with TORCH_BATCHSIM_CACHE given, once until something changes.
 
+    What it said is beside it, in a file with the suffix ``.said``.
+
     Args:
         source: C++.
         arguments: all others of g++, but for the output.
@@ -195,7 +202,10 @@ def compiled(source: str, arguments: Sequence[str], depends_on: Sequence[str] = 
         if not made.is_file():
             unit, part = folder / f"{digest}.cpp", folder / f"{digest}.part"
             unit.write_text(source)
-            subprocess.run([jit.cpp_compiler(), str(unit), *arguments, "-o", str(part)], check=True)
+            command = [jit.cpp_compiler(), str(unit), *arguments, "-o", str(part)]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stdout + done.stderr
+            made.with_suffix(".said").write_text(done.stdout + done.stderr)
             part.replace(made)  # so that what is half written is never taken up
     return made
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import support
 from solver_scenes import compiled
 
 HERE = Path(__file__).parent
@@ -27,11 +28,11 @@ class Compiler:
         self.folder = folder
 
     def library(self, source, *flags):
-        """The source beside this file as a loaded shared library, and what g++ said."""
-        path = self.folder / f"lib{len(list(self.folder.iterdir()))}.so"
-        result = run("g++", *STRICT, *flags, "-shared", "-fPIC", "-I", HEADERS, HERE / source, "-o", path)
-        assert result.returncode == 0, result.stderr
-        return ctypes.CDLL(str(path)), result.stdout + result.stderr
+        """The source beside this file as a loaded shared library, and what g++ said. All workers have one build."""
+        texts = [path.read_text() for path in (HERE / source, *sorted(HERE.glob("*.h")), *sorted(HEADERS.rglob("*.h")))]
+        arguments = [*STRICT, *map(str, flags), "-shared", "-fPIC", f"-I{HEADERS}"]
+        path = support.compiled(f'#include "{HERE / source}"\n', arguments, texts)
+        return ctypes.CDLL(str(path)), path.with_suffix(".said").read_text()
 
     def gxx(self, text):
         """Compiles text only to see whether it is accepted."""
@@ -73,6 +74,13 @@ def compiler(tmp_path_factory):
 @pytest.fixture(scope="session")
 def solver_library(compiler):
     return compiled(compiler)
+
+
+@pytest.fixture(scope="session")
+def rays_library(compiler):
+    built, said = compiler.library("rays_library.cpp", "-O3", "-march=native", "-mprefer-vector-width=512")
+    assert said == ""
+    return built
 
 
 def pointer(array):

@@ -32,11 +32,9 @@ HOW = ("singly", "in_packets", "by_lanes")
 
 
 @pytest.fixture(scope="module")
-def library(compiler):
-    built, said = compiler.library("rays_library.cpp", "-O3", "-march=native", "-mprefer-vector-width=512")
-    assert said == ""
-    assert built.hull_bytes() == HULL_RECORD.itemsize
-    return built
+def library(rays_library):
+    assert rays_library.hull_bytes() == HULL_RECORD.itemsize
+    return rays_library
 
 
 @pytest.fixture

@@ -30,8 +30,8 @@ pytestmark = pytest.mark.full
 
 
 @pytest.fixture(scope="module")
-def library(compiler):
-    return compiler.library("rays_library.cpp", "-O3", "-march=native")[0]
+def library(rays_library):
+    return rays_library
 
 
 class Model:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -423,7 +425,7 @@ def test_names_of_tensors(env: TorchVectorEnv) -> None:
     says = "component CartState has no field 'y'; it has x, x_dot, theta, theta_dot"
     refused(KeyError, says, lambda: sim.tensor("Cart.CartState.y"))
     refused(AttributeError, says, lambda: sim.Cart.CartState.y)
-    refused(AttributeError, "Simulator has no attribute 'Crat'", lambda: sim.Crat)
+    refused(AttributeError, "Simulator has no attribute 'Crat' (did you mean 'Cart'?)", lambda: sim.Crat)
     refused(KeyError, "World has step, episode, terminated, truncated", lambda: sim.tensor("World.time"))
     for name, dtype in (("Cart.CartState.x", torch.float32), ("World.step", torch.int32)):
         says = f"{name} cannot be bound; whole columns, final values and flags of worlds and agents can"
@@ -436,8 +438,8 @@ def test_names_of_tensors(env: TorchVectorEnv) -> None:
 @pytest.mark.parametrize(
     ("source", "target", "error", "says"),
     [
-        ([0], [4], ValueError, "target must be worlds from 0 to 3, got 4 to 4"),
-        ([-1], [2], ValueError, "source must be worlds from 0 to 3, got -1 to -1"),
+        ([0], [4], ValueError, "target must be worlds from 0 to 3, got 4"),
+        ([-1], [2], ValueError, "source must be worlds from 0 to 3, got -1"),
         ([0], [1, 2], ValueError, "source and target must be of one length, got 1 and 2"),
         ([0, 1], [2, 2], ValueError, "target worlds must be distinct"),
         ([0.0], [2], TypeError, "source must be world indices of shape [k], got torch.float32 of shape [1]"),
@@ -479,7 +481,7 @@ def _states() -> dict[str, tuple[Any, str]]:
         ),
         "5 worlds": (TorchVectorEnv(CartPole(), 5).state_dict(), "the state has 5 worlds, this simulator 4"),
         "no signature": ({"format": 3}, "the state is damaged: it has no 'signature'"),
-        "no tensors": ({**good, "tensors": None}, "the state is damaged: it has no 'tensors'"),
+        "no tensors": ({**good, "tensors": None}, "the state is damaged: its 'tensors' is NoneType"),
         "no started": ({k: v for k, v in good.items() if k != "started"}, "the state is damaged: it has no 'started'"),
         "lacking": (lacking, f"the state is damaged: it lacks {state} of 64 bytes"),
         "short": (short, "the state is damaged: it lacks seed of 32 bytes"),
@@ -643,7 +645,7 @@ def test_extents_of_arrays(extent: Any) -> None:
         ),
         (WALK.replace("void walk", "int walk"), "systems.h:2: system 'walk' must return void"),
         (WALK.replace("World &world, ", ""), "systems.h:2: the first parameter of system 'walk' must be World &"),
-        (WALK.replace("Spot &spot", "Spot spot"), "systems.h:2: parameter 'Spot spot' of system 'walk' is not underst"),
+        (WALK.replace("Spot &spot", "Spot spot"), "systems.h:2: system 'walk' takes 'Spot spot', a copy: write"),
         (WALK.replace("Spot &spot", "Spot *spot"), "systems.h:2: parameter 'Spot *spot' of system 'walk' is not"),
         (WALK.replace("walk", "wolk"), "task graph 'step' of Declared names system 'walk', which systems.h does not"),
         (WALK + WALK, "systems.h:7: system 'walk' is defined twice, first at systems.h:2"),
@@ -670,6 +672,8 @@ def test_a_missing_systems_file(tmp_path: Path) -> None:
     (tmp_path / "systems.h").unlink()
     says = f"the systems' file {tmp_path / 'systems.h'} does not exist"
     refused(SchemaError, says, lambda: Simulator(environment(), 1))
+    (tmp_path / "systems.h").mkdir()
+    refused(SchemaError, f"{tmp_path / 'systems.h'} is a folder", lambda: Simulator(environment(), 1))
 
 
 @pytest.mark.parametrize(
@@ -677,8 +681,9 @@ def test_a_missing_systems_file(tmp_path: Path) -> None:
     [
         ({"action": ""}, "Declared must name its 'action' and 'observation' columns"),
         ({"action": "Walker.Stp"}, "action 'Walker.Stp' does not exist (did you mean 'Walker.Step'?)"),
+        ({"observation": "Spot"}, "observation 'Spot' does not exist (did you mean 'Walker.Spot'?)"),
         ({"observation": "Walker.Spot.y"}, "component Spot has no field 'y'; it has x"),
-        ({"action_space": None}, "action_space must be Discrete, MultiDiscrete or Box, got None"),
+        ({"action_space": None}, "needs a range, such as `towards: i32 = between(0, 1)`; or give action_space"),
         ({"action_space": MultiBinary(3)}, "action_space must be Discrete, MultiDiscrete or Box, got MultiBinary(3)"),
         ({"action_space": Box(-1, 1, (2,))}, "does not fit column Walker.Step"),
         ({"action_space": Box(-1, 1, ())}, "does not fit column Walker.Step, which holds torch.int32"),
@@ -748,6 +753,135 @@ def test_defaults_obey_their_own_limits() -> None:
     refused(ValueError, "option wind must be at least 2, got 1", lambda: Parameters(wind=Option(1, minimum=2)))
 
 
+def test_options_that_allow_nothing() -> None:
+    refused(SchemaError, "minimum 9 is greater than maximum 1", lambda: Option(5, minimum=9, maximum=1))
+    refused(SchemaError, "choices must be a tuple of values, got 'abc'", lambda: Option("a", choices="abc"))
+
+
+# ---- what would silently mean nothing ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("attributes", "says"),
+    [
+        ({"setp": TaskGraph("walk")}, "sets 'setp', which Environment does not have (did you mean 'step'?)"),
+        ({"strat": TaskGraph("walk")}, "sets 'strat', which Environment does not have (did you mean 'start'?)"),
+        ({"observaton": "a.B"}, "sets 'observaton', which Environment does not have (did you mean 'observation'?)"),
+        ({"metadata": ["fast"]}, "Declared: metadata must be a dict, got ['fast']"),
+        ({"training": {"threads": 1}}, "that they are for, \"\" for all: training = {\"\": {'threads': 1}}"),
+    ],
+)
+def test_attributes_that_mean_nothing(attributes: dict[str, Any], says: str) -> None:
+    held = {"observation": "Walker.Spot", "action": "Walker.Step", **attributes}
+    refused(SchemaError, says, lambda: declare("", **held))
+
+
+def test_attributes_of_the_author() -> None:
+    """What is not near an attribute of the engine's, or holds something else, is the author's own."""
+    declare("", steps_to_goal=3, physics=TaskGraph("walk"), observation="a.B", observations=[1])
+
+
+@pytest.mark.parametrize(
+    ("attributes", "says"),
+    [
+        ({"step": None}, "Declared: step must be a TaskGraph, got None"),
+        ({"action": None}, "Declared: action must be a name, got None"),
+        ({"archetypes": Archetype("Walker", Spot, Step, Reward, count=1)}, "archetypes must be a list or tuple, got"),
+        ({"archetypes": []}, "Declared has no archetypes: the agents, at least, need one, such as archetypes = [Arch"),
+        ({"archetypes": [Spot, Step]}, "archetypes must be Archetype(...) each, got <class"),
+        ({"systems": "TBS_SYSTEM void walk(World &) {}"}, "is the name of a header, such as 'systems.h', got text"),
+    ],
+)
+def test_declarations_are_refused_by_the_vector_environment(
+    tmp_path: Path, attributes: dict[str, Any], says: str
+) -> None:
+    refused(SchemaError, says, lambda: TorchVectorEnv(_walk(tmp_path, **attributes)(), num_worlds=1))
+
+
+def test_an_environment_without_a_step(tmp_path: Path) -> None:
+    held = {"archetypes": [Archetype("Walker", Spot, Step, Reward, count=1)], "observation": "Walker.Spot"}
+    environment = declare("", tmp_path, action="Walker.Step", action_space=Discrete(2), **held)
+    says = "Declared has no 'step': name the systems of a step, step = TaskGraph("
+    refused(SchemaError, says, lambda: Simulator(environment(), 1))
+    Program(declare("", tmp_path, step=TaskGraph(), action="Walker.Step", action_space=Discrete(2), **held)())
+
+
+def test_a_field_without_its_colon() -> None:
+    held = {"x": f32[2], "__annotations__": {"y": f32}}
+    says = "component Loose: x = f32[2] declares no field; write x: f32[2]"
+    refused(SchemaError, says, lambda: type("Loose", (Component,), held))
+
+
+@pytest.mark.parametrize(
+    ("id", "environment", "error", "says"),
+    [
+        ("Maze-v0", "maze:Maze", ValueError, "id must be of the form 'my_project/Maze-v0', got 'Maze-v0'"),
+        ("mine/Maze", "maze:Maze", ValueError, "id must be of the form 'my_project/Maze-v0', got 'mine/Maze'"),
+        ("mine/Maze-v0", "Maze", ValueError, "environment must be a class, or 'module:Class', got 'Maze'"),
+        ("mine/Maze-v0", 3, TypeError, "environment must inherit from Environment, or be 'module:Class', got 3"),
+        ("mine/Maze-v0", dict, TypeError, "environment must inherit from Environment, or be 'module:Class', got"),
+        ("mine/Maze-v0", CartPole(), TypeError, "got an instance of CartPole; give the class: make_vec"),
+    ],
+)
+def test_what_is_registered(id: str, environment: Any, error: type[Exception], says: str) -> None:
+    refused(error, says, lambda: torch_batchsim.register(id, environment))
+
+
+def test_what_a_registered_name_leads_to() -> None:
+    torch_batchsim.register("bad_input/Nobody-v0", "os:Nobody")
+    torch_batchsim.register("bad_input/Function-v0", "os:getcwd")
+    torch_batchsim.register("bad_input/Nowhere-v0", "no_such_module:Maze")
+    says = "'no_such_module:Maze' cannot be made: there is no module 'no_such_module'"
+    refused(ValueError, says, lambda: gymnasium.make_vec("bad_input/Nowhere-v0"))
+    refused(ValueError, "module os has no 'Nobody'", lambda: gymnasium.make_vec("bad_input/Nobody-v0"))
+    says = "environment must be a class that inherits from Environment, got <built-in function getcwd>"
+    refused(TypeError, says, lambda: gymnasium.make_vec("bad_input/Function-v0"))
+    says = "there is no environment 'cartpol' (did you mean 'cartpole'?)"
+    refused(ValueError, says, lambda: torch_batchsim.make_vec("cartpol"))
+
+
+def test_an_id_is_registered_again() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(2):  # as a notebook does that runs a cell again
+            torch_batchsim.register("bad_input/Again-v0", "os:Nobody")
+    with pytest.warns(UserWarning, match="was registered as os:Nobody, and is os:Other from now on$"):
+        torch_batchsim.register("bad_input/Again-v0", "os:Other")
+    assert gymnasium.spec("bad_input/Again-v0").kwargs["environment"] == "os:Other"
+
+
+WALKS = """
+import torch_batchsim
+from environments.drift import Drift
+class {0}(Drift): pass
+class {1}(Drift): pass
+torch_batchsim.register("walks/{0}-v0", {0})
+"""
+
+
+def test_environments_of_files_and_modules_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "walks_one.py"
+    file.write_text(WALKS.format("OneWalk", "OneOther"))
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    for name in (str(file), f"{file}:OneWalk", f"{file}:walks/OneWalk-v0", "walks_one:OneWalk", "walks/OneWalk-v0"):
+        assert torch_batchsim.find_id(name) == "walks/OneWalk-v0"
+    says = f"{file} registers no 'OneOther'; name one of {file}:walks/OneWalk-v0"
+    refused(ValueError, says, lambda: torch_batchsim.find_id(f"{file}:OneOther"))
+    says = "there is no environment 'walks_one'; known are: cartpole"
+    refused(ValueError, says, lambda: torch_batchsim.find_id("walks_one"))
+    refused(ValueError, "write walks_one:my_project/Name-v0", lambda: torch_batchsim.find_id("walks_one"))
+    (tmp_path / "walks.h").write_text("")
+    for path in (tmp_path, tmp_path / "walks.h"):
+        refused(ValueError, "is not an environment: name the Python", lambda p=path: torch_batchsim.find_id(str(p)))
+    says = "no environment 'walks/Two-v0' (did you mean 'walks/OneWalk-v0'?); where a module"
+    refused(ValueError, says, lambda: torch_batchsim.find_id("walks/Two-v0"))
+    refused(ValueError, "there is no file nowhere.py", lambda: torch_batchsim.find_id("nowhere.py"))
+    empty = tmp_path / "walks_none.py"
+    empty.write_text("")
+    refused(ValueError, "walks_none.py registers no environment: write", lambda: torch_batchsim.find_id(str(empty)))
+    assert torch_batchsim.make_vec(str(file), num_envs=2).sim.environment.name == "OneWalk"
+
+
 # ---- the build -----------------------------------------------------------------------------------------------------
 
 
@@ -811,7 +945,7 @@ def test_one_tensor_for_two_outputs() -> None:
     ("changes", "says"),
     [
         ({"archetypes": [Spot]}, "archetypes must be Archetype(...) each, got"),
-        ({"step": ["walk"]}, "step must be a TaskGraph, got ['walk']"),
+        ({"step": ["walk"]}, "step must be a TaskGraph, got ['walk']; write step = TaskGraph('walk')"),
         ({"observation": ["Walker.Spot"]}, "observation must be a name or a dict, got ['Walker.Spot']"),
         ({"faults": "lost"}, "faults must be a list or tuple, got 'lost'"),
         ({"info": {"final_obs": "Walker.Spot"}}, "info 'final_obs' is a name of gymnasium's or the engine's own"),

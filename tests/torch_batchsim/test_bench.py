@@ -193,10 +193,10 @@ def test_an_agent_alone_in_its_world_is_no_other_unit(run: Run) -> None:
 
 @pytest.mark.full
 def test_builds_are_measured_with_the_options() -> None:
-    cold, warm = build_seconds("torch_batchsim/CartPole-v0", "cpu", "torch_batchsim", {"length": 0.7}, runs=1)
+    cold, warm = build_seconds("cartpole", "cpu", {"length": 0.7}, runs=1)
     assert cold > warm > 0
     with pytest.raises(subprocess.CalledProcessError) as failed:
-        build_seconds("torch_batchsim/CartPole-v0", "cpu", "torch_batchsim", {"length": float("inf")}, runs=1)
+        build_seconds("torch_batchsim/CartPole-v0", "cpu", {"length": float("inf")}, runs=1)
     assert "got inf" in failed.value.stderr
 
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Literal
 
 import gymnasium
 import pytest
+import tyro
 
 import torch_batchsim
 from torch_batchsim import types
 from torch_batchsim.__main__ import COMMANDS, main
 from torch_batchsim.bench import cli as bench
-from torch_batchsim.command_line import UsageError, option_help
+from torch_batchsim.command_line import UsageError, option_help, parsed
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -29,6 +32,53 @@ def test_the_commands_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["--version"])
     assert ended.value.code == 0 and torch_batchsim.__version__ in capsys.readouterr().out
+
+
+def test_a_module_for_python_is_not_a_command() -> None:
+    done = subprocess.run([sys.executable, "-m", "torch_batchsim.compare"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "python -m torch_batchsim.train.compare" in done.stderr
+
+
+@dataclasses.dataclass
+class Settings:
+    """What it does."""
+
+    name: tyro.conf.Positional[str]
+    """A name, which is told in two lines; and
+    more."""
+    count: int | None = None
+    """How many, at
+    most."""
+    sizes: list[int] | None = None
+    kind: Literal["a", "b"] = "a"
+
+    def __post_init__(self) -> None:
+        if self.count == 0:
+            raise ValueError("count is 0, but must be positive")
+
+
+@pytest.mark.parametrize(
+    "given, says",
+    [
+        ([], "an argument is missing, STR: A name, which is told in two lines"),
+        (["x", "--count", "many"], "--count takes INT, got 'many'"),
+        (["x", "--sizes", "3", "y"], "--sizes takes [INT [INT ...]], got '3', 'y'"),
+        (["x", "--count", "0"], "count is 0, but must be positive"),
+        (["x", "--kind", "c"], "invalid choice 'c' for argument '--kind'. Expected one of ('a', 'b')"),
+        (["x", "y"], "there is no option or argument y"),
+    ],
+)
+def test_mistakes_in_options_are_one_line(given: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(UsageError) as ended:
+        parsed(Settings, "run", given)
+    assert ended.value.code == 2 and capsys.readouterr().err == f"error: {says}; run --help lists all\n"
+
+
+def test_help_does_not_keep_the_ends_of_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    assert parsed(Settings, "run", ["x", "--count", "3"]) == Settings("x", 3)
+    with pytest.raises(SystemExit) as ended:
+        parsed(Settings, "run", ["--help"])
+    assert ended.value.code == 0 and "How many, at most." in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -61,6 +111,7 @@ def test_options_of_environments_are_described(capsys: pytest.CaptureFixture[str
     [
         (["cartpole", "--force", "3"], "there is no option --force (did you mean --force-mag?)"),
         (["cartpole", "--num-env", "3"], "there is no option --num-env (did you mean --num-envs?)"),
+        (["cartpole", "--worlds", "3"], "there is no option --worlds (did you mean --num-envs?)"),
         (["chess"], "there is no environment 'chess'"),
     ],
 )
@@ -82,7 +133,7 @@ def test_environments_are_made_by_short_names() -> None:
     assert env.num_envs == 3 and env.sim.environment.parameters == other.unwrapped.sim.environment.parameters
     assert torch_batchsim.make("torch_batchsim/CartPole-v0").observation_space == other.single_observation_space
     for make in (torch_batchsim.make_vec, torch_batchsim.make):
-        with pytest.raises(ValueError, match="there is no environment 'pole'; known are: cartpole"):
+        with pytest.raises(ValueError, match=r"there is no environment 'pole' .*; known are: cartpole"):
             make("pole")
         with pytest.raises(TypeError, match=r"'forc_mag' \(did you mean 'force_mag'\?\)"):
             make("cartpole", forc_mag=3.0)

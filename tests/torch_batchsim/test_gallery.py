@@ -72,12 +72,12 @@ torch_batchsim.register("tests/Unseen-v0", Unseen)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("pole", "there is no environment 'pole'; known are: cartpole"),
+        ("pole", "there is no environment 'pole' (did you mean 'cartpole'?); known are: cartpole"),
         ("cartpole --worlds 0", "--worlds is 0, but must be from 1 to 4096"),
         ("cartpole --columns 0", "--columns is 0, but must be at least 1"),
         ("cartpole --steps -1", "--steps is -1, but must be at least 0"),
         ("cartpole --colours 1", "--colours is 1, but must be 0 or from 2 to 256"),
-        ("cartpole --out game.mp4", "--out writes .png, .gif, .webp, but game.mp4 was given"),
+        ("cartpole --out game.avi", "--out writes .png, .gif, .webp, .mp4, but game.avi was given"),
         ("cartpole --out nowhere/x.png", "--out names nowhere/x.png, which cannot be written"),
         ("cartpole --out x.gif --steps 5000", "the animation would have 5,001 pictures, but 2,000 are the most"),
         ("cartpole --policy nothing.pt", "checkpoint nothing.pt cannot be read"),

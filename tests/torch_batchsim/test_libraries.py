@@ -196,6 +196,7 @@ def program(folder: Path, *libraries: type[Library], text: str = "", **attribute
         "observation": "Cart.Push",
         "action": "Cart.Push",
         "action_space": Discrete(2),
+        "step": TaskGraph(),
         **attributes,
     }
     return Program(declare(text, folder, **held)())

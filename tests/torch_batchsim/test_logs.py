@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from torch_batchsim import (
     emulation,
     f32,
     i32,
+    logs,
     vec2,
 )
 from torch_batchsim.codegen import Target, generate
@@ -208,6 +210,72 @@ def test_what_does_not_compile(call: str, text: str) -> None:
         Simulator(changed(), 1)
 
 
+def test_commands_show_the_first_lines_and_forget_all() -> None:
+    sim = played(num_threads=1)
+    expected = [f"  {line}" for line in sim.logs(clear=False)]
+    shown = logs.first_lines(sim.program, sim.memory, 5).splitlines()
+    assert shown == [*expected[:5], "  (more was noted, in 3 worlds in all)"]
+    assert logs.first_lines(sim.program, sim.memory, 5) == "" and len(sim.logs()) == 0
+    sim.step()
+    assert "more" not in logs.first_lines(sim.program, sim.memory, 1000)
+    few = played(worlds=2, log=1)
+    assert "more was noted, in 2 worlds" in logs.first_lines(few.program, few.memory, 1000)
+
+
+NOTING = """
+import torch_batchsim
+from gymnasium.spaces import Discrete
+from torch_batchsim import Archetype, Component, Environment, Reward, TaskGraph, f32, i32
+
+
+class Spot(Component):
+    x: f32
+
+
+class Go(Component):
+    how: i32
+
+
+class Noting(Environment):
+    systems = "noting.h"
+    archetypes = [Archetype("Thing", Spot, Go, Reward, count=1)]
+    start, step = TaskGraph(), TaskGraph("move")
+    observation, action, action_space = "Thing.Spot", "Thing.Go.how", Discrete(2)
+
+
+torch_batchsim.register("test/Noting-v0", Noting)
+"""
+NOTING_SYSTEMS = """
+TBS_SYSTEM void move(World &world, Spot &spot, const Go &go, Episode &episode) {
+    spot.x = f32(go.how);
+    world.log("speed", 0.5f);
+    episode.terminated = world.step() == 5;
+}
+"""
+
+
+@pytest.mark.full
+def test_commands_print_what_is_noted(tmp_path: Path) -> None:
+    (tmp_path / "noting.py").write_text(NOTING)
+    (tmp_path / "noting.h").write_text(NOTING_SYSTEMS)
+    bench = ("bench", "noting:test/Noting-v0", "--num-envs", "4", "--seconds", "0.01", "--runs", "1", "--no-build")
+    small = ("--num-envs", "4", "--num-steps", "8", "--num-minibatches", "1", "--total-steps", "160")
+    train = ("train", "noting:test/Noting-v0", *small, "--eval-episodes", "4", "--run-dir", "run")
+    told = []
+    for command in (bench, train):
+        arguments = [sys.executable, "-m", f"torch_batchsim.{command[0]}", *command[1:], "--log", "2"]
+        done = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        told.append(done.stdout + done.stderr)
+    lines = [f"  world {world}, step {step}, move[0]: speed 0.5" for world in range(4) for step in (1, 2)]
+    first = "\n".join([*lines, "  (more was noted, in 4 worlds in all)"])
+    assert f"logs of 4 rows:\n{first}\n" in told[0]
+    iterations = re.findall(r"^logs of iteration (\d+):$", told[1], re.MULTILINE)
+    assert iterations == ["1", "2", "4"] and f"logs of iteration 1:\n{first}\n" in told[1]
+    assert f"logs of the evaluation:\n{first}\n" in told[1]
+    assert told[1].count("speed") == 8 * 4
+
+
 def test_worlds_are_those_of_tensors() -> None:
     sim = played(worlds=2, first_world=100)
     lines = [line for line in sim.logs() if line.label == "id"]
@@ -215,11 +283,18 @@ def test_worlds_are_those_of_tensors() -> None:
     assert torch.equal(sim.tensor("World.step"), torch.tensor([1, 1], dtype=torch.int32))
 
 
-def test_the_page_shows_it() -> None:
-    page = (Path(__file__).resolve().parents[2] / "docs" / "debugging.md").read_text()
-    part = page.partition("## Notes from a system")[2].partition("\n## ")[0]
+def test_the_page_shows_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    docs = Path(__file__).resolve().parents[2] / "docs"
+    part = (docs / "debugging.md").read_text().partition("## Notes from a system")[2].partition("\n## ")[0]
     system, use, shown = re.findall(r"```(?:cpp|python)?\n(.*?)```", part, re.DOTALL)
-    text = WALK[: WALK.index("TBS_SYSTEM void move")] + system + WALK[WALK.index("TBS_SYSTEM void sum") :]
-    names = {"torch_batchsim": torch_batchsim, "Walk": declare(text, **WALK_DECLARATION), "print": lambda x: None}
-    exec(use, names)
-    assert shown.splitlines()[0] in str(names["lines"])
+    files = dict(re.findall(r"```\w+ title=(\S+)\n(.*?)```", (docs / "tutorial.md").read_text(), re.DOTALL))
+    before, _, behind = files["walk.h"].partition("TBS_SYSTEM void walk")
+    files["walk.h"] = before + system + behind[behind.index("\n}\n") + 3 :]
+    for name in ("walk.h", "walk.py"):
+        (tmp_path / name).write_text(files[name])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    exec(use, {"torch_batchsim": torch_batchsim, "torch": torch})
+    assert capsys.readouterr().out == shown

@@ -322,6 +322,11 @@ def test_what_is_refused(error: type[Exception], says: str, call: Any) -> None:
         call()
 
 
+def test_a_misspelt_function_is_suggested() -> None:
+    with pytest.raises(AttributeError, match=r"torch_batchsim\.math has no 'normalise' \(did you mean 'normalize'\?\)"):
+        engine.normalise  # noqa: B018
+
+
 def test_the_example_of_the_page_runs() -> None:
     page = (Path(__file__).parents[2] / "docs" / "math.md").read_text()
     names: dict[str, Any] = {}

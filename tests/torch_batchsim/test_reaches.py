@@ -111,7 +111,7 @@ def test_a_hidden_access_does_not_compile(tmp_path: Path) -> None:
     assert [first, second, *others] == [told[0], "(while compiling the systems of Declared)", *told[1:]]
     for line, name, method in expected:
         says = (
-            f"{tmp_path / 'systems.h'}:{line}: system '{name}' (systems.h:{_line_of(text, name)}) does {method}, which "
+            f"systems.h:{line}: system '{name}' (systems.h:{_line_of(text, name)}) does {method}, which "
             "the engine has not read in its text: write it out, without macros that put names together, or declare it: "
             f"TBS_SYSTEM TBS_REACHES({method}) void {name}(...)"
         )

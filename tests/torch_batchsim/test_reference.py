@@ -56,9 +56,24 @@ def test_what_is_hidden_exists(section: reference.Section) -> None:
 
 
 def test_every_header_for_systems_is_on_the_page() -> None:
-    """Those that tbs.h includes; fault.h is the engine's alone."""
+    """Those that tbs.h includes; fault.h and casts.h are only the engine's, checked_bits.h has the names of bits.h."""
     included = set(re.findall(r'#include "(\w+\.h)"', (jit.CSRC / "tbs" / "tbs.h").read_text()))
-    assert included - {"fault.h"} == {section.header for section in reference.SECTIONS}
+    assert included - {"fault.h", "casts.h", "checked_bits.h"} == {section.header for section in reference.SECTIONS}
+
+
+@pytest.mark.parametrize("library", reference.LIBRARIES, ids=lambda library: library.title)
+def test_what_is_shown_of_a_library_exists(library: reference.LibrarySection) -> None:
+    for section in library.headers:
+        assert section.shown is not None and set(section.shown) <= reference.offered_names(section)
+
+
+def test_what_pages_and_environments_use_of_a_library_is_on_the_page() -> None:
+    """Beside what is an option's or an enumeration's name, a column, or declared by the engine's own Python."""
+    root, page = PAGE.parents[1], PAGE.read_text()
+    texts = [path.read_text() for folder in ("docs", "envs") for path in sorted((root / folder).rglob("*.[mh]*"))]
+    used = {name for text in texts for name in re.findall(r"\b(?:physics|rays)::([a-z_]+)\b(?=\()", text)}
+    assert {"box", "cast", "lidar"} <= used
+    assert [name for name in sorted(used) if not re.search(rf"\b{name}\(", page)] == []
 
 
 def uses() -> list[str]:

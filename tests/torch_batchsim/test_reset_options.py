@@ -179,6 +179,13 @@ def test_a_single_environment_takes_them_without_worlds(walkers: Walkers) -> Non
         env.reset(options={"x": "three"})
     with pytest.raises(TypeError, match=r"^options must be a dict or None, got list$"):
         env.reset(options=["x"])
+    env.hold({"x": 4.0})
+    assert [env.reset()[0][0] for _ in range(2)] == [env.reset(options={"x": 4.0})[0][0]] * 2
+    with pytest.raises(ValueError, match=r"^reset has no option 'y' here; it has: x, pair$"):
+        env.hold({"y": 1})
+    held = env.reset()[0][0]
+    env.hold(None)
+    assert env.reset(options={"x": 5.0})[0][0] == env.reset()[0][0] != held  # kept, and not held any more
 
 
 def test_a_fault_at_the_start_is_that_worlds_alone(walkers: Walkers) -> None:

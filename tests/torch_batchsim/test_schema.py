@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -110,11 +111,17 @@ def test_parameters(tmp_path: Path, written: str, parameter: Parameter) -> None:
 
 @pytest.mark.parametrize(
     "written",
-    ["Spot spot", "Spot *spot", "Spot &&spot", "Spot<3> &spot", "Spot &a b", "volatile Spot &spot", "...", "int"],
+    ["Spot *spot", "Spot &&spot", "Spot<3> &spot", "Spot &a b", "volatile Spot &spot", "...", "int"],
 )
 def test_parameters_that_are_refused(tmp_path: Path, written: str) -> None:
     with pytest.raises(SchemaError, match=r"systems.h:2: parameter '.*' of system 'run' is not understood; write"):
         systems_of(tmp_path, f"\nTBS_SYSTEM void run(World &world, {written}) {{}}")
+
+
+def test_a_component_is_not_taken_by_value(tmp_path: Path) -> None:
+    said = "systems.h:1: system 'run' takes 'Spot spot', a copy: write 'Spot &spot' to write the component, '"
+    with pytest.raises(SchemaError, match=re.escape(said)):
+        systems_of(tmp_path, "TBS_SYSTEM void run(World &world, Spot spot) {}")
 
 
 def test_what_is_no_system_is_not_read(tmp_path: Path) -> None:
@@ -288,7 +295,7 @@ def test_an_action_of_several_fields(tmp_path: Path) -> None:
     text = "TBS_SYSTEM void run(World &world) {}"
     found = program(tmp_path, text, archetypes=tables, action="Walker.Push", action_space=MultiDiscrete([2, 3]))
     assert (found.action.value_shape, found.action.dtype) == ((2,), torch.int32)
-    with pytest.raises(SchemaError, match=r"action 'Walker.Push.a' must be a whole component whose fields have one"):
+    with pytest.raises(SchemaError, match=r"action 'Walker.Push.a' is one of the 2 fields of Walker.Push, and must"):
         program(tmp_path, text, archetypes=tables, action="Walker.Push.a", action_space=Discrete(2))
 
 

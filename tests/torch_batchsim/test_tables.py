@@ -94,7 +94,7 @@ def order(sim: Simulator, rows: list[int]) -> None:
         ({"capacity": 4.0}, "got 4.0"),
         ({"capacity": 4, "limit": 3}, "Item: limit must be at least capacity, got 3 and 4"),
         ({"capacity": 4, "limit": 2**31}, f"limit must be an integer from 1 to {MAX_ROWS}"),
-        ({"capacity": 4, "count": 4}, "Item needs either count (rows that every world always has) or capacity"),
+        ({"capacity": 4, "count": 4}, "Item has count=4 and capacity=4: give count for rows that every world always"),
         ({}, "Item needs either count"),
         ({"count": 4, "ephemeral": True}, "limit and ephemeral go with capacity, not with count"),
         ({"count": 4, "limit": 5}, "limit and ephemeral go with capacity, not with count"),
@@ -137,7 +137,7 @@ def test_archetypes_refuse(arguments: dict[str, Any], says: str) -> None:
         ),
         (
             "(World &w, const Spot &s, Entity &self) {}",
-            "write 'Component &name', 'const Component &name', 'Row row' or",
+            "takes 'Entity &self', which is a value: write 'Entity self'",
         ),
         ("(World &w, const Spot &s, Seen &seen) {}", "matches no archetype: none has all of Spot, Seen"),
         (
@@ -510,7 +510,7 @@ def test_handles_outlive_growth_and_compaction() -> None:
     ("call", "error", "says"),
     [
         (lambda sim: sim.create("Command", [0]), ValueError, "'Command' is not a dynamic table; those of Zoo: Animal"),
-        (lambda sim: sim.create("Animal", [3]), ValueError, "worlds must be worlds from 0 to 2, got 3 to 3"),
+        (lambda sim: sim.create("Animal", [3]), ValueError, "worlds must be worlds from 0 to 2, got 3"),
         (lambda sim: sim.create("Animal", [0.5]), TypeError, "worlds must be world indices"),
         (lambda sim: sim.create("Animal", [0], {"Body.weight": 1}), KeyError, "component Body has no field 'weight'"),
         (lambda sim: sim.create("Animal", [0], {"Note.seen": 1}), KeyError, "'Animal.Note.seen' does not exist"),

@@ -81,6 +81,7 @@ def test_it_is_no_part_of_worlds() -> None:
 # ---- on chip, and in rows ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_rows_are_for_what_is_not_on_chip() -> None:
     sim, phase = Simulator(Yard(), WORLDS), 1  # byte that CUDA executors have for each world beside
     sizes = {name: column.component.size for name, column in sim.program.workspaces.items()}
@@ -90,6 +91,7 @@ def test_rows_are_for_what_is_not_on_chip() -> None:
         assert emulated.bytes_per_world - sim.bytes_per_world == pytest.approx(size + phase), executor
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("executor", ["graph", "megakernel"])
 def test_both_places_give_the_same_bits(executor: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a block on chip: nothing, what one group of lanes of eight needs, one byte less than all eight, and all."""
@@ -102,6 +104,7 @@ def test_both_places_give_the_same_bits(executor: str, monkeypatch: pytest.Monke
         assert_same_bits(snapshot(step(emulated_simulator("yard", WORLDS, executor))), expected)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("words", "placed"), [(CHIP_OF_WARP // 4, 1), (CHIP_OF_WARP // 4 + 1, 0)])
 def test_the_limit(words: int, placed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = """

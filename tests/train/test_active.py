@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch_batchsim.train import Config, Trainer, evaluate, generalised_advantages, runs
 from torch_batchsim.train.active import counted_ends, mean, std_mean
 from torch_batchsim.train.networks import ActorCritic
-from torch_batchsim.train.ppo import flatten_parameters
+from torch_batchsim.train.ppo import PPO
 
 from torch_batchsim import TorchVectorEnv
 
@@ -131,17 +131,18 @@ def test_an_end_counts_once_where_the_row_has_acted_since_the_last():
 def test_the_gradient_is_that_of_the_active_samples(clip_vloss):
     made = trainer(clip_vloss=clip_vloss, clip_coef=0.01)
     made.rollout()
-    batch = made.estimate()
+    batch = made.groups[0].estimate(made.storage)
     assert 0.2 < batch.active.float().mean() < 0.8 and not made.storage.obs.isfinite().all()
     kept = type(batch)(*(None if field is None else field[batch.active] for field in batch))._replace(active=None)
     with torch.no_grad():
-        made.parameters += 0.05 * torch.sin(torch.arange(len(made.parameters)))  # so that ratios are not 1
+        parameters = made.groups[0].learner.parameters
+        parameters += 0.05 * torch.sin(torch.arange(len(parameters)))  # so that ratios are not 1
     found = []
     for part in (batch, kept):
-        made.parameters.grad.zero_()
-        loss, metrics, _ = made.losses(part)
+        made.groups[0].learner.parameters.grad.zero_()
+        loss, metrics, _ = made.groups[0].learner.losses(part)
         loss.backward()
-        found.append((loss, metrics, made.parameters.grad.clone()))
+        found.append((loss, metrics, made.groups[0].learner.parameters.grad.clone()))
     torch.testing.assert_close(*found)
     assert found[0][2].abs().max() > 1e-3
 
@@ -149,32 +150,31 @@ def test_the_gradient_is_that_of_the_active_samples(clip_vloss):
 def test_what_inactive_rows_hold_changes_not_a_bit():
     made = trainer()
     made.rollout()
-    first = made.estimate()
+    first = made.groups[0].estimate(made.storage)
     storage = made.storage
     idle = ~storage.active
     storage.obs[idle] = torch.nan
     storage.rewards[idle[:-1]] = torch.inf
     storage.actions[idle[:-1]] = 3
     storage.final_obs[idle[:-1]] = torch.nan
-    second = made.estimate()
+    second = made.groups[0].estimate(made.storage)
     assert all(a is b is None or torch.equal(a, b) for a, b in zip(first, second, strict=True))
-    metrics = made.update(second)
-    assert all(value.isfinite() for value in metrics.values()) and made.parameters.isfinite().all()
+    metrics = made.groups[0].learner.update(second)
+    assert all(value.isfinite() for value in metrics.values()) and made.groups[0].learner.parameters.isfinite().all()
 
 
 def test_several_forbidden_choices_of_inactive_rows_keep_numbers_finite():
     """The idle action may be forbidden in several parts, whose log-probabilities together are minus infinity."""
     made = trainer(num_minibatches=2)
-    made.agent = ActorCritic(made.env.single_observation_space, MultiDiscrete([3, 3]), (16,), 1, made.device)
-    made.parameters = flatten_parameters(made.agent)
-    made.optimizer = torch.optim.Adam([made.parameters])
+    agent = ActorCritic(made.env.single_observation_space, MultiDiscrete([3, 3]), made.config, made.device)
+    made.groups[0].learner = PPO(agent, 80, made.config, made.generator)
     storage, (steps, rows) = made.storage, made.storage.rewards.shape
     storage.active.copy_(torch.arange(rows) % 3 > 0)
     storage.rewards.copy_(torch.sin(torch.arange(steps * rows)).view(steps, rows))
     storage.actions = torch.full((steps, rows, 2), 2)
     storage.action_masks = storage.active.unsqueeze(-1) | torch.tensor([False, False, True]).repeat(2)
-    metrics = made.update(made.estimate())
-    assert all(value.isfinite() for value in metrics.values()) and made.parameters.isfinite().all()
+    metrics = made.groups[0].learner.update(made.groups[0].estimate(made.storage))
+    assert all(value.isfinite() for value in metrics.values()) and made.groups[0].learner.parameters.isfinite().all()
 
 
 def test_training_goes_on_to_the_bit():
@@ -187,11 +187,11 @@ def test_training_goes_on_to_the_bit():
                 made.load_state_dict(state)
             for _ in range(iterations):
                 metrics = made.iterate()
-        return made.parameters.detach(), metrics
+        return made.groups[0].learner.parameters.detach(), metrics
 
     whole, resumed = trained(4), trained(2, 2)
     assert torch.equal(whole[0], resumed[0]) and whole[0].isfinite().all()
-    assert all(torch.equal(value, resumed[1][name]) for name, value in whole[1].items())
+    assert all(torch.equal(value, resumed[1][name]) for name, value in whole[1].items() if not name.startswith("time"))
 
 
 def test_statistics_of_a_rollout_count_active_steps_and_each_end_once():
@@ -225,7 +225,7 @@ def test_statistics_of_a_rollout_count_active_steps_and_each_end_once():
 @pytest.mark.parametrize("mode", ["SameStep", "NextStep", "Disabled"])
 def test_an_evaluation_counts_each_agent_to_its_own_end(mode):
     env = TorchVectorEnv(Melee(max_episode_steps=9), num_envs=80, autoreset_mode=mode)
-    agent = ActorCritic(env.single_observation_space, env.single_action_space, (8,), 1, env.device)
+    agent = ActorCritic(env.single_observation_space, env.single_action_space, Config(hidden_sizes=(8,)), env.device)
     rewards, flags, actives, step = [], [], [], env.step
 
     def watched(actions):
@@ -248,7 +248,7 @@ def test_an_evaluation_counts_each_agent_to_its_own_end(mode):
 
 def test_rows_that_took_no_part_are_not_in_the_summary(monkeypatch):
     env = TorchVectorEnv(Melee(max_episode_steps=9), num_worlds=20)
-    agent = ActorCritic(env.single_observation_space, env.single_action_space, (8,), 1, env.device)
+    agent = ActorCritic(env.single_observation_space, env.single_action_space, Config(hidden_sizes=(8,)), env.device)
     returns, lengths = evaluate(env, agent, seed=1 + runs.EVALUATION_SEED_OFFSET)
     monkeypatch.setattr(runs, "_make_env", lambda *_, **__: env)
     options = SimpleNamespace(eval_episodes=20, eval_stochastic=False, video=None)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from gymnasium import spaces
 from torch_batchsim.train import baseline, cli, evaluation, runs
-from torch_batchsim.train.networks import make_policy
+from torch_batchsim.train.policies import make_policy
 
 LENGTHS = torch.tensor([2.0, 3, 4, 5, 2, 3]).double()  # of the episodes of ToyEnv
 CPU = torch.device("cpu")

@@ -43,7 +43,7 @@ class Harmful:
         (lambda path: (write(path), path.write_bytes(path.read_bytes()[:-100])), "or is damaged"),
         (lambda path: torch.save(torch.zeros(3), path), "is not a checkpoint"),
         (lambda path: write(path, harmful=Harmful()), "or is damaged"),
-        (lambda path: write(path, format=99), "has format 99, but this version reads format 1"),
+        (lambda path: write(path, format=99), "has format 99, but this version reads format 2"),
         (lambda path: write(path, env="torch_batchsim/Other-v0"), "is of torch_batchsim/Other-v0, not of"),
     ],
 )

@@ -3,13 +3,13 @@ from itertools import pairwise
 import gymnasium
 import pytest
 import torch
-from torch_batchsim.train import ActorCritic, EndlessEpisode, evaluate, evaluation
+from torch_batchsim.train import ActorCritic, Config, EndlessEpisode, evaluate, evaluation
 
 
 @pytest.fixture
 def agent(toy_env):
     env = toy_env()
-    return ActorCritic(env.single_observation_space, env.single_action_space, (8,), 1, env.device)
+    return ActorCritic(env.single_observation_space, env.single_action_space, Config(hidden_sizes=(8,)), env.device)
 
 
 @pytest.mark.parametrize("deterministic", [True, False])
@@ -37,7 +37,7 @@ def test_faults_are_looked_for_at_the_end(toy_env, agent):
 
 def test_a_seed_out_of_range_is_refused_in_a_sentence():
     env = gymnasium.make_vec("torch_batchsim/CartPole-v0", num_envs=2)
-    agent = ActorCritic(env.single_observation_space, env.single_action_space, (8,), 1, env.device)
+    agent = ActorCritic(env.single_observation_space, env.single_action_space, Config(hidden_sizes=(8,)), env.device)
     with pytest.raises(ValueError, match="seed must be an integer from 0"):
         evaluate(env, agent, seed=2**64)
 
@@ -53,7 +53,7 @@ def test_a_score_takes_the_place_of_rewards(mode):
     """Shaped rewards do not count; a chef who stands before an onion dispenser takes one and puts it into the pot."""
     options = {"horizon": 30, "shaping_factor": 1.0, "autoreset_mode": mode}
     env = gymnasium.make_vec("torch_batchsim/Overcooked-v0", num_worlds=50, **options)
-    agent = ActorCritic(env.single_observation_space, env.single_action_space, (8,), 1, env.device)
+    agent = ActorCritic(env.single_observation_space, env.single_action_space, Config(hidden_sizes=(8,)), env.device)
     rewards, step = [], env.step
 
     def watched(actions):
@@ -93,7 +93,7 @@ def test_masks_are_honoured(toy_env, agent):
 def test_untrained_rows_choose_among_all_and_the_others_as_the_policy_says(toy_env, agent, deterministic):
     env, seen = toy_env(num_envs=1000), []
     with torch.no_grad():
-        agent.actor[-1].bias.copy_(torch.tensor([0.0, 50.0, 0.0, 0.0]))  # always 1
+        agent.actor.head.bias.copy_(torch.tensor([0.0, 50.0, 0.0, 0.0]))  # always 1
     step = env.step
     env.step = lambda actions: (seen.append(actions.clone()), step(actions))[1]
     untrained = torch.arange(1000) < 800

@@ -1,5 +1,6 @@
 """A training that meets NaN or infinity stops, and names what it was and where."""
 
+import itertools
 import re
 
 import gymnasium
@@ -7,7 +8,9 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from torch_batchsim.train import Config, NotFinite, Trainer, checkpoint, cli
+from torch_batchsim.train import Config, NoLegalAction, NotFinite, Trainer, checkpoint, cli
+from torch_batchsim.train.finite import FiniteCheck
+from torch_batchsim.train.ppo import PPO
 
 from torch_batchsim import Component, Struct, f32
 from torch_batchsim.columns import Column
@@ -40,14 +43,15 @@ def test_the_observation_is_named(toy_env):
     trainer = toy_trainer(env)
     after_step(env, 12, lambda bound: bound["observations"][3].copy_(torch.tensor([0.5, -torch.inf, torch.nan])))
     trainer.iterate()
-    before = trainer.parameters.clone()
+    before = trainer.groups[0].learner.parameters.clone()
     with pytest.raises(NotFinite) as told:
         trainer.iterate()
     assert str(told.value) == (
         "observation[1] of world 1, agent 1 (row 3) is -infinity after step 4 of update 2 "
         "(2 values there are not finite): correct what the environment writes there"
     )
-    assert torch.equal(trainer.parameters, before) and trainer.iteration == 1  # nothing was learned from it
+    assert torch.equal(trainer.groups[0].learner.parameters, before)  # nothing was learned from it
+    assert trainer.iteration == 1
 
 
 def test_the_part_of_a_dict_is_named(toy_env):
@@ -101,15 +105,15 @@ def test_parameters_that_large_rewards_have_spoilt_are_named(toy_env):
 
 def test_a_parameter_is_named_by_its_layer(toy_env):
     trainer = toy_trainer(toy_env())
-    update = trainer.update
+    update = trainer.groups[0].learner.update
 
     def spoilt(batch):
         metrics = update(batch)
-        trainer.agent.critic[2].weight.data[0, 3] = torch.nan
+        trainer.groups[0].agent.critic.head.weight.data[0, 3] = torch.nan
         return metrics
 
-    trainer.update = spoilt
-    with pytest.raises(NotFinite, match=r"^parameter critic\.2\.weight is nan after update 1: observations"):
+    trainer.groups[0].learner.update = spoilt
+    with pytest.raises(NotFinite, match=r"^parameter critic\.head\.weight is nan after update 1: observations"):
         trainer.iterate()
 
 
@@ -122,7 +126,7 @@ def test_the_first_is_told_where_reading_has_to_wait(toy_env, monkeypatch):
         patched.setattr(trainer, "check_finite", lambda wait=True: None)
         for _ in range(3):
             trainer.iterate()
-    assert trainer.parameters.isnan().any()
+    assert trainer.groups[0].learner.parameters.isnan().any()
     with pytest.raises(NotFinite, match=r"^the reward of world 4 is nan in step 2 of update 1"):
         trainer.check_finite()
 
@@ -170,28 +174,75 @@ def test_the_command_stops_and_goes_on_when_the_cause_is_gone(continuous, tmp_pa
     path = tmp_path / "checkpoint.pt"
     assert f"--resume {path}" in captured.out
     contents = checkpoint.load(path, ENV)
-    assert all(tensor.isfinite().all() for tensor in contents["trainer"]["agent"].values())
+    assert all(tensor.isfinite().all() for tensor in contents["trainer"]["groups"][0]["agent"].values())
     assert cli.main(["cartpole", "--resume", str(path), "--eval-episodes", "2"]) == 0
 
 
 def test_spoilt_networks_are_not_saved(tmp_path, monkeypatch, capsys):
-    update = Trainer.update
+    update, updates = PPO.update, itertools.count()
 
     def spoilt(self, batch):
         metrics = update(self, batch)
-        if self.iteration == spoil_at:
+        if next(updates) == spoil_at:
             self.parameters.data.fill_(torch.nan)
         return metrics
 
-    monkeypatch.setattr(Trainer, "update", spoilt)
+    monkeypatch.setattr(PPO, "update", spoilt)
     spoil_at = 5
     assert cli.main(["cartpole", *COMMAND, "--checkpoint-every", "2", "--run-dir", str(tmp_path / "a")]) == 1
     assert checkpoint.load(tmp_path / "a" / "checkpoint.pt", ENV)["steps"] == 4 * 128
-    spoil_at = 0
+    spoil_at, updates = 0, itertools.count()
     capsys.readouterr()
     assert cli.main(["cartpole", *COMMAND, "--run-dir", str(tmp_path / "b")]) == 1
     captured = capsys.readouterr()
     assert "checkpoint      none" in captured.out and "--resume" not in captured.out
-    assert "parameter log_std is nan" in captured.err or "parameter actor.0.weight is nan" in captured.err
+    assert "parameter log_std is nan" in captured.err or "parameter actor.body.0.weight is nan" in captured.err
 
 
+
+
+# ---- masks that allow nothing ----------------------------------------------------------------------------
+
+
+def test_an_agent_without_a_legal_action_is_named(toy_env):
+    env = toy_env(masked=True)
+    env.num_agents = 2
+    trainer = toy_trainer(env)
+    after_step(env, 12, lambda bound: bound["action_mask"][3].fill_(False))
+    trainer.iterate()
+    before = trainer.groups[0].learner.parameters.clone()
+    env.mask = lambda: torch.ones(6, 4, dtype=torch.bool)  # takes any action: it is the mask that is wrong
+    with pytest.raises(NoLegalAction) as told:
+        trainer.iterate()
+    assert str(told.value) == (
+        "world 1, agent 1 (row 3) has no legal action after step 4 of update 2: its action_mask must allow at least "
+        "one action, a pass for one that does not act"
+    )
+    assert torch.equal(trainer.groups[0].learner.parameters, before)
+
+
+def test_what_a_fault_keeps_from_being_taken_has_no_mask(toy_env):
+    env = toy_env(masked=True)
+
+    def fail(bound):
+        raise RuntimeError("a fault")
+
+    after_step(env, 2, fail)
+    with pytest.raises(RuntimeError, match=r"^a fault$"):
+        toy_trainer(env).iterate()
+
+
+@pytest.mark.parametrize("active", [False, True])
+def test_each_of_several_choices_needs_an_action(toy_env, active):
+    env = toy_env(action_space=spaces.MultiDiscrete([2, 3]))
+    check = FiniteCheck(env, 1)
+    masks, rows = torch.ones(3, 6, 5, dtype=torch.bool), torch.ones(3, 6, dtype=torch.bool)
+    masks[1, 4, 2:] = False
+    rows[1, 4] = active
+    nothing = torch.zeros(2, 6)
+    check.look_at_rollout(3, torch.zeros(3, 6, 3), torch.zeros(2, 6, 3), nothing, nothing.bool(), rows, masks)
+    if active:
+        with pytest.raises(NoLegalAction, match=r"^world 4 has no legal action in choice 1 of 2 after step 1 of"):
+            check.raise_found()
+    else:
+        check.raise_found()

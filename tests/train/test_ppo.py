@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_batchsim.train import Config, Trainer, evaluate, generalised_advantages
 from torch_batchsim.train.tuned import tuned_config
+from training import assert_same
 
 import torch_batchsim  # noqa: F401
 
@@ -30,23 +31,6 @@ def cartpole_trainer(seed=1, iterations=6):
         hidden_sizes=(16, 16),
     )
     return Trainer(cartpole(), config)
-
-
-def assert_same(a, b):
-    """Equal to the bit, through dicts and lists; but final observations are of no use once they are read."""
-    assert type(a) is type(b)
-    if isinstance(a, torch.Tensor):
-        torch.testing.assert_close(a, b, rtol=0, atol=0, equal_nan=True)
-    elif isinstance(a, dict):
-        assert a.keys() == b.keys()
-        for key in a:
-            assert_same(a[key], b[key])
-    elif isinstance(a, list | tuple):
-        assert len(a) == len(b)
-        for x, y in zip(a, b, strict=True):
-            assert_same(x, y)
-    else:
-        assert a == b
 
 
 # ---- advantages ------------------------------------------------------------------------------------------
@@ -95,9 +79,9 @@ def test_a_termination_that_is_also_a_truncation_has_no_future():
 
 def test_estimate_bootstraps_from_the_final_observation(toy_env):
     trainer = Trainer(toy_env(), Config(**SMALL))
-    trainer.agent.value = lambda inputs: inputs.sum(-1)
+    trainer.groups[0].agent.value = lambda inputs: inputs.sum(-1)
     trainer.rollout()
-    batch, storage, config = trainer.estimate(), trainer.storage, trainer.config
+    batch, storage, config = trainer.groups[0].estimate(trainer.storage), trainer.storage, trainer.config
     values = storage.obs.sum(-1)
     assert storage.truncations.any()
     assert storage.terminations.any()
@@ -122,14 +106,14 @@ def test_estimate_bootstraps_from_the_final_observation(toy_env):
 def test_final_observations_count_only_where_an_episode_was_truncated(toy_env):
     trainer = Trainer(toy_env(), Config(**SMALL))
     trainer.rollout()
-    expected = trainer.estimate().returns
+    expected = trainer.groups[0].estimate(trainer.storage).returns
     storage = trainer.storage
     storage.final_obs[~storage.truncations] = torch.nan
-    assert torch.equal(trainer.estimate().returns, expected)
+    assert torch.equal(trainer.groups[0].estimate(trainer.storage).returns, expected)
     storage.terminations |= storage.truncations
     storage.truncations.zero_()
     storage.final_obs.fill_(torch.nan)
-    assert trainer.estimate().returns.isfinite().all()
+    assert trainer.groups[0].estimate(trainer.storage).returns.isfinite().all()
 
 
 # ---- rollouts --------------------------------------------------------------------------------------------
@@ -217,11 +201,11 @@ def test_every_kind_of_space_trains_and_resumes(toy_env, observation_space, acti
         return Trainer(toy_env(6, observation_space, action_space, masked), Config(**SMALL))
 
     straight, first, second = trainer(), trainer(), trainer()
-    before = straight.parameters.detach().clone()
+    before = straight.groups[0].learner.parameters.detach().clone()
     for _ in range(4):
         metrics = straight.iterate()
     assert all(value.isfinite() for value in metrics.values())
-    assert not torch.equal(before, straight.parameters)
+    assert not torch.equal(before, straight.groups[0].learner.parameters)
     first.iterate()
     first.iterate()
     second.load_state_dict(first.state_dict())
@@ -244,6 +228,9 @@ def test_metrics_have_the_names_of_cleanrl():
         "losses/clipfrac",
         "losses/explained_variance",
         "losses/grad_norm",
+        "time/simulation",
+        "time/policy",
+        "time/update",
     }
     assert all(value.shape == () for value in metrics.values())
 
@@ -254,7 +241,7 @@ def test_the_same_seed_gives_the_same_bits_and_another_one_does_not():
         for _ in range(3):
             trainer.iterate()
     assert_same(trainers[0].state_dict(), trainers[1].state_dict())
-    assert not torch.equal(trainers[0].parameters, trainers[2].parameters)
+    assert not torch.equal(trainers[0].groups[0].learner.parameters, trainers[2].groups[0].learner.parameters)
 
 
 def test_resuming_continues_to_the_bit(tmp_path):
@@ -284,7 +271,9 @@ def test_the_weight_of_the_entropy_goes_to_its_end(toy_env, end, weights):
     seen = []
     for _ in range(4):
         trainer.iterate()
-        losses, metrics, _ = trainer.losses(trainer.estimate()._replace(advantages=torch.zeros(48)))
+        group = trainer.groups[0]
+        batch = group.estimate(trainer.storage)._replace(advantages=torch.zeros(48))
+        losses, metrics, _ = group.learner.losses(batch)
         seen.append(float(-losses.detach() / metrics["losses/entropy"]))
     assert seen == pytest.approx(weights, rel=1e-4)
 
@@ -369,7 +358,7 @@ def test_target_kl_ends_the_updates(toy_env):
     config = Config(**SMALL, update_epochs=50, learning_rate=1e-2, target_kl=0.01)
     trainer = Trainer(toy_env(), config)
     trainer.iterate()
-    taken = trainer.optimizer.state_dict()["state"][0]["step"].item()
+    taken = trainer.groups[0].learner.optimizer.state_dict()["state"][0]["step"].item()
     assert taken < 50 * 2
 
 
@@ -378,14 +367,14 @@ def test_clip_vloss_changes_the_value_loss(toy_env):
     for clip_vloss in (False, True):
         trainer = Trainer(toy_env(), Config(**SMALL, clip_vloss=clip_vloss, learning_rate=1e-2))
         trainer.iterate()
-        parameters.append(trainer.parameters)
+        parameters.append(trainer.groups[0].learner.parameters)
     assert not torch.equal(*parameters)
 
 
 def test_gradients_are_clipped_to_the_norm(toy_env):
     trainer = Trainer(toy_env(), Config(**SMALL, max_grad_norm=1e-3))
     trainer.iterate()
-    assert trainer.parameters.grad.norm().item() == pytest.approx(1e-3, rel=1e-2)
+    assert trainer.groups[0].learner.parameters.grad.norm().item() == pytest.approx(1e-3, rel=1e-2)
 
 
 def test_cartpole_learns():
@@ -396,7 +385,7 @@ def test_cartpole_learns():
     trainer = Trainer(cartpole(64), config)
     for _ in range(trainer.num_iterations):
         trainer.iterate()
-    assert evaluate(cartpole(100), trainer.agent, seed=7).returns.mean() > 195
+    assert evaluate(cartpole(100), trainer.groups[0].agent, seed=7).returns.mean() > 195
 
 
 @pytest.mark.full
@@ -408,7 +397,7 @@ def test_cartpole_is_learned_with_continuous_actions_by_the_same_settings():
     trainer = Trainer(carts(config.num_envs), config)
     for _ in range(trainer.num_iterations):
         trainer.iterate()
-    assert evaluate(carts(100), trainer.agent, seed=7).returns.mean() > 475
+    assert evaluate(carts(100), trainer.groups[0].agent, seed=7).returns.mean() > 475
 
 
 # ---- bad input -------------------------------------------------------------------------------------------
@@ -460,7 +449,7 @@ def test_only_a_number_of_the_environment_is_annealed(name, message):
     ("make", "message"),
     [
         (lambda: gymnasium.make_vec("torch_batchsim/Overcooked-v0", num_worlds=4, by_agent=True),
-         "a policy for each of ['agent_0', 'agent_1'], but this PPO trains one policy for all rows"),
+         "a policy for each of ['agent_0', 'agent_1'], but this trainer has one policy for all rows"),
         (lambda: gymnasium.make_vec("torch_batchsim/CartPole-v0", num_envs=4, output="numpy"), "output='numpy'"),
         (lambda: gymnasium.make_vec("CartPole-v1", num_envs=4), "CartPoleVectorEnv has no bind_slots()"),
     ],

@@ -3,14 +3,20 @@ import math
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch_batchsim.train.report import Report, draw_curve, show_picture, text_curve
+from torch_batchsim.train.tracking import Table, TensorBoard
 
 
 def test_metrics_reach_tensorboard_and_the_curve(tmp_path):
     curve = []
-    report = Report(tmp_path, total_steps=30, start_step=0, curve=curve)
+    trackers = [TensorBoard(tmp_path, {"seed": 1}, 0), Table(tmp_path, {}, 0)]
+    report = Report(trackers, total_steps=30, start_step=0, curve=curve)
     for step, value in ((10, math.nan), (20, 1.5), (30, 2.5)):
         report.log(step, {"charts/episodic_return": torch.tensor(value), "losses/entropy": torch.tensor(0.5)})
     report.close()
+    for tracker in trackers:
+        tracker.close({"eval_return_mean": 2.0})
+    lines = (tmp_path / "metrics.csv").read_text().splitlines()
+    assert lines[0].startswith("step,charts/episodic_return,losses/entropy") and lines[1].startswith("10,,0.5,")
     assert curve == [(20, 1.5), (30, 2.5)]
     events = EventAccumulator(str(tmp_path))
     events.Reload()

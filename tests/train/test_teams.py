@@ -33,7 +33,7 @@ torch_batchsim.register("tests/UnscoredMelee-v0", UnscoredMelee)
 def test_teams_without_a_score_are_warned_of_a_mean_that_hides_who_wins(tmp_path, capsys):
     arguments = [*map(str, SMALL), "--eval-episodes", "4", "--run-dir", str(tmp_path)]
     assert cli.main(["tests/UnscoredMelee-v0", *arguments]) == 0
-    assert "The teams share one policy. A mean over teams hides who wins" in capsys.readouterr().out
+    assert "A mean over teams hides who wins" in capsys.readouterr().out
 
 
 def run(*arguments):
@@ -75,10 +75,10 @@ def test_seeds_are_trained_once_and_compared(tmp_path, monkeypatch, capsys):
     [
         ("cartpole --seeds 0", "--seeds is 0, but must be at least 1"),
         ("cartpole --episodes 0", "--episodes is 0, but must be at least 1"),
-        ("cartpole --json nowhere/figures.json", "--json names nowhere/figures.json, which cannot be written"),
+        ("hideseek --json nowhere/figures.json", "--json names nowhere/figures.json, which cannot be written"),
         ("cartpol", "there is no environment 'cartpol'"),
         ("cartpole --num-envs 8 --num-steps 4 --total-steps 32", "torch_batchsim/CartPole-v0 has no teams"),
-        ("cartpole --total-stepps 32", "there is no option --total-stepps (did you mean --total-steps?)"),
+        ("hideseek --total-stepps 32", "there is no option --total-stepps (did you mean --total-steps?)"),
     ],
 )
 def test_mistakes_are_told_in_a_sentence(arguments, message, tmp_path, monkeypatch, capsys):

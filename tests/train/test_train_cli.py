@@ -3,6 +3,7 @@ import json
 import os
 import re
 import signal
+import sys
 from contextlib import contextmanager
 
 import gymnasium
@@ -10,10 +11,11 @@ import pytest
 import torch
 from PIL import Image
 from torch_batchsim.envs.cartpole import CartPole
-from torch_batchsim.train import Config, Trainer, checkpoint, cli, evaluation, options, runs
+from torch_batchsim.train import Config, Trainer, checkpoint, cli, evaluation, learning, options, runs
+from training import assert_same
 
 import torch_batchsim
-from torch_batchsim import Fault, WorldFault, tuning
+from torch_batchsim import Fault, StepInterrupted, StepTimeout, SystemCrash, WorldFault, tuning
 from torch_batchsim.options import RESERVED_OPTIONS
 
 ENV = "torch_batchsim/CartPole-v0"
@@ -43,7 +45,8 @@ def trained(tmp_path):
 def test_a_training_leaves_its_files_and_a_summary(tmp_path, capsys):
     assert run("cartpole", *SMALL, "--run-dir", tmp_path, "--summary", tmp_path / "summary.json") == 0
     names = {path.name.partition(".out.")[0] for path in tmp_path.iterdir()}
-    assert names == {"checkpoint.pt", "learning_curve.png", "summary.json", "events"}
+    told = {"config.toml", "run.json", "metrics.csv"}
+    assert names == {"checkpoint.pt", "learning_curve.png", "summary.json", "events"} | told
     assert str(tmp_path / "learning_curve.png") in capsys.readouterr().out
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert summary["env"] == ENV
@@ -85,6 +88,28 @@ def test_a_video_shows_an_episode_and_changes_no_outcome(policy, trained, tmp_pa
 def test_a_video_may_follow_a_training(tmp_path):
     assert run("cartpole", *SMALL, "--run-dir", tmp_path / "run", "--video", tmp_path / "game.webp") == 0
     assert (tmp_path / "game.webp").stat().st_size > 1000
+
+
+def test_videos_during_a_training_change_nothing_of_it(trained, tmp_path):
+    given = ["--video", tmp_path / "films" / "game.gif", "--video-every", 3]
+    assert run("cartpole", *SMALL, "--run-dir", tmp_path / "filmed", *given) == 0
+    names = sorted(each.name for each in (tmp_path / "films").iterdir())
+    assert names == ["game-000000384.gif", "game-000000768.gif", "game.gif"]
+    ours, theirs = (
+        checkpoint.load(folder / "checkpoint.pt", ENV) | {"train_seconds": 0}
+        for folder in (tmp_path / "filmed", trained)
+    )
+    assert_same(ours, theirs)
+
+
+def test_an_evaluation_may_be_an_mp4(trained, tmp_path, monkeypatch, capsys):
+    pytest.importorskip("imageio_ffmpeg")
+    given = ["cartpole", "--eval", trained, "--eval-episodes", 2, "--video", tmp_path / "game.mp4"]
+    assert run(*given) == 0
+    assert (tmp_path / "game.mp4").read_bytes()[4:8] == b"ftyp"
+    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
+    assert run(*given) == 2
+    assert "pip install 'torch_batchsim[video]' brings it" in capsys.readouterr().err
 
 
 def test_a_video_that_cannot_be_written_costs_nothing_else(trained, tmp_path, monkeypatch, capsys):
@@ -147,7 +172,7 @@ def test_a_stopped_training_resumes_to_the_bit(trained, tmp_path, monkeypatch, c
         yield lambda: next(calls) >= 3
 
     with monkeypatch.context() as patched:
-        patched.setattr(runs, "_stop_on_signal", stop_after_three_iterations)
+        patched.setattr(learning, "stop_on_signal", stop_after_three_iterations)
         assert run("cartpole", *SMALL, "--run-dir", tmp_path / "stopped") == 130
     stopped = tmp_path / "stopped" / "checkpoint.pt"
     assert f"--resume {stopped}" in capsys.readouterr().out
@@ -155,14 +180,14 @@ def test_a_stopped_training_resumes_to_the_bit(trained, tmp_path, monkeypatch, c
     assert run("cartpole", "--resume", stopped, "--eval-episodes", 10) == 0
     a, b = checkpoint.load(trained / "checkpoint.pt", ENV), checkpoint.load(stopped, ENV)
     assert a["curve"] == b["curve"]
-    for part in (lambda contents: contents["agent"], lambda contents: contents["env"]["tensors"]):
+    for part in (lambda contents: contents["groups"][0]["agent"], lambda contents: contents["env"]["tensors"]):
         ours, theirs = part(a["trainer"]), part(b["trainer"])
         assert all(torch.equal(ours[name], theirs[name]) for name in ours)
 
 
 def test_a_signal_stops_after_an_iteration_and_handlers_come_back():
     before = signal.getsignal(signal.SIGINT)
-    with runs._stop_on_signal() as stopped:
+    with learning.stop_on_signal() as stopped:
         assert not stopped()
         os.kill(os.getpid(), signal.SIGINT)
         assert stopped()
@@ -190,9 +215,8 @@ def test_a_fault_keeps_the_training_up_to_it(duel, tmp_path, monkeypatch, capsys
         patched.setattr(Trainer, "rollout", with_a_fault)
         assert run(duel, *SMALL, "--run-dir", tmp_path) == 1
     captured = capsys.readouterr()
-    assert captured.err == (
-        "error: training failed after 384 steps: world 2: system 'move' failed at row 1: too_strong (value 140)\n"
-    )
+    told = "world 2: system 'move' failed at row 1: too_strong \\(value 140\\)\n"
+    assert re.fullmatch(rf"error: training failed after 384 steps: [\w.]+:\d+: {told}", captured.err)
     assert f"--resume {tmp_path / 'checkpoint.pt'}" in captured.out
     assert (tmp_path / "learning_curve.png").exists()
     contents = checkpoint.load(tmp_path / "checkpoint.pt", duel)
@@ -201,8 +225,29 @@ def test_a_fault_keeps_the_training_up_to_it(duel, tmp_path, monkeypatch, capsys
     assert run(duel, "--resume", tmp_path / "checkpoint.pt", "--eval-episodes", 10) == 0
 
 
+@pytest.mark.parametrize(("kind", "status"), [(StepTimeout, 1), (SystemCrash, 1), (StepInterrupted, 130)])
+def test_a_step_that_is_stopped_keeps_the_training_up_to_it(tmp_path, monkeypatch, capsys, kind, status):
+    rollout = Trainer.rollout
+
+    def stopped(self):
+        if self.iteration == 3:
+            raise kind("the step was stopped in system 'spin' (spin.h:4), world 7, step 2")
+        rollout(self)
+
+    monkeypatch.setattr(Trainer, "rollout", stopped)
+    assert run("cartpole", *SMALL, "--watchdog", "60", "--run-dir", tmp_path) == status
+    captured = capsys.readouterr()
+    assert "error: training failed after 384 steps: the step was stopped in system 'spin' (spin.h:4)" in captured.err
+    assert checkpoint.load(tmp_path / "checkpoint.pt", "torch_batchsim/CartPole-v0")["steps"] == 384
+
+
+def test_a_wrong_watchdog_is_refused(tmp_path, capsys):
+    assert run("cartpole", *SMALL, "--watchdog", "0", "--run-dir", tmp_path) == 2
+    assert "watchdog must be a positive number of seconds, got 0" in capsys.readouterr().err
+
+
 def test_a_fault_before_the_training_is_no_mistake_of_the_command(tmp_path, monkeypatch, capsys):
-    def fail(env, config):
+    def fail(*_):
         raise WorldFault([Fault(2, "enter", 1, "too_strong", 140)], torch.ones(1, dtype=torch.bool))
 
     monkeypatch.setattr(runs, "Trainer", fail)
@@ -214,7 +259,7 @@ def test_a_fault_that_shows_only_at_the_end_is_told(tmp_path, monkeypatch, capsy
     def check_faults(env):
         raise WorldFault([Fault(2, "move", 1, "too_strong", 140)], torch.ones(1, dtype=torch.bool))
 
-    monkeypatch.setattr(runs, "check_faults", check_faults)
+    monkeypatch.setattr(learning, "check_faults", check_faults)
     assert run("cartpole", *SMALL, "--run-dir", tmp_path) == 1
     captured = capsys.readouterr()
     assert "error: training failed after 1,024 steps: world 2: system 'move'" in captured.err
@@ -264,8 +309,7 @@ def test_curve_and_checkpoint_are_there_before_the_evaluation(tmp_path, monkeypa
         raise KeyboardInterrupt
 
     monkeypatch.setattr(runs, "evaluate", evaluate)
-    with pytest.raises(KeyboardInterrupt):
-        run("cartpole", *SMALL, "--run-dir", tmp_path)
+    assert run("cartpole", *SMALL, "--run-dir", tmp_path) == 130
     assert (tmp_path / "learning_curve.png").exists()
     assert (tmp_path / "checkpoint.pt").exists()
 
@@ -350,7 +394,7 @@ def test_files_may_lie_in_folders_that_are_not_there_yet(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("pole", "there is no environment 'pole'; known are: cartpole"),
+        ("pole", "there is no environment 'pole' (did you mean 'cartpole'?); known are: cartpole"),
         ("--seed 1", "the environment comes first"),
         ("cartpole --num-minibatches 7", "num_minibatches is 7, but must divide the rollout"),
         ("cartpole --gamma 2", "gamma is 2.0, but must be between 0 and 1"),
@@ -390,8 +434,10 @@ def test_files_may_lie_in_folders_that_are_not_there_yet(tmp_path):
         ("cartpole --summary .", ". cannot be written: it is a folder"),
         ("cartpole --eval x.pt --eval-episodes 0", "--eval-episodes is 0, but --eval needs at least 1"),
         ("cartpole --video game.gif --eval-episodes 0", "--eval-episodes is 0, but --video shows an episode of"),
-        ("cartpole --video game.mp4", "--video writes .gif, .webp, .png, but game.mp4 was given"),
-        ("cartpole --video game", "--video writes .gif, .webp, .png, but game was given"),
+        ("cartpole --video game.avi", "--video writes .gif, .webp, .png, .mp4, but game.avi was given"),
+        ("cartpole --video-every 3", "--video-every 3 needs --video, which names the files"),
+        ("cartpole --video-every 3 --video a.gif --eval x", "--video-every and --eval exclude each other"),
+        ("cartpole --video game", "--video writes .gif, .webp, .png, .mp4, but game was given"),
         ("cartpole --video /dev/null/game.gif", "/dev/null/game.gif cannot be written: /dev/null is not a folder"),
         ("nobody/Nothing-v0", "nobody"),
         ("nobody:nobody/Nothing-v0", "module 'nobody' of 'nobody:nobody/Nothing-v0' cannot be imported"),
@@ -417,7 +463,7 @@ def test_a_checkpoint_keeps_its_settings(trained, capsys):
         (("--eval", path, "--gamma", 0.5), "was made with gamma 0.98 and keeps it, but 0.5 was given"),
         (("--resume", path, "--seed", 2), "was made with seed 1 and keeps it, but 2 was given"),
         (("--resume", path, "--env-option", "x=1"), "they are in the checkpoint"),
-        (("--resume", path), "is the end of a training; there is nothing to resume"),
+        (("--resume", path), "is the end of a training of 1,024 steps; more --total-steps go on"),
     ):
         assert run("cartpole", *arguments) == 2
         assert message in capsys.readouterr().err
@@ -429,7 +475,8 @@ def test_an_option_that_makes_another_task_has_settings_of_its_own(capsys):
     assert (small.config.total_steps, full.config.total_steps) == (3_000_000, 32_000_000)
     assert options.tuned("torch_batchsim/Hanabi-v0", ["preset=Hanabi-Small"]) == full
     assert run("hanabi", "--preset", "Hanabi-Very-Small", "--help") == 0
-    assert f"(default: {small.config.total_steps})" in capsys.readouterr().out
+    shown = re.sub(r"[\s│]+", " ", capsys.readouterr().out)  # of lines in a frame
+    assert f"(default: {small.config.total_steps})" in shown
 
 
 @pytest.mark.parametrize("env_id", torch_batchsim.environment_ids().values())

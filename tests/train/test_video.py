@@ -1,10 +1,15 @@
+import sys
+from pathlib import Path
+
 import gymnasium
 import numpy as np
 import pytest
 import torch
 from PIL import Image
-from torch_batchsim.train import ActorCritic, evaluate, video
+from torch_batchsim.train import ActorCritic, Config, evaluate, video
 from torch_batchsim.train.video import Recorder, write_animation
+
+from torch_batchsim.errors import MissingExtra
 
 GIF, WEBP, PNG = "animation.gif", "animation.webp", "animation.png"
 
@@ -57,6 +62,37 @@ def test_a_single_picture_will_do(name, tmp_path):
         assert np.array_equal(image.convert("RGB"), picture)
 
 
+@pytest.mark.parametrize("suffix", [".mp4", ".MP4"])
+def test_an_mp4_has_every_picture_at_the_pace_of_the_environment(suffix, tmp_path):
+    ffmpeg = pytest.importorskip("imageio_ffmpeg")
+    pictures = [picture[:29, :39] for picture in squares(12)]  # odd sides become even
+    path = tmp_path / f"animation{suffix}"
+    write_animation(path, pictures, fps=240)
+    about, *found = ffmpeg.read_frames(str(path))
+    assert (about["size"], about["fps"], about["codec"]) == ((40, 30), 240, "h264")
+    found = np.array([np.frombuffer(picture, np.uint8).reshape(30, 40, 3) for picture in found])[:, :29, :39]
+    assert len(found) == 12 and np.abs(found.astype(int) - np.array(pictures)).mean() < 20
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]
+
+
+def test_an_mp4_that_cannot_be_written_leaves_the_one_before(tmp_path, monkeypatch):
+    ffmpeg = pytest.importorskip("imageio_ffmpeg")
+    (tmp_path / "game.mp4").write_text("before")
+    monkeypatch.setattr(ffmpeg, "get_ffmpeg_exe", lambda: "/bin/false")
+    with pytest.raises(OSError, match="ffmpeg ended with 1"):
+        write_animation(tmp_path / "game.mp4", squares(12) * 1000, fps=8)
+    with pytest.raises(OSError, match=r"nowhere/game\.mp4"):
+        write_animation(tmp_path / "nowhere" / "game.mp4", squares(12), fps=8)
+    assert (tmp_path / "game.mp4").read_text() == "before" and len(list(tmp_path.iterdir())) == 1
+
+
+def test_an_mp4_needs_an_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
+    video.check_needs(Path(GIF))
+    with pytest.raises(MissingExtra, match=r"needs imageio-ffmpeg, .*: pip install 'torch_batchsim\[video\]'"):
+        video.check_needs(Path("game.mp4"))
+
+
 def test_endings_may_be_capitals(tmp_path):
     write_animation(tmp_path / "A.GIF", squares(3), fps=10)
     assert len(read(tmp_path / "A.GIF")[0]) == 3
@@ -93,7 +129,8 @@ def cartpole():
     env = gymnasium.make_vec(
         "torch_batchsim/CartPole-v0", num_envs=5, render_mode="rgb_array", autoreset_mode="Disabled", num_threads=1
     )
-    return env, ActorCritic(env.single_observation_space, env.single_action_space, (8,), 1, env.device)
+    spaces = env.single_observation_space, env.single_action_space
+    return env, ActorCritic(*spaces, Config(hidden_sizes=(8,)), env.device)
 
 
 def test_the_first_episode_of_world_0_is_recorded_with_its_last_picture(cartpole, tmp_path):

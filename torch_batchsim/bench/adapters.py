@@ -15,7 +15,7 @@ import gymnasium
 import torch
 import tyro
 
-from ..command_line import UsageError
+from ..command_line import UsageError, parsed
 from ..testing import random_actions
 from ..text import table
 from .report import machine_facts, made_folder
@@ -245,7 +245,7 @@ class Options:
 
 def main(arguments: Sequence[str]) -> None:
     """Measure, print a table, write JSON."""
-    options = tyro.cli(Options, prog="python -m torch_batchsim.bench adapters", args=arguments)
+    options = parsed(Options, "python -m torch_batchsim.bench adapters", arguments)
     unknown = [name for name in options.libraries if name not in ADAPTERS]
     if unknown or options.num_envs < 1 or options.runs < 1 or options.seconds <= 0:
         wrong = f"there is no adapter {unknown[0]!r}" if unknown else "--num-envs, --runs and --seconds are positive"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 from collections.abc import Sequence
@@ -18,10 +19,15 @@ from ..command_line import (
     UsageError,
     flags_of,
     long_env_options,
+    noted,
     option_help,
     parse_env_options,
+    parsed,
     refuse_unknown,
+    simulator_arguments,
+    unheard,
 )
+from ..errors import StepInterrupted
 from ..extras import needed
 from ..registration import find_id, option_names
 from ..testing import random_actions
@@ -41,11 +47,15 @@ _SAID_OTHERWISE = {
     "num_threads": "--num-threads",
     "executor": "--executor",
     "checks": "--checks",
+    "log": "--log",
+    "watchdog": "--watchdog",
 }
 
 
 _PROGRAM = "python -m torch_batchsim.bench"
 _NOT_ENVIRONMENTS = ("peers", "ecs")
+_OF_THEIR_OWN = ("adapters", "groups", "paper", "physics", "trainers")  # modules with options of their own
+_OF_ENVIRONMENTS = ("executor", "tune", "policy", "trace", "env_option", "checks", "log", "watchdog")
 
 
 @dataclass
@@ -53,10 +63,10 @@ class Options:
     """Steps per second through the public ``env.step(actions)`` with observations, rewards and autoreset."""
 
     environment: tyro.conf.Positional[str]
-    """An environment by its short name (cartpole), its id, or module:id; or 'peers': other libraries beside ours;
-    or 'ecs': rows that come and go, beside C++ by hand; or 'paper': the paper's experiments ('paper --help'); or
+    """An environment by its short name (cartpole), its id, module:id or file.py; or 'peers': other libraries beside
+    ours; or 'ecs': rows that come and go, beside C++ by hand; or 'paper': the paper's experiments ('paper --help'); or
     'physics': rigid bodies ('physics --help'); or 'adapters': through other libraries' interfaces; or 'groups':
-    worlds in groups ('groups --help')."""
+    worlds in groups ('groups --help'); or 'trainers': our PPO beside others ('trainers --help')."""
     num_envs: list[int] | None = None
     """Batch sizes (rows, rounded to whole worlds); of 'ecs' and 'peers' worlds. By default from 1 to 1048576, of 'ecs'
     from 64 to 65536."""
@@ -68,6 +78,7 @@ class Options:
     rows: list[int] = field(default_factory=lambda: list(ROWS))
     """Of 'ecs': rows in a world."""
     device: str = "cpu"
+    """Where simulators run: cpu, cuda, cuda:1."""
     num_threads: int | None = None
     """On CPU; as many as torch uses by default, of 'ecs' 1 and all cores."""
     executor: str | None = None
@@ -76,6 +87,10 @@ class Options:
     checks: bool = False
     """A checked build: an index out of its range, a division by zero and the like end it with their place in the
     text."""
+    log: int | None = None
+    """Keep so many lines of each world that systems note by world.log, and print the first 20 of each batch size."""
+    watchdog: float | None = None
+    """Seconds that a step may take on the CPU: one that takes longer ends the benchmark, and names system and world."""
     tune: bool = False
     """First measure how steps are run best here, and say what was gained; kept for later simulators."""
     policy: bool = False
@@ -85,6 +100,7 @@ class Options:
     seconds: float = 1.0
     """Length of one run; a figure is the median of the runs."""
     runs: Annotated[int, tyro.conf.arg(name="runs")] = 5
+    """Runs of each figure."""
     build: bool = True
     """Also measure a cold build and a warm start."""
     json: Path | None = None
@@ -93,41 +109,27 @@ class Options:
 
 def main() -> None:
     """Measure, print a table, write JSON."""
-    if sys.argv[1:2] == ["paper"]:  # which has options of its own
-        from . import paper
-
-        paper.main(sys.argv[2:])
-        return
-    if sys.argv[1:2] == ["physics"]:
-        from . import physics
-
-        physics.main(sys.argv[2:])
-        return
-    if sys.argv[1:2] == ["groups"]:
-        from . import groups
-
-        groups.main(sys.argv[2:])
-        return
-    if sys.argv[1:2] == ["adapters"]:
-        from . import adapters
-
-        adapters.main(sys.argv[2:])
+    if sys.argv[1:2] and sys.argv[1] in _OF_THEIR_OWN:
+        importlib.import_module(f".{sys.argv[1]}", __package__).main(sys.argv[2:])
         return
     try:
         arguments = _prepared(sys.argv[1:])
     except (ValueError, ImportError) as error:
         raise UsageError(str(error)) from None
-    options = tyro.cli(Options, prog=_PROGRAM, args=arguments)
+    options = parsed(Options, _PROGRAM, arguments)
     try:
         _check(options)
         if options.trace is not None:
             needed("matplotlib")  # rather than miss it when all has been measured
-        name = options.environment.rpartition("/")[2].lower()
+        name = options.environment.rpartition("/")[2].lower().removesuffix(".py").replace(":", "-")
         path = options.json or Path("runs") / f"bench-{name}.json"
         made_folder(path.parent, "--json" if options.json else "the folder of the figures")
         if options.trace is not None:
             made_folder(options.trace, "--trace")
         result = {"benchmark": options.environment, **_measured(options), "machine": machine_facts(options.device)}
+    except StepInterrupted as stopped:
+        print(f"error: {stopped}", file=sys.stderr)
+        raise SystemExit(130) from None
     except (ValueError, TypeError, RuntimeError, OSError, ImportError, gymnasium.error.Error) as error:
         raise UsageError(str(error)) from None
     print(_text(result))
@@ -157,7 +159,7 @@ def _check(options: Options) -> None:
     numbers = (*(options.num_envs or ()), *options.rows, options.runs)
     if any(n < 1 for n in numbers) or options.seconds <= 0:
         raise ValueError("--num-envs, --rows, --seconds and --runs must be positive")
-    given = [name for name in ("executor", "tune", "policy", "trace", "env_option", "checks") if getattr(options, name)]
+    given = [name for name in _OF_ENVIRONMENTS if getattr(options, name) not in (None, False, ())]
     if options.environment in ("peers", "ecs") and given:
         names = " and ".join(f"--{name.replace('_', '-')}" for name in given)
         raise ValueError(f"{names} can be given for environments, not for {options.environment!r}")
@@ -208,10 +210,11 @@ def _text(result: dict[str, Any]) -> str:
 
 def _measure_environment(env_id: str, sizes: Sequence[int], options: Options) -> dict[str, Any]:
     env_options = parse_env_options(options.env_option, _SAID_OTHERWISE)
-    checks = {"checks": True} if options.checks else {}
-    make = partial(gymnasium.make_vec, env_id, device=options.device, **checks, **env_options)
+    make = partial(gymnasium.make_vec, env_id, device=options.device, **simulator_arguments(options), **env_options)
     one = make(num_worlds=1)
     agents = one.unwrapped.num_agents
+    if told := unheard(one, options.log):
+        print(told)
     one.close()
     make = partial(make, num_threads=options.num_threads, executor=options.executor)
     result: dict[str, Any] = {
@@ -222,8 +225,8 @@ def _measure_environment(env_id: str, sizes: Sequence[int], options: Options) ->
         "rows": [_measure_size(make(num_worlds=worlds), options) for worlds in _whole_worlds(sizes, agents)],
     }
     if options.build:
-        module = options.environment.rpartition(":")[0] or "torch_batchsim"
-        cold, warm = build_seconds(env_id, options.device, module, env_options)
+        print("measuring builds", file=sys.stderr, flush=True)
+        cold, warm = build_seconds(options.environment, options.device, env_options)
         result |= {"cold_build_seconds": cold, "warm_start_seconds": warm}
     return result
 
@@ -240,6 +243,7 @@ def _whole_worlds(sizes: Sequence[int], agents: int) -> list[int]:
 
 def _measure_size(env: gymnasium.vector.VectorEnv, options: Options) -> dict[str, Any]:
     num_envs, worlds = env.num_envs, env.unwrapped.num_worlds
+    print(f"measuring {num_envs} rows", file=sys.stderr, flush=True)  # the table comes when all are measured
     env.reset(seed=0)
     if options.tune:
         print(f"{env.unwrapped.tune()}\n")
@@ -251,6 +255,8 @@ def _measure_size(env: gymnasium.vector.VectorEnv, options: Options) -> dict[str
         with_policy, loop = measure_with_policy(env, options.seconds, options.runs, options.device)
     if options.trace is not None:
         _trace(env, actions, options.trace, f"{options.environment.rpartition('/')[2].lower()}-{num_envs}")
+    if lines := noted(env):
+        print(f"logs of {num_envs} rows:\n{lines}\n")
     several = num_envs > worlds
     row = {
         "num_envs": num_envs,

@@ -15,7 +15,7 @@ import torch
 import tyro
 from gymnasium.spaces import Box, Discrete
 
-from ..command_line import UsageError
+from ..command_line import UsageError, parsed
 from ..environment import Environment
 from ..grouped_env import GroupedEnv
 from ..options import Option, Parameters
@@ -123,7 +123,7 @@ def waiting(seconds_per_row: float) -> Decider:
 
 def main(arguments: Sequence[str]) -> None:
     """Measure, print a table, write JSON."""
-    options = tyro.cli(Options, prog="python -m torch_batchsim.bench groups", args=arguments)
+    options = parsed(Options, "python -m torch_batchsim.bench groups", arguments)
     made_folder(options.json.parent, "--json")
     try:
         result = {"benchmark": "groups", **measured(options), "machine": machine_facts(options.device)}

@@ -27,7 +27,7 @@ import gymnasium
 import torch
 import tyro
 
-from ..command_line import UsageError
+from ..command_line import UsageError, parsed
 from ..executors import EXECUTORS
 from ..extras import needed
 from ..inputs import checked_device
@@ -127,7 +127,7 @@ class PaperOptions:
 
 def main(arguments: Sequence[str]) -> None:
     """Measure; print tables and write them, all figures, and the pictures."""
-    options = tyro.cli(PaperOptions, prog="python -m torch_batchsim.bench paper", args=arguments)
+    options = parsed(PaperOptions, "python -m torch_batchsim.bench paper", arguments)
     try:
         options.check()
         needed("matplotlib")  # rather than miss it when all has been measured

@@ -17,9 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-import tyro
-
-from ..command_line import UsageError
+from ..command_line import UsageError, parsed
 from ..text import table
 from .levels import AGENTS, level
 from .mujoco_rollout import SOLVERS, STEPS, MuJoCoRollout
@@ -77,7 +75,7 @@ class Contender:
 
 def main(arguments: Sequence[str]) -> None:
     """Measure, print a table, write JSON."""
-    options = tyro.cli(Options, args=arguments, prog="python -m torch_batchsim.bench physics")
+    options = parsed(Options, "python -m torch_batchsim.bench physics", arguments)
     try:
         threads = [] if options.num_threads is None else [options.num_threads]
         if min(*options.num_worlds, *threads, options.runs) < 1 or options.seconds <= 0:

@@ -62,11 +62,12 @@ def us_of_drawing(actions: Sequence[torch.Tensor], seconds: float, device: str) 
 
 
 _FIRST_STEP = """
-import torch_batchsim, gymnasium, time, {module}
+import torch_batchsim, gymnasium, time
 from math import inf
 from torch_batchsim.testing import random_actions
+env_id = torch_batchsim.find_id({name!r})
 started = time.perf_counter()
-env = gymnasium.make_vec({env_id!r}, num_worlds=1024, device={device!r}, **{env_options!r})
+env = gymnasium.make_vec(env_id, num_worlds=1024, device={device!r}, **{env_options!r})
 env.reset(seed=0)
 ready = time.perf_counter()
 actions = random_actions(env)[0]
@@ -77,13 +78,13 @@ print(time.perf_counter() - drawn + ready - started)
 
 
 def build_seconds(
-    env_id: str, device: str, module: str, env_options: Mapping[str, Any] | None = None, runs: int = 3
+    name: str, device: str, env_options: Mapping[str, Any] | None = None, runs: int = 3
 ) -> tuple[float, float]:
     """Medians of the time from ``import`` done to the first step with an empty cache, and with a filled one.
 
-    ``module`` is what must be imported for ``env_id`` to be known; ``env_options`` are Python literals.
+    ``name`` is what ``find_id`` takes; ``env_options`` are Python literals.
     """
-    script = _FIRST_STEP.format(env_id=env_id, device=device, module=module, env_options=dict(env_options or {}))
+    script = _FIRST_STEP.format(name=name, device=device, env_options=dict(env_options or {}))
     cold, warm = [], []
     for _ in range(runs):
         with tempfile.TemporaryDirectory() as cache:

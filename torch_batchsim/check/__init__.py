@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
 
+from ..checks import Checks
 from ..environment import Environment
-from ..errors import BuildError, SchemaError, WorldFault
-from ..inputs import checked_count, checked_seed
+from ..errors import BuildError, SchemaError, StepTimeout, SystemCrash, WorldFault
+from ..inputs import checked_count, checked_seed, checked_watchdog
 from .outcomes import CheckFailed, Failed, Outcome, Report, Skipped, Warned
 from .records import CHECKS, Check
 from .subject import Subject, declaration
@@ -26,6 +29,8 @@ def check_env(
     only: Sequence[str] = (),
     skip: Sequence[str] = (),
     reference: Callable[[], Any] | None = None,
+    checks: Checks | None = None,
+    watchdog: float | None = None,
     **options: Any,
 ) -> Report:
     """Run all checks of an environment, and raise one error with all that have failed.
@@ -37,13 +42,25 @@ def check_env(
         seed: of worlds and actions.
         only, skip: names of checks, as in ``CHECKS``, that are to run, or not to run.
         reference: makes an object with ``reset(state)`` and ``step(action)``, which is compared step by step.
+        checks: what the checked build looks for; ``Checks(nan=False)`` where rows that are not active show infinity on
+            purpose, say.
+        watchdog: seconds that a step on CPU may take; a check whose step takes longer fails. None for any.
         **options: of the environment.
 
     Returns the report, whose ``warnings`` may be of interest. Raises CheckFailed, an AssertionError; TypeError or
     ValueError for arguments.
     """
     report = run_checks(
-        environment, options, worlds=worlds, steps=steps, seed=seed, only=only, skip=skip, reference=reference
+        environment,
+        options,
+        worlds=worlds,
+        steps=steps,
+        seed=seed,
+        only=only,
+        skip=skip,
+        reference=reference,
+        checks=checks,
+        watchdog=watchdog,
     )
     if report.failed:
         raise CheckFailed(report)
@@ -60,22 +77,28 @@ def run_checks(
     only: Sequence[str] = (),
     skip: Sequence[str] = (),
     reference: Callable[[], Any] | None = None,
+    checks: Checks | None = None,
+    watchdog: float | None = None,
     tell: Callable[[Outcome], None] | None = None,
 ) -> Report:
     """As ``check_env``, but failures are in the report; ``tell`` is called after each check."""
-    checks = _chosen(only, skip)
+    chosen = _chosen(only, skip)
     if reference is not None and not callable(reference):
         raise TypeError(f"reference must be a function that makes an object, got {reference!r}")
+    if checks is not None and not isinstance(checks, Checks):
+        raise TypeError(f"checks must be torch_batchsim.Checks(...) or None, got {checks!r}")
     subject = Subject(
         declaration(environment, options or {}),
         checked_count(worlds, "worlds"),
         checked_count(steps, "steps"),
         checked_seed(seed) or 0,
         reference,
+        checks or Checks(),
+        checked_watchdog(watchdog, torch.device("cpu")),
     )
-    checks_executors = any(check.name == "executors" for check in checks) and not torch.cuda.is_available()
+    checks_executors = any(check.name == "executors" for check in chosen) and not torch.cuda.is_available()
     outcomes: list[Outcome] = []
-    for check in checks:
+    for check in chosen:
         outcomes.append(_outcome(check, subject, outcomes))
         if check.name == "build" and outcomes[-1].status == "passed" and checks_executors:
             subject.emulated  # noqa: B018  compiled while other checks run
@@ -114,5 +137,9 @@ def _outcome(check: Check, subject: Subject, before: Sequence[Outcome]) -> Outco
         return Outcome(check.name, "failed", f"a system reported a fault: {fault.faults[0]}", "repair that system")
     except (BuildError, SchemaError) as error:
         return Outcome(check.name, "failed", str(error))
+    except (StepTimeout, SystemCrash) as stopped:
+        return Outcome(check.name, "failed", str(stopped), "repair that system")
     except Exception as error:  # a bug in the environment's Python, or in a reference
-        return Outcome(check.name, "failed", f"{type(error).__name__}: {error}", "see the message; it was not expected")
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{Path(frame.filename).name}:{frame.lineno}, in {frame.name}"
+        return Outcome(check.name, "failed", f"{where}: {type(error).__name__}: {error}", "repair what is named there")

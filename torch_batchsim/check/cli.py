@@ -2,34 +2,38 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib
+import sys
 from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any
 
 import gymnasium
 
-from ..command_line import long_env_options, parse_env_options
+from ..checks import checks_in
+from ..command_line import Parser, UsageError, long_env_options, parse_env_options, refuse_unknown
+from ..errors import StepInterrupted
 from . import CHECKS, run_checks
 from .outcomes import Outcome
+from .subject import class_of
 
 _PROGRAM = "python -m torch_batchsim.check"
-_HOW = {"num_worlds": "--worlds", "num_envs": "--worlds"}
+_HELP = f"{_PROGRAM} --help lists all"
+_HOW = {"num_worlds": "--worlds", "num_envs": "--worlds", "checks": "--checks", "watchdog": "--watchdog"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Check an environment and print the table. Returns 0, or 1 if checks have failed; usage errors exit with 2."""
-    parser = _parser()
-    given, others = parser.parse_known_args(arguments)
+    given, others = _parser().parse_known_args(arguments)
     if given.list:
         for check in CHECKS:
             print(f"{check.name:14}{check.about}")
         return 0
     if given.environment is None:
-        parser.error("name an environment: an id, module:id, module:Class or file.py:Class")
+        raise UsageError(f"name an environment: an id, module:id, module:Class, file.py or file.py:Class; {_HELP}")
     try:
-        options = parse_env_options([*(pair for pairs in given.env_option for pair in pairs), *_pairs(others)], _HOW)
+        pairs = [*(pair for pairs in given.env_option for pair in pairs), *_pairs(given.environment, others)]
+        options = parse_env_options(pairs, _HOW)
         report = run_checks(
             given.environment,
             options,
@@ -39,19 +43,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
             only=_names(given.only),
             skip=_names(given.skip),
             reference=_factory(given.reference),
+            checks=checks_in(given.checks, "--checks ") if given.checks else None,
+            watchdog=given.watchdog,
             tell=_tell,
         )
+    except StepInterrupted as stopped:
+        print(f"error: {stopped}", file=sys.stderr)
+        return 130
     except (TypeError, ValueError, gymnasium.error.Error) as error:
-        parser.error(str(error))
+        raise UsageError(str(error)) from None
     print(f"\n{report}")
     return 1 if report.failed else 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> Parser:
+    parser = Parser(
         _PROGRAM,
         description="Checks an environment: spaces, faults, episodes, and that the same seed gives the same bits.",
-        allow_abbrev=False,
         epilog="Exit status: 0 where no check failed, 1 where one did, 2 for wrong arguments. See docs/checking.md.",
     )
     parser.add_argument(
@@ -66,6 +74,17 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--skip", action="append", default=[], metavar="NAMES", help="leave these checks out")
     parser.add_argument("--reference", metavar="MODULE:FACTORY", help="makes an object with reset(state), step(action)")
     parser.add_argument(
+        "--checks",
+        metavar="NAME=VALUE,...",
+        help="what the checked build looks for, such as nan=0,loops=1000 (torch_batchsim.Checks)",
+    )
+    parser.add_argument(
+        "--watchdog",
+        type=float,
+        metavar="SECONDS",
+        help="that a step may take: a check whose step takes longer fails, and names system and world",
+    )
+    parser.add_argument(
         "--env-option",
         action="append",
         nargs="+",
@@ -77,13 +96,20 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _pairs(others: Sequence[str]) -> list[str]:
-    """``--gravity 9`` as ``"gravity=9"``: what is no option of the command is one of the environment, or an error."""
-    known = [word.partition("=")[0][2:].replace("-", "_") for word in others if word.startswith("--")]
+def _pairs(environment: str, others: Sequence[str]) -> list[str]:
+    """``--gravity 9`` as ``"gravity=9"``: what is not an option of the command is one of the environment, or refused.
+
+    Raises UsageError, and what ``class_of`` raises for the environment.
+    """
+    if not others:
+        return []
+    own = [option[2:].replace("-", "_") for action in _parser()._actions for option in action.option_strings]
+    known = class_of(environment).option_names()
     long = long_env_options(others, known)
+    refuse_unknown((word for word in long if word != "--env-option"), own, known, _PROGRAM)
     lost = [word for word in long[::2] if word != "--env-option"]
-    if lost or len(long) % 2:
-        raise ValueError(f"unrecognized arguments: {' '.join(others)}")
+    if lost:
+        raise UsageError(f"there is no place for {lost[0]!r} behind the environment; {_HELP}")
     return long[1::2]
 
 

@@ -49,7 +49,8 @@ def spaces(subject: Subject) -> str:
         ):
             if array.shape != (env.num_envs,) or array.dtype != dtype:
                 raise Failed(f"{name} is {array.dtype} of shape {list(array.shape)}, not {np.dtype(dtype)} [rows]")
-    return f"observations are {env.single_observation_space}, actions {env.single_action_space}"
+    observations, actions = (" ".join(str(s).split()) for s in (env.single_observation_space, env.single_action_space))
+    return f"observations are {observations}, actions {actions}"  # NumPy breaks and pads the lines of bounds
 
 
 def _legal(env: Any) -> torch.Tensor:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from .. import emulation, jit
+from ..checks import Checks
 from ..environment import Environment
 from ..executors import EXECUTORS
 from ..names import suggestion
 from ..program import Program
-from ..registration import declared, find_id
+from ..registration import declared, environment_class, find_id, module_named
 from ..vector_env import TorchVectorEnv
 from .plays import Play, play_all
 
@@ -33,6 +30,8 @@ class Subject:
         worlds, steps: of the longest run; comparisons take fewer.
         seed: of worlds and actions.
         reference: makes an object with ``reset(state)`` and ``step(action)``, or None.
+        checks: what its checked build looks for.
+        watchdog: seconds that a step may take, or None.
     """
 
     environment: Environment
@@ -40,6 +39,8 @@ class Subject:
     steps: int = 2000
     seed: int = 0
     reference: Callable[[], Any] | None = None
+    checks: Checks = field(default_factory=Checks)
+    watchdog: float | None = None
 
     @cached_property
     def emulated(self) -> dict[str, Future[jit.Library]]:
@@ -55,7 +56,10 @@ class Subject:
 
     def make(self, worlds: int | None = None, *, checked: bool = False, **arguments: Any) -> TorchVectorEnv:
         """A vector environment of few worlds, if nothing else is said; of the checked build, or the plain one."""
-        return TorchVectorEnv(self.environment, num_worlds=worlds or self.few_worlds, checks=checked, **arguments)
+        checks = self.checks if checked else False
+        watchdog = None if "device" in arguments else self.watchdog  # a kernel cannot be stopped
+        arguments = {"num_worlds": worlds or self.few_worlds, "watchdog": watchdog} | arguments
+        return TorchVectorEnv(self.environment, checks=checks, **arguments)
 
     @property
     def few_worlds(self) -> int:
@@ -77,57 +81,59 @@ class Subject:
 def declaration(target: str | type[Environment] | Environment, options: Mapping[str, Any]) -> Environment:
     """The declaration that a user means: of a class, an id, a short name, ``module:id``, ``module:Class`` or a file.
 
-    Raises ValueError or TypeError with a sentence for the user, gymnasium's error for unknown ids.
+    Raises ValueError or TypeError with a sentence for the user.
     """
     if isinstance(target, Environment):
         if options:
             raise TypeError("options are for an environment's class or id; this one has been made already")
         return target
+    env_id = _id_of(target)
+    if env_id:
+        return declared(env_id, options)
+    cls = class_of(target)
+    cls.check_options(options, ())
+    return cls(**options)
+
+
+def class_of(target: str | type[Environment]) -> type[Environment]:
+    """The class that a user means, as ``declaration``."""
+    env_id = _id_of(target)
+    if env_id:
+        return environment_class(env_id)
     if isinstance(target, type):
         if not issubclass(target, Environment):
             raise TypeError(f"what is checked must be a class of torch_batchsim.Environment, got {target!r}")
-        target.check_options(options, ())
-        return target(**options)
+        return target
     if not isinstance(target, str):
         raise TypeError(f"what is checked must be an id, a class or an instance of Environment, got {target!r}")
-    place, _, name = target.rpartition(":")
-    if target.endswith(".py"):
-        place, name = target, ""
-    if place.endswith(".py"):
-        module = _of_file(Path(place))
-        return _in_module(module, place, name, options)
-    if place and "/" not in name:
-        find_id(target)  # imports the module, or says why not
-        return _in_module(importlib.import_module(place), place, name, options)
-    return declared(find_id(target), options)
-
-
-def _of_file(path: Path) -> Any:
-    if not path.is_file():
-        raise ValueError(f"there is no file {path}")
-    folder = str(path.resolve().parent)
-    if folder not in sys.path:
-        sys.path.insert(0, folder)  # for modules beside it
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def _in_module(module: Any, place: str, name: str, options: Mapping[str, Any]) -> Environment:
-    """An environment of a module, by the name of its class or its id, or the only one that the module declares."""
-    if "/" in name:
-        return declared(find_id(name), options)
+    place, name = _place_and_name(target)
+    module = module_named(place, target)
     own = {
         key: value
         for key, value in vars(module).items()
         if isinstance(value, type) and issubclass(value, Environment) and value.__module__ == module.__name__
     }
     if not name and len(own) == 1:
-        return declaration(next(iter(own.values())), options)
+        return next(iter(own.values()))
     found = getattr(module, name, None) if name else None
     if not isinstance(found, type) or not issubclass(found, Environment):
         known = ", ".join(own) or "none"
         what = f"no environment {name!r}{suggestion(name, own)}" if name else f"{len(own)} environments"
         raise ValueError(f"{place} has {what}; name one as {place}:Class; there are: {known}")
-    return declaration(found, options)
+    return found
+
+
+def _id_of(target: Any) -> str:
+    """The registered id that ``target`` names; empty where it is a class, or the name of one in a module or file."""
+    if not isinstance(target, str):
+        return ""
+    place, name = _place_and_name(target)
+    return "" if place and "/" not in name else find_id(target)
+
+
+def _place_and_name(target: str) -> tuple[str, str]:
+    """``("walk.py", "Walk")`` of ``"walk.py:Walk"``, and ``("walk.py", "")`` of ``"walk.py"``."""
+    if target.endswith(".py"):
+        return target, ""
+    place, _, name = target.rpartition(":")
+    return place, name

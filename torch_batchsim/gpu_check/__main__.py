@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..bench.report import made_folder
-from ..command_line import UsageError
+from ..command_line import Parser, UsageError
 from . import report as reports
 from .processes import run_limited
 from .runner import out_of_time, run_stages
@@ -81,8 +81,8 @@ def main(arguments: Sequence[str] | None = None, module: str = "torch_batchsim.g
 
 
 def _options(arguments: Sequence[str] | None, known: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog=_PROGRAM,
+    parser = Parser(
+        _PROGRAM,
         description="Checks and measures on a GPU what no other machine can show, and writes a report.",
     )
     parser.add_argument("--list", action="store_true", help="print the stages and end")

@@ -47,6 +47,21 @@ def fault_of_step(env: TorchVectorEnv, batch: torch.Tensor) -> WorldFault:
         return raised
 
 
+def checked_build(reference: Make, make: Make) -> str:
+    """A checked build tells of a number that is not finite as on CPU."""
+
+    def tell(make_one: Make) -> str:
+        env = make_one("cartpole", 70, checks=True)
+        env.reset(seed=SEED)
+        env.sim.tensor("Cart.CartState.theta")[41] = float("nan")
+        (told,) = fault_of_step(env, random_actions(env, 1)[0]).faults
+        return str(told)
+
+    expected, found = tell(reference), tell(make)
+    expect(expected == found, f"{expected} on CPU, {found}")
+    return found
+
+
 def system_fault(reference: Make, make: Make) -> str:
     """What a system reports of two worlds; these are then reset alone."""
 

@@ -32,7 +32,7 @@ def cartpole(make: Make, captured: bool) -> str:
     told = []
     for seed in (1, 2, 3):
         trainer, seconds = _trained(make, "cartpole", replace(CARTPOLE, seed=seed), captured)
-        reached = float(evaluate(make("cartpole", _WORLDS), trainer.agent, seed=100 + seed).returns.mean())
+        reached = float(evaluate(make("cartpole", _WORLDS), trainer.agents, seed=100 + seed).returns.mean())
         told.append(f"seed {seed}: {reached:.1f} after {trainer.global_step:,} steps and {seconds:.1f} s")
         if reached >= WANTED:
             return "; ".join(told)

@@ -220,6 +220,10 @@ def _faults(found: Findings) -> None:
         found.check(f"{executor}: bad actions", faults.bad_action, make)
         found.check(f"{executor}: faults of systems", faults.system_fault, CPU, make)
         found.check(f"{executor}: a full table", faults.overflow, CPU, make)
+        _give_time(found, "skirmish")
+        what, worlds = f"{executor}: a checked build of skirmish", _SIZES["skirmish"]
+        found.check(what, bits.same_as, CPU, make, "skirmish", worlds, 20, MODES[0], checks=True)
+        found.check(f"{executor}: a finding", faults.checked_build, CPU, make)
 
 
 def _memory(found: Findings) -> None:

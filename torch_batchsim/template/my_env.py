@@ -69,6 +69,7 @@ class MyEnv(Environment):
     observe = TaskGraph("look")
     observation, action = "Walker.View", "Walker.Move"
     metadata = {"render_fps": 8}
+    training = {"": {"num_envs": 256, "total_steps": 1_000_000}}  # what torch_batchsim.train takes by default
 
     def render(self, world: Mapping[str, np.ndarray]) -> np.ndarray:
         size, cell = self.constants.size, 24

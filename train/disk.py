@@ -1,0 +1,34 @@
+"""Files that cannot be written: a full disk, a folder without permission."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from . import checkpoint
+
+
+class NotWritten(Exception):
+    """A file of a run could not be written; says which, why, and from where to go on."""
+
+
+@contextmanager
+def errors(folder: Path | None = None) -> Iterator[None]:
+    """Raises NotWritten for what the system says of the files of a run, whose folder it may be. Decorates, too."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:  # of a step that took too long, say: not of the system
+            raise
+        what = error.filename or (f"a file in {folder}" if folder else "a file of the run")
+        hint = _last(folder / checkpoint.NAME) if folder else ""
+        raise NotWritten(f"{what} cannot be written: {error.strerror}{hint}") from error
+
+
+def _last(path: Path) -> str:
+    try:
+        steps = checkpoint.load(path, None)["steps"]
+    except checkpoint.CheckpointError:
+        return ""
+    return f"; --resume {path} goes on from {steps:,} steps"

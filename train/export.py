@@ -1,0 +1,128 @@
+"""Writes the policy of a checkpoint as a file of torch.export, which torch loads and runs without this package.
+
+``python -m torch_batchsim.train.export runs/... --output policy.pt2``
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import torch
+from torch import Tensor, nn
+
+from torch_batchsim.command_line import Parser, UsageError
+from torch_batchsim.extras import command_needs
+
+from . import checkpoint
+from .encoders import Observation
+from .networks import ActorCritic
+from .rollout import map_leaves
+
+PROGRAM = "python -m torch_batchsim.train.export"
+ABOUT = "torch_batchsim.json"
+"""The extra file within an exported one that says what it takes and returns."""
+
+
+class Exported(nn.Module):
+    """The likeliest actions of a policy, for any number of rows N, from observations as the environment shows them:
+    scaled, normalised and read in here, as in the training.
+
+    Takes the observation (a tensor `[N, ...]`, or a dict of them), an action mask bool `[N, n]` if the environment has
+    one, and, of a policy with a memory, its state float32 `[N, state_size]`: zeros at the begin of an episode. Returns
+    actions as the environment takes them; with a memory also the next state.
+    """
+
+    def __init__(self, agent: ActorCritic, masked: bool) -> None:
+        super().__init__()
+        self.agent, self.masked = agent, masked
+
+    def forward(self, observation: Observation, *others: Tensor) -> Any:
+        given = list(others)
+        mask = given.pop(0) if self.masked else None
+        inputs = self.agent.encode(observation)
+        if not self.agent.state_size:
+            return self._actions(self.agent.outputs(inputs), mask)
+        outputs, state = self.agent.step(inputs, given.pop(0))
+        return self._actions(outputs, mask), state
+
+    def _actions(self, outputs: Tensor, mask: Tensor | None) -> Tensor:
+        policy = self.agent.policy
+        return policy.to_env(policy.likeliest(outputs, mask))
+
+
+def exported(agent: ActorCritic, observation: Observation, mask: Tensor | None) -> torch.export.ExportedProgram:
+    """A policy's program, on the CPU, given what the environment shows to some rows, 2 or more."""
+    module = Exported(agent, mask is not None).eval()
+    rows = len(next(iter(observation.values())) if isinstance(observation, dict) else observation)
+    others = [] if mask is None else [mask.clone()]
+    others += [agent.hidden(rows)] if agent.state_size else []
+    seen = map_leaves(torch.Tensor.clone, observation)
+    each = {0: torch.export.Dim("rows")}
+    shapes = dict.fromkeys(seen, each) if isinstance(seen, dict) else each
+    dynamic = (shapes, tuple(each for _ in others)) if others else (shapes,)
+    with torch.no_grad():
+        return torch.export.export(module, (seen, *others), dynamic_shapes=dynamic)
+
+
+def export(contents: dict[str, Any], output: Path) -> list[Path]:
+    """Writes the policies of a checkpoint's contents: one file, or one for each team, `-team0` behind its stem.
+
+    Returns the files. Raises OSError where one cannot be written.
+    """
+    from .runs import agents_of
+
+    env = gymnasium.make_vec(contents["env"], num_worlds=3, **contents["env_options"])
+    observation, infos = env.reset(seed=0)
+    mask, agents = infos.get("action_mask"), agents_of(contents["trainer"], env)
+    env.close()
+    written = []
+    for team, agent in [(None, agents)] if isinstance(agents, ActorCritic) else agents.items():
+        path = output if team is None else output.with_stem(f"{output.stem}-team{team}")
+        about = {
+            "env": contents["env"],
+            "env_options": contents["env_options"],
+            "team": team,
+            "observation": _told(observation),
+            "action_mask": None if mask is None else _told(mask),
+            "state_size": agent.state_size,
+        }
+        torch.export.save(exported(agent, observation, mask), path, extra_files={ABOUT: json.dumps(about)})
+        written.append(path)
+    return written
+
+
+def _told(shown: Any) -> Any:
+    """Shapes of a row, and types."""
+    if isinstance(shown, dict):
+        return {name: _told(leaf) for name, leaf in shown.items()}
+    return {"shape": list(shown.shape[1:]), "dtype": str(shown.dtype).removeprefix("torch.")}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Export, and print the files. Raises UsageError."""
+    parser = Parser(PROGRAM, description=__doc__)
+    parser.add_argument("checkpoint", type=Path, help="a run's folder, a checkpoint, or latest: the newest in runs/")
+    parser.add_argument("--output", type=Path, help="the file, .pt2; policy.pt2 beside the checkpoint if not given")
+    options = parser.parse_args(arguments)
+    output = options.output
+    try:
+        path = checkpoint.find(options.checkpoint, None)
+        output = output or path.with_name("policy.pt2")
+        if output.suffix != ".pt2":
+            raise ValueError(f"--output writes .pt2, but {output} was given")
+        output.parent.mkdir(parents=True, exist_ok=True)
+        for file in export(checkpoint.load(path, None), output):
+            print(f"policy          {file}")
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    except OSError as error:
+        raise UsageError(f"{output} cannot be written: {error.strerror or error}") from None
+
+
+if __name__ == "__main__":
+    command_needs("tyro", "tqdm", "tensorboard", "matplotlib", "PIL")
+    main()

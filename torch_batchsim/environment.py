@@ -34,7 +34,8 @@ class Environment(Declaration):
       goes (``{"deck": "Deck.cards"}``).
     - ``observation``: a column such as ``"Cart.CartState"``, or a dict of them; ``action``: a column.
       Their archetype is the agents' one: each of its rows is a row of the vector environment.
-    - ``info``: dict of name to column, delivered in ``infos``; and there too, if they are not None: ``action_mask``
+    - ``info``: dict of name to column, delivered in ``infos``; there too ``critic``, a dict of columns that a
+      centralised critic reads beside the observation; and, if they are not None: ``action_mask``
       (booleans, one a choice), ``active`` (one boolean a row: where it is false, the row may be given any action and is
       not trained on) and ``team`` (one integer a row). ``torch_batchsim.roles`` describes all roles of columns.
     - ``step_counters``: names of integer fields of singletons that count the steps of an episode too, such as
@@ -67,6 +68,7 @@ class Environment(Declaration):
     observation_space: gymnasium.Space | None = None
     clips_actions: bool = False
     info: Mapping[str, str] = {}
+    critic: Mapping[str, str] = {}
     action_mask: str | None = None
     active: str | None = None
     team: str | None = None

@@ -461,6 +461,7 @@ class Program:
         self.agents, self.action, self.reward, self.agent_end = roles.agents, roles.action, roles.reward, roles.end
         self.observations, self.info = roles.observations, roles.info
         self.action_space, self.observation_space = roles.action_space, roles.observation_space
+        self.critic_space = roles.critic_space
         for node in (*self.graphs["start"], *self.graphs["observe"]):
             if self.agent_end is not None and self.agent_end.name in node.reads | node.writes:
                 raise SchemaError(

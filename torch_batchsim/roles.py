@@ -68,6 +68,13 @@ ROLES = (
         forms=(Mapping,),
     ),
     Role(
+        "critic",
+        "what a centralised critic reads beside the observation, and the policy does not",
+        "`infos`, `final_info`; `single_critic_space` has its spaces",
+        "a dict of columns of any numbers, under names that neither `observation` nor `info` has",
+        forms=(Mapping,),
+    ),
+    Role(
         "action_mask",
         "which choices are legal",
         '`infos["action_mask"]`, `env.action_mask`',
@@ -127,6 +134,7 @@ class Roles:
     end: Column | None
     action_space: gymnasium.Space
     observation_space: gymnasium.Space
+    critic_space: gymnasium.spaces.Dict | None  # None where nothing is for a critic only
 
 
 def check_kinds(environment: Environment) -> None:
@@ -155,9 +163,15 @@ def check_kinds(environment: Environment) -> None:
             f"{environment.name}: observation_space must be a space, such as gymnasium.spaces.Box(-1, 1, (4,)), "
             f"or None, got {space!r}"
         )
-    for key in environment.info:
-        if key in _INFO_KEYS or key.startswith("_"):
-            raise SchemaError(f"{environment.name}: info {key!r} is a name of gymnasium's or the engine's own")
+    for role in ("info", "critic"):
+        for key in getattr(environment, role):
+            if key in _INFO_KEYS or key.startswith("_"):
+                raise SchemaError(f"{environment.name}: {role} {key!r} is a name of gymnasium's or the engine's own")
+    observed = environment.observation if isinstance(environment.observation, Mapping) else {}
+    for other, keys in (("info", environment.info), ("observation", observed)):
+        for key in environment.critic:
+            if key in keys:
+                raise SchemaError(f"{environment.name}: critic {key!r} is a name of {other} too: choose another one")
 
 
 def _as_dict(role: Role, given: Any) -> str:
@@ -193,7 +207,8 @@ def resolve(
         raise SchemaError(f"{environment.name}: {end.name} cannot be an observation: it says how a step has ended")
     if team is not None and team in (end, found["action"][""]):
         raise SchemaError(f"{environment.name}: {team.name} cannot be the team, for it has another role already")
-    info = found["info"] | {role.name: found[role.name][""] for role in ROLES if role.info and found[role.name]}
+    info = found["info"] | found["critic"]
+    info |= {role.name: found[role.name][""] for role in ROLES if role.info and found[role.name]}
     action = found["action"][""]
     action_space = _action_space(environment, action)
     _check_mask(environment, action_space, info.get("action_mask"))
@@ -207,6 +222,7 @@ def resolve(
         end,
         action_space,
         _observation_space(environment, found["observation"]),
+        gymnasium.spaces.Dict(_boxes(found["critic"])) if found["critic"] else None,
     )
 
 
@@ -346,10 +362,7 @@ def _space_between(environment: Environment, action: Column, low: np.ndarray, hi
 def _observation_space(environment: Environment, observations: Mapping[str, Column]) -> gymnasium.Space:
     given = environment.observation_space
     if given is None:
-        boxes = {}
-        for key, column in observations.items():
-            low, high, _ = limits(column)
-            boxes[key] = Box(low, high, dtype=numpy_dtype(column.dtype).type)
+        boxes = _boxes(observations)
         return boxes[""] if "" in boxes else gymnasium.spaces.Dict(boxes)
     parts = given.spaces if isinstance(given, gymnasium.spaces.Dict) else {"": given}
     if set(parts) != set(observations):
@@ -363,6 +376,15 @@ def _observation_space(environment: Environment, observations: Mapping[str, Colu
             )
         _check_agreement(environment, f"observation_space{f'[{key!r}]' if key else ''}", parts[key], column)
     return given
+
+
+def _boxes(columns: Mapping[str, Column]) -> dict[str, Box]:
+    """The spaces that follow from the ranges of fields."""
+    boxes = {}
+    for key, column in columns.items():
+        low, high, _ = limits(column)
+        boxes[key] = Box(low, high, dtype=numpy_dtype(column.dtype).type)
+    return boxes
 
 
 def _check_agreement(environment: Environment, what: str, space: gymnasium.Space, column: Column) -> None:

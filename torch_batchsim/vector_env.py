@@ -29,8 +29,8 @@ from .vector_inputs import ActionInput, agents_per_world, checked_reset_mask, nu
 
 _OUTPUTS = ("torch", "numpy")
 _KEPT = (
-    "single_action_space", "single_observation_space", "action_space", "observation_space", "metadata", "spec",
-    "closed", "_np_random", "_np_random_seed", "has_begun", "_of_rows",
+    "single_action_space", "single_observation_space", "single_critic_space", "action_space", "observation_space",
+    "metadata", "spec", "closed", "_np_random", "_np_random_seed", "has_begun", "_of_rows",
 )  # fmt: skip
 
 
@@ -135,6 +135,7 @@ class TorchVectorEnv(RowCalls, OutputBinding):
         }
         self.single_action_space = deepcopy(self.sim.program.action_space)  # with a random stream of its own
         self.single_observation_space = deepcopy(self.sim.program.observation_space)
+        self.single_critic_space = deepcopy(self.sim.program.critic_space)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.output, self.copies = output, bool(copy)

@@ -120,8 +120,9 @@ class A2C(Learner):
             masks = masks | ~active.unsqueeze(-1)
         unknown = torch.zeros_like(rollout.rewards)
         sequences = Sequences(
-            inputs=zeroed(agent.encode(rollout.obs), rollout.active),
-            final=zeroed(agent.encode(rollout.final_obs), ends),  # else they may hold anything
+            inputs=zeroed(agent.encode(rollout.obs, rollout.critic_obs), rollout.active),
+            # Where no episode ended they may hold anything.
+            final=zeroed(agent.encode(rollout.final_obs, rollout.final_critic_obs), ends),
             actions=zeroed(rollout.actions, active),
             rewards=self.rewards(rollout.rewards, ends, active),
             terminations=rollout.terminations,

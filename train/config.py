@@ -79,6 +79,9 @@ class Config:
     """Units of the memory."""
     squash: bool = False
     """Actions of a Box are the tanh of a Gaussian within the bounds, rather than a Gaussian clipped to them."""
+    central_critic: bool = False
+    """The critic reads, beside the observation, what the environment names for it (Environment.critic) and the policy
+    does not see, as in MAPPO; without, only the observation, as in IPPO."""
     policies: Literal["shared", "teams"] = "shared"
     """One policy for all rows, or one for each team (infos["team"]), which learns from the rows of its team."""
     past_share: float = 0.0

@@ -35,13 +35,16 @@ class Encoder:
     """Turns an observation into one float32 vector for each row.
 
     A Box is flattened; a Dict of Boxes is flattened and concatenated in the order of the space. Bytes that
-    use their whole range, as pictures do, are scaled to 0..1; everything else is taken as it is.
+    use their whole range, as pictures do, are scaled to 0..1; everything else is taken as it is. Of several spaces the
+    vectors stand one behind the other.
     """
 
-    def __init__(self, space: gymnasium.Space) -> None:
-        self.boxes: dict[str, spaces.Box] = dict(space.spaces) if isinstance(space, spaces.Dict) else {"": space}
-        if not all(isinstance(box, spaces.Box) for box in self.boxes.values()):
-            raise ValueError(f"observation space is {space}, but the trainer takes Box or a Dict of Box")
+    def __init__(self, *several: gymnasium.Space) -> None:
+        self.boxes: dict[str, spaces.Box] = {}
+        for space in several:
+            self.boxes |= dict(space.spaces) if isinstance(space, spaces.Dict) else {"": space}
+            if not all(isinstance(box, spaces.Box) for box in self.boxes.values()):
+                raise ValueError(f"observation space is {space}, but the trainer takes Box or a Dict of Box")
         self.sizes = {name: math.prod(box.shape) for name, box in self.boxes.items()}
         self.size = sum(self.sizes.values())
 

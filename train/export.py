@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,9 @@ class Exported(nn.Module):
 
 def exported(agent: ActorCritic, observation: Observation, mask: Tensor | None) -> torch.export.ExportedProgram:
     """A policy's program, on the CPU, given what the environment shows to some rows, 2 or more."""
-    module = Exported(agent, mask is not None).eval()
+    acting = deepcopy(agent)
+    del acting.critic  # which does not act
+    module = Exported(acting, mask is not None).eval()
     rows = len(next(iter(observation.values())) if isinstance(observation, dict) else observation)
     others = [] if mask is None else [mask.clone()]
     others += [agent.hidden(rows)] if agent.state_size else []

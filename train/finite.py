@@ -16,6 +16,8 @@ from gymnasium.spaces import MultiDiscrete
 from gymnasium.vector import VectorEnv
 from torch import Tensor, nn
 
+from .rollout import Rollout, Storage
+
 
 class NotFinite(RuntimeError):
     """An observation, a reward, a loss or a parameter is NaN or infinite; says which, where, and what may be done."""
@@ -58,29 +60,21 @@ class FiniteCheck:
         # Which part (-1: none yet), the index into its elements, the update, the value, and how many are not finite.
         self.found = torch.tensor([-1.0, 0, 0, 0, 0], dtype=torch.float64, device=env.device)
 
-    def look_at_rollout(
-        self,
-        update: int,
-        obs: Tensor | dict[str, Tensor],
-        final_obs: Tensor | dict[str, Tensor],
-        rewards: Tensor,
-        truncations: Tensor,
-        active: Tensor | None,
-        action_masks: Tensor | None = None,
-    ) -> None:
-        """Takes a rollout, as `Storage` has it: obs and action_masks `[T+1, N, ...]`, active `[T+1, N]`, others
-        `[T, N, ...]`.
-
-        `update` counts rollouts, from 1.
-        """
+    def look_at_rollout(self, update: int, rollout: Storage | Rollout) -> None:
+        """Takes a rollout; `update` counts them, from 1."""
         self.parts.clear()  # described anew in the same order
+        active, action_masks = rollout.active, rollout.action_masks
         acted = None if active is None else active[:-1]
-        for name, leaf in _leaves(obs):
+        for name, leaf in _leaves(rollout.obs):
             self._look(update, leaf, active, self._observation(name, "observation", 0))
-        self._look(update, rewards, acted, self._reward())
-        for name, leaf in _leaves(final_obs):
-            counts = truncations if acted is None else truncations & acted
+        for name, leaf in (rollout.critic_obs or {}).items():
+            self._look(update, leaf, active, self._observation(name, "info", 0, by_name=False))
+        self._look(update, rollout.rewards, acted, self._reward())
+        counts = rollout.truncations if acted is None else rollout.truncations & acted
+        for name, leaf in _leaves(rollout.final_obs):
             self._look(update, leaf, counts, self._observation(name, "final observation", 1))
+        for name, leaf in (rollout.final_critic_obs or {}).items():
+            self._look(update, leaf, counts, self._observation(name, "final info", 1, by_name=False))
         if action_masks is not None:
             parts = [action_masks] if self.choices is None else action_masks.split(self.choices, dim=-1)
             allowed = torch.stack([part.any(-1) for part in parts], dim=-1)  # [T+1, N, choices]
@@ -164,13 +158,15 @@ class FiniteCheck:
 
     # ---- places in words ----
 
-    def _observation(self, name: str, kind: str, first_step: int) -> Says:
+    def _observation(self, name: str, kind: str, first_step: int, by_name: bool = True) -> Says:
+        """`by_name`: the environment may have a name for the number."""
+
         def says(index: list[int]) -> tuple[str, str]:
             step, row, *within = index
             key = f"[{name!r}]" if name else ""
             place = f"[{', '.join(map(str, within))}]" if within else ""
             known = getattr(getattr(self.env, "unwrapped", None), "observation_name", None)
-            called = f" ({known(within, name)})" if known else ""
+            called = f" ({known(within, name)})" if known and by_name else ""
             step += first_step
             when = f"after step {step} of" if step else "before the first step of"
             return f"{kind}{key}{place}{called} of {self._row(row)}", when

@@ -113,7 +113,9 @@ class Group:
         if self.agent.observations is not None:
             seen = storage.of(self.acting.rows)
             active = None if seen.active is None else seen.active[:-1]
-            self.agent.note(map_leaves(lambda leaf: leaf[:-1], seen.obs), active, self.learner.ranks)
+            both = seen.obs, seen.critic_obs
+            shown = (None if each is None else map_leaves(lambda leaf: leaf[:-1], each) for each in both)
+            self.agent.note(*shown, active, self.learner.ranks)
 
     def forget(self) -> None:
         """Before new episodes in all worlds."""

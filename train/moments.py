@@ -60,8 +60,9 @@ class Moments(nn.Module):
         return (self.variance + _LEAST).sqrt().float()
 
     def normalised(self, values: Tensor) -> Tensor:
-        """`[..., size]` minus the mean, in standard deviations, within plus and minus `MOST`."""
-        return ((values - self.mean.float()) / self.scale).clamp(-MOST, MOST)
+        """`[..., n]`, the first n numbers, minus the mean, in standard deviations, within plus and minus `MOST`."""
+        count = values.shape[-1]
+        return ((values - self.mean[:count].float()) / self.scale[:count]).clamp(-MOST, MOST)
 
 
 class RewardScale:

@@ -7,15 +7,17 @@ With one there are sequences `[T, N]`, and the hidden state `[N, state_size]` be
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import gymnasium
 import torch
+from gymnasium import spaces
 from torch import Tensor, nn
 
 from .active import zeroed
 from .config import Config
-from .encoders import Encoder, Observation, Trunk, linear, readings
+from .encoders import Encoder, Observation, Reading, Trunk, linear, readings
 from .moments import Moments
 from .policies import make_policy
 from .ranks import ALONE, Ranks
@@ -74,17 +76,22 @@ class Cell(nn.Module):
 
 
 class Network(nn.Module):
-    """One of the two networks: the trunk, if parts of the observation are read in ways of their own, hidden layers, a
+    """One of the two networks: the trunk, if parts of the observation are `read` in ways of their own, hidden layers, a
     memory if there is one, and a linear layer at the end.
 
     `gain` is that of the last layer; layers are orthogonal at first.
     """
 
     def __init__(
-        self, encoder: Encoder, outputs: int, gain: float, config: Config, generator: torch.Generator
+        self,
+        encoder: Encoder,
+        read: Mapping[str, Reading],
+        outputs: int,
+        gain: float,
+        config: Config,
+        generator: torch.Generator,
     ) -> None:
         super().__init__()
-        read = readings(config.encoders, encoder)
         self.trunk = Trunk(encoder, read, config, generator) if read else None
         size = self.trunk.size if self.trunk else encoder.size
         layers: list[nn.Module] = []
@@ -134,8 +141,9 @@ class ActorCritic(nn.Module):
     """Two networks that share nothing, the encoder in front of them and the policy behind the actor.
 
     For what `encode` makes of observations, float32 `[..., size]`, `outputs` are what the policy needs, `value` is the
-    value of the state `[...]`. First values are drawn on the CPU, so that a seed means the same networks on every
-    device.
+    value of the state `[...]`. With a central critic, what `critic_space` describes stands behind the observation in
+    these vectors: the actor reads the first part of them. First values are drawn on the CPU, so that a seed means the
+    same networks on every device.
 
     Raises ValueError where the settings do not fit the spaces.
     """
@@ -146,21 +154,33 @@ class ActorCritic(nn.Module):
         action_space: gymnasium.Space,
         config: Config,
         device: torch.device,
+        critic_space: spaces.Dict | None = None,
     ) -> None:
         super().__init__()
-        self.encoder = Encoder(observation_space)
+        self.encoder, self.beside = Encoder(observation_space), None
+        if config.central_critic:
+            if critic_space is None:
+                raise ValueError(
+                    "central_critic is on, but the environment names nothing for a critic: its class attribute critic "
+                    "is empty; HideSeek names all that there is with the option critic=True"
+                )
+            self.beside = Encoder(critic_space)
+        whole = Encoder(observation_space, critic_space) if self.beside else self.encoder  # that the critic reads
+        read = readings(config.encoders, whole)
         self.policy = make_policy(action_space, device, config.squash)
         self.observations = self.returns = None
         if config.norm_obs:
-            self.observations = Moments(self.encoder.size)
+            self.observations = Moments(whole.size)
             # Entities, pictures, integers and masks are what they are.
-            self.register_buffer("scaled", _taken_as_they_are(self.encoder, config), persistent=False)
+            self.register_buffer("scaled", _taken_as_they_are(whole, read), persistent=False)
         if config.norm_returns:
             self.returns = Moments(1)
         generator = torch.Generator().manual_seed(config.seed)
         # A last gain of 0.01 makes the first policy nearly uniform, so that it explores.
-        self.actor = Network(self.encoder, self.policy.num_means, 0.01, config, generator)
-        self.critic = Network(self.encoder, 1, 1.0, config, generator)
+        of_the_actor = (text for text in config.encoders if text.rpartition("=")[0] in self.encoder.boxes)
+        own = readings(of_the_actor, self.encoder)
+        self.actor = Network(self.encoder, own, self.policy.num_means, 0.01, config, generator)
+        self.critic = Network(whole, read, 1, 1.0, config, generator)
         log_stds = self.policy.num_log_stds
         self.log_std = nn.Parameter(torch.zeros(log_stds)) if log_stds else None
         self.to(device)
@@ -174,25 +194,36 @@ class ActorCritic(nn.Module):
         """States at the begin of episodes, zeros float32 `[rows, state_size]`."""
         return torch.zeros(rows, self.state_size, device=self.actor.head.weight.device)
 
-    def encode(self, observation: Observation) -> Tensor:
-        """What the networks take, float32 `[..., size]`."""
-        inputs = self.encoder(observation)
+    def encode(self, observation: Observation, critic_obs: Observation | None = None) -> Tensor:
+        """What the networks take, float32 `[..., size]`; without `critic_obs` a central critic cannot read it."""
+        inputs = self._vector(observation, critic_obs)
         if self.observations is None:
             return inputs
-        return torch.where(self.scaled, self.observations.normalised(inputs), inputs)
+        return torch.where(self.scaled[: inputs.shape[-1]], self.observations.normalised(inputs), inputs)
 
-    def note(self, observation: Observation, active: Tensor | None, ranks: Ranks = ALONE) -> None:
+    def note(
+        self, observation: Observation, critic_obs: Observation | None, active: Tensor | None, ranks: Ranks = ALONE
+    ) -> None:
         """Lets observations of rows that are active, of all processes, count for what the next are normalised by."""
         if self.observations is not None:
-            self.observations.add(self.encoder(observation), active, ranks)
+            self.observations.add(self._vector(observation, critic_obs), active, ranks)
+
+    def _vector(self, observation: Observation, critic_obs: Observation | None) -> Tensor:
+        inputs = self.encoder(observation)
+        return inputs if critic_obs is None else torch.cat([inputs, self.beside(critic_obs)], dim=-1)
+
+    def _seen(self, inputs: Tensor) -> Tensor:
+        """The part of `[..., size]` that the actor reads."""
+        return inputs if self.beside is None else inputs[..., : self.encoder.size]
 
     def outputs(self, inputs: Tensor, past: Past | None = None) -> Tensor:
         """For the policy; `past` where there is a memory, then `[T, N, size]` to `[T, N, outputs]`."""
-        return self._with_std(self.actor(inputs) if past is None else self.actor.sequence(inputs, past)[0])
+        seen = self._seen(inputs)
+        return self._with_std(self.actor(seen) if past is None else self.actor.sequence(seen, past)[0])
 
     def step(self, inputs: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
         """For the policy, in one step of rows with the actor's states before it; and the states behind it."""
-        outputs, hidden = self.actor.step(inputs, hidden)
+        outputs, hidden = self.actor.step(self._seen(inputs), hidden)
         return self._with_std(outputs), hidden
 
     def value(self, inputs: Tensor, past: Past | None = None) -> Tensor:
@@ -222,9 +253,8 @@ class ActorCritic(nn.Module):
         return torch.cat([outputs, self.log_std.expand_as(outputs)], dim=-1)
 
 
-def _taken_as_they_are(encoder: Encoder, config: Config) -> Tensor:
+def _taken_as_they_are(encoder: Encoder, read: Mapping[str, Reading]) -> Tensor:
     """Which numbers of `[size]` belong to parts that are read in no way of their own."""
-    read = readings(config.encoders, encoder)
     special = {name for name, reading in read.items() if reading.kind != "flat"} | {each.mask for each in read.values()}
     return torch.cat([torch.full((size,), name not in special) for name, size in encoder.sizes.items()])
 

@@ -79,14 +79,15 @@ class PPO(Learner):
         config, agent, remembers = self.config, self.agent, self.agent.state_size > 0
         ends = rollout.terminations | rollout.truncations
         active = None if rollout.active is None else rollout.active[:-1]
-        inputs = zeroed(agent.encode(rollout.obs), rollout.active)
+        inputs = zeroed(agent.encode(rollout.obs, rollout.critic_obs), rollout.active)
         hidden = self.critic_hidden
         values, behind = self.values(inputs, ends, active, hidden)
         if behind is not None:
             self.critic_hidden = forgotten(behind[-1], ends[-1])
         next_values = values[1:]
         if values.device.type != "cpu" or rollout.truncations.any():  # elsewhere, to ask would be to wait
-            next_values = torch.where(ends, self.final_values(agent.encode(rollout.final_obs), behind), next_values)
+            final = agent.encode(rollout.final_obs, rollout.final_critic_obs)
+            next_values = torch.where(ends, self.final_values(final, behind), next_values)
         inputs, values = inputs[:-1], values[:-1]
         advantages = generalised_advantages(
             self.rewards(rollout.rewards, ends, active),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -24,7 +24,7 @@ class Storage:
     obs `[T+1, N, ...]` (slot T is where the next rollout begins), final_obs `[T, N, ...]` (valid where an
     episode ended), actions `[T, N, ...]`, rewards float32 and ends of episodes bool `[T, N]`. If the
     environment restricts actions, action_masks bool `[T+1, N, n]`, and if agents come and go, active bool
-    `[T+1, N]`; else None.
+    `[T+1, N]`; else None. For a central critic, critic_obs and final_critic_obs, as obs and final_obs; else None.
     """
 
     def __init__(
@@ -34,6 +34,7 @@ class Storage:
         actions: Tensor,
         action_mask: Tensor | None = None,
         active: Tensor | None = None,
+        critic_obs: dict[str, Tensor] | None = None,
     ) -> None:
         def slots(count: int, like: Tensor) -> Tensor:
             return like.new_zeros(count, *like.shape)
@@ -42,6 +43,10 @@ class Storage:
         self.num_steps = num_steps
         self.obs = map_leaves(lambda leaf: slots(num_steps + 1, leaf), obs)
         self.final_obs = map_leaves(lambda leaf: slots(num_steps, leaf), obs)
+        self.critic_obs = self.final_critic_obs = None
+        if critic_obs is not None:
+            self.critic_obs = map_leaves(lambda leaf: slots(num_steps + 1, leaf), critic_obs)
+            self.final_critic_obs = map_leaves(lambda leaf: slots(num_steps, leaf), critic_obs)
         self.actions = slots(num_steps, actions)
         self.rewards = torch.zeros(num_steps, rows, device=actions.device)
         self.terminations = torch.zeros(num_steps, rows, dtype=torch.bool, device=actions.device)
@@ -67,19 +72,28 @@ class Storage:
             slots["action_mask"] = self.action_masks[1:]
         if self.active is not None:
             slots["active"] = self.active[1:]
-        return slots
+        return slots | {name: leaf[1:] for name, leaf in (self.critic_obs or {}).items()}
 
-    def begin(self, obs: Observation, action_mask: Tensor | None, active: Tensor | None) -> None:
+    def begin(
+        self, obs: Observation, action_mask: Tensor | None, active: Tensor | None, infos: Mapping[str, Any]
+    ) -> None:
         """Lets a rollout begin with what the environment shows."""
         if isinstance(obs, dict):
             for name, leaf in obs.items():
                 self.obs[name][0].copy_(leaf)
         else:
             self.obs[0].copy_(obs)
+        for name, leaf in (self.critic_obs or {}).items():
+            leaf[0].copy_(infos[name])
         if self.action_masks is not None:
             self.action_masks[0].copy_(action_mask)
         if self.active is not None:
             self.active[0].copy_(active)
+
+    def note_ends(self, t: int, infos: Mapping[str, Any]) -> None:
+        """Keeps what only a critic sees where step t ended episodes: the rest is written into the slots."""
+        for name, leaf in (self.final_critic_obs or {}).items():
+            leaf[t].copy_(infos["final_info"][name])
 
     def of(self, rows: Tensor | None) -> Rollout:
         """The part of some rows, int64 `[n]`, a copy; all of it, without one, where `rows` is None."""
@@ -99,6 +113,8 @@ class Storage:
             part(self.truncations),
             optional(self.action_masks),
             optional(self.active),
+            None if self.critic_obs is None else map_leaves(part, self.critic_obs),
+            None if self.final_critic_obs is None else map_leaves(part, self.final_critic_obs),
         )
 
 
@@ -113,3 +129,5 @@ class Rollout(NamedTuple):
     truncations: Tensor
     action_masks: Tensor | None
     active: Tensor | None
+    critic_obs: Observation | None = None
+    final_critic_obs: Observation | None = None

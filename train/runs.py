@@ -30,7 +30,7 @@ from .options import Options, UsageError, parse_env_options, tuned
 from .ranks import RankFailed, RankLost, Ranks
 from .report import CURVE_STARTS, draw_curve, show_picture, text_curve
 from .tracking import Tracker, trackers
-from .trainer import Trainer, num_agents
+from .trainer import Trainer, critic_space_of, num_agents
 from .video import Recorder, has_pictures
 
 EVALUATION_SEED_OFFSET = 1_000_000
@@ -216,7 +216,8 @@ def agents_of(trained: dict[str, Any], env: VectorEnv) -> Agents:
     """The networks of a checkpoint's trainer, for an environment as it was trained in."""
     config, found = Config(**trained["config"]), {}
     for group in trained["groups"]:
-        agent = ActorCritic(env.single_observation_space, env.single_action_space, config, env.device)
+        spaces = env.single_observation_space, env.single_action_space
+        agent = ActorCritic(*spaces, config, env.device, critic_space_of(env))
         agent.load_state_dict(group["agent"])
         found[group["team"]] = agent
     return found.get(None, found)  # one for all rows has no team

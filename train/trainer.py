@@ -12,6 +12,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import torch
+from gymnasium.spaces import Dict
 from gymnasium.vector import AutoresetMode, VectorEnv
 from torch import Tensor
 
@@ -44,6 +45,11 @@ def matmul_precision(precision: str) -> Iterator[None]:
 def num_agents(env: VectorEnv) -> int:
     """Agents in each world; row r is agent r % num_agents."""
     return getattr(env, "num_agents", 1)
+
+
+def critic_space_of(env: VectorEnv) -> Dict | None:
+    """The spaces of what the environment names for a critic only, if it does."""
+    return getattr(getattr(env, "unwrapped", env), "single_critic_space", None)
 
 
 def _require_rows_of_tensors(env: VectorEnv) -> None:
@@ -140,13 +146,15 @@ class Trainer:
 
         self.generator = torch.Generator(self.device).manual_seed(config.seed)
         spaces = env.single_observation_space, env.single_action_space
-        first = ActorCritic(*spaces, config, self.device)
+        for_critic = critic_space_of(env)
+        first = ActorCritic(*spaces, config, self.device, for_critic)
 
         obs, infos = env.reset(seed=config.seed)
         agents: Agents = first
         if config.policies == "teams":
             seeds = enumerate(rows_of_teams(infos.get("team")), start=config.seed)
-            agents = {team: ActorCritic(*spaces, replace(config, seed=seed), self.device) for seed, team in seeds}
+            settings = {team: replace(config, seed=seed) for seed, team in seeds}
+            agents = {team: ActorCritic(*spaces, own, self.device, for_critic) for team, own in settings.items()}
         everyone = acting(agents, env.num_envs, infos.get("team"))
         self.league = None
         if config.past_share:
@@ -161,10 +169,13 @@ class Trainer:
             self.groups.append(Group(each, learner))
         if not ranks.same([(each.team, None if each.rows is None else each.rows.tolist()) for each in everyone]):
             raise ValueError(f"the worlds of the {ranks.count} processes have different teams, but must have the same")
+        critic_obs = {name: infos[name] for name in for_critic} if config.central_critic else None
         for each in everyone:
-            each.agent.note(map_leaves(each.part, obs), each.part(infos.get("active")), ranks)
+            shown = (None if part is None else map_leaves(each.part, part) for part in (obs, critic_obs))
+            each.agent.note(*shown, each.part(infos.get("active")), ranks)
         actions = first.policy.empty_actions(env.num_envs)
-        self.storage = Storage(config.num_steps, obs, actions, infos.get("action_mask"), infos.get("active"))
+        restricted = infos.get("action_mask"), infos.get("active")
+        self.storage = Storage(config.num_steps, obs, actions, *restricted, critic_obs)
         env.bind_slots(**self.storage.slots)
         # Return and length, of the episode that is running and of the latest that ended (NaN: none has).
         self.running = torch.zeros(2, env.num_envs, device=self.device)
@@ -252,8 +263,7 @@ class Trainer:
         try:
             self.rollout()
         finally:
-            parts = storage.obs, storage.final_obs, storage.rewards, storage.truncations, storage.active
-            self.finite.look_at_rollout(self.iteration + 1, *parts, storage.action_masks)
+            self.finite.look_at_rollout(self.iteration + 1, storage)
             self.check_finite(wait=False)
 
     @torch.no_grad()
@@ -262,7 +272,8 @@ class Trainer:
         storage, everyone = self.storage, [group.acting for group in self.groups]
         everyone += [] if self.league is None else self.league.acting
         policy = everyone[0].agent.policy
-        storage.begin(self.env.observations, self.env.action_mask, self.env.active)
+        shown = {} if storage.critic_obs is None else self.env.infos
+        storage.begin(self.env.observations, self.env.action_mask, self.env.active, shown)
         for each in everyone:
             each.player.begin()
         noise = []  # of the rows of all processes, so that it does not depend on how many these are
@@ -280,6 +291,7 @@ class Trainer:
             given = policy.to_env(actions)
             lap("policy")
             *_, infos = self.env.step(given)
+            storage.note_ends(t, infos)
             lap("simulation")
             if self.config.memory != "none":
                 for each in everyone:

@@ -37,8 +37,8 @@ Observation, float32, in the agent's own frame unless it says otherwise, for A a
 |                       |           | ``lidar_range``, 1 for a miss                                              |
 
 Rows of what is not in sight are 0 unless ``see_all``. With ``flat=True`` the observation is one array of all these, in
-this order; ``HideSeek.slices`` says which part is where. With ``critic=True``, ``infos`` has the rows of all that there
-is, seen or not: ``all_agents``, ``all_boxes``, ``all_ramps``.
+this order; ``HideSeek.slices`` says which part is where. With ``critic=True`` there are the rows of all things for a
+centralised critic (``Environment.critic``), seen or not: ``infos`` has ``all_agents``, ``all_boxes``, ``all_ramps``.
 
 Reward: after the preparation, in which all rewards are 0, each hider has 1 if no seeker sees a hider, else -1, seekers
 the opposite; less ``outside_penalty`` for an agent outside of the square (its centre at ``half_size`` or beyond).
@@ -385,7 +385,11 @@ class HideSeek(Environment):
 
     @property
     def info(self) -> dict[str, str]:
-        return {name: f"Agent.{kind.__name__}" for name, kind in {**FIGURES, **self._all_views}.items()}
+        return {name: f"Agent.{kind.__name__}" for name, kind in FIGURES.items()}
+
+    @property
+    def critic(self) -> dict[str, str]:
+        return {name: f"Agent.{kind.__name__}" for name, kind in self._all_views.items()}
 
     @cached_property
     def archetypes(self) -> list[Archetype]:

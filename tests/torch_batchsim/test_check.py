@@ -41,7 +41,7 @@ FOUND = [
     ("SCRATCH", "leftovers", "failed", r"observation differs in step 1, world \d+, element \[1\]"),
     ("ADDRESS", "seeds", "failed", r"observation differs in step 1, world 0, element \[0\]: .* with the same seed"),
     ("SEEDLESS", "seeds", "warning", r"another seed gives the same episodes"),
-    ("WORKSPACE", "threads", "failed", r"observation differs in step 1, world \d+, element \[1\]: .* on two"),
+    ("WORKSPACE", "threads", "failed", r"observation differs in step \d+, world \d+, element \[1\]: .* on two"),
     ("WORKSPACE", "batch", "failed", r"observation differs in step 1, world 5, element \[1\]: .* in a part of 5"),
     ("WORKSPACE", "executors", "failed", r"differs in step 1, world 0.* (by the executor batch|in the checked)"),
     ("WORKSPACE", "autoreset", "failed", r"observation differs in step \d+ of episode \d+, world \d+, between the"),

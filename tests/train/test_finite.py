@@ -11,6 +11,7 @@ from gymnasium import spaces
 from torch_batchsim.train import Config, NoLegalAction, NotFinite, Trainer, checkpoint, cli
 from torch_batchsim.train.finite import FiniteCheck
 from torch_batchsim.train.ppo import PPO
+from torch_batchsim.train.rollout import Storage
 
 from torch_batchsim import Component, Struct, f32
 from torch_batchsim.columns import Column
@@ -85,10 +86,9 @@ def test_inactive_rows_may_hold_anything(toy_env):
     storage, active = trainer.storage, torch.ones(9, 6, dtype=torch.bool)
     trainer.rollout()
     storage.obs[4, 2], storage.rewards[4, 2], active[4, 2] = torch.nan, torch.nan, False
-    parts = storage.obs, storage.final_obs, storage.rewards, storage.truncations
-    trainer.finite.look_at_rollout(1, *parts, active)
+    trainer.finite.look_at_rollout(1, storage.of(None)._replace(active=active))
     trainer.finite.raise_found()
-    trainer.finite.look_at_rollout(1, *parts, None)
+    trainer.finite.look_at_rollout(1, storage)
     with pytest.raises(NotFinite, match="of world 2 is nan after step 4"):
         trainer.finite.raise_found()
 
@@ -239,8 +239,8 @@ def test_each_of_several_choices_needs_an_action(toy_env, active):
     masks, rows = torch.ones(3, 6, 5, dtype=torch.bool), torch.ones(3, 6, dtype=torch.bool)
     masks[1, 4, 2:] = False
     rows[1, 4] = active
-    nothing = torch.zeros(2, 6)
-    check.look_at_rollout(3, torch.zeros(3, 6, 3), torch.zeros(2, 6, 3), nothing, nothing.bool(), rows, masks)
+    rollout = Storage(2, torch.zeros(6, 3), torch.zeros(6, 2, dtype=torch.int64)).of(None)
+    check.look_at_rollout(3, rollout._replace(active=rows, action_masks=masks))
     if active:
         with pytest.raises(NoLegalAction, match=r"^world 4 has no legal action in choice 1 of 2 after step 1 of"):
             check.raise_found()

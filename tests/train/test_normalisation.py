@@ -65,7 +65,7 @@ def test_only_parts_that_are_taken_as_they_are_are_normalised():
     agent = ActorCritic(space, spaces.Discrete(3), config, CPU)
     random = torch.Generator().manual_seed(3)
     seen = {name: torch.randint(0, 2, (50, *box.shape), generator=random) for name, box in space.items()}
-    agent.note(seen, None)
+    agent.note(seen, None, None)
     before, after = agent.encoder.split(agent.encoder(seen)), agent.encoder.split(agent.encode(seen))
     assert all(torch.equal(before[name], after[name]) for name in ("card", "others", "there"))
     assert torch.allclose(after["body"].mean(0), torch.zeros(2), atol=1e-5)

@@ -169,7 +169,8 @@ class A2C(Learner):
         for _ in range(config.update_epochs):
             for part in batch.parts(config.num_minibatches, self.generator, self.ranks):
                 loss, metrics = self.losses(part)
-                norm = self.descend(loss)
+                self.differentiate(loss)
+                norm = self.descend()
         active = None if batch.active is None else batch.active[:-1]
         residuals = batch.returns - batch.values
         deviations = (Samples(self.ranks, each, active).std_mean()[0] for each in (residuals, batch.returns))

@@ -71,11 +71,14 @@ class Learner:
         """Rewards `[T, N]` as they are learned from."""
         return rewards if self.reward_scale is None else self.reward_scale.scaled(rewards, ends, active)
 
-    def descend(self, loss: Tensor) -> Tensor:
-        """One step of the optimiser; returns the length of the gradient before it was cut. The gradient is the sum of
-        those of all processes, each of its part of the loss."""
+    def differentiate(self, loss: Tensor) -> None:
+        """Writes the gradient of a loss, of this process's part of it."""
         self.parameters.grad.zero_()
         loss.backward()
+
+    def descend(self) -> Tensor:
+        """One step of the optimiser; returns the length of the gradient before it was cut. The gradient is the sum of
+        those of all processes, each of its part of the loss."""
         self.ranks.sum(self.parameters.grad)
         norm = self.parameters.grad.norm()
         self.parameters.grad.mul_((self.config.max_grad_norm / (norm + 1e-6)).clamp(max=1))

@@ -21,6 +21,7 @@ from .encoders import Encoder, Observation, Reading, Trunk, linear, readings
 from .moments import Moments
 from .policies import make_policy
 from .ranks import ALONE, Ranks
+from .updates import Perceptron
 
 ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU}
 
@@ -104,25 +105,27 @@ class Network(nn.Module):
             self.cell = Cell(config.memory, size, config.memory_size, generator)
             size = config.memory_size
         self.head = linear(size, outputs, gain, generator)
+        self.perceptron = Perceptron(self.body if self.cell else [*self.body, self.head])
 
-    def features(self, inputs: Tensor) -> Tensor:
-        """What stands before the memory, `[..., size]`."""
-        return self.body(inputs if self.trunk is None else self.trunk(inputs))
+    @property
+    def is_perceptron(self) -> bool:
+        """Whether it has layers only, and products of full precision."""
+        return self.trunk is None and self.cell is None and self.perceptron.is_exact
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Without a memory: `[..., encoder.size]` to `[..., outputs]`."""
-        return self.head(self.features(inputs))
+        """`[..., encoder.size]` to `[..., outputs]`; with a memory to what stands before it."""
+        return self.perceptron(inputs if self.trunk is None else self.trunk(inputs))
 
     def step(self, inputs: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
         """One step of rows `[..., encoder.size]` with states `[..., state_size]`: outputs, and the states behind it."""
-        hidden = self.cell(self.cell.of_input(self.features(inputs)), hidden)
+        hidden = self.cell(self.cell.of_input(self(inputs)), hidden)
         return self.head(hidden[..., : self.cell.size]), hidden
 
     def sequence(self, inputs: Tensor, past: Past) -> tuple[Tensor, Tensor]:
         """Steps `[T, N, encoder.size]`: outputs `[T, N, outputs]`, and the states behind each step `[T, N, ...]`,
         as they were before an end makes them zero."""
         state, states = past.hidden, []
-        for t, gates in enumerate(self.cell.of_input(self.features(inputs)).unbind()):
+        for t, gates in enumerate(self.cell.of_input(self(inputs)).unbind()):
             behind = self.cell(gates, state)
             if past.active is not None:
                 behind = torch.where(past.active[t].unsqueeze(-1), behind, state)
@@ -212,18 +215,18 @@ class ActorCritic(nn.Module):
         inputs = self.encoder(observation)
         return inputs if critic_obs is None else torch.cat([inputs, self.beside(critic_obs)], dim=-1)
 
-    def _seen(self, inputs: Tensor) -> Tensor:
+    def seen(self, inputs: Tensor) -> Tensor:
         """The part of `[..., size]` that the actor reads."""
         return inputs if self.beside is None else inputs[..., : self.encoder.size]
 
     def outputs(self, inputs: Tensor, past: Past | None = None) -> Tensor:
         """For the policy; `past` where there is a memory, then `[T, N, size]` to `[T, N, outputs]`."""
-        seen = self._seen(inputs)
+        seen = self.seen(inputs)
         return self._with_std(self.actor(seen) if past is None else self.actor.sequence(seen, past)[0])
 
     def step(self, inputs: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
         """For the policy, in one step of rows with the actor's states before it; and the states behind it."""
-        outputs, hidden = self.actor.step(self._seen(inputs), hidden)
+        outputs, hidden = self.actor.step(self.seen(inputs), hidden)
         return self._with_std(outputs), hidden
 
     def value(self, inputs: Tensor, past: Past | None = None) -> Tensor:

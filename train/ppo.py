@@ -18,8 +18,10 @@ from .active import zeroed
 from .advantages import generalised_advantages
 from .learner import Learner
 from .networks import Past, forgotten
+from .policies import CategoricalPolicy
 from .ranks import ALONE, Ranks, Samples
 from .rollout import Rollout
+from .updates import LossSettings, can_compute, categorical_loss
 
 
 class Batch(NamedTuple):
@@ -117,8 +119,12 @@ class PPO(Learner):
         clip_fractions = []
         for _ in range(config.update_epochs):
             for minibatch in batch.minibatches(config.num_minibatches, self.generator, ranks, self.rows):
-                loss, metrics, log_ratio = self.losses(minibatch)
-                norm = self.descend(loss)
+                if self.fits_at_once(minibatch):
+                    metrics, log_ratio = self.differentiate_at_once(minibatch)
+                else:
+                    loss, metrics, log_ratio = self.losses(minibatch)
+                    self.differentiate(loss)
+                norm = self.descend()
             # The KL estimators of Schulman, "Approximating KL divergence": k1 (old) and k3.
             log_ratio = log_ratio.detach()
             ratio = log_ratio.exp()
@@ -173,3 +179,36 @@ class PPO(Learner):
             "losses/entropy": entropy.detach(),
         }
         return loss, metrics, log_ratio
+
+    # ---- the same in a few passes over a minibatch instead of some hundred ----
+
+    def fits_at_once(self, batch: Batch) -> bool:
+        """Whether `differentiate_at_once` may take the place of `losses` and `differentiate`: for perceptrons with a
+        policy of choices, in one process on the CPU."""
+        agent = self.agent
+        return (
+            self.ranks.count == 1
+            and isinstance(agent.policy, CategoricalPolicy)
+            and agent.actor.is_perceptron
+            and agent.critic.is_perceptron
+            and can_compute(batch.inputs)
+        )
+
+    @torch.no_grad()
+    def differentiate_at_once(self, batch: Batch) -> tuple[dict[str, Tensor], Tensor]:
+        """Writes the gradient of the loss of a minibatch; returns the parts of the loss, and the log of the probability
+        ratio: what `losses` says but for the last bits."""
+        config, agent = self.config, self.agent
+        actor, critic = agent.actor.perceptron, agent.critic.perceptron
+        kept = [each.room(len(batch.inputs)) for each in (actor, critic)]
+        logits = actor.forward(agent.seen(batch.inputs), kept[0])
+        values = agent.in_units(critic.forward(batch.inputs, kept[1]).squeeze(-1))
+        scale = 1.0 if agent.returns is None else agent.returns.scale.item()
+        weights = config.clip_coef, self.ent_coef, config.vf_coef
+        settings = LossSettings(*weights, scale, config.norm_adv, config.clip_vloss)
+        told, log_ratio, of_logits, of_values = categorical_loss(logits, values, agent.policy.sizes, settings, batch)
+        gradients = of_logits, of_values if agent.returns is None else of_values * scale
+        for each, memory, gradient in zip((actor, critic), kept, gradients, strict=True):
+            each.backward(memory, gradient, None, (part.grad for part in each.parameters))
+        names = "losses/policy_loss", "losses/value_loss", "losses/entropy"
+        return dict(zip(names, told.unbind(), strict=False)), log_ratio

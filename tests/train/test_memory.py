@@ -175,7 +175,7 @@ def recalled(kind, iterations):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(("kind", "iterations"), [("lstm", 20), ("gru", 30)])
+@pytest.mark.parametrize(("kind", "iterations"), [("lstm", 30), ("gru", 30)])
 def test_a_memory_recalls_a_cue_after_20_steps(kind, iterations):
     assert recalled(kind, iterations) > 0.95
 

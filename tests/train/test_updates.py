@@ -1,0 +1,198 @@
+"""The arithmetic of updates in C++ is that of torch, but for the last bits."""
+
+from copy import deepcopy
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from torch import nn
+from torch_batchsim.train import ActorCritic, Config, updates
+from torch_batchsim.train.ppo import PPO, Batch
+from torch_batchsim.train.updates import Perceptron
+
+CPU = torch.device("cpu")
+
+
+def layers(sizes, activation=nn.Tanh, last=False):
+    made = [part for a, b in pairwise(sizes) for part in (nn.Linear(a, b), activation())]
+    return nn.Sequential(*(made if last else made[:-1]))
+
+
+def assert_near(found, wanted, tolerance=2e-5):
+    for a, b in zip(found, wanted, strict=True):
+        assert a.shape == b.shape
+        assert (a - b).abs().max() <= tolerance * (1 + b.abs().max())
+
+
+# ---- networks --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rows", [1, 5, 193, 2000])
+@pytest.mark.parametrize(
+    ("sizes", "activation", "last"),
+    [
+        ((4, 64, 64, 2), nn.Tanh, False),
+        ((520, 128, 6), nn.Tanh, False),
+        ((7, 33, 5), nn.ReLU, True),
+        ((1, 1), nn.Tanh, False),
+        ((30, 17, 100, 1), nn.ReLU, False),
+    ],
+)
+def test_outputs_and_gradients_are_those_of_torch(sizes, activation, last, rows):
+    torch.manual_seed(0)
+    network = layers(sizes, activation, last)
+    inputs = torch.randn(rows, sizes[0], requires_grad=True)
+    outputs = network(inputs)
+    gradient = torch.randn_like(outputs)
+    wanted = outputs, *torch.autograd.grad(outputs, [inputs, *network.parameters()], gradient)
+    outputs = Perceptron(network)(inputs)
+    assert_near((outputs, *torch.autograd.grad(outputs, [inputs, *network.parameters()], gradient)), wanted)
+    with torch.no_grad():
+        assert torch.equal(Perceptron(network)(inputs), outputs)
+
+
+def test_leading_shapes_and_strides():
+    network = layers((3, 8, 2))
+    everything = torch.randn(4, 5, 7)
+    found = Perceptron(network)(everything[..., 2:5])
+    assert_near([found], [network(everything[..., 2:5])])
+    turned = everything.transpose(0, 2)[..., :3]
+    assert_near([Perceptron(network)(turned)], [network(turned)])
+    assert Perceptron(network)(torch.zeros(0, 3)).shape == (0, 2)
+
+
+def test_a_row_does_not_depend_on_others_nor_anything_on_threads():
+    network, inputs = layers((9, 40, 3)), torch.randn(3000, 9)
+    compute, found = Perceptron(network), []
+    for threads in (1, 2, 3):
+        torch.set_num_threads(threads)
+        outputs = compute(inputs)
+        found.append((outputs, *torch.autograd.grad(outputs.sin().sum(), list(network.parameters()))))
+    torch.set_num_threads(1)
+    assert all(torch.equal(a, b) for other in found[1:] for a, b in zip(found[0], other, strict=True))
+    assert torch.equal(compute(inputs[7:11]), found[0][0][7:11])
+
+
+def test_what_is_not_a_number_stays_so():
+    inputs = torch.randn(40, 3)
+    inputs[5, 1] = torch.nan
+    for activation in (nn.Tanh, nn.ReLU):
+        outputs = Perceptron(layers((3, 4, 2), activation))(inputs)
+        assert outputs[5].isnan().all() and outputs[:5].isfinite().all() and outputs[6:].isfinite().all()
+    large = torch.tensor([[torch.inf], [-torch.inf], [1e30], [0.0]])
+    assert torch.equal(Perceptron([unit := nn.Linear(1, 1), nn.Tanh()])(large), unit(large).tanh())
+
+
+def test_tanh_is_near_everywhere():
+    unit = nn.Linear(1, 1)
+    with torch.no_grad():
+        unit.weight.fill_(1), unit.bias.zero_()
+    x = torch.linspace(-12, 12, 100_001).unsqueeze(1)
+    assert (Perceptron([unit, nn.Tanh()])(x) - x.double().tanh()).abs().max() < 2e-7
+
+
+def test_several_forwards_before_a_backward():
+    network = layers((3, 8, 1))
+    compute = Perceptron(network)
+    parts = [torch.randn(n, 3) for n in (4, 9, 2)]
+    found = torch.autograd.grad(sum(compute(part).sum() for part in parts), list(network.parameters()))
+    assert_near(found, torch.autograd.grad(sum(network(part).sum() for part in parts), list(network.parameters())))
+    total = compute(parts[0]).sum()
+    total.backward(retain_graph=True)
+    with pytest.raises(RuntimeError, match="can be taken once"):
+        total.backward()
+
+
+def test_a_copy_has_parameters_of_its_own():
+    config = Config(hidden_sizes=(8,))
+    agent = ActorCritic(spaces.Box(-1, 1, (3,), np.float32), spaces.Discrete(2), config, CPU)
+    inputs = torch.randn(5, 3)
+    before, copy = agent.outputs(inputs), deepcopy(agent)
+    with torch.no_grad():
+        agent.actor.head.bias.add_(1)
+        assert torch.equal(copy.outputs(inputs), before)
+        assert torch.allclose(agent.outputs(inputs), before + 1, atol=1e-5)
+
+
+def test_torch_computes_what_need_not_be_exact(monkeypatch):
+    network, inputs = layers((3, 8, 2)), torch.randn(5, 3)
+    with monkeypatch.context() as patch:
+        patch.setattr(updates, "_library", lambda: None)  # no compiler
+        assert torch.equal(Perceptron(network)(inputs), network(inputs))
+    patch = monkeypatch.setattr
+    patch(torch, "get_float32_matmul_precision", lambda: "medium")
+    assert torch.equal(Perceptron(network)(inputs), network(inputs))
+
+
+# ---- PPO's loss ------------------------------------------------------------------------------------------
+
+SPACES = [spaces.Discrete(2), spaces.Discrete(20), spaces.MultiDiscrete([2, 3, 7])]
+
+
+def made_batch(policy, samples, masked, active):
+    actions = torch.stack([torch.randint(0, size, (samples,)) for size in policy.sizes], -1)
+    acts = torch.rand(samples) > 0.3 if active else None
+    mask = None
+    if masked:
+        mask, place = torch.rand(samples, policy.num_means) > 0.4, 0
+        for i, size in enumerate(policy.sizes):
+            mask[torch.arange(samples), place + actions[:, i]] = True
+            place += size
+        mask = mask if acts is None else mask | ~acts.unsqueeze(-1)
+    if active:
+        actions = torch.where(acts.unsqueeze(-1), actions, 0)
+    actions = actions[:, 0] if policy.single else actions
+    inputs, advantages = torch.randn(samples, 5), torch.randn(samples)
+    if active:
+        inputs, advantages = torch.where(acts.unsqueeze(-1), inputs, 0), torch.where(acts, advantages, 0)
+    old = torch.randn(samples) * 0.5 - 1
+    return Batch(inputs, actions, old, torch.randn(samples), advantages, torch.randn(samples), mask, acts)
+
+
+@pytest.mark.parametrize("samples", [1, 37, 500])
+@pytest.mark.parametrize(("masked", "active"), [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("space", SPACES, ids=str)
+def test_loss_and_gradient_are_those_of_torch(space, masked, active, samples):
+    torch.manual_seed(samples)
+    for settings in (
+        {"norm_adv": samples > 1},
+        {"norm_adv": False, "clip_vloss": True},
+        {"norm_adv": False, "norm_returns": True, "clip_vloss": True, "ent_coef": 0.0},
+    ):
+        agent = ActorCritic(spaces.Box(-1, 1, (5,), np.float32), space, Config(hidden_sizes=(16,), **settings), CPU)
+        learner = PPO(agent, samples, Config(hidden_sizes=(16,), **settings), torch.Generator())
+        with torch.no_grad():
+            learner.parameters.add_(torch.randn_like(learner.parameters) * 0.5)
+            if agent.returns is not None:
+                agent.returns.variance.fill_(9.0)
+        batch = made_batch(agent.policy, samples, masked, active)
+        loss, metrics, log_ratio = learner.losses(batch)
+        learner.differentiate(loss)
+        wanted = [*metrics.values(), log_ratio.detach(), learner.parameters.grad.clone()]
+        assert learner.fits_at_once(batch)
+        learner.parameters.grad.fill_(torch.nan)
+        found, log_ratio = learner.differentiate_at_once(batch)
+        assert list(found) == list(metrics)
+        assert_near([*found.values(), log_ratio, learner.parameters.grad], wanted, 1e-4)
+
+
+def test_what_is_not_a_number_reaches_the_loss():
+    agent = ActorCritic(spaces.Box(-1, 1, (5,), np.float32), SPACES[0], Config(), CPU)
+    learner = PPO(agent, 8, Config(), torch.Generator())
+    with torch.no_grad():
+        agent.actor.head.bias.fill_(torch.nan)
+    metrics, _ = learner.differentiate_at_once(made_batch(agent.policy, 8, False, False))
+    assert metrics["losses/policy_loss"].isnan()
+
+
+def test_other_policies_and_networks_are_torchs():
+    box = spaces.Box(-1, 1, (5,), np.float32)
+    given = [(spaces.Box(-1, 1, (2,), np.float32), {}), (SPACES[0], {"memory": "gru"}), (SPACES[0], {})]
+    fits = []
+    for space, settings in given:
+        agent = ActorCritic(box, space, Config(**settings), CPU)
+        learner = PPO(agent, 8, Config(**settings), torch.Generator())
+        fits.append(learner.fits_at_once(Batch(torch.zeros(2, 5), *[None] * 7)))
+    assert fits == [False, False, True]

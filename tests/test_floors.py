@@ -14,7 +14,10 @@ ROOT = Path(__file__).resolve().parents[1]
 ENGINE = ROOT / "torch_batchsim"
 COMMANDS = ("bench", "gallery", "gpu_check")  # the floor above envs
 # What others may know of the engine, beside the names of torch_batchsim itself.
-KNOWN_TO = {"envs": {"draw", "grid", "physics", "rays", "types"}, "train": {"command_line", "errors", "extras", "jit", "openmp"}}
+KNOWN_TO = {
+    "envs": {"draw", "grid", "physics", "rays", "types"},
+    "train": {"command_line", "errors", "extras", "jit", "openmp"},
+}
 
 
 def bottom_to_top() -> list[str]:

@@ -27,8 +27,7 @@ def played(steps: int = 0, **options: Any) -> TorchVectorEnv:
 
 def test_a_world_has_at_most_8_kib_without_observations() -> None:
     env = played()
-    shown = [name for told, name in env.environment.info.items() if told.startswith("all_")]
-    observations = {*env.environment.observation.values(), *shown}
+    observations = {*env.environment.observation.values(), *env.environment.critic.values()}
     sizes = env.sim.bytes_by_column
     assert observations <= sizes.keys()
     assert sum(size for name, size in sizes.items() if name not in observations) <= MOST_BYTES

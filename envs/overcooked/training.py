@@ -2,13 +2,14 @@
 
 TRAINING = {
     "": {
-        "total_steps": 8_000_000,
+        "total_steps": 5_000_000,
         "num_envs": 128,
         "num_steps": 100,
         "num_minibatches": 8,
         "learning_rate": 1e-3,
         "gae_lambda": 0.98,
-        "hidden_sizes": (128, 128),
+        "ent_coef_end": 0.001,  # so that actions drawn at the end are nearly the likeliest ones
+        "hidden_sizes": (64, 64),
         "anneal": "Shaping.factor",
         "anneal_until": 0.4,
         "threads": 1,  # the same bits on every number of cores; beside other work more would wait for each other

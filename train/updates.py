@@ -50,6 +50,11 @@ def can_compute(*tensors: Tensor) -> bool:
     return plain and not torch.compiler.is_compiling() and _library() is not None
 
 
+def _threads() -> int:
+    """How many take part: torch's, but for a child of a fork, in which only the thread that forked is left."""
+    return 1 if openmp.forked else torch.get_num_threads()
+
+
 # ---- networks --------------------------------------------------------------------------------------------
 
 
@@ -106,7 +111,7 @@ class Perceptron:
         place = None if kept is None else kept.data_ptr()
         step = rows.stride(0)
         _library().mlp_forward(  # type: ignore[union-attr]
-            *self._layers(), rows.data_ptr(), step, len(rows), outputs.data_ptr(), place, torch.get_num_threads()
+            *self._layers(), rows.data_ptr(), step, len(rows), outputs.data_ptr(), place, _threads()
         )
         return outputs.view(*inputs.shape[:-1], self.outputs)
 
@@ -118,7 +123,7 @@ class Perceptron:
         rows, inputs = of_outputs.numel() // self.outputs, None if of_inputs is None else of_inputs.data_ptr()
         places = (_NUMBER * (2 * self.count))(*(part.data_ptr() for part in gradients))
         told = rows, kept.data_ptr(), of_outputs.data_ptr(), inputs, ctypes.addressof(places)
-        _library().mlp_backward(*self._layers(), *told, torch.get_num_threads())  # type: ignore[union-attr]
+        _library().mlp_backward(*self._layers(), *told, _threads())  # type: ignore[union-attr]
         self.free[:] = [kept]
 
     def room(self, rows: int) -> Tensor:

@@ -132,7 +132,6 @@ class GroupedEnv:
         first = self.environments[0]
         self.environment, self.device, self.autoreset_mode = environment, first.device, first.autoreset_mode
         self.single_observation_space = first.single_observation_space
-        self.single_critic_space = first.single_critic_space
         self.single_action_space = first.single_action_space
         on_streams = first.sim.memory.cuda  # an emulated device too
         self._calls = Streams(self.num_groups, self.device) if on_streams else Threads(workers)

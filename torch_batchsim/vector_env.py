@@ -62,7 +62,8 @@ class TorchVectorEnv(RowCalls, OutputBinding):
     ``num_agents`` (per world), ``autoreset_mode``, ``output``, ``copies`` (whether results are copies),
     ``delivers_final`` (whether infos have ``final_obs``), ``has_begun`` (whether it has been reset), ``episode_steps``
     (int32 ``[rows]``, read and assigned); and, each None if the environment has none, ``action_mask`` (bool ``[rows,
-    n]``), ``active`` (bool ``[rows]``) and ``team`` (integers ``[rows]``).
+    n]``), ``active`` (bool ``[rows]``), ``team`` (integers ``[rows]``) and ``single_critic_space`` (a Dict of the infos
+    that are for a centralised critic).
 
     ``step`` returns observations ``[rows, ...]`` (or a dict of them), rewards float32 ``[rows]``, terminations and
     truncations bool ``[rows]`` (of a row's world, or of the agent's own end), and infos: the environment's own,

@@ -12,6 +12,7 @@ from .config import Config
 from .moments import RewardScale
 from .networks import ActorCritic, Past, forgotten
 from .ranks import ALONE, Ranks
+from .updates import prepare
 
 
 def flatten_parameters(module: nn.Module) -> nn.Parameter:
@@ -43,6 +44,7 @@ class Learner:
     ) -> None:
         self.agent, self.rows, self.config, self.generator, self.ranks = agent, rows, config, generator, ranks
         self.parameters = flatten_parameters(agent)
+        prepare(self.parameters.device)
         self.optimizer = torch.optim.Adam([self.parameters], lr=config.learning_rate, eps=1e-5, fused=True)
         self.ent_coef = config.ent_coef
         self.critic_hidden = agent.hidden(rows)  # before the next rollout; the actor's is its player's

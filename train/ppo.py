@@ -206,9 +206,9 @@ class PPO(Learner):
         scale = 1.0 if agent.returns is None else agent.returns.scale.item()
         weights = config.clip_coef, self.ent_coef, config.vf_coef
         settings = LossSettings(*weights, scale, config.norm_adv, config.clip_vloss)
-        told, log_ratio, of_logits, of_values = categorical_loss(logits, values, agent.policy.sizes, settings, batch)
+        means, log_ratio, of_logits, of_values = categorical_loss(logits, values, agent.policy.sizes, settings, batch)
         gradients = of_logits, of_values if agent.returns is None else of_values * scale
         for each, memory, gradient in zip((actor, critic), kept, gradients, strict=True):
             each.backward(memory, gradient, None, (part.grad for part in each.parameters))
         names = "losses/policy_loss", "losses/value_loss", "losses/entropy"
-        return dict(zip(names, told.unbind(), strict=False)), log_ratio
+        return dict(zip(names, means.unbind(), strict=True)), log_ratio

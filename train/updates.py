@@ -44,6 +44,12 @@ def _library() -> ctypes.CDLL | None:
     return library
 
 
+def prepare(device: torch.device) -> None:
+    """Compiles what updates on `device` will need, if the cache does not hold it: before a training's clock runs."""
+    if device.type == "cpu":
+        _library()
+
+
 def can_compute(*tensors: Tensor) -> bool:
     """Whether what is here takes these in place of torch: float32 on the CPU, and nothing is compiled or exported."""
     plain = all(each.device.type == "cpu" and each.dtype == torch.float32 for each in tensors)
@@ -62,9 +68,9 @@ class Perceptron:
     """Calls linear layers, each with an activation behind it or none, as one: float32 `[..., inputs]` to
     `[..., outputs]`.
 
-    The result is torch's but for the last bits; it does not depend on the number of torch's threads, and gradients of a
-    row do not depend on other rows. On other devices than the CPU, where products may be less exact than float32
-    (`torch.set_float32_matmul_precision`), and where torch compiles or exports, torch computes it.
+    The result is torch's but for the last bits. It does not depend on the number of torch's threads, and outputs of a
+    row do not depend on other rows. torch itself computes on other devices than the CPU, where products may be less
+    exact than float32 (`torch.set_float32_matmul_precision`), and where it compiles or exports.
     """
 
     def __init__(self, modules: Iterable[nn.Module]) -> None:
@@ -79,8 +85,8 @@ class Perceptron:
         self.count, self.inputs, self.outputs = len(self.linears), 0, 0
         if self.linears:
             self.inputs, self.outputs = self.linears[0].in_features, self.linears[-1].out_features
-        self.sizes = [self.inputs, *(each.out_features for each in self.linears)]
-        self._sizes, self._activations = (_NUMBER * (self.count + 1))(*self.sizes), (_NUMBER * self.count)(*activations)
+        sizes = [self.inputs, *(each.out_features for each in self.linears)]
+        self._sizes, self._activations = (_NUMBER * (self.count + 1))(*sizes), (_NUMBER * self.count)(*activations)
         self._places: tuple[int, ...] = ()
         self._addresses = (_NUMBER * (2 * self.count))()
         self.free: list[Tensor] = []  # what a forward kept and its backward has read: new memory would be paged in
@@ -187,16 +193,16 @@ def categorical_loss(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """PPO's loss of a batch under a policy of categorical choices, of `sizes` each, as `PPO.losses` has it.
 
-    Takes logits float32 `[B, sum of sizes]` and values float32 `[B]`. Returns the mean losses of policy and values, the
-    entropy and the loss, float32 `[4]`; log(ratio) `[B]`; and the gradients of the loss by logits and by values.
+    Takes logits float32 `[B, sum of sizes]` and values float32 `[B]`. Returns the mean losses of policy and values
+    and the entropy, float32 `[3]`; log(ratio) `[B]`; and the gradients of the loss by logits and by values.
     """
     of_logits, of_values = torch.empty_like(logits), torch.empty_like(values)
-    log_ratios, sums = torch.empty_like(values), torch.empty(4)
+    log_ratios, means = torch.empty_like(values), torch.empty(3)
     told = batch.actions, batch.log_probs, batch.values, batch.advantages, batch.returns
     given = [each if each is None else each.contiguous() for each in (*told, batch.action_masks, batch.active)]
     _library().ppo_loss(  # type: ignore[union-attr]
         values.numel(), len(sizes), (_NUMBER * len(sizes))(*sizes), logits.data_ptr(), values.data_ptr(),
         *(None if each is None else each.data_ptr() for each in given), ctypes.addressof(settings),
-        *(each.data_ptr() for each in (of_logits, of_values, log_ratios, sums)),
+        *(each.data_ptr() for each in (of_logits, of_values, log_ratios, means)),
     )  # fmt: skip
-    return sums, log_ratios, of_logits, of_values
+    return means, log_ratios, of_logits, of_values

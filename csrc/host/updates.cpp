@@ -174,12 +174,6 @@ void transpose(const float *from, i64 rows, i64 columns, float *to) {  // to [co
     }
 }
 
-i64 activations_of(const std::vector<Layer> &layers) {  // numbers that a row has in all layers, inputs first
-    i64 size = padded(layers.front().inputs);
-    for (const Layer &layer : layers) size += padded(layer.outputs);
-    return size;
-}
-
 std::vector<Layer> layers_of(i64 count, const i64 *sizes, const i64 *activations, const i64 *addresses) {
     std::vector<Layer> layers(count);
     for (i64 l = 0; l < count; ++l)
@@ -224,7 +218,7 @@ TBS_EXPORTED void mlp_forward(i64 count, const i64 *sizes, const i64 *activation
         pad(layer.bias, 0, 1, layer.outputs, place + layer.inputs * padded(layer.outputs));
         place += forward_size(layer);
     }
-    const i64 tiles = (rows + tile_rows - 1) / tile_rows, of_row = activations_of(layers);
+    const i64 tiles = (rows + tile_rows - 1) / tile_rows, of_row = mlp_kept(count, sizes);
 #pragma omp parallel for num_threads(std::max<i64>(1, std::min(threads, tiles))) schedule(static)
     for (i64 tile = 0; tile < tiles; ++tile) {
         static thread_local Buffer own;
@@ -354,11 +348,11 @@ struct Moments {
 
 // The loss of samples under a policy of categorical choices, of `sizes` each, whose logits stand side by side: what
 // train/ppo.py computes with torch. `mask` and `active` may be null. Writes the gradients of the loss by logits and by
-// values, log(ratio) of each sample, and into `sums` the mean policy loss, value loss, entropy, and the loss.
+// values, log(ratio) of each sample, and into `means` the losses of policy and values, and the entropy.
 TBS_EXPORTED void ppo_loss(i64 samples, i64 choices, const i64 *sizes, const float *logits, const float *values,
                            const i64 *actions, const float *old_log_probs, const float *old_values,
                            const float *advantages, const float *returns, const bool *mask, const bool *active,
-                           const Settings *settings, float *of_logits, float *of_values, float *log_ratios, float *sums) {
+                           const Settings *settings, float *of_logits, float *of_values, float *log_ratios, float *means) {
     i64 all = 0;
     for (i64 c = 0; c < choices; ++c) all += sizes[c];
     const Moments moments(advantages, active, samples, settings->normalise);
@@ -444,8 +438,7 @@ TBS_EXPORTED void ppo_loss(i64 samples, i64 choices, const i64 *sizes, const flo
                 }
             }
     }
-    sums[0] = policy_loss * share;
-    sums[1] = 0.5 * value_loss * share / (scale * scale);
-    sums[2] = entropy_sum * share;
-    sums[3] = sums[0] - settings->entropy_weight * sums[2] + settings->value_weight * sums[1];
+    means[0] = policy_loss * share;
+    means[1] = 0.5 * value_loss * share / (scale * scale);
+    means[2] = entropy_sum * share;
 }

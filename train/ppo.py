@@ -201,14 +201,15 @@ class PPO(Learner):
         config, agent = self.config, self.agent
         actor, critic = agent.actor.perceptron, agent.critic.perceptron
         kept = [each.room(len(batch.inputs)) for each in (actor, critic)]
-        logits = actor.forward(agent.seen(batch.inputs), kept[0])
-        values = agent.in_units(critic.forward(batch.inputs, kept[1]).squeeze(-1))
+        inputs = agent.seen(batch.inputs), batch.inputs
+        logits = actor.forward(inputs[0], kept[0])
+        values = agent.in_units(critic.forward(inputs[1], kept[1]).squeeze(-1))
         scale = 1.0 if agent.returns is None else agent.returns.scale.item()
         weights = config.clip_coef, self.ent_coef, config.vf_coef
         settings = LossSettings(*weights, scale, config.norm_adv, config.clip_vloss)
         means, log_ratio, of_logits, of_values = categorical_loss(logits, values, agent.policy.sizes, settings, batch)
         gradients = of_logits, of_values if agent.returns is None else of_values * scale
-        for each, memory, gradient in zip((actor, critic), kept, gradients, strict=True):
-            each.backward(memory, gradient, None, (part.grad for part in each.parameters))
+        for each, given, memory, gradient in zip((actor, critic), inputs, kept, gradients, strict=True):
+            each.backward(given, memory, gradient, None, (part.grad for part in each.parameters))
         names = "losses/policy_loss", "losses/value_loss", "losses/entropy"
         return dict(zip(names, means.unbind(), strict=True)), log_ratio

@@ -39,7 +39,7 @@ def _library() -> ctypes.CDLL | None:
     library.mlp_kept.argtypes, library.mlp_kept.restype = [_NUMBER, _ADDRESS], _NUMBER
     library.mlp_forward.argtypes = [*layers, _ADDRESS, _NUMBER, _NUMBER, _ADDRESS, _ADDRESS, _NUMBER]
     library.mlp_forward.restype = library.mlp_backward.restype = None
-    library.mlp_backward.argtypes = [*layers, _NUMBER, _ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS, _NUMBER]
+    library.mlp_backward.argtypes = [*layers, _ADDRESS, _NUMBER, _NUMBER, *[_ADDRESS] * 4, _NUMBER]
     library.ppo_loss.argtypes, library.ppo_loss.restype = [_NUMBER, _NUMBER, *[_ADDRESS] * 15], None
     return library
 
@@ -111,26 +111,27 @@ class Perceptron:
 
     def forward(self, inputs: Tensor, kept: Tensor | None) -> Tensor:
         """Outputs; writes what `backward` reads into `kept`, a vector for all rows, if it is given."""
-        rows = inputs.reshape(-1, self.inputs)
-        rows = rows if rows.stride(1) == 1 or self.inputs == 1 else rows.contiguous()
+        rows = self._rows(inputs)
         outputs = torch.empty(len(rows), self.outputs)
-        place = None if kept is None else kept.data_ptr()
-        step = rows.stride(0)
-        _library().mlp_forward(  # type: ignore[union-attr]
-            *self._layers(), rows.data_ptr(), step, len(rows), outputs.data_ptr(), place, _threads()
-        )
+        told = rows.data_ptr(), rows.stride(0), len(rows), outputs.data_ptr(), None if kept is None else kept.data_ptr()
+        _library().mlp_forward(*self._layers(), *told, _threads())  # type: ignore[union-attr]
         return outputs.view(*inputs.shape[:-1], self.outputs)
 
     def backward(
-        self, kept: Tensor, of_outputs: Tensor, of_inputs: Tensor | None, gradients: Iterable[Tensor]
+        self, inputs: Tensor, kept: Tensor, of_outputs: Tensor, of_inputs: Tensor | None, gradients: Iterable[Tensor]
     ) -> None:
         """Writes the gradients of all parameters, and of the inputs if there is a place, given those of the outputs."""
-        of_outputs = of_outputs.contiguous()
-        rows, inputs = of_outputs.numel() // self.outputs, None if of_inputs is None else of_inputs.data_ptr()
+        rows, of_outputs = self._rows(inputs), of_outputs.contiguous()
+        place = None if of_inputs is None else of_inputs.data_ptr()
         places = (_NUMBER * (2 * self.count))(*(part.data_ptr() for part in gradients))
-        told = rows, kept.data_ptr(), of_outputs.data_ptr(), inputs, ctypes.addressof(places)
-        _library().mlp_backward(*self._layers(), *told, _threads())  # type: ignore[union-attr]
+        told = rows.data_ptr(), rows.stride(0), len(rows), kept.data_ptr(), of_outputs.data_ptr(), place
+        _library().mlp_backward(*self._layers(), *told, ctypes.addressof(places), _threads())  # type: ignore[union-attr]
         self.free[:] = [kept]
+
+    def _rows(self, inputs: Tensor) -> Tensor:
+        """Inputs `[rows, inputs]`, each row without gaps."""
+        rows = inputs.reshape(-1, self.inputs)
+        return rows if rows.stride(1) == 1 or self.inputs == 1 else rows.contiguous()
 
     def room(self, rows: int) -> Tensor:
         """For what a forward of so many rows keeps, float32 `[n]`."""
@@ -156,7 +157,8 @@ class _Layers(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, inputs: Tensor, layers: Perceptron, *parameters: Tensor) -> Tensor:
-        ctx.layers, ctx.shape = layers, inputs.shape
+        ctx.layers = layers
+        ctx.save_for_backward(inputs)
         ctx.kept = layers.room(inputs.numel() // layers.inputs)
         return layers.forward(inputs, ctx.kept)
 
@@ -165,9 +167,10 @@ class _Layers(torch.autograd.Function):
     def backward(ctx: Any, of_outputs: Tensor) -> tuple[Tensor | None, ...]:
         if ctx.kept is None:
             raise RuntimeError("gradients of a network of torch_batchsim.train can be taken once")
-        of_inputs = torch.empty(ctx.shape) if ctx.needs_input_grad[0] else None
+        (inputs,) = ctx.saved_tensors
+        of_inputs = torch.empty(inputs.shape) if ctx.needs_input_grad[0] else None
         gradients = [torch.empty_like(part) for part in ctx.layers.parameters]
-        ctx.layers.backward(ctx.kept, of_outputs, of_inputs, gradients)
+        ctx.layers.backward(inputs, ctx.kept, of_outputs, of_inputs, gradients)
         ctx.kept = None
         return (of_inputs, None, *gradients)
 

@@ -3,7 +3,8 @@
 //
 // Rows of inputs pass through all layers in tiles, whose numbers stay in the cache. Every product is one kernel, `block`:
 // a few rows times a few vectors, held in registers. Numbers of a row stand in whole vectors, the last filled with zeros,
-// so that no kernel has a remainder to think of. Sums over rows have an order that does not depend on the number of
+// so that no kernel has a remainder to think of. Observations of games are mostly zeros: where they are, the first layer's
+// products skip these, in the same order and so to the same bits. Sums over rows have an order that does not depend on the number of
 // threads: chunks of rows, each its own sums, and these in turn.
 #include <algorithm>
 #include <cmath>
@@ -12,6 +13,10 @@
 #include <cstring>
 #include <memory>
 #include <vector>
+
+#if defined(__AVX__)
+#include <immintrin.h>
+#endif
 
 namespace {
 
@@ -89,6 +94,107 @@ void product(i64 rows, i64 columns, i64 count, const float *a, i64 a_row, i64 a_
     }
 }
 
+// ---- products with few numbers that are not zero -----------------------------------------------------------------
+
+// What stands in a tile of inputs beside zeros: of line l (a row, or a column) those from starts[l] to starts[l + 1], each
+// with its number and its place in the other direction.
+struct Sparse {
+    std::vector<std::int32_t> starts, places;
+    std::vector<float> numbers;
+};
+
+constexpr i64 least_inputs = 4 * width;  // with fewer, to look for zeros takes as long as to multiply by them
+constexpr double most_filled = 0.4;
+
+// Which of the first `some` of a vector's numbers are not zero, a bit each.
+unsigned not_zero(const float *numbers, i64 some) {
+    unsigned bits = 0;
+#if defined(__AVX512F__)
+    if (some == width) return _mm512_cmp_ps_mask(_mm512_loadu_ps(numbers), _mm512_setzero_ps(), _CMP_NEQ_UQ);
+#elif defined(__AVX__)
+    if (some == width)
+        return _mm256_movemask_ps(_mm256_cmp_ps(_mm256_loadu_ps(numbers), _mm256_setzero_ps(), _CMP_NEQ_UQ));
+#endif
+    for (i64 i = 0; i < some; ++i) bits |= unsigned{numbers[i] != 0.0f} << i;
+    return bits;
+}
+
+// Of rows of `count` numbers, `row_size` apart; false if zeros are too few for it to pay.
+bool find_numbers(const float *numbers, i64 row_size, i64 rows, i64 count, Sparse &found) {
+    if (count < least_inputs) return false;
+    const i64 most = static_cast<i64>(most_filled * rows * count);
+    found.starts.resize(rows + 1);
+    found.places.resize(most + count);
+    found.numbers.resize(most + count);
+    i64 place = 0;
+    for (i64 r = 0; r < rows; ++r) {
+        found.starts[r] = place;
+        for (i64 first = 0; first < count; first += width) {
+            const float *const some = numbers + r * row_size + first;
+            for (unsigned bits = not_zero(some, std::min<i64>(width, count - first)); bits; bits &= bits - 1) {
+                const int i = __builtin_ctz(bits);
+                found.places[place] = first + i;
+                found.numbers[place++] = some[i];
+            }
+        }
+        if (place > most) return false;
+    }
+    found.starts[rows] = place;
+    return true;
+}
+
+// From the numbers of each row to those of each of `count` columns, rows in order.
+void turn(const Sparse &by_row, i64 rows, i64 count, Sparse &by_column) {
+    by_column.starts.assign(count + 2, 0);
+    by_column.places.resize(by_row.starts[rows]);
+    by_column.numbers.resize(by_row.starts[rows]);
+    std::int32_t *const next = by_column.starts.data() + 1;  // where a column begins, and in the end where it ends
+    for (std::int32_t k = 0; k < by_row.starts[rows]; ++k) next[by_row.places[k] + 1] += 1;
+    for (i64 column = 0; column < count; ++column) next[column + 1] += next[column];
+    for (i64 row = 0; row < rows; ++row)
+        for (std::int32_t k = by_row.starts[row]; k < by_row.starts[row + 1]; ++k) {
+            const std::int32_t place = next[by_row.places[k]]++;
+            by_column.places[place] = row;
+            by_column.numbers[place] = by_row.numbers[k];
+        }
+}
+
+// c[v] = start[v] + sum over k of numbers[k] b[places[k] * b_next + v].
+template <int vectors>
+void gather(const float *numbers, const std::int32_t *places, i64 count, const float *b, i64 b_next, const float *start,
+            float *c) {
+    Vector sums[vectors];
+#pragma GCC unroll 8
+    for (int v = 0; v < vectors; ++v) sums[v] = *reinterpret_cast<const Vector *>(start + v * width);
+    for (i64 k = 0; k < count; ++k) {
+        const Vector number = numbers[k] - Vector{};
+        const float *const from = b + places[k] * b_next;
+#pragma GCC unroll 8
+        for (int v = 0; v < vectors; ++v) sums[v] += number * *reinterpret_cast<const Vector *>(from + v * width);
+    }
+#pragma GCC unroll 8
+    for (int v = 0; v < vectors; ++v) *reinterpret_cast<Vector *>(c + v * width) = sums[v];
+}
+
+using Gather = decltype(&gather<1>);
+constexpr i64 most_gathered = 8;
+constexpr Gather gathers[most_gathered] = {gather<1>, gather<2>, gather<3>, gather<4>,
+                                           gather<5>, gather<6>, gather<7>, gather<8>};
+
+// `product` of a's lines: line l of c from `start`, or from what is there if it is null. Lines of c and b have `columns`
+// numbers, whole vectors.
+void sparse_product(const Sparse &a, i64 lines, i64 columns, const float *b, const float *start, float *c) {
+    for (i64 column = 0; column < columns; column += most_gathered * width) {
+        const Gather some = gathers[std::min<i64>(most_gathered, (columns - column) / width) - 1];
+        for (i64 line = 0; line < lines; ++line) {
+            const std::int32_t first = a.starts[line];
+            float *const to = c + line * columns + column;
+            some(a.numbers.data() + first, a.places.data() + first, a.starts[line + 1] - first, b + column, columns,
+                 start ? start + column : to, to);
+        }
+    }
+}
+
 // ---- functions -------------------------------------------------------------------------------------------------
 
 // exp(x), relative error below 3e-7; 0 below -87. NaN stays.
@@ -144,6 +250,9 @@ void descend(i64 kind, const float *activated, float *gradients, i64 count) {
 struct Layer {
     i64 inputs, outputs, activation;
     const float *weight, *bias;  // [outputs, inputs], [outputs]
+    // Which of its two sizes its gradients have in vectors: the larger, for less of them is filling; but of the first
+    // layer, which may skip inputs, the outputs.
+    bool along_inputs;
 };
 
 struct Buffer {
@@ -178,17 +287,15 @@ std::vector<Layer> layers_of(i64 count, const i64 *sizes, const i64 *activations
     std::vector<Layer> layers(count);
     for (i64 l = 0; l < count; ++l)
         layers[l] = {sizes[l], sizes[l + 1], activations[l], reinterpret_cast<const float *>(addresses[2 * l]),
-                     reinterpret_cast<const float *>(addresses[2 * l + 1])};
+                     reinterpret_cast<const float *>(addresses[2 * l + 1]), l > 0 && sizes[l] >= sizes[l + 1]};
     return layers;
 }
 
 // Weights as forwards needs them: [inputs][padded outputs] of each layer, and its bias behind them.
 i64 forward_size(const Layer &layer) { return (layer.inputs + 1) * padded(layer.outputs); }
 
-// Which of the two sizes of a layer its gradients have in vectors: the larger, for less of them is filling.
-bool along_inputs(const Layer &layer) { return layer.inputs >= layer.outputs; }
 i64 gradient_size(const Layer &layer) {
-    const i64 weights = along_inputs(layer) ? layer.outputs * padded(layer.inputs) : layer.inputs * padded(layer.outputs);
+    const i64 weights = layer.along_inputs ? layer.outputs * padded(layer.inputs) : layer.inputs * padded(layer.outputs);
     return weights + padded(layer.outputs);
 }
 
@@ -199,7 +306,7 @@ i64 gradient_size(const Layer &layer) {
 // Numbers that forwards keeps of a row for backwards.
 TBS_EXPORTED i64 mlp_kept(i64 count, const i64 *sizes) {
     i64 size = 0;
-    for (i64 l = 0; l <= count; ++l) size += padded(sizes[l]);
+    for (i64 l = 1; l <= count; ++l) size += padded(sizes[l]);
     return size;
 }
 
@@ -225,17 +332,23 @@ TBS_EXPORTED void mlp_forward(i64 count, const i64 *sizes, const i64 *activation
         const i64 first = tile * tile_rows, some = std::min(tile_rows, rows - first);
         float *const all = kept ? kept : own.of(tile_rows * of_row);
         const i64 stored = kept ? rows : some, skipped = kept ? first : 0;  // rows of a layer, and those before these
-        float *now = all + skipped * padded(sizes[0]), *before = all;
-        pad(inputs + first * inputs_row, inputs_row, some, sizes[0], now);
-        const float *weight = weights;
+        float *behind = all;
+        const float *now = inputs + first * inputs_row, *weight = weights;
+        i64 in = inputs_row;
         for (const Layer &layer : layers) {
-            const i64 in = padded(layer.inputs), out = padded(layer.outputs);
-            before += stored * in;
-            float *const next = before + skipped * out;
-            product(some, out, layer.inputs, now, in, 1, weight, out, weight + layer.inputs * out, false, next, out);
+            const i64 out = padded(layer.outputs);
+            float *const next = behind + skipped * out;
+            behind += stored * out;
+            const float *const bias = weight + layer.inputs * out;
+            static thread_local Sparse sparse;
+            if (&layer == layers.data() && find_numbers(now, in, some, layer.inputs, sparse))
+                sparse_product(sparse, some, out, weight, bias, next);
+            else
+                product(some, out, layer.inputs, now, in, 1, weight, out, bias, false, next, out);
             activate(layer.activation, next, some * out);
             weight += forward_size(layer);
             now = next;
+            in = out;
         }
         const i64 last = sizes[count];
         for (i64 r = 0; r < some; ++r) std::memcpy(outputs + (first + r) * last, now + r * padded(last), 4 * last);
@@ -243,9 +356,9 @@ TBS_EXPORTED void mlp_forward(i64 count, const i64 *sizes, const i64 *activation
 }
 
 // Of the gradients of the outputs [rows, sizes[count]] those of the parameters, at `gradients` as the addresses of these,
-// and of the inputs [rows, sizes[0]], if there is a place for them.
-TBS_EXPORTED void mlp_backward(i64 count, const i64 *sizes, const i64 *activations, const i64 *addresses, i64 rows,
-                               const float *kept, const float *of_outputs, float *of_inputs, const i64 *gradients,
+// and of the inputs [rows, sizes[0]], if there is a place for them. Inputs are those of mlp_forward.
+TBS_EXPORTED void mlp_backward(i64 count, const i64 *sizes, const i64 *activations, const i64 *addresses,
+                               const float *inputs, i64 inputs_row, i64 rows, const float *kept, const float *of_outputs, float *of_inputs, const i64 *gradients,
                                i64 threads) {
     const std::vector<Layer> layers = layers_of(count, sizes, activations, addresses);
     static thread_local Buffer weights_buffer, sums_buffer;
@@ -279,15 +392,20 @@ TBS_EXPORTED void mlp_backward(i64 count, const i64 *sizes, const i64 *activatio
             descend(activations[count - 1], activated + first * padded(sizes[count]), now, some * padded(sizes[count]));
             for (i64 l = count - 1; l >= 0; --l) {
                 const Layer &layer = layers[l];
-                const i64 in = padded(layer.inputs), out = padded(layer.outputs);
-                activated -= rows * in;
+                const i64 in = padded(layer.inputs), out = padded(layer.outputs), given_row = l > 0 ? in : inputs_row;
+                activated -= l > 0 ? rows * in : 0;
                 sum -= gradient_size(layer);
                 weight -= layer.outputs * in;
-                const float *given = activated + first * in;
-                if (along_inputs(layer))
+                const float *const given = (l > 0 ? activated : inputs) + first * given_row;
+                static thread_local Sparse sparse, by_input;
+                if (layer.along_inputs) {
                     product(layer.outputs, in, some, now, 1, out, given, in, nullptr, true, sum, in);
-                else
-                    product(layer.inputs, out, some, given, 1, in, now, out, nullptr, true, sum, out);
+                } else if (l == 0 && find_numbers(given, given_row, some, layer.inputs, sparse)) {
+                    turn(sparse, some, layer.inputs, by_input);
+                    sparse_product(by_input, layer.inputs, out, now, nullptr, sum);
+                } else {
+                    product(layer.inputs, out, some, given, 1, given_row, now, out, nullptr, true, sum, out);
+                }
                 float *const bias = sum + gradient_size(layer) - out;
                 for (i64 r = 0; r < some; ++r)
                     for (i64 j = 0; j < out; ++j) bias[j] += now[r * out + j];
@@ -312,7 +430,7 @@ TBS_EXPORTED void mlp_backward(i64 count, const i64 *sizes, const i64 *activatio
         float *const of_weight = reinterpret_cast<float *>(gradients[2 * l]);
         for (i64 j = 0; j < layer.outputs; ++j)
             for (i64 i = 0; i < layer.inputs; ++i)
-                of_weight[j * layer.inputs + i] = along_inputs(layer) ? sum[j * in + i] : sum[i * out + j];
+                of_weight[j * layer.inputs + i] = layer.along_inputs ? sum[j * in + i] : sum[i * out + j];
         sum += gradient_size(layer);
         std::memcpy(reinterpret_cast<float *>(gradients[2 * l + 1]), sum - out, 4 * layer.outputs);
     }

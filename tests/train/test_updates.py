@@ -53,6 +53,42 @@ def test_outputs_and_gradients_are_those_of_torch(sizes, activation, last, rows)
         assert torch.equal(Perceptron(network)(inputs), outputs)
 
 
+@pytest.mark.parametrize("share", [0.0, 0.02, 0.3, 0.39, 0.41])
+@pytest.mark.parametrize("sizes", [(520, 64, 6), (658, 256, 256, 20), (32, 100, 1), (45, 3), (2000, 130, 5)])
+def test_inputs_that_are_mostly_zeros(sizes, share):
+    """Skipped zeros change nothing, to the bit: rows among others that are all numbers are multiplied whole."""
+    torch.manual_seed(0)
+    network = Perceptron(layers(sizes))
+    few = torch.randn(150, sizes[0]) * (torch.rand(150, sizes[0]) < share)
+    many = torch.cat([few, torch.randn(250, sizes[0])])[torch.arange(400).view(2, 200).T.flatten()]  # every other row
+    gradient = torch.randn(150, sizes[-1])
+    of_many = torch.zeros(400, sizes[-1])
+    of_many[:300:2] = gradient
+    assert torch.equal(many[:300:2], few)
+    found = []
+    for inputs, by_outputs in ((few, gradient), (many, of_many)):
+        outputs = network(inputs)
+        found.append((outputs, *torch.autograd.grad(outputs, network.parameters, by_outputs)))
+    (alone, *gradients), (among, *same) = found
+    assert torch.equal(alone, among[:300:2])
+    assert all(torch.equal(a, b) for a, b in zip(gradients, same, strict=True))
+    wanted = few
+    for module in network.modules:
+        wanted = module(wanted)
+    assert_near((alone, *gradients), (wanted, *torch.autograd.grad(wanted, network.parameters, gradient)))
+
+
+def test_zeros_do_not_hide_what_is_not_finite():
+    network = Perceptron(layers((64, 8, 2)))
+    inputs = torch.zeros(3, 64)
+    inputs[0, 5], inputs[1, 63], inputs[2, 7] = torch.nan, torch.inf, -torch.inf
+    with torch.no_grad():
+        assert torch.equal(network(inputs).isnan(), torch.tensor([[True] * 2, [False] * 2, [False] * 2]))
+    inputs[1:, 9] = torch.tensor([torch.nan, torch.inf])
+    with torch.no_grad():
+        assert network(inputs)[:2].isnan().all()
+
+
 def test_leading_shapes_and_strides():
     network = layers((3, 8, 2))
     everything = torch.randn(4, 5, 7)

@@ -121,7 +121,7 @@ def checked_worlds(worlds: Any, what: str, num_worlds: int, device: torch.device
     if len(worlds) and not 0 <= int(worlds.min()) <= int(worlds.max()) < num_worlds:
         least, most = int(worlds.min()), int(worlds.max())
         got = f"{least}" if least == most else f"{least} to {most}"
-        raise ValueError(f"{what} must be worlds from 0 to {num_worlds - 1}, got {got}")
+        raise ValueError(f"{what} must be indices of worlds, from 0 to {num_worlds - 1}, got {got}")
     return worlds.long()
 
 

@@ -165,14 +165,20 @@ class Program:
         self._check_workspace(in_tables)
         for component in self.kept_components:
             if component not in self.singletons:
-                raise SchemaError(f"component {component.__name__} is kept, which only singletons can be")
+                raise SchemaError(
+                    f"component {component.__name__} is kept, which only singletons can be: name it in singletons too, "
+                    "or take it out of kept"
+                )
             if component in self.scratch:
-                raise SchemaError(f"component {component.__name__} is kept, and scratch, which nothing keeps")
+                raise SchemaError(
+                    f"component {component.__name__} is kept, and scratch, which nothing keeps: take it out of one"
+                )
         for component in self.scratch:
             unused = component.library is not None  # a library's, which no archetype has taken
             if component not in self.singletons and component not in in_tables and not unused:
                 raise SchemaError(
-                    f"component {component.__name__} is scratch, which singletons and components of archetypes can be"
+                    f"component {component.__name__} is scratch, which only singletons and components of archetypes "
+                    "can be: add it to one of these, or take it out of scratch"
                 )
         for scope in self.scopes:
             for name in scope.faults:

@@ -130,5 +130,10 @@ def _fitting(memory: Memory, option: ResetOption, values: torch.Tensor) -> torch
     fitting = values.to(option.type.dtype)
     lost = fitting.to(values.dtype) != values
     if not option.type.dtype.is_floating_point and bool(lost.any()):
-        raise ValueError(f"{option.name} has {values[lost][0]}, which {option.field} of {option.type} cannot hold")
+        if option.type.dtype == boolean.dtype:
+            allowed = "True or False"
+        else:
+            limits = torch.iinfo(option.type.dtype)
+            allowed = f"whole numbers from {limits.min} to {limits.max}"
+        raise ValueError(f"{option.name} has {values[lost][0]}, but {option.field} is {option.type}: {allowed}")
     return fitting

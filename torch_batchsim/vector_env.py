@@ -269,7 +269,10 @@ class TorchVectorEnv(RowCalls, OutputBinding):
     def by_world(self, tensor: torch.Tensor) -> torch.Tensor:
         """``[rows, ...]`` as a view ``[worlds, agents, ...]``."""
         if tensor.shape[:1] != (self.num_envs,):
-            raise ValueError(f"by_world needs a tensor of {self.num_envs} rows, got shape {list(tensor.shape)}")
+            raise ValueError(
+                f"by_world needs a tensor with a row for each agent of each world: {self.num_envs}, got shape "
+                f"{list(tensor.shape)}"
+            )
         return tensor.view(self.num_worlds, self.num_agents, *tensor.shape[1:])
 
     def ended_worlds(self) -> torch.Tensor | np.ndarray:

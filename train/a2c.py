@@ -25,10 +25,10 @@ from .rollout import Rollout
 
 
 class Sequences(NamedTuple):
-    """What the updates learn from: inputs are encoded observations float32 `[T+1, N, size]`, final those at the ends of
-    episodes `[T, N, size]`, actions `[T, N, ...]`, action_masks bool `[T, N, n]`, ends and terminations bool `[T, N]`,
-    active bool `[T+1, N]`, and the rest float32 `[T, N]`: log_probs of the policy that acted, values and returns as
-    they were then. The states of a memory before the first step are float32 `[N, state_size]`.
+    """What the updates learn from: inputs are encoded observations float32 or uint8 `[T+1, N, size]`, final those at
+    the ends of episodes `[T, N, size]`, actions `[T, N, ...]`, action_masks bool `[T, N, n]`, ends and terminations
+    bool `[T, N]`, active bool `[T+1, N]`, and the rest float32 `[T, N]`: log_probs of the policy that acted, values and
+    returns as they were then. The states of a memory before the first step are float32 `[N, state_size]`.
 
     Of steps that are not active inputs and actions are zero, and all actions are allowed.
     """

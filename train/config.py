@@ -92,13 +92,13 @@ class Config:
     """Policies that are kept, the latest."""
     past_players: int = 4
     """Past policies that play at a time, each in its part of those worlds."""
-    anneal: str = ""
-    """A number of the simulator's, such as Shaping.factor, that goes from 1 (whatever the environment set it to) to 0
-    in a straight line; none if empty."""
+    anneal: tuple[str, ...] = ()
+    """Numbers of the simulator's, such as Shaping.factor, that go from 1 (whatever the environment set them to) to 0
+    in a straight line."""
     anneal_from: float = 0.0
-    """The part of the training before which that tensor is 1."""
+    """The part of the training before which these numbers are 1."""
     anneal_until: float = 0.5
-    """The part of the training after which that tensor is 0."""
+    """The part of the training after which these numbers are 0."""
     matmul_precision: Literal["highest", "high", "medium"] = "highest"
     """How exact matrix products are: medium multiplies in bfloat16, about three times as fast where CPU or GPU has
     units for that; see torch.set_float32_matmul_precision."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import gymnasium
+import numpy as np
 import torch
 from gymnasium import spaces
 from torch import Tensor, nn
@@ -54,16 +55,29 @@ class Encoder:
         vectors = [_vector(leaves[name], box) for name, box in self.boxes.items()]
         return vectors[0] if len(vectors) == 1 else torch.cat(vectors, dim=-1)
 
+    @property
+    def is_bytes(self) -> bool:
+        """Whether it is one Box of bytes that are taken as they are."""
+        (box, *others) = self.boxes.values()
+        return not others and box.dtype == np.uint8 and not _is_scaled(box)
+
+    def flat(self, observation: Tensor) -> Tensor:
+        """Tensor `[..., *shape]` of the only Box to `[..., size]`, of the same dtype; a view."""
+        return _flat(observation, *self.boxes.values())
+
     def split(self, inputs: Tensor) -> dict[str, Tensor]:
         """The parts of `[..., size]` by name, views float32 `[..., n]`."""
         return dict(zip(self.sizes, inputs.split(list(self.sizes.values()), dim=-1), strict=True))
 
 
-def _vector(leaf: Tensor, box: spaces.Box) -> Tensor:
+def _flat(leaf: Tensor, box: spaces.Box) -> Tensor:
     if len(box.shape) == 0:
-        leaf = leaf.unsqueeze(-1)
-    elif len(box.shape) > 1:
-        leaf = leaf.flatten(-len(box.shape))
+        return leaf.unsqueeze(-1)
+    return leaf.flatten(-len(box.shape)) if len(box.shape) > 1 else leaf
+
+
+def _vector(leaf: Tensor, box: spaces.Box) -> Tensor:
+    leaf = _flat(leaf, box)
     return leaf.float() / 255 if leaf.dtype == torch.uint8 and _is_scaled(box) else leaf.float()
 
 

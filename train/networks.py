@@ -21,7 +21,7 @@ from .encoders import Encoder, Observation, Reading, Trunk, linear, readings
 from .moments import Moments
 from .policies import make_policy
 from .ranks import ALONE, Ranks
-from .updates import Perceptron
+from .updates import Perceptron, can_compute
 
 ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU}
 
@@ -108,9 +108,14 @@ class Network(nn.Module):
         self.perceptron = Perceptron(self.body if self.cell else [*self.body, self.head])
 
     @property
+    def is_exact(self) -> bool:
+        """Whether there are layers, and products of full precision."""
+        return self.perceptron.is_exact
+
+    @property
     def is_perceptron(self) -> bool:
         """Whether it has layers only, and products of full precision."""
-        return self.trunk is None and self.cell is None and self.perceptron.is_exact
+        return self.trunk is None and self.cell is None and self.is_exact
 
     def forward(self, inputs: Tensor) -> Tensor:
         """`[..., encoder.size]` to `[..., outputs]`; with a memory to what stands before it."""
@@ -186,6 +191,8 @@ class ActorCritic(nn.Module):
         self.critic = Network(whole, read, 1, 1.0, config, generator)
         log_stds = self.policy.num_log_stds
         self.log_std = nn.Parameter(torch.zeros(log_stds)) if log_stds else None
+        taken = self.beside is None and self.observations is None and self.encoder.is_bytes
+        self.takes_bytes = taken and self.actor.trunk is None and self.critic.trunk is None
         self.to(device)
 
     @property
@@ -198,7 +205,12 @@ class ActorCritic(nn.Module):
         return torch.zeros(rows, self.state_size, device=self.actor.head.weight.device)
 
     def encode(self, observation: Observation, critic_obs: Observation | None = None) -> Tensor:
-        """What the networks take, float32 `[..., size]`; without `critic_obs` a central critic cannot read it."""
+        """What the networks take, float32 `[..., size]`; without `critic_obs` a central critic cannot read it.
+
+        Where the first layers of both take bytes, it is uint8, a view: a quarter of the memory to go through.
+        """
+        if self.takes_bytes and self.actor.is_exact and can_compute(observation):
+            return self.encoder.flat(observation)
         inputs = self._vector(observation, critic_obs)
         if self.observations is None:
             return inputs

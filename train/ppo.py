@@ -25,7 +25,7 @@ from .updates import LossSettings, can_compute, categorical_loss
 
 
 class Batch(NamedTuple):
-    """What the updates learn from: inputs are encoded observations float32 `[B, size]`, actions `[B, ...]`,
+    """What the updates learn from: inputs are encoded observations float32 or uint8 `[B, size]`, actions `[B, ...]`,
     action_masks bool `[B, n]`, active bool `[B]`, and the rest float32 `[B]`. Of samples that are not active inputs,
     actions and advantages are zero, and all actions are allowed.
 

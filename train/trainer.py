@@ -187,7 +187,7 @@ class Trainer:
         self.told = {"charts/score": score} if score else {}
         self.told |= {f"figures/{name}": name for name in env.metadata.get("figures", ())}
         self.sums = torch.zeros(len(self.told) + 1, device=self.device)
-        self.annealed = self._tensor(config.anneal) if config.anneal else None
+        self.annealed = [self._tensor(name) for name in config.anneal]
         self.finite = FiniteCheck(env, num_agents(env), ranks.rank * env.num_envs // num_agents(env))
         self.clock = Clock(self.device)
 
@@ -195,10 +195,11 @@ class Trainer:
         try:
             tensor = self.env.unwrapped.sim.tensor(name)
         except (AttributeError, KeyError, TypeError) as error:
-            raise ValueError(f"anneal is {name!r}, which is no tensor of this environment: {error}") from error
+            text = f"anneal names {name!r}, which is not a tensor of this environment: {error.args[0]}"
+            raise ValueError(text) from error
         if tensor.ndim or not tensor.is_floating_point():
             given = f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"
-            raise ValueError(f"anneal is {name!r}, which is {given}; it must be one float for all worlds")
+            raise ValueError(f"anneal names {name!r}, which is {given}; it must be one float for all worlds")
         return tensor
 
     @property
@@ -220,9 +221,9 @@ class Trainer:
             if self.config.ent_coef_end is not None:
                 weights = self.config.ent_coef, self.config.ent_coef_end
                 group.learner.ent_coef = remaining * weights[0] + (1 - remaining) * weights[1]
-        if self.annealed is not None:
-            first, last = (self.num_iterations * part for part in (self.config.anneal_from, self.config.anneal_until))
-            self.annealed.fill_(min(1.0, max(0.0, 1 - (self.iteration - first) / (last - first))))
+        first, last = (self.num_iterations * part for part in (self.config.anneal_from, self.config.anneal_until))
+        for number in self.annealed:
+            number.fill_(min(1.0, max(0.0, 1 - (self.iteration - first) / (last - first))))
         if self.league is not None:
             self.league.begin(self.iteration, [group.agent for group in self.groups])
         with matmul_precision(self.config.matmul_precision):

@@ -35,11 +35,11 @@ def _library() -> ctypes.CDLL | None:
         text = f"trainings on the CPU take longer, for the products of their networks could not be compiled: {error}"
         warnings.warn(text, RuntimeWarning, stacklevel=3)
         return None
-    layers = [_NUMBER, _ADDRESS, _ADDRESS, _ADDRESS]
+    layers, inputs = [_NUMBER, _ADDRESS, _ADDRESS, _ADDRESS], [_ADDRESS, _NUMBER, _NUMBER, _NUMBER]
     library.mlp_kept.argtypes, library.mlp_kept.restype = [_NUMBER, _ADDRESS], _NUMBER
-    library.mlp_forward.argtypes = [*layers, _ADDRESS, _NUMBER, _NUMBER, _ADDRESS, _ADDRESS, _NUMBER]
+    library.mlp_forward.argtypes = [*layers, *inputs, _ADDRESS, _ADDRESS, _NUMBER]
     library.mlp_forward.restype = library.mlp_backward.restype = None
-    library.mlp_backward.argtypes = [*layers, _ADDRESS, _NUMBER, _NUMBER, *[_ADDRESS] * 4, _NUMBER]
+    library.mlp_backward.argtypes = [*layers, *inputs, *[_ADDRESS] * 4, _NUMBER]
     library.ppo_loss.argtypes, library.ppo_loss.restype = [_NUMBER, _NUMBER, *[_ADDRESS] * 15], None
     return library
 
@@ -51,8 +51,9 @@ def prepare(device: torch.device) -> None:
 
 
 def can_compute(*tensors: Tensor) -> bool:
-    """Whether what is here takes these in place of torch: float32 on the CPU, and nothing is compiled or exported."""
-    plain = all(each.device.type == "cpu" and each.dtype == torch.float32 for each in tensors)
+    """Whether what is here takes these in place of torch: float32 or uint8 on the CPU, and nothing is compiled or
+    exported."""
+    plain = all(each.device.type == "cpu" and each.dtype in (torch.float32, torch.uint8) for each in tensors)
     return plain and not torch.compiler.is_compiling() and _library() is not None
 
 
@@ -65,8 +66,8 @@ def _threads() -> int:
 
 
 class Perceptron:
-    """Calls linear layers, each with an activation behind it or none, as one: float32 `[..., inputs]` to
-    `[..., outputs]`.
+    """Calls linear layers, each with an activation behind it or none, as one: float32 or uint8
+    `[..., inputs]` to float32 `[..., outputs]`.
 
     The result is torch's but for the last bits. It does not depend on the number of torch's threads, and outputs of a
     row do not depend on other rows. torch itself computes on other devices than the CPU, where products may be less
@@ -93,6 +94,7 @@ class Perceptron:
 
     def __call__(self, inputs: Tensor) -> Tensor:
         if not self.is_exact or inputs.shape[-1] != self.inputs or not can_compute(inputs):
+            inputs = inputs.float()
             for module in self.modules:
                 inputs = module(inputs)
             return inputs
@@ -113,8 +115,8 @@ class Perceptron:
         """Outputs; writes what `backward` reads into `kept`, a vector for all rows, if it is given."""
         rows = self._rows(inputs)
         outputs = torch.empty(len(rows), self.outputs)
-        told = rows.data_ptr(), rows.stride(0), len(rows), outputs.data_ptr(), None if kept is None else kept.data_ptr()
-        _library().mlp_forward(*self._layers(), *told, _threads())  # type: ignore[union-attr]
+        places = outputs.data_ptr(), None if kept is None else kept.data_ptr()
+        _library().mlp_forward(*self._layers(), *_told(rows), *places, _threads())  # type: ignore[union-attr]
         return outputs.view(*inputs.shape[:-1], self.outputs)
 
     def backward(
@@ -124,8 +126,8 @@ class Perceptron:
         rows, of_outputs = self._rows(inputs), of_outputs.contiguous()
         place = None if of_inputs is None else of_inputs.data_ptr()
         places = (_NUMBER * (2 * self.count))(*(part.data_ptr() for part in gradients))
-        told = rows.data_ptr(), rows.stride(0), len(rows), kept.data_ptr(), of_outputs.data_ptr(), place
-        _library().mlp_backward(*self._layers(), *told, ctypes.addressof(places), _threads())  # type: ignore[union-attr]
+        told = *_told(rows), kept.data_ptr(), of_outputs.data_ptr(), place, ctypes.addressof(places)
+        _library().mlp_backward(*self._layers(), *told, _threads())  # type: ignore[union-attr]
         self.free[:] = [kept]
 
     def _rows(self, inputs: Tensor) -> Tensor:
@@ -150,6 +152,11 @@ class Perceptron:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Perceptron:
         return Perceptron(memo.get(id(each), each) for each in self.modules)
+
+
+def _told(rows: Tensor) -> tuple[int, int, int, int]:
+    """What both functions take of inputs."""
+    return rows.data_ptr(), rows.stride(0), rows.dtype == torch.uint8, len(rows)
 
 
 class _Layers(torch.autograd.Function):

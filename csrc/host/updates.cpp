@@ -106,21 +106,62 @@ struct Sparse {
 constexpr i64 least_inputs = 4 * width;  // with fewer, to look for zeros takes as long as to multiply by them
 constexpr double most_filled = 0.4;
 
-// Which of the first `some` of a vector's numbers are not zero, a bit each.
-unsigned not_zero(const float *numbers, i64 some) {
-    unsigned bits = 0;
+// Inputs of a network, [rows, count] floats or bytes, consecutive rows `row_size` numbers apart.
+struct Inputs {
+    const void *numbers;
+    i64 row_size, bytes;
+    template <class Number>
+    const Number *row(i64 r) const {
+        return static_cast<const Number *>(numbers) + r * row_size;
+    }
+};
+
+// Which of the first `some` numbers, at most 64, are not zero, a bit each.
+std::uint64_t not_zero(const float *numbers, i64 some) {
+    std::uint64_t bits = 0;
+    i64 i = 0;
 #if defined(__AVX512F__)
-    if (some == width) return _mm512_cmp_ps_mask(_mm512_loadu_ps(numbers), _mm512_setzero_ps(), _CMP_NEQ_UQ);
+    for (; i + 16 <= some; i += 16)
+        bits |= std::uint64_t{_mm512_cmp_ps_mask(_mm512_loadu_ps(numbers + i), _mm512_setzero_ps(), _CMP_NEQ_UQ)} << i;
 #elif defined(__AVX__)
-    if (some == width)
-        return _mm256_movemask_ps(_mm256_cmp_ps(_mm256_loadu_ps(numbers), _mm256_setzero_ps(), _CMP_NEQ_UQ));
+    for (; i + 8 <= some; i += 8) {
+        const __m256 differs = _mm256_cmp_ps(_mm256_loadu_ps(numbers + i), _mm256_setzero_ps(), _CMP_NEQ_UQ);
+        bits |= std::uint64_t(_mm256_movemask_ps(differs)) << i;
+    }
 #endif
-    for (i64 i = 0; i < some; ++i) bits |= unsigned{numbers[i] != 0.0f} << i;
+    for (; i < some; ++i) bits |= std::uint64_t{numbers[i] != 0.0f} << i;
     return bits;
 }
 
-// Of rows of `count` numbers, `row_size` apart; false if zeros are too few for it to pay.
-bool find_numbers(const float *numbers, i64 row_size, i64 rows, i64 count, Sparse &found) {
+std::uint64_t not_zero(const std::uint8_t *numbers, i64 some) {
+#if defined(__AVX512BW__)
+    if (some == 64) {
+        const __m512i all = _mm512_loadu_si512(numbers);
+        return _mm512_test_epi8_mask(all, all);
+    }
+#elif defined(__AVX2__)
+    if (some == 64) {
+        const __m256i *const halves = reinterpret_cast<const __m256i *>(numbers);
+        const auto zeros = [&](int half) -> std::uint64_t {
+            const __m256i same = _mm256_cmpeq_epi8(_mm256_loadu_si256(halves + half), _mm256_setzero_si256());
+            return static_cast<std::uint32_t>(_mm256_movemask_epi8(same));
+        };
+        return ~(zeros(0) | zeros(1) << 32);
+    }
+#endif
+    std::uint64_t bits = 0, eight[8] = {};
+    std::memcpy(eight, numbers, some);
+    constexpr std::uint64_t low = 0x7f7f7f7f7f7f7f7f, gathered = 0x0102040810204080;
+    for (int i = 0; i < 8; ++i) {
+        const std::uint64_t highest = (((eight[i] & low) + low) | eight[i]) & ~low;  // bits of bytes that are not zero
+        bits |= ((highest >> 7) * gathered >> 56) << 8 * i;
+    }
+    return bits;
+}
+
+// Of `rows` rows from `first` on, `count` numbers each; false if zeros are too few for it to pay.
+template <class Number>
+bool find_numbers(const Inputs &inputs, i64 first, i64 rows, i64 count, Sparse &found) {
     if (count < least_inputs) return false;
     const i64 most = static_cast<i64>(most_filled * rows * count);
     found.starts.resize(rows + 1);
@@ -128,13 +169,14 @@ bool find_numbers(const float *numbers, i64 row_size, i64 rows, i64 count, Spars
     found.numbers.resize(most + count);
     i64 place = 0;
     for (i64 r = 0; r < rows; ++r) {
+        const Number *const row = inputs.row<Number>(first + r);
         found.starts[r] = place;
-        for (i64 first = 0; first < count; first += width) {
-            const float *const some = numbers + r * row_size + first;
-            for (unsigned bits = not_zero(some, std::min<i64>(width, count - first)); bits; bits &= bits - 1) {
-                const int i = __builtin_ctz(bits);
-                found.places[place] = first + i;
-                found.numbers[place++] = some[i];
+        for (i64 column = 0; column < count; column += 64) {
+            const std::uint64_t bits = not_zero(row + column, std::min<i64>(64, count - column));
+            for (std::uint64_t left = bits; left; left &= left - 1) {
+                const i64 i = column + __builtin_ctzll(left);
+                found.places[place] = i;
+                found.numbers[place++] = row[i];
             }
         }
         if (place > most) return false;
@@ -291,6 +333,22 @@ std::vector<Layer> layers_of(i64 count, const i64 *sizes, const i64 *activations
     return layers;
 }
 
+// A tile of inputs as the first layer takes it: null if `sparse` has it now, else floats [rows, count], rows `row_size`
+// numbers apart.
+const float *read_tile(const Inputs &inputs, i64 first, i64 rows, i64 count, Sparse &sparse, Buffer &floats,
+                       i64 &row_size) {
+    row_size = inputs.bytes ? count : inputs.row_size;
+    if (!inputs.bytes)
+        return find_numbers<float>(inputs, first, rows, count, sparse) ? nullptr : inputs.row<float>(first);
+    if (find_numbers<std::uint8_t>(inputs, first, rows, count, sparse)) return nullptr;
+    float *const to = floats.of(tile_rows * count);
+    for (i64 r = 0; r < rows; ++r) {
+        const std::uint8_t *const row = inputs.row<std::uint8_t>(first + r);
+        for (i64 i = 0; i < count; ++i) to[r * count + i] = row[i];
+    }
+    return to;
+}
+
 // Weights as forwards needs them: [inputs][padded outputs] of each layer, and its bias behind them.
 i64 forward_size(const Layer &layer) { return (layer.inputs + 1) * padded(layer.outputs); }
 
@@ -310,10 +368,12 @@ TBS_EXPORTED i64 mlp_kept(i64 count, const i64 *sizes) {
     return size;
 }
 
-// `inputs` [rows, sizes[0]], consecutive rows `inputs_row` numbers apart, to `outputs` [rows, sizes[count]]. `kept`, if it
+// `inputs` [rows, sizes[0]], consecutive rows `inputs_row` numbers apart, bytes or floats, to `outputs` [rows, sizes[count]]. `kept`, if it
 // is given, gets the activations of each layer in turn, [rows, padded size] each.
 TBS_EXPORTED void mlp_forward(i64 count, const i64 *sizes, const i64 *activations, const i64 *addresses,
-                              const float *inputs, i64 inputs_row, i64 rows, float *outputs, float *kept, i64 threads) {
+                              const void *numbers, i64 inputs_row, i64 bytes, i64 rows, float *outputs, float *kept,
+                              i64 threads) {
+    const Inputs inputs{numbers, inputs_row, bytes};
     const std::vector<Layer> layers = layers_of(count, sizes, activations, addresses);
     static thread_local Buffer weights_buffer;
     i64 size = 0;
@@ -328,23 +388,23 @@ TBS_EXPORTED void mlp_forward(i64 count, const i64 *sizes, const i64 *activation
     const i64 tiles = (rows + tile_rows - 1) / tile_rows, of_row = mlp_kept(count, sizes);
 #pragma omp parallel for num_threads(std::max<i64>(1, std::min(threads, tiles))) schedule(static)
     for (i64 tile = 0; tile < tiles; ++tile) {
-        static thread_local Buffer own;
+        static thread_local Buffer own, floats;
+        static thread_local Sparse sparse;
         const i64 first = tile * tile_rows, some = std::min(tile_rows, rows - first);
         float *const all = kept ? kept : own.of(tile_rows * of_row);
         const i64 stored = kept ? rows : some, skipped = kept ? first : 0;  // rows of a layer, and those before these
         float *behind = all;
-        const float *now = inputs + first * inputs_row, *weight = weights;
-        i64 in = inputs_row;
+        i64 in;
+        const float *now = read_tile(inputs, first, some, sizes[0], sparse, floats, in), *weight = weights;
         for (const Layer &layer : layers) {
             const i64 out = padded(layer.outputs);
             float *const next = behind + skipped * out;
             behind += stored * out;
             const float *const bias = weight + layer.inputs * out;
-            static thread_local Sparse sparse;
-            if (&layer == layers.data() && find_numbers(now, in, some, layer.inputs, sparse))
-                sparse_product(sparse, some, out, weight, bias, next);
-            else
+            if (now)
                 product(some, out, layer.inputs, now, in, 1, weight, out, bias, false, next, out);
+            else
+                sparse_product(sparse, some, out, weight, bias, next);
             activate(layer.activation, next, some * out);
             weight += forward_size(layer);
             now = next;
@@ -358,8 +418,9 @@ TBS_EXPORTED void mlp_forward(i64 count, const i64 *sizes, const i64 *activation
 // Of the gradients of the outputs [rows, sizes[count]] those of the parameters, at `gradients` as the addresses of these,
 // and of the inputs [rows, sizes[0]], if there is a place for them. Inputs are those of mlp_forward.
 TBS_EXPORTED void mlp_backward(i64 count, const i64 *sizes, const i64 *activations, const i64 *addresses,
-                               const float *inputs, i64 inputs_row, i64 rows, const float *kept, const float *of_outputs, float *of_inputs, const i64 *gradients,
-                               i64 threads) {
+                               const void *numbers, i64 inputs_row, i64 bytes, i64 rows, const float *kept,
+                               const float *of_outputs, float *of_inputs, const i64 *gradients, i64 threads) {
+    const Inputs inputs{numbers, inputs_row, bytes};
     const std::vector<Layer> layers = layers_of(count, sizes, activations, addresses);
     static thread_local Buffer weights_buffer, sums_buffer;
     i64 size = 0, sums_size = 0, widest = 0;
@@ -378,7 +439,8 @@ TBS_EXPORTED void mlp_backward(i64 count, const i64 *sizes, const i64 *activatio
     float *const sums = sums_buffer.of(chunks * sums_size);
 #pragma omp parallel for num_threads(std::max<i64>(1, std::min(threads, chunks))) schedule(static)
     for (i64 chunk = 0; chunk < chunks; ++chunk) {
-        static thread_local Buffer own;
+        static thread_local Buffer own, floats;
+        static thread_local Sparse sparse, by_input;
         float *now = own.of(2 * tile_rows * widest), *next = now + tile_rows * widest;
         std::fill(sums + chunk * sums_size, sums + (chunk + 1) * sums_size, 0.0f);
         const i64 end = std::min(rows, (chunk + 1) * chunk_rows);
@@ -392,15 +454,20 @@ TBS_EXPORTED void mlp_backward(i64 count, const i64 *sizes, const i64 *activatio
             descend(activations[count - 1], activated + first * padded(sizes[count]), now, some * padded(sizes[count]));
             for (i64 l = count - 1; l >= 0; --l) {
                 const Layer &layer = layers[l];
-                const i64 in = padded(layer.inputs), out = padded(layer.outputs), given_row = l > 0 ? in : inputs_row;
-                activated -= l > 0 ? rows * in : 0;
+                const i64 in = padded(layer.inputs), out = padded(layer.outputs);
+                i64 given_row = in;
                 sum -= gradient_size(layer);
                 weight -= layer.outputs * in;
-                const float *const given = (l > 0 ? activated : inputs) + first * given_row;
-                static thread_local Sparse sparse, by_input;
+                const float *given;
+                if (l > 0) {
+                    activated -= rows * in;
+                    given = activated + first * in;
+                } else {
+                    given = read_tile(inputs, first, some, layer.inputs, sparse, floats, given_row);
+                }
                 if (layer.along_inputs) {
                     product(layer.outputs, in, some, now, 1, out, given, in, nullptr, true, sum, in);
-                } else if (l == 0 && find_numbers(given, given_row, some, layer.inputs, sparse)) {
+                } else if (!given) {
                     turn(sparse, some, layer.inputs, by_input);
                     sparse_product(by_input, layer.inputs, out, now, nullptr, sum);
                 } else {

@@ -75,7 +75,7 @@ from torch_batchsim.types import FieldType
 
 from . import picture
 from .codes import Absent, MoveType, Revealed
-from .training import TRAINING
+from .training import SWEEP, TRAINING
 
 _FULL = {"colors": 5, "ranks": 5, "max_information_tokens": 8, "max_life_tokens": 3}
 _SMALL = {"ranks": 5, "hand_size": 2, "max_information_tokens": 3, "max_life_tokens": 1}
@@ -213,6 +213,7 @@ class Hanabi(Environment):
 
     metadata = {"render_fps": 2, "score": "score"}
     training = TRAINING
+    sweep = SWEEP
 
     def __init__(
         self,

@@ -13,7 +13,7 @@ TRAINING = {
         "ent_coef_end": 0.005,
         "hidden_sizes": (256, 256),
         "activation": "relu",
-        "anneal": "Mercy.factor",  # without it nobody dares to play
+        "anneal": ("Mercy.factor",),  # without it nobody dares to play
         "anneal_from": 0.45,
         "anneal_until": 0.7,
         "matmul_precision": "medium",
@@ -30,10 +30,23 @@ TRAINING = {
         "ent_coef_end": 0.005,
         "hidden_sizes": (128, 128),
         "activation": "relu",
-        "anneal": "Mercy.factor",
+        "anneal": ("Mercy.factor",),
         "anneal_from": 0.3,
         "anneal_until": 0.7,
         "matmul_precision": "medium",
         "threads": 1,
     },
 }
+
+SWEEP = {
+    "num_envs": [256, 512, 1024],
+    "num_steps": [16, 32, 64],
+    "update_epochs": (1, 4),
+    "learning_rate": (3e-4, 3e-3, "log"),
+    "gamma": [0.99, 1.0],
+    "gae_lambda": (0.7, 0.98),
+    "ent_coef": (0.01, 0.1, "log"),
+    "anneal_from": (0.2, 0.5),
+    "anneal_until": (0.55, 0.9),
+}
+"""What a sweep tries: see ``Environment.sweep``."""

@@ -95,7 +95,7 @@ from torch_batchsim.types import FieldType
 from . import picture
 from .level import check_levels
 from .presets import PRESETS
-from .training import TRAINING
+from .training import SWEEP, TRAINING
 
 OUTER_WALLS = 4
 MOST_AGENTS = 40
@@ -251,6 +251,7 @@ class HideSeek(Environment):
         "figures": tuple(name for name in FIGURES if name not in ("hiders_seen", "preparing")),
     }
     training = TRAINING
+    sweep = SWEEP
     start = TaskGraph(
         "build_walls", "place_boxes", "place_ramps", "place_agents", "dress_agents", "lay_floor",
         Rays.gather, "look_around",

@@ -39,3 +39,14 @@ TRAINING = {
     "preset=empty-room": _ONE_AGAINST_ONE,
     "preset=walls": _ONE_AGAINST_ONE,
 }
+
+SWEEP = {
+    "num_steps": [16, 32, 40, 64],
+    "update_epochs": (2, 6),
+    "learning_rate": (1e-4, 3e-3, "log"),
+    "gamma": [0.95, 0.97, 0.99, 0.998],
+    "gae_lambda": (0.9, 0.99),
+    "ent_coef": (1e-3, 0.03, "log"),
+}
+"""What a sweep tries: see ``Environment.sweep``. The score of a game between two teams of one policy says little of it:
+compare the best trials by ``python -m torch_batchsim.train match``."""

@@ -22,8 +22,9 @@ environment; x goes to the right, y downwards.
 | 5P + 12..14 | dishes, onions, tomatoes that lie about or are held                                               |
 | 5P + 15     | 1 everywhere in the last 40 steps                                                                 |
 
-Reward of a chef: what all chefs of its world have been paid for soups in this step, plus ``Shaping.factor`` times its
-own shaped reward. The factor is one for all worlds, ``sim.tensor("Shaping.factor")``, and may be changed between steps.
+Reward of a chef: what all chefs of its world have been paid for soups in this step, plus ``Shaping.factor`` times the
+sum of its own shaped reward and ``Shaping.shared`` times those of the others. Both numbers are one for all worlds,
+``sim.tensor("Shaping.factor")``, and may be changed between steps.
 ``infos``, float32 ``[rows]``: ``sparse_reward`` and ``shaped_reward`` of this step, by who earned them, without the
 factor; ``sparse_return`` and ``shaped_return``, their sums in this episode; ``team_return``, the sum of the sparse
 returns of all chefs of the world.
@@ -128,7 +129,13 @@ class Kitchen(Component):
 
 
 class Shaping(Component):
-    factor: f32
+    factor: f32  # of shaped rewards
+    shared: f32  # the part of the others' shaped rewards that a chef gets beside its own
+
+
+class Start(Component):  # probabilities, of the episodes that begin from now on
+    random_places: f32  # that chefs stand in random free cells
+    random_objects: f32  # that there are soups in pots, and things in hands
 
 
 class Overcooked(Environment):
@@ -142,10 +149,17 @@ class Overcooked(Environment):
         horizon=Option(400, minimum=1, help="steps"),
         old_dynamics=Option(False, help="a pot starts by itself with the third ingredient, and only then"),
         shaping_factor=Option(0.0, help="of shaped rewards, at first"),
-        random_start=Option(False, help="chefs start in random free cells"),
+        shaping_shared=Option(0.0, help="part of the others' shaped rewards that a chef gets beside its own, at first"),
+        random_start=Option(False, help="chefs start in random free cells: Start.random_places is 1 at first"),
+        random_objects=Option(
+            0.0,
+            minimum=0.0,
+            maximum=1.0,
+            help="probability of a game that others have begun: soups in pots, things in hands; at first",
+        ),
     )
     singletons = (Kitchen,)
-    start = TaskGraph("open_kitchen", "furnish", "place_chefs", "scatter_chefs")
+    start = TaskGraph("open_kitchen", "furnish", "place_chefs", "scatter_chefs", "deal_objects")
     step = TaskGraph("interact", "aim", "walk", "start_full_pots", "cook", "pay", "tick")
     observe = TaskGraph("encode")
     observation, action = "Chef.View", "Chef.Choice"
@@ -295,12 +309,19 @@ class Overcooked(Environment):
             timestep=i32[layouts],
             last=i32,
         )
-        return [tables, Shaping]
+        return [tables, Shaping, Start]
 
     def resource_values(self) -> dict[str, Any]:
         tables = [self._tables(one) for one in self.layouts]
         values = {f"Layouts.{name}": np.stack([table[name] for table in tables]) for name in tables[0]}
-        return {**values, "Layouts.last": len(self.layouts) - 1, "Shaping.factor": self.parameters.shaping_factor}
+        return {
+            **values,
+            "Layouts.last": len(self.layouts) - 1,
+            "Shaping.factor": self.parameters.shaping_factor,
+            "Shaping.shared": self.parameters.shaping_shared,
+            "Start.random_places": self.parameters.random_start,
+            "Start.random_objects": self.parameters.random_objects,
+        }
 
     def _tables(self, layout: Layout) -> dict[str, np.ndarray]:
         """What systems know of a layout, padded to the size of the batch."""

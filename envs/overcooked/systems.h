@@ -58,10 +58,15 @@ TBS_SYSTEM void place_chefs(World &world, Place &place, Item &hand, const Kitche
     hand = Item{held[0], held[1], held[2]};
 }
 
+// Whether something of the given probability happens; what is certain or impossible draws nothing.
+TBS_FUNCTION bool happens(Random &random, f32 probability) {
+    return probability > 0.0f && (probability >= 1.0f || random.uniform() < probability);
+}
+
 // Random places: each chef takes one of the free cells that are left, so that all ways to stand are equally likely.
-TBS_SYSTEM void scatter_chefs(World &world) {
-    if (!world.parameters.random_start) return;
+TBS_SYSTEM void scatter_chefs(World &world, const Start &start) {
     Random &random = world.random();
+    if (!happens(random, start.random_places)) return;
     const Rows<const Terrain> terrain = world.rows<Cell, const Terrain>();
     const Rows<Place> places = world.rows<Chef, Place>();
     u64 taken[Constants::cells / 64 + 1] = {};
@@ -75,6 +80,43 @@ TBS_SYSTEM void scatter_chefs(World &world) {
         }
         taken[cell / 64] |= u64{1} << cell % 64;
         place.cell = i32(cell);
+    }
+}
+
+// One of the soups that pay in this kitchen, all equally likely; nothing if none does.
+TBS_FUNCTION Item random_soup(Random &random, const Layouts &layouts, u32 layout) {
+    const f32 (&value)[8][8] = layouts.value[layout];
+    u32 paid = 0;
+    for (u32 recipe = 0; recipe < 64; ++recipe) paid += value[recipe / 8][recipe % 8] > 0.0f;
+    if (paid == 0) return Item{};
+    u32 skipped = random.below(paid), recipe = 0;
+    while (!(value[recipe / 8][recipe % 8] > 0.0f && skipped-- == 0)) ++recipe;
+    return Item{SOUP, u8(recipe / 8), u8(recipe % 8)};
+}
+
+// Random objects: a game goes on that others have begun. A pot in four has a soup that does not cook yet, cooks or is
+// ready; a chef in four holds a dish, an ingredient or a soup. What the layout itself puts there stays.
+TBS_SYSTEM void deal_objects(World &world, const Start &start, const Kitchen &kitchen, const Layouts &layouts) {
+    Random &random = world.random();
+    if (!happens(random, start.random_objects)) return;
+    const u32 layout = layout_of(kitchen, layouts);
+    const Rows<const Terrain> terrain = world.rows<Cell, const Terrain>();
+    const Rows<Item> items = world.rows<Cell, Item>();
+    const Rows<Cooking> cooking = world.rows<Cell, Cooking>();
+    for (u32 cell = 0; cell < items.count; ++cell) {
+        if (terrain[cell].kind != POT || items[cell].kind != NOTHING || random.below(4)) continue;
+        items[cell] = random_soup(random, layouts, layout);
+        if (items[cell].kind == NOTHING) continue;
+        const i32 time = layouts.cook_time[layout][items[cell].onions][items[cell].tomatoes];
+        cooking[cell].left = random.below(2) ? IDLE : i16(random.below(u32(time) + 1));
+    }
+    for (Item &hand : world.rows<Chef, Item>()) {
+        if (hand.kind != NOTHING || random.below(4)) continue;
+        const Item soup = random_soup(random, layouts, layout);
+        if (soup.kind == NOTHING) continue;
+        const ItemKind ingredient = random.below(soup.onions + soup.tomatoes) < soup.onions ? ONION : TOMATO;
+        const u32 kind = random.below(3);
+        hand = kind == 0 ? Item{DISH, 0, 0} : kind == 1 ? Item{u8(ingredient), 0, 0} : soup;
     }
 }
 
@@ -223,9 +265,10 @@ TBS_SYSTEM void cook(World &world, Cooking &cooking) { cooking.left = i16(cookin
 
 TBS_SYSTEM void pay(World &world, const SparseReward &sparse, const ShapedReward &shaped, SparseReturn &sparse_return,
                     ShapedReturn &shaped_return, TeamReturn &team_return, Reward &reward, const Shaping &shaping) {
-    f32 team = 0.0f;
+    f32 team = 0.0f, all_shaped = 0.0f;
     for (const SparseReward &of_chef : world.rows<Chef, const SparseReward>()) team += of_chef.value;
-    reward.value = team + shaping.factor * shaped.value;
+    for (const ShapedReward &of_chef : world.rows<Chef, const ShapedReward>()) all_shaped += of_chef.value;
+    reward.value = team + shaping.factor * (shaped.value + shaping.shared * (all_shaped - shaped.value));
     sparse_return.value += sparse.value;
     shaped_return.value += shaped.value;
     team_return.value += team;

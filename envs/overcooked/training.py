@@ -10,7 +10,9 @@ TRAINING = {
         "gae_lambda": 0.98,
         "ent_coef_end": 0.001,  # so that actions drawn at the end are nearly the likeliest ones
         "hidden_sizes": (64, 64),
-        "anneal": "Shaping.factor",
+        # Without games that others have begun, pairs do not find out in large kitchens that a soup is to be served; and
+        # without a share of the other's shaped rewards nobody hands onions to the one at the pots.
+        "anneal": ("Shaping.factor", "Shaping.shared", "Start.random_objects"),
         "anneal_until": 0.4,
         "threads": 1,  # the same bits on every number of cores; beside other work more would wait for each other
         "eval_episodes": 256,

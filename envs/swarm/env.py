@@ -52,7 +52,7 @@ from torch_batchsim import (
 from torch_batchsim.grid import Grid
 
 from .picture import draw
-from .training import TRAINING
+from .training import SWEEP, TRAINING
 
 
 class Place(Component):
@@ -142,6 +142,7 @@ class Swarm(Environment):
     info = {"score": "Ship.Score"}
     metadata = {"render_fps": 20}
     training = TRAINING
+    sweep = SWEEP
 
     @property
     def library_options(self) -> dict[str, dict[str, int]]:

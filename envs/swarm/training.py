@@ -12,3 +12,14 @@ TRAINING = {
         "hidden_sizes": (128, 128),
     },
 }
+
+SWEEP = {
+    "num_envs": [128, 256, 512],
+    "num_steps": [32, 64, 128],
+    "update_epochs": (2, 8),
+    "learning_rate": (3e-4, 3e-3, "log"),
+    "gamma": [0.97, 0.98, 0.99],
+    "gae_lambda": (0.9, 0.99),
+    "ent_coef": (1e-3, 0.03, "log"),
+}
+"""What a sweep tries: see ``Environment.sweep``."""

@@ -48,8 +48,8 @@ BUSY = partial(
 )  # fmt: skip
 # Two kitchens of different size, started anywhere, and soon closed.
 KITCHENS = partial(
-    Overcooked, layout=["cramped_room", "forced_coordination"], random_start=True, horizon=25, shaping_factor=1.0,
-    cook_time=3,
+    Overcooked, layout=["cramped_room", "forced_coordination"], random_start=True, random_objects=0.5,
+    horizon=25, shaping_factor=1.0, shaping_shared=0.5, cook_time=3,
 )  # fmt: skip
 # Random play that is legal as often as not, by whoever's turn it is.
 HINTS = partial(Hanabi, illegal_moves="penalty", random_start_player=True)

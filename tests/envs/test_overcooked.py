@@ -789,6 +789,8 @@ def play_beside_the_model(env: TorchVectorEnv, seed: int, steps: int, busy: Sequ
         if parameters.random_start:
             for chef, cell in zip(world.chefs, state["cell"][w].tolist(), strict=True):
                 chef.cell = cell
+        if parameters.random_objects:
+            take_objects(world, state["held"][w], state["items"][w], state["left"][w])
         worlds.append(world)
     terrain, most = np.array([w.terrain for w in worlds]), np.array([w.layout.max_ingredients for w in worlds])
     assert np.array_equal(env.sim.tensor("Cell.Terrain.kind").numpy(), terrain)
@@ -800,12 +802,15 @@ def play_beside_the_model(env: TorchVectorEnv, seed: int, steps: int, busy: Sequ
         idle = np.array([[dice.random() >= share for share in busy or [1.0] * env.num_agents] for _ in worlds])
         actions = np.where(idle, STAY, chosen)
         factor = dice.choice(FACTORS)
+        shared = dice.choice([0.0, 0.5, 1.0])
         env.sim.tensor("Shaping.factor").fill_(factor)
+        env.sim.tensor("Shaping.shared").fill_(shared)
         after = step(env, actions)
         sparse, shaped = np.moveaxis([world.step(a) for world, a in zip(worlds, actions.tolist(), strict=True)], 1, 0)
         assert np.array_equal(pack(state), np.concatenate([pack(world.arrays()) for world in worlds]))
         assert np.array_equal(after.sparse_reward, sparse) and np.array_equal(after.shaped_reward, shaped)
-        assert np.array_equal(after.rewards, sparse.sum(1, keepdims=True) + factor * shaped)
+        given = shaped + shared * (shaped.sum(1, keepdims=True) - shaped)
+        assert np.array_equal(after.rewards, sparse.sum(1, keepdims=True) + factor * given)
         assert np.array_equal(after.seen, views_of(worlds, parameters.horizon))
         assert (after.seen <= env.single_observation_space.high).all()
         assert (after.truncated == (state["timestep"] >= parameters.horizon)[:, None]).all()
@@ -820,6 +825,15 @@ def play_beside_the_model(env: TorchVectorEnv, seed: int, steps: int, busy: Sequ
     return tally
 
 
+def take_objects(world: World, held: np.ndarray, items: np.ndarray, left: np.ndarray) -> None:
+    """Puts these into the world's hands and pots."""
+    for chef, item in zip(world.chefs, held.tolist(), strict=True):
+        chef.held = tuple(item)
+    for cell, (item, steps) in enumerate(zip(items.tolist(), left.tolist(), strict=True)):
+        if world.terrain[cell] == POT and item[0] == SOUP:
+            world.items[cell], world.left[cell] = tuple(item), steps
+
+
 def views_of(worlds: list[World], horizon: int) -> np.ndarray:
     return np.array([[world.encode(i, horizon) for i in range(len(world.chefs))] for world in worlds])
 
@@ -830,8 +844,11 @@ def test_random_kitchens_are_the_models(width: int, height: int, agents: int) ->
     tally: Counter = Counter()
 
     @settings(max_examples=8, deadline=None, phases=[Phase.generate])  # a smaller seed is no simpler example
-    @given(st.integers(0, 10**9), st.booleans(), st.booleans(), st.integers(60, 110), st.integers(1, 5))
-    def play(seed: int, old_dynamics: bool, random_start: bool, horizon: int, most: int) -> None:
+    @given(
+        st.integers(0, 10**9), st.booleans(), st.booleans(), st.sampled_from([0.0, 0.5, 1.0]), st.integers(60, 110),
+        st.integers(1, 5),
+    )  # fmt: skip
+    def play(seed: int, old_dynamics: bool, random_start: bool, objects: float, horizon: int, most: int) -> None:
         dice = random.Random(seed)
         most = max(most, 3) if old_dynamics else most
         sizes = [(width, height)] + [(dice.randint(5, width), dice.randint(5, height)) for _ in range(3)]
@@ -839,6 +856,7 @@ def test_random_kitchens_are_the_models(width: int, height: int, agents: int) ->
         fits = [(w, h) if (w - 2) * (h - 2) * 0.6 > agents + 2 else (width, height) for w, h in sizes]
         layouts = [random_kitchen(dice, w, h, n, most) for (w, h), n in zip(fits, starts, strict=True)]
         options = {"old_dynamics": old_dynamics, "random_start": random_start, "horizon": horizon}
+        options["random_objects"] = objects
         env = kitchen_env(8, layout=layouts, agents=agents, **options)
         tally.update(play_beside_the_model(env, seed, horizon))
 
@@ -940,6 +958,80 @@ def test_all_random_starts_are_equally_likely(layout: str, ways: int, most: floa
 def test_without_random_start_all_begin_alike() -> None:
     env = kitchen_env(50, layout="cramped_room")
     assert (starts_of(env, seed=1) == [1 * 4 + 2, 3 * 4 + 1]).all()
+    state = state_of(env)
+    assert not state["held"].any() and not state["items"].any()
+
+
+ORDERS = [{"ingredients": ["onion"] * 3}, {"ingredients": ["onion", "tomato"]}, {"ingredients": ["tomato"] * 2}]
+PAID = {"start_all_orders": ORDERS, "recipe_values": [20, 5, -7], "recipe_times": [4, 9, 2]}
+
+
+def test_random_objects_are_of_the_soups_that_pay() -> None:
+    """A quarter of the pots and of the chefs have something, all kinds equally likely."""
+    env = kitchen_env(4000, layout="counter_circuit_o_1order", random_objects=1.0, **PAID)
+    env.reset(seed=4)
+    state, terrain = state_of(env), env.environment.layouts[0].terrain.reshape(-1)
+    pots, left = state["items"][:, terrain == POT].reshape(-1, 3), state["left"][:, terrain == POT].reshape(-1)
+    assert not state["items"][:, terrain != POT].any() and not state["left"][:, terrain != POT].any()
+
+    def share(of: np.ndarray, expected: float) -> None:
+        assert abs(of.mean() - expected) < 5 * (expected * (1 - expected) / of.size) ** 0.5
+
+    filled = pots[:, 0] == SOUP
+    share(filled, 0.25)
+    assert not pots[~filled].any() and not left[~filled].any()
+    onions = pots[filled][:, 1] == 3
+    assert np.unique(pots[filled][:, 1:], axis=0).tolist() == [[1, 1], [3, 0]]  # the third order pays less than nothing
+    share(onions, 0.5)
+    for steps, time in ((left[filled][onions], 4), (left[filled][~onions], 9)):
+        share(steps == -1, 0.5)
+        assert sorted(set(steps.tolist())) == list(range(-1, time + 1))
+        share(steps[steps >= 0] == 0, 1 / (time + 1))
+    held = state["held"].reshape(-1, 3)
+    share(held[:, 0] > 0, 0.25)
+    kinds = held[held[:, 0] > 0][:, 0]
+    dish, onion, tomato, soup = (kinds == kind for kind in (DISH[0], ONION[0], TOMATO[0], SOUP))
+    share(dish, 1 / 3)
+    share(soup, 1 / 3)
+    share(onion, 1 / 3 * (1 / 2 + 1 / 2 * 1 / 2))  # of three onions, or one of onion and tomato
+    share(tomato, 1 / 3 * 1 / 2 * 1 / 2)
+    assert np.unique(held[held[:, 0] == SOUP][:, 1:], axis=0).tolist() == [[1, 1], [3, 0]]
+    assert not held[held[:, 0] != SOUP][:, 1:].any()
+    env.sim.tensor("Start.random_objects").fill_(0.3)
+    env.reset(seed=5)
+    share(state["held"].any((1, 2)) | state["items"].any((1, 2)), 0.3 * (1 - 0.75**4))
+
+
+def test_random_objects_leave_what_the_layout_puts_there() -> None:
+    env = kitchen_env(50, layout="tutorial_1", random_objects=1.0)
+    env.reset(seed=0)
+    state, pot = state_of(env), 2 * 5 + 2
+    assert (state["items"][:, pot] == [SOUP, 2, 0]).all() and (state["left"][:, pot] == -1).all()
+    assert state["held"].any()
+
+
+def test_random_objects_and_places_may_be_set_between_episodes() -> None:
+    env = kitchen_env(300, AutoresetMode.SAME_STEP, layout="cramped_room", horizon=2)
+    env.reset(seed=0)
+    for name in ("Start.random_objects", "Start.random_places"):
+        env.sim.tensor(name).fill_(1.0)
+    for _ in range(2):
+        step(env, np.full((300, 2), STAY))
+    state = state_of(env)
+    assert 100 < np.count_nonzero(state["held"][..., 0]) < 200 and len(np.unique(state["cell"], axis=0)) == 6 * 5
+    for name in ("Start.random_objects", "Start.random_places"):
+        env.sim.tensor(name).fill_(0.5)
+    for _ in range(2):
+        step(env, np.full((300, 2), STAY))
+    state = state_of(env)
+    assert 40 < np.count_nonzero(state["held"][..., 0]) < 110
+    assert 100 < np.count_nonzero((state["cell"] == [1 * 4 + 2, 3 * 4 + 1]).all(1)) < 220
+
+
+@pytest.mark.parametrize("given", [-0.1, 1.5, float("nan"), "all"])
+def test_random_objects_are_a_probability(given: Any) -> None:
+    with pytest.raises((ValueError, TypeError), match="random_objects"):
+        kitchen_env(1, random_objects=given)
 
 
 # ---- worlds, episodes, types ---------------------------------------------------------------------------------------

@@ -438,8 +438,8 @@ def test_names_of_tensors(env: TorchVectorEnv) -> None:
 @pytest.mark.parametrize(
     ("source", "target", "error", "says"),
     [
-        ([0], [4], ValueError, "target must be worlds from 0 to 3, got 4"),
-        ([-1], [2], ValueError, "source must be worlds from 0 to 3, got -1"),
+        ([0], [4], ValueError, "target must be indices of worlds, from 0 to 3, got 4"),
+        ([-1], [2], ValueError, "source must be indices of worlds, from 0 to 3, got -1"),
         ([0], [1, 2], ValueError, "source and target must be of one length, got 1 and 2"),
         ([0, 1], [2, 2], ValueError, "target worlds must be distinct"),
         ([0.0], [2], TypeError, "source must be world indices of shape [k], got torch.float32 of shape [1]"),

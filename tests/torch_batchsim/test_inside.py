@@ -300,7 +300,7 @@ def test_what_is_refused() -> None:
         (ValueError, "graph must be one of 'start', 'step', 'observe', got 're'", lambda: sim.run("push", graph="re")),
         (ValueError, "3 times in 'step': repetition must be from 0 to 2, got 3", lambda: sim.run("emit", repetition=3)),
         (ValueError, "runs twice|runs 2 times in 'step', and has done so", lambda: sim.run(["push"] * 3)),
-        (ValueError, "worlds must be worlds from 0 to 4, got 5", lambda: sim.run("push", worlds=5)),
+        (ValueError, "worlds must be indices of worlds, from 0 to 4, got 5", lambda: sim.run("push", worlds=5)),
         (ValueError, r"must have shape \[5\], got \[4\]", lambda: sim.run("push", torch.ones(4, dtype=torch.bool))),
         (RuntimeError, r"call mark\(\) before diff\(\)", lambda: sim.diff(0)),
         (TypeError, r"since must be what mark\(\) has returned, got 3", lambda: sim.diff(0, since=3)),

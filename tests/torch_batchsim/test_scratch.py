@@ -163,7 +163,7 @@ def test_what_is_written_first_may_be_read(tmp_path: Path) -> None:
         ({"observe": TaskGraph("each")}, "system 'each' reads Notes, .* when 'observe' begins"),
         ({"start": TaskGraph("call", "sit")}, "system 'call' reads Guest.Seat, .* when 'start' begins"),
         ({"kept": [Sum]}, "component Sum is kept, and scratch"),
-        ({"scratch": [Link]}, "component Link is scratch, which singletons and components of archetypes can be"),
+        ({"scratch": [Link]}, "component Link is scratch, which only singletons and components of archetypes can be"),
         ({"scratch": Sum}, "scratch must be a list or tuple"),
         ({"scratch": ["Sum"]}, "'Sum' is no component class"),
         ({"scratch": [Sum, Spot], **NOT_READ}, "Spot is scratch, which holds anything between steps"),

@@ -510,7 +510,7 @@ def test_handles_outlive_growth_and_compaction() -> None:
     ("call", "error", "says"),
     [
         (lambda sim: sim.create("Command", [0]), ValueError, "'Command' is not a dynamic table; those of Zoo: Animal"),
-        (lambda sim: sim.create("Animal", [3]), ValueError, "worlds must be worlds from 0 to 2, got 3"),
+        (lambda sim: sim.create("Animal", [3]), ValueError, "worlds must be indices of worlds, from 0 to 2, got 3"),
         (lambda sim: sim.create("Animal", [0.5]), TypeError, "worlds must be world indices"),
         (lambda sim: sim.create("Animal", [0], {"Body.weight": 1}), KeyError, "component Body has no field 'weight'"),
         (lambda sim: sim.create("Animal", [0], {"Note.seen": 1}), KeyError, "'Animal.Note.seen' does not exist"),

@@ -1159,7 +1159,7 @@ def test_by_world_is_a_view() -> None:
     assert view.shape == (3, 2, 7)
     assert view.data_ptr() == observations["cells"].data_ptr()
     assert torch.equal(view[1, 0], observations["cells"][2])
-    with pytest.raises(ValueError, match=r"by_world needs a tensor of 6 rows, got shape \[5\]"):
+    with pytest.raises(ValueError, match=r"needs a tensor with a row for each agent of each world: 6, got shape \[5\]"):
         env.by_world(torch.zeros(5))
 
 

@@ -297,7 +297,7 @@ def kitchen_trainer(figures=(), **settings):
     [(0.0, 0.5, [1, 0.75, 0.5, 0.25, 0, 0, 0, 0]), (0.25, 0.75, [1, 1, 1, 0.75, 0.5, 0.25, 0, 0])],
 )
 def test_a_tensor_is_annealed_from_1_to_0(first, last, expected):
-    trainer = kitchen_trainer(anneal="Shaping.factor", anneal_from=first, anneal_until=last)
+    trainer = kitchen_trainer(anneal=("Shaping.factor",), anneal_from=first, anneal_until=last)
     factors = []
     for _ in range(8):
         trainer.iterate()
@@ -306,7 +306,7 @@ def test_a_tensor_is_annealed_from_1_to_0(first, last, expected):
 
 
 def test_an_annealed_training_resumes_to_the_bit():
-    straight, first, second = (kitchen_trainer(anneal="Shaping.factor") for _ in range(3))
+    straight, first, second = (kitchen_trainer(anneal=("Shaping.factor",)) for _ in range(3))
     for _ in range(4):
         straight.iterate()
     for _ in range(2):
@@ -324,7 +324,7 @@ def test_nothing_is_annealed_unless_asked_for():
 
 
 def test_the_score_and_figures_are_means_of_the_episodes_that_ended(monkeypatch):
-    trainer = kitchen_trainer(figures=("team_return",), anneal="Shaping.factor")
+    trainer = kitchen_trainer(figures=("team_return",), anneal=("Shaping.factor",))
     told, step = [], trainer.env.step
 
     def fake_scores(actions):
@@ -420,7 +420,7 @@ def test_cartpole_is_learned_with_continuous_actions_by_the_same_settings():
         ({"num_minibatches": 7}, "num_minibatches is 7, but must divide the rollout: 8 steps x 6 rows = 48"),
         ({"num_minibatches": 48}, "norm_adv needs at least 2"),
         ({"total_steps": 47}, "total_steps is 47, but one rollout has 48"),
-        ({"anneal": "Shaping.factor"}, "anneal is 'Shaping.factor', which is no tensor of this environment"),
+        ({"anneal": ("Shaping.factor",)}, "anneal names 'Shaping.factor', which is not a tensor of this environment"),
         ({"anneal_until": 0.0}, "anneal_until is 0.0, but must be greater than 0 and at most 1"),
         ({"anneal_from": 0.5}, "anneal_from is 0.5, but must be from 0 to anneal_until"),
         ({"anneal_until": 2.0}, "anneal_until is 2.0, but must be greater than 0 and at most 1"),
@@ -434,7 +434,7 @@ def test_bad_settings_are_refused(toy_env, changes, message):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("Shaping.faktor", r"anneal is 'Shaping.faktor', which is no tensor.*factor"),
+        ("Shaping.faktor", r"anneal names 'Shaping.faktor', which is not a tensor.*factor"),
         ("Kitchen.layout", r"which is int32 \[4\]; it must be one float for all worlds"),
         ("Chef.Reward", r"which is float32 \[4, 2\]"),
         ("Layouts.most", r"which is int32 \[1\]"),
@@ -442,7 +442,7 @@ def test_bad_settings_are_refused(toy_env, changes, message):
 )
 def test_only_a_number_of_the_environment_is_annealed(name, message):
     with pytest.raises(ValueError, match=message):
-        kitchen_trainer(anneal=name)
+        kitchen_trainer(anneal=("Shaping.factor", name))
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,8 @@ from torch_batchsim.train import cli, ranges, runs, settings_file, sweep
 from torch_batchsim.train.options import UsageError, tuned
 from torch_batchsim.train.ranges import Range, ranges_for
 
+import torch_batchsim
+
 pytest.importorskip("optuna")
 ENV = "torch_batchsim/CartPole-v0"
 SMALL = "--num-envs 8 --num-steps 16 --num-minibatches 2 --total-steps 1024 --eval-episodes 2 --track none".split()
@@ -142,9 +144,11 @@ def test_what_an_environment_declares_is_checked(monkeypatch):
         ranges_for(ENV, [], [], config)
 
 
-@pytest.mark.parametrize("env_id", ["torch_batchsim/CartPole-v0", "torch_batchsim/Overcooked-v0"])
-def test_the_declared_ranges_hold_the_settings(env_id):
+@pytest.mark.parametrize("name", ["CartPole", "Overcooked", "Hanabi", "HideSeek", "Swarm"])
+def test_the_declared_ranges_hold_the_settings(name):
+    env_id = f"torch_batchsim/{name}-v0"
     config = tuned(env_id).config
+    assert torch_batchsim.sweep_ranges(env_id)
     for name, each in ranges_for(env_id, [], [], config).items():
         assert each.holds(each.written(getattr(config, name))), name
 

@@ -425,7 +425,7 @@ def test_files_may_lie_in_folders_that_are_not_there_yet(tmp_path):
         ("overcooked --layout nowhere.layout", "nowhere.layout"),
         ("overcooked --layout 3", "a layout must be a name"),
         ("overcooked --horizon 0", "option horizon must be at least 1, got 0"),
-        ("overcooked --anneal Shaping.it", "anneal is 'Shaping.it', which is no tensor"),
+        ("overcooked --anneal Shaping.it", "anneal names 'Shaping.it', which is not a tensor"),
         ("cartpole --eval x.pt --resume x.pt", "exclude each other"),
         ("cartpole --eval nothing.pt", "checkpoint nothing.pt cannot be read"),
         ("cartpole --resume nothing.pt", "checkpoint nothing.pt cannot be read"),

@@ -78,6 +78,32 @@ def test_inputs_that_are_mostly_zeros(sizes, share):
     assert_near((alone, *gradients), (wanted, *torch.autograd.grad(wanted, network.parameters, gradient)))
 
 
+@pytest.mark.parametrize("share", [0.03, 0.9])
+@pytest.mark.parametrize("size", [5, 64, 65, 130, 520])
+def test_bytes_are_the_floats_to_the_bit(size, share):
+    torch.manual_seed(0)
+    network = Perceptron(layers((size, 33, 3)))
+    whole = torch.randint(0, 256, (300, size + 7), dtype=torch.uint8) * (torch.rand(300, size + 7) < share)
+    inputs = whole[:, 3 : size + 3]  # rows with gaps between them
+    gradient = torch.randn(300, 3)
+    found = []
+    for given in (inputs, inputs.float()):
+        outputs = network(given)
+        found.append((outputs, *torch.autograd.grad(outputs, network.parameters, gradient)))
+    assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
+
+
+def test_bytes_where_torch_computes():
+    network = Perceptron(layers((6, 4, 2)))
+    inputs = torch.randint(0, 256, (5, 6), dtype=torch.uint8)
+    torch.set_float32_matmul_precision("medium")
+    try:
+        found = network(inputs)
+    finally:
+        torch.set_float32_matmul_precision("highest")
+    assert_near([found], [network(inputs)])
+
+
 def test_zeros_do_not_hide_what_is_not_finite():
     network = Perceptron(layers((64, 8, 2)))
     inputs = torch.zeros(3, 64)

@@ -28,7 +28,9 @@ of a whole hand, D those of the deck. A card is its kind, ``colour * R + rank``,
 
 A row is a world, seen by the player whose turn it is (``turns="current"``), or each player (``turns="all"``): row
 ``world * P + player``. ``infos``: ``action_mask``, bool ``[rows, moves]``, which after the end allows every choice,
-for none is made; ``score``, float32 ``[rows]``: cards in the fireworks, 0 once the last life is lost.
+for none is made; ``score``, float32 ``[rows]``: cards in the fireworks, 0 once the last life is lost; with
+``critic=True`` also ``own_hand``, bool ``[rows, H, C R]``: the kinds of the own cards, one-hot, which a centralised
+critic may read (``Environment.critic``).
 Reward, the same for all: the change of the score. So the last life lost takes all back, as in the reference's
 ``rl_env``; with ``lose_score=False`` it does not (``score`` does). What is in between is ``Mercy.factor``, the part of
 the score that the last life lost leaves: one for all worlds, ``sim.tensor("Mercy.factor")``, which may be changed
@@ -192,6 +194,7 @@ class Hanabi(Environment):
         turns=Option("current", choices=("current", "all"), help="whom a world shows: one row, or one per player"),
         obs_dtype=Option("uint8", choices=("uint8", "float32", "bits"), help="bits: eight to a byte, lowest first"),
         illegal_moves=Option("fault", choices=("fault", "penalty")),
+        critic=Option(False, help="the own hand, in infos"),
     )
     parameters = Parameters(
         random_start_player=Option(False, help="any player begins, not always the first"),
@@ -201,11 +204,22 @@ class Hanabi(Environment):
     resources = (Mercy,)
     start = TaskGraph("deal")
     step = TaskGraph("act")
-    observe = TaskGraph("encode", "show")
     observation, action, action_mask = "Player.View", "Player.Choice", "Player.Legal"
     info = {"score": "Player.Score"}
     enums = (MoveType, Revealed, Absent)
     faults = ("illegal_move", "not_your_turn")
+
+    @property
+    def systems(self) -> tuple[str, ...]:
+        return ("systems.h", *(("critic.h",) if self.constants.critic else ()))
+
+    @property
+    def observe(self) -> TaskGraph:
+        return TaskGraph("encode", "show", *(("show_own_hand",) if self.constants.critic else ()))
+
+    @property
+    def critic(self) -> dict[str, str]:
+        return {"own_hand": "Player.OwnHand"} if self.constants.critic else {}
 
     @property
     def reset_options(self) -> dict[str, FieldType]:
@@ -305,10 +319,12 @@ class Hanabi(Environment):
         elements = {"uint8": u8[self.bits], "float32": f32[self.bits], "bits": u8[-(-self.bits // 8)]}
         view = component("View", bits=elements[self.constants.obs_dtype])
         legal = component("Legal", moves=boolean[self._choices])
+        hand = component("OwnHand", cards=boolean[self.rules.hand_size, self.rules.kinds])
+        shown = (view, legal, hand) if self.constants.critic else (view, legal)
         encoding = component("Encoding", words=u64[-(-self.bits // 64)], legal=u64[1])  # both of them as bits
         # Row player * hand_size + position.
         hands = Archetype("Held", Card, count=self.rules.players * self.rules.hand_size)
-        return [hands, Archetype("Player", Choice, encoding, view, legal, Score, Reward, count=self.agents)]
+        return [hands, Archetype("Player", Choice, encoding, *shown, Score, Reward, count=self.agents)]
 
     @property
     def action_space(self) -> Discrete:

@@ -262,6 +262,28 @@ def test_own_games_are_the_models(name: str, options: dict[str, Any]) -> None:
     assert play_beside_the_model(env, 100, 3, options.get("lose_score", True)) >= 10
 
 
+@pytest.mark.parametrize("turns", full_but(["current"], ["current", "all"]))
+def test_a_critic_sees_the_own_hand(turns: str) -> None:
+    game = Hanabi(players=3, turns=turns, critic=True)
+    env = TorchVectorEnv(game, num_worlds=8, autoreset_mode=AutoresetMode.SAME_STEP)
+    space = env.single_critic_space["own_hand"]
+    assert (space.shape, space.dtype) == ((5, 25), np.bool_)
+    dice, ends, short = np.random.default_rng(0), 0, 0
+    _, infos = env.reset(seed=0)
+    for _ in range(150):
+        kinds = env.sim.tensor("Held.Card.kind").view(8, 3, 5)
+        movers = env.sim.tensor("Table.mover").long()
+        shown = kinds if turns == "all" else kinds[torch.arange(8), movers][:, None]
+        expected = shown[..., None] == torch.arange(25)
+        assert torch.equal(env.by_world(infos["own_hand"]), expected)
+        short += int((~expected.any(-1)).sum())
+        noise = torch.from_numpy(dice.random(infos["action_mask"].shape))
+        _, _, terminations, _, infos = env.step(torch.where(infos["action_mask"], noise, 0).argmax(1))
+        ends += int(terminations.sum())
+    assert ends and short  # hands that lack a card too
+    assert TorchVectorEnv(Hanabi(), num_worlds=1).single_critic_space is None
+
+
 @pytest.mark.full
 def test_what_the_last_life_takes_can_be_anything_in_between() -> None:
     env = hanabi(Rules(**asdict(recorded("small_3").rules)), 1, turns="all", lose_score=False)

@@ -539,5 +539,15 @@ def test_a_fault_leaves_the_other_groups_alone() -> None:
     env.step(np.zeros((3, 3), np.float32), info["env_id"])
 
 
+def test_checks_logs_and_the_watchdog_are_those_of_make_vec() -> None:
+    env = ours.make("torch_batchsim_tests/Drift-v0", num_envs=2, checks=True, log=5, watchdog=60.0)
+    assert (env.config["checks"], env.config["log"], env.config["watchdog"]) == (True, 5, 60.0)
+    env.reset()
+    assert len(env.grouped.environments[0].sim.logs()) == 0
+    for name, wrong in (("checks", "nan=maybe"), ("log", -1), ("watchdog", -1.0)):
+        with pytest.raises((TypeError, ValueError), match=name):
+            ours.make("torch_batchsim_tests/Drift-v0", num_envs=2, **{name: wrong})
+
+
 def test_the_page() -> None:
     assert 30 < run_script("EnvPool")["mean"] < 60

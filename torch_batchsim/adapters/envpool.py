@@ -37,7 +37,8 @@ def make(task_id: str, env_type: str = "gymnasium", **kwargs: Any) -> Any:
         **kwargs: ``num_envs``: worlds (an environment with several agents has several rows for each);
             ``batch_size``: worlds that ``recv`` returns, all by default; ``seed`` of all worlds; ``num_threads``: as
             many as torch uses by default; ``device``; ``output``: ``"numpy"``, arrays that stay for ever, or
-            ``"torch"``, tensors on the device that stay until the next step but one of their group; ``executor``;
+            ``"torch"``, tensors on the device that stay until the next step but one of their group; ``executor``,
+            ``checks``, ``log`` and ``watchdog`` as for ``make_vec``, of whose environments ``env.grouped`` is one;
             ``render_mode`` and ``render_env_id``; and the environment's own options. (One that is named like an
             argument of these keeps its default.)
 
@@ -87,6 +88,9 @@ class _Pool:
             copy=True if self._numpy else None,
             num_threads=config.num_threads or None,
             executor=config.executor,
+            checks=config.checks,
+            log=config.log,
+            watchdog=config.watchdog,
             render_mode=config.render_mode,
         )
         self.all_env_ids = np.arange(self.num_envs, dtype=np.int32)

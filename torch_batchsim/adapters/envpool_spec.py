@@ -26,8 +26,8 @@ from ..spaces import bounds
 _MOST_GROUPS = 64
 _DEFAULTS = {
     "num_envs": 1, "batch_size": None, "num_threads": 0, "thread_affinity_offset": -1, "seed": 42,
-    "gym_reset_return_info": True, "device": "cpu", "output": "numpy", "executor": None, "render_mode": None,
-    "render_env_id": 0,
+    "gym_reset_return_info": True, "device": "cpu", "output": "numpy", "executor": None, "checks": None,
+    "log": None, "watchdog": None, "render_mode": None, "render_env_id": 0,
 }  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -196,17 +197,25 @@ def _agents(names: Sequence[str], contents: dict[str, dict[str, Any]], env: Vect
     return {name: None if name == RANDOM else agents_of(contents[name]["trainer"], env) for name in names}
 
 
+def short_names(names: Sequence[str]) -> dict[str, str]:
+    """Paths without the folders that all of them are in, and without the ending of checkpoints, where these differ."""
+    paths = {name: Path(name).absolute() for name in names if name != RANDOM}
+    shared = os.path.commonpath([path.parent for path in paths.values()])
+    short = {name: str(path.relative_to(shared)).removesuffix(".pt") for name, path in paths.items()}
+    return {name: short.get(name, name) if len(set(short.values())) == len(short) else name for name in names}
+
+
 def table(names: Sequence[str], games: dict[tuple[str, str], Games], rated: dict[str, float]) -> str:
     """In Markdown, the strongest first: the share of games that each has won of the others, and its rating."""
-    order = sorted(names, key=lambda name: -rated[name])
-    lines = [f"| | rating | {' | '.join(f'against {name}' for name in order)} |"]
+    order, short = sorted(names, key=lambda name: -rated[name]), short_names(names)
+    lines = [f"| | rating | {' | '.join(f'against {short[name]}' for name in order)} |"]
     lines.append("|---|---:" + "|---:" * len(order) + "|")
     for a in order:
         cells = []
         for b in order:
             of = games.get((a, b)) or (games[b, a].turned if (b, a) in games else None)
             cells.append("" if of is None else f"{of.share:.1%} ({of.interval[0]:.1%} to {of.interval[1]:.1%})")
-        lines.append(f"| {a} | {rated[a]:+.0f} | {' | '.join(cells)} |")
+        lines.append(f"| {short[a]} | {rated[a]:+.0f} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

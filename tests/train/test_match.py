@@ -8,7 +8,7 @@ import pytest
 import torch
 from environments.melee import Melee
 from torch_batchsim.train import ActorCritic, Config, Evaluation, Trainer, checkpoint, match
-from torch_batchsim.train.match import Games, main, play, ratings
+from torch_batchsim.train.match import Games, main, play, ratings, short_names
 
 from torch_batchsim import TorchVectorEnv
 from torch_batchsim.command_line import UsageError
@@ -28,6 +28,19 @@ def test_shares_and_intervals_are_wilsons():
     assert games.share == 0.8 and games.turned.share == pytest.approx(0.2)
     assert games.interval == pytest.approx((0.4902, 0.9433), abs=1e-4)
     assert Games(0, 0, 5).interval[0] >= 0
+
+
+@pytest.mark.parametrize(
+    ("names", "short"),
+    [
+        (["runs/a/league/000.pt", "runs/a/league/010.pt", "random"], ["000", "010", "random"]),
+        (["runs/one", "runs/two/checkpoint.pt"], ["one", "two/checkpoint"]),
+        (["runs/one", "random"], ["one", "random"]),
+        (["runs/x.pt", "runs/x"], ["runs/x.pt", "runs/x"]),
+    ],
+)
+def test_a_table_has_short_names(names, short):
+    assert short_names(names) == dict(zip(names, short, strict=True))
 
 
 def test_ratings_are_those_of_the_odds():

@@ -109,7 +109,7 @@ def test_the_command_prints_a_table_and_writes_figures(tmp_path, monkeypatch, ca
     for seed in (1, 2):
         (tmp_path / str(seed) / "checkpoint.pt").rename(league / f"{seed}.pt")
     main(["league", "--episodes", "10"])
-    assert capsys.readouterr().out == shown.replace("1 |", "league/1.pt |").replace("2 |", "league/2.pt |")
+    assert capsys.readouterr().out == shown
     other = dict(contents, env_options={"max_episode_steps": 5})
     checkpoint.save(tmp_path / "other.pt", other)
     with pytest.raises(UsageError, match=r"other.pt was trained in {'max_episode_steps': 5}, league/1.pt in {}"):

@@ -184,16 +184,27 @@ class ActorCritic(nn.Module):
         if config.norm_returns:
             self.returns = Moments(1)
         generator = torch.Generator().manual_seed(config.seed)
-        # A last gain of 0.01 makes the first policy nearly uniform, so that it explores.
-        of_the_actor = (text for text in config.encoders if text.rpartition("=")[0] in self.encoder.boxes)
-        own = readings(of_the_actor, self.encoder)
-        self.actor = Network(self.encoder, own, self.policy.num_means, 0.01, config, generator)
-        self.critic = Network(whole, read, 1, 1.0, config, generator)
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # the bits of orthogonal matrices depend on it
+        try:
+            self._draw(config, whole, read, generator)
+        finally:
+            torch.set_num_threads(threads)
         log_stds = self.policy.num_log_stds
         self.log_std = nn.Parameter(torch.zeros(log_stds)) if log_stds else None
         taken = self.beside is None and self.observations is None and self.encoder.is_bytes
         self.takes_bytes = taken and self.actor.trunk is None and self.critic.trunk is None
         self.to(device)
+
+    def _draw(
+        self, config: Config, whole: Encoder, read: Mapping[str, Reading], generator: torch.Generator
+    ) -> None:
+        """The two networks."""
+        # A last gain of 0.01 makes the first policy nearly uniform, so that it explores.
+        of_the_actor = (text for text in config.encoders if text.rpartition("=")[0] in self.encoder.boxes)
+        own = readings(of_the_actor, self.encoder)
+        self.actor = Network(self.encoder, own, self.policy.num_means, 0.01, config, generator)
+        self.critic = Network(whole, read, 1, 1.0, config, generator)
 
     @property
     def state_size(self) -> int:

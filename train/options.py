@@ -115,9 +115,12 @@ def find_environment(name: str) -> str:
 
 
 def tuned(env_id: str, env_options: Iterable[str] = ()) -> Options:
-    """What is done unless the user says otherwise; `env_options` are those given, as key=value."""
+    """What is done unless the user says otherwise; `env_options` are those given, as key=value. No more threads than
+    torch takes of itself: it knows the cores, and OMP_NUM_THREADS."""
     known = {setting.name for setting in fields(Config)}
     others = {name: value for name, value in tuned_settings(env_id, env_options).items() if name not in known}
+    if isinstance(others.get("threads"), int):
+        others["threads"] = min(others["threads"], torch.get_num_threads())
     try:
         return Options(tuned_config(env_id, env_options), **others)
     except (TypeError, ValueError) as error:

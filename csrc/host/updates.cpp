@@ -437,7 +437,7 @@ TBS_EXPORTED void mlp_backward(i64 count, const i64 *sizes, const i64 *activatio
     }
     const i64 chunks = std::max<i64>(1, (rows + chunk_rows - 1) / chunk_rows);
     float *const sums = sums_buffer.of(chunks * sums_size);
-#pragma omp parallel for num_threads(std::max<i64>(1, std::min(threads, chunks))) schedule(static)
+#pragma omp parallel for num_threads(std::max<i64>(1, std::min(threads, chunks))) schedule(static, 1)
     for (i64 chunk = 0; chunk < chunks; ++chunk) {
         static thread_local Buffer own, floats;
         static thread_local Sparse sparse, by_input;

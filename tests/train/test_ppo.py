@@ -317,6 +317,23 @@ def test_an_annealed_training_resumes_to_the_bit():
     assert_same(straight.state_dict(), second.state_dict())
 
 
+@pytest.mark.parametrize("threads", [2, 3])
+def test_a_training_has_the_same_bits_on_any_number_of_threads(threads):
+    def trained(count):
+        torch.set_num_threads(count)
+        config = Config(num_envs=128, num_steps=16, num_minibatches=2, hidden_sizes=(64, 64), total_steps=100_000)
+        trainer = Trainer(kitchen(128), config)
+        for _ in range(3):
+            trainer.iterate()
+        return trainer.state_dict()
+
+    before = torch.get_num_threads()
+    try:
+        assert_same(trained(1), trained(threads))
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_nothing_is_annealed_unless_asked_for():
     trainer = kitchen_trainer()
     trainer.iterate()

@@ -472,7 +472,7 @@ def test_a_checkpoint_keeps_its_settings(trained, capsys):
 def test_an_option_that_makes_another_task_has_settings_of_its_own(capsys):
     full = options.tuned("torch_batchsim/Hanabi-v0")
     small = options.tuned("torch_batchsim/Hanabi-v0", ["players=3", "preset=Hanabi-Very-Small"])
-    assert (small.config.total_steps, full.config.total_steps) == (3_000_000, 32_000_000)
+    assert (small.config.total_steps, full.config.total_steps) == (3_000_000, 64_000_000)
     assert options.tuned("torch_batchsim/Hanabi-v0", ["preset=Hanabi-Small"]) == full
     assert run("hanabi", "--preset", "Hanabi-Very-Small", "--help") == 0
     shown = re.sub(r"[\s│]+", " ", capsys.readouterr().out)  # of lines in a frame
@@ -487,7 +487,14 @@ def test_every_environment_says_how_it_is_learned(env_id):
         assert option.partition("=")[0] in ("", *torch_batchsim.option_names(env_id))
         found = options.tuned(env_id, [option])
         for name, value in settings.items():
-            assert getattr(found.config if hasattr(found.config, name) else found, name) == value
+            wanted = min(value, torch.get_num_threads()) if name == "threads" else value
+            assert getattr(found.config if hasattr(found.config, name) else found, name) == wanted
+
+
+def test_no_more_threads_are_taken_than_torch_would(monkeypatch):
+    for cores, taken in ((1, 1), (2, 2), (8, 2)):
+        monkeypatch.setattr(torch, "get_num_threads", lambda cores=cores: cores)
+        assert options.tuned("torch_batchsim/Hanabi-v0").threads == taken
 
 
 def test_settings_that_there_are_not_are_refused(monkeypatch, capsys):

@@ -29,7 +29,7 @@ sum of its own shaped reward and ``Shaping.shared`` times those of the others. B
 factor; ``sparse_return`` and ``shaped_return``, their sums in this episode; ``team_return``, the sum of the sparse
 returns of all chefs of the world.
 Start: as the layout says, facing north unless its start_state says otherwise; or with ``random_start`` in random free
-cells; or with ``random_objects``, in the given share of games, where others have left off (``deal_objects`` in systems.h).
+cells; or with ``random_objects``, in that share of games, where others have left off (``deal_objects`` in systems.h).
 End: truncated at ``horizon`` steps.
 """
 

@@ -52,7 +52,7 @@ KITCHENS = partial(
     horizon=25, shaping_factor=1.0, shaping_shared=0.5, cook_time=3,
 )  # fmt: skip
 # Random play that is legal as often as not, by whoever's turn it is.
-HINTS = partial(Hanabi, illegal_moves="penalty", random_start_player=True)
+HINTS = partial(Hanabi, illegal_moves="penalty", random_start_player=True, critic=True)
 # Short rounds from levels of all kinds, in the one build that all tests of hide and seek share: it takes long.
 HUNT = partial(
     HideSeek, critic=True, preparation_steps=3, max_episode_steps=12, min_walls=0, min_boxes=0, min_long_boxes=0

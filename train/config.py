@@ -102,6 +102,9 @@ class Config:
     matmul_precision: Literal["highest", "high", "medium"] = "highest"
     """How exact matrix products are: medium multiplies in bfloat16, about three times as fast where CPU or GPU has
     units for that; see torch.set_float32_matmul_precision."""
+    compile_updates: bool = False
+    """Let torch.compile fuse the loss of updates and its gradient, for half a minute or so at the start: for CUDA, and
+    networks with more than layers. Perceptrons with a policy of choices are faster on the CPU as they are."""
 
     def __post_init__(self) -> None:
         for name in ("total_steps", "num_envs", "num_steps", "num_minibatches", "update_epochs"):

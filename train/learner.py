@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
@@ -36,8 +37,12 @@ class Learner:
     """The updates of one policy. Those of an algorithm are in `estimate`, which makes a batch of a rollout, and
     `update`, which learns from it.
 
+    `losses` says what a minibatch's loss is, first of what it returns.
+
     Nothing in it waits for the device, except, if set, for `target_kl`.
     """
+
+    losses: Callable[..., Any]
 
     def __init__(
         self, agent: ActorCritic, rows: int, config: Config, generator: torch.Generator, ranks: Ranks = ALONE
@@ -48,6 +53,8 @@ class Learner:
         self.optimizer = torch.optim.Adam([self.parameters], lr=config.learning_rate, eps=1e-5, fused=True)
         self.ent_coef = config.ent_coef
         self.critic_hidden = agent.hidden(rows)  # before the next rollout; the actor's is its player's
+        if config.compile_updates:
+            self.losses = torch.compile(self.losses)
         device = self.parameters.device
         self.reward_scale = RewardScale(rows, config.gamma, device, ranks) if config.norm_reward else None
 

@@ -184,10 +184,11 @@ class PPO(Learner):
 
     def fits_at_once(self, batch: Batch) -> bool:
         """Whether `differentiate_at_once` may take the place of `losses` and `differentiate`: for perceptrons with a
-        policy of choices, in one process on the CPU."""
+        policy of choices, in one process on the CPU, unless updates are to be compiled."""
         agent = self.agent
         return (
             self.ranks.count == 1
+            and not self.config.compile_updates
             and isinstance(agent.policy, CategoricalPolicy)
             and agent.actor.is_perceptron
             and agent.critic.is_perceptron

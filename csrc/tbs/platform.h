@@ -1,6 +1,7 @@
 // The words that let one source be compiled by g++ (CPU) and by nvcc (CUDA), and the fixed-width types.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #if defined(__CUDACC__)

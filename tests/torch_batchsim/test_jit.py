@@ -551,6 +551,15 @@ def test_headers_are_precompiled_where_there_are_libraries(
     assert said.startswith("! ") and f"{header.name}.gch\n" in said  # g++ has taken it up
 
 
+@pytest.mark.parametrize(("checks", "log"), full_but([True], [(True, True), (True, None), (None, True), (None, None)]))
+def test_units_include_what_they_need(
+    checks: bool | None, log: bool | None, cache: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the first units of a cache do, without headers that come precompiled."""
+    monkeypatch.setattr(jit, "_FEW", 99)
+    Simulator(walk(folder), 1, checks=checks, log=log).reset()
+
+
 @pytest.mark.full
 def test_threads_of_one_process_build_at_once(cache: Path, folder: Path) -> None:
     before = dict(os.environ)

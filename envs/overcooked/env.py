@@ -63,7 +63,7 @@ from torch_batchsim import (
 from torch_batchsim.types import FieldType
 
 from . import picture
-from .layout import KEYS, MOST_PLAYERS, OUTSIDE, POT, Action, Ground, ItemKind, Layout, read_layout
+from .layout import KEYS, MOST_PLAYERS, MOST_RECIPES, OUTSIDE, POT, Action, Ground, ItemKind, Layout, read_layout
 from .training import SWEEP, TRAINING
 
 LAYOUT_OPTIONS = (*(key for key in KEYS if key != "layout_name"), "start_player_positions")
@@ -209,6 +209,7 @@ class Overcooked(Environment):
             cells=self.width * self.height,
             agents=self.agents,
             layouts=len(self.layouts),
+            recipes=MOST_RECIPES,
         )
 
     def _checked_agents(self, agents: Any) -> int:
@@ -301,6 +302,8 @@ class Overcooked(Environment):
             facing=i32[layouts, self.agents],
             held=u8[layouts, self.agents, 3],
             value=f32[(layouts, *recipes)],
+            paid=u8[layouts, MOST_RECIPES, 2],  # onions and tomatoes of the soups that pay more than nothing
+            paid_recipes=i32[layouts],
             cook_time=i16[(layouts, *recipes)],
             placement_reward=f32[layouts],
             dish_reward=f32[layouts],
@@ -333,6 +336,7 @@ class Overcooked(Environment):
         for x, y, kind, onions, tomatoes, steps in layout.items:
             items[x * self.height + y] = kind, onions, tomatoes
             left[x * self.height + y] = steps
+        paid = np.argwhere(layout.values > 0)
         return {
             "terrain": terrain.reshape(-1),
             "background": self._background(terrain.reshape(-1)),
@@ -342,6 +346,8 @@ class Overcooked(Environment):
             "facing": np.array(layout.facings[: self.agents], np.int32),
             "held": np.array(layout.held[: self.agents], np.uint8),
             "value": layout.values,
+            "paid": np.concatenate([paid, np.zeros((MOST_RECIPES - len(paid), 2))]).astype(np.uint8),
+            "paid_recipes": np.int32(len(paid)),
             "cook_time": layout.cook_times.astype(np.int16),
             "placement_reward": np.float32(layout.placement_reward),
             "dish_reward": np.float32(layout.dish_reward),

@@ -78,6 +78,7 @@ UNREAD_SHAPING = ("DISH_DISP_DISTANCE_REW", "POT_DISTANCE_REW", "SOUP_DISTANCE_R
 MOST_CELLS = 4096
 MOST_PLAYERS = 40
 MOST_INGREDIENTS = 7  # so that a recipe fits the tables of 8 x 8
+MOST_RECIPES = sum(n + 1 for n in range(1, MOST_INGREDIENTS + 1))
 LONGEST = 32767  # steps: what is left of them is a 16-bit column
 GREATEST = float(np.finfo(np.float32).max)
 DEFAULT = 20  # value and time of a soup for which no rule holds

@@ -85,13 +85,10 @@ TBS_SYSTEM void scatter_chefs(World &world, const Start &start) {
 
 // One of the soups that pay in this kitchen, all equally likely; nothing if none does.
 TBS_FUNCTION Item random_soup(Random &random, const Layouts &layouts, u32 layout) {
-    const f32 (&value)[8][8] = layouts.value[layout];
-    u32 paid = 0;
-    for (u32 recipe = 0; recipe < 64; ++recipe) paid += value[recipe / 8][recipe % 8] > 0.0f;
+    const u32 paid = min(u32(layouts.paid_recipes[layout]), u32(Constants::recipes));
     if (paid == 0) return Item{};
-    u32 skipped = random.below(paid), recipe = 0;
-    while (!(value[recipe / 8][recipe % 8] > 0.0f && skipped-- == 0)) ++recipe;
-    return Item{SOUP, u8(recipe / 8), u8(recipe % 8)};
+    const u8 (&recipe)[2] = layouts.paid[layout][random.below(paid)];
+    return Item{SOUP, u8(recipe[0] & 7), u8(recipe[1] & 7)};
 }
 
 // Random objects: a game goes on that others have begun. A pot in four has a soup that does not cook yet, cooks or is

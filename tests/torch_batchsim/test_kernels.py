@@ -23,7 +23,7 @@ pytestmark = [
 LIMITS = {
     CartPole: {"DeliverFlags": (30, 35)},
     Overcooked: {
-        "aim": (131, 52), "walk": (27, 2), "ChooseBeginAfterStep": (29, 14), "scatter_chefs": (282, 223),
+        "aim": (131, 52), "walk": (27, 2), "ChooseBeginAfterStep": (29, 14), "deal_objects": (282, 223),
         "encode": (63, 65), "DeliverFlags": (8, 9),
     },
     Hanabi: {"deal": (351, 268), "show": (9, 6), "DeliverFlags": (4, 3)},

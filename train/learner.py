@@ -13,7 +13,7 @@ from .config import Config
 from .moments import RewardScale
 from .networks import ActorCritic, Past, forgotten
 from .ranks import ALONE, Ranks
-from .updates import prepare
+from .updates import adam_step, can_compute, prepare
 
 
 def flatten_parameters(module: nn.Module) -> nn.Parameter:
@@ -89,6 +89,8 @@ class Learner:
         """One step of the optimiser; returns the length of the gradient before it was cut. The gradient is the sum of
         those of all processes, each of its part of the loss."""
         self.ranks.sum(self.parameters.grad)
+        if can_compute(self.parameters):
+            return adam_step(self.optimizer, self.parameters, self.config.max_grad_norm)
         norm = self.parameters.grad.norm()
         self.parameters.grad.mul_((self.config.max_grad_norm / (norm + 1e-6)).clamp(max=1))
         self.optimizer.step()

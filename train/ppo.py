@@ -21,7 +21,7 @@ from .networks import Past, forgotten
 from .policies import CategoricalPolicy
 from .ranks import ALONE, Ranks, Samples
 from .rollout import Rollout
-from .updates import LossSettings, can_compute, categorical_loss
+from .updates import LossSettings, Minibatches, can_compute
 
 
 class Batch(NamedTuple):
@@ -117,18 +117,24 @@ class PPO(Learner):
         """Epochs of minibatch updates. KL and clip fraction are those of each epoch's last minibatch."""
         config, ranks = self.config, self.ranks
         clip_fractions = []
+        at_once = Minibatches(batch, self.agent.policy.sizes) if self.fits_at_once(batch) else None
         for _ in range(config.update_epochs):
-            for minibatch in batch.minibatches(config.num_minibatches, self.generator, ranks, self.rows):
-                if self.fits_at_once(minibatch):
-                    metrics, log_ratio = self.differentiate_at_once(minibatch)
-                else:
+            if at_once is None:
+                for minibatch in batch.minibatches(config.num_minibatches, self.generator, ranks, self.rows):
                     loss, metrics, log_ratio = self.losses(minibatch)
                     self.differentiate(loss)
-                norm = self.descend()
+                    norm = self.descend()
+                active = minibatch.active
+            else:
+                order, size = ranks.order(len(batch.inputs), self.rows, config.num_minibatches, self.generator)
+                for some in order.split(size):
+                    metrics, log_ratio = self.differentiate_at_once(at_once, some)
+                    norm = self.descend()
+                active = None if batch.active is None else batch.active[some]
             # The KL estimators of Schulman, "Approximating KL divergence": k1 (old) and k3.
             log_ratio = log_ratio.detach()
             ratio = log_ratio.exp()
-            samples = Samples(ranks, log_ratio, minibatch.active)
+            samples = Samples(ranks, log_ratio, active)
             approx_kl = ranks.sum(samples.mean(ratio - 1 - log_ratio))
             clip_fractions.append(samples.mean(((ratio - 1).abs() > config.clip_coef).float()))
             if config.target_kl is not None and approx_kl > config.target_kl:
@@ -180,7 +186,7 @@ class PPO(Learner):
         }
         return loss, metrics, log_ratio
 
-    # ---- the same in a few passes over a minibatch instead of some hundred ----
+    # ---- the same in one pass over a minibatch instead of some hundred ----
 
     def fits_at_once(self, batch: Batch) -> bool:
         """Whether `differentiate_at_once` may take the place of `losses` and `differentiate`: for perceptrons with a
@@ -195,22 +201,15 @@ class PPO(Learner):
             and can_compute(batch.inputs)
         )
 
-    @torch.no_grad()
-    def differentiate_at_once(self, batch: Batch) -> tuple[dict[str, Tensor], Tensor]:
-        """Writes the gradient of the loss of a minibatch; returns the parts of the loss, and the log of the probability
-        ratio: what `losses` says but for the last bits."""
+    def differentiate_at_once(self, batch: Minibatches, order: Tensor) -> tuple[dict[str, Tensor], Tensor]:
+        """Writes the gradient of the loss of the samples `order`; returns the parts of the loss, and the log of the
+        probability ratio: what `losses` says but for the last bits."""
         config, agent = self.config, self.agent
-        actor, critic = agent.actor.perceptron, agent.critic.perceptron
-        kept = [each.room(len(batch.inputs)) for each in (actor, critic)]
-        inputs = agent.seen(batch.inputs), batch.inputs
-        logits = actor.forward(inputs[0], kept[0])
-        values = agent.in_units(critic.forward(inputs[1], kept[1]).squeeze(-1))
-        scale = 1.0 if agent.returns is None else agent.returns.scale.item()
+        scale, mean = 1.0, 0.0
+        if agent.returns is not None:
+            scale, mean = agent.returns.scale.item(), agent.returns.mean.item()
         weights = config.clip_coef, self.ent_coef, config.vf_coef
-        settings = LossSettings(*weights, scale, config.norm_adv, config.clip_vloss)
-        means, log_ratio, of_logits, of_values = categorical_loss(logits, values, agent.policy.sizes, settings, batch)
-        gradients = of_logits, of_values if agent.returns is None else of_values * scale
-        for each, given, memory, gradient in zip((actor, critic), inputs, kept, gradients, strict=True):
-            each.backward(given, memory, gradient, None, (part.grad for part in each.parameters))
+        settings = LossSettings(*weights, scale, mean, config.norm_adv, config.clip_vloss)
+        means, log_ratio = batch.gradient(order, agent.actor.perceptron, agent.critic.perceptron, settings)
         names = "losses/policy_loss", "losses/value_loss", "losses/entropy"
         return dict(zip(names, means.unbind(), strict=True)), log_ratio

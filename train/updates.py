@@ -1,5 +1,5 @@
 """The arithmetic of updates on the CPU, computed by ``csrc/host/updates.cpp``: linear layers with activations between
-them as one operation of autograd, and PPO's loss with its gradients.
+them as one operation of autograd, the gradient of PPO's loss of a minibatch, and Adam.
 
 torch takes an operation, a pass over memory and a node of its graph for each layer, its bias and its activation, for
 each term of the loss, and for the gradients of each. Networks that learn from a simulator are small: most of an
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
@@ -35,12 +35,14 @@ def _library() -> ctypes.CDLL | None:
         text = f"trainings on the CPU take longer, for the products of their networks could not be compiled: {error}"
         warnings.warn(text, RuntimeWarning, stacklevel=3)
         return None
-    layers, inputs = [_NUMBER, _ADDRESS, _ADDRESS, _ADDRESS], [_ADDRESS, _NUMBER, _NUMBER, _NUMBER]
-    library.mlp_kept.argtypes, library.mlp_kept.restype = [_NUMBER, _ADDRESS], _NUMBER
-    library.mlp_forward.argtypes = [*layers, *inputs, _ADDRESS, _ADDRESS, _NUMBER]
-    library.mlp_forward.restype = library.mlp_backward.restype = None
-    library.mlp_backward.argtypes = [*layers, *inputs, *[_ADDRESS] * 4, _NUMBER]
-    library.ppo_loss.argtypes, library.ppo_loss.restype = [_NUMBER, _NUMBER, *[_ADDRESS] * 15], None
+    inputs = [_ADDRESS, _NUMBER, _NUMBER, _NUMBER]
+    library.mlp_kept.argtypes, library.mlp_kept.restype = [_ADDRESS], _NUMBER
+    library.mlp_forward.argtypes = [_ADDRESS, *inputs, _ADDRESS, _ADDRESS, _NUMBER]
+    library.mlp_backward.argtypes = [_ADDRESS, *inputs, *[_ADDRESS] * 3, _NUMBER]
+    library.ppo_gradient.argtypes = [_ADDRESS, _ADDRESS, _NUMBER, *[_ADDRESS] * 5, _NUMBER]
+    library.mlp_forward.restype = library.mlp_backward.restype = library.ppo_gradient.restype = None
+    library.adam_step.argtypes = [_NUMBER, *[_ADDRESS] * 4, _NUMBER, _ADDRESS]
+    library.adam_step.restype = ctypes.c_float
     return library
 
 
@@ -63,6 +65,18 @@ def _threads() -> int:
 
 
 # ---- networks --------------------------------------------------------------------------------------------
+
+
+class _Given(ctypes.Structure):
+    """What C++ is given of a perceptron."""
+
+    _fields_ = [
+        ("count", _NUMBER),
+        ("sizes", _ADDRESS),
+        ("activations", _ADDRESS),
+        ("addresses", _ADDRESS),
+        ("gradients", _ADDRESS),
+    ]
 
 
 class Perceptron:
@@ -88,8 +102,12 @@ class Perceptron:
             self.inputs, self.outputs = self.linears[0].in_features, self.linears[-1].out_features
         sizes = [self.inputs, *(each.out_features for each in self.linears)]
         self._sizes, self._activations = (_NUMBER * (self.count + 1))(*sizes), (_NUMBER * self.count)(*activations)
-        self._places: tuple[int, ...] = ()
-        self._addresses = (_NUMBER * (2 * self.count))()
+        self._addresses, self._gradients = (_NUMBER * (2 * self.count))(), (_NUMBER * (2 * self.count))()
+        self._given = _Given(self.count, *map(ctypes.addressof, (self._sizes, self._activations, self._addresses)))
+        self._given.gradients = ctypes.addressof(self._gradients)
+        self.given = ctypes.addressof(self._given)
+        # In torch's modules an attribute is looked up in three dicts, one after the other.
+        self._owners = [each._parameters for each in self.linears]
         self.free: list[Tensor] = []  # what a forward kept and its backward has read: new memory would be paged in
 
     def __call__(self, inputs: Tensor) -> Tensor:
@@ -109,46 +127,44 @@ class Perceptron:
 
     @property
     def parameters(self) -> list[Tensor]:
-        return [part for each in self.linears for part in (each.weight, each.bias)]
+        return [each[name] for each in self._owners for name in ("weight", "bias")]
 
     def forward(self, inputs: Tensor, kept: Tensor | None) -> Tensor:
         """Outputs; writes what `backward` reads into `kept`, a vector for all rows, if it is given."""
         rows = self._rows(inputs)
-        outputs = torch.empty(len(rows), self.outputs)
+        outputs = torch.empty(*inputs.shape[:-1], self.outputs)
         places = outputs.data_ptr(), None if kept is None else kept.data_ptr()
-        _library().mlp_forward(*self._layers(), *_told(rows), *places, _threads())  # type: ignore[union-attr]
-        return outputs.view(*inputs.shape[:-1], self.outputs)
+        _library().mlp_forward(self.found(), *_told(rows), *places, _threads())  # type: ignore[union-attr]
+        return outputs
 
     def backward(
-        self, inputs: Tensor, kept: Tensor, of_outputs: Tensor, of_inputs: Tensor | None, gradients: Iterable[Tensor]
+        self, inputs: Tensor, kept: Tensor, of_outputs: Tensor, of_inputs: Tensor | None, gradients: Sequence[Tensor]
     ) -> None:
         """Writes the gradients of all parameters, and of the inputs if there is a place, given those of the outputs."""
         rows, of_outputs = self._rows(inputs), of_outputs.contiguous()
         place = None if of_inputs is None else of_inputs.data_ptr()
-        places = (_NUMBER * (2 * self.count))(*(part.data_ptr() for part in gradients))
-        told = *_told(rows), kept.data_ptr(), of_outputs.data_ptr(), place, ctypes.addressof(places)
-        _library().mlp_backward(*self._layers(), *told, _threads())  # type: ignore[union-attr]
+        told = *_told(rows), kept.data_ptr(), of_outputs.data_ptr(), place
+        _library().mlp_backward(self.found(gradients), *told, _threads())  # type: ignore[union-attr]
         self.free[:] = [kept]
 
     def _rows(self, inputs: Tensor) -> Tensor:
         """Inputs `[rows, inputs]`, each row without gaps."""
-        rows = inputs.reshape(-1, self.inputs)
+        rows = inputs if inputs.dim() == 2 else inputs.reshape(-1, self.inputs)
         return rows if rows.stride(1) == 1 or self.inputs == 1 else rows.contiguous()
 
     def room(self, rows: int) -> Tensor:
         """For what a forward of so many rows keeps, float32 `[n]`."""
-        size = rows * _library().mlp_kept(self.count, ctypes.addressof(self._sizes))  # type: ignore[union-attr]
+        size = rows * _library().mlp_kept(self.given)  # type: ignore[union-attr]
         if self.free and len(self.free[-1]) >= size:
             return self.free.pop()
         return torch.empty(size)
 
-    def _layers(self) -> tuple[int, int, int, int]:
-        """What both functions take of the layers. Parameters may have moved since the last call."""
-        places = tuple(part.data_ptr() for part in self.parameters)
-        if places != self._places:
-            self._addresses[:], self._places = places, places
-        told = (ctypes.addressof(each) for each in (self._sizes, self._activations, self._addresses))
-        return (self.count, *told)  # type: ignore[return-value]
+    def found(self, gradients: Sequence[Tensor] = ()) -> int:
+        """The address of what C++ is given: where the parameters are now, and places for their gradients."""
+        self._addresses[:] = [part.data_ptr() for part in self.parameters]
+        if gradients:
+            self._gradients[:] = [part.data_ptr() for part in gradients]
+        return self.given
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Perceptron:
         return Perceptron(memo.get(id(each), each) for each in self.modules)
@@ -186,33 +202,89 @@ class _Layers(torch.autograd.Function):
 
 
 class LossSettings(ctypes.Structure):
-    """What PPO's loss depends on beside its samples: `value_scale` is the unit in which the critic learns."""
+    """What PPO's loss depends on beside its samples. Values are the critic's outputs in units of `value_scale`, above
+    `value_mean`."""
 
     _fields_ = [
         ("clip", ctypes.c_float),
         ("entropy_weight", ctypes.c_float),
         ("value_weight", ctypes.c_float),
         ("value_scale", ctypes.c_float),
+        ("value_mean", ctypes.c_float),
         ("normalise", ctypes.c_int32),
         ("clip_values", ctypes.c_int32),
     ]
 
 
-def categorical_loss(
-    logits: Tensor, values: Tensor, sizes: list[int], settings: LossSettings, batch: Any
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """PPO's loss of a batch under a policy of categorical choices, of `sizes` each, as `PPO.losses` has it.
+class Minibatches:
+    """Those of a batch, `ppo.Batch`, under a policy of categorical choices, of `sizes` each. Nothing is copied."""
 
-    Takes logits float32 `[B, sum of sizes]` and values float32 `[B]`. Returns the mean losses of policy and values
-    and the entropy, float32 `[3]`; log(ratio) `[B]`; and the gradients of the loss by logits and by values.
+    def __init__(self, batch: Any, sizes: list[int]) -> None:
+        inputs = batch.inputs if batch.inputs.stride(1) == 1 else batch.inputs.contiguous()
+        of_samples = batch.actions, batch.log_probs, batch.values, batch.advantages, batch.returns
+        others = *of_samples, batch.action_masks, batch.active
+        self._kept = [inputs, *(None if each is None else each.contiguous() for each in others)]
+        places = [None if each is None else each.data_ptr() for each in self._kept]
+        self._given = _Minibatch(None, 0, places[0], inputs.stride(0), inputs.dtype == torch.uint8, *places[1:])
+        self._choices, self._sizes = len(sizes), (_NUMBER * len(sizes))(*sizes)
+
+    def gradient(
+        self, order: Tensor, actor: Perceptron, critic: Perceptron, settings: LossSettings
+    ) -> tuple[Tensor, Tensor]:
+        """PPO's loss of the samples `order`, int64 `[B]`, as `PPO.losses` has it.
+
+        Writes the gradients of all parameters, over those that there are. Returns the mean losses of policy and values
+        and the entropy, float32 `[3]`; and log(ratio) `[B]`. The actor reads the first of the inputs.
+        """
+        self._given.order, self._given.samples = order.data_ptr(), len(order)
+        log_ratios, means = torch.empty(len(order)), torch.empty(3)
+        networks = (each.found([part.grad for part in each.parameters]) for each in (actor, critic))
+        given = ctypes.addressof(self._sizes), ctypes.addressof(self._given), ctypes.addressof(settings)
+        places = log_ratios.data_ptr(), means.data_ptr()
+        _library().ppo_gradient(*networks, self._choices, *given, *places, _threads())  # type: ignore[union-attr]
+        return means, log_ratios
+
+
+class _Minibatch(ctypes.Structure):
+    """What C++ is given of a minibatch."""
+
+    _fields_ = [
+        ("order", _ADDRESS),
+        ("samples", _NUMBER),
+        ("inputs", _ADDRESS),
+        ("inputs_row", _NUMBER),
+        ("inputs_are_bytes", _NUMBER),
+        ("actions", _ADDRESS),
+        ("log_probs", _ADDRESS),
+        ("values", _ADDRESS),
+        ("advantages", _ADDRESS),
+        ("returns", _ADDRESS),
+        ("mask", _ADDRESS),
+        ("active", _ADDRESS),
+    ]
+
+
+# ---- the optimiser ---------------------------------------------------------------------------------------
+
+
+class _AdamSettings(ctypes.Structure):
+    """What a step of Adam depends on."""
+
+    _fields_ = [(name, ctypes.c_float) for name in ("learning_rate", "beta1", "beta2", "epsilon", "longest")]
+
+
+def adam_step(optimizer: torch.optim.Adam, parameters: Tensor, longest: float) -> Tensor:
+    """Cuts the gradient of a vector of parameters to a length, and takes a step of the optimiser, on its state.
+
+    Returns the length of the gradient before, float32 `[]`.
     """
-    of_logits, of_values = torch.empty_like(logits), torch.empty_like(values)
-    log_ratios, means = torch.empty_like(values), torch.empty(3)
-    told = batch.actions, batch.log_probs, batch.values, batch.advantages, batch.returns
-    given = [each if each is None else each.contiguous() for each in (*told, batch.action_masks, batch.active)]
-    _library().ppo_loss(  # type: ignore[union-attr]
-        values.numel(), len(sizes), (_NUMBER * len(sizes))(*sizes), logits.data_ptr(), values.data_ptr(),
-        *(None if each is None else each.data_ptr() for each in given), ctypes.addressof(settings),
-        *(each.data_ptr() for each in (of_logits, of_values, log_ratios, means)),
-    )  # fmt: skip
-    return means, log_ratios, of_logits, of_values
+    state, (group,) = optimizer.state[parameters], optimizer.param_groups
+    if not state:  # as torch's own first step makes it
+        state["step"] = torch.zeros(())
+        state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(parameters), torch.zeros_like(parameters)
+    state["step"] += 1
+    settings = _AdamSettings(group["lr"], *group["betas"], group["eps"], longest)
+    vectors = parameters, parameters.grad, state["exp_avg"], state["exp_avg_sq"]
+    places = (each.data_ptr() for each in vectors)
+    step = int(state["step"]), ctypes.addressof(settings)
+    return torch.tensor(_library().adam_step(parameters.numel(), *places, *step))  # type: ignore[union-attr]

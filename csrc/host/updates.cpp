@@ -1,11 +1,11 @@
 // The arithmetic of updates on the CPU, for Python: train/updates.py compiles this and calls it with ctypes. First a
-// multilayer perceptron forwards and backwards, at the end PPO's loss with its gradients.
+// multilayer perceptron forwards and backwards, then the gradient of PPO's loss of a minibatch, at the end Adam.
 //
 // Rows of inputs pass through all layers in tiles, whose numbers stay in the cache. Every product is one kernel, `block`:
 // a few rows times a few vectors, held in registers. Numbers of a row stand in whole vectors, the last filled with zeros,
-// so that no kernel has a remainder to think of. Observations of games are mostly zeros: where they are, the first layer's
-// products skip these, in the same order and so to the same bits. Sums over rows have an order that does not depend on the number of
-// threads: chunks of rows, each its own sums, and these in turn.
+// so that no kernel has a remainder to think of. Observations of games are mostly zeros: where they are, the first
+// layer's products skip these, in the same order and so to the same bits. Sums over rows have an order that does not
+// depend on the number of threads: chunks of rows, each its own sums, and these in turn.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -27,7 +27,7 @@ constexpr int width = 16, most_rows = 6, most_vectors = 4;  // 24 sums, 4 factor
 #else
 constexpr int width = 8, most_rows = 6, most_vectors = 2;  // 12, 2 and 1 in 16
 #endif
-constexpr i64 tile_rows = 192, chunk_rows = 5 * tile_rows;
+constexpr i64 tile_rows = 96, chunk_rows = 2 * tile_rows;
 
 typedef float Vector __attribute__((vector_size(4 * width), aligned(4), may_alias));
 typedef std::int32_t Whole __attribute__((vector_size(4 * width), aligned(4), may_alias));
@@ -106,13 +106,15 @@ struct Sparse {
 constexpr i64 least_inputs = 4 * width;  // with fewer, to look for zeros takes as long as to multiply by them
 constexpr double most_filled = 0.4;
 
-// Inputs of a network, [rows, count] floats or bytes, consecutive rows `row_size` numbers apart.
+// Inputs of a network, [rows, count] floats or bytes, consecutive rows `row_size` numbers apart; rows `order` of them,
+// if it is given.
 struct Inputs {
     const void *numbers;
     i64 row_size, bytes;
+    const i64 *order;
     template <class Number>
     const Number *row(i64 r) const {
-        return static_cast<const Number *>(numbers) + r * row_size;
+        return static_cast<const Number *>(numbers) + (order ? order[r] : r) * row_size;
     }
 };
 
@@ -257,12 +259,34 @@ Vector exp_of(Vector x) {
     return x < -87.0f ? Vector{} : x > 88.0f ? Vector{} + __builtin_inff() : e;
 }
 
-// (1 - e) / (1 + e) with e = exp(-2 |x|), error below 2e-7. NaN stays.
+// (1 - e) / (1 + e) with e = exp(-2 |x|) = 2^(whole + rest), error below 2e-7. NaN stays.
 Vector tanh_of(Vector x) {
     const Whole sign = reinterpret_cast<Whole &>(x) & static_cast<std::int32_t>(0x80000000);
     Whole bits = reinterpret_cast<Whole &>(x) & 0x7fffffff;
-    const Vector e = exp_of(-2.0f * reinterpret_cast<Vector &>(bits));
+    const Vector y = reinterpret_cast<Vector &>(bits) * -2.88539008f;  // -2 / log(2)
+    const Vector power = y < -126.0f ? Vector{} - 126.0f : y;
+#if defined(__AVX512F__)
+    const Vector whole = _mm512_maskz_roundscale_ps(-1, power, 0);
+#else
+    constexpr float magic = 12582912.0f;  // 1.5 * 2^23, which rounds to whole numbers
+    const Vector whole = (power + magic) - magic;
+#endif
+    const Vector rest = power - whole;  // exact
+    // tests/oracles/derive_polynomials.py: (2^rest - 1) / rest, relative error 2^-21
+    Vector e = rest * 0x1.5c648ep-10f + 0x1.3cc5b4p-7f;
+    e = e * rest + 0x1.c6b44cp-5f;
+    e = e * rest + 0x1.ebfa3ep-3f;
+    e = e * rest + 0x1.62e42ep-1f;
+    e = e * rest + 1.0f;
+#if defined(__AVX512F__)
+    e = _mm512_maskz_scalef_ps(-1, e, whole);
+    const Vector below = 1.0f + e, near = _mm512_maskz_rcp14_ps(-1, below);
+    Vector found = (1.0f - e) * (near + near * (1.0f - below * near));  // a step of Newton's
+#else
+    Whole exponent = (__builtin_convertvector(whole, Whole) + 127) << 23;
+    e = e * reinterpret_cast<Vector &>(exponent);
     Vector found = (1.0f - e) / (1.0f + e);
+#endif
     Whole result = reinterpret_cast<Whole &>(found) | sign;
     return reinterpret_cast<Vector &>(result);
 }
@@ -325,32 +349,11 @@ void transpose(const float *from, i64 rows, i64 columns, float *to) {  // to [co
     }
 }
 
-std::vector<Layer> layers_of(i64 count, const i64 *sizes, const i64 *activations, const i64 *addresses) {
-    std::vector<Layer> layers(count);
-    for (i64 l = 0; l < count; ++l)
-        layers[l] = {sizes[l], sizes[l + 1], activations[l], reinterpret_cast<const float *>(addresses[2 * l]),
-                     reinterpret_cast<const float *>(addresses[2 * l + 1]), l > 0 && sizes[l] >= sizes[l + 1]};
-    return layers;
-}
-
-// A tile of inputs as the first layer takes it: null if `sparse` has it now, else floats [rows, count], rows `row_size`
-// numbers apart.
-const float *read_tile(const Inputs &inputs, i64 first, i64 rows, i64 count, Sparse &sparse, Buffer &floats,
-                       i64 &row_size) {
-    row_size = inputs.bytes ? count : inputs.row_size;
-    if (!inputs.bytes)
-        return find_numbers<float>(inputs, first, rows, count, sparse) ? nullptr : inputs.row<float>(first);
-    if (find_numbers<std::uint8_t>(inputs, first, rows, count, sparse)) return nullptr;
-    float *const to = floats.of(tile_rows * count);
-    for (i64 r = 0; r < rows; ++r) {
-        const std::uint8_t *const row = inputs.row<std::uint8_t>(first + r);
-        for (i64 i = 0; i < count; ++i) to[r * count + i] = row[i];
-    }
-    return to;
-}
-
 // Weights as forwards needs them: [inputs][padded outputs] of each layer, and its bias behind them.
 i64 forward_size(const Layer &layer) { return (layer.inputs + 1) * padded(layer.outputs); }
+
+// And as backwards needs them: [outputs][padded inputs].
+i64 backward_size(const Layer &layer) { return layer.outputs * padded(layer.inputs); }
 
 i64 gradient_size(const Layer &layer) {
     const i64 weights = layer.along_inputs ? layer.outputs * padded(layer.inputs) : layer.inputs * padded(layer.outputs);
@@ -359,206 +362,305 @@ i64 gradient_size(const Layer &layer) {
 
 }  // namespace
 
+// As train/updates.py has it.
+struct PerceptronGiven {
+    i64 count;
+    const i64 *sizes, *activations, *addresses, *gradients;  // the last two of weight and bias of each layer
+};
+
+namespace {
+
+struct Perceptron {
+    std::vector<Layer> layers;
+    i64 inputs, outputs;
+    const i64 *gradients;  // addresses, as of the parameters
+    i64 kept = 0;          // numbers of a row that forwards leaves for backwards
+    i64 forwards_size = 0, backwards_size = 0, gradients_size = 0, widest = 0;
+    float *forwards = nullptr, *backwards = nullptr;  // the weights
+
+    explicit Perceptron(const PerceptronGiven &given)
+        : layers(given.count), inputs(given.sizes[0]), outputs(given.sizes[given.count]), gradients(given.gradients) {
+        for (i64 l = 0; l < given.count; ++l) {
+            Layer &layer = layers[l];
+            const i64 in = given.sizes[l], out = given.sizes[l + 1];
+            layer = {in, out, given.activations[l], reinterpret_cast<const float *>(given.addresses[2 * l]),
+                     reinterpret_cast<const float *>(given.addresses[2 * l + 1]), l > 0 && in >= out};
+            kept += padded(out);
+            forwards_size += forward_size(layer);
+            backwards_size += backward_size(layer);
+            gradients_size += gradient_size(layer);
+            widest = std::max({widest, padded(in), padded(out)});
+        }
+    }
+
+    void lay_forwards(float *place) {
+        forwards = place;
+        for (const Layer &layer : layers) {
+            transpose(layer.weight, layer.outputs, layer.inputs, place);
+            pad(layer.bias, 0, 1, layer.outputs, place + layer.inputs * padded(layer.outputs));
+            place += forward_size(layer);
+        }
+    }
+
+    void lay_backwards(float *place) {
+        backwards = place;
+        for (const Layer &layer : layers) {
+            pad(layer.weight, layer.inputs, layer.outputs, layer.inputs, place);
+            place += backward_size(layer);
+        }
+    }
+};
+
+// Inputs of some rows, as the first layer takes them.
+struct Tile {
+    i64 rows, count, row_size;
+    const float *numbers;  // [rows, count], consecutive rows `row_size` apart; null if zeros are skipped
+    Sparse by_row, by_column;
+    bool turned;
+    Buffer floats;
+
+    void read(const Inputs &inputs, i64 first, i64 some, i64 of_row) {
+        rows = some, count = row_size = of_row, turned = false;
+        if (inputs.bytes ? find_numbers<std::uint8_t>(inputs, first, some, count, by_row)
+                         : find_numbers<float>(inputs, first, some, count, by_row)) {
+            numbers = nullptr;
+        } else if (!inputs.bytes && !inputs.order) {
+            numbers = inputs.row<float>(first), row_size = inputs.row_size;
+        } else {
+            float *const to = floats.of(tile_rows * count);
+            for (i64 r = 0; r < some; ++r) {
+                if (inputs.bytes) {
+                    const std::uint8_t *const row = inputs.row<std::uint8_t>(first + r);
+                    for (i64 i = 0; i < count; ++i) to[r * count + i] = row[i];
+                } else {
+                    std::memcpy(to + r * count, inputs.row<float>(first + r), 4 * count);
+                }
+            }
+            numbers = to;
+        }
+    }
+};
+
+// Outputs [tile.rows, padded]. `kept` gets the activations of each layer in turn, [stored, padded size] each, those of
+// this tile behind `skipped` rows.
+float *forward(const Perceptron &network, const Tile &tile, float *kept, i64 stored, i64 skipped) {
+    const float *now = tile.numbers, *weight = network.forwards;
+    i64 in = tile.row_size;
+    float *next = kept;
+    for (const Layer &layer : network.layers) {
+        const i64 out = padded(layer.outputs);
+        next = kept + skipped * out;
+        kept += stored * out;
+        const float *const bias = weight + layer.inputs * out;
+        if (now)
+            product(tile.rows, out, layer.inputs, now, in, 1, weight, out, bias, false, next, out);
+        else
+            sparse_product(tile.by_row, tile.rows, out, weight, bias, next);
+        activate(layer.activation, next, tile.rows * out);
+        weight += forward_size(layer);
+        now = next;
+        in = out;
+    }
+    return next;
+}
+
+// Adds the gradients of the parameters to `sums`, given those of the outputs in `now`, [tile.rows, padded], and what
+// `forward` kept. Of `now` and `next`, [tile.rows, network.widest], both are used up; returned are the gradients of the
+// inputs, [tile.rows, padded], if they are `wanted`.
+float *backward(const Perceptron &network, Tile &tile, const float *kept, i64 stored, i64 skipped, float *now,
+                float *next, float *sums, bool wanted) {
+    const std::vector<Layer> &layers = network.layers;
+    const i64 count = layers.size(), some = tile.rows;
+    const float *activated = kept + stored * (network.kept - padded(network.outputs)) + skipped * padded(network.outputs);
+    descend(layers[count - 1].activation, activated, now, some * padded(network.outputs));
+    const float *weight = network.backwards + network.backwards_size;
+    activated = kept + stored * (network.kept - padded(network.outputs));  // of the layers before
+    float *sum = sums + network.gradients_size;
+    for (i64 l = count - 1; l >= 0; --l) {
+        const Layer &layer = layers[l];
+        const i64 in = padded(layer.inputs), out = padded(layer.outputs);
+        sum -= gradient_size(layer);
+        weight -= backward_size(layer);
+        const float *given = tile.numbers;
+        i64 given_row = tile.row_size;
+        if (l > 0) {
+            activated -= stored * in;
+            given = activated + skipped * in, given_row = in;
+        }
+        if (layer.along_inputs) {
+            product(layer.outputs, in, some, now, 1, out, given, in, nullptr, true, sum, in);
+        } else if (!given) {
+            if (!tile.turned) turn(tile.by_row, some, layer.inputs, tile.by_column);
+            tile.turned = true;
+            sparse_product(tile.by_column, layer.inputs, out, now, nullptr, sum);
+        } else {
+            product(layer.inputs, out, some, given, 1, given_row, now, out, nullptr, true, sum, out);
+        }
+        float *const bias = sum + gradient_size(layer) - out;
+        for (i64 r = 0; r < some; ++r)
+            for (i64 j = 0; j < out; ++j) bias[j] += now[r * out + j];
+        if (l == 0 && !wanted) break;
+        product(some, in, layer.outputs, now, out, 1, weight, in, nullptr, false, next, in);
+        if (l > 0) descend(layers[l - 1].activation, given, next, some * in);
+        std::swap(now, next);
+    }
+    return now;
+}
+
+// Writes the sum of what chunks have added up, each [network.gradients_size] and consecutive ones `apart`, to where the
+// parameters' gradients belong; the sums are used up.
+void write_gradients(const Perceptron &network, float *sums, i64 chunks, i64 apart, i64 threads) {
+    constexpr i64 part = 1024;
+    const i64 parts = (network.gradients_size + part - 1) / part;
+#pragma omp parallel for num_threads(std::max<i64>(1, std::min(threads, parts))) schedule(static)
+    for (i64 p = 0; p < parts; ++p) {
+        const i64 end = std::min(network.gradients_size, (p + 1) * part);
+        for (i64 chunk = 1; chunk < chunks; ++chunk)
+            for (i64 i = p * part; i < end; ++i) sums[i] += sums[chunk * apart + i];
+    }
+    for (size_t l = 0; l < network.layers.size(); ++l) {
+        const Layer &layer = network.layers[l];
+        const i64 in = padded(layer.inputs), out = padded(layer.outputs);
+        float *const of_weight = reinterpret_cast<float *>(network.gradients[2 * l]);
+        for (i64 j = 0; j < layer.outputs; ++j)
+            for (i64 i = 0; i < layer.inputs; ++i)
+                of_weight[j * layer.inputs + i] = layer.along_inputs ? sums[j * in + i] : sums[i * out + j];
+        sums += gradient_size(layer);
+        std::memcpy(reinterpret_cast<float *>(network.gradients[2 * l + 1]), sums - out, 4 * layer.outputs);
+    }
+}
+
+i64 chunks_of(i64 rows) { return std::max<i64>(1, (rows + chunk_rows - 1) / chunk_rows); }
+
+}  // namespace
+
 #define TBS_EXPORTED extern "C" __attribute__((visibility("default")))
 
 // Numbers that forwards keeps of a row for backwards.
-TBS_EXPORTED i64 mlp_kept(i64 count, const i64 *sizes) {
-    i64 size = 0;
-    for (i64 l = 1; l <= count; ++l) size += padded(sizes[l]);
-    return size;
-}
+TBS_EXPORTED i64 mlp_kept(const PerceptronGiven *given) { return Perceptron(*given).kept; }
 
-// `inputs` [rows, sizes[0]], consecutive rows `inputs_row` numbers apart, bytes or floats, to `outputs` [rows, sizes[count]]. `kept`, if it
-// is given, gets the activations of each layer in turn, [rows, padded size] each.
-TBS_EXPORTED void mlp_forward(i64 count, const i64 *sizes, const i64 *activations, const i64 *addresses,
-                              const void *numbers, i64 inputs_row, i64 bytes, i64 rows, float *outputs, float *kept,
-                              i64 threads) {
-    const Inputs inputs{numbers, inputs_row, bytes};
-    const std::vector<Layer> layers = layers_of(count, sizes, activations, addresses);
-    static thread_local Buffer weights_buffer;
-    i64 size = 0;
-    for (const Layer &layer : layers) size += forward_size(layer);
-    float *const weights = weights_buffer.of(size);
-    float *place = weights;
-    for (const Layer &layer : layers) {
-        transpose(layer.weight, layer.outputs, layer.inputs, place);
-        pad(layer.bias, 0, 1, layer.outputs, place + layer.inputs * padded(layer.outputs));
-        place += forward_size(layer);
-    }
-    const i64 tiles = (rows + tile_rows - 1) / tile_rows, of_row = mlp_kept(count, sizes);
+// `numbers` [rows, inputs], consecutive rows `row_size` apart, bytes or floats, to `outputs` [rows, outputs]. `kept`, if
+// it is given, gets the activations of each layer in turn, [rows, padded size] each.
+TBS_EXPORTED void mlp_forward(const PerceptronGiven *given, const void *numbers, i64 row_size, i64 bytes, i64 rows,
+                              float *outputs, float *kept, i64 threads) {
+    const Inputs inputs{numbers, row_size, bytes, nullptr};
+    static thread_local Buffer weights;
+    Perceptron network(*given);
+    network.lay_forwards(weights.of(network.forwards_size));
+    // No row depends on others: a few rows are divided among all threads.
+    const i64 size = std::min(tile_rows, std::max<i64>(most_rows, (rows + threads - 1) / threads));
+    const i64 tiles = (rows + size - 1) / size;
 #pragma omp parallel for num_threads(std::max<i64>(1, std::min(threads, tiles))) schedule(static)
-    for (i64 tile = 0; tile < tiles; ++tile) {
-        static thread_local Buffer own, floats;
-        static thread_local Sparse sparse;
-        const i64 first = tile * tile_rows, some = std::min(tile_rows, rows - first);
-        float *const all = kept ? kept : own.of(tile_rows * of_row);
-        const i64 stored = kept ? rows : some, skipped = kept ? first : 0;  // rows of a layer, and those before these
-        float *behind = all;
-        i64 in;
-        const float *now = read_tile(inputs, first, some, sizes[0], sparse, floats, in), *weight = weights;
-        for (const Layer &layer : layers) {
-            const i64 out = padded(layer.outputs);
-            float *const next = behind + skipped * out;
-            behind += stored * out;
-            const float *const bias = weight + layer.inputs * out;
-            if (now)
-                product(some, out, layer.inputs, now, in, 1, weight, out, bias, false, next, out);
-            else
-                sparse_product(sparse, some, out, weight, bias, next);
-            activate(layer.activation, next, some * out);
-            weight += forward_size(layer);
-            now = next;
-            in = out;
-        }
-        const i64 last = sizes[count];
-        for (i64 r = 0; r < some; ++r) std::memcpy(outputs + (first + r) * last, now + r * padded(last), 4 * last);
+    for (i64 index = 0; index < tiles; ++index) {
+        static thread_local Buffer own;
+        static thread_local Tile tile;
+        const i64 first = index * size, some = std::min(size, rows - first), last = network.outputs;
+        tile.read(inputs, first, some, network.inputs);
+        const float *const found = kept ? forward(network, tile, kept, rows, first)
+                                        : forward(network, tile, own.of(tile_rows * network.kept), some, 0);
+        for (i64 r = 0; r < some; ++r) std::memcpy(outputs + (first + r) * last, found + r * padded(last), 4 * last);
     }
 }
 
-// Of the gradients of the outputs [rows, sizes[count]] those of the parameters, at `gradients` as the addresses of these,
-// and of the inputs [rows, sizes[0]], if there is a place for them. Inputs are those of mlp_forward.
-TBS_EXPORTED void mlp_backward(i64 count, const i64 *sizes, const i64 *activations, const i64 *addresses,
-                               const void *numbers, i64 inputs_row, i64 bytes, i64 rows, const float *kept,
-                               const float *of_outputs, float *of_inputs, const i64 *gradients, i64 threads) {
-    const Inputs inputs{numbers, inputs_row, bytes};
-    const std::vector<Layer> layers = layers_of(count, sizes, activations, addresses);
-    static thread_local Buffer weights_buffer, sums_buffer;
-    i64 size = 0, sums_size = 0, widest = 0;
-    for (const Layer &layer : layers) {
-        size += layer.outputs * padded(layer.inputs);
-        sums_size += gradient_size(layer);
-        widest = std::max({widest, padded(layer.inputs), padded(layer.outputs)});
-    }
-    float *const weights = weights_buffer.of(size);
-    float *place = weights;
-    for (const Layer &layer : layers) {
-        pad(layer.weight, layer.inputs, layer.outputs, layer.inputs, place);
-        place += layer.outputs * padded(layer.inputs);
-    }
-    const i64 chunks = std::max<i64>(1, (rows + chunk_rows - 1) / chunk_rows);
-    float *const sums = sums_buffer.of(chunks * sums_size);
-#pragma omp parallel for num_threads(std::max<i64>(1, std::min(threads, chunks))) schedule(static, 1)
+// Of the gradients of the outputs [rows, outputs] those of the parameters, and of the inputs [rows, inputs], if there is
+// a place for them. Inputs are those of mlp_forward.
+TBS_EXPORTED void mlp_backward(const PerceptronGiven *given, const void *numbers, i64 row_size, i64 bytes, i64 rows,
+                               const float *kept, const float *of_outputs, float *of_inputs, i64 threads) {
+    const Inputs inputs{numbers, row_size, bytes, nullptr};
+    static thread_local Buffer weights, sums_buffer;
+    Perceptron network(*given);
+    network.lay_backwards(weights.of(network.backwards_size));
+    const i64 chunks = chunks_of(rows), last = network.outputs, first_size = network.inputs;
+    float *const sums = sums_buffer.of(chunks * network.gradients_size);
+#pragma omp parallel for num_threads(std::max<i64>(1, std::min(threads, chunks))) schedule(static)
     for (i64 chunk = 0; chunk < chunks; ++chunk) {
-        static thread_local Buffer own, floats;
-        static thread_local Sparse sparse, by_input;
-        float *now = own.of(2 * tile_rows * widest), *next = now + tile_rows * widest;
-        std::fill(sums + chunk * sums_size, sums + (chunk + 1) * sums_size, 0.0f);
+        static thread_local Buffer own;
+        static thread_local Tile tile;
+        float *const now = own.of(2 * tile_rows * network.widest), *const next = now + tile_rows * network.widest;
+        float *const sum = sums + chunk * network.gradients_size;
+        std::fill(sum, sum + network.gradients_size, 0.0f);
         const i64 end = std::min(rows, (chunk + 1) * chunk_rows);
         for (i64 first = chunk * chunk_rows; first < end; first += tile_rows) {
             const i64 some = std::min(tile_rows, end - first);
-            const float *activated = kept + rows * mlp_kept(count, sizes);  // behind those of the layer
-            float *sum = sums + (chunk + 1) * sums_size;
-            const float *weight = weights + size;
-            pad(of_outputs + first * sizes[count], sizes[count], some, sizes[count], now);
-            activated -= rows * padded(sizes[count]);
-            descend(activations[count - 1], activated + first * padded(sizes[count]), now, some * padded(sizes[count]));
-            for (i64 l = count - 1; l >= 0; --l) {
-                const Layer &layer = layers[l];
-                const i64 in = padded(layer.inputs), out = padded(layer.outputs);
-                i64 given_row = in;
-                sum -= gradient_size(layer);
-                weight -= layer.outputs * in;
-                const float *given;
-                if (l > 0) {
-                    activated -= rows * in;
-                    given = activated + first * in;
-                } else {
-                    given = read_tile(inputs, first, some, layer.inputs, sparse, floats, given_row);
-                }
-                if (layer.along_inputs) {
-                    product(layer.outputs, in, some, now, 1, out, given, in, nullptr, true, sum, in);
-                } else if (!given) {
-                    turn(sparse, some, layer.inputs, by_input);
-                    sparse_product(by_input, layer.inputs, out, now, nullptr, sum);
-                } else {
-                    product(layer.inputs, out, some, given, 1, given_row, now, out, nullptr, true, sum, out);
-                }
-                float *const bias = sum + gradient_size(layer) - out;
-                for (i64 r = 0; r < some; ++r)
-                    for (i64 j = 0; j < out; ++j) bias[j] += now[r * out + j];
-                if (l == 0 && !of_inputs) break;
-                product(some, in, layer.outputs, now, out, 1, weight, in, nullptr, false, next, in);
-                if (l > 0) {
-                    descend(layers[l - 1].activation, given, next, some * in);
-                } else {
-                    for (i64 r = 0; r < some; ++r)
-                        std::memcpy(of_inputs + (first + r) * sizes[0], next + r * in, 4 * sizes[0]);
-                }
-                std::swap(now, next);
-            }
+            tile.read(inputs, first, some, network.inputs);
+            pad(of_outputs + first * last, last, some, last, now);
+            const float *const found = backward(network, tile, kept, rows, first, now, next, sum, of_inputs);
+            for (i64 r = 0; r < some && of_inputs; ++r)
+                std::memcpy(of_inputs + (first + r) * first_size, found + r * padded(first_size), 4 * first_size);
         }
     }
-    for (i64 chunk = 1; chunk < chunks; ++chunk)
-        for (i64 i = 0; i < sums_size; ++i) sums[i] += sums[chunk * sums_size + i];
-    const float *sum = sums;
-    for (i64 l = 0; l < count; ++l) {
-        const Layer &layer = layers[l];
-        const i64 in = padded(layer.inputs), out = padded(layer.outputs);
-        float *const of_weight = reinterpret_cast<float *>(gradients[2 * l]);
-        for (i64 j = 0; j < layer.outputs; ++j)
-            for (i64 i = 0; i < layer.inputs; ++i)
-                of_weight[j * layer.inputs + i] = layer.along_inputs ? sum[j * in + i] : sum[i * out + j];
-        sum += gradient_size(layer);
-        std::memcpy(reinterpret_cast<float *>(gradients[2 * l + 1]), sum - out, 4 * layer.outputs);
-    }
+    write_gradients(network, sums, chunks, network.gradients_size, threads);
 }
 
 // ---- PPO's loss ------------------------------------------------------------------------------------------------
 
-namespace {
-
-struct Settings {
-    float clip, entropy_weight, value_weight, value_scale;
+// As train/updates.py has it.
+struct LossSettings {
+    float clip, entropy_weight, value_weight, value_scale, value_mean;  // values are value_scale * output + value_mean
     std::int32_t normalise, clip_values;
 };
 
-// Mean and deviation, as of a sample, of the numbers of samples that count.
+// A minibatch: samples `order` of a batch, whose fields are those of ppo.Batch. `mask` and `active` may be null.
+struct Minibatch {
+    const i64 *order;
+    i64 samples;
+    const void *inputs;
+    i64 inputs_row, inputs_are_bytes;
+    const i64 *actions;
+    const float *log_probs, *values, *advantages, *returns;
+    const bool *mask, *active;
+    bool counts(i64 i) const { return !active || active[i]; }
+};
+
+namespace {
+
+// Mean and deviation, as of a sample, of the advantages of samples that count.
 struct Moments {
     double count = 0, mean = 0, deviation = 1;
-    Moments(const float *values, const bool *active, i64 samples, bool needed) {
-        for (i64 i = 0; i < samples; ++i) count += !active || active[i];
-        if (!needed) return;
+    Moments(const Minibatch &batch, bool needed) {
         double total = 0, squares = 0;
-        for (i64 i = 0; i < samples; ++i) total += !active || active[i] ? values[i] : 0.0f;
+        for (i64 s = 0; s < batch.samples; ++s) count += batch.counts(batch.order[s]);
+        if (!needed) return;
+        for (i64 s = 0; s < batch.samples; ++s)
+            total += batch.counts(batch.order[s]) ? batch.advantages[batch.order[s]] : 0.0f;
         mean = total / std::max(count, 1.0);
-        for (i64 i = 0; i < samples; ++i) {
-            const double away = values[i] - mean;
-            squares += !active || active[i] ? away * away : 0.0;
+        for (i64 s = 0; s < batch.samples; ++s) {
+            const double away = batch.advantages[batch.order[s]] - mean;
+            squares += batch.counts(batch.order[s]) ? away * away : 0.0;
         }
         deviation = std::sqrt(squares / std::max(count - 1, 1.0)) + 1e-8;
     }
 };
 
-}  // namespace
+struct Sums {
+    double policy_loss = 0, value_loss = 0, entropy = 0;
+};
 
-// The loss of samples under a policy of categorical choices, of `sizes` each, whose logits stand side by side: what
-// train/ppo.py computes with torch. `mask` and `active` may be null. Writes the gradients of the loss by logits and by
-// values, log(ratio) of each sample, and into `means` the losses of policy and values, and the entropy.
-TBS_EXPORTED void ppo_loss(i64 samples, i64 choices, const i64 *sizes, const float *logits, const float *values,
-                           const i64 *actions, const float *old_log_probs, const float *old_values,
-                           const float *advantages, const float *returns, const bool *mask, const bool *active,
-                           const Settings *settings, float *of_logits, float *of_values, float *log_ratios, float *means) {
+// The loss of `samples` samples under a policy of categorical choices, of `sizes` each, whose logits stand side by side:
+// what train/ppo.py computes with torch. Logits and outputs of the critic have consecutive rows `logits_row` and
+// `values_row` apart; their gradients replace them. Writes log(ratio) of each sample, and adds to the sums.
+void loss(const Minibatch &batch, i64 first_sample, i64 samples, i64 choices, const i64 *sizes, const Moments &moments,
+          const LossSettings &settings, float *logits, i64 logits_row, float *values, i64 values_row, float *log_ratios,
+          Sums &sums) {
     i64 all = 0;
     for (i64 c = 0; c < choices; ++c) all += sizes[c];
-    const Moments moments(advantages, active, samples, settings->normalise);
     const float share = 1.0 / std::max(moments.count, 1.0);
-    const float clip = settings->clip, scale = settings->value_scale;
+    const float clip = settings.clip, scale = settings.value_scale;
     static thread_local Buffer buffer;
     Vector *const scores = reinterpret_cast<Vector *>(buffer.of((2 * all + choices) * width));  // of logits
     Vector *const chances = scores + all, *const entropies = chances + all;
-    double policy_loss = 0, value_loss = 0, entropy_sum = 0;
     for (i64 first = 0; first < samples; first += width) {
         const int some = std::min<i64>(width, samples - first);
+        const i64 *const order = batch.order + first_sample + first;
+        float *const own_logits = logits + first * logits_row;
         Vector log_prob{}, entropy{};
         i64 place = 0;
         for (i64 c = 0; c < choices; place += sizes[c++]) {
             constexpr float least = -3.402823466e38f;
             Vector most = Vector{} + least;
             for (i64 k = place; k < place + sizes[c]; ++k) {
-                for (int s = 0; s < some; ++s) {
-                    const i64 i = (first + s) * all + k;
-                    scores[k][s] = mask && !mask[i] ? least : logits[i];
-                }
+                for (int s = 0; s < some; ++s)
+                    scores[k][s] = batch.mask && !batch.mask[order[s] * all + k] ? least : own_logits[s * logits_row + k];
                 for (int s = some; s < width; ++s) scores[k][s] = 0;
                 most = scores[k] > most ? scores[k] : most;
             }
@@ -575,18 +677,19 @@ TBS_EXPORTED void ppo_loss(i64 samples, i64 choices, const i64 *sizes, const flo
                 chances[k] /= total;
                 own -= chances[k] == 0.0f ? Vector{} : chances[k] * scores[k];
             }
-            for (int s = 0; s < some; ++s) log_prob[s] += scores[place + actions[(first + s) * choices + c]][s];
+            for (int s = 0; s < some; ++s) log_prob[s] += scores[place + batch.actions[order[s] * choices + c]][s];
             entropies[c] = own;
             entropy += own;
         }
         Vector log_ratio{}, advantage{}, value{}, wanted{}, before{};
         Whole counts{};
         for (int s = 0; s < some; ++s) {
-            const i64 i = first + s;
-            counts[s] = !active || active[i] ? -1 : 0;
-            log_ratio[s] = counts[s] ? log_prob[s] - old_log_probs[i] : 0.0f;  // before exp, which may be infinite
-            advantage[s] = (advantages[i] - moments.mean) / moments.deviation;
-            value[s] = values[i], wanted[s] = returns[i], before[s] = old_values[i];
+            const i64 i = order[s];
+            counts[s] = batch.counts(i) ? -1 : 0;
+            log_ratio[s] = counts[s] ? log_prob[s] - batch.log_probs[i] : 0.0f;  // before exp, which may be infinite
+            advantage[s] = (batch.advantages[i] - moments.mean) / moments.deviation;
+            value[s] = values[(first + s) * values_row] * scale + settings.value_mean;
+            wanted[s] = batch.returns[i], before[s] = batch.values[i];
         }
         const Vector ratio = exp_of(log_ratio);
         const Vector clipped = ratio < 1 - clip ? Vector{} + (1 - clip) : ratio > 1 + clip ? Vector{} + (1 + clip) : ratio;
@@ -594,7 +697,7 @@ TBS_EXPORTED void ppo_loss(i64 samples, i64 choices, const i64 *sizes, const flo
         const Vector by_log_prob = counts ? (ratio == clipped || gain < advantage * clipped ? -gain * share : Vector{}) : Vector{};
         Vector error = value - wanted, by_value = error;
         error *= error;
-        if (settings->clip_values) {
+        if (settings.clip_values) {
             Vector move = (value - before) / scale;
             const Whole within = (move >= -clip) & (move <= clip);
             move = move < -clip ? Vector{} - clip : move > clip ? Vector{} + clip : move;
@@ -603,27 +706,123 @@ TBS_EXPORTED void ppo_loss(i64 samples, i64 choices, const i64 *sizes, const flo
             by_value = farther ? (within ? far : Vector{}) : by_value;
             error = farther ? far * far : error;
         }
-        const float weight = settings->value_weight * share / (scale * scale);
+        const float weight = settings.value_weight * share / scale;
         for (int s = 0; s < some; ++s) {
-            const i64 i = first + s;
-            log_ratios[i] = log_ratio[s];
-            of_values[i] = counts[s] ? by_value[s] * weight : 0.0f;
+            log_ratios[first + s] = log_ratio[s];
+            values[(first + s) * values_row] = counts[s] ? by_value[s] * weight : 0.0f;
             if (!counts[s]) continue;
-            policy_loss -= least_gain[s], value_loss += error[s], entropy_sum += entropy[s];
+            sums.policy_loss -= least_gain[s], sums.value_loss += error[s], sums.entropy += entropy[s];
         }
         place = 0;
         for (i64 c = 0; c < choices; place += sizes[c++])
             for (i64 k = place; k < place + sizes[c]; ++k) {
                 const Vector by_entropy = counts ? (chances[k] == 0.0f ? Vector{} : chances[k] * (scores[k] + entropies[c])) : Vector{};
-                const Vector found = settings->entropy_weight * share * by_entropy - by_log_prob * chances[k];
+                const Vector found = settings.entropy_weight * share * by_entropy - by_log_prob * chances[k];
                 for (int s = 0; s < some; ++s) {
-                    const i64 i = first + s;
-                    const float chosen = actions[i * choices + c] == k - place ? by_log_prob[s] : 0.0f;
-                    of_logits[i * all + k] = mask && !mask[i * all + k] ? 0.0f : found[s] + chosen;
+                    const float chosen = batch.actions[order[s] * choices + c] == k - place ? by_log_prob[s] : 0.0f;
+                    const bool allowed = !batch.mask || batch.mask[order[s] * all + k];
+                    own_logits[s * logits_row + k] = allowed ? found[s] + chosen : 0.0f;
                 }
             }
     }
-    means[0] = policy_loss * share;
-    means[1] = 0.5 * value_loss * share / (scale * scale);
-    means[2] = entropy_sum * share;
+}
+
+}  // namespace
+
+// The gradient of PPO's loss of a minibatch: a tile of samples passes forwards through actor and critic, through the
+// loss, and backwards. The actor reads the first of the inputs that the critic reads. Writes log(ratio) of each sample,
+// and into `means` the losses of policy and values, and the entropy.
+TBS_EXPORTED void ppo_gradient(const PerceptronGiven *actor_given, const PerceptronGiven *critic_given, i64 choices,
+                               const i64 *sizes, const Minibatch *batch, const LossSettings *settings,
+                               float *log_ratios, float *means, i64 threads) {
+    const Inputs inputs{batch->inputs, batch->inputs_row, batch->inputs_are_bytes, batch->order};
+    static thread_local Buffer weights_buffer, sums_buffer;
+    Perceptron actor(*actor_given), critic(*critic_given);
+    float *place = weights_buffer.of(actor.forwards_size + actor.backwards_size + critic.forwards_size + critic.backwards_size);
+    for (Perceptron *network : {&actor, &critic}) {
+        network->lay_forwards(place);
+        network->lay_backwards(place + network->forwards_size);
+        place += network->forwards_size + network->backwards_size;
+    }
+    const Moments moments(*batch, settings->normalise);
+    const i64 samples = batch->samples, chunks = chunks_of(samples);
+    const i64 sums_size = actor.gradients_size + critic.gradients_size, widest = std::max(actor.widest, critic.widest);
+    float *const gradients = sums_buffer.of(chunks * sums_size);
+    std::vector<Sums> sums(chunks);
+#pragma omp parallel for num_threads(std::max<i64>(1, std::min(threads, chunks))) schedule(static)
+    for (i64 chunk = 0; chunk < chunks; ++chunk) {
+        static thread_local Buffer own;
+        static thread_local Tile read, read_by_critic;
+        float *const actor_kept = own.of(tile_rows * (actor.kept + critic.kept + 2 * widest));
+        float *const critic_kept = actor_kept + tile_rows * actor.kept;
+        float *const now = critic_kept + tile_rows * critic.kept, *const next = now + tile_rows * widest;
+        float *const actor_sums = gradients + chunk * sums_size, *const critic_sums = actor_sums + actor.gradients_size;
+        std::fill(actor_sums, actor_sums + sums_size, 0.0f);
+        const i64 end = std::min(samples, (chunk + 1) * chunk_rows);
+        for (i64 first = chunk * chunk_rows; first < end; first += tile_rows) {
+            const i64 some = std::min(tile_rows, end - first);
+            Tile &of_actor = read, &of_critic = critic.inputs == actor.inputs ? read : read_by_critic;
+            of_actor.read(inputs, first, some, actor.inputs);
+            if (&of_critic != &of_actor) of_critic.read(inputs, first, some, critic.inputs);
+            float *const logits = forward(actor, of_actor, actor_kept, some, 0);
+            float *const values = forward(critic, of_critic, critic_kept, some, 0);
+            // The last layers have no activation: what they say is not needed backwards.
+            const i64 logits_row = padded(actor.outputs), values_row = padded(critic.outputs);
+            loss(*batch, first, some, choices, sizes, moments, *settings, logits, logits_row, values, values_row,
+                 log_ratios + first, sums[chunk]);
+            std::memcpy(now, logits, 4 * some * logits_row);
+            backward(actor, of_actor, actor_kept, some, 0, now, next, actor_sums, false);
+            std::memcpy(now, values, 4 * some * values_row);
+            backward(critic, of_critic, critic_kept, some, 0, now, next, critic_sums, false);
+        }
+    }
+    write_gradients(actor, gradients, chunks, sums_size, threads);
+    write_gradients(critic, gradients + actor.gradients_size, chunks, sums_size, threads);
+    Sums all;
+    for (const Sums &each : sums)
+        all.policy_loss += each.policy_loss, all.value_loss += each.value_loss, all.entropy += each.entropy;
+    const double share = 1.0 / std::max(moments.count, 1.0), unit = settings->value_scale;
+    means[0] = all.policy_loss * share;
+    means[1] = 0.5 * all.value_loss * share / (unit * unit);
+    means[2] = all.entropy * share;
+}
+
+// ---- the optimiser ---------------------------------------------------------------------------------------------
+
+// As train/updates.py has it.
+struct AdamSettings {
+    float learning_rate, beta1, beta2, epsilon, longest;  // the length to which gradients are cut
+};
+
+// A step of Adam (Kingma and Ba 2015) behind a cut of the gradient, the `step`-th. Returns the gradient's length before.
+TBS_EXPORTED float adam_step(i64 count, float *parameters, float *gradients, float *means, float *squares, i64 step,
+                             const AdamSettings *settings) {
+    double total = 0;
+    for (i64 first = 0; first < count; first += 256) {
+        float part = 0;
+        const i64 end = std::min(count, first + 256);
+        Vector parts{};
+        i64 i = first;
+        for (; i + width <= end; i += width) {
+            const Vector g = *reinterpret_cast<const Vector *>(gradients + i);
+            parts += g * g;
+        }
+        for (int v = 0; v < width; ++v) part += parts[v];
+        for (; i < end; ++i) part += gradients[i] * gradients[i];
+        total += part;
+    }
+    const float norm = std::sqrt(total);
+    const float cut = settings->longest / (norm + 1e-6f), factor = cut > 1 ? 1 : cut;  // NaN stays
+    const float rest1 = 1 - settings->beta1, rest2 = 1 - settings->beta2;
+    const float rate = settings->learning_rate / (1 - std::pow(double{settings->beta1}, step));
+    const float unit = 1 / std::sqrt(1 - std::pow(double{settings->beta2}, step));
+#pragma GCC ivdep
+    for (i64 i = 0; i < count; ++i) {
+        const float g = gradients[i] * factor;
+        gradients[i] = g;
+        means[i] += (g - means[i]) * rest1;
+        squares[i] += (g * g - squares[i]) * rest2;
+        parameters[i] -= rate * means[i] / (std::sqrt(squares[i]) * unit + settings->epsilon);
+    }
+    return norm;
 }

@@ -1,4 +1,5 @@
-"""Print the polynomial coefficients in csrc/tbs/math.h: `python derive_polynomials.py` (needs mpmath).
+"""Print the polynomial coefficients in csrc/tbs/math.h and csrc/host/updates.cpp: `python derive_polynomials.py` (needs
+mpmath).
 
 Weighted minimax fits by the Remez exchange algorithm (Remez 1934). Where a polynomial is evaluated in
 float32, its coefficients are rounded one by one, lowest power first, and the rest is fitted again, so that a
@@ -113,6 +114,8 @@ def main():
     fit("cos, f64: cos(r) - 1, t = r^2", minus_one(cosine), inverse(cosine), [1, 2, 3, 4, 5], 0, reach)
     exponential = ratio(mpmath.expm1)
     fit("expm1: expm1(t)/t - 1", minus_one(exponential), inverse(exponential), list(range(1, 8)), "-0.3466", "0.3466")
+    power = ratio(lambda t: mpmath.expm1(t * mpmath.log(2)))
+    fit("tanh in csrc/host/updates.cpp: (2^t - 1)/t", power, inverse(power), list(range(5)), "-0.5", "0.5", f32=True)
     logarithm = ratio(mpmath.log1p)
     fit(
         "log: log1p(t)/t - 1",

@@ -10,7 +10,7 @@ from gymnasium import spaces
 from torch import nn
 from torch_batchsim.train import ActorCritic, Config, updates
 from torch_batchsim.train.ppo import PPO, Batch
-from torch_batchsim.train.updates import Perceptron
+from torch_batchsim.train.updates import Minibatches, Perceptron
 
 CPU = torch.device("cpu")
 
@@ -59,18 +59,18 @@ def test_inputs_that_are_mostly_zeros(sizes, share):
     """Skipped zeros change nothing, to the bit: rows among others that are all numbers are multiplied whole."""
     torch.manual_seed(0)
     network = Perceptron(layers(sizes))
-    few = torch.randn(150, sizes[0]) * (torch.rand(150, sizes[0]) < share)
-    many = torch.cat([few, torch.randn(250, sizes[0])])[torch.arange(400).view(2, 200).T.flatten()]  # every other row
-    gradient = torch.randn(150, sizes[-1])
+    few = torch.randn(90, sizes[0]) * (torch.rand(90, sizes[0]) < share)
+    many = torch.cat([few, torch.randn(310, sizes[0])])[torch.arange(400).view(2, 200).T.flatten()]  # every other row
+    gradient = torch.randn(90, sizes[-1])
     of_many = torch.zeros(400, sizes[-1])
-    of_many[:300:2] = gradient
-    assert torch.equal(many[:300:2], few)
+    of_many[:180:2] = gradient
+    assert torch.equal(many[:180:2], few)
     found = []
     for inputs, by_outputs in ((few, gradient), (many, of_many)):
         outputs = network(inputs)
         found.append((outputs, *torch.autograd.grad(outputs, network.parameters, by_outputs)))
     (alone, *gradients), (among, *same) = found
-    assert torch.equal(alone, among[:300:2])
+    assert torch.equal(alone, among[:180:2])
     assert all(torch.equal(a, b) for a, b in zip(gradients, same, strict=True))
     wanted = few
     for module in network.modules:
@@ -235,9 +235,35 @@ def test_loss_and_gradient_are_those_of_torch(space, masked, active, samples):
         wanted = [*metrics.values(), log_ratio.detach(), learner.parameters.grad.clone()]
         assert learner.fits_at_once(batch)
         learner.parameters.grad.fill_(torch.nan)
-        found, log_ratio = learner.differentiate_at_once(batch)
+        found, log_ratio = learner.differentiate_at_once(Minibatches(batch, agent.policy.sizes), torch.arange(samples))
         assert list(found) == list(metrics)
         assert_near([*found.values(), log_ratio, learner.parameters.grad], wanted, 1e-4)
+
+
+@pytest.mark.parametrize("share", [0.05, 0.9])
+@pytest.mark.parametrize("beside", [0, 3])
+@pytest.mark.parametrize("kind", [torch.uint8, torch.float32])
+def test_minibatches_are_any_samples_on_any_number_of_threads(kind, beside, share):
+    """Bytes or floats, mostly zeros or not, with inputs that a central critic reads beside those of the actor."""
+    torch.manual_seed(0)
+    size, samples, config = 70, 900, Config(hidden_sizes=(33, 20), central_critic=beside > 0)
+    for_critic = spaces.Dict({"more": spaces.Box(0, 3, (beside,), np.float32)}) if beside else None
+    agent = ActorCritic(spaces.Box(0, 3, (size,), np.float32), SPACES[2], config, CPU, for_critic)
+    learner = PPO(agent, samples, config, torch.Generator())
+    batch = made_batch(agent.policy, samples, True, True)
+    inputs = torch.randint(0, 3, (samples, size + beside)) * (torch.rand(samples, size + beside) < share)
+    batch = batch._replace(inputs=inputs.to(kind))
+    order, found = torch.randperm(samples)[:701], []
+    for threads in (1, 2, 3):
+        torch.set_num_threads(threads)
+        metrics, log_ratio = learner.differentiate_at_once(Minibatches(batch, agent.policy.sizes), order)
+        found.append([*metrics.values(), log_ratio, learner.parameters.grad.clone()])
+    torch.set_num_threads(1)
+    assert all(torch.equal(a, b) for other in found[1:] for a, b in zip(found[0], other, strict=True))
+    some = Batch(*(None if field is None else field[order] for field in batch))
+    loss, metrics, log_ratio = learner.losses(some._replace(inputs=some.inputs.float()))
+    learner.differentiate(loss)
+    assert_near(found[0], [*metrics.values(), log_ratio.detach(), learner.parameters.grad], 1e-4)
 
 
 def test_what_is_not_a_number_reaches_the_loss():
@@ -245,7 +271,8 @@ def test_what_is_not_a_number_reaches_the_loss():
     learner = PPO(agent, 8, Config(), torch.Generator())
     with torch.no_grad():
         agent.actor.head.bias.fill_(torch.nan)
-    metrics, _ = learner.differentiate_at_once(made_batch(agent.policy, 8, False, False))
+    batch = Minibatches(made_batch(agent.policy, 8, False, False), agent.policy.sizes)
+    metrics, _ = learner.differentiate_at_once(batch, torch.arange(8))
     assert metrics["losses/policy_loss"].isnan()
 
 
@@ -258,3 +285,26 @@ def test_other_policies_and_networks_are_torchs():
         learner = PPO(agent, 8, Config(**settings), torch.Generator())
         fits.append(learner.fits_at_once(Batch(torch.zeros(2, 5), *[None] * 7)))
     assert fits == [False, False, True]
+
+
+# ---- the optimiser ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("longest", [0.5, 1e9])
+@pytest.mark.parametrize("count", [1, 300, 5003])
+def test_steps_of_adam_are_those_of_torch(count, longest):
+    torch.manual_seed(0)
+    ours, theirs = (nn.Parameter(torch.linspace(-1, 1, count)) for _ in range(2))
+    optimizers = [torch.optim.Adam([each], lr=0.01, eps=1e-5, fused=True) for each in (ours, theirs)]
+    for step in range(20):
+        gradient = torch.randn(count) * 10.0 ** (step % 3 - 2)
+        ours.grad, theirs.grad = gradient.clone(), gradient.clone()
+        norm = updates.adam_step(optimizers[0], ours, longest)
+        wanted = nn.utils.clip_grad_norm_([theirs], longest)
+        optimizers[1].step()
+        assert_near([norm, ours.grad, ours.detach()], [wanted, theirs.grad, theirs.detach()], 1e-5)
+    states = [each.state_dict()["state"][0] for each in optimizers]
+    assert states[0].keys() == states[1].keys()
+    assert_near(states[0].values(), states[1].values(), 1e-5)
+    ours.grad[0] = torch.nan
+    assert updates.adam_step(optimizers[0], ours, longest).isnan() and ours.isnan().all()

@@ -14,6 +14,7 @@ from .columns import Column
 from .errors import Finding
 from .fields import Field
 from .program import Node, Program
+from .roles import choices
 from .shared import Found
 from .structs import numbered_types
 
@@ -49,6 +50,8 @@ def finding(program: Program, node: Node, found: Found, record: np.void) -> Find
     said: int | float
     if found in (Found.unwritten, Found.leftover):
         text, said = _leftover(program, found, value, bound, int(record["other"])), 0
+    elif found is Found.no_choice:
+        text, said = _no_choice(program, value), 0
     elif found is Found.not_finite:
         text, said = _not_finite(list(program.columns.values())[bound], value, int(record["other"]))
     else:
@@ -156,6 +159,13 @@ def _leftover(program: Program, found: Found, depends: int, number: int, offset:
     what = "is scratch and" if column.scratch else "holds anything before 'observe' and"
     behind = f"; {columns[depends].name} depends on it" if depends >= 0 else ""
     return f"{name} {what} is read before it is written, by one of {systems}{behind}"
+
+
+def _no_choice(program: Program, part: int) -> str:
+    """``Player.Legal (action_mask) allows nothing``."""
+    of_part = f" in part {part} of the action" if len(choices(program.action_space).reshape(-1)) > 1 else ""
+    name = program.info["action_mask"].name
+    return f"{name}, the action_mask, allows nothing{of_part}: a row that acts needs at least one legal action"
 
 
 def _not_finite(column: Column, bits: int, offset: int) -> tuple[str, float]:

@@ -14,11 +14,12 @@ from .context import engine_columns
 from .execution import Execution
 from .fields import Field
 from .findings import takers
+from .host_checks import note_fault, note_masks
 from .interrupts import STOPPED
 from .memory import Memory
 from .outputs import OutputSet
 from .program import Node, Program
-from .shared import CHECK_FAULT, CHECK_RECORD, CODE_BITS, NO_FAULT, ROW_BITS, VALUE_BITS, Found
+from .shared import NO_FAULT, Found
 from .step_call import StepCall, never
 
 _FIRST = 16  # calls in each of which it looks
@@ -73,24 +74,35 @@ class CheckedExecution(Execution):
         super().__init__(program, memory, *arguments, **options)
 
     def _step_call(self, library: Any) -> StepCall:
-        return never if self._looks else super()._step_call(library)
+        return never if self._looks or self._looks_at_masks else super()._step_call(library)
 
     @property
     def _looks(self) -> bool:
         return self._every is not None and bool(self._parts)
 
+    @property
+    def _looks_at_masks(self) -> bool:
+        return self.program.checks is not None and not self.memory.cuda and "action_mask" in self.program.info
+
     def step(self, to: OutputSet) -> int:
         result, mistake = self._looked("step", lambda: super(CheckedExecution, self).step(to), to, _ran)
-        return result if mistake is None or result < 0 else 1
+        found = self._masks_found(_ran(result), to)
+        return 1 if (found or mistake is not None) and result >= 0 else result
 
     def act_and_step(self, actions: torch.Tensor, to: OutputSet) -> int:
         call = lambda: super(CheckedExecution, self).act_and_step(actions, to)  # noqa: E731
         result, mistake = self._looked("step", call, to, lambda result: result in (-1, -2))
-        return -2 if result == -1 and mistake is not None else result
+        found = self._masks_found(result in (-1, -2), to)
+        return -2 if result == -1 and (found or mistake is not None) else result
 
     def reset(self, mask: torch.Tensor, to: OutputSet) -> int:
         result, mistake = self._looked("reset", lambda: super(CheckedExecution, self).reset(mask, to), to, _ran, mask)
-        return result if mistake is None or result < 0 else 1
+        found = self._masks_found(_ran(result), to, mask)
+        return 1 if (found or mistake is not None) and result >= 0 else result
+
+    def _masks_found(self, ran: bool, to: OutputSet, worlds: torch.Tensor | None = None) -> bool:
+        """Whether a call has left rows without a legal action, which are then faults."""
+        return ran and self._looks_at_masks and note_masks(self.program, self.memory, to, worlds)
 
     def _looked(
         self, kind: str, call: Call, to: OutputSet, ran: Ran, worlds: torch.Tensor | None = None
@@ -318,23 +330,12 @@ def _note(program: Program, memory: Memory, mistake: _Mistake) -> None:
     """Make it a fault of its worlds, unless they have one that comes before it."""
     part, column = mistake.part, mistake.part.column
     node = _node(program, column, mistake.found)
-    words = memory.columns["fault"].numpy().view(np.uint64)
-    records = memory.others["check_records"].numpy().view(CHECK_RECORD)
     number = list(program.columns).index(column.name)
     shape = (column.rows_per_world, *part.field.type.tensor_shape)
     for world in mistake.worlds.nonzero().flatten().tolist():
         row, *index = np.unravel_index(int(mistake.first[world]), shape)
         offset = part.field.offset + sum(int(i) * s for i, s in zip(index, part.field.strides, strict=True))
-        word = node.index + 1
-        for bits, value in ((ROW_BITS, int(row)), (CODE_BITS, CHECK_FAULT), (VALUE_BITS, int(mistake.found))):
-            word = word << bits | value
-        if word >= int(words[world]):
-            continue
-        words[world] = word
-        records[world] = np.zeros((), CHECK_RECORD)
-        records["value"][world], records["bound"][world] = int(mistake.depends[world]), number
-        records["other"][world], records["step"][world] = offset, int(memory.columns["step"][world])
-    memory.fault_flag[0] = 1
+        note_fault(memory, node, mistake.found, world, int(row), int(mistake.depends[world]), number, offset)
 
 
 def _node(program: Program, column: Column, found: Found) -> Node:

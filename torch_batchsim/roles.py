@@ -325,7 +325,7 @@ def _action_space(environment: Environment, action: Column) -> gymnasium.Space:
     _check_agreement(environment, "action_space", space, action)
     if not isinstance(space, Box):
         kept = np.iinfo(numpy_dtype(action.dtype))
-        if int(np.min(space.start)) < kept.min or int(np.max(space.start + _choices(space))) - 1 > kept.max:
+        if int(np.min(space.start)) < kept.min or int(np.max(space.start + choices(space))) - 1 > kept.max:
             raise SchemaError(
                 f"{environment.name}: action_space {space} has values that column {action.name} of "
                 f"{action.dtype} cannot hold"
@@ -402,7 +402,7 @@ def _check_agreement(environment: Environment, what: str, space: gymnasium.Space
             )
 
 
-def _choices(space: Discrete | MultiDiscrete) -> np.ndarray:
+def choices(space: Discrete | MultiDiscrete) -> np.ndarray:
     """Number of choices in each part of an action."""
     return np.asarray(space.nvec if isinstance(space, MultiDiscrete) else space.n)
 
@@ -412,11 +412,11 @@ def _check_mask(environment: Environment, action_space: gymnasium.Space, mask: C
         return
     if not isinstance(action_space, (Discrete, MultiDiscrete)):
         raise SchemaError(f"{environment.name}: action_mask needs a Discrete or MultiDiscrete action_space")
-    choices = int(_choices(action_space).sum())
-    if mask.value_shape != (choices,):
+    count = int(choices(action_space).sum())
+    if mask.value_shape != (count,):
         raise SchemaError(
             f"action_mask {environment.action_mask!r} must have one boolean for each choice of action_space "
-            f"{action_space}, that is {choices}, got shape {list(mask.value_shape)}"
+            f"{action_space}, that is {count}, got shape {list(mask.value_shape)}"
         )
 
 

@@ -135,6 +135,7 @@ class Found(IntEnum):
     bits = 16
     bits_of_value = 17
     cast = 18
+    no_choice = 19
 
 
 # ---- records that both sides read and write --------------------------------------------------------------------------

@@ -1,0 +1,60 @@
+"""What a checked build looks for on the host, behind its calls: rows without a legal action."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from .memory import Memory
+from .outputs import OutputSet
+from .program import Node, Program
+from .roles import choices
+from .shared import CHECK_FAULT, CHECK_RECORD, CODE_BITS, ROW_BITS, VALUE_BITS, Found
+
+
+def note_fault(
+    memory: Memory, node: Node, found: Found, world: int, row: int, value: int = 0, bound: int = 0, other: int = 0
+) -> None:
+    """Make it a fault of a world, unless it has one that comes before it: ``CHECK_RECORD`` has the three numbers."""
+    words = memory.columns["fault"].numpy().view(np.uint64)
+    word = node.index + 1
+    for bits, part in ((ROW_BITS, row), (CODE_BITS, CHECK_FAULT), (VALUE_BITS, int(found))):
+        word = word << bits | part
+    if word >= int(words[world]):
+        return
+    words[world] = word
+    records = memory.others["check_records"].numpy().view(CHECK_RECORD)
+    records[world] = np.zeros((), CHECK_RECORD)
+    records["value"][world], records["bound"][world], records["other"][world] = value, bound, other
+    records["step"][world] = int(memory.columns["step"][world])
+    memory.fault_flag[0] = 1
+
+
+def note_masks(program: Program, memory: Memory, to: OutputSet, worlds: torch.Tensor | None = None) -> bool:
+    """Note rows that act but have no legal action, in what a call has written; whether there are any.
+
+    A world whose episode has ended, and a row that is not active, may have any mask.
+
+    Args:
+        worlds: bool ``[worlds]``, those that the call was about; None for all.
+    """
+    column = program.info.get("action_mask")
+    if column is None:
+        return False
+    rows = memory.num_worlds * column.rows_per_world
+    written = {**memory.columns, **to.tensors}
+    masks = written[f"column_{column.c_name}"].view(torch.bool).view(rows, -1)
+    acts = (memory.columns["ended"] == 0).repeat_interleave(column.rows_per_world)
+    if program.active is not None:
+        acts &= written[f"column_{program.active.c_name}"].view(torch.bool).view(rows)
+    if worlds is not None:
+        acts &= worlds.repeat_interleave(column.rows_per_world)
+    number, found = list(program.columns).index(column.name), False
+    nodes = (node for graph in ("step", "start", "observe") for node in program.graphs[graph])
+    writers = [node for node in nodes if column.name in node.writes]
+    for part, some in enumerate(masks.split(choices(program.action_space).reshape(-1).tolist(), dim=1)):
+        for row in (acts & ~some.any(1)).nonzero().flatten().tolist():
+            world, own = divmod(row, column.rows_per_world)
+            note_fault(memory, writers[-1], Found.no_choice, world, own, part, number)
+            found = True
+    return found

@@ -30,6 +30,7 @@ _INSTEAD = {
 _RENAMED = {"fabs": "abs", "fmin": "min", "fmax": "max", "nearbyint": "rint"}
 _RANDOM = "draw by `Random &random = world.random();`: the numbers of C's generators differ from run to run"
 _LITERALS = "write f32 numbers with an f, `0.5f` for `0.5`, or cast by `f32(x)`"
+_ENDS = ("terminate", "terminated", "truncate", "truncated", "done", "end", "end_episode", "finish", "reset")
 _PAGE = "docs/reference.md lists what systems can use"
 _ENGINE_FIELDS = {
     "Episode": ["step", "terminated", "truncated"],
@@ -127,6 +128,9 @@ def _no_member(case: Case, found: re.Match[str]) -> str:
     kind, name = found[1].removeprefix("const ").rstrip("&* "), found[2]
     if kind == "World" and name in ("constants", "Constants"):
         return "constants are `Constants::name`"
+    if kind == "World" and name in _ENDS:
+        end = "truncated" if name.startswith("trunc") else "terminated"
+        return f"take `Episode &episode` as a parameter, and end the episode by `episode.{end} = true;`"
     if kind == "World":
         return f"`World` has no `{name}`{_nearest(case) or ': ' + _PAGE}"
     if kind in ("Episode", "AgentEnd") and name in ("done", "end", "ended", "over", "finished", "is_done"):
@@ -199,6 +203,9 @@ def _undeclared(case: Case, found: re.Match[str]) -> str:
     kinds = {kind.__name__.lower(): kind.__name__ for kind in program.components} | {"episode": "Episode"}
     if case.system and name.replace("_", "") in kinds:
         kind = kinds[name.replace("_", "")]
+        written = re.search(rf"\b{re.escape(name)}\b[\w.\[\]]*\s*(?:[-+*/%|&^]|<<|>>)?=(?!=)", case.error.source)
+        if written:
+            return f"take `{kind} &{name}` as a parameter of `{case.function}`"
         return f"take `const {kind} &{name}` as a parameter of `{case.function}`, without const to write it"
     for variable, kind in taken.items():
         if name in _fields(program, kind):
@@ -314,6 +321,14 @@ def _subscript(case: Case, found: re.Match[str]) -> str:
     return f"a {kind} is not an array: name one of its fields"
 
 
+def _called(case: Case, found: re.Match[str]) -> str:
+    """Parentheses behind what is a value."""
+    values = re.findall(r"((?:\w+(?:\.|->))*\w+)\s*\(", case.error.source)
+    members = [value for value in values if re.search(r"\.|->", value)]
+    name = members[0] if len(members) == 1 else ""
+    return f"leave out the parentheses behind `{name}`: it is a value" if name else "only a function is called by (...)"
+
+
 def _said(text: str) -> Callable[[Case, re.Match[str]], str]:
     return lambda case, found: found.expand(text)
 
@@ -340,6 +355,7 @@ _TABLE: Iterable[tuple[re.Pattern[str], Callable[[Case, re.Match[str]], str]]] =
         (r"qualifiers dropped in binding reference of type \"([^\"]+)\"", _bound),
         (r"'([^']+)' has no member named '([^']+)'", _no_member),
         (r"class \"([^\"]+)\" has no member \"([^\"]+)\"", _no_member),
+        (r"expression cannot be used as a function|must have \(pointer-to-\) ?function type", _called),
         (r"libm_is_not_reproducible_and_namespace_tbs_lacks_this_function", _lacking),
         (r"libm_is_not_reproducible_use_tbs_(\w+)", _libm),
         (r"is deprecated: libm is not reproducible: write (\w+)", _said(r"write `\1(...)`, the engine's")),

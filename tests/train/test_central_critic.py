@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 import torch
 from environments.coin import CoinToss
+from support import hardly_optimised
+from torch_batchsim.envs.cartpole import CartPole
 from torch_batchsim.envs.hideseek import HideSeek
 from torch_batchsim.train import Config, NotFinite, Trainer, evaluate
 from torch_batchsim.train.export import ABOUT, export
@@ -87,8 +89,10 @@ def test_it_goes_on_to_the_bit(settings):
     assert torch.equal(whole.groups[0].learner.parameters, second.groups[0].learner.parameters)
 
 
+@pytest.mark.full
 def test_hide_and_seek_reads_all_things_by_attention():
-    env = TorchVectorEnv(HideSeek(preset="empty-room", flat=False, critic=True), num_worlds=16)
+    with hardly_optimised():
+        env = TorchVectorEnv(HideSeek(preset="empty-room", flat=False, critic=True), num_worlds=16)
     names = ("agents", "all_agents", "all_boxes")
     assert list(env.single_critic_space) == ["all_agents", "all_boxes", "all_ramps"]
     settings = SETTINGS | {"num_envs": env.num_envs, "total_steps": 10_000, "policies": "teams"}
@@ -118,7 +122,7 @@ def test_an_exported_policy_does_without(tmp_path):
 
 
 def test_it_needs_an_environment_that_names_something():
-    env = TorchVectorEnv(HideSeek(preset="empty-room"), num_worlds=4)
+    env = TorchVectorEnv(CartPole(), num_worlds=4)
     with pytest.raises(ValueError, match=r"central_critic is on, but the environment names nothing for a critic"):
         Trainer(env, Config(num_envs=env.num_envs, central_critic=True))
 

@@ -50,6 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # Draws of the fast run are the same each time; the full one looks for new ones. Nothing is left in the checkout.
     settings.register_profile("torch_batchsim", derandomize=not config.option.markexpr, database=None)
     settings.load_profile("torch_batchsim")
+    os.environ.setdefault("TBS_DEBUG", "quick")  # half of the time is compilers'; test_executors.py has ordinary builds
     if "TORCH_BATCHSIM_CACHE" not in os.environ:
         config.stash[_own_cache] = os.environ["TORCH_BATCHSIM_CACHE"] = tempfile.mkdtemp(prefix="torch_batchsim_tests_")
 

@@ -43,11 +43,13 @@ CUDA_FLAGS = (
     "-O3 -std=c++20 --extra-device-vectorization -Werror cross-execution-space-call -Xcompiler -fvisibility=hidden"
 ).split()
 MODULE_FLAGS = "-O2 -std=c++20 -fvisibility=hidden -Wall -Wextra".split()  # of modules for Python
-# Builds for tools, chosen by TBS_DEBUG; value-safe too. For gdb each system is a function (csrc/tbs/platform.h), and
-# variables live as long as their scopes; for perf the code is that of ordinary builds, with lines and frames.
+# Other builds, chosen by TBS_DEBUG; value-safe too. For gdb each system is a function (csrc/tbs/platform.h), and
+# variables live as long as their scopes; for perf the code is that of ordinary builds, with lines and frames. A quick
+# one takes the compiler half the time.
 DEBUG_FLAGS = {
     "gdb": "-Og -g -fno-omit-frame-pointer -fno-ipa-sra -DTBS_FRAMES".split(),
     "perf": "-g -fno-omit-frame-pointer".split(),
+    "quick": ["-O1"],
 }
 _STRICT_MATH = {"cpu": ["-ffp-contract=off"], "cuda": "-fmad=false -prec-div=true -prec-sqrt=true -ftz=false".split()}
 _FAST_MATH = {"cpu": ["-ffast-math"], "cuda": ["--use_fast_math"]}
@@ -140,13 +142,14 @@ def compiler_flags(device_type: str, fast_math: bool = False) -> list[str]:
 
 
 def debug_flags() -> list[str]:
-    """What g++ is called with in addition for the tool that ``TBS_DEBUG`` names (docs/debugging_tools.md).
+    """What g++ is called with in addition for what ``TBS_DEBUG`` names (docs/debugging_tools.md).
 
     Raises ValueError for any other value.
     """
     tool = os.environ.get("TBS_DEBUG", "")
     if tool and tool not in DEBUG_FLAGS:
-        raise ValueError(f"TBS_DEBUG must be {' or '.join(map(repr, DEBUG_FLAGS))}, or not be set, got {tool!r}")
+        *others, last = map(repr, DEBUG_FLAGS)
+        raise ValueError(f"TBS_DEBUG must be {', '.join(others)} or {last}, or not be set, got {tool!r}")
     return DEBUG_FLAGS.get(tool, [])
 
 

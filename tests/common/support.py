@@ -7,8 +7,7 @@ import hashlib
 import os
 import random
 import subprocess
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -119,24 +118,13 @@ def emulated_simulator(name: str, worlds: int, executor: str, **kwargs: object) 
 
 @cache
 def baseline(name: str) -> jit.Library:
-    """The CPU unit of an environment for the least processor of its kind, hardly optimised."""
+    """The CPU unit of an environment for the least processor of its kind."""
     return library(name, Target())
 
 
 def unoptimised(name: str) -> jit.Library:
     """The CPU unit of an environment in which the compiler does not know what a node may reach."""
     return library(name, Target(), "-O0")
-
-
-@contextmanager
-def hardly_optimised() -> Iterator[None]:
-    """CPU units that are built in here take half the time of a compiler, for tests that do not ask how fast they run.
-
-    What they compute does not depend on it (test_executors.py). They share no build with those of other tests.
-    """
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(jit, "CPU_FLAGS", [flag.replace("-O3", "-O1") for flag in jit.CPU_FLAGS])
-        yield
 
 
 def sanitized(name: str) -> jit.Library:

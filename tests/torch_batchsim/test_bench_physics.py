@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support import hardly_optimised
 
 from torch_batchsim.bench import levels, physics
 from torch_batchsim.bench.mujoco_rollout import SOLVERS, STEPS, MuJoCoRollout
@@ -108,8 +107,7 @@ def test_without_mujoco_one_sentence_tells(monkeypatch: pytest.MonkeyPatch) -> N
 def test_the_command_writes_figures(tmp_path: Path) -> None:
     path = tmp_path / "figures" / "physics.json"
     short = ("--num-worlds", "8", "--rays", "without", "--seconds", "0.01", "--runs", "1")
-    with hardly_optimised():
-        physics.main([*short, "--beside", "mujoco", "--json", str(path)])
+    physics.main([*short, "--beside", "mujoco", "--json", str(path)])
     figures = json.loads(path.read_text())
     engines = {row["engine"].replace(":", " ").split()[0] for row in figures["rows"]}
     assert engines == {"torch_batchsim", "mujoco"}

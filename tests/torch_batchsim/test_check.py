@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from environments.walk import Broken, Walk
 from gymnasium.spaces import Box
-from support import ENVIRONMENTS, declare, hardly_optimised
+from support import ENVIRONMENTS, declare
 
 from torch_batchsim import Archetype, Checks, Component, Reward, TaskGraph, f32
 from torch_batchsim.check import CHECKS, Report, cli, contract, run_checks, stale, subject
@@ -296,8 +296,7 @@ def test_own_environments_pass(name: str) -> None:
     """Melee's absent fighters see infinity on purpose."""
     small = {"worlds": 4, "steps": 60} if name == "hideseek" else {"worlds": 16, "steps": 400}
     checks = Checks(nan=name != "melee")
-    with hardly_optimised():  # the checks are of results; the command's test has the flags of real builds
-        check_env(ENVIRONMENTS[name](), skip=("executors",) if name == "hideseek" else (), checks=checks, **small)
+    check_env(ENVIRONMENTS[name](), skip=("executors",) if name == "hideseek" else (), checks=checks, **small)
 
 
 @pytest.mark.full

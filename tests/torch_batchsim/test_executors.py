@@ -132,6 +132,19 @@ def test_every_grouping_gives_the_same_bits(name: str) -> None:
             assert_same_bits(expected[mode], snapshot(env.sim))
 
 
+@pytest.mark.parametrize("name", full_but(["cartpole"], ENVIRONMENTS))
+def test_an_ordinary_build_gives_the_bits_of_a_quick_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With all optimisations, vectors among them, as users have it; all other tests have quick ones."""
+    worlds, steps = (6, 26) if name == "hideseek" else (500, 40)
+    assert os.environ["TBS_DEBUG"] == "quick"
+    quick = run(name, worlds, steps, AutoresetMode.SAME_STEP)
+    monkeypatch.delenv("TBS_DEBUG")
+    ordinary = [run(name, worlds, steps, AutoresetMode.SAME_STEP, num_threads=n, executor="batch") for n in (1, 2)]
+    for env in ordinary:
+        assert env.sim.execution.library.path != quick.sim.execution.library.path
+        assert_same_bits(snapshot(quick.sim), snapshot(env.sim))
+
+
 # Yard has rigid bodies too, and a smaller unit than hide and seek.
 @pytest.mark.parametrize("name", full_but(["cartpole"], sorted({*ENVIRONMENTS} - {"hideseek"})))
 def test_another_processor_gives_the_same_bits(name: str) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium.spaces import Discrete
-from support import declare, hardly_optimised
+from support import declare
 
 from torch_batchsim import (
     Archetype,
@@ -173,8 +173,7 @@ class Results:
             action="Player.Choice.kind",
             action_space=Discrete(2),
         )()
-        with hardly_optimised():  # bits do not depend on it
-            self.sim = Simulator(environment, 3)
+        self.sim = Simulator(environment, 3)
         self.sim.reset(seed=SEED)
         self.sim.reset()  # episode 1
         given = values()

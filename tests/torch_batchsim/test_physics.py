@@ -5,27 +5,19 @@ Where bodies go is the matter of test_physics_scenes.py, of the solver itself te
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from environments.heap import WEDGE, Heap
-from support import emulated_cuda, hardly_optimised
+from support import emulated_cuda
 
 from torch_batchsim import TorchVectorEnv, WorldFault
 from torch_batchsim.physics import Physics
 from torch_batchsim.testing import assert_same_bits, first_worlds, random_actions, snapshot
 
 WORLDS = 24
-
-
-@pytest.fixture(autouse=True, scope="module")
-def quick_builds() -> Iterator[None]:
-    """A compiler takes half as long for these units; that they give the same bits is shown by test_executors.py."""
-    with hardly_optimised():
-        yield
 
 
 def played(steps: int = 30, worlds: int = WORLDS, most_worlds: int = 60, **kwargs: Any) -> TorchVectorEnv:

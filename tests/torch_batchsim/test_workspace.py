@@ -23,7 +23,6 @@ from support import (
     baseline,
     declare,
     emulated_simulator,
-    hardly_optimised,
     library,
     snapshot,
 )
@@ -173,8 +172,7 @@ def test_a_solver_with_a_part_on_chip_gives_the_same_bits(monkeypatch: pytest.Mo
     monkeypatch.setattr(physics, "CHIP_OF_WARP", 6144)
     options = {"physics": {**Shelf.library_options["physics"], "contacts": 16}}
     monkeypatch.setitem(COMPILED, "shelf", type("Shelf", (Shelf,), {"library_options": options}))
-    with hardly_optimised():
-        few = snapshot(played())
+    few = snapshot(played())
     assert_same_bits(snapshot(played(_library=library("shelf", Target("cuda"), *emulation))), few)
 
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 from environments.coin import CoinToss
-from support import hardly_optimised
 from torch_batchsim.envs.cartpole import CartPole
 from torch_batchsim.envs.hideseek import HideSeek
 from torch_batchsim.train import Config, NotFinite, Trainer, evaluate
@@ -91,8 +90,7 @@ def test_it_goes_on_to_the_bit(settings):
 
 @pytest.mark.full
 def test_hide_and_seek_reads_all_things_by_attention():
-    with hardly_optimised():
-        env = TorchVectorEnv(HideSeek(preset="empty-room", flat=False, critic=True), num_worlds=16)
+    env = TorchVectorEnv(HideSeek(preset="empty-room", flat=False, critic=True), num_worlds=16)
     names = ("agents", "all_agents", "all_boxes")
     assert list(env.single_critic_space) == ["all_agents", "all_boxes", "all_ramps"]
     settings = SETTINGS | {"num_envs": env.num_envs, "total_steps": 10_000, "policies": "teams"}

@@ -4,7 +4,6 @@ import json
 
 import pytest
 from environments.melee import Melee
-from support import hardly_optimised
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch_batchsim.envs.hideseek import HideSeek
 from torch_batchsim.train import cli, teams
@@ -91,8 +90,7 @@ def test_mistakes_are_told_in_a_sentence(arguments, message, tmp_path, monkeypat
 def test_hide_and_seek_is_compared_and_its_figures_are_logged(tmp_path):
     settings = ("--num-envs", 16, "--num-steps", 8, "--num-minibatches", 2, "--total-steps", 256, "--hidden-sizes", 8)
     game = ("hideseek", "--preset", "empty-room", "--max-episode-steps", 4, *settings)
-    with hardly_optimised():
-        assert run(*game, "--seeds", 1, "--folder", tmp_path, "--episodes", 20) == 0
+    assert run(*game, "--seeds", 1, "--folder", tmp_path, "--episodes", 20) == 0
     result = json.loads((tmp_path / "teams.json").read_text())
     assert result["env_options"] == {"preset": "empty-room", "max_episode_steps": 4}
     assert all(0 <= score <= 1 for score in result["seeds"][0]["scores"].values())

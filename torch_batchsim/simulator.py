@@ -171,6 +171,11 @@ class Simulator(Inspection):
         """Goes up whenever dynamic tables have moved, see ``Simulator``."""
         return self.memory.layout
 
+    @property
+    def may_grow(self) -> bool:
+        """Whether a dynamic table may become larger than it is at first, and so move (``Archetype``'s ``limit``)."""
+        return any(archetype.limit != archetype.capacity for archetype in self.program.dynamic)
+
     # ---- tensors ---------------------------------------------------------------------------------------------------
 
     def tensor(self, name: str) -> torch.Tensor:

@@ -34,6 +34,8 @@ class Clock:
     def lap(self, part: str) -> None:
         """What has passed since the last lap was for this part."""
         if self._cuda:
+            if torch.cuda.is_current_stream_capturing():
+                return  # what is recorded in a graph has no time
             event = torch.cuda.Event(enable_timing=True)
             event.record()
             self._events.append((part, event))

@@ -106,6 +106,10 @@ class Config:
     """Let torch.compile fuse the loss of updates and its gradient, for half a minute or so at the start: for CUDA, and
     networks with more than layers. Perceptrons with a policy of choices are faster on the CPU as they are."""
 
+    capture_rollouts: bool = False
+    """On CUDA, take rollouts as one CUDA graph from the third on: policy, sampling and simulator. Not with a memory,
+    past policies, or tables that grow."""
+
     def __post_init__(self) -> None:
         for name in ("total_steps", "num_envs", "num_steps", "num_minibatches", "update_epochs"):
             _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")

@@ -6,7 +6,7 @@ The simulator writes observations, rewards and ends of episodes straight into th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import Any
@@ -16,6 +16,7 @@ from gymnasium.spaces import Dict
 from gymnasium.vector import AutoresetMode, VectorEnv
 from torch import Tensor
 
+from . import captured
 from .a2c import A2C
 from .active import counted_ends, zeroed
 from .clock import Clock
@@ -134,6 +135,8 @@ class Trainer:
         if mode != AutoresetMode.SAME_STEP:
             raise ValueError(f"autoreset_mode is {mode}, but the trainer needs {AutoresetMode.SAME_STEP}")
         _require_parts(env, config, ranks)
+        if config.capture_rollouts:
+            captured.require(env, config, env.device)
         self.ranks = ranks
         self.batch_size = config.num_steps * env.num_envs * ranks.count
         if config.policies == "shared" and not config.past_share:
@@ -190,6 +193,9 @@ class Trainer:
         self.annealed = [self._tensor(name) for name in config.anneal]
         self.finite = FiniteCheck(env, num_agents(env), ranks.rank * env.num_envs // num_agents(env))
         self.clock = Clock(self.device)
+        self.take_rollout: Callable[[], None] = self.rollout
+        if config.capture_rollouts:
+            self.take_rollout = captured.CapturedRollout(self.rollout, self.generator)
 
     def _tensor(self, name: str) -> Tensor:
         try:
@@ -250,19 +256,24 @@ class Trainer:
         return {f"{name}{group.suffix}": value for name, value in metrics.items()}
 
     def check_finite(self, wait: bool = True) -> None:
-        """Raises NotFinite for the first observation, reward, loss or parameter that was none; waits for the device.
+        """Raises NotFinite for the first observation, reward, loss or parameter that was none, and WorldFault for
+        faults in captured rollouts; waits for the device.
 
         Unless not to `wait`: then it does so only on CPU.
         """
         if wait or self.device.type == "cpu":
             self.finite.raise_found()
+        if wait and self.config.capture_rollouts:  # else steps tell of them
+            self.env.check_faults()
 
     def checked_rollout(self) -> None:
         """A rollout; raises NotFinite, where that costs no time. A policy that sees NaN may return actions that are
         refused: the cause comes first."""
         storage = self.storage
         try:
-            self.rollout()
+            self.take_rollout()
+            if self.config.capture_rollouts:
+                self.clock.lap("simulation")  # and policy: nothing in a graph can be told apart
         finally:
             self.finite.look_at_rollout(self.iteration + 1, storage)
             self.check_finite(wait=False)

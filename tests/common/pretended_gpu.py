@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import support
 import torch
+from torch_batchsim.train import captured
 
 from torch_batchsim import Checks, TorchVectorEnv, emulation
 from torch_batchsim.codegen import Target
@@ -147,6 +148,8 @@ def pretended(units: Path, make_on: Callable[..., Make], monkeypatch: pytest.Mon
     monkeypatch.setattr(speed, "copy_bandwidth", lambda: 1e12)
     for module in (graphs, lifetimes, speed):
         monkeypatch.setattr(module, "capture", pretended_capture)
+    monkeypatch.setattr(captured, "DEVICE", "cpu")
+    monkeypatch.setattr(captured, "capture", lambda function, generator: SimpleNamespace(replay=function))
     stream = Stream()
     stand_ins = {
         "Stream": Stream, "Event": Stream, "current_stream": lambda device=None: stream, "synchronize": lambda *_: None,

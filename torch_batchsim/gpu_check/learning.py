@@ -11,7 +11,6 @@ import torch
 
 from ..train import Config, Trainer, evaluate
 from ..train.tuned import tuned_config
-from . import graphs
 from .playing import Make, expect
 
 CARTPOLE = replace(tuned_config("torch_batchsim/CartPole-v0"), total_steps=262_144)
@@ -55,12 +54,10 @@ def _trained(
 ) -> tuple[Trainer, float]:
     """A trainer after all its iterations, and the seconds that they took."""
     env = make(name, None, num_envs=config.num_envs)
-    trainer = Trainer(env, config)
+    trainer = Trainer(env, replace(config, capture_rollouts=captured))
     started = time.monotonic()
-    for iteration in range(trainer.num_iterations):
-        if captured and iteration == 1:  # torch and the engine have been warm
-            graph, _ = graphs.capture(trainer.rollout, warm_ups=1, generators=(trainer.generator,))
-            trainer.rollout = graph.replay
+    for _ in range(trainer.num_iterations):
         tell(trainer.iterate())
+    trainer.check_finite()
     env.check_faults()
     return trainer, time.monotonic() - started

@@ -76,6 +76,11 @@ def main() -> None:
             subprocess.run([*command, *how, architecture, kind, str(unit), "-o", f"{folder}/unit"], check=True)
         return f"nvcc compiled {name} ({executor}) for sm_{number}{' and the host' if host else ''}"
 
+    source, architecture = str(jit.CSRC / "host" / "advantages.cu"), "-gencode=arch=compute_90,code=sm_90"
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([*command, architecture, "-c", source, "-o", f"{folder}/unit"], check=True)
+    print("nvcc compiled advantages.cu for sm_90 and the host", flush=True)
+
     # One unit each, and first; shelf has of heap all that a compiler sees. Then what differs from another environment
     # by options only.
     executors = {"heap": [], "hideseek": ["graph"], "gallery": ["graph"], "shelf": ["megakernel"]}

@@ -207,16 +207,21 @@ def load_module(source: Path, *headers: Path) -> ModuleType:
 
 
 def load_shared(source: Path, *flags: str) -> ctypes.CDLL:
-    """A C++ file of ours as a shared library with vector code for this machine, compiled if the cache does not hold it.
+    """A C++ or CUDA file of ours (``.cpp``, ``.cu``) as a shared library with vector code for this machine, or for its
+    devices, compiled if the cache does not hold it.
 
     Raises:
         BuildError: it does not compile, or cannot be loaded.
     """
-    headers = sorted(path for folder in CSRC.iterdir() for path in folder.glob("*.h"))
-    text, every = source.read_text(), [*compiler_flags("cpu"), *flags]
+    cuda = source.suffix == ".cu"
+    device = "cuda" if cuda else "cpu"
+    headers = sorted(path for folder in CSRC.iterdir() for path in (*folder.glob("*.h"), *folder.glob("*.cuh")))
+    text, every = source.read_text(), [*compiler_flags(device), *flags]
     texts = [text, *every, *(path.read_text() for path in headers)]
-    key = _digest([*texts, torch.__version__, _compiler_identity(cpp_compiler()), processor()])
-    path, _ = _built(f"{source.stem}_cpu_{key}", text, every, False, lambda log: log)
+    compilers = [cpp_compiler(), *([cuda_compiler()] if cuda else [])]
+    devices = [str(_cuda_capabilities())] if cuda else []
+    key = _digest([*texts, torch.__version__, *map(_compiler_identity, compilers), processor(), *devices])
+    path, _ = _built(f"{source.stem}_{device}_{key}", text, every, cuda, lambda log: log)
     try:
         return ctypes.CDLL(str(path))
     except OSError as error:

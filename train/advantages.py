@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from .updates import advantages_at_once
+
 
 def generalised_advantages(
     rewards: Tensor,
@@ -23,9 +25,12 @@ def generalised_advantages(
     does not count. A truncation has one that nobody saw, so its next value stands for it. Both end the sum.
     Where agents come and go `active` bool `[T+1, N]` says who acted, see `advantages_of_active`.
     """
+    series = rewards, values, next_values, terminations, truncations
     if active is not None:
-        series = rewards, values, next_values, terminations, truncations
         return advantages_of_active(*series, gamma, gae_lambda, active)
+    at_once = advantages_at_once(series, gamma, gae_lambda)
+    if at_once is not None:
+        return at_once
     deltas = rewards + gamma * torch.where(terminations, 0.0, next_values) - values
     decays = gamma * gae_lambda * ~(terminations | truncations)
     advantages = torch.empty_like(deltas)

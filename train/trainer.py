@@ -6,7 +6,7 @@ The simulator writes observations, rewards and ends of episodes straight into th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import Any
@@ -193,9 +193,7 @@ class Trainer:
         self.annealed = [self._tensor(name) for name in config.anneal]
         self.finite = FiniteCheck(env, num_agents(env), ranks.rank * env.num_envs // num_agents(env))
         self.clock = Clock(self.device)
-        self.take_rollout: Callable[[], None] = self.rollout
-        if config.capture_rollouts:
-            self.take_rollout = captured.CapturedRollout(self.rollout, self.generator)
+        self.captured = captured.CapturedRollout(self.rollout, self.generator) if config.capture_rollouts else None
 
     def _tensor(self, name: str) -> Tensor:
         try:
@@ -271,8 +269,10 @@ class Trainer:
         refused: the cause comes first."""
         storage = self.storage
         try:
-            self.take_rollout()
-            if self.config.capture_rollouts:
+            if self.captured is None:
+                self.rollout()
+            else:
+                self.captured()
                 self.clock.lap("simulation")  # and policy: nothing in a graph can be told apart
         finally:
             self.finite.look_at_rollout(self.iteration + 1, storage)

@@ -1,5 +1,6 @@
 """The arithmetic of updates on the CPU, computed by ``csrc/host/updates.cpp``: linear layers with activations between
-them as one operation of autograd, the gradient of PPO's loss of a minibatch, and Adam.
+them as one operation of autograd, the gradient of PPO's loss of a minibatch, advantages, and Adam. Advantages are one
+kernel on CUDA too (``csrc/host/advantages.cu``).
 
 torch takes an operation, a pass over memory and a node of its graph for each layer, its bias and its activation, for
 each term of the loss, and for the gradients of each. Networks that learn from a simulator are small: most of an
@@ -46,10 +47,27 @@ def _library() -> ctypes.CDLL | None:
     return library
 
 
+@cache
+def _advantages(device_type: str) -> Any:
+    """The compiled function of rollouts on such a device; None, with a warning, where it cannot be compiled."""
+    cuda = device_type == "cuda"
+    try:
+        library = jit.load_shared(jit.CSRC / "host" / f"advantages.{'cu' if cuda else 'cpp'}")
+    except (BuildError, OSError) as error:
+        text = f"trainings take longer, for what computes advantages on {device_type} could not be compiled: {error}"
+        warnings.warn(text, RuntimeWarning, stacklevel=3)
+        return None
+    function = library.advantages
+    function.argtypes, function.restype = [_ADDRESS] * (1 + cuda), _NUMBER if cuda else None
+    return function
+
+
 def prepare(device: torch.device) -> None:
     """Compiles what updates on `device` will need, if the cache does not hold it: before a training's clock runs."""
     if device.type == "cpu":
         _library()
+    if device.type in ("cpu", "cuda"):
+        _advantages(device.type)
 
 
 def can_compute(*tensors: Tensor) -> bool:
@@ -262,6 +280,51 @@ class _Minibatch(ctypes.Structure):
         ("mask", _ADDRESS),
         ("active", _ADDRESS),
     ]
+
+
+# ---- advantages --------------------------------------------------------------------------------------------
+
+
+class _AdvantageSeries(ctypes.Structure):
+    """What C++ is given of a rollout."""
+
+    _fields_ = [
+        ("steps", _NUMBER),
+        ("rows", _NUMBER),
+        ("rewards", _ADDRESS),
+        ("values", _ADDRESS),
+        ("next_values", _ADDRESS),
+        ("terminations", _ADDRESS),
+        ("truncations", _ADDRESS),
+        ("advantages", _ADDRESS),
+        ("gamma", ctypes.c_float),
+        ("decay", ctypes.c_float),
+    ]
+
+
+def advantages_at_once(series: Sequence[Tensor], gamma: float, gae_lambda: float) -> Tensor | None:
+    """What `generalised_advantages` says of rewards, values, next values, terminations and truncations `[T, N]`, in one
+    pass, or one kernel; None where it has to be computed by torch."""
+    device = series[0].device
+    floats, flags = series[:3], series[3:]
+    plain = all(each.dtype == torch.float32 for each in floats) and all(each.dtype == torch.bool for each in flags)
+    if not plain or any(each.device != device or each.requires_grad for each in series):
+        return None
+    compute = _advantages(device.type) if device.type in ("cpu", "cuda") else None
+    if compute is None or torch.compiler.is_compiling():
+        return None
+    found = torch.empty(series[0].shape, device=device)
+    dense = [each.contiguous() for each in series]
+    places = (each.data_ptr() for each in (*dense, found))
+    given = _AdvantageSeries(*found.shape, *places, gamma, gamma * gae_lambda)
+    if device.type == "cpu":
+        compute(ctypes.addressof(given))
+        return found
+    with torch.cuda.device(device):
+        result = compute(ctypes.addressof(given), torch.cuda.current_stream().cuda_stream)
+    if result != 0:
+        raise torch.cuda.CudaError(-1000 - result)
+    return found
 
 
 # ---- the optimiser ---------------------------------------------------------------------------------------

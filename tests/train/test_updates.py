@@ -1,5 +1,6 @@
 """The arithmetic of updates in C++ is that of torch, but for the last bits."""
 
+import ctypes
 from copy import deepcopy
 from itertools import pairwise
 
@@ -7,10 +8,13 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from support import EMULATION, compiled
 from torch import nn
-from torch_batchsim.train import ActorCritic, Config, updates
+from torch_batchsim.train import ActorCritic, Config, advantages, updates
 from torch_batchsim.train.ppo import PPO, Batch
 from torch_batchsim.train.updates import Minibatches, Perceptron
+
+from torch_batchsim import jit
 
 CPU = torch.device("cpu")
 
@@ -285,6 +289,55 @@ def test_other_policies_and_networks_are_torchs():
         learner = PPO(agent, 8, Config(**settings), torch.Generator())
         fits.append(learner.fits_at_once(Batch(torch.zeros(2, 5), *[None] * 7)))
     assert fits == [False, False, True]
+
+
+# ---- advantages --------------------------------------------------------------------------------------------
+
+
+def rollout(steps, rows):
+    torch.manual_seed(steps)
+    floats = torch.randn(3, steps, rows + 2)[..., 1:-1].unbind()  # with gaps between their rows
+    return [*floats, *(torch.rand(2, steps, rows) < 0.2).unbind()]
+
+
+def by_torch(series, patch):
+    with patch.context() as patched:
+        patched.setattr(advantages, "advantages_at_once", lambda *_: None)
+        return advantages.generalised_advantages(*series, 0.99, 0.95)
+
+
+@pytest.mark.parametrize(("steps", "rows"), [(1, 1), (5, 33), (128, 300), (3, 0)])
+def test_advantages_are_those_of_torch(steps, rows, monkeypatch):
+    series = rollout(steps, rows)
+    if rows > 1:
+        series[1][2, 3] = torch.nan
+    found = updates.advantages_at_once(series, 0.99, 0.95)
+    wanted = by_torch(series, monkeypatch)
+    assert (found - wanted).nan_to_num(0.0).abs().sum() <= 1e-5 * found.numel()
+    assert torch.equal(found.isnan(), wanted.isnan())
+    assert found.isnan().any(0).nonzero().flatten().tolist() == ([3] if rows > 1 else [])
+
+
+def test_the_kernel_of_advantages_has_the_bits_of_the_cpu(monkeypatch):
+    """csrc/host/advantages.cu, run by g++."""
+    source = (jit.CSRC / "host" / "advantages.cu").read_text()
+    header = (jit.CSRC / "host" / "advantages.h").read_text()
+    flags = ["-std=c++20", "-O1", "-ffp-contract=off", "-fPIC", "-shared", f"-I{jit.CSRC}", "-include", str(EMULATION)]
+    library = ctypes.CDLL(str(compiled(source, flags, [header])))
+    series = rollout(9, 300)
+
+    def compute(given):
+        return library.advantages(ctypes.c_void_p(given), None)
+
+    wanted = updates.advantages_at_once(series, 0.99, 0.95)
+    monkeypatch.setattr(updates, "_advantages", lambda device: compute)
+    assert torch.equal(updates.advantages_at_once(series, 0.99, 0.95), wanted)
+
+
+def test_other_advantages_are_torchs():
+    series = rollout(2, 3)
+    assert updates.advantages_at_once([*(each.double() for each in series[:3]), *series[3:]], 1, 1) is None
+    assert updates.advantages_at_once([series[0].requires_grad_(), *series[1:]], 1, 1) is None
 
 
 # ---- the optimiser ---------------------------------------------------------------------------------------

@@ -507,12 +507,21 @@ float *backward(const Perceptron &network, Tile &tile, const float *kept, i64 st
     return now;
 }
 
+// All threads, or one where there are too few products and sums for each: those that share a loop wait for each other,
+// some microseconds on a quiet machine, and milliseconds where others want its cores. No number between, for OpenMP then
+// ends threads and begins others.
+i64 useful_threads(i64 threads, i64 operations) {
+    constexpr i64 enough = 1 << 20;
+    return operations / enough >= threads ? threads : 1;
+}
+
 // Writes the sum of what chunks have added up, each [network.gradients_size] and consecutive ones `apart`, to where the
 // parameters' gradients belong; the sums are used up.
 void write_gradients(const Perceptron &network, float *sums, i64 chunks, i64 apart, i64 threads) {
     constexpr i64 part = 1024;
     const i64 parts = (network.gradients_size + part - 1) / part;
-#pragma omp parallel for num_threads(std::max<i64>(1, std::min(threads, parts))) schedule(static)
+    const i64 useful = useful_threads(threads, network.gradients_size * chunks);
+#pragma omp parallel for num_threads(useful) schedule(static)
     for (i64 p = 0; p < parts; ++p) {
         const i64 end = std::min(network.gradients_size, (p + 1) * part);
         for (i64 chunk = 1; chunk < chunks; ++chunk)
@@ -547,10 +556,11 @@ TBS_EXPORTED void mlp_forward(const PerceptronGiven *given, const void *numbers,
     static thread_local Buffer weights;
     Perceptron network(*given);
     network.lay_forwards(weights.of(network.forwards_size));
+    threads = useful_threads(threads, rows * network.forwards_size);
     // No row depends on others: a few rows are divided among all threads.
     const i64 size = std::min(tile_rows, std::max<i64>(most_rows, (rows + threads - 1) / threads));
     const i64 tiles = (rows + size - 1) / size;
-#pragma omp parallel for num_threads(std::max<i64>(1, std::min(threads, tiles))) schedule(static)
+#pragma omp parallel for num_threads(threads) schedule(static)
     for (i64 index = 0; index < tiles; ++index) {
         static thread_local Buffer own;
         static thread_local Tile tile;
@@ -570,9 +580,10 @@ TBS_EXPORTED void mlp_backward(const PerceptronGiven *given, const void *numbers
     static thread_local Buffer weights, sums_buffer;
     Perceptron network(*given);
     network.lay_backwards(weights.of(network.backwards_size));
+    threads = useful_threads(threads, 2 * rows * network.backwards_size);
     const i64 chunks = chunks_of(rows), last = network.outputs, first_size = network.inputs;
     float *const sums = sums_buffer.of(chunks * network.gradients_size);
-#pragma omp parallel for num_threads(std::max<i64>(1, std::min(threads, chunks))) schedule(static)
+#pragma omp parallel for num_threads(threads) schedule(static)
     for (i64 chunk = 0; chunk < chunks; ++chunk) {
         static thread_local Buffer own;
         static thread_local Tile tile;
@@ -746,10 +757,11 @@ TBS_EXPORTED void ppo_gradient(const PerceptronGiven *actor_given, const Percept
     }
     const Moments moments(*batch, settings->normalise);
     const i64 samples = batch->samples, chunks = chunks_of(samples);
+    threads = useful_threads(threads, 3 * samples * (actor.backwards_size + critic.backwards_size));
     const i64 sums_size = actor.gradients_size + critic.gradients_size, widest = std::max(actor.widest, critic.widest);
     float *const gradients = sums_buffer.of(chunks * sums_size);
     std::vector<Sums> sums(chunks);
-#pragma omp parallel for num_threads(std::max<i64>(1, std::min(threads, chunks))) schedule(static)
+#pragma omp parallel for num_threads(threads) schedule(static)
     for (i64 chunk = 0; chunk < chunks; ++chunk) {
         static thread_local Buffer own;
         static thread_local Tile read, read_by_critic;

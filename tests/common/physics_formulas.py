@@ -49,7 +49,7 @@ def trajectory(rate: Callable[[np.ndarray], np.ndarray], start: Any, seconds: fl
     return np.stack(states)
 
 
-def free_rotation(own_inertia: np.ndarray, spin: Any, seconds: float, steps: int = 20_000) -> np.ndarray:
+def free_rotation(own_inertia: np.ndarray, spin: Any, seconds: float, steps: int = 4000) -> np.ndarray:
     """Angular velocities ``[steps + 1, 3]`` in the body's frame, without torque (Euler's equations)."""
     inverse = np.linalg.inv(own_inertia)
     return trajectory(lambda w: inverse @ -np.cross(w, own_inertia @ w), spin, seconds, steps)

@@ -118,7 +118,8 @@ ROLES = (
 )
 
 ENGINE_COMPONENTS = {role.component.__name__: role.component for role in ROLES if role.component}
-_INFO_KEYS = (*(role.name for role in ROLES if role.info), "episode", "final_info", "final_obs")
+INFO_ROLES = tuple(role.name for role in ROLES if role.info)  # which are keys of infos too
+_INFO_KEYS = (*INFO_ROLES, "episode", "final_info", "final_obs")
 _FORMS = {(str,): "a name", (str, Mapping): "a name or a dict", (Mapping,): "a dict"}
 
 

@@ -730,8 +730,8 @@ def _component(name: str, *fields: str) -> type[Component]:
         (lambda: Archetype("Cart", CartState, count=2**31), "count must be an integer"),
         (lambda: Archetype("Cart", count=1), "archetype Cart has no components"),
         (lambda: Archetype("Cart", CartState, CartState, count=1), "archetype Cart names a component twice"),
-        (lambda: Archetype("Cart", "CartState", count=1), "archetype Cart: 'CartState' is no component class"),
-        (lambda: Archetype("Cart", Component, count=1), "is no component class"),
+        (lambda: Archetype("Cart", "CartState", count=1), "archetype Cart: 'CartState' is not a component class"),
+        (lambda: Archetype("Cart", Component, count=1), "is not a component class"),
         (lambda: Archetype("class", CartState, Push, count=1), "an archetype cannot be named 'class'"),
         (lambda: Archetype("my cart", CartState, count=1), "an archetype cannot be named 'my cart': a name is letters"),
         (lambda: Archetype("a__b", CartState, count=1), "an archetype cannot be named 'a__b'"),
@@ -880,6 +880,26 @@ def test_environments_of_files_and_modules_are_found(tmp_path: Path, monkeypatch
     empty.write_text("")
     refused(ValueError, "walks_none.py registers no environment: write", lambda: torch_batchsim.find_id(str(empty)))
     assert torch_batchsim.make_vec(str(file), num_envs=2).sim.environment.name == "OneWalk"
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("class Plaice(Drift): pass\nx = Place", "3: name 'Place' is not defined (did you mean 'Plaice'?)"),
+        ("x = (3", "2: '(' was never closed"),
+        ("import nonesuch", "2: No module named 'nonesuch'"),
+        ("from torch_batchsim import Archetpye", "cannot import name 'Archetpye' from 'torch_batchsim' (did you mean"),
+        ("torch_batchsim.Archetpye", "has no attribute 'Archetpye' (did you mean 'Archetype'?)"),
+        ("{}['a']", "2: KeyError: 'a'"),
+        ("torch_batchsim.Archetype('X', Drift, count=3)", "is not a component class"),
+    ],
+)
+def test_mistakes_in_a_file_are_told_with_their_line(tmp_path: Path, line: str, says: str) -> None:
+    file = tmp_path / "mistaken_walk.py"
+    file.write_text(f"import torch_batchsim; from environments.drift import Drift\n{line}\n")
+    for _ in range(2):  # it is not taken for a whole module the second time
+        with pytest.raises(ValueError, match=rf"^mistaken_walk\.py:.*{re.escape(says)}"):
+            torch_batchsim.find_id(str(file))
 
 
 # ---- the build -----------------------------------------------------------------------------------------------------

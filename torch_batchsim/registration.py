@@ -19,7 +19,7 @@ from .agents_env import AgentsVectorEnv
 from .agents_single_env import JointEnv, OneAgentEnv, Partner
 from .checks import Checks
 from .environment import Environment
-from .names import suggestion
+from .names import suggestion, told_arguments
 from .options import SINGLE_ARGUMENTS, VECTOR_ARGUMENTS, Option
 from .own_modules import is_missing, module_named, told_with_place
 from .single_env import SingleEnv
@@ -29,6 +29,7 @@ from .vector_inputs import agents_per_world
 _NO_LIMIT = 2**31 - 1
 
 
+@told_arguments("register")
 def register(
     id: str,
     environment: str | type[Environment],

@@ -10,7 +10,7 @@ import torch
 
 from .errors import SchemaError
 from .fields import Field, Layout, Member, Struct, declared
-from .names import check_identifier
+from .names import check_identifier, told_arguments
 from .types import boolean, f32
 
 MAX_ROWS = 2**31 - 2**13  # of one table in all worlds: row numbers are 32-bit, with room to round up to a whole tile
@@ -144,6 +144,7 @@ class Archetype:
     Raises SchemaError unless one of ``count`` and ``capacity`` is given, from 1 to ``MAX_ROWS``, and limit >= capacity.
     """
 
+    @told_arguments("Archetype")
     def __init__(
         self,
         name: str,

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 import numpy as np
 import torch
 
-from .environment import Environment, instance_hint
+from .environment import Environment, check_instance
 from .inputs import bool_tensor, checked_count, checked_mask, number_tensor
 from .program import Program
 from .schema import Archetype
@@ -93,10 +93,7 @@ def checked_reset_mask(mask: Any, worlds: int, agents: int, device: torch.device
 
 def agents_per_world(environment: Environment) -> int:
     """Rows of the vector environment that a world has."""
-    if not isinstance(environment, Environment):
-        raise TypeError(
-            f"environment must be an instance of Environment, got {environment!r}{instance_hint(environment)}"
-        )
+    check_instance(environment)
     if not isinstance(environment.action, str) or not isinstance(environment.archetypes, (list, tuple)):
         return 1  # which is told where they are read
     tables = [archetype for archetype in environment.archetypes if isinstance(archetype, Archetype)]

@@ -731,6 +731,8 @@ def _component(name: str, *fields: str) -> type[Component]:
         (lambda: Archetype("Cart", count=1), "archetype Cart has no components"),
         (lambda: Archetype("Cart", CartState, CartState, count=1), "archetype Cart names a component twice"),
         (lambda: Archetype("Cart", "CartState", count=1), "archetype Cart: 'CartState' is not a component class"),
+        (lambda: Archetype("Cart", Drift, count=1), "component class; inherit from Component: class Drift(Component)"),
+        (lambda: Archetype(CartState, count=1), 'an archetype has its name first: Archetype("CartStates", CartState, '),
         (lambda: Archetype("Cart", Component, count=1), "is not a component class"),
         (lambda: Archetype("class", CartState, Push, count=1), "an archetype cannot be named 'class'"),
         (lambda: Archetype("my cart", CartState, count=1), "an archetype cannot be named 'my cart': a name is letters"),
@@ -754,6 +756,7 @@ def test_defaults_obey_their_own_limits() -> None:
 
 
 def test_options_that_allow_nothing() -> None:
+    refused(SchemaError, "Option: minimum must be a number, got 'a'", lambda: Option(5, minimum="a"))
     refused(SchemaError, "minimum 9 is greater than maximum 1", lambda: Option(5, minimum=9, maximum=1))
     refused(SchemaError, "choices must be a tuple of values, got 'abc'", lambda: Option("a", choices="abc"))
 
@@ -767,6 +770,10 @@ def test_options_that_allow_nothing() -> None:
         ({"setp": TaskGraph("walk")}, "sets 'setp', which Environment does not have (did you mean 'step'?)"),
         ({"strat": TaskGraph("walk")}, "sets 'strat', which Environment does not have (did you mean 'start'?)"),
         ({"observaton": "a.B"}, "sets 'observaton', which Environment does not have (did you mean 'observation'?)"),
+        ({"mask": "Walker.Legal"}, "sets 'mask', which Environment does not have (did you mean 'action_mask'?)"),
+        ({"metadata": {"scor": "x"}}, "metadata has 'scor', which nobody reads (did you mean 'score'?)"),
+        ({"render": 5}, "Declared: render must be a method, got 5"),
+        ({"prepare": lambda self: None}, "Declared defines prepare(), a method of Library that is not called of Env"),
         ({"metadata": ["fast"]}, "Declared: metadata must be a dict, got ['fast']"),
         ({"training": {"threads": 1}}, "that they are for, \"\" for all: training = {\"\": {'threads': 1}}"),
     ],
@@ -900,6 +907,79 @@ def test_mistakes_in_a_file_are_told_with_their_line(tmp_path: Path, line: str, 
     for _ in range(2):  # it is not taken for a whole module the second time
         with pytest.raises(ValueError, match=rf"^mistaken_walk\.py:.*{re.escape(says)}"):
             torch_batchsim.find_id(str(file))
+
+
+class Leveled(CartPole):
+    def __init__(self, levels: int = 3, **options: Any) -> None:
+        super().__init__(**options)
+        self.levels = levels
+
+
+class Alone(CartPole):
+    def __init__(self, levels: int = 3) -> None:
+        super().__init__()
+
+
+class Unmade(CartPole):
+    def __init__(self) -> None:
+        pass
+
+
+class Priced(CartPole):
+    def resource_values(self) -> Any:
+        return 5
+
+
+class Drawn(CartPole):
+    def render(self, world: Any) -> Any:
+        return 5
+
+
+def test_arguments_of_an_own_init() -> None:
+    assert Leveled(4, gravity=1.0).levels == 4 and torch_batchsim.make_vec(Leveled, 1, levels=5)
+    says = "Leveled got an unexpected keyword argument 'levles' (did you mean 'levels'?); it has: levels, "
+    refused(TypeError, says, lambda: torch_batchsim.make_vec(Leveled, levles=5))
+    refused(TypeError, says, lambda: Leveled(levles=5))
+    says = "Alone.__init__ does not take the option 'gravity': write def __init__(self, levels, **options), and call"
+    refused(TypeError, says, lambda: Alone(gravity=1.0))
+    refused(TypeError, says, lambda: torch_batchsim.make_vec(Alone, gravity=1.0))
+    refused(TypeError, "Alone got an unexpected keyword argument 'grvity' (did you mean 'gr", lambda: Alone(grvity=1.0))
+    for make in (Simulator, TorchVectorEnv):
+        with pytest.raises(SchemaError, match=r"Unmade.__init__ does not call super\(\).__init__\(\*\*options\): call"):
+            make(Unmade(), 1)
+
+
+def test_methods_that_return_something_else() -> None:
+    says = "Priced: resource_values must return a dict of values by name, got 5"
+    refused(SchemaError, says, lambda: Simulator(Priced(), 1))
+    env = TorchVectorEnv(Drawn(), 1)
+    env.reset()
+    says = "Drawn.render() must return an array of uint8 [height, width, 3], got 5"
+    refused(TypeError, says, lambda: env.render_world(0))
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: Archetype("Cart", Push, cuont=2), "Archetype has no argument 'cuont' (did you mean 'count'?); it "),
+        (lambda: Option(10, minimun=2), "Option has no argument 'minimun' (did you mean 'minimum'?); it takes: def"),
+        (lambda: torch_batchsim.between(5), "between: missing a required argument: 'high'; it takes: low, high"),
+        (lambda: torch_batchsim.register("a/B-v0", CartPole, foo=3), "register has no argument 'foo'; it takes: id, "),
+    ],
+)
+def test_arguments_of_declarations(call: Callable[[], Any], says: str) -> None:
+    refused(TypeError, says, call)
+
+
+def test_samples_where_nothing_is_legal() -> None:
+    env = torch_batchsim.make_vec("torch_batchsim/Hanabi-v0", num_worlds=3)
+    env.reset(seed=0)
+    env.action_mask[1] = False
+    says = "world 1 has no legal action: the mask of a row that acts must allow one"
+    with pytest.raises(ValueError, match=says):
+        env.sample_actions()
+    env.sim.memory.columns["ended"][1] = 1
+    env.sample_actions()
 
 
 # ---- the build -----------------------------------------------------------------------------------------------------

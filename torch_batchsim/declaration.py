@@ -108,7 +108,7 @@ class Declaration:
         for name, value in values.items():
             check_identifier(name, "a constant")
             if name in self.constants:
-                raise SchemaError(f"constant {name} is there already")
+                raise SchemaError(f"{self.title}: add_constants adds {name!r}, which is a constant already; rename it")
             Option(value).checked(name, value)
         self.constants = Values({**self.constants, **values})
 

@@ -155,12 +155,15 @@ class Program:
         for kind, components in (("singleton", self.singletons), ("resource", self.resources)):
             for component in components:
                 if component in in_tables:
-                    raise SchemaError(f"component {component.__name__} is a {kind} and in an archetype; make them two")
+                    raise SchemaError(
+                        f"component {component.__name__} is a {kind} and in an archetype; take it out of one, "
+                        "or give each a component of its own"
+                    )
         for component in self.resources:
             if component in self.singletons:
                 raise SchemaError(
                     f"component {component.__name__} is a singleton, which each world has, and a resource, which there "
-                    "is once for all; make them two"
+                    "is once for all; take it out of one"
                 )
         self._check_workspace(in_tables)
         for component in self.kept_components:
@@ -183,11 +186,12 @@ class Program:
         for scope in self.scopes:
             for name in scope.faults:
                 check_identifier(name, "a fault")
-                if name in BUILTIN_FAULTS or scope.faults.count(name) > 1:
+                if name in BUILTIN_FAULTS:
                     raise SchemaError(
-                        f"faults of {scope.declaration.title} must be distinct, not {', '.join(BUILTIN_FAULTS)}, "
-                        f"got {name!r}"
+                        f"faults of {scope.declaration.title}: {name!r} is a fault of the engine's own; rename it"
                     )
+                if scope.faults.count(name) > 1:
+                    raise SchemaError(f"faults of {scope.declaration.title} name {name!r} twice; leave one out")
         dynamic = sum(archetype.dynamic for archetype in self.archetypes)
         if dynamic > MAX_DYNAMIC:
             raise SchemaError(
@@ -292,8 +296,12 @@ class Program:
                 f"{what} {name!r}: component {component.__name__} has no field {field_name!r}; it has "
                 f"{', '.join(known)}"
             )
-        ends = [column for column in self.columns if column.endswith(f".{name}")]  # without the archetype
-        near = suggestion(ends[0] if ends else name, self.columns)
+        if ".".join(parts[:-1]) in self.workspaces or name in self.workspaces:
+            raise KeyError(f"{what} {name!r} does not exist: it is of workspace, which lasts while one system runs")
+        # Without the archetype, of a column or of a field in one.
+        fields = [f"{c.name}.{field.name}" for c in self.columns.values() for field in c.component.fields]
+        ends = [known for known in (*self.columns, *fields) if known.endswith(f".{name}")]
+        near = suggestion(ends[0] if ends else name, [*self.columns, *ends])
         raise KeyError(f"{what} {name!r} does not exist{near}; columns: {', '.join(self.columns)}")
 
     # ---- graphs ----------------------------------------------------------------------------------------------------

@@ -357,5 +357,8 @@ def _imported(environment: str | type[Environment]) -> type[Environment]:
     else:
         cls = environment
     if not (isinstance(cls, type) and issubclass(cls, Environment)):
-        raise TypeError(f"environment must be a class that inherits from Environment, got {cls!r}")
+        raise TypeError(
+            "environment must be a class that inherits from Environment, or the name of one, such as 'cartpole', "
+            f"'file.py' or 'module:Class', got {cls!r}"
+        )
     return cls

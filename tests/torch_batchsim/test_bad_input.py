@@ -425,6 +425,12 @@ def test_names_of_tensors(env: TorchVectorEnv) -> None:
     says = "component CartState has no field 'y'; it has x, x_dot, theta, theta_dot"
     refused(KeyError, says, lambda: sim.tensor("Cart.CartState.y"))
     refused(AttributeError, says, lambda: sim.Cart.CartState.y)
+    says = "tensor 'CartState.x' does not exist (did you mean 'Cart.CartState.x'?)"
+    refused(KeyError, says, lambda: sim.tensor("CartState.x"))
+    refused(TypeError, "by_world needs a torch tensor, got list", lambda: env.by_world([1, 2, 3, 4]))
+    refused(TypeError, "or the name of one, such as 'cartpole'", lambda: torch_batchsim.make_vec(5))
+    refused(ValueError, "got [1, 2]; one seed serves all worlds", lambda: env.reset(seed=[1, 2]))
+    refused(ValueError, "mask must have shape [4], got [1]", lambda: env.hold({}, np.ones(1, bool)))
     refused(AttributeError, "Simulator has no attribute 'Crat' (did you mean 'Cart'?)", lambda: sim.Crat)
     refused(KeyError, "World has step, episode, terminated, truncated", lambda: sim.tensor("World.time"))
     for name, dtype in (("Cart.CartState.x", torch.float32), ("World.step", torch.int32)):
@@ -693,10 +699,11 @@ def test_a_missing_systems_file(tmp_path: Path) -> None:
         ({"archetypes": (Archetype("Walker", Spot, Step, Reward, count=1),) * 2}, "the name Walker is used twice"),
         ({"constants": {"size": 9}}, "constants must be Constants(...), such as constants = Constants(size=9), got {"),
         ({"parameters": 3}, "parameters must be Parameters(...)"),
-        ({"singletons": (Spot,)}, "component Spot is a singleton and in an archetype; make them two"),
+        ({"singletons": (Spot,)}, "component Spot is a singleton and in an archetype; take it out of one, or give"),
         ({"metadata": {"score": "sum"}}, "metadata names the score 'sum', which must be an info with one number a row"),
         ({"metadata": {"figures": ("sum",)}}, "metadata names the figure 'sum', which must be an info with one number"),
-        ({"faults": ("nan",)}, "faults of Declared must be distinct, not bad_action, nan, stale_entity"),
+        ({"faults": ("nan",)}, "faults of Declared: 'nan' is a fault of the engine's own; rename it"),
+        ({"faults": ("lost", "lost")}, "faults of Declared name 'lost' twice; leave one out"),
         ({"faults": ("no good",)}, "a fault cannot be named 'no good'"),
         ({"action_mask": "Walker.Spot"}, "action_mask 'Walker.Spot' must hold booleans, one for each"),
         ({"info": {"spot": "Walker.Spt"}}, "info 'Walker.Spt' does not exist (did you mean 'Walker.Spot'?)"),
@@ -841,7 +848,7 @@ def test_what_a_registered_name_leads_to() -> None:
     says = "'no_such_module:Maze' cannot be made: there is no module 'no_such_module'"
     refused(ValueError, says, lambda: gymnasium.make_vec("bad_input/Nowhere-v0"))
     refused(ValueError, "module os has no 'Nobody'", lambda: gymnasium.make_vec("bad_input/Nobody-v0"))
-    says = "environment must be a class that inherits from Environment, got <built-in function getcwd>"
+    says = "must be a class that inherits from Environment, or the name of one, such as 'cartpole', 'file.py' or"
     refused(TypeError, says, lambda: gymnasium.make_vec("bad_input/Function-v0"))
     says = "there is no environment 'cartpol' (did you mean 'cartpole'?)"
     refused(ValueError, says, lambda: torch_batchsim.make_vec("cartpol"))

@@ -156,9 +156,11 @@ def _prepared(arguments: list[str]) -> list[str]:
 
 def _check(options: Options) -> None:
     """Raise ValueError for what does not go together."""
-    numbers = (*(options.num_envs or ()), *options.rows, options.runs)
-    if any(n < 1 for n in numbers) or options.seconds <= 0:
-        raise ValueError("--num-envs, --rows, --seconds and --runs must be positive")
+    numbers = {"--num-envs": options.num_envs or (), "--rows": options.rows, "--runs": (options.runs,)}
+    for name, given in {**numbers, "--seconds": (options.seconds,)}.items():
+        wrong = next((number for number in given if number <= 0), None)
+        if wrong is not None:
+            raise ValueError(f"{name} must be positive, got {wrong}")
     given = [name for name in _OF_ENVIRONMENTS if getattr(options, name) not in (None, False, ())]
     if options.environment in ("peers", "ecs") and given:
         names = " and ".join(f"--{name.replace('_', '-')}" for name in given)

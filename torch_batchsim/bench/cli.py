@@ -143,7 +143,9 @@ def _prepared(arguments: list[str]) -> list[str]:
     Raises UsageError for an option that there is not, ValueError for an environment that there is not.
     """
     name, own = next(iter(arguments), ""), flags_of(Options)
-    if not name or name.startswith("-"):
+    if not name:
+        raise UsageError(f"name an environment: {_PROGRAM} cartpole; {_PROGRAM} --help lists all")
+    if name.startswith("-"):
         return arguments
     env_id = None if name in _NOT_ENVIRONMENTS else find_id(name)
     names = [option for option in option_names(env_id) if option not in own] if env_id else []

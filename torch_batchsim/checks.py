@@ -74,7 +74,7 @@ def checked_checks(checks: Any) -> Checks | None:
 
 
 def checks_in(text: str, where: str) -> Checks | None:
-    """What a text asks for: 1 or 0, or options such as ``nan=0,loops=1000``.
+    """What a text asks for: 1 or 0 (or true, false, on, off, yes, no), or options such as ``nan=0,loops=1000``.
 
     Raises ValueError, in which ``where`` stands before what was and what could be written.
     """
@@ -92,8 +92,10 @@ def checks_in(text: str, where: str) -> Checks | None:
         elif name in known and name not in _NUMBERS and value in _ON + _OFF[1:]:
             options[name] = value in _ON
         else:
-            near = "" if name in known else suggestion(name, known)
-            raise ValueError(
-                f"{where}{text}: write {where}1, {where}0, or options of Checks{near} such as {where}nan=0,loops=1000"
-            )
+            if name not in known:
+                wrong = f"Checks has no option {name!r}{suggestion(name, known)}; it has: {', '.join(known)}"
+            else:
+                takes = "a number or none" if name in _NUMBERS else "0 or 1"
+                wrong = f"{name} takes {takes}, got {value!r}"
+            raise ValueError(f"{where}{text}: {wrong}; write {where}1, {where}0, or options such as nan=0,loops=1000")
     return Checks(**options)

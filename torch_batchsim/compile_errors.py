@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from .declaration import ENGINE_HEADERS
 from .diagnostics import Diagnostic, diagnostics, plain
-from .errors import BuildWarning
+from .errors import warn_at
 from .program import Program
 from .remedies import remedy
 
@@ -22,7 +21,6 @@ _INSTANTIATED = re.compile(
     r"^(?P<file>.+?):(?P<line>\d+):(?P<column>\d+):   required from|at line (?P<line_>\d+) of (?P<file_>.+?)$",
     re.MULTILINE,
 )  # g++'s words, nvcc's
-_told_before: dict[str, dict[str, int]] = {}  # by file: the registries by which Python tells a warning once
 _F64 = ("-Wdouble-promotion", "-Wfloat-conversion")
 _MOST = 10  # errors that are told
 
@@ -127,8 +125,7 @@ def warn(program: Program, log: str) -> None:
                 text = found.expand(said)
                 break
         flag = f" [{warning.flag}]" if warning.flag else ""
-        registry = _told_before.setdefault(warning.file, {})
-        warnings.warn_explicit(f"{text}{flag}", BuildWarning, warning.file, warning.line, registry=registry)
+        warn_at(f"{text}{flag}", warning.file, warning.line)
 
 
 def _is_world(warning: Diagnostic) -> bool:

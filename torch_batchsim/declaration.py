@@ -108,7 +108,7 @@ class Declaration:
         for name, value in values.items():
             check_identifier(name, "a constant")
             if name in self.constants:
-                raise SchemaError(f"constant {name} is there already")
+                raise SchemaError(f"{self.title}: add_constants adds {name!r}, which is a constant already; rename it")
             Option(value).checked(name, value)
         self.constants = Values({**self.constants, **values})
 
@@ -174,6 +174,9 @@ class Declaration:
         return {}
 
 
+_METADATA = ("render_fps", "render_modes", "score", "figures")
+
+
 def _check_mapping(cls: type[Declaration], name: str) -> None:
     """``metadata`` and ``training`` of an environment, where these are no properties."""
     given = getattr(cls, name, {})
@@ -182,6 +185,14 @@ def _check_mapping(cls: type[Declaration], name: str) -> None:
     if not isinstance(given, Mapping):
         raise SchemaError(f"{cls.__name__}: {name} must be a dict, got {given!r}")
     flat = next((key for key, value in given.items() if not isinstance(value, Mapping)), None)
+    if name == "metadata":
+        for key in given:
+            near = near_miss(key, _METADATA) if isinstance(key, str) and key not in _METADATA else None
+            if near is not None:
+                raise SchemaError(
+                    f"{cls.__name__}: metadata has {key!r}, which nobody reads (did you mean {near!r}?); if it is "
+                    "something of your own, rename it"
+                )
     if name == "training" and flat is not None:
         raise SchemaError(
             f"{cls.__name__}: training holds settings under the option that they are for, \"\" for all: "
@@ -193,6 +204,21 @@ def _misspelt_beside(cls: type[Declaration], name: str, others: Iterable[str]) -
     """Which of the attributes that the class sets ``name`` misspells: it holds the same kind of value."""
     kind = type(getattr(cls, name))
     return next((o for o in others if is_mistyped(name, o) and type(getattr(cls, o)) is kind), None)
+
+
+def _check_methods(cls: type[Declaration], kind: type[Declaration]) -> None:
+    """Refuse methods that only the other kind of declaration has, and methods of this one that cannot be called."""
+    others = {name: other for other in Declaration.__subclasses__() if other is not kind for name in vars(other)}
+    for name, value in vars(cls).items():
+        if name.startswith("_"):
+            continue
+        if callable(getattr(kind, name, None)) and not callable(value) and not hasattr(value, "__get__"):
+            raise SchemaError(f"{cls.__name__}: {name} must be a method, got {value!r}")
+        if callable(value) and name in others and not hasattr(kind, name) and callable(vars(others[name])[name]):
+            raise SchemaError(
+                f"{cls.__name__} defines {name}(), a method of {others[name].__name__} that is not called of "
+                f"{kind.__name__}; if it is something of your own, rename it"
+            )
 
 
 def _check_attributes(cls: type[Declaration]) -> None:
@@ -217,6 +243,7 @@ def _check_attributes(cls: type[Declaration]) -> None:
         raise SchemaError(f"{cls.__name__}: option {twice!r} is among constants and parameters; leave one of them out")
     for name in ("metadata", "training"):
         _check_mapping(cls, name)
+    _check_methods(cls, kind)
     for name, value in vars(cls).items():
         own = isinstance(value, (classmethod, staticmethod)) or callable(value) or hasattr(kind, name)
         if name.startswith("_") or name in known or own:
@@ -227,6 +254,8 @@ def _check_attributes(cls: type[Declaration]) -> None:
                 f"{kind.__name__}{suggestion(name, unset)}; if it is something of your own, rename it"
             )
         near = near_miss(name, sorted(unset)) or _misspelt_beside(cls, name, sorted(known - unset))
+        if near is None and isinstance(value, str) and "." in value:  # the name of a column
+            near = next((other for other in sorted(unset) if name in other.split("_")), None)
         if near is None and isinstance(value, TaskGraph):
             near = next(iter(get_close_matches(name, sorted(unset & {"start", "step", "observe"}), n=1)), None)
         if near is not None:

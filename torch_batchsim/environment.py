@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -79,6 +80,7 @@ class Environment(Declaration):
     sweep: Mapping[str, Any] = {}
 
     def __new__(cls: type[_Declared], *args: Any, **options: Any) -> _Declared:
+        _check_call(cls, options)
         made = super().__new__(cls)
         made._arguments = args, options
         return made
@@ -100,12 +102,13 @@ class Environment(Declaration):
 
     @classmethod
     def described_options(cls) -> dict[str, Any]:
-        """Keyword arguments; of a library a dict of its own. A class whose ``__init__`` takes more extends this."""
+        """Keyword arguments, those of the class's own ``__init__`` too; of a library a dict of its own."""
         own, libraries = super().described_options(), library_classes(cls)
         for name in own:
             if name in libraries:
                 raise SchemaError(f"{cls.__name__} has an option and a library of the name {name!r}; rename the option")
-        return {**own, **{name: library.described_options() for name, library in libraries.items()}}
+        of_libraries = {name: library.described_options() for name, library in libraries.items()}
+        return {**dict.fromkeys(_own_arguments(cls)[0], ""), **own, **of_libraries}
 
     @classmethod
     def option_hint(cls, name: str, known: Iterable[str]) -> str:
@@ -148,11 +151,39 @@ class Environment(Declaration):
         raise NotImplementedError(f"{self.name} has no text: it does not define render_text()")
 
 
+def _own_arguments(cls: type[Environment]) -> tuple[list[str], bool]:
+    """Names of what the class's own ``__init__`` takes, and whether it takes others by ``**options``."""
+    parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]
+    named = [each.name for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
+    return named, any(each.kind is each.VAR_KEYWORD for each in parameters)
+
+
+def _check_call(cls: type[Environment], options: Mapping[str, Any]) -> None:
+    """Raise TypeError where the class's own ``__init__`` does not take what a caller gives."""
+    named, takes_others = _own_arguments(cls)
+    lost = [name for name in options if name not in named]
+    if takes_others or not lost:
+        return
+    cls.check_options(lost)
+    raise TypeError(
+        f"{cls.__name__}.__init__ does not take the option {lost[0]!r}: write def __init__(self, "
+        f"{''.join(f'{name}, ' for name in named)}**options), and call super().__init__(**options) in it"
+    )
+
+
 def _made(cls: type[Environment], args: tuple[Any, ...], options: dict[str, Any]) -> Environment:
     return cls(*args, **options)
 
 
-def instance_hint(given: Any) -> str:
+def check_instance(given: Any) -> None:
+    """Raise TypeError for what is not an instance of ``Environment``, SchemaError for one that is not made wholly."""
+    if not isinstance(given, Environment):
+        raise TypeError(f"environment must be an instance of Environment, got {given!r}{_instance_hint(given)}")
+    if "libraries" not in vars(given):
+        raise SchemaError(f"{given.name}.__init__ does not call super().__init__(**options): call it first")
+
+
+def _instance_hint(given: Any) -> str:
     """What to write in place of something that is no instance of ``Environment``, or nothing."""
     if isinstance(given, type) and issubclass(given, Environment):
         return f"; make one of the class: {given.__name__}()"

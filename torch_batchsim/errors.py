@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
@@ -29,22 +32,61 @@ class BuildError(RuntimeError):
         self.log = log
 
 
+def class_place(cls: type) -> tuple[str, int] | None:
+    """File and line of a class, for messages; None where it was not written as one."""
+    try:
+        path = inspect.getsourcefile(cls)
+        return (path, inspect.getsourcelines(cls)[1]) if path else None
+    except (OSError, TypeError):
+        return None
+
+
+_HAS_PLACE = re.compile(r"[\w.-]+\.\w+:\d+: ")  # of a message
+
+
+def _placed(error: Exception, declaration: type) -> Exception:
+    """The error with file and line of the declaration's class in front, where it is of one and has no place."""
+    place = class_place(declaration) if isinstance(error, SchemaError) and not _HAS_PLACE.match(str(error)) else None
+    if place is None:
+        return error
+    made = type(error)(f"{Path(place[0]).name}:{place[1]}: {error}")
+    made.__cause__ = error.__cause__
+    return made
+
+
 def told_briefly(function: Callable[P, None]) -> Callable[P, None]:
-    """Let errors of an author's declaration or systems begin here: frames of the engine's say nothing about these."""
+    """Let errors of an author's declaration or systems begin here: frames of the engine's say nothing about these.
+
+    Args:
+        function: a constructor whose first argument is ``environment``.
+    """
 
     @wraps(function)
     def called(*arguments: P.args, **keywords: P.kwargs) -> None:
         try:
             function(*arguments, **keywords)
         except (SchemaError, BuildError) as error:
-            raise error.with_traceback(None) from error.__cause__
+            environment = arguments[1] if len(arguments) > 1 else keywords.get("environment")
+            raise _placed(error, type(environment)).with_traceback(None) from error.__cause__
 
     return called
 
 
 class BuildWarning(UserWarning):
-    """What is legal in an author's file, and hardly meant: a compiler's warnings, told when the file is compiled, and
-    systems that never run."""
+    """What is legal in an author's files, and hardly meant: a compiler's warnings, told when the file is compiled,
+    systems that never run, outputs that nobody writes, and state that changes in ``observe``."""
+
+
+_told_before: dict[str, dict[Any, Any]] = {}  # by file: the registries by which Python tells a warning once
+
+
+def warn_at(text: str, path: str, line: int) -> None:
+    """Issue a ``BuildWarning`` for a line of an author's file, once. Where warnings are errors, its text has the place,
+    which Python puts in front of warnings only."""
+    try:
+        warnings.warn_explicit(text, BuildWarning, path, line, registry=_told_before.setdefault(path, {}))
+    except BuildWarning:
+        raise BuildWarning(f"{Path(path).name}:{line}: {text}") from None
 
 
 class CheckpointError(ValueError):

@@ -12,7 +12,7 @@ import numpy as np
 
 from .constant import names_in, resolved
 from .errors import SchemaError
-from .names import check_identifier
+from .names import check_identifier, told_arguments
 from .types import FIELD_TYPES, FieldType, boolean, checked_extents
 
 
@@ -24,6 +24,7 @@ class Range:
     high: Any
 
 
+@told_arguments("between")
 def between(low: Any, high: Any) -> Any:
     """The range of a field, both ends included: ``speed: f32 = between(0, 1)``.
 

@@ -44,17 +44,41 @@ def note_masks(program: Program, memory: Memory, to: OutputSet, worlds: torch.Te
     rows = memory.num_worlds * column.rows_per_world
     written = {**memory.columns, **to.tensors}
     masks = written[f"column_{column.c_name}"].view(torch.bool).view(rows, -1)
-    acts = (memory.columns["ended"] == 0).repeat_interleave(column.rows_per_world)
+    active = None
     if program.active is not None:
-        acts &= written[f"column_{program.active.c_name}"].view(torch.bool).view(rows)
-    if worlds is not None:
-        acts &= worlds.repeat_interleave(column.rows_per_world)
+        active = written[f"column_{program.active.c_name}"].view(torch.bool).view(rows)
     number, found = list(program.columns).index(column.name), False
     nodes = (node for graph in ("step", "start", "observe") for node in program.graphs[graph])
     writers = [node for node in nodes if column.name in node.writes]
-    for part, some in enumerate(masks.split(choices(program.action_space).reshape(-1).tolist(), dim=1)):
-        for row in (acts & ~some.any(1)).nonzero().flatten().tolist():
-            world, own = divmod(row, column.rows_per_world)
-            note_fault(memory, writers[-1], Found.no_choice, world, own, part, number)
-            found = True
+    for part, row in without_choice(program, memory, masks, active, worlds):
+        world, own = divmod(row, column.rows_per_world)
+        note_fault(memory, writers[-1], Found.no_choice, world, own, part, number)
+        found = True
     return found
+
+
+def without_choice(
+    program: Program,
+    memory: Memory,
+    masks: torch.Tensor,
+    active: torch.Tensor | None,
+    worlds: torch.Tensor | None = None,
+) -> list[tuple[int, int]]:
+    """Parts of an action in which a row that acts has nothing legal, as pairs of part and row.
+
+    A world whose episode has ended, and a row that is not active, may have any mask.
+
+    Args:
+        masks: bool ``[rows, choices]``.
+        active: bool ``[rows]``; None for all.
+        worlds: bool ``[worlds]``, those that are asked about; None for all.
+    """
+    agents = program.agents.count
+    acts = (memory.columns["ended"] == 0).repeat_interleave(agents)
+    if active is not None:
+        acts &= active
+    if worlds is not None:
+        acts &= worlds.repeat_interleave(agents)
+    parts = masks.split(choices(program.action_space).reshape(-1).tolist(), dim=1)
+    bad = [(part, (acts & ~some.any(1)).nonzero().flatten().tolist()) for part, some in enumerate(parts)]
+    return [(part, row) for part, rows in bad for row in rows]

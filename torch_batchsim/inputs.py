@@ -49,7 +49,8 @@ def checked_seed(seed: Any) -> int | None:
     if seed is None:
         return None
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= int(seed) < 2**64:
-        raise ValueError(f"seed must be an integer from 0 to 2**64 - 1 or None, got {seed!r}")
+        one = "; one seed serves all worlds" if isinstance(seed, (list, tuple, np.ndarray)) else ""
+        raise ValueError(f"seed must be an integer from 0 to 2**64 - 1 or None, got {seed!r}{one}")
     return int(seed)
 
 

@@ -230,7 +230,12 @@ class Memory:
             parameters = getattr(context.parameters, scope.name, None) if scope.name else context.parameters
             for name, value in scope.declaration.parameters.items():
                 setattr(parameters, name, value)
-            for own_name, value in scope.declaration.resource_values().items():
+            given = scope.declaration.resource_values()
+            if not isinstance(given, Mapping):
+                raise SchemaError(
+                    f"{scope.declaration.title}: resource_values must return a dict of values by name, got {given!r}"
+                )
+            for own_name, value in given.items():
                 name = f"{scope.name}.{own_name}" if scope.name else own_name
                 self.check_named("resource_values", name, "resource", lambda column: column.resource)
                 tensor = self.tensor(name)

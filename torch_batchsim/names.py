@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 import keyword
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 from .errors import SchemaError
+
+P, T = ParamSpec("P"), TypeVar("T")
 
 CPP_KEYWORDS = frozenset(
     "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class "
@@ -51,6 +56,31 @@ def is_mistyped(name: str, other: str) -> bool:
 
 def _singular(name: str) -> str:
     return f"{name[:-3]}y" if name.endswith("ies") else name.removesuffix("s")
+
+
+def told_arguments(title: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """A decorator: calls whose arguments do not fit raise a TypeError that names the nearest and all that are taken."""
+
+    def decorate(function: Callable[P, T]) -> Callable[P, T]:
+        signature = inspect.signature(function)
+        parameters = [each for each in signature.parameters.values() if each.kind is not each.VAR_POSITIONAL]
+        known = [each.name for each in parameters if each.name != "self"]
+
+        @wraps(function)
+        def called(*arguments: P.args, **keywords: P.kwargs) -> T:
+            for name in keywords:
+                if name not in known:
+                    near = suggestion(name, known)
+                    raise TypeError(f"{title} has no argument {name!r}{near}; it takes: {', '.join(known)}")
+            try:
+                signature.bind(*arguments, **keywords)
+            except TypeError as error:
+                raise TypeError(f"{title}: {error}; it takes: {', '.join(known)}") from None
+            return function(*arguments, **keywords)
+
+        return called
+
+    return decorate
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 
 from .errors import SchemaError
-from .names import check_identifier, suggestion
+from .names import check_identifier, suggestion, told_arguments
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,10 @@ class Option:
 
     def __post_init__(self) -> None:
         """Raises SchemaError where no value is allowed. The default is checked where the option has its name."""
+        for name in ("minimum", "maximum", "above"):
+            bound = getattr(self, name)
+            if bound is not None and (isinstance(bound, bool) or not isinstance(bound, (int, float))):
+                raise SchemaError(f"Option: {name} must be a number, got {bound!r}")
         if self.choices is not None and not (isinstance(self.choices, (list, tuple)) and self.choices):
             raise SchemaError(f"Option: choices must be a tuple of values, got {self.choices!r}")
         if self.minimum is not None and self.maximum is not None and self.minimum > self.maximum:
@@ -71,6 +75,9 @@ class Option:
             return f"{kind} {lowest:g}..{highest:g}"
         limits = ((">", self.above), (">=", lowest), ("<=", highest))
         return " ".join([kind, *(f"{sign} {limit:g}" for sign, limit in limits if limit is not None)])
+
+
+Option.__init__ = told_arguments("Option")(Option.__init__)
 
 
 def _article(kind: type) -> str:

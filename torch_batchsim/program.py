@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,12 +13,12 @@ from .check_sites import check_sites
 from .checks import Checks
 from .columns import Column
 from .environment import Environment
-from .errors import BuildWarning, SchemaError
+from .errors import SchemaError, class_place, warn_at
 from .fields import Field
 from .library import Library
 from .names import check_identifier, suggestion
 from .queries import Queries
-from .roles import check_agents, check_kinds, resolve
+from .roles import INFO_ROLES, check_agents, check_kinds, resolve
 from .schema import AUTHOR_STRUCTS, Archetype, Component, Repeat, TaskGraph
 from .scopes import Scopes, column_name, qualified_name
 from .shared import BUILTIN_FAULTS, CHECK_FAULT, CODE_BITS, NODE_BITS
@@ -29,7 +28,6 @@ GRAPHS = ("start", "step", "observe")
 MAX_NODES = 1 << NODE_BITS
 MAX_FAULTS = 1 << CODE_BITS
 MAX_DYNAMIC = 64  # bits of tbs::NodeKey::creates
-_told_before: dict[str, dict[Any, Any]] = {}  # by place: the registries by which Python tells a warning once
 
 
 @dataclass(frozen=True)
@@ -131,6 +129,8 @@ class Program:
             self._check_scratch(nodes)
         self._resolve_roles()
         self._warn_of_idle_systems()
+        self._warn_of_unwritten_outputs()
+        self._warn_of_state_in_observe()
         if self.environment.step is Environment.step:
             raise SchemaError(
                 f"{self.environment.name} has no 'step': name the systems of a step, step = TaskGraph(\"move\", ...); "
@@ -155,12 +155,15 @@ class Program:
         for kind, components in (("singleton", self.singletons), ("resource", self.resources)):
             for component in components:
                 if component in in_tables:
-                    raise SchemaError(f"component {component.__name__} is a {kind} and in an archetype; make them two")
+                    raise SchemaError(
+                        f"component {component.__name__} is a {kind} and in an archetype; take it out of one, "
+                        "or give each a component of its own"
+                    )
         for component in self.resources:
             if component in self.singletons:
                 raise SchemaError(
                     f"component {component.__name__} is a singleton, which each world has, and a resource, which there "
-                    "is once for all; make them two"
+                    "is once for all; take it out of one"
                 )
         self._check_workspace(in_tables)
         for component in self.kept_components:
@@ -183,11 +186,12 @@ class Program:
         for scope in self.scopes:
             for name in scope.faults:
                 check_identifier(name, "a fault")
-                if name in BUILTIN_FAULTS or scope.faults.count(name) > 1:
+                if name in BUILTIN_FAULTS:
                     raise SchemaError(
-                        f"faults of {scope.declaration.title} must be distinct, not {', '.join(BUILTIN_FAULTS)}, "
-                        f"got {name!r}"
+                        f"faults of {scope.declaration.title}: {name!r} is a fault of the engine's own; rename it"
                     )
+                if scope.faults.count(name) > 1:
+                    raise SchemaError(f"faults of {scope.declaration.title} name {name!r} twice; leave one out")
         dynamic = sum(archetype.dynamic for archetype in self.archetypes)
         if dynamic > MAX_DYNAMIC:
             raise SchemaError(
@@ -292,8 +296,12 @@ class Program:
                 f"{what} {name!r}: component {component.__name__} has no field {field_name!r}; it has "
                 f"{', '.join(known)}"
             )
-        ends = [column for column in self.columns if column.endswith(f".{name}")]  # without the archetype
-        near = suggestion(ends[0] if ends else name, self.columns)
+        if ".".join(parts[:-1]) in self.workspaces or name in self.workspaces:
+            raise KeyError(f"{what} {name!r} does not exist: it is of workspace, which lasts while one system runs")
+        # Without the archetype, of a column or of a field in one.
+        fields = [f"{c.name}.{field.name}" for c in self.columns.values() for field in c.component.fields]
+        ends = [known for known in (*self.columns, *fields) if known.endswith(f".{name}")]
+        near = suggestion(ends[0] if ends else name, [*self.columns, *ends])
         raise KeyError(f"{what} {name!r} does not exist{near}; columns: {', '.join(self.columns)}")
 
     # ---- graphs ----------------------------------------------------------------------------------------------------
@@ -314,14 +322,57 @@ class Program:
     def _warn_of_idle_systems(self) -> None:
         """Issue a ``BuildWarning`` for each system of the author's own, not of libraries, that no task graph names."""
         run = {node.system.name for nodes in self.graphs.values() for node in nodes}
-        files = {path.name: str(path) for path in self.files}
         for system in self.systems.values():
-            if system.name in run or system.namespace:
+            if system.name not in run and not system.namespace:
+                text = f"system '{system.name}' never runs: name it in start, step or observe, or delete it"
+                self._warn_of_system(system, text)
+
+    def _warn_of_system(self, system: System, text: str) -> None:
+        """Issue a ``BuildWarning`` at a system's place."""
+        name, _, line = system.place.rpartition(":")
+        warn_at(text, next(str(path) for path in self.files if path.name == name), int(line))
+
+    def _warn_of_unwritten_outputs(self) -> None:
+        """Issue a ``BuildWarning`` for each output that nobody writes. Rewards may well be left at 0."""
+        written = {self.action.name, self.reward.name, self.agent_end.name if self.agent_end else ""}
+        written = written.union(*(node.writes for nodes in self.graphs.values() for node in nodes))
+        for role, key, column in self._named_outputs():
+            if column.name in written:
                 continue
-            name, _, line = system.place.rpartition(":")
-            text = f"system '{system.name}' never runs: name it in start, step or observe, or delete it"
-            registry = _told_before.setdefault(system.place, {})
-            warnings.warn_explicit(text, BuildWarning, files[name], int(line), registry=registry)
+            named = f"{role} {key!r}, {column.name!r}," if key else f"{role} {column.name!r}"
+            text = f"{named} is written by no system: its values stay 0 unless Python writes them"
+            path, line = class_place(type(self.environment)) or (str(self.units[0].source), 1)
+            warn_at(f"{self.environment.name}: {text}", path, line)
+
+    def _named_outputs(self) -> Iterator[tuple[str, str, Column]]:
+        """Role, key (where the role has some) and column of what is delivered."""
+        yield from (("observation", key, column) for key, column in self.observations.items())
+        for key, column in self.info.items():
+            own = key in INFO_ROLES
+            role = key if own else "critic" if key in self.environment.critic else "info"
+            yield role, "" if own else key, column
+
+    def _warn_of_state_in_observe(self) -> None:
+        """Issue a ``BuildWarning`` for each system of ``observe`` that changes what others hold from step to step.
+
+        Outputs that only ``observe`` writes may be read in the next step, as a mask is.
+        """
+        outputs = {column.name for column in self.outputs}
+        others = [node for graph in ("start", "step") for node in self.graphs[graph]]
+        for node in self.graphs["observe"]:
+            for name in sorted(node.writes):
+                column = self.columns.get(name)
+                if column is None or column.scratch:
+                    continue
+                user = next((n for n in others if name in n.writes or (name in n.reads and name not in outputs)), None)
+                if user is not None:
+                    does = "writes" if name in user.writes else "reads"
+                    text = (
+                        f"system '{node.system.name}' of 'observe' writes {name}, which '{user.system.name}' of "
+                        f"'{user.graph}' {does}: 'observe' runs once more at the end of an episode, so change state in "
+                        "'step'"
+                    )
+                    self._warn_of_system(node.system, text)
 
     def _graphs(self) -> dict[str, list[Node]]:
         graphs: dict[str, list[Node]] = {}
@@ -336,11 +387,8 @@ class Program:
                     occurrence = names[:position].count(name)
                     accesses = self.queries.accesses(system, table, columns)
                     nodes.append(Node(graph, index, system, table, occurrence, columns, **accesses, loops=loops))
-                    if graph == "observe" and nodes[-1].changes:
-                        raise SchemaError(
-                            f"{system.place}: system '{name}' creates or destroys rows, which 'observe' may not: it "
-                            "only looks at the state"
-                        )
+                    if graph == "observe":
+                        _check_looks_only(nodes[-1])
                     index += 1
             graphs[graph] = nodes
         if index >= MAX_NODES:
@@ -488,6 +536,16 @@ class Program:
     def agent_flags(self) -> bool:
         """Whether agents have flags beside those of their world."""
         return self.agents.count > 1 or self.agent_end is not None
+
+
+def _check_looks_only(node: Node) -> None:
+    """Refuse a node of ``observe`` that creates or destroys rows, or ends the episode."""
+    does = "creates or destroys rows" if node.changes else "ends the episode" if "Episode" in node.writes else ""
+    if does:
+        raise SchemaError(
+            f"{node.system.place}: system '{node.system.name}' {does}, which 'observe' may not: it only looks at the "
+            "state; do that in 'step'"
+        )
 
 
 def _distinct(columns: Iterable[Column]) -> dict[str, Column]:

@@ -10,7 +10,6 @@ import sys
 import warnings
 from collections.abc import Mapping
 from operator import attrgetter
-from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, overload
 
@@ -20,8 +19,9 @@ from .agents_env import AgentsVectorEnv
 from .agents_single_env import JointEnv, OneAgentEnv, Partner
 from .checks import Checks
 from .environment import Environment
-from .names import suggestion
+from .names import suggestion, told_arguments
 from .options import SINGLE_ARGUMENTS, VECTOR_ARGUMENTS, Option
+from .own_modules import is_missing, module_named, told_with_place
 from .single_env import SingleEnv
 from .vector_env import TorchVectorEnv
 from .vector_inputs import agents_per_world
@@ -29,6 +29,7 @@ from .vector_inputs import agents_per_world
 _NO_LIMIT = 2**31 - 1
 
 
+@told_arguments("register")
 def register(
     id: str,
     environment: str | type[Environment],
@@ -117,37 +118,6 @@ def _refuse_path(name: str) -> None:
     """Raise ValueError where a name that is not an environment's is that of a file or folder."""
     if name.endswith(".h") or os.path.exists(name):
         raise ValueError(f"{name!r} is not an environment: name the Python file that declares one, such as walk.py")
-
-
-def _module_of_file(path: Path) -> ModuleType:
-    """Run a Python file as a module of its name, with its folder in the path. Raises ValueError where there is none."""
-    if not path.is_file():
-        near = suggestion(path.name, [each.name for each in path.parent.glob("*.py")])
-        raise ValueError(f"there is no file {path}{near}")
-    loaded = sys.modules.get(path.stem)
-    if loaded is not None and getattr(loaded, "__file__", None) and Path(loaded.__file__).resolve() == path.resolve():
-        return loaded
-    folder = str(path.resolve().parent)
-    if folder not in sys.path:
-        sys.path.insert(0, folder)  # for modules beside it
-    spec = importlib.util.spec_from_file_location(path.stem, path.resolve())
-    module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[path.stem]  # or it would be taken for the whole one
-        raise
-    return module
-
-
-def module_named(place: str, name: str) -> ModuleType:
-    """The module ``place`` of ``name``, imported, or run where it is a file. Raises ValueError where it cannot be."""
-    if place.endswith(".py"):
-        return _module_of_file(Path(place))
-    try:
-        return importlib.import_module(place)
-    except ImportError as error:
-        raise ValueError(f"module {place!r} of {name!r} cannot be imported: {error}") from error
 
 
 def _id_in(module: ModuleType, place: str, name: str) -> str:
@@ -371,18 +341,24 @@ def _declared(
 def _imported(environment: str | type[Environment]) -> type[Environment]:
     if isinstance(environment, str):
         module, _, name = environment.partition(":")
-        try:
-            imported = importlib.import_module(module)
-        except ModuleNotFoundError as error:
-            if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-                raise  # the module is there, and imports what is not
-            raise ValueError(f"{environment!r} cannot be made: there is no module {error.name!r}") from error
+        with told_with_place():
+            try:
+                imported = importlib.import_module(module)
+            except ModuleNotFoundError as error:
+                if not is_missing(error, module):
+                    raise
+                raise ValueError(f"{environment!r} cannot be made: there is no module {error.name!r}") from error
         try:
             cls = attrgetter(name)(imported)
         except AttributeError:
-            raise ValueError(f"{environment!r} cannot be made: module {module} has no {name!r}") from None
+            own = [each for each, value in vars(imported).items() if isinstance(value, type)]
+            near = suggestion(name, own)
+            raise ValueError(f"{environment!r} cannot be made: module {module} has no {name!r}{near}") from None
     else:
         cls = environment
     if not (isinstance(cls, type) and issubclass(cls, Environment)):
-        raise TypeError(f"environment must be a class that inherits from Environment, got {cls!r}")
+        raise TypeError(
+            "environment must be a class that inherits from Environment, or the name of one, such as 'cartpole', "
+            f"'file.py' or 'module:Class', got {cls!r}"
+        )
     return cls

@@ -14,6 +14,7 @@ from .world_state import WorldState
 MOST_WORLDS = 64
 """Worlds that ``render`` draws where nobody says how many: of more, pictures take minutes and gigabytes."""
 
+_DRAWN = {"rgb_array": np.ndarray, "ansi": str}
 METHODS = {"rgb_array": "render", "ansi": "render_text"}
 """The environment's method for each render mode."""
 
@@ -42,8 +43,12 @@ def checked_render_worlds(count: Any) -> int | None:
 
 def draw_world(sim: Simulator, world: int, mode: str) -> np.ndarray | str:
     """A picture of one world, uint8 ``[height, width, 3]``, or a text."""
-    state = WorldState(sim, world)
-    return getattr(sim.environment, METHODS[mode])({**state, "World.step": state["World.step"]})
+    state, name = WorldState(sim, world), METHODS[mode]
+    drawn = getattr(sim.environment, name)({**state, "World.step": state["World.step"]})
+    if not isinstance(drawn, _DRAWN[mode]):
+        what = "an array of uint8 [height, width, 3]" if mode == "rgb_array" else "a text"
+        raise TypeError(f"{sim.environment.name}.{name}() must return {what}, got {drawn!r}")
+    return drawn
 
 
 def frames(sim: Simulator, agents: int, mode: str, worlds: int | None) -> tuple[Any, ...]:

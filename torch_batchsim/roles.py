@@ -118,7 +118,8 @@ ROLES = (
 )
 
 ENGINE_COMPONENTS = {role.component.__name__: role.component for role in ROLES if role.component}
-_INFO_KEYS = (*(role.name for role in ROLES if role.info), "episode", "final_info", "final_obs")
+INFO_ROLES = tuple(role.name for role in ROLES if role.info)  # which are keys of infos too
+_INFO_KEYS = (*INFO_ROLES, "episode", "final_info", "final_obs")
 _FORMS = {(str,): "a name", (str, Mapping): "a name or a dict", (Mapping,): "a dict"}
 
 
@@ -258,8 +259,8 @@ def _dense(environment: Environment, role: Role, name: str, find: Find, agents: 
     if selected is not None and len(column.component.fields) > 1:
         raise SchemaError(
             f"{environment.name}: {role.name} {name!r} is one of the {len(column.component.fields)} fields of "
-            f"{column.name}, and must be a whole component, so that it is a dense tensor: write {column.name!r}, or "
-            "give the field a component of its own"
+            f"{column.name}, and must be a whole component, so that it is a dense tensor: {_whole(column)}give the "
+            "field a component of its own"
         )
     if column.dtype is None:
         fields = ", ".join(f"{each.name}: {each.type}" for each in column.component.fields)
@@ -269,6 +270,11 @@ def _dense(environment: Environment, role: Role, name: str, find: Find, agents: 
             f"that it is a dense tensor: make a component of each type{remedy}"
         )
     return column
+
+
+def _whole(column: Column) -> str:
+    """The advice to name the whole column, where that is a dense tensor."""
+    return f"write {column.name!r}, or " if column.dtype is not None else ""
 
 
 def _column(environment: Environment, role: Role, name: str, agents: Archetype, find: Find) -> Column:

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from gymnasium.spaces import Box
+from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import VectorEnv
 
 from . import rendering
 from .episode_steps import read, write
+from .host_checks import without_choice
 from .legal import legal_actions
 
 _OF_ONE_ROW = {"action_space": "single_action_space", "observation_space": "single_observation_space"}
@@ -58,7 +59,8 @@ class RowCalls(VectorEnv):
         Every legal choice is equally likely, in each part of a MultiDiscrete action; without masks the draw is that of
         ``action_space.sample()``. Inactive rows get actions too. ``action_space.seed(seed)`` seeds the draws: they are
         the same on each device, and go on from call to call. Raises ResetNeeded before the first reset, where there are
-        masks.
+        masks; on CPU ValueError where the mask of a row that acts allows nothing. On CUDA, where nothing waits for the
+        device, and in a checked build, which reports a fault, such a row gets any action.
         """
         self.check_open()
         space, mask = self.single_action_space, self.action_mask
@@ -66,10 +68,28 @@ class RowCalls(VectorEnv):
             drawn = torch.from_numpy(np.asarray(self.action_space.sample()))
         else:
             self.check_ready("sample_actions(): nothing says yet which actions are legal")
+            self._check_choices(mask)
             numbers = self.action_space.np_random.integers(1, 2**31, tuple(mask.shape), dtype=np.int32)
             drawn = legal_actions(space, mask, torch.from_numpy(numbers).to(mask.device))
         drawn = drawn.to(self.device, None if isinstance(space, Box) else torch.int64)
         return drawn.numpy() if self.output == "numpy" else drawn
+
+    def _check_choices(self, mask: torch.Tensor) -> None:
+        """Raise ValueError on CPU where a row that acts has no legal action; a checked build has told it as a fault."""
+        if self.device.type != "cpu" or self.sim.program.checks:
+            return
+        if isinstance(self.single_action_space, Discrete) and mask.any(1).all():
+            return
+        bad = without_choice(self.sim.program, self.sim.memory, mask, self.active)
+        if bad:
+            part, row = bad[0]
+            world, agent = divmod(row, self.num_agents)
+            of = f"world {world}" + (f", agent {agent}" if self.num_agents > 1 else "")
+            which = f" in part {part}" if self.single_action_space.shape else ""
+            raise ValueError(
+                f"{of} has no legal action{which}: the mask of a row that acts must allow one; make it inactive, or "
+                "end its episode"
+            )
 
     # ---- names -----------------------------------------------------------------------------------------------------
 

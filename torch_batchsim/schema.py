@@ -10,7 +10,7 @@ import torch
 
 from .errors import SchemaError
 from .fields import Field, Layout, Member, Struct, declared
-from .names import check_identifier
+from .names import check_identifier, told_arguments
 from .types import boolean, f32
 
 MAX_ROWS = 2**31 - 2**13  # of one table in all worlds: row numbers are 32-bit, with room to round up to a whole tile
@@ -144,6 +144,7 @@ class Archetype:
     Raises SchemaError unless one of ``count`` and ``capacity`` is given, from 1 to ``MAX_ROWS``, and limit >= capacity.
     """
 
+    @told_arguments("Archetype")
     def __init__(
         self,
         name: str,
@@ -154,6 +155,8 @@ class Archetype:
         ephemeral: bool = False,
         scratch: bool = False,
     ) -> None:
+        if isinstance(name, type):
+            raise SchemaError(f'an archetype has its name first: Archetype("{name.__name__}s", {name.__name__}, ...)')
         self.name = check_identifier(name, "an archetype")
         if not components:
             raise SchemaError(f"archetype {name} has no components")
@@ -234,11 +237,11 @@ def component(name: str, **fields: Any) -> type[Component]:
 
 def check_component(component: Any, where: str) -> None:
     if not (isinstance(component, type) and issubclass(component, Component) and component is not Component):
-        raise SchemaError(f"{where}: {component!r} is no component class{_component_hint(component)}")
+        raise SchemaError(f"{where}: {component!r} is not a component class{_component_hint(component)}")
 
 
 def _component_hint(given: Any) -> str:
-    """What to write in place of something that is no component class, or nothing."""
+    """What to write in place of something that is not a component class, or nothing."""
     if isinstance(given, (list, tuple)):
         return '; list the classes without brackets: Archetype("Cart", CartState, Push, count=1)'
     if isinstance(given, str):
@@ -247,6 +250,8 @@ def _component_hint(given: Any) -> str:
         return f"; give the class, not an instance of it: {type(given).__name__}"
     if isinstance(given, type) and issubclass(given, Struct):
         return f"; {given.__name__} is a struct, a part of components: inherit from Component, or make it a field"
+    if isinstance(given, type) and given is not Component:
+        return f"; inherit from Component: class {given.__name__}(Component)"
     return ""
 
 

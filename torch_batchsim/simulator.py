@@ -16,7 +16,7 @@ from . import faults, holding, jit, state, tuning
 from .checks import Checks, checked_checks
 from .codegen import Target
 from .entities import Entities
-from .environment import Environment, instance_hint
+from .environment import Environment, check_instance
 from .errors import told_briefly
 from .execution import Execution, Loader
 from .graph import Graph
@@ -119,10 +119,7 @@ class Simulator(Inspection):
         _library: jit.Library | None = None,
         _loader: Loader | None = None,
     ) -> None:
-        if not isinstance(environment, Environment):
-            raise TypeError(
-                f"environment must be an instance of Environment, got {environment!r}{instance_hint(environment)}"
-            )
+        check_instance(environment)
         self.device = checked_device(device)
         self.num_worlds = checked_count(num_worlds, "num_worlds")
         self.first_world = checked_first_world(first_world, self.num_worlds)

@@ -191,7 +191,7 @@ class TorchVectorEnv(RowCalls, OutputBinding):
         See ``Simulator.hold``. Raises ValueError or TypeError before anything has changed.
         """
         self.check_open()
-        self.sim.hold(options, checked_reset_mask(mask, self.num_worlds, self.num_agents, self.device))
+        self.sim.hold(options, checked_reset_mask(mask, self.num_worlds, self.num_agents, self.device, "mask"))
 
     def step(
         self, actions: torch.Tensor | np.ndarray
@@ -268,6 +268,8 @@ class TorchVectorEnv(RowCalls, OutputBinding):
 
     def by_world(self, tensor: torch.Tensor) -> torch.Tensor:
         """``[rows, ...]`` as a view ``[worlds, agents, ...]``."""
+        if not isinstance(tensor, torch.Tensor):
+            raise TypeError(f"by_world needs a torch tensor, got {type(tensor).__name__}")
         if tensor.shape[:1] != (self.num_envs,):
             raise ValueError(
                 f"by_world needs a tensor with a row for each agent of each world: {self.num_envs}, got shape "

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 import numpy as np
 import torch
 
-from .environment import Environment, instance_hint
+from .environment import Environment, check_instance
 from .inputs import bool_tensor, checked_count, checked_mask, number_tensor
 from .program import Program
 from .schema import Archetype
@@ -73,30 +73,29 @@ class ActionInput:
         raise ValueError(f"action {value} of world {world}{agent}{part} is not in {self._space}; no world has stepped")
 
 
-def checked_reset_mask(mask: Any, worlds: int, agents: int, device: torch.device) -> torch.Tensor | None:
+def checked_reset_mask(
+    mask: Any, worlds: int, agents: int, device: torch.device, what: str = "reset_mask"
+) -> torch.Tensor | None:
     """A mask of worlds ``[worlds]`` from one of rows or worlds; None if there is none. TypeError or ValueError."""
     if mask is None:
         return None
     rows = worlds * agents
     shape = tuple(getattr(mask, "shape", ()))
     if agents > 1 and shape == (rows,) and shape != (worlds,):
-        of_rows = bool_tensor(mask, "reset_mask").reshape(worlds, agents)
+        of_rows = bool_tensor(mask, what).reshape(worlds, agents)
         # On CUDA a look at it would wait for the device; there the first agents speak for their worlds.
         if of_rows.device.type == "cpu" and not torch.equal(of_rows.any(1), of_rows.all(1)):
-            raise ValueError("reset_mask must be the same for all agents of a world, for they share it")
+            raise ValueError(f"{what} must be the same for all agents of a world, for they share it")
         mask = of_rows[:, 0]
     elif shape and shape != (worlds,):
         allowed = f"[{rows}]" + (f" or [{worlds}] (worlds)" if agents > 1 else "")
-        raise ValueError(f"reset_mask must have shape {allowed}, got {list(shape)}")
-    return checked_mask(mask, "reset_mask", worlds, device)
+        raise ValueError(f"{what} must have shape {allowed}, got {list(shape)}")
+    return checked_mask(mask, what, worlds, device)
 
 
 def agents_per_world(environment: Environment) -> int:
     """Rows of the vector environment that a world has."""
-    if not isinstance(environment, Environment):
-        raise TypeError(
-            f"environment must be an instance of Environment, got {environment!r}{instance_hint(environment)}"
-        )
+    check_instance(environment)
     if not isinstance(environment.action, str) or not isinstance(environment.archetypes, (list, tuple)):
         return 1  # which is told where they are read
     tables = [archetype for archetype in environment.archetypes if isinstance(archetype, Archetype)]

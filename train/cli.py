@@ -43,7 +43,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    name, *rest = arguments or ["--help"]
+    if not arguments:
+        raise UsageError(f"name an environment: {PROGRAM} cartpole; {PROGRAM} --help lists all")
+    name, *rest = arguments
     if name == "sweep":
         from . import sweep  # which needs what is here
 

@@ -121,6 +121,10 @@ def tuned(env_id: str, env_options: Iterable[str] = ()) -> Options:
     others = {name: value for name, value in tuned_settings(env_id, env_options).items() if name not in known}
     if isinstance(others.get("threads"), int):
         others["threads"] = min(others["threads"], torch.get_num_threads())
+    unknown = [name for name in others if name not in {setting.name for setting in fields(Options)}]
+    if unknown:
+        near = command_line.suggestion(unknown[0], [*known, *(setting.name for setting in fields(Options))])
+        raise UsageError(f"training of {env_id} sets {unknown[0]!r}, which is not a setting of the trainer{near}")
     try:
         return Options(tuned_config(env_id, env_options), **others)
     except (TypeError, ValueError) as error:

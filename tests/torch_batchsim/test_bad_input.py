@@ -425,6 +425,12 @@ def test_names_of_tensors(env: TorchVectorEnv) -> None:
     says = "component CartState has no field 'y'; it has x, x_dot, theta, theta_dot"
     refused(KeyError, says, lambda: sim.tensor("Cart.CartState.y"))
     refused(AttributeError, says, lambda: sim.Cart.CartState.y)
+    says = "tensor 'CartState.x' does not exist (did you mean 'Cart.CartState.x'?)"
+    refused(KeyError, says, lambda: sim.tensor("CartState.x"))
+    refused(TypeError, "by_world needs a torch tensor, got list", lambda: env.by_world([1, 2, 3, 4]))
+    refused(TypeError, "or the name of one, such as 'cartpole'", lambda: torch_batchsim.make_vec(5))
+    refused(ValueError, "got [1, 2]; one seed serves all worlds", lambda: env.reset(seed=[1, 2]))
+    refused(ValueError, "mask must have shape [4], got [1]", lambda: env.hold({}, np.ones(1, bool)))
     refused(AttributeError, "Simulator has no attribute 'Crat' (did you mean 'Cart'?)", lambda: sim.Crat)
     refused(KeyError, "World has step, episode, terminated, truncated", lambda: sim.tensor("World.time"))
     for name, dtype in (("Cart.CartState.x", torch.float32), ("World.step", torch.int32)):
@@ -483,6 +489,7 @@ def _states() -> dict[str, tuple[Any, str]]:
         "no signature": ({"format": 3}, "the state is damaged: it has no 'signature'"),
         "no tensors": ({**good, "tensors": None}, "the state is damaged: its 'tensors' is NoneType"),
         "no started": ({k: v for k, v in good.items() if k != "started"}, "the state is damaged: it has no 'started'"),
+        "another's": ({**good, "x": 1}, "the state has 'x', which is not a part of one; it has format, num_worlds, "),
         "lacking": (lacking, f"the state is damaged: it lacks {state} of 64 bytes"),
         "short": (short, "the state is damaged: it lacks seed of 32 bytes"),
         "wrong": (wrong, "the state is damaged: it lacks seed of 32 bytes"),
@@ -501,6 +508,7 @@ def _states() -> dict[str, tuple[Any, str]]:
         "no signature",
         "no tensors",
         "no started",
+        "another's",
         "lacking",
         "short",
         "wrong",
@@ -693,10 +701,11 @@ def test_a_missing_systems_file(tmp_path: Path) -> None:
         ({"archetypes": (Archetype("Walker", Spot, Step, Reward, count=1),) * 2}, "the name Walker is used twice"),
         ({"constants": {"size": 9}}, "constants must be Constants(...), such as constants = Constants(size=9), got {"),
         ({"parameters": 3}, "parameters must be Parameters(...)"),
-        ({"singletons": (Spot,)}, "component Spot is a singleton and in an archetype; make them two"),
+        ({"singletons": (Spot,)}, "component Spot is a singleton and in an archetype; take it out of one, or give"),
         ({"metadata": {"score": "sum"}}, "metadata names the score 'sum', which must be an info with one number a row"),
         ({"metadata": {"figures": ("sum",)}}, "metadata names the figure 'sum', which must be an info with one number"),
-        ({"faults": ("nan",)}, "faults of Declared must be distinct, not bad_action, nan, stale_entity"),
+        ({"faults": ("nan",)}, "faults of Declared: 'nan' is a fault of the engine's own; rename it"),
+        ({"faults": ("lost", "lost")}, "faults of Declared name 'lost' twice; leave one out"),
         ({"faults": ("no good",)}, "a fault cannot be named 'no good'"),
         ({"action_mask": "Walker.Spot"}, "action_mask 'Walker.Spot' must hold booleans, one for each"),
         ({"info": {"spot": "Walker.Spt"}}, "info 'Walker.Spt' does not exist (did you mean 'Walker.Spot'?)"),
@@ -730,8 +739,10 @@ def _component(name: str, *fields: str) -> type[Component]:
         (lambda: Archetype("Cart", CartState, count=2**31), "count must be an integer"),
         (lambda: Archetype("Cart", count=1), "archetype Cart has no components"),
         (lambda: Archetype("Cart", CartState, CartState, count=1), "archetype Cart names a component twice"),
-        (lambda: Archetype("Cart", "CartState", count=1), "archetype Cart: 'CartState' is no component class"),
-        (lambda: Archetype("Cart", Component, count=1), "is no component class"),
+        (lambda: Archetype("Cart", "CartState", count=1), "archetype Cart: 'CartState' is not a component class"),
+        (lambda: Archetype("Cart", Drift, count=1), "component class; inherit from Component: class Drift(Component)"),
+        (lambda: Archetype(CartState, count=1), 'an archetype has its name first: Archetype("CartStates", CartState, '),
+        (lambda: Archetype("Cart", Component, count=1), "is not a component class"),
         (lambda: Archetype("class", CartState, Push, count=1), "an archetype cannot be named 'class'"),
         (lambda: Archetype("my cart", CartState, count=1), "an archetype cannot be named 'my cart': a name is letters"),
         (lambda: Archetype("a__b", CartState, count=1), "an archetype cannot be named 'a__b'"),
@@ -754,6 +765,7 @@ def test_defaults_obey_their_own_limits() -> None:
 
 
 def test_options_that_allow_nothing() -> None:
+    refused(SchemaError, "Option: minimum must be a number, got 'a'", lambda: Option(5, minimum="a"))
     refused(SchemaError, "minimum 9 is greater than maximum 1", lambda: Option(5, minimum=9, maximum=1))
     refused(SchemaError, "choices must be a tuple of values, got 'abc'", lambda: Option("a", choices="abc"))
 
@@ -767,6 +779,10 @@ def test_options_that_allow_nothing() -> None:
         ({"setp": TaskGraph("walk")}, "sets 'setp', which Environment does not have (did you mean 'step'?)"),
         ({"strat": TaskGraph("walk")}, "sets 'strat', which Environment does not have (did you mean 'start'?)"),
         ({"observaton": "a.B"}, "sets 'observaton', which Environment does not have (did you mean 'observation'?)"),
+        ({"mask": "Walker.Legal"}, "sets 'mask', which Environment does not have (did you mean 'action_mask'?)"),
+        ({"metadata": {"scor": "x"}}, "metadata has 'scor', which nobody reads (did you mean 'score'?)"),
+        ({"render": 5}, "Declared: render must be a method, got 5"),
+        ({"prepare": lambda self: None}, "Declared defines prepare(), a method of Library that is not called of Env"),
         ({"metadata": ["fast"]}, "Declared: metadata must be a dict, got ['fast']"),
         ({"training": {"threads": 1}}, "that they are for, \"\" for all: training = {\"\": {'threads': 1}}"),
     ],
@@ -834,7 +850,7 @@ def test_what_a_registered_name_leads_to() -> None:
     says = "'no_such_module:Maze' cannot be made: there is no module 'no_such_module'"
     refused(ValueError, says, lambda: gymnasium.make_vec("bad_input/Nowhere-v0"))
     refused(ValueError, "module os has no 'Nobody'", lambda: gymnasium.make_vec("bad_input/Nobody-v0"))
-    says = "environment must be a class that inherits from Environment, got <built-in function getcwd>"
+    says = "must be a class that inherits from Environment, or the name of one, such as 'cartpole', 'file.py' or"
     refused(TypeError, says, lambda: gymnasium.make_vec("bad_input/Function-v0"))
     says = "there is no environment 'cartpol' (did you mean 'cartpole'?)"
     refused(ValueError, says, lambda: torch_batchsim.make_vec("cartpol"))
@@ -880,6 +896,99 @@ def test_environments_of_files_and_modules_are_found(tmp_path: Path, monkeypatch
     empty.write_text("")
     refused(ValueError, "walks_none.py registers no environment: write", lambda: torch_batchsim.find_id(str(empty)))
     assert torch_batchsim.make_vec(str(file), num_envs=2).sim.environment.name == "OneWalk"
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("class Plaice(Drift): pass\nx = Place", "3: name 'Place' is not defined (did you mean 'Plaice'?)"),
+        ("x = (3", "2: '(' was never closed"),
+        ("import nonesuch", "2: No module named 'nonesuch'"),
+        ("from torch_batchsim import Archetpye", "cannot import name 'Archetpye' from 'torch_batchsim' (did you mean"),
+        ("torch_batchsim.Archetpye", "has no attribute 'Archetpye' (did you mean 'Archetype'?)"),
+        ("{}['a']", "2: KeyError: 'a'"),
+        ("torch_batchsim.Archetype('X', Drift, count=3)", "is not a component class"),
+    ],
+)
+def test_mistakes_in_a_file_are_told_with_their_line(tmp_path: Path, line: str, says: str) -> None:
+    file = tmp_path / "mistaken_walk.py"
+    file.write_text(f"import torch_batchsim; from environments.drift import Drift\n{line}\n")
+    for _ in range(2):  # it is not taken for a whole module the second time
+        with pytest.raises(ValueError, match=rf"^mistaken_walk\.py:.*{re.escape(says)}"):
+            torch_batchsim.find_id(str(file))
+
+
+class Leveled(CartPole):
+    def __init__(self, levels: int = 3, **options: Any) -> None:
+        super().__init__(**options)
+        self.levels = levels
+
+
+class Alone(CartPole):
+    def __init__(self, levels: int = 3) -> None:
+        super().__init__()
+
+
+class Unmade(CartPole):
+    def __init__(self) -> None:
+        pass
+
+
+class Priced(CartPole):
+    def resource_values(self) -> Any:
+        return 5
+
+
+class Drawn(CartPole):
+    def render(self, world: Any) -> Any:
+        return 5
+
+
+def test_arguments_of_an_own_init() -> None:
+    assert Leveled(4, gravity=1.0).levels == 4 and torch_batchsim.make_vec(Leveled, 1, levels=5)
+    says = "Leveled got an unexpected keyword argument 'levles' (did you mean 'levels'?); it has: levels, "
+    refused(TypeError, says, lambda: torch_batchsim.make_vec(Leveled, levles=5))
+    refused(TypeError, says, lambda: Leveled(levles=5))
+    says = "Alone.__init__ does not take the option 'gravity': write def __init__(self, levels, **options), and call"
+    refused(TypeError, says, lambda: Alone(gravity=1.0))
+    refused(TypeError, says, lambda: torch_batchsim.make_vec(Alone, gravity=1.0))
+    refused(TypeError, "Alone got an unexpected keyword argument 'grvity' (did you mean 'gr", lambda: Alone(grvity=1.0))
+    for make in (Simulator, TorchVectorEnv):
+        with pytest.raises(SchemaError, match=r"Unmade.__init__ does not call super\(\).__init__\(\*\*options\): call"):
+            make(Unmade(), 1)
+
+
+def test_methods_that_return_something_else() -> None:
+    says = "Priced: resource_values must return a dict of values by name, got 5"
+    refused(SchemaError, says, lambda: Simulator(Priced(), 1))
+    env = TorchVectorEnv(Drawn(), 1)
+    env.reset()
+    says = "Drawn.render() must return an array of uint8 [height, width, 3], got 5"
+    refused(TypeError, says, lambda: env.render_world(0))
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: Archetype("Cart", Push, cuont=2), "Archetype has no argument 'cuont' (did you mean 'count'?); it "),
+        (lambda: Option(10, minimun=2), "Option has no argument 'minimun' (did you mean 'minimum'?); it takes: def"),
+        (lambda: torch_batchsim.between(5), "between: missing a required argument: 'high'; it takes: low, high"),
+        (lambda: torch_batchsim.register("a/B-v0", CartPole, foo=3), "register has no argument 'foo'; it takes: id, "),
+    ],
+)
+def test_arguments_of_declarations(call: Callable[[], Any], says: str) -> None:
+    refused(TypeError, says, call)
+
+
+def test_samples_where_nothing_is_legal() -> None:
+    env = torch_batchsim.make_vec("torch_batchsim/Hanabi-v0", num_worlds=3)
+    env.reset(seed=0)
+    env.action_mask[1] = False
+    says = "world 1 has no legal action: the mask of a row that acts must allow one"
+    with pytest.raises(ValueError, match=says):
+        env.sample_actions()
+    env.sim.memory.columns["ended"][1] = 1
+    env.sample_actions()
 
 
 # ---- the build -----------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import re
 import shutil
 import subprocess
@@ -10,10 +11,13 @@ import sys
 import traceback
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 from gymnasium.spaces import Discrete
 from support import COMPILED, declare
+from torch_batchsim.envs.cartpole import CartPole
+from torch_batchsim.envs.cartpole.env import CartState
 
 from torch_batchsim import (
     Archetype,
@@ -28,6 +32,7 @@ from torch_batchsim import (
     SchemaError,
     Simulator,
     TaskGraph,
+    boolean,
     f32,
     i32,
     jit,
@@ -53,6 +58,22 @@ class Paddle(Component):
 class Shot(Component):
     left: i32
     owner: Entity
+
+
+class Seen(Component):
+    speed: f32
+
+
+class Legal(Component):
+    moves: boolean[3]
+
+
+class Count(Component):
+    steps: i32
+
+
+class Sum(Component):
+    all: i32
 
 
 # What a system over `Ball &ball, const Paddle &paddle` does in one line, and what it is told.
@@ -282,6 +303,66 @@ def test_a_system_that_never_runs_is_told(folder: Path) -> None:
     assert [(Path(each.filename).name, each.lineno) for each in said] == [("systems.h", 2)]
 
 
+OVERSIGHTS = """
+TBS_SYSTEM void run(World &world, Ball &ball, const Count &count) { ball.row = count.steps; }
+TBS_SYSTEM void look(World &world, Ball &ball, Count &count, Sum &sum) { ball.row += 1; count.steps += 1; sum.all = 1; }
+TBS_SYSTEM void finish(World &world, Episode &episode) { episode.truncated = true; }
+"""
+
+
+def overlooked(folder: Path, *observe: str, **roles: Any) -> Environment:
+    return declare(
+        OVERSIGHTS,
+        folder,
+        archetypes=(Archetype("Game", Ball, Paddle, Seen, Legal, Reward, count=1),),
+        singletons=(Count, Sum),
+        step=TaskGraph("run"),
+        observe=TaskGraph(*observe),
+        action="Game.Paddle",
+        action_space=Discrete(3),
+        **({"observation": "Game.Paddle"} | roles),
+    )()
+
+
+def test_outputs_that_nobody_writes_are_told(folder: Path) -> None:
+    roles = {"observation": "Game.Seen", "action_mask": "Game.Legal", "critic": {"all": "Game.Seen"}}
+    with pytest.warns(BuildWarning) as said:
+        Program(overlooked(folder, **roles, info={"move": "Game.Paddle", "reward": "Game.Reward"}))
+    told = [str(each.message) for each in said if "never runs" not in str(each.message)]
+    ends = "is written by no system: its values stay 0 unless Python writes them"
+    named = ("observation 'Game.Seen'", "critic 'all', 'Game.Seen',", "action_mask 'Game.Legal'")
+    assert told == [f"Declared: {name} {ends}" for name in named]
+
+
+def test_state_that_changes_in_observe_is_told(folder: Path) -> None:
+    """What the next step reads or writes is state; ``Sum``, of which nothing else knows, is none."""
+    with pytest.warns(BuildWarning, match="of 'observe'") as said:
+        Program(overlooked(folder, "look"))
+    told = [str(each.message) for each in said if "never runs" not in str(each.message)]
+    assert [text[: text.index(": ")] for text in told] == [
+        "system 'look' of 'observe' writes Count, which 'run' of 'step' reads",
+        "system 'look' of 'observe' writes Game.Ball, which 'run' of 'step' writes",
+    ]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".* never runs", BuildWarning)
+        warnings.simplefilter("error", BuildWarning, append=True)
+        with pytest.raises(BuildWarning, match=r"^systems\.h:3: system 'look' of 'observe' writes Count"):
+            Program(overlooked(folder, "look"))
+    with pytest.raises(SchemaError, match=r"systems\.h:4: system 'finish' ends the episode, which 'observe' may not"):
+        Program(overlooked(folder, "finish"))
+
+
+def test_errors_of_a_declaration_name_its_class() -> None:
+    class Doubled(CartPole):
+        singletons = (CartState,)
+
+    _, line = inspect.getsourcelines(Doubled)
+    says = rf"^{Path(__file__).name}:{line}: component CartState is a singleton and in an archetype"
+    for made in (lambda: Simulator(Doubled(), 1), lambda: Simulator(environment=Doubled(), num_worlds=1)):
+        with pytest.raises(SchemaError, match=says):
+            made()
+
+
 def test_errors_of_authors_do_not_show_the_engines_frames(folder: Path) -> None:
     with pytest.raises(SchemaError) as raised:
         Simulator(environment(folder, "TBS_SYSTEM void run(World &world, Ball ball) {}\n", "run"), 1)
@@ -308,7 +389,7 @@ def test_a_warning_that_is_an_error_comes_again(folder: Path) -> None:
     for _ in range(2):
         with warnings.catch_warnings():
             warnings.simplefilter("error", BuildWarning)
-            with pytest.raises(BuildWarning, match="this statement does nothing"):
+            with pytest.raises(BuildWarning, match=r"^systems\.h:2: this statement does nothing"):
                 Simulator(environment(folder, text, "run"), 1)
 
 

@@ -145,9 +145,9 @@ def test_the_graph_shows_that_they_are_read() -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"resources": (Levels, Spot)}, "component Spot is a resource and in an archetype; make them two"),
+        ({"resources": (Levels, Spot)}, "component Spot is a resource and in an archetype; take it out of one"),
         ({"singletons": (Wind,)}, "component Wind is a singleton, which each world has, and a resource"),
-        ({"resources": (3,)}, "resources: 3 is no component class"),
+        ({"resources": (3,)}, "resources: 3 is not a component class"),
         ({"resources": Levels}, "resources must be a list or tuple"),
         ({"observation": "Levels"}, "observation 'Levels' must be"),
         ({"values": {"Levels.heigth": 1}}, "component Levels has no field 'heigth'"),

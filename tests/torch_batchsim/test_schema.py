@@ -353,7 +353,7 @@ def test_constants_that_follow_from_options() -> None:
     environment.add_constants(area=16, share=0.25)
     assert environment.constants == {"cells": 4, "name": "plain", "area": 16, "share": 0.25}
     for values, says in (
-        ({"cells": 5}, "constant cells is there already"),
+        ({"cells": 5}, "adds 'cells', which is a constant already; rename it"),
         ({"no good": 5}, "a constant cannot be named 'no good'"),
     ):
         with pytest.raises(SchemaError, match=says):

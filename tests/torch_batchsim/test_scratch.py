@@ -165,7 +165,7 @@ def test_what_is_written_first_may_be_read(tmp_path: Path) -> None:
         ({"kept": [Sum]}, "component Sum is kept, and scratch"),
         ({"scratch": [Link]}, "component Link is scratch, which only singletons and components of archetypes can be"),
         ({"scratch": Sum}, "scratch must be a list or tuple"),
-        ({"scratch": ["Sum"]}, "'Sum' is no component class"),
+        ({"scratch": ["Sum"]}, "'Sum' is not a component class"),
         ({"scratch": [Sum, Spot], **NOT_READ}, "Spot is scratch, which holds anything between steps"),
         ({"scratch": [Sum, Move], **NOT_READ}, "Move is scratch, which holds anything between steps"),
         ({"scratch": [Sum, Reward], **NOT_READ}, "Reward is scratch, which holds anything"),

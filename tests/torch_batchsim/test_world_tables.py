@@ -297,7 +297,7 @@ def test_most_rows_is_refused() -> None:
     with pytest.raises(SchemaError, match="library depot: most_rows is known when the environment has been made"):
         Depot().most_rows(Place)
     depot = Yard().libraries.depot
-    with pytest.raises(SchemaError, match="library depot: most_rows: 'Place' is no component class"):
+    with pytest.raises(SchemaError, match="library depot: most_rows: 'Place' is not a component class"):
         depot.most_rows("Place")
     with pytest.raises(SchemaError, match="library depot: most_rows needs components"):
         depot.most_rows()

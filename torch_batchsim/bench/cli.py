@@ -143,7 +143,9 @@ def _prepared(arguments: list[str]) -> list[str]:
     Raises UsageError for an option that there is not, ValueError for an environment that there is not.
     """
     name, own = next(iter(arguments), ""), flags_of(Options)
-    if not name or name.startswith("-"):
+    if not name:
+        raise UsageError(f"name an environment: {_PROGRAM} cartpole; {_PROGRAM} --help lists all")
+    if name.startswith("-"):
         return arguments
     env_id = None if name in _NOT_ENVIRONMENTS else find_id(name)
     names = [option for option in option_names(env_id) if option not in own] if env_id else []
@@ -156,9 +158,11 @@ def _prepared(arguments: list[str]) -> list[str]:
 
 def _check(options: Options) -> None:
     """Raise ValueError for what does not go together."""
-    numbers = (*(options.num_envs or ()), *options.rows, options.runs)
-    if any(n < 1 for n in numbers) or options.seconds <= 0:
-        raise ValueError("--num-envs, --rows, --seconds and --runs must be positive")
+    numbers = {"--num-envs": options.num_envs or (), "--rows": options.rows, "--runs": (options.runs,)}
+    for name, given in {**numbers, "--seconds": (options.seconds,)}.items():
+        wrong = next((number for number in given if number <= 0), None)
+        if wrong is not None:
+            raise ValueError(f"{name} must be positive, got {wrong}")
     given = [name for name in _OF_ENVIRONMENTS if getattr(options, name) not in (None, False, ())]
     if options.environment in ("peers", "ecs") and given:
         names = " and ".join(f"--{name.replace('_', '-')}" for name in given)

@@ -13,8 +13,9 @@ from ..checks import Checks
 from ..environment import Environment
 from ..executors import EXECUTORS
 from ..names import suggestion
+from ..own_modules import module_named
 from ..program import Program
-from ..registration import declared, environment_class, find_id, module_named
+from ..registration import declared, environment_class, find_id
 from ..vector_env import TorchVectorEnv
 from .plays import Play, play_all
 

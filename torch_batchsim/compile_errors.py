@@ -42,6 +42,7 @@ _SAID = (
     (r"comparison of integer expressions of different signedness: '(\w+)' and '(\w+)'",
      r"compares \1 and \2, of which one has no sign: convert one"),
     (r"integer overflow in expression of type '(\w+)'", r"overflows \1: compute in i64, or in u32, which wraps around"),
+    (r"'(\w+)' (?:is|may be) used uninitialized", r"`\1` may have no value here: give it one where it is declared"),
     (r"statement has no effect", "this statement does nothing"),
     (r"suggest braces around empty body in an '(\w+)'", r"the `;` ends the `\1`: nothing depends on it"),
     (r"comparisons like 'X<=Y<=Z'", "write `x <= y && y <= z`"),

@@ -246,7 +246,8 @@ def test_a_mistake_that_is_the_same_for_all_rows_is_a_fault_of_each_world(execut
     env.reset(seed=0)
     with pytest.raises(WorldFault) as caught:
         steps(env, 1)
-    assert [(fault.world, fault.row, fault.system) for fault in caught.value.faults] == [(w, 0, "move") for w in range(3)]
+    told = [(fault.world, fault.row, fault.system) for fault in caught.value.faults]
+    assert told == [(world, 0, "move") for world in range(3)]
     assert str(caught.value).startswith("systems.h:2: -2147483648 - 1 does not fit into i32")
 
 

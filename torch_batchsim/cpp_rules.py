@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from .cpp_text import Declaration, Source, Token, outside_of_brackets
+from .declaration import ENGINE_HEADERS
 from .errors import SchemaError
 from .names import CPP_KEYWORDS
 from .shared import LANES
@@ -136,7 +137,8 @@ def _check_words(source: Source, tokens: Sequence[Token]) -> None:
         if text == "using" and behind == ["namespace", "std"]:
             raise SchemaError(f"{source.place(token)}: 'using namespace std' in systems: they have no standard library")
         is_global = text == "::" and not (index and _ends_name(tokens[index - 1]))
-        if is_global and (behind[:1] == ["std"] or (behind[1:] == ["("] and behind[0] not in FIELD_TYPES)):
+        is_called = behind[1:] == ["("] and behind[0] not in FIELD_TYPES
+        if is_global and (is_called or (behind[:1] == ["std"] and not _is_of_engine(source))):
             raise SchemaError(
                 f"{source.place(token)}: '::{behind[0]}' in systems: leave out the '::' in front; systems have the "
                 "engine's functions (docs/reference.md) and their own"
@@ -146,6 +148,10 @@ def _check_words(source: Source, tokens: Sequence[Token]) -> None:
                 f"{source.place(token)}: a cast to a reference or pointer in systems: it could write what is const; "
                 "take the component as you need it, so that the engine knows"
             )
+
+
+def _is_of_engine(source: Source) -> bool:
+    return source.path.is_relative_to(ENGINE_HEADERS.resolve())
 
 
 def _ends_name(token: Token) -> bool:

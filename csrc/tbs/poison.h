@@ -179,6 +179,7 @@ TBS_LIBM_2(TBS_MARK_STD_2)
     TBS_WARN_OF_CASTS                                          \
     _Pragma("GCC diagnostic warning \"-Wdouble-promotion\"")   \
     _Pragma("GCC diagnostic warning \"-Wfloat-conversion\"")   \
+    _Pragma("GCC diagnostic warning \"-Wshadow=local\"")       \
     _Pragma("GCC diagnostic warning \"-Wunused-parameter\"")
 #endif
 // `name` is the namespace within tbs::fence: `systems` for the author's text, a library's own for a library's.

@@ -79,7 +79,7 @@ MISTAKES = {
     "ball.row = i32(clock());": "systems reach nothing but their world: what they need is a parameter or a",
     "exit(3);": "systems reach nothing but their world",
     "std::sort(ball.cells, ball.cells + 2);": "systems have no standard library, so no std::sort",
-    "const char *text = \"low\"; world.check(ball.row > 0, text);": "it takes a condition, and then a message, a number",
+    "const char *text = \"low\"; world.check(ball.row > 0, text);": "it takes a condition, and then a message",
     "ball.speed = log10(ball.speed);": "the engine has no `log10`: write `0.30103f * log2(x)`",
     "ball.row = rand();": "draw by `Random &random = world.random();`",
     "ball.speed = sin(0.5 * ball.speed);": "it takes f32: write f32 numbers with an f, `0.5f` for `0.5`",

@@ -43,6 +43,8 @@ _SAID = (
      r"compares \1 and \2, of which one has no sign: convert one"),
     (r"integer overflow in expression of type '(\w+)'", r"overflows \1: compute in i64, or in u32, which wraps around"),
     (r"'(\w+)' (?:is|may be) used uninitialized", r"`\1` may have no value here: give it one where it is declared"),
+    (r"declaration of '(?:.* )?(\w+)' shadows a (?:parameter|previous local)",
+     r"`\1` hides another variable of that name: give it a name of its own"),
     (r"statement has no effect", "this statement does nothing"),
     (r"suggest braces around empty body in an '(\w+)'", r"the `;` ends the `\1`: nothing depends on it"),
     (r"comparisons like 'X<=Y<=Z'", "write `x <= y && y <= z`"),

@@ -408,6 +408,8 @@ _TABLE: Iterable[tuple[re.Pattern[str], Callable[[Case, re.Match[str]], str]]] =
             "assign arrays element by element, in a loop")),
         (r"redeclaration of '(?:.* )?(\w+)'", _said(
             r"give one of the two another name, or leave out the second type: `\1 = ...;`")),
+        (r"declaration of '(?:.* )?(\w+)' shadows a parameter", _said(
+            r"`\1` is a parameter already: give the variable another name, or leave out the type: `\1 = ...;`")),
         (r"is not a constant expression", _said(
             "only constants go here (literals, `Constants::name`, constexpr): for a value of the world write `if`")),
         (r"inlining failed in call to '.*?(\w+)\(.*recursive", _said(

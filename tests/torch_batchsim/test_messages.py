@@ -120,6 +120,7 @@ MISTAKES = {
     "height = 3.0f;": "declare it with its type: `f32 height = ...;`",
     "ball.row = later(3);": "move function `later` of line",
     "ball.row = i32(1,5);": "a number is written with a point: `1.5f` for `1,5`",
+    "i32 ball = 3;": "`ball` is a parameter already: give the variable another name",
     "def f(): pass": "systems are C++, which has no `def`",
     "self.row = 1;": "a system has no `self`: name its parameters",
     "ball.row = i32(ball.at);": "take one component of the vec3, such as `.x`",
@@ -254,6 +255,9 @@ SUSPICIOUS = {
     "i32 n = 3;": "`n` is not used [-Wunused-variable]",
     "f32 none; ball.speed += none;": (
         "`none` may have no value here: give it one where it is declared [-Wuninitialized]"
+    ),
+    "for (i32 world = 0; world < 3; ++world) ball.row = world;": (
+        "`world` hides another variable of that name: give it a name of its own [-Wshadow=local]"
     ),
     "ball.row == 3;": "this statement does nothing [-Wunused-value]",
     "if (ball.row > 3); ball.row = 3;": "the `;` ends the `if`: nothing depends on it [-Wempty-body]",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from .cpp_text import Source, outside_of_brackets
+from .cpp_text import Source, behind_angles, outside_of_brackets
 from .errors import SchemaError
 
 
@@ -44,11 +44,12 @@ def _sites(source: Source) -> Iterator[CheckSite]:
         if token.text != "check" or tokens[i + 1].text != "(" or i == 0 or tokens[i - 1].text not in (".", "->"):
             continue
         end = source.partner[i + 1]
-        commas = [k for k, inner in outside_of_brackets(source, i + 2, end) if inner.text == ","]
-        bounds = [i + 1, *commas, end]
+        bounds = [i + 1, *_commas(source, i + 2, end), end]
         parts = [_written(source, first + 1, last) for first, last in pairwise(bounds)]
         condition, *rest = parts
-        if condition.startswith('"') or not condition:
+        texts = [part for part in rest if part.startswith('"')]
+        many = len(rest) > 2 or len(texts) > 1 or len(rest) - len(texts) > 1 or texts != rest[: len(texts)]
+        if condition.startswith('"') or not condition or many:
             raise SchemaError(
                 f"{source.place(token)}: world.check takes the condition first, and then a message, a number, or both: "
                 'world.check(speed < 30.0f, "too fast", speed)'
@@ -56,6 +57,18 @@ def _sites(source: Source) -> Iterator[CheckSite]:
         message = rest.pop(0)[1:-1] if rest and rest[0].startswith('"') else ""
         column = token.start - source.code.rfind("\n", 0, token.start)
         yield CheckSite(source.path, token.line, column, tokens[end].line, condition, message, ", ".join(rest))
+
+
+def _commas(source: Source, first: int, last: int) -> list[int]:
+    """The commas between arguments: in no brackets, and in no types as of ``rows<Walker, const Place>()``."""
+    commas, types_end = [], first
+    for k, token in outside_of_brackets(source, first, last):
+        if token.text == "<" and k >= types_end:
+            end = behind_angles(source, k, last)
+            types_end = end if end < last and source.tokens[end].text in ("(", "{", "::") else k
+        elif token.text == "," and k >= types_end:
+            commas.append(k)
+    return commas
 
 
 def _written(source: Source, first: int, last: int) -> str:

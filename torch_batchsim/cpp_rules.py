@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from .cpp_text import Declaration, Source, Token, outside_of_brackets
+from .declaration import ENGINE_HEADERS
 from .errors import SchemaError
 from .names import CPP_KEYWORDS
+from .shared import LANES
+from .types import FIELD_TYPES
 
 _MARKS = ("TBS_FUNCTION", "TBS_METHOD", "TBS_INLINE", "TBS_CALLED", "TBS_SYSTEM")
 
@@ -35,6 +39,8 @@ _FORBIDDEN = {
         ("fopen", "getenv"),
         "systems have no input and output but their world; give them what they need as a parameter or a resource",
     ),
+    "assert": 'it would end the process; report by world.check(condition, "message", number)',
+    "extern": "what is defined elsewhere is not there; define it here, or declare a parameter or a component",
     "_Pragma": "the compiler's checks are the engine's",
     "thread_local": "systems keep nothing between calls; declare a singleton",
     **dict.fromkeys(("goto", "asm", "__asm__", "__asm"), "not every device has it"),
@@ -48,6 +54,7 @@ _FORBIDDEN = {
 }
 
 
+_OPERATIONS = "for_each once sum min max count any all scan ballot broadcast".split()  # csrc/tbs/lanes.h
 _DIGRAPHS = ("<:", ":>", "<%", "%>", "%:")
 
 
@@ -76,6 +83,8 @@ def check_rules(source: Source, declared: Sequence[Declaration]) -> None:
         if token.text == "TBS_SYSTEM":
             _check_system(source, index, understood, declared)
     _check_loops(source)
+    _check_operations(source, declared)
+    _check_episode(source, declared)
     for declaration in declared:
         if declaration.kind == "function":
             _check_function(source, declaration)
@@ -124,11 +133,76 @@ def _check_words(source: Source, tokens: Sequence[Token]) -> None:
             )
         if text in _FORBIDDEN and not (text == "delete" and before == "=") and before not in (".", "->"):
             raise SchemaError(f"{source.place(token)}: '{text}' in systems: {_FORBIDDEN[text]}")
+        behind = [each.text for each in tokens[index + 1 : index + 3]]
+        if text == "using" and behind == ["namespace", "std"]:
+            raise SchemaError(f"{source.place(token)}: 'using namespace std' in systems: they have no standard library")
+        is_global = text == "::" and not (index and _ends_name(tokens[index - 1]))
+        is_called = behind[1:] == ["("] and behind[0] not in FIELD_TYPES
+        if is_global and (is_called or (behind[:1] == ["std"] and not _is_of_engine(source))):
+            raise SchemaError(
+                f"{source.place(token)}: '::{behind[0]}' in systems: leave out the '::' in front; systems have the "
+                "engine's functions (docs/reference.md) and their own"
+            )
         if text == "(" and _casts_to_reference(tokens, index):
             raise SchemaError(
                 f"{source.place(token)}: a cast to a reference or pointer in systems: it could write what is const; "
                 "take the component as you need it, so that the engine knows"
             )
+
+
+def _is_of_engine(source: Source) -> bool:
+    return source.path.is_relative_to(ENGINE_HEADERS.resolve())
+
+
+def _ends_name(token: Token) -> bool:
+    """Whether a ``::`` behind the token belongs to it: ``ring::``, ``Spot<3>::``."""
+    return (token.is_word and token.text not in ("return", "else", "case", "do", "typename")) or token.text == ">"
+
+
+def _check_operations(source: Source, declared: Sequence[Declaration]) -> None:
+    """Refuse operations of lanes within what another operation calls: lanes would wait for each other there."""
+    tokens = source.tokens
+    for declaration in declared:
+        if declaration.kind != "function" or declaration.body is None:
+            continue
+        head = [token.text for token in tokens[declaration.name : declaration.body[0]]]
+        groups = {head[i + 2] for i in range(len(head) - 2) if head[i] in LANES and head[i + 1] == "&"}
+        calls = [i for i in range(*declaration.body) if tokens[i].text in groups and _is_operation(tokens, i)]
+        for outer, inner in ((outer, inner) for outer in calls for inner in calls if outer < inner):
+            end = source.partner[outer + 3]
+            lambdas = [i for i in range(outer + 3, end) if tokens[i].text == "{"]
+            if any(first < inner < source.partner[first] for first in lambdas):
+                raise SchemaError(
+                    f"{source.place(tokens[inner])}: {source.text(inner, inner + 3)} inside of "
+                    f"{source.text(outer, outer + 3)}: all lanes reach an operation together, so none is inside of "
+                    "another; put it in front, or write a plain loop"
+                )
+
+
+def _is_operation(tokens: Sequence[Token], i: int) -> bool:
+    """Whether ``warp.sum(`` begins here."""
+    dot, name, opens = (token.text for token in tokens[i + 1 : i + 4])
+    return dot == "." and name in _OPERATIONS and opens == "("
+
+
+def _check_episode(source: Source, declared: Sequence[Declaration]) -> None:
+    """Refuse that a system writes the step of its episode, by which time limits go."""
+    tokens = source.tokens
+    for declaration in declared:
+        if declaration.kind != "function" or declaration.body is None:
+            continue
+        head = [token.text for token in tokens[declaration.name : declaration.body[0]]]
+        names = [head[i + 2] for i in range(len(head) - 2) if head[i : i + 2] == ["Episode", "&"]]
+        first, last = (tokens[i] for i in (declaration.body[0], declaration.body[1] - 1))
+        for name in names:
+            written = rf"(?:\+\+|--)\s*{name}\.step\b|\b{name}\.step\s*(?:\+\+|--|(?:[-+*/%&|^]|<<|>>)?=(?!=))"
+            found = re.search(written, source.code[first.start : last.start])
+            if found:
+                place = source.place(first.line + source.code.count("\n", first.start, first.start + found.start()))
+                raise SchemaError(
+                    f"{place}: {name}.step is written: the engine counts steps; end the episode by {name}.terminated "
+                    f"or {name}.truncated"
+                )
 
 
 def _check_loops(source: Source) -> None:

@@ -26,6 +26,7 @@ _C_TYPES = {
 _NUMBERS = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f32", "f64")  # tbs::checks::number_of_type
 _BITS = {"i8": 8, "i16": 16, "i32": 32, "i64": 64, "u8": 8, "u16": 16, "u32": 32, "u64": 64}
 _OPENING = {")": "(", "]": "[", ">": "<", "}": "{"}
+_CALLS = (Found.bits, Found.bits_of_value, Found.below, Found.integer, Found.shuffle)  # csrc/tbs/checked_types.h
 _OPERATORS = {Found.sum: "+", Found.difference: "-", Found.product: "*"}
 
 
@@ -42,7 +43,7 @@ def finding(program: Program, node: Node, found: Found, record: np.void) -> Find
         source = next(source for _, source in program.sources if source.path == Path(file))
         column = column_as_written(program, source, line, column)
     end = _offset(whole, line, column)
-    if by_number and whole and column == 0 and found in (Found.bits, Found.bits_of_value):
+    if by_number and whole and column == 0 and found in _CALLS:
         end = _offset(whole, line, _first_column(whole, line))
     number = int(record["type"])
     kind = _numbered_type(program, found, number) if by_number else _string(number)
@@ -101,6 +102,12 @@ def _sentence(
         return f"{value} bits behind {other} do not fit into Bits<{bound}>: `{line}`", value
     if found is Found.bits_of_value:
         return f"{value % 2**64} has more than {other} bits: `{line}`", value % 2**64
+    if found is Found.below:
+        return f"below(0): no number is below 0: `{line}`", value
+    if found is Found.integer:
+        return f"integer({value}, {bound}): low is greater than high: `{line}`", value
+    if found is Found.shuffle:
+        return f"shuffle of {value} items in an array of {bound}: `{line}`", value
     if found in _OPERATORS:
         return f"{value} {_OPERATORS[found]} {_operand(bound)} does not fit into {name}: `{line}`", value
     if found is Found.negation:

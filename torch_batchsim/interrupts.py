@@ -79,7 +79,8 @@ class Watch:
         what = "run" if alone else "step"
         if crashed:
             *_, number, address = crashed[0]
-            how, advice = _crash(number, address), _advice(number, address)
+            how = _crash(number, address)
+            advice = _advice(number, address, self._program.checks is not None)
             return SystemCrash(f"{where} crashed: {how}. {_sentence(after)}.{advice}")
         if cause == 2:
             how = f"after watchdog={self._limit:g} seconds the {what} was stopped in {where}"
@@ -134,9 +135,9 @@ def _crash(number: int, address: int) -> str:
     return name
 
 
-def _advice(number: int, address: int) -> str:
+def _advice(number: int, address: int, is_checked: bool) -> str:
     """What to do next."""
-    looks = " A checked build (checks=True, or TBS_CHECKS=1) names line, expression and index"
+    looks = "" if is_checked else " A checked build (checks=True, or TBS_CHECKS=1) names line, expression and index"
     if number == signal.SIGFPE or _is_null(number, address):
         return looks
     return f" It may have written elsewhere before: end this process.{looks}"

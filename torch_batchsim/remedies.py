@@ -29,6 +29,7 @@ _INSTEAD = {
 }
 _RENAMED = {"fabs": "abs", "fmin": "min", "fmax": "max", "nearbyint": "rint"}
 _RANDOM = "draw by `Random &random = world.random();`: the numbers of C's generators differ from run to run"
+_OUTSIDE = "what they need is a parameter or a resource, time is world.step(), and a mistake is told by world.fail"
 _LITERALS = "write f32 numbers with an f, `0.5f` for `0.5`, or cast by `f32(x)`"
 _ENDS = ("terminate", "terminated", "truncate", "truncated", "done", "end", "end_episode", "finish", "reset")
 _PAGE = "docs/reference.md lists what systems can use"
@@ -262,6 +263,9 @@ def _deleted(case: Case, found: re.Match[str]) -> str:
 
 def _candidates(case: Case, found: re.Match[str]) -> str:
     """A call that fits none of the functions of this name."""
+    if found[1].startswith("World::check("):
+        form = 'world.check(condition, "message", number)'
+        return f"it takes a condition, and then a message, a number, or both: `{form}`"
     if found[1].startswith("World::log("):
         return 'it takes a label and a value: `world.log("speed", ball.speed)`'
     if re.search(r"::(?:rows|find)<", found[1]):
@@ -361,6 +365,7 @@ _TABLE: Iterable[tuple[re.Pattern[str], Callable[[Case, re.Match[str]], str]]] =
         (r"is deprecated: libm is not reproducible: write (\w+)", _said(r"write `\1(...)`, the engine's")),
         (r"not_reproducible_use_world_random|is deprecated: not reproducible: use world", _said(_RANDOM)),
         (r"function \"(?:\w+ )?(std::)?(\w+)\(T\.\.\.\).*it is a deleted function", _deleted),
+        (r"reaches_beyond_the_world", _said(f"systems reach nothing but their world: {_OUTSIDE}")),
         (r"only_for_f32_write_a_literal", _said(f"it takes f32: {_LITERALS}")),
         (r"f32_and_f64_arguments_mixed", _said(f"its arguments are of one type: {_LITERALS}")),
         (r"(min|max): one argument is signed", _signs),
@@ -403,6 +408,8 @@ _TABLE: Iterable[tuple[re.Pattern[str], Callable[[Case, re.Match[str]], str]]] =
             "assign arrays element by element, in a loop")),
         (r"redeclaration of '(?:.* )?(\w+)'", _said(
             r"give one of the two another name, or leave out the second type: `\1 = ...;`")),
+        (r"declaration of '(?:.* )?(\w+)' shadows a parameter", _said(
+            r"`\1` is a parameter already: give the variable another name, or leave out the type: `\1 = ...;`")),
         (r"is not a constant expression", _said(
             "only constants go here (literals, `Constants::name`, constexpr): for a value of the world write `if`")),
         (r"inlining failed in call to '.*?(\w+)\(.*recursive", _said(

@@ -136,6 +136,9 @@ class Found(IntEnum):
     bits_of_value = 17
     cast = 18
     no_choice = 19
+    below = 20
+    integer = 21
+    shuffle = 22
 
 
 # ---- records that both sides read and write --------------------------------------------------------------------------

@@ -106,7 +106,7 @@ struct SplitWorkspace : BodySpace<most_bodies, Spread> {
 };
 
 template <u32 most_bodies, u32 most_contacts, u32 most_joints, u32 chip_bytes = 0>
-using Workspace = std::conditional_t<chip_bytes == 0, PlainWorkspace<most_bodies, most_contacts, most_joints>,
+using Workspace = ::std::conditional_t<chip_bytes == 0, PlainWorkspace<most_bodies, most_contacts, most_joints>,
                                      SplitWorkspace<most_bodies, most_contacts, most_joints, chip_bytes>>;
 
 TBS_FUNCTION Pace pace_of(const Settings &settings) {

@@ -35,7 +35,8 @@ struct Guard {
     CheckRecord *records;  // of all worlds
     const u32 *steps;
     u32 node;
-    i32 unit = -1;  // which of the worlds that the loop goes through
+    i32 first = 0;  // the unit from which the loop goes on
+    i32 unit = -1;  // the unit that the loop has begun: a world, or a row of a flat node
     i32 world = 0;
     u32 row = 0;
     i64 budget = 0, iterations = 0;  // of loops in the text, for one world
@@ -96,16 +97,17 @@ TBS_FUNCTION bool is_stopped(u64 word) {
     return word != ~u64{0} && (u32(word >> 32) & mask) == fault_check;
 }
 
-// loop(unit) goes through the units from `unit` on; after a fault it goes on behind the unit in which that was. find() says
-// which that is.
+// loop(unit) goes through the units from `unit` to the last of so many; after a fault it goes on behind the unit in which that
+// was. find() says which that is: `first`, or one behind it, so that each turn has less to do. g++ takes a check whose result
+// is the same for all rows out of their loop, so that it fails before the first of them has begun.
 template <class Find, class Loop>
-[[gnu::noinline]] void guarded(Guard &guard, const Find &find, const Loop &loop) {
+[[gnu::noinline]] void guarded(Guard &guard, i32 units, const Find &find, const Loop &loop) {
     Guard *const before = current;
     current = &guard;
     guard.finder = &find;
     guard.find = [](const void *finder) { (*static_cast<const Find *>(finder))(); };
-    setjmp(guard.jump);
-    loop(guard.unit + 1);
+    if (setjmp(guard.jump) != 0) guard.first = guard.unit + 1;
+    if (guard.first < units) loop(guard.first);
     current = before;
 }
 

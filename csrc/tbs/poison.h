@@ -1,4 +1,4 @@
-// The fence around an author's systems: inside it libm's names and C's generators do not compile.
+// The fence around an author's systems: inside it libm's names, C's generators and what reaches beyond a world do not compile.
 //
 // sinf(), std::exp() or rand() in a system would break "same seed, same bits", and would do so silently.
 // This is how systems have to be included, at global scope, after every other header:
@@ -19,8 +19,8 @@
 //    instead;
 //  - authors may give functions and variables of their own any of these names (y0, gamma, ...);
 //  - with an f64 argument sin(x) is an error (math.h), with an integer it is tbs::sin(f32(x)).
-// Only ::sin(x), with the colons, reaches libm. Under g++ that is an error too (for f32 and f64 arguments);
-// nvcc cannot be told, but g++ compiles the same systems first. Headers of the standard library cannot be
+// Only ::sin(x), with the colons, reaches libm. torch_batchsim/cpp_rules.py refuses such a call in an author's text, and under
+// g++ it is an error (for f32 and f64 arguments); nvcc cannot be told, but g++ compiles the same systems first. Headers of the standard library cannot be
 // included inside the fence unless they have been before (include guards), and systems are to do without
 // them.
 #pragma once
@@ -46,6 +46,11 @@
     X(sinh) X(cosh) X(asinh) X(acosh) X(atanh) X(expm1) X(log10) X(log1p) X(cbrt) X(erf) X(erfc)     \
     X(tgamma) X(lgamma) X(remainder) X(fdim) X(ldexp) X(lrint) X(lround)
 #define TBS_C_RANDOM(X) X(rand) X(srand) X(random) X(drand48) X(lrand48)
+// What reaches beyond a world: clocks, files, other processes, the end of this one.
+#define TBS_C_OUTSIDE(X)                                                                                            \
+    X(clock) X(time) X(gettimeofday) X(clock_gettime) X(sleep) X(usleep) X(nanosleep) X(pause) X(system) X(fork)    \
+    X(exit) X(_exit) X(quick_exit) X(atexit) X(abort) X(raise) X(kill) X(signal) X(getpid) X(read) X(write)         \
+    X(open) X(close) X(remove) X(rename) X(scanf) X(getchar) X(setenv) X(setjmp) X(longjmp)
 
 namespace tbs::fence {
 
@@ -65,6 +70,7 @@ TBS_ADVICE(signbit)
 #undef TBS_ADVICE
 struct libm_is_not_reproducible_and_namespace_tbs_lacks_this_function {};
 struct not_reproducible_use_world_random {};
+struct reaches_beyond_the_world {};
 
 #define TBS_DELETED(name, advice) \
     template <class... T>         \
@@ -82,20 +88,21 @@ struct not_reproducible_use_world_random {};
     TBS_DELETED(name##f, libm_is_not_reproducible_and_namespace_tbs_lacks_this_function)   \
     TBS_DELETED(name##l, libm_is_not_reproducible_and_namespace_tbs_lacks_this_function)
 #define TBS_DELETED_RANDOM(name) TBS_DELETED(name, not_reproducible_use_world_random)
+#define TBS_DELETED_OUTSIDE(name) TBS_DELETED(name, reaches_beyond_the_world)
 #define TBS_DELETED_EVERYWHERE            \
     TBS_LIBM_1(TBS_DELETED_SUFFIXED)      \
     TBS_LIBM_2(TBS_DELETED_SUFFIXED)      \
     TBS_LIBM_3(TBS_DELETED_SUFFIXED)      \
     TBS_LIBM_RENAMED(TBS_DELETED_RENAMED) \
     TBS_LIBM_LACKING(TBS_DELETED_LACKING) \
-    TBS_C_RANDOM(TBS_DELETED_RANDOM)
+    TBS_C_RANDOM(TBS_DELETED_RANDOM)      \
+    TBS_C_OUTSIDE(TBS_DELETED_OUTSIDE)
 
 TBS_DELETED_EVERYWHERE
 
-// What `std::` means inside the fence: this namespace, whose own names come before the ones it passes on.
+// What `std::` means inside the fence: this namespace, which has nothing else.
 namespace std {
 
-using namespace ::std;
 TBS_DELETED_EVERYWHERE
 TBS_LIBM_1(TBS_DELETED_PLAIN)
 TBS_LIBM_2(TBS_DELETED_PLAIN)
@@ -147,12 +154,14 @@ TBS_LIBM_2(TBS_MARK_STD_2)
 #undef TBS_LIBM_RENAMED
 #undef TBS_LIBM_LACKING
 #undef TBS_C_RANDOM
+#undef TBS_C_OUTSIDE
 #undef TBS_DELETED
 #undef TBS_DELETED_SUFFIXED
 #undef TBS_DELETED_PLAIN
 #undef TBS_DELETED_RENAMED
 #undef TBS_DELETED_LACKING
 #undef TBS_DELETED_RANDOM
+#undef TBS_DELETED_OUTSIDE
 #undef TBS_DELETED_EVERYWHERE
 
 // A cast that takes away const, by an alias too, is an error: what is const is read by others at the same time. So is a
@@ -170,6 +179,7 @@ TBS_LIBM_2(TBS_MARK_STD_2)
     TBS_WARN_OF_CASTS                                          \
     _Pragma("GCC diagnostic warning \"-Wdouble-promotion\"")   \
     _Pragma("GCC diagnostic warning \"-Wfloat-conversion\"")   \
+    _Pragma("GCC diagnostic warning \"-Wshadow=local\"")       \
     _Pragma("GCC diagnostic warning \"-Wunused-parameter\"")
 #endif
 // `name` is the namespace within tbs::fence: `systems` for the author's text, a library's own for a library's.

@@ -106,12 +106,13 @@ struct Random {
         return x < high ? x : low;
     }
 
-    // Uniform in 0 .. n - 1; 0 if n is 0. Two words, the first the more significant: their 64 bits times n,
+    // Uniform in 0 .. n - 1; 0 if n is 0, which a checked build reports. Two words, the first the more significant: their 64 bits times n,
     // shifted down by 64 (Lemire 2019, without rejection, so that no loop keeps the caller from being
     // vectorised). Each value's probability differs from 1/n by less than 2^-64.
     TBS_METHOD u32 below(u32 n) { return scaled(n); }
 
-    // Uniform in low .. high, both included; low <= high. Two words, as below().
+    // Uniform in low .. high, both included. Two words, as below(). Where low > high a checked build reports it, and others
+    // give any i32 but those between the two.
     TBS_METHOD i32 integer(i32 low, i32 high) {
         return i32(u32(low) + scaled(u64(u32(high) - u32(low)) + 1));
     }
@@ -139,7 +140,8 @@ struct Random {
     }
 
     // Puts n items in random order (Fisher and Yates), every order equally likely to within below()'s bound.
-    // Two words for each of the swaps of item n - 1, n - 2, ..., 1 with an item not behind it.
+    // Two words for each of the swaps of item n - 1, n - 2, ..., 1 with an item not behind it. A checked build reports an n
+    // that is more than an array has; of a pointer it does not know.
     template <class T>
     TBS_METHOD void shuffle(T *items, u32 n) {
         u32 last = n;

@@ -54,6 +54,12 @@ TBS_FUNCTION i32 row_of_unit(const World &world, i32 unit) {
     return world(unit / per_world) * per_world + unit % per_world;
 }
 
+template <class Node>
+constexpr i32 units_per_world = 1;
+template <class Node>
+    requires is_flat<Node>
+constexpr i32 units_per_world<Node> = Node::rows_per_world;
+
 // Runs a node from unit `unit` on: of a flat node a unit is a row, of others a world. The context is copied for the same
 // reason as in run_range. Where a flat node is says an array of marks, which the compiler can write as vectors where a
 // system has nothing to check. The function is not TBS_UNCHECKED: g++ leaves out what it has put into texts that are inlined there.
@@ -86,6 +92,7 @@ template <class Node, class Context, class World>
             const i32 own = world(unit);
             guard.unit = unit;
             guard.world = own;
+            guard.row = 0;
             guard.iterations = 0;
             if (!checks::is_stopped(context.fault[own])) run_checked_world<Node>(context, repetition, own, guard);
         }
@@ -103,18 +110,22 @@ TBS_UNCHECKED inline void run_checked(const Context &context, u32 repetition, i3
     guard.node = Node::checked_number;
     guard.budget = context.loop_budget;
     guard.some_have_failed = *context.fault_flag != 0;
-    if constexpr (is_flat<Node>) checks::take_marks(guard, count * Node::rows_per_world);
+    constexpr i32 per_world = units_per_world<Node>;
+    if constexpr (is_flat<Node>) checks::take_marks(guard, count * per_world);
     const auto find = [&] {
         if constexpr (is_flat<Node>) {
-            i32 next = guard.unit + 1;
-            while (next < count * Node::rows_per_world && guard.marks[next] == guard.mark) ++next;
+            i32 next = guard.first;
+            while (next < count * per_world && guard.marks[next] == guard.mark) ++next;
             guard.unit = next - 1;
-            if (next == 0) return;
-            guard.world = world(guard.unit / Node::rows_per_world);
-            guard.row = u32(guard.unit % Node::rows_per_world);
         }
+        const bool has_begun = guard.unit >= guard.first;
+        if (has_begun && !is_flat<Node>) return;
+        if (!has_begun) guard.unit = guard.first;
+        guard.world = world(guard.unit / per_world);
+        guard.row = u32(guard.unit % per_world);
     };
-    checks::guarded(guard, find, [&](i32 unit) { run_units<Node>(context, repetition, unit, count, world, guard); });
+    const auto loop = [&](i32 unit) { run_units<Node>(context, repetition, unit, count, world, guard); };
+    checks::guarded(guard, count * per_world, find, loop);
     if constexpr (Node::verifies) Node::verify(context, count, world, guard);
 }
 

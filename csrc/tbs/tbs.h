@@ -3,7 +3,7 @@
 #include "bits.h"
 #ifdef TBS_CHECKS
 #include "casts.h"
-#include "checked_bits.h"
+#include "checked_types.h"
 #endif
 #include "copy.h"
 #include "fault.h"

@@ -6,6 +6,9 @@
 #include "platform.h"
 #include "random.h"
 #include "table.h"
+#ifdef TBS_CHECKS
+#include "checked_types.h"
+#endif
 
 #include <type_traits>
 
@@ -222,6 +225,9 @@ TBS_FUNCTION Component given_or_zero(const First &first, const Rest &...rest) {
 template <class Context>
 class BasicWorld {
   public:
+#ifdef TBS_CHECKS
+    using Random = fence::Random;
+#endif
     const u32 id;  // among all worlds: 0 .. worlds - 1, or from the first_world of this part of a larger batch on
     const decltype(Context::parameters) &parameters;
 

@@ -129,7 +129,7 @@ def maze(text: str = TEXT, **attributes: object) -> type[torch_batchsim.Environm
             Archetype("Bullet", Place, capacity=4),
         ],
         "resources": [Prices],
-        "parameters": Parameters(mistake=-1),
+        "parameters": Parameters(mistake=-1, least=0),
         "start": TaskGraph("begin"),
         "step": TaskGraph("move"),
         "observe": TaskGraph("look"),
@@ -230,6 +230,25 @@ TBS_SYSTEM void look(World &world, const Maze &maze, See &see) {
 def test_numbers_that_are_not_finite_and_endless_loops_are_told(mistake, place, says):
     message = str(fault_of(made(mistake, text=LATER, checks=Checks(loops=1000))))
     assert message.startswith(f"{place}: ") and says in message
+
+
+SAME = """\
+TBS_SYSTEM void begin(World &world) {}
+TBS_SYSTEM void move(World &world, Maze &maze, Reward &) { maze.cell = world.parameters.least - 1; }
+TBS_SYSTEM void look(World &world, const Maze &maze, See &see) { see = {f32(maze.cell), 0.0f}; }
+"""
+
+
+@pytest.mark.parametrize("executor", ["batch", "per_world"])
+def test_a_mistake_that_is_the_same_for_all_rows_is_a_fault_of_each_world(executor):
+    """The compiler looks for it once, before the first of the rows."""
+    env = TorchVectorEnv(maze(SAME)(least=-(2**31)), num_worlds=3, checks=True, executor=executor)
+    env.reset(seed=0)
+    with pytest.raises(WorldFault) as caught:
+        steps(env, 1)
+    told = [(fault.world, fault.row, fault.system) for fault in caught.value.faults]
+    assert told == [(world, 0, "move") for world in range(3)]
+    assert str(caught.value).startswith("systems.h:2: -2147483648 - 1 does not fit into i32")
 
 
 def test_a_group_a_single_world_and_a_pickled_fault_tell_the_same():

@@ -45,6 +45,10 @@ MISTAKES = {
     "Bits<70> bits; bits.append(1, 60); add_five(bits, 5 + k);": "20 bits behind 60 do not fit into Bits<70>",
     "Bits<70> bits; bits.append(u64(7 + k), 3);": "22 has more than 3 bits: `bits.append(u64(7 + k), 3);`",
     "Bits<200> bits; bits.append(1, 50 + k);": "append takes 64 bits at most, got 65",
+    "group.once([&] { cell.at[0] = i32(world.random(0).below(u32(15 - k))); });": "below(0): no number is below 0",
+    "group.once([&] { cell.at[0] = world.random(0).integer(k, 3); });":
+        "integer(15, 3): low is greater than high: `cell.at[0] = world.random(0).integer(k, 3);`",
+    "group.once([&] { world.random(1).shuffle(cell.at, k > 0 ? 9 : 8); });": "shuffle of 9 items in an array of 8",
 }  # fmt: skip
 WORLDS = "of 1 world, the index is `k` (checked builds give one at a time)"
 _CASES = "\n".join(f"        case {number}: {{ {line} break; }}" for number, line in enumerate(MISTAKES))

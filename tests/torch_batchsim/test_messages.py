@@ -97,7 +97,10 @@ MISTAKES = {
     "ball.row = i32(world.id());": "leave out the parentheses behind `world.id`: it is a value",
     "ball.speed = sinf(ball.speed);": "write `sin(...)` for `sinf`: ",
     "ball.speed = std::exp(ball.speed);": "write `exp(...)` for `std::exp`: ",
-    "ball.speed = ::cos(ball.speed);": "write `cos(...)`, the engine's",
+    "ball.row = i32(clock());": "systems reach nothing but their world: what they need is a parameter or a",
+    "exit(3);": "systems reach nothing but their world",
+    "std::sort(ball.cells, ball.cells + 2);": "systems have no standard library, so no std::sort",
+    "const char *text = \"low\"; world.check(ball.row > 0, text);": "it takes a condition, and then a message",
     "ball.speed = log10(ball.speed);": "the engine has no `log10`: write `0.30103f * log2(x)`",
     "ball.row = rand();": "draw by `Random &random = world.random();`",
     "ball.speed = sin(0.5 * ball.speed);": "it takes f32: write f32 numbers with an f, `0.5f` for `0.5`",
@@ -138,6 +141,7 @@ MISTAKES = {
     "height = 3.0f;": "declare it with its type: `f32 height = ...;`",
     "ball.row = later(3);": "move function `later` of line",
     "ball.row = i32(1,5);": "a number is written with a point: `1.5f` for `1,5`",
+    "i32 ball = 3;": "`ball` is a parameter already: give the variable another name",
     "def f(): pass": "systems are C++, which has no `def`",
     "self.row = 1;": "a system has no `self`: name its parameters",
     "ball.row = i32(ball.at);": "take one component of the vec3, such as `.x`",
@@ -270,6 +274,12 @@ SUSPICIOUS = {
         "computes in f64: write `0.5f` for `0.5`, or convert by `f32(x)` [-Wdouble-promotion]"
     ),
     "i32 n = 3;": "`n` is not used [-Wunused-variable]",
+    "f32 none; ball.speed += none;": (
+        "`none` may have no value here: give it one where it is declared [-Wuninitialized]"
+    ),
+    "for (i32 world = 0; world < 3; ++world) ball.row = world;": (
+        "`world` hides another variable of that name: give it a name of its own [-Wshadow=local]"
+    ),
     "ball.row == 3;": "this statement does nothing [-Wunused-value]",
     "if (ball.row > 3); ball.row = 3;": "the `;` ends the `if`: nothing depends on it [-Wempty-body]",
     "ball.row = 0.5f * ball.speed;": "cuts off what is behind the point: write `i32(...)` [-Wfloat-conversion]",
@@ -406,10 +416,38 @@ def test_a_comment_of_python_is_told(folder: Path) -> None:
         ("if (ball.row > 3); { ball.row = 1; }", ":2: this ';' ends the 'if'"),
         ('world.check("too low", ball.row > 0);', ":2: world.check takes the condition first, and then a message"),
         ("world.check();", ":2: world.check takes the condition first"),
+        ('world.check(ball.row > 0, "low", ball.row, 12);', ":2: world.check takes the condition first"),
+        ("world.check(ball.row > 0, ball.row, 12);", ":2: world.check takes the condition first"),
+        ("ball.speed = ::cos(ball.speed);", ":2: '::cos' in systems: leave out the '::' in front"),
+        ("::std::abort();", ":2: '::std' in systems: leave out the '::' in front"),
+        ("using namespace std;", ":2: 'using namespace std' in systems"),
+        ("assert(ball.row > 0);", ":2: 'assert' in systems: it would end the process; report by world.check("),
+        ("extern i32 zz; ball.row = zz;", ":2: 'extern' in systems: what is defined elsewhere is not there"),
     ],
 )
 def test_what_compiles_and_means_something_else_is_refused(folder: Path, line: str, says: str) -> None:
-    legal = "do { ball.row = 1; } while (ball.row < 1); {}"
+    legal = "do { ball.row = ::i32(1); } while (ball.row < 1); {}"
+    legal += 'world.check(world.rows<Game, const Ball>()[0].row > 0, "low", 3);'
     text = f"TBS_SYSTEM void fall(World &world, Ball &ball) {{\n{line}\n{legal} }}\n"
+    with pytest.raises(SchemaError, match=re.escape(says)):
+        Program(environment(folder, text, "fall"))
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        (
+            "warp.for_each(3, [&](u32 i) { ball.row = i32(warp.sum(3, [&](u32 k) { return k; })); });",
+            ":2: warp.sum inside of warp.for_each: all lanes reach an operation together",
+        ),
+        ("warp.once([&] { warp.once([&] { ball.row = 1; }); });", ":2: warp.once inside of warp.once"),
+        ("episode.step = 2u;", ":2: episode.step is written: the engine counts steps; end the episode by"),
+        ("++episode.step;", ":2: episode.step is written"),
+    ],
+)
+def test_lanes_do_not_wait_within_an_operation_and_steps_are_counted(folder: Path, line: str, says: str) -> None:
+    legal = "warp.for_each(warp.sum(2, [&](u32 k) { return k; }), [&](u32 i) { warp.shared<i32>(); });"
+    legal += "f(episode.step == 2);"
+    text = f"TBS_SYSTEM void fall(World &world, Ball &ball, Episode &episode, Warp &warp) {{\n{line}\n{legal} }}\n"
     with pytest.raises(SchemaError, match=re.escape(says)):
         Program(environment(folder, text, "fall"))

@@ -61,7 +61,7 @@ def read(folder: Path, text: str, **others: str) -> dict[str, System]:
         ("struct A { i32 x; } a;\n", 1, "a variable outside of functions"),
         ("struct A { static i32 x; };\n", 1, "a variable outside of functions"),
         ("namespace { f32 cache[4]; }\n", 1, "a variable outside of functions"),
-        ("extern f32 x;\n", 1, "a variable outside of functions"),
+        ("extern f32 x;\n", 1, "'extern' in systems: what is defined elsewhere"),
         ("constexpr i32 step[2] = {1, 2};\n", 1, "a table outside of functions"),
         ("TBS_SYSTEM void run(World &world) {\n  static i32 calls = 0;\n}\n", 2, "a static variable in 'run'"),
         ("TBS_SYSTEM void run(World &world) { thread_local i32 calls; }\n", 1, "'thread_local' in systems: "),

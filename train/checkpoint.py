@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from pathlib import Path
 from typing import Any
@@ -59,7 +60,8 @@ def find(path: Path | None, env_id: str | None) -> Path | None:
 def load(path: Path, env_id: str | None) -> dict[str, Any]:
     """Reads a checkpoint, to the CPU, and runs no code in it. Refuses another environment's than `env_id`, if given."""
     try:
-        contents = torch.load(path, map_location="cpu", weights_only=True)
+        with open(path, "rb") as file:
+            contents = torch.load(io.BytesIO(file.read()), map_location="cpu", weights_only=True)
     except OSError as error:
         raise CheckpointError(f"checkpoint {path} cannot be read: {error.strerror}") from error
     except Exception as error:  # whatever unpickling of a damaged or foreign file comes to

@@ -7,6 +7,7 @@ import itertools
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 import tyro
@@ -17,7 +18,15 @@ from torch_batchsim.extras import MissingExtra
 
 from . import checkpoint, disk, processes, runs, seeds, settings_file, video
 from .config import Config
-from .options import Options, UsageError, default_threads, find_environment, tuned
+from .options import (
+    SAID_OTHERWISE,
+    Options,
+    UsageError,
+    default_threads,
+    find_environment,
+    parse_env_options,
+    tuned,
+)
 from .ranks import RankLost
 from .tracking import trackers
 
@@ -81,7 +90,7 @@ def _run(arguments: list[str]) -> int:
     path = checkpoint.find(options.resume or options.eval or options.load, env_id)
     contents = checkpoint.load(path, env_id) if path else None
     if path and options.env_option and not options.load:
-        raise UsageError("options of the environment cannot be given: they are in the checkpoint")
+        _refuse_env_options(path, contents, options.env_option)
     trackers(options.track)  # to tell at once what is wrong with them
     if contents and options.load:
         options = dataclasses.replace(options, load=path)
@@ -120,8 +129,9 @@ def settled(
     rest = command_line.long_env_options(arguments, names)
     command_line.refuse_unknown(rest, own, names, f"{program} {name}")
     file = again or _path_behind("--config", rest)
-    given, env_given = settings_file.read(file) if file else ({}, {})
+    given, env_given = settings_file.read(file, names) if file else ({}, {})
     said = [value.partition("=")[0] for name, value in itertools.pairwise(rest) if name == "--env-option"]
+    _refuse_unknown_of_env(env_id, [*said, *env_given])
     if said and again:
         raise UsageError(f"options of the environment cannot be given: they are in {again}")
     of_file = [("--env-option", f"{name}={value}") for name, value in env_given.items() if name not in said]
@@ -167,8 +177,12 @@ def _refuse_together(options: Options) -> None:
         raise UsageError(f"{' and '.join(f'--{name}' for name in given)} exclude each other")
     for name in ("resume", "eval", "video"):
         if options.seeds and getattr(options, name):
-            why = {"video": ": --eval of one of its folders shows it"}.get(name, ", which names one run")
-            raise UsageError(f"--seeds and --{name} exclude each other{why}")
+            why = {
+                "video": ": --eval of one of its folders shows it",
+                "resume": f": {options.resume} is a single run, not the folder of several seeds",
+                "eval": ", which names one run",
+            }
+            raise UsageError(f"--seeds and --{name} exclude each other{why[name]}")
     if options.settings and (options.resume or options.eval):
         raise UsageError(f"--config and --{given[0]} exclude each other: settings are in the checkpoint")
 
@@ -190,8 +204,23 @@ def _env_option_names(env_id: str, own: Sequence[str]) -> list[str]:
         raise UsageError(f"{env_id} cannot be imported: {error}") from error
 
 
+def _refuse_unknown_of_env(env_id: str, given: Sequence[str]) -> None:
+    known = torch_batchsim.option_names(env_id)
+    for name in given:
+        if name not in known and name not in SAID_OTHERWISE:
+            near = command_line.suggestion(name, known)
+            raise UsageError(f"{env_id} has no option {name!r}{near}; it has: {', '.join(known) or 'none'}")
+
+
 def _refuse_changes(config: Config, asked: Config, except_for: Sequence[str]) -> None:
-    for name in (setting.name for setting in dataclasses.fields(Config)):
-        has, wants = getattr(config, name), getattr(asked, name)
-        if has != wants and name not in except_for:
-            raise UsageError(f"the checkpoint was made with {name} {has} and keeps it, but {wants} was given")
+    names = [setting.name for setting in dataclasses.fields(Config) if setting.name not in except_for]
+    pairs = [(name, getattr(config, name), getattr(asked, name)) for name in names]
+    changed = [f"{name} {has} and keeps it, but {wants} was given" for name, has, wants in pairs if has != wants]
+    if changed:
+        raise UsageError(f"the checkpoint was made with {'; with '.join(changed)}")
+
+
+def _refuse_env_options(path: Path, contents: dict[str, Any], given: Sequence[str]) -> None:
+    has, wants = contents["env_options"], parse_env_options(tuple(given))
+    told = [f"{name} {has.get(name, 'as it is by default')}, and {wants[name]!r} was given" for name in wants]
+    raise UsageError(f"options of the environment are those of the checkpoint {path}: {'; '.join(told)}")

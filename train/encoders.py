@@ -136,7 +136,7 @@ def _require_fit(where: str, name: str, kind: str, mask: str, encoder: Encoder) 
     if kind != "embedding":
         return
     if box.dtype.kind not in "iub" or _is_scaled(box):
-        raise ValueError(f"{where}, but embedding takes integers with declared bounds, not {box.dtype} of {box}")
+        raise ValueError(f"{where}, but embedding takes integers with declared bounds, not {box.dtype} {shape}")
     rows = int(box.high.max()) - int(box.low.min()) + 1
     if rows > MOST_EMBEDDED:
         raise ValueError(f"{where}, but it has {rows:,} values from low to high, of {MOST_EMBEDDED:,} that are allowed")

@@ -190,7 +190,10 @@ Policy = CategoricalPolicy | GaussianPolicy
 
 
 def make_policy(space: gymnasium.Space, device: torch.device, squash: bool = False) -> Policy:
-    """The policy for an action space, working on `device`; `squash` is for a Box, and changes nothing for choices."""
+    """The policy for an action space, working on `device`. Raises ValueError for `squash` of choices, and for other
+    spaces."""
+    if squash and not isinstance(space, spaces.Box):
+        raise ValueError(f"squash is on, but is for actions of a Box, and this action space is {space}")
     if isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)):
         return CategoricalPolicy(space, device)
     if isinstance(space, spaces.Box):

@@ -106,9 +106,9 @@ def steps_axes(**texts: str) -> Axes:
     return figure.add_subplot(xlabel="steps", **texts)
 
 
-def save_curves(axes: Axes, path: Path) -> None:
-    """Writes the figure once all is drawn."""
-    axes.set_xlim(left=0)
+def save_curves(axes: Axes, path: Path, steps: int | None = None) -> None:
+    """Writes the figure once all is drawn, over so many steps, or those of the curves."""
+    axes.set_xlim(0, steps)
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.locator_params(axis="x", nbins=6)  # room for numbers of seven digits
     axes.grid(alpha=0.3)
@@ -122,20 +122,28 @@ def draw_curve(
     path: Path,
     measure: str = "return",
     random: float | None = None,
+    steps: int | None = None,
 ) -> None:
     """Writes the learning curve as a PNG, the mean of the evaluation at its end; needs no display.
 
-    `measure` is "return" or "score". A dashed line shows what the `random` policy reaches.
+    `measure` is "return" or "score". A dashed line shows what the `random` policy reaches. `steps` are those that were
+    taken: where the curve has no point, the picture says why.
     """
     axes = steps_axes(title=title, ylabel=f"mean {measure}")
-    axes.plot([step for step, _ in curve], [value for _, value in curve], label="training")
+    if curve:
+        axes.plot([step for step, _ in curve], [value for _, value in curve], label="training")
+    else:
+        axes.text(0.5, 0.6, NO_CURVE, horizontalalignment="center", transform=axes.transAxes)
     if curve and evaluation is not None:
         axes.plot(curve[-1][0], evaluation, "o", color="C1", label=f"evaluation: {evaluation:.1f}")
     if random is not None:
         axes.axhline(random, color="0.35", linewidth=1, linestyle="--", label=f"random policy: {random:.1f}")
     if curve or random is not None:
         axes.legend(loc="best")
-    save_curves(axes, path)
+    save_curves(axes, path, None if curve else steps)
+
+
+NO_CURVE = "no curve: not every world has ended an episode"
 
 
 def text_curve(curve: Curve, width: int = 60, height: int = 8, random: float | None = None) -> str:
@@ -144,7 +152,7 @@ def text_curve(curve: Curve, width: int = 60, height: int = 8, random: float | N
     A line of dashes shows what the `random` policy reaches.
     """
     if not curve:
-        return "no curve: not every world has ended an episode"
+        return NO_CURVE
     columns = min(width, len(curve))
     cuts = [i * len(curve) // columns for i in range(columns + 1)]
     means = [sum(value for _, value in curve[a:b]) / (b - a) for a, b in pairwise(cuts)]

@@ -120,7 +120,8 @@ def _conclude(
     finished = trainer.iteration == trainer.num_iterations
     judged = measure(trainer.env)
     picture, title = folder / "learning_curve.png", f"{env_id}, seed {trainer.config.seed}"
-    draw = partial(draw_curve, run["curve"], title=title, path=picture, measure=judged, random=run["random"]["mean"])
+    told = {"measure": judged, "random": run["random"]["mean"], "steps": trainer.global_step}
+    draw = partial(draw_curve, run["curve"], title=title, path=picture, **told)
     draw(evaluation=None)
     print(text_curve(run["curve"], random=run["random"]["mean"]))
     print(f"trained         {trainer.global_step:,} steps in {run['train_seconds']:.2f} s")
@@ -173,13 +174,26 @@ def _begin(
     return [tracker(folder, described, trainer.global_step) for tracker in trackers(options.track)]
 
 
+OF_NETWORKS = (
+    "hidden_sizes", "encoders", "conv_channels", "embedding_size", "attention_size", "attention_heads", "memory",
+    "memory_size", "central_critic", "norm_obs", "norm_returns", "policies",
+)  # fmt: skip
+"""Settings on which names and shapes of the networks' parameters depend."""
+
+
 def _take_networks(trainer: Trainer, path: Path | None, contents: dict[str, Any]) -> None:
     """Begin with the networks of another run."""
     try:
         for group, state in zip(trainer.groups, contents["trainer"]["groups"], strict=True):
             group.agent.load_state_dict(state["agent"])
     except (RuntimeError, ValueError) as error:  # names or shapes of layers, the number of policies
-        raise UsageError(f"--load {path}: its networks are not those of these settings: {error}") from error
+        shown = f"--load {path}: its networks are not those of these settings"
+        made = contents["trainer"]["config"]
+        changed = [name for name in OF_NETWORKS if made.get(name) != getattr(trainer.config, name)]
+        if changed:
+            told = " and ".join(f"{name} {made.get(name)}, not {getattr(trainer.config, name)}" for name in changed)
+            raise UsageError(f"{shown}: they were made with {told}") from error
+        raise UsageError(f"{shown}, or of this environment with other options") from error
 
 
 def _describe(

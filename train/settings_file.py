@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from types import UnionType
@@ -25,10 +25,10 @@ NOT_SETTINGS += ("video_every", "show")
 """Options of the command line that a file does not hold: they say what to do, not how it is learned."""
 
 
-def read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+def read(path: Path, env_names: Sequence[str] = ()) -> tuple[dict[str, Any], dict[str, Any]]:
     """The settings in a file, by the names of their options, and the options of the environment in its table `env`.
 
-    Raises UsageError for a file that cannot be read, and for names that are no settings.
+    `env_names`: those options. Raises UsageError for a file that cannot be read, and for names that are not settings.
     """
     try:
         found = tomllib.loads(path.read_text())
@@ -42,6 +42,8 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     known = [*(each.name for each in fields(Config)), *(each.name for each in fields(Options))]
     known = [name for name in known if name not in NOT_SETTINGS]
     for name in found:
+        if name in env_names:
+            raise UsageError(f"settings {path}: {name!r} is an option of the environment: write it below [env]")
         if name not in known:
             raise UsageError(f"settings {path}: there is no setting {name!r}{suggestion(name, known)}")
     hints = {**get_type_hints(Config), **get_type_hints(Options)}
@@ -74,11 +76,25 @@ def checked(where: str, name: str, value: Any, hint: Any) -> Any:
             return Path(value)
         if isinstance(kind, type) and type(value) is kind:
             return value
-    raise UsageError(f"{where}: {name} is {value!r}, which is not of its type: {_in_words(hint)}")
+    raise UsageError(f"{where}: {name} must be {_in_words(hint)}, got {value!r}")
+
+
+_WORDS = {bool: "true or false", int: "an integer", float: "a number", str: "a text", Path: "a path"}
+_SEVERAL = {int: "integers", float: "numbers", str: "texts"}
 
 
 def _in_words(hint: Any) -> str:
-    return getattr(hint, "__name__", str(hint).replace("typing.", "")) if get_args(hint) == () else str(hint)
+    """The values of a type, as TOML has them."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return " or ".join(_in_words(each) for each in inner if each is not type(None))
+    if origin is Annotated:
+        return _in_words(inner[0])
+    if origin is Literal:
+        return f"one of {', '.join(map(str, inner))}"
+    if origin is tuple:
+        return f"a list of {_SEVERAL[inner[0]]}"
+    return _WORDS[hint]
 
 
 def write(path: Path, env_id: str, options: Options, env_options: Mapping[str, Any]) -> None:

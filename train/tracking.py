@@ -119,6 +119,8 @@ class WandB:
 def trackers(names: Sequence[str]) -> list[type[Tracker]]:
     """The classes that `--track` names, and always the table. Raises UsageError for what is not known or installed."""
     found: list[type[Tracker]] = [Table]
+    if "none" in names and len(names) > 1:
+        raise UsageError(f"--track none excludes others, but {' '.join(names)} was given")
     for name in names:
         if name == "none":
             continue

@@ -72,13 +72,14 @@ def _require_rows_of_tensors(env: VectorEnv) -> None:
 def _require_whole_minibatches(config: Config, rows: int, team: int | None = None) -> None:
     """Raises ValueError where the part of a rollout that one policy learns from does not make minibatches."""
     samples, of = config.num_steps * rows, "" if team is None else f" of team {team}"
-    if samples % config.num_minibatches:
+    by_rows = config.memory != "none" or config.algorithm == "a2c"
+    if not by_rows and samples % config.num_minibatches:
         raise ValueError(
             f"num_minibatches is {config.num_minibatches}, but must divide the rollout{of}: "
             f"{config.num_steps} steps x {rows} rows = {samples}"
         )
     why = f"memory is {config.memory!r}" if config.memory != "none" else f"algorithm is {config.algorithm!r}"
-    if (config.memory != "none" or config.algorithm == "a2c") and rows % config.num_minibatches:
+    if by_rows and rows % config.num_minibatches:
         raise ValueError(
             f"num_minibatches is {config.num_minibatches}, but must divide the {rows} rows{of} where {why}: each row "
             "is in one minibatch with all its steps"

@@ -6,9 +6,6 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-import torch
-
-from ._version import __version__
 from .command_line import Parser, UsageError
 from .names import suggestion
 
@@ -52,12 +49,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             ]
         ),
         formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "--version",
-        action="version",
-        version=f"torch_batchsim {__version__} (torch {torch.__version__})",
-        help="print the versions of torch_batchsim and torch",
     )
     parser.parse_args(given)
     parser.print_help()

@@ -17,13 +17,18 @@ from types import MappingProxyType
 from typing import Any, NoReturn, TypeVar
 
 import gymnasium
+import torch
 
+from ._version import __version__
 from .logs import first_lines
 from .names import suggestion
 from .options import RESERVED_OPTIONS, Option
 from .registration import declared, environment_class, is_ours
 
 Kind = TypeVar("Kind")
+
+
+VERSIONS = f"torch_batchsim {__version__} (torch {torch.__version__})"
 
 
 class UsageError(SystemExit):
@@ -43,6 +48,8 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, program: str, **keywords: Any) -> None:
         super().__init__(program, allow_abbrev=False, **keywords)
+        text = "print the versions of torch_batchsim and torch"
+        self.add_argument("--version", action="version", version=VERSIONS, help=text)
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}; {self.prog} --help lists all")

@@ -59,6 +59,9 @@ def _run(arguments: list[str]) -> int:
         from . import sweep  # which needs what is here
 
         return sweep.main(rest)
+    if name == "--version":
+        print(command_line.VERSIONS)
+        return 0
     if name in ("-h", "--help"):
         print(f"usage: {PROGRAM} ENVIRONMENT [options]")
         print(f"\nEnvironments: {', '.join(torch_batchsim.environment_ids())};")

@@ -124,7 +124,9 @@ def tuned(env_id: str, env_options: Iterable[str] = ()) -> Options:
     unknown = [name for name in others if name not in {setting.name for setting in fields(Options)}]
     if unknown:
         near = command_line.suggestion(unknown[0], [*known, *(setting.name for setting in fields(Options))])
-        raise UsageError(f"training of {env_id} sets {unknown[0]!r}, which is not a setting of the trainer{near}")
+        raise UsageError(
+            f"{env_id} declares settings of its training that cannot be used: there is no {unknown[0]!r}{near}"
+        )
     try:
         return Options(tuned_config(env_id, env_options), **others)
     except (TypeError, ValueError) as error:

@@ -18,7 +18,7 @@ import torch_batchsim
 from torch_batchsim import types
 from torch_batchsim.__main__ import COMMANDS, main
 from torch_batchsim.bench import cli as bench
-from torch_batchsim.command_line import UsageError, option_help, parsed
+from torch_batchsim.command_line import VERSIONS, UsageError, option_help, parsed
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -168,3 +168,10 @@ def test_the_tutorial_runs(tmp_path: Path) -> None:
 
 def test_the_citation_has_the_version() -> None:
     assert f"version: {torch_batchsim.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+
+
+@pytest.mark.parametrize("command", ["check.cli", "gallery", "new"])
+def test_commands_print_their_version(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        importlib.import_module(f"torch_batchsim.{command}").main(["--version"])
+    assert ended.value.code == 0 and capsys.readouterr().out == f"{VERSIONS}\n"

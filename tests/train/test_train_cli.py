@@ -498,7 +498,8 @@ def test_no_more_threads_are_taken_than_torch_would(monkeypatch):
 
 
 def test_settings_that_there_are_not_are_refused(monkeypatch, capsys):
-    for settings, message in (({"learning_rat": 1.0}, "'learning_rat'"), ({"gamma": 2.0}, "gamma is 2.0")):
+    near = "there is no 'learning_rat' (did you mean 'learning_rate'?)"
+    for settings, message in (({"learning_rat": 1.0}, near), ({"gamma": 2.0}, "gamma is 2.0")):
         monkeypatch.setattr(CartPole, "training", {"": settings})
         assert run("cartpole", "--help") == 2
         assert f"{ENV} declares settings of its training that cannot be used: " in (said := capsys.readouterr().err)

@@ -16,6 +16,7 @@ import torch
 import tyro
 
 from ..command_line import (
+    VERSIONS,
     UsageError,
     flags_of,
     long_env_options,
@@ -145,6 +146,9 @@ def _prepared(arguments: list[str]) -> list[str]:
     name, own = next(iter(arguments), ""), flags_of(Options)
     if not name:
         raise UsageError(f"name an environment: {_PROGRAM} cartpole; {_PROGRAM} --help lists all")
+    if name == "--version":
+        print(VERSIONS)
+        raise SystemExit(0)
     if name.startswith("-"):
         return arguments
     env_id = None if name in _NOT_ENVIRONMENTS else find_id(name)

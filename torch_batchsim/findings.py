@@ -25,6 +25,7 @@ _C_TYPES = {
 }  # fmt: skip
 _NUMBERS = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f32", "f64")  # tbs::checks::number_of_type
 _BITS = {"i8": 8, "i16": 16, "i32": 32, "i64": 64, "u8": 8, "u16": 16, "u32": 32, "u64": 64}
+_NO_ROW = 2**32 - 1  # csrc/tbs/table.h
 _OPENING = {")": "(", "]": "[", ">": "<", "}": "{"}
 _CALLS = (Found.bits, Found.bits_of_value, Found.below, Found.integer, Found.shuffle)  # csrc/tbs/checked_types.h
 _OPERATORS = {Found.sum: "+", Found.difference: "-", Found.product: "*"}
@@ -86,7 +87,7 @@ def _sentence(
     name = type_name(kind)
     if found is Found.index:
         base, index = subscript(whole, end)
-        return f"{base or 'array'}[{value}] of {name}{_written(index, value)}", value
+        return f"{base or 'array'}[{value}] of {name}{_written(index, value)}{_allowed(name, value)}", value
     if found is Found.row:
         base, index = subscript(whole, end)
         rows = f"{bound} row{'s' * (bound != 1)}{_component(kind)}"
@@ -202,6 +203,14 @@ def _operand(value: int) -> str:
 def _written(index: str, value: int) -> str:
     """What the text has as the index, unless it is the number itself."""
     return "" if not index or index == str(value) else f", the index is `{index}`"
+
+
+def _allowed(name: str, value: int) -> str:
+    """Which indices an array has, and what to do about ``no_row``."""
+    extent = re.search(r"\[(\d+)", name)
+    if value == _NO_ROW:
+        return ": this is no_row, of a row that there is not: test it first"
+    return f": it has 0 to {int(extent[1]) - 1}" if extent else ""
 
 
 def _component(kind: str) -> str:

@@ -190,6 +190,8 @@ def _undeclared(case: Case, found: re.Match[str]) -> str:
         return f"C++ writes {python[name]}"
     if name in ("def", "pass", "lambda", "import"):
         return f"systems are C++, which has no `{name}`; a function is written TBS_FUNCTION i32 twice(i32 x) {{ ... }}"
+    if name in ("print", "println"):
+        return f"systems print nothing: {NOTE_VALUES}"
     if name == "self":
         return "a system has no `self`: name its parameters, such as `Place &place`, `World &world`, `Entity self`"
     if name in program.environment.faults:
@@ -211,6 +213,8 @@ def _undeclared(case: Case, found: re.Match[str]) -> str:
     for variable, kind in taken.items():
         if name in _fields(program, kind):
             return f"write `{variable}.{name}`"
+    if name[:1].isupper() and name.isupper() and len(name) > 1:
+        return f"no constant `{name}`{_nearest(case)}: declare it in the environment, in constants or parameters"
     if name[:1].isupper():
         near = suggestion(name, [*(kind.__name__ for kind in program.components), "f32", "i32", "vec2", "vec3", "vec4"])
         return f"no type `{name}`{near or _nearest(case)}: {_PAGE}"
@@ -337,6 +341,18 @@ def _said(text: str) -> Callable[[Case, re.Match[str]], str]:
     return lambda case, found: found.expand(text)
 
 
+def _of_type(case: Case, found: re.Match[str]) -> str:
+    """A type where a variable is meant, or the other way round: ``Act.direction``, ``Constants.rows``."""
+    if re.search(r"\bConstants\s*\.", case.error.source):
+        return "constants are `Constants::name`"
+    kinds = {kind.__name__ for kind in case.program.components}
+    for kind, name in re.findall(r"\b(\w+)\s*(?:\.|::)\s*(\w+)", case.error.source):
+        if kind in kinds:
+            taken = {each.type: each.name for each in case.system.parameters} if case.system else {}
+            return f"write `{taken.get(kind, kind.lower())}.{name}`: `{kind}` is a type"
+    return ""
+
+
 def _power(case: Case, found: re.Match[str]) -> str:
     return "C++ has no operator **: write `x * x`, or `pow(x, y)`" if "**" in case.error.source else ""
 
@@ -382,6 +398,10 @@ _TABLE: Iterable[tuple[re.Pattern[str], Callable[[Case, re.Match[str]], str]]] =
         (r"invalid type argument of unary '\*'", _power),
         (r"expression list treated as compound expression", _said(
             "a number is written with a point: `1.5f` for `1,5`")),
+        (r"overloaded function with no contextual type information", _said(
+            "take the stream first, `Random &random = world.random();`, and draw from that")),
+        (r"expected primary-expression before '\.'|invalid use of non-static data member", _of_type),
+        (r"unable to find numeric literal operator 'operator\"\"f'", _said("write `1.0f` for `1f`")),
         (r"stray '#'", _said("C++ writes comments as `// ...`")),
         (r"invalid cast from type '(vec[234]|quat)'", _said(r"take one component of the \1, such as `.x`")),
         (r"missing terminating", _said("close the quotation mark in this line")),

@@ -63,8 +63,9 @@ class Prices(Component):
 
 # Each is a line of the system `move`, and what is told of it. `k` is 15 where the mistake is made, else 0; `n` -1 or 1.
 MISTAKES = {
-    "maze.walls[k] = 1;": "maze.walls[15] of u8[15], the index is `k`",
+    "maze.walls[k] = 1;": "maze.walls[15] of u8[15], the index is `k`: it has 0 to 14",
     "maze.walls[3] += maze.walls[n];": "maze.walls[-1] of u8[15], the index is `n`",
+    "maze.walls[k ? no_row : 0] = 1;": "the index is `k ? no_row : 0`: this is no_row, of a row",
     "maze.grid[1][k] = 1;": "maze.grid[1][15] of i32[4], the index is `k`",
     "maze.grid[k - 12 < 0 ? 0 : k - 12][0] = 1;": "maze.grid[3] of i32[3, 4], the index is `k - 12 < 0 ? 0 : k - 12`",
     "auto m = world.rows<Walker, Maze>(); m[k].cell = 7;": "m[15] of 1 row of Maze, the index is `k`",
@@ -223,7 +224,7 @@ TBS_SYSTEM void look(World &world, const Maze &maze, See &see) {
         (0, "systems.h:3", "inf in Walker.Maze.speed (world 3, row 0, step 2, system 'move')"),
         (1, "systems.h:7", "loops have taken more than 1000 turns in one system"),
         (2, "systems.h:8", "loops have taken more than 1000 turns in one system"),
-        (3, "systems.h:10", "maze.walls[15] of u8[15], the index is `i` (world 3"),
+        (3, "systems.h:10", "maze.walls[15] of u8[15], the index is `i`: it has 0 to 14 (world 3"),
         (4, "systems.h:16", "nan in Walker.See.speed (world 3, row 0, step 2, system 'look')"),
     ],
 )

@@ -19,7 +19,6 @@ from torch_batchsim.extras import MissingExtra
 from . import checkpoint, disk, processes, runs, seeds, settings_file, video
 from .config import Config
 from .options import (
-    SAID_OTHERWISE,
     Options,
     UsageError,
     default_threads,
@@ -133,7 +132,8 @@ def settled(
     command_line.refuse_unknown(rest, own, names, f"{program} {name}")
     file = again or _path_behind("--config", rest)
     given, env_given = settings_file.read(file, names) if file else ({}, {})
-    said = [value.partition("=")[0] for name, value in itertools.pairwise(rest) if name == "--env-option"]
+    pairs = [value for name, value in itertools.pairwise(rest) if name == "--env-option"]
+    said = list(parse_env_options(tuple(pairs)))
     _refuse_unknown_of_env(env_id, [*said, *env_given])
     if said and again:
         raise UsageError(f"options of the environment cannot be given: they are in {again}")
@@ -210,7 +210,7 @@ def _env_option_names(env_id: str, own: Sequence[str]) -> list[str]:
 def _refuse_unknown_of_env(env_id: str, given: Sequence[str]) -> None:
     known = torch_batchsim.option_names(env_id)
     for name in given:
-        if name not in known and name not in SAID_OTHERWISE:
+        if name not in known:
             near = command_line.suggestion(name, known)
             raise UsageError(f"{env_id} has no option {name!r}{near}; it has: {', '.join(known) or 'none'}")
 

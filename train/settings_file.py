@@ -69,7 +69,10 @@ def checked(where: str, name: str, value: Any, hint: Any) -> Any:
         if origin is Literal and value in inner:
             return value
         if origin is tuple and isinstance(value, list):
-            return tuple(checked(where, name, each, inner[0]) for each in value)
+            try:
+                return tuple(checked(where, name, each, inner[0]) for each in value)
+            except UsageError:  # of an element
+                break
         if kind is float and type(value) is int:
             return float(value)
         if kind is Path and type(value) is str:

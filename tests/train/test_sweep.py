@@ -119,7 +119,7 @@ def test_a_sweep_without_a_whole_trial_fails(tmp_path, capsys):
         ("--range gamma=0.2:0.1", "range of gamma: from 0.2 to 0.1 there is nothing"),
         ("--range gamma=0.2:0.3:ln", "takes LOW:HIGH or LOW:HIGH:log, but '0.2:0.3:ln' was given"),
         ("--range gamma=0:0.3:log", "a logarithmic one is greater than 0, but 0.0 was given"),
-        ("--range num_envs=few,many", "range of num_envs: num_envs is 'few', which is not of its type: int"),
+        ("--range num_envs=few,many", "range of num_envs: num_envs must be an integer, got 'few'"),
         ("--range gamma=0.1,0.2 --gamma 0.3", "--range gamma and --gamma exclude each other"),
         ("--seeds 2", "--seeds is not for a sweep"),
         ("--eval-episodes 0", "a sweep compares evaluations"),

@@ -351,7 +351,7 @@ def test_an_option_of_the_environment_may_go_by_its_own_name(tmp_path, capsys):
         "layout": "coordination_ring", "horizon": 20, "random_start": True, "shaping_factor": 0.5
     }  # fmt: skip
     assert run("overcooked", "--eval", tmp_path / "checkpoint.pt", "--layout", "cramped_room") == 2
-    assert "options of the environment cannot be given: they are in the checkpoint" in capsys.readouterr().err
+    assert "layout coordination_ring, and 'cramped_room' was given" in capsys.readouterr().err
 
 
 def test_an_environment_of_ones_own_is_found_through_its_module(tmp_path, monkeypatch):
@@ -365,7 +365,7 @@ def test_an_environment_of_ones_own_is_found_through_its_module(tmp_path, monkey
 
 
 def test_help_lists_environments_and_tuned_defaults(capsys):
-    assert run() == 0
+    assert run("--help") == 0
     assert "cartpole" in capsys.readouterr().out
     assert run("cartpole", "--help") == 0
     assert "--num-envs" in capsys.readouterr().out
@@ -462,10 +462,26 @@ def test_a_checkpoint_keeps_its_settings(trained, capsys):
         (("--resume", path, "--gamma", 0.5), "was made with gamma 0.98 and keeps it, but 0.5 was given"),
         (("--eval", path, "--gamma", 0.5), "was made with gamma 0.98 and keeps it, but 0.5 was given"),
         (("--resume", path, "--seed", 2), "was made with seed 1 and keeps it, but 2 was given"),
-        (("--resume", path, "--env-option", "x=1"), "they are in the checkpoint"),
+        (("--resume", path, "--length", "1"), "length as it is by default, and 1 was given"),
+        (("--resume", path, "--env-option", "x=1"), "has no option 'x'; it has: continuous, gravity,"),
         (("--resume", path), "is the end of a training of 1,024 steps; more --total-steps go on"),
     ):
         assert run("cartpole", *arguments) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_networks_of_other_settings_and_damaged_checkpoints_are_refused(trained, tmp_path, capsys):
+    path, damaged = trained / "checkpoint.pt", tmp_path / "damaged.pt"
+    damaged.write_bytes(path.read_bytes()[:2000])
+    for arguments, message in (
+        (("--load", path, "--hidden-sizes", 5), "of these settings: they were made with hidden_sizes ("),
+        (("--load", path, "--memory", "gru"), "they were made with memory none, not gru"),
+        (("--resume", damaged), "damaged.pt is not a checkpoint of torch_batchsim.train, or is damaged"),
+        (("--resume", path, "--gamma", 0.5, "--seed", 2), "seed 1 and keeps it, but 2 was given; with gamma 0.98 and"),
+        (("--squash",), "squash is on, but is for actions of a Box"),
+        (("--track", "none", "tensorboard"), "--track none excludes others"),
+    ):
+        assert run("cartpole", "--run-dir", tmp_path / "run", *arguments) == 2
         assert message in capsys.readouterr().err
 
 

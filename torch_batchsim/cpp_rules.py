@@ -194,7 +194,7 @@ def _check_episode(source: Source, declared: Sequence[Declaration]) -> None:
         head = [token.text for token in tokens[declaration.name : declaration.body[0]]]
         names = [head[i + 2] for i in range(len(head) - 2) if head[i : i + 2] == ["Episode", "&"]]
         first, last = (tokens[i] for i in (declaration.body[0], declaration.body[1] - 1))
-        for name in names:
+        for name in filter(str.isidentifier, names):  # a parameter may have none
             written = rf"(?:\+\+|--)\s*{name}\.step\b|\b{name}\.step\s*(?:\+\+|--|(?:[-+*/%&|^]|<<|>>)?=(?!=))"
             found = re.search(written, source.code[first.start : last.start])
             if found:

@@ -35,7 +35,7 @@ ALLOWED = [
     "cart.x = random.normal() + random.uniform(-1, 1) + random.integer(1, 6) + random.chance(y0)",
     "random.shuffle(around, random.below(3))",
     "*around = rotate(*around, rotation_about({0, 0, 1}, cart.x)) + cross(*around, {1, 2, 3})",
-    "float sinf = 1; cart.x = sinf + float(std::uint32_t(3))",
+    "float sinf = 1; cart.x = sinf + float(u32(3))",
 ]
 FORBIDDEN = [
     ("cart.x = sinf(cart.x)", "use_tbs_sin"),

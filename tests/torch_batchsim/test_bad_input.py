@@ -489,7 +489,6 @@ def _states() -> dict[str, tuple[Any, str]]:
         "no signature": ({"format": 3}, "the state is damaged: it has no 'signature'"),
         "no tensors": ({**good, "tensors": None}, "the state is damaged: its 'tensors' is NoneType"),
         "no started": ({k: v for k, v in good.items() if k != "started"}, "the state is damaged: it has no 'started'"),
-        "another's": ({**good, "x": 1}, "the state has 'x', which is not a part of one; it has format, num_worlds, "),
         "lacking": (lacking, f"the state is damaged: it lacks {state} of 64 bytes"),
         "short": (short, "the state is damaged: it lacks seed of 32 bytes"),
         "wrong": (wrong, "the state is damaged: it lacks seed of 32 bytes"),

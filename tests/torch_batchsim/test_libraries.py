@@ -328,7 +328,7 @@ def test_headers_have_one_namespace(tmp_path: Path) -> None:
     held = with_mass(tmp_path, name="held", singletons=(component("Mass", value=i32),))
     refused("library held: the name held.Mass is used twice", lambda: program(tmp_path, held))
     refused(
-        "faults of library fourth must be distinct",
+        "faults of library fourth name 'a' twice; leave one out",
         lambda: program(tmp_path, library(tmp_path, name="fourth", faults=("a", "a"))),
     )
 

@@ -507,7 +507,6 @@ def _states() -> dict[str, tuple[Any, str]]:
         "no signature",
         "no tensors",
         "no started",
-        "another's",
         "lacking",
         "short",
         "wrong",

@@ -296,12 +296,16 @@ def _signs(case: Case, found: re.Match[str]) -> str:
     return f"cast one argument of `{found[1]}`: i32(x), or u32(x)"
 
 
+def _with_article(kind: str) -> str:
+    return f"{'an' if re.match(r'[aeiouAEIOU]|[fi](?:8|16|32|64)', kind) else 'a'} {kind}"
+
+
 def _assigned(case: Case, found: re.Match[str]) -> str:
     to, given = found[1], found[2]
     if to in ("vec2", "vec3", "vec4", "quat"):
         fields = "w, x, y, z" if to == "quat" else ", ".join("xyzw"[: int(to[3])])
         return f"write `{to}{{{fields}}}`: a {to} is not made from {given}"
-    return f"give it {to}: a {given} does not convert"
+    return f"give it {to}: {_with_article(given)} does not convert"
 
 
 def _convert(case: Case, found: re.Match[str]) -> str:
@@ -310,6 +314,8 @@ def _convert(case: Case, found: re.Match[str]) -> str:
         return f"take one component of the {given}, such as `.x`, where {to} is wanted"
     if to in ("vec2", "vec3", "vec4", "quat"):
         return _assigned(case, re.match(r"(.*)\n(.*)", f"{to}\n{given}"))  # type: ignore[arg-type]
+    if given.rstrip("*") == to and given.endswith("*"):
+        return f"it is an array of {to}: give it one index more"
     if "char" in given:
         return f"systems have no texts: give a number, or a name of an enumeration, where {to} is wanted"
     if given.removeprefix("const ") == to and to.endswith("*"):
@@ -335,6 +341,28 @@ def _called(case: Case, found: re.Match[str]) -> str:
     members = [value for value in values if re.search(r"\.|->", value)]
     name = members[0] if len(members) == 1 else ""
     return f"leave out the parentheses behind `{name}`: it is a value" if name else "only a function is called by (...)"
+
+
+def _method(case: Case, found: re.Match[str]) -> str:
+    """A function of ``World`` without its parentheses."""
+    return f"write `world.{found[1].split('::')[-1]}()`: it is a function"
+
+
+def _no_operator(case: Case, found: re.Match[str]) -> str:
+    """An operator between types that have none."""
+    kinds = [kind.removeprefix("const ").removeprefix("tbs::") for kind in found.groups()]
+    if "Entity" in kinds:
+        return "an Entity that is none is `Entity{}`: compare with that, or write `!entity`"
+    return f"there is no such operator between {kinds[0]} and {kinds[1]}: compute with their fields, or convert one"
+
+
+def _bitwise(case: Case, found: re.Match[str]) -> str:
+    """An operator of integers between other numbers."""
+    if found[1] == "%":
+        return "`%` is for integers: of f32 write `fmod(x, y)`"
+    if found[1] == "^":
+        return "`^` is for bits of integers: write `x * x`, or `pow(x, y)`"
+    return ""
 
 
 def _said(text: str) -> Callable[[Case, re.Match[str]], str]:
@@ -414,8 +442,16 @@ _TABLE: Iterable[tuple[re.Pattern[str], Callable[[Case, re.Match[str]], str]]] =
         (r"base operand of '->' has non-pointer type", _said("write `.` for `->`: it is no pointer")),
         (r"no match for 'operator\[\]' \(operand types are '([^']+)'", _subscript),
         (r"no match for 'operator=' \(operand types are '([^']+)' and '([^']+)'", _assigned),
-        (r"no match for 'operator.+' \(operand types are '([^']+)' and '([^']+)'", _said(
-            r"there is no such operator between \1 and \2: compute with their fields, or convert one")),
+        (r"no match for 'operator.+' \(operand types are '([^']+)' and '([^']+)'", _no_operator),
+        (r"invalid operands of types '.+' and '.+' to binary 'operator(.)'", _bitwise),
+        (r"conversion from '([^']+)' to non-scalar type '([^']+)' requested", lambda case, found: _assigned(
+            case, re.match(r"(.*)\n(.*)", f"{found[2]}\n{found[1]}"))),
+        (r"cannot convert '([\w:]+)' from type '[^']*\(.*?::\)\(\)(?: const)?'", _method),
+        (r"invalid use of member function '.* (\w+)\(", _method),
+        (r"(?:cast|conversion) from 'const char\*' to 'u?(?:int|i32|u32|unsigned int)'", _said(
+            "systems have no texts: a fault is declared, faults = ('lost', ...), and told by world.fail(Fault::lost)")),
+        (r"expected '\(' before", _said(
+            "C++ writes a condition in parentheses, and statements in braces: `if (...) { ... }`")),
         (r"(?:cannot convert|invalid conversion from|could not convert '.+' from) '([^']+)' to '([^']+)'", _convert),
         (r"too (?:few|many) arguments to function '(.+)'", _said(r"call it with as many arguments as `\1` takes")),
         (r"no matching function for call to '(.+)'", _candidates),

@@ -8,11 +8,11 @@ import keyword
 import re
 from collections.abc import Callable, Iterable
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 from .errors import SchemaError
 
-P, T = ParamSpec("P"), TypeVar("T")
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 CPP_KEYWORDS = frozenset(
     "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class "
@@ -58,16 +58,16 @@ def _singular(name: str) -> str:
     return f"{name[:-3]}y" if name.endswith("ies") else name.removesuffix("s")
 
 
-def told_arguments(title: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+def told_arguments(title: str) -> Callable[[Function], Function]:
     """A decorator: calls whose arguments do not fit raise a TypeError that names the nearest and all that are taken."""
 
-    def decorate(function: Callable[P, T]) -> Callable[P, T]:
+    def decorate(function: Function) -> Function:
         signature = inspect.signature(function)
         parameters = [each for each in signature.parameters.values() if each.kind is not each.VAR_POSITIONAL]
         known = [each.name for each in parameters if each.name != "self"]
 
         @wraps(function)
-        def called(*arguments: P.args, **keywords: P.kwargs) -> T:
+        def called(*arguments: Any, **keywords: Any) -> Any:
             for name in keywords:
                 if name not in known:
                     near = suggestion(name, known)
@@ -78,7 +78,7 @@ def told_arguments(title: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
                 raise TypeError(f"{title}: {error}; it takes: {', '.join(known)}") from None
             return function(*arguments, **keywords)
 
-        return called
+        return called  # type: ignore[return-value]
 
     return decorate
 

@@ -140,7 +140,7 @@ def draw_curve(
         axes.axhline(random, color="0.35", linewidth=1, linestyle="--", label=f"random policy: {random:.1f}")
     if curve or random is not None:
         axes.legend(loc="best")
-    save_curves(axes, path, None if curve else steps)
+    save_curves(axes, path, None if curve else steps or None)
 
 
 NO_CURVE = "no curve: not every world has ended an episode"

@@ -212,6 +212,8 @@ def _check_methods(cls: type[Declaration], kind: type[Declaration]) -> None:
     for name, value in vars(cls).items():
         if name.startswith("_"):
             continue
+        if value is None:  # as where a class does without a method of its base
+            continue
         if callable(getattr(kind, name, None)) and not callable(value) and not hasattr(value, "__get__"):
             raise SchemaError(f"{cls.__name__}: {name} must be a method, got {value!r}")
         if callable(value) and name in others and not hasattr(kind, name) and callable(vars(others[name])[name]):

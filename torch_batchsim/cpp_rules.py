@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from .cpp_text import Declaration, Source, Token, outside_of_brackets
 from .declaration import ENGINE_HEADERS
@@ -159,19 +159,23 @@ def _ends_name(token: Token) -> bool:
     return (token.is_word and token.text not in ("return", "else", "case", "do", "typename")) or token.text == ">"
 
 
+def _functions(source: Source, declared: Sequence[Declaration]) -> Iterator[tuple[tuple[int, int], list[str]]]:
+    """Of each function that has a body, its first and last token, and the words in front of it from its name on."""
+    for declaration in declared:
+        if declaration.kind == "function" and declaration.body is not None:
+            yield declaration.body, [each.text for each in source.tokens[declaration.name : declaration.body[0]]]
+
+
 def _check_operations(source: Source, declared: Sequence[Declaration]) -> None:
     """Refuse operations of lanes within what another operation calls: lanes would wait for each other there."""
     tokens = source.tokens
-    for declaration in declared:
-        if declaration.kind != "function" or declaration.body is None:
-            continue
-        head = [token.text for token in tokens[declaration.name : declaration.body[0]]]
+    for (first, last), head in _functions(source, declared):
         groups = {head[i + 2] for i in range(len(head) - 2) if head[i] in LANES and head[i + 1] == "&"}
-        calls = [i for i in range(*declaration.body) if tokens[i].text in groups and _is_operation(tokens, i)]
+        calls = [i for i in range(first, last) if tokens[i].text in groups and _is_operation(tokens, i)]
         for outer, inner in ((outer, inner) for outer in calls for inner in calls if outer < inner):
             end = source.partner[outer + 3]
             lambdas = [i for i in range(outer + 3, end) if tokens[i].text == "{"]
-            if any(first < inner < source.partner[first] for first in lambdas):
+            if any(begin < inner < source.partner[begin] for begin in lambdas):
                 raise SchemaError(
                     f"{source.place(tokens[inner])}: {source.text(inner, inner + 3)} inside of "
                     f"{source.text(outer, outer + 3)}: all lanes reach an operation together, so none is inside of "
@@ -187,13 +191,9 @@ def _is_operation(tokens: Sequence[Token], i: int) -> bool:
 
 def _check_episode(source: Source, declared: Sequence[Declaration]) -> None:
     """Refuse that a system writes the step of its episode, by which time limits go."""
-    tokens = source.tokens
-    for declaration in declared:
-        if declaration.kind != "function" or declaration.body is None:
-            continue
-        head = [token.text for token in tokens[declaration.name : declaration.body[0]]]
+    for body, head in _functions(source, declared):
         names = [head[i + 2] for i in range(len(head) - 2) if head[i : i + 2] == ["Episode", "&"]]
-        first, last = (tokens[i] for i in (declaration.body[0], declaration.body[1] - 1))
+        first, last = source.tokens[body[0]], source.tokens[body[1] - 1]
         for name in filter(str.isidentifier, names):  # a parameter may have none
             written = rf"(?:\+\+|--)\s*{name}\.step\b|\b{name}\.step\s*(?:\+\+|--|(?:[-+*/%&|^]|<<|>>)?=(?!=))"
             found = re.search(written, source.code[first.start : last.start])

@@ -18,14 +18,7 @@ from torch_batchsim.extras import MissingExtra
 
 from . import checkpoint, disk, processes, runs, seeds, settings_file, video
 from .config import Config
-from .options import (
-    Options,
-    UsageError,
-    default_threads,
-    find_environment,
-    parse_env_options,
-    tuned,
-)
+from .options import Options, UsageError, default_threads, find_environment, parse_env_options, tuned
 from .ranks import RankLost
 from .tracking import trackers
 

@@ -108,14 +108,9 @@ class Network(nn.Module):
         self.perceptron = Perceptron(self.body if self.cell else [*self.body, self.head])
 
     @property
-    def is_exact(self) -> bool:
-        """Whether there are layers, and products of full precision."""
-        return self.perceptron.is_exact
-
-    @property
     def is_perceptron(self) -> bool:
-        """Whether it has layers only, and products of full precision."""
-        return self.trunk is None and self.cell is None and self.is_exact
+        """Whether it has layers only."""
+        return self.trunk is None and self.cell is None
 
     def forward(self, inputs: Tensor) -> Tensor:
         """`[..., encoder.size]` to `[..., outputs]`; with a memory to what stands before it."""
@@ -220,7 +215,7 @@ class ActorCritic(nn.Module):
 
         Where the first layers of both take bytes, it is uint8, a view: a quarter of the memory to go through.
         """
-        if self.takes_bytes and self.actor.is_exact and can_compute(observation):
+        if self.takes_bytes and self.actor.perceptron.count and can_compute(observation):
             return self.encoder.flat(observation)
         inputs = self._vector(observation, critic_obs)
         if self.observations is None:

@@ -90,6 +90,7 @@ class _Given(ctypes.Structure):
 
     _fields_ = [
         ("count", _NUMBER),
+        ("bfloat16", _NUMBER),
         ("sizes", _ADDRESS),
         ("activations", _ADDRESS),
         ("addresses", _ADDRESS),
@@ -102,8 +103,10 @@ class Perceptron:
     `[..., inputs]` to float32 `[..., outputs]`.
 
     The result is torch's but for the last bits. It does not depend on the number of torch's threads, and outputs of a
-    row do not depend on other rows. torch itself computes on other devices than the CPU, where products may be less
-    exact than float32 (`torch.set_float32_matmul_precision`), and where it compiles or exports.
+    row do not depend on other rows. Where torch's products may be of bfloat16
+    (`torch.set_float32_matmul_precision("medium")`), those of layers with 16 inputs and more are, if the CPU has matrix
+    units for it (Intel's AMX); sums are float32. torch itself computes on other devices than the CPU, and where it
+    compiles or exports.
     """
 
     def __init__(self, modules: Iterable[nn.Module]) -> None:
@@ -121,7 +124,8 @@ class Perceptron:
         sizes = [self.inputs, *(each.out_features for each in self.linears)]
         self._sizes, self._activations = (_NUMBER * (self.count + 1))(*sizes), (_NUMBER * self.count)(*activations)
         self._addresses, self._gradients = (_NUMBER * (2 * self.count))(), (_NUMBER * (2 * self.count))()
-        self._given = _Given(self.count, *map(ctypes.addressof, (self._sizes, self._activations, self._addresses)))
+        arrays = self._sizes, self._activations, self._addresses
+        self._given = _Given(self.count, False, *map(ctypes.addressof, arrays))
         self._given.gradients = ctypes.addressof(self._gradients)
         self.given = ctypes.addressof(self._given)
         # In torch's modules an attribute is looked up in three dicts, one after the other.
@@ -129,7 +133,7 @@ class Perceptron:
         self.free: list[Tensor] = []  # what a forward kept and its backward has read: new memory would be paged in
 
     def __call__(self, inputs: Tensor) -> Tensor:
-        if not self.is_exact or inputs.shape[-1] != self.inputs or not can_compute(inputs):
+        if not self.count or inputs.shape[-1] != self.inputs or not can_compute(inputs):
             inputs = inputs.float()
             for module in self.modules:
                 inputs = module(inputs)
@@ -137,11 +141,6 @@ class Perceptron:
         if not torch.is_grad_enabled():
             return self.forward(inputs, None)
         return _Layers.apply(inputs, self, *self.parameters)  # type: ignore[no-any-return]
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether there are layers, and products are to be those of float32."""
-        return self.count > 0 and torch.get_float32_matmul_precision() == "highest"
 
     @property
     def parameters(self) -> list[Tensor]:
@@ -179,6 +178,7 @@ class Perceptron:
 
     def found(self, gradients: Sequence[Tensor] = ()) -> int:
         """The address of what C++ is given: where the parameters are now, and places for their gradients."""
+        self._given.bfloat16 = torch.get_float32_matmul_precision() == "medium"
         self._addresses[:] = [part.data_ptr() for part in self.parameters]
         if gradients:
             self._gradients[:] = [part.data_ptr() for part in gradients]

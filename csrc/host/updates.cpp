@@ -18,6 +18,8 @@
 #include <immintrin.h>
 #endif
 
+#include "host/bfloat16.h"
+
 namespace {
 
 using i64 = std::int64_t;
@@ -81,9 +83,15 @@ constexpr Block blocks[most_vectors][most_rows] = {
 };
 #undef ROWS
 
-// The same of any number of rows and of columns, which is a multiple of `width`.
-void product(i64 rows, i64 columns, i64 count, const float *a, i64 a_row, i64 a_next, const float *b, i64 b_next,
+// The same of any number of rows and of columns, which is a multiple of `width`; `rounded`, of factors rounded to bfloat16.
+void product(bool rounded, i64 rows, i64 columns, i64 count, const float *a, i64 a_row, i64 a_next, const float *b, i64 b_next,
              const float *start, bool add, float *c, i64 c_row) {
+    if (rounded) {
+        for (i64 row = 0; row < rows && !add; ++row)
+            for (i64 column = 0; column < columns; ++column) c[row * c_row + column] = start ? start[column] : 0.0f;
+        bfloat16::add_product(rows, columns, count, a, a_row, a_next, b, b_next, c, c_row);
+        return;
+    }
     for (i64 column = 0; column < columns; column += most_vectors * width) {
         const i64 vectors = std::min<i64>(most_vectors, (columns - column) / width);
         for (i64 row = 0; row < rows; row += most_rows) {
@@ -104,7 +112,8 @@ struct Sparse {
 };
 
 constexpr i64 least_inputs = 4 * width;  // with fewer, to look for zeros takes as long as to multiply by them
-constexpr double most_filled = 0.4;
+// The share of other numbers up to which zeros are skipped, and that where the alternative are the units for bfloat16.
+constexpr double most_filled = 0.4, most_filled_if_rounded = 0.1;
 
 // Inputs of a network, [rows, count] floats or bytes, consecutive rows `row_size` numbers apart; rows `order` of them,
 // if it is given.
@@ -161,11 +170,22 @@ std::uint64_t not_zero(const std::uint8_t *numbers, i64 some) {
     return bits;
 }
 
-// Of `rows` rows from `first` on, `count` numbers each; false if zeros are too few for it to pay.
+// A number in bfloat16, the nearest, of two the even one.
+float rounded_to_bfloat16(float number) {
+    std::uint32_t bits;
+    std::memcpy(&bits, &number, 4);
+    bits = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000;
+    float found;
+    std::memcpy(&found, &bits, 4);
+    return number == number ? found : number;
+}
+
+// Of `rows` rows from `first` on, `count` numbers each, `rounded` or as they are; false if zeros are too few for it to
+// pay. Bytes are numbers of bfloat16.
 template <class Number>
-bool find_numbers(const Inputs &inputs, i64 first, i64 rows, i64 count, Sparse &found) {
+bool find_numbers(const Inputs &inputs, i64 first, i64 rows, i64 count, bool rounded, Sparse &found) {
     if (count < least_inputs) return false;
-    const i64 most = static_cast<i64>(most_filled * rows * count);
+    const i64 most = static_cast<i64>((rounded ? most_filled_if_rounded : most_filled) * rows * count);
     found.starts.resize(rows + 1);
     found.places.resize(most + count);
     found.numbers.resize(most + count);
@@ -178,7 +198,7 @@ bool find_numbers(const Inputs &inputs, i64 first, i64 rows, i64 count, Sparse &
             for (std::uint64_t left = bits; left; left &= left - 1) {
                 const i64 i = column + __builtin_ctzll(left);
                 found.places[place] = i;
-                found.numbers[place++] = row[i];
+                found.numbers[place++] = rounded ? rounded_to_bfloat16(row[i]) : row[i];
             }
         }
         if (place > most) return false;
@@ -319,6 +339,9 @@ struct Layer {
     // Which of its two sizes its gradients have in vectors: the larger, for less of them is filling; but of the first
     // layer, which may skip inputs, the outputs.
     bool along_inputs;
+    // Whether factors are rounded to bfloat16, forwards and backwards: where the units for it are faster, whatever the
+    // number of rows, so that a row does not depend on others.
+    bool rounded, rounded_backwards;
 };
 
 struct Buffer {
@@ -364,7 +387,7 @@ i64 gradient_size(const Layer &layer) {
 
 // As train/updates.py has it.
 struct PerceptronGiven {
-    i64 count;
+    i64 count, bfloat16;  // whether products may be of factors rounded to bfloat16
     const i64 *sizes, *activations, *addresses, *gradients;  // the last two of weight and bias of each layer
 };
 
@@ -383,8 +406,10 @@ struct Perceptron {
         for (i64 l = 0; l < given.count; ++l) {
             Layer &layer = layers[l];
             const i64 in = given.sizes[l], out = given.sizes[l + 1];
+            const bool rounded = given.bfloat16 && bfloat16::available() && in >= 16;
             layer = {in, out, given.activations[l], reinterpret_cast<const float *>(given.addresses[2 * l]),
-                     reinterpret_cast<const float *>(given.addresses[2 * l + 1]), l > 0 && in >= out};
+                     reinterpret_cast<const float *>(given.addresses[2 * l + 1]), l > 0 && in >= out, rounded,
+                     rounded && out >= 16};
             kept += padded(out);
             forwards_size += forward_size(layer);
             backwards_size += backward_size(layer);
@@ -396,8 +421,10 @@ struct Perceptron {
     void lay_forwards(float *place) {
         forwards = place;
         for (const Layer &layer : layers) {
+            const i64 size = layer.inputs * padded(layer.outputs);
             transpose(layer.weight, layer.outputs, layer.inputs, place);
-            pad(layer.bias, 0, 1, layer.outputs, place + layer.inputs * padded(layer.outputs));
+            for (i64 i = 0; i < size && layer.rounded; ++i) place[i] = rounded_to_bfloat16(place[i]);
+            pad(layer.bias, 0, 1, layer.outputs, place + size);
             place += forward_size(layer);
         }
     }
@@ -419,10 +446,11 @@ struct Tile {
     bool turned;
     Buffer floats;
 
-    void read(const Inputs &inputs, i64 first, i64 some, i64 of_row) {
-        rows = some, count = row_size = of_row, turned = false;
-        if (inputs.bytes ? find_numbers<std::uint8_t>(inputs, first, some, count, by_row)
-                         : find_numbers<float>(inputs, first, some, count, by_row)) {
+    void read(const Inputs &inputs, i64 first, i64 some, const Perceptron &network) {
+        rows = some, count = row_size = network.inputs, turned = false;
+        const bool rounded = network.layers[0].rounded;
+        if (inputs.bytes ? find_numbers<std::uint8_t>(inputs, first, some, count, rounded, by_row)
+                         : find_numbers<float>(inputs, first, some, count, rounded, by_row)) {
             numbers = nullptr;
         } else if (!inputs.bytes && !inputs.order) {
             numbers = inputs.row<float>(first), row_size = inputs.row_size;
@@ -453,7 +481,7 @@ float *forward(const Perceptron &network, const Tile &tile, float *kept, i64 sto
         kept += stored * out;
         const float *const bias = weight + layer.inputs * out;
         if (now)
-            product(tile.rows, out, layer.inputs, now, in, 1, weight, out, bias, false, next, out);
+            product(layer.rounded, tile.rows, out, layer.inputs, now, in, 1, weight, out, bias, false, next, out);
         else
             sparse_product(tile.by_row, tile.rows, out, weight, bias, next);
         activate(layer.activation, next, tile.rows * out);
@@ -479,6 +507,7 @@ float *backward(const Perceptron &network, Tile &tile, const float *kept, i64 st
     for (i64 l = count - 1; l >= 0; --l) {
         const Layer &layer = layers[l];
         const i64 in = padded(layer.inputs), out = padded(layer.outputs);
+        const bool rounded = layer.rounded_backwards;
         sum -= gradient_size(layer);
         weight -= backward_size(layer);
         const float *given = tile.numbers;
@@ -488,19 +517,19 @@ float *backward(const Perceptron &network, Tile &tile, const float *kept, i64 st
             given = activated + skipped * in, given_row = in;
         }
         if (layer.along_inputs) {
-            product(layer.outputs, in, some, now, 1, out, given, in, nullptr, true, sum, in);
+            product(rounded, layer.outputs, in, some, now, 1, out, given, in, nullptr, true, sum, in);
         } else if (!given) {
             if (!tile.turned) turn(tile.by_row, some, layer.inputs, tile.by_column);
             tile.turned = true;
             sparse_product(tile.by_column, layer.inputs, out, now, nullptr, sum);
         } else {
-            product(layer.inputs, out, some, given, 1, given_row, now, out, nullptr, true, sum, out);
+            product(rounded, layer.inputs, out, some, given, 1, given_row, now, out, nullptr, true, sum, out);
         }
         float *const bias = sum + gradient_size(layer) - out;
         for (i64 r = 0; r < some; ++r)
             for (i64 j = 0; j < out; ++j) bias[j] += now[r * out + j];
         if (l == 0 && !wanted) break;
-        product(some, in, layer.outputs, now, out, 1, weight, in, nullptr, false, next, in);
+        product(rounded, some, in, layer.outputs, now, out, 1, weight, in, nullptr, false, next, in);
         if (l > 0) descend(layers[l - 1].activation, given, next, some * in);
         std::swap(now, next);
     }
@@ -545,6 +574,9 @@ i64 chunks_of(i64 rows) { return std::max<i64>(1, (rows + chunk_rows - 1) / chun
 
 #define TBS_EXPORTED extern "C" __attribute__((visibility("default")))
 
+// Whether products of factors rounded to bfloat16 are faster here.
+TBS_EXPORTED bool has_bfloat16() { return bfloat16::available(); }
+
 // Numbers that forwards keeps of a row for backwards.
 TBS_EXPORTED i64 mlp_kept(const PerceptronGiven *given) { return Perceptron(*given).kept; }
 
@@ -565,7 +597,7 @@ TBS_EXPORTED void mlp_forward(const PerceptronGiven *given, const void *numbers,
         static thread_local Buffer own;
         static thread_local Tile tile;
         const i64 first = index * size, some = std::min(size, rows - first), last = network.outputs;
-        tile.read(inputs, first, some, network.inputs);
+        tile.read(inputs, first, some, network);
         const float *const found = kept ? forward(network, tile, kept, rows, first)
                                         : forward(network, tile, own.of(tile_rows * network.kept), some, 0);
         for (i64 r = 0; r < some; ++r) std::memcpy(outputs + (first + r) * last, found + r * padded(last), 4 * last);
@@ -593,7 +625,7 @@ TBS_EXPORTED void mlp_backward(const PerceptronGiven *given, const void *numbers
         const i64 end = std::min(rows, (chunk + 1) * chunk_rows);
         for (i64 first = chunk * chunk_rows; first < end; first += tile_rows) {
             const i64 some = std::min(tile_rows, end - first);
-            tile.read(inputs, first, some, network.inputs);
+            tile.read(inputs, first, some, network);
             pad(of_outputs + first * last, last, some, last, now);
             const float *const found = backward(network, tile, kept, rows, first, now, next, sum, of_inputs);
             for (i64 r = 0; r < some && of_inputs; ++r)
@@ -774,8 +806,8 @@ TBS_EXPORTED void ppo_gradient(const PerceptronGiven *actor_given, const Percept
         for (i64 first = chunk * chunk_rows; first < end; first += tile_rows) {
             const i64 some = std::min(tile_rows, end - first);
             Tile &of_actor = read, &of_critic = critic.inputs == actor.inputs ? read : read_by_critic;
-            of_actor.read(inputs, first, some, actor.inputs);
-            if (&of_critic != &of_actor) of_critic.read(inputs, first, some, critic.inputs);
+            of_actor.read(inputs, first, some, actor);
+            if (&of_critic != &of_actor) of_critic.read(inputs, first, some, critic);
             float *const logits = forward(actor, of_actor, actor_kept, some, 0);
             float *const values = forward(critic, of_critic, critic_kept, some, 0);
             // The last layers have no activation: what they say is not needed backwards.

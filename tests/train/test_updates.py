@@ -97,15 +97,12 @@ def test_bytes_are_the_floats_to_the_bit(size, share):
     assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
 
 
-def test_bytes_where_torch_computes():
+def test_bytes_where_torch_computes(monkeypatch):
     network = Perceptron(layers((6, 4, 2)))
     inputs = torch.randint(0, 256, (5, 6), dtype=torch.uint8)
-    torch.set_float32_matmul_precision("medium")
-    try:
-        found = network(inputs)
-    finally:
-        torch.set_float32_matmul_precision("highest")
-    assert_near([found], [network(inputs)])
+    wanted = network(inputs)
+    monkeypatch.setattr(updates, "_library", lambda: None)  # no compiler
+    assert_near([network(inputs)], [wanted])
 
 
 def test_zeros_do_not_hide_what_is_not_finite():
@@ -182,14 +179,78 @@ def test_a_copy_has_parameters_of_its_own():
         assert torch.allclose(agent.outputs(inputs), before + 1, atol=1e-5)
 
 
-def test_torch_computes_what_need_not_be_exact(monkeypatch):
+def test_torch_computes_where_nothing_compiles(monkeypatch):
     network, inputs = layers((3, 8, 2)), torch.randn(5, 3)
-    with monkeypatch.context() as patch:
-        patch.setattr(updates, "_library", lambda: None)  # no compiler
-        assert torch.equal(Perceptron(network)(inputs), network(inputs))
-    patch = monkeypatch.setattr
-    patch(torch, "get_float32_matmul_precision", lambda: "medium")
+    monkeypatch.setattr(updates, "_library", lambda: None)
     assert torch.equal(Perceptron(network)(inputs), network(inputs))
+
+
+# ---- products in bfloat16 ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def bfloat16():
+    """Lets products be of factors rounded to bfloat16; whether they are, on this CPU."""
+    torch.set_float32_matmul_precision("medium")
+    yield updates._library().has_bfloat16()
+    torch.set_float32_matmul_precision("highest")
+
+
+def rounded(numbers):
+    return numbers.bfloat16().double()
+
+
+@pytest.mark.parametrize("rows", [1, 15, 33, 96, 193])
+@pytest.mark.parametrize("share", [1.0, 0.03])
+@pytest.mark.parametrize("sizes", [(16, 1), (17, 33), (31, 15), (64, 64), (95, 130), (658, 100)])
+def test_a_product_rounds_its_factors_only(bfloat16, sizes, share, rows):
+    """Forwards and backwards, of numbers that are mostly zeros too."""
+    torch.manual_seed(0)
+    unit = nn.Linear(*sizes)
+    inputs = torch.randn(rows, sizes[0]) * (torch.rand(rows, sizes[0]) < share)
+    inputs.requires_grad_()
+    gradient = torch.randn(rows, sizes[1])
+    outputs = Perceptron([unit])(inputs)
+    found = outputs, *torch.autograd.grad(outputs, [inputs, unit.weight, unit.bias], gradient)
+    forwards = rounded if bfloat16 else torch.Tensor.double
+    # Few outputs are not worth rounding backwards, nor are the factors of zeros that are skipped.
+    skips = share < 0.1 and sizes[0] >= 64
+    backwards = forwards if sizes[1] >= 16 else torch.Tensor.double
+    by_inputs = backwards(gradient) @ backwards(unit.weight)
+    by_weight = (gradient.double() if skips else backwards(gradient)).T @ (forwards if skips else backwards)(inputs)
+    wanted = forwards(inputs) @ forwards(unit.weight).T + unit.bias, by_inputs, by_weight, gradient.sum(0)
+    assert_near(found, wanted, 1e-5)
+
+
+@pytest.mark.parametrize("sizes", [(4, 64, 64, 2), (520, 128, 6), (30, 17, 100, 1)])
+def test_networks_in_bfloat16_are_near_exact_ones(bfloat16, sizes):
+    torch.manual_seed(0)
+    network = layers(sizes)
+    inputs = torch.randn(2000, sizes[0])
+    found = Perceptron(network)(inputs)
+    torch.set_float32_matmul_precision("highest")
+    wanted = Perceptron(network)(inputs)
+    assert_near([found], [wanted], 0.01)
+    assert torch.equal(found, wanted) != bfloat16
+    gradients = [torch.autograd.grad(each.sin().sum(), list(network.parameters())) for each in (found, wanted)]
+    for a, b in zip(*gradients, strict=True):
+        assert (a - b).norm() <= 0.03 * b.norm()
+
+
+def test_in_bfloat16_a_row_does_not_depend_on_others_nor_anything_on_threads(bfloat16):
+    network, inputs = layers((90, 40, 3)), torch.randn(1000, 90)
+    inputs[::7, 3:] = 0
+    compute, found = Perceptron(network), []
+    for threads in (1, 2, 3):
+        torch.set_num_threads(threads)
+        outputs = compute(inputs)
+        found.append((outputs, *torch.autograd.grad(outputs.sin().sum(), list(network.parameters()))))
+    torch.set_num_threads(1)
+    assert all(torch.equal(a, b) for other in found[1:] for a, b in zip(found[0], other, strict=True))
+    assert torch.equal(compute(inputs[8:13]), found[0][0][8:13])
+    assert_near([compute(inputs[7:8])], [found[0][0][7:8]], 1e-6)  # zeros are skipped: another order of sums
+    inputs[5, 1] = torch.nan
+    assert torch.equal(compute(inputs).isnan().any(1), torch.arange(1000) == 5)
 
 
 # ---- PPO's loss ------------------------------------------------------------------------------------------
@@ -246,10 +307,12 @@ def test_loss_and_gradient_are_those_of_torch(space, masked, active, samples):
 
 @pytest.mark.parametrize("share", [0.05, 0.9])
 @pytest.mark.parametrize("beside", [0, 3])
-@pytest.mark.parametrize("kind", [torch.uint8, torch.float32])
-def test_minibatches_are_any_samples_on_any_number_of_threads(kind, beside, share):
+@pytest.mark.parametrize(("kind", "tolerance"), [(torch.uint8, 1e-4), (torch.float32, 1e-4), (torch.float32, 1e-2)])
+def test_minibatches_are_any_samples_on_any_number_of_threads(kind, tolerance, beside, share, request):
     """Bytes or floats, mostly zeros or not, with inputs that a central critic reads beside those of the actor."""
     torch.manual_seed(0)
+    if tolerance > 1e-4:
+        request.getfixturevalue("bfloat16")
     size, samples, config = 70, 900, Config(hidden_sizes=(33, 20), central_critic=beside > 0)
     for_critic = spaces.Dict({"more": spaces.Box(0, 3, (beside,), np.float32)}) if beside else None
     agent = ActorCritic(spaces.Box(0, 3, (size,), np.float32), SPACES[2], config, CPU, for_critic)
@@ -267,7 +330,7 @@ def test_minibatches_are_any_samples_on_any_number_of_threads(kind, beside, shar
     some = Batch(*(None if field is None else field[order] for field in batch))
     loss, metrics, log_ratio = learner.losses(some._replace(inputs=some.inputs.float()))
     learner.differentiate(loss)
-    assert_near(found[0], [*metrics.values(), log_ratio.detach(), learner.parameters.grad], 1e-4)
+    assert_near(found[0], [*metrics.values(), log_ratio.detach(), learner.parameters.grad], tolerance)
 
 
 def test_what_is_not_a_number_reaches_the_loss():

@@ -1,6 +1,6 @@
 """Our trainer beside other PPOs on CartPole: same networks, rollouts, epochs and minibatches, measured in one run.
 
-- ``ours``: ``torch_batchsim.train``.
+- ``ours``: ``torch_batchsim.train``; ``ours_bfloat16``: the same with ``--matmul-precision medium``.
 - ``torch``: a plain PPO in the manner of CleanRL on Gymnasium's own vector CartPole (``plain_ppo``).
 - ``jax``: a PPO of which simulation and updates are one jitted function, as in PureJaxRL, on gymnax (``jax_ppo``).
 - ``sb3``: Stable-Baselines3.
@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,7 @@ class Options:
     """Units of each of two hidden layers of tanh, of the actor and of the critic."""
     threads: int = 1
     """CPU threads, and cores, that each may use."""
-    trainers: tuple[str, ...] = ("ours", "torch", "jax", "sb3")
+    trainers: tuple[str, ...] = ("ours", "ours_bfloat16", "torch", "jax", "sb3")
     """Which of them to measure."""
     seconds: float = 3.0
     """Length of one run, at least one iteration; a figure is the median of the runs."""
@@ -165,6 +165,10 @@ def _ours(config: Config, threads: int) -> Iterate:
     return Trainer(env, config).iterate
 
 
+def _ours_bfloat16(config: Config, threads: int) -> Iterate:
+    return _ours(replace(config, matmul_precision="medium"), threads)
+
+
 def _torch(config: Config, threads: int) -> Iterate:
     torch.set_num_threads(threads)
     return PlainPPO(config).iterate
@@ -202,7 +206,13 @@ def _sb3(config: Config, threads: int) -> Iterate:
     return partial(model.learn, rollout, reset_num_timesteps=False)
 
 
-TRAINERS: dict[str, Callable[[Config, int], Iterate]] = {"ours": _ours, "torch": _torch, "jax": _jax, "sb3": _sb3}
+TRAINERS: dict[str, Callable[[Config, int], Iterate]] = {
+    "ours": _ours,
+    "ours_bfloat16": _ours_bfloat16,
+    "torch": _torch,
+    "jax": _jax,
+    "sb3": _sb3,
+}
 
 
 if __name__ == "__main__":

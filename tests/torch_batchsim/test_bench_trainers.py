@@ -13,12 +13,12 @@ from torch_batchsim.bench.trainers import TRAINERS
 from torch_batchsim.command_line import UsageError
 
 SMALL = Config(num_envs=8, num_steps=4, num_minibatches=2, update_epochs=1, hidden_sizes=(8, 8))
-NEEDED = {"ours": "torch", "torch": "torch", "jax": "gymnax", "sb3": "stable_baselines3"}
+NEEDED = {"jax": "gymnax", "sb3": "stable_baselines3"}
 
 
 @pytest.mark.parametrize("name", TRAINERS)
 def test_each_iterates_again_and_again(name: str) -> None:
-    pytest.importorskip(NEEDED[name])
+    pytest.importorskip(NEEDED.get(name, "torch"))
     iterate = TRAINERS[name](SMALL, 1)
     for _ in range(2):
         iterate()
@@ -54,7 +54,7 @@ def test_a_trainer_is_measured_in_a_process_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ("--trainers ours theirs", "--trainers takes ours, torch, jax, sb3, got theirs"),
+        ("--trainers ours theirs", "--trainers takes ours, ours_bfloat16, torch, jax, sb3, got theirs"),
         ("--num-envs 0", "all numbers must be positive"),
         ("--num-envs 3 --num-steps 3 --num-minibatches 2", "--num-minibatches must divide --num-envs times"),
         ("--threads 4096", "--threads is 4096, but this process may use"),

@@ -15,6 +15,10 @@ _checkout = _Path(__file__).resolve().parent.parent
 if (_checkout / "setup.py").is_file() and (_checkout / "csrc" / "tbs").is_dir():
     __path__.append(str(_checkout))
 
+from . import openmp  # noqa: E402
+
+openmp.wait_briefly()  # before anything imports torch
+
 from . import math as math  # noqa: E402
 from .agents_env import AgentsVectorEnv  # noqa: E402
 from .checks import Checks  # noqa: E402

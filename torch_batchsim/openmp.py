@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 from functools import cache
 
 _START = "GOMP_parallel"  # begins work on several threads; the runtimes of GNU, LLVM and Intel have it
@@ -19,6 +20,17 @@ def _note_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_note_fork)
+
+
+def wait_briefly() -> None:
+    """Let threads that have nothing to do sleep after some 0.1 ms, if torch is not there yet: GNU's runtime reads this
+    when it is loaded.
+
+    It would let them wait busily for some 10 ms, longer than the operating system lets a thread run where others want
+    its core: then a thread that waits keeps the one that it waits for from its work. What the user has set stays.
+    """
+    if "torch" not in sys.modules and "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", "4000")
 
 
 class _Symbol(ctypes.Structure):

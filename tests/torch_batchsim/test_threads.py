@@ -117,6 +117,23 @@ def test_torch_and_simulators_share_one_team() -> None:
     assert _run(_SHARED).startswith("1 ")
 
 
+@pytest.mark.parametrize(
+    ("script", "variables", "count"),
+    [
+        ("import torch_batchsim", {}, "4000"),
+        pytest.param("import torch_batchsim", {"GOMP_SPINCOUNT": "70"}, "70", marks=pytest.mark.full),
+        pytest.param("import torch_batchsim", {"OMP_WAIT_POLICY": "passive"}, "0", marks=pytest.mark.full),
+        pytest.param("import torch, torch_batchsim", {}, "300000", marks=pytest.mark.full),  # too late
+    ],
+)
+def test_threads_wait_briefly_unless_told_otherwise(script: str, variables: dict[str, str], count: str) -> None:
+    """As GNU's runtime tells when it is loaded."""
+    left = {name: value for name, value in os.environ.items() if name not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
+    environment = {**left, **variables, "OMP_DISPLAY_ENV": "verbose"}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+    assert f"GOMP_SPINCOUNT = '{count}'" in done.stderr
+
+
 _RENAMED = """
 import ctypes, importlib.util, os, sys
 module, folder = sys.argv[1:]

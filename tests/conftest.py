@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections import Counter
@@ -51,6 +52,8 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.register_profile("torch_batchsim", derandomize=not config.option.markexpr, database=None)
     settings.load_profile("torch_batchsim")
     os.environ.setdefault("TBS_DEBUG", "quick")  # half of the time is compilers'; test_executors.py has ordinary builds
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell's background jobs do, and all that they start
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.setdefault("GOMP_SPINCOUNT", "4000")  # as torch_batchsim does, for workers that import torch before it
     if "TORCH_BATCHSIM_CACHE" not in os.environ:
         config.stash[_own_cache] = os.environ["TORCH_BATCHSIM_CACHE"] = tempfile.mkdtemp(prefix="torch_batchsim_tests_")

@@ -436,8 +436,6 @@ import torch
 from torch_batchsim import GroupedEnv
 from torch_batchsim.envs.cartpole import CartPole
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background jobs ignore
-
 env = GroupedEnv(CartPole(), 4, groups=2, num_threads=2)
 env.async_reset(seed=0)
 groups = [env.recv().group for _ in range(2)]

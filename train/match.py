@@ -15,7 +15,6 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 import torch
 from gymnasium.vector import VectorEnv
 from torch import Tensor
@@ -130,6 +129,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="of the games (1)")
     parser.add_argument("--likeliest", action="store_true", help="policies take their likeliest actions")
     parser.add_argument("--device", default="cpu", help="where simulator and networks run (cpu)")
+    parser.add_argument("--env", metavar="NAME", help=checkpoint.HELP_OF_ENV)
     parser.add_argument("--json", type=Path, help="file for the figures")
     options = parser.parse_args(arguments)
     try:
@@ -139,6 +139,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _run(options: argparse.Namespace) -> None:
+    from .runs import env_of
+
     names = _whole_leagues(options.policies)
     if options.episodes < 1:
         raise ValueError(f"--episodes is {options.episodes}, but must be at least 1")
@@ -148,8 +150,7 @@ def _run(options: argparse.Namespace) -> None:
         raise ValueError(f"--json names {options.json}, which cannot be written")
     contents = _contents(names)
     some = next(iter(contents.values()))
-    made = {"num_worlds": options.episodes, "device": options.device, **some["env_options"]}
-    env = gymnasium.make_vec(some["env"], **made)
+    env = env_of(some, options.env, num_worlds=options.episodes, device=options.device)
     agents, games = _agents(names, contents, env), {}
     for a, b in combinations(names, 2):
         one = play(env, agents[a], agents[b], options.seed, options.likeliest)
@@ -180,7 +181,12 @@ def _whole_leagues(names: Sequence[str]) -> list[str]:
 
 def _contents(names: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Of all checkpoints that are named; raises ValueError where these are not of one task."""
-    found = {name: checkpoint.load(checkpoint.find(Path(name), None), None) for name in names if name != RANDOM}
+    paths = {name: checkpoint.find(Path(name), None) for name in names if name != RANDOM}
+    meant: dict[Path, str] = {}
+    for name, path in paths.items():
+        if (before := meant.setdefault(path.resolve(), name)) != name:
+            raise ValueError(f"{before} and {name} are the same checkpoint, {path}: give each once")
+    found = {name: checkpoint.load(path, None) for name, path in paths.items()}
     first, *others = found
     for name in others:
         for what in ("env", "env_options"):

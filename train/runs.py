@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from datetime import datetime
@@ -17,6 +17,7 @@ import gymnasium
 import torch
 from gymnasium.vector import AutoresetMode, VectorEnv
 
+import torch_batchsim
 from torch_batchsim import StepTimeout, SystemCrash, WorldFault, command_line
 
 from . import baseline, checkpoint, disk, processes, provenance, settings_file
@@ -224,6 +225,31 @@ def evaluate_checkpoint(env_id: str, options: Options, contents: dict[str, Any])
     _write_summary(summary, _summary(contents, config, contents["steps"], evaluation, judged))
     print(f"summary         {summary}")
     _raise_if_failed(evaluation)
+
+
+def env_of(contents: Mapping[str, Any], named: str | None, **others: Any) -> VectorEnv:
+    """The environment that a checkpoint was trained in.
+
+    Args:
+        contents: of the checkpoint.
+        named: the environment as a user names it, `module:id` or `file.py`, where this package does not have it. A
+            checkpoint does not say what to import, for it runs no code.
+        others: more arguments of `gymnasium.make_vec`.
+
+    Raises ValueError where there is no such environment, where `named` is another one, and where it cannot be made.
+    """
+    env_id = contents["env"]
+    if named is not None and (found := torch_batchsim.find_id(named)) != env_id:
+        raise ValueError(f"--env {named} is {found}, but what was trained is of {env_id}")
+    try:
+        return gymnasium.make_vec(env_id, **others, **contents["env_options"])
+    except gymnasium.error.UnregisteredEnv as error:
+        raise ValueError(
+            f"{env_id} is not registered: name the module or the file that registers it by --env module:{env_id} or "
+            f"--env file.py:{env_id}"
+        ) from error
+    except (TypeError, RuntimeError, OSError, gymnasium.error.Error) as error:
+        raise ValueError(str(error)) from error
 
 
 def agents_of(trained: dict[str, Any], env: VectorEnv) -> Agents:

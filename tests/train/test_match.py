@@ -110,6 +110,8 @@ def test_the_command_prints_a_table_and_writes_figures(tmp_path, monkeypatch, ca
         (tmp_path / str(seed) / "checkpoint.pt").rename(league / f"{seed}.pt")
     main(["league", "--episodes", "10"])
     assert capsys.readouterr().out == shown
+    with pytest.raises(UsageError, match=r"league/1.pt and .*league/1.pt are the same checkpoint"):
+        main(["league/1.pt", str(league / "1.pt"), "random"])
     other = dict(contents, env_options={"max_episode_steps": 5})
     checkpoint.save(tmp_path / "other.pt", other)
     with pytest.raises(UsageError, match=r"other.pt was trained in {'max_episode_steps': 5}, league/1.pt in {}"):
@@ -131,6 +133,25 @@ def test_mistakes_are_told(arguments, says, tmp_path, monkeypatch):
     with pytest.raises(UsageError, match=re.escape(says)) as told:
         main(arguments)
     assert told.value.code == 2
+
+
+def test_an_environment_of_ones_own_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = {"env": "nowhere/Game-v0", "env_options": {}, "trainer": {"config": {"squash": False}}}
+    checkpoint.save(tmp_path / "one.pt", run)
+    with pytest.raises(UsageError, match=r"nowhere/Game-v0 is not registered: name .* by --env module:nowhere/Game-v0"):
+        main(["one.pt", "random"])
+    with pytest.raises(UsageError, match=r"--env cartpole is torch_batchsim/CartPole-v0, but .* is of nowhere/Game-v0"):
+        main(["one.pt", "random", "--env", "cartpole"])
+    game = tmp_path / "own_game.py"
+    game.write_text("import gymnasium\ngymnasium.register('nowhere/Game-v0', vector_entry_point='own_game:Game')\n")
+    game.write_text(game.read_text() + "def Game(**given): raise ValueError('here it is')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    try:
+        with pytest.raises(UsageError, match="here it is"):
+            main(["one.pt", "random", "--env", "own_game:nowhere/Game-v0"])
+    finally:
+        gymnasium.registry.pop("nowhere/Game-v0", None)
 
 
 def test_there_must_be_two_teams():

@@ -19,11 +19,12 @@ import torch
 from gymnasium.vector import VectorEnv
 from torch import Tensor
 
+from torch_batchsim import WorldFault
 from torch_batchsim.command_line import Parser, UsageError
 from torch_batchsim.extras import command_needs
 
 from . import checkpoint
-from .evaluation import evaluate
+from .evaluation import UNMEASURED, evaluate
 from .trainer import num_agents
 
 PROGRAM = "python -m torch_batchsim.train.match"
@@ -106,6 +107,11 @@ def play(env: VectorEnv, first: Any, second: Any, seed: int, likeliest: bool = F
         untrained |= (team == number) & (agents is None)
     acting = {number: _of_team(some if agents is None else agents, number) for number, agents in sides.items()}
     found = evaluate(env, acting, seed, likeliest, untrained=untrained, by_reward=True)
+    spoilt = ~found.returns.isfinite() & (found.lengths > 0)
+    if spoilt.any():
+        row = int(spoilt.nonzero()[0])
+        world, agent = divmod(row, num_agents(env))
+        raise ValueError(f"the return of world {world}, agent {agent} is {found.returns[row]}: nobody wins that game")
     a, b = (_mean_of(found.returns, found.lengths, team == number, num_agents(env)) for number in numbers)
     return Games(int((a > b).sum()), int((a == b).sum()), int((a < b).sum()))
 
@@ -121,7 +127,7 @@ def _mean_of(returns: Tensor, lengths: Tensor, rows: Tensor, agents: int) -> Ten
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Play, print a table, write JSON if asked. Raises UsageError."""
+    """Play, print a table, write JSON if asked. Raises UsageError, and SystemExit with status 1 where a game fails."""
     parser = Parser(PROGRAM, description=__doc__)
     parser.add_argument("policies", nargs="+", help="checkpoints, runs, folders of checkpoints such as "
                         "runs/.../league, and random: two or more policies")
@@ -136,6 +142,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _run(options)
     except ValueError as error:
         raise UsageError(str(error)) from None
+    except UNMEASURED as error:
+        reason = error.faults[0] if isinstance(error, WorldFault) else error
+        raise SystemExit(f"error: a game failed: {reason}") from error
 
 
 def _run(options: argparse.Namespace) -> None:

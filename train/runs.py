@@ -18,11 +18,11 @@ import torch
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 import torch_batchsim
-from torch_batchsim import StepTimeout, SystemCrash, WorldFault, command_line
+from torch_batchsim import WorldFault, command_line
 
 from . import baseline, checkpoint, disk, processes, provenance, settings_file
 from .config import Config
-from .evaluation import EndlessEpisode, evaluate, measure
+from .evaluation import UNMEASURED, evaluate, measure
 from .filming import Filming
 from .groups import Agents
 from .learning import Hook, learn
@@ -297,7 +297,7 @@ def _evaluate(
     recorder = Recorder(env) if options.video else None
     try:
         returns, lengths = evaluate(env, agents, seed + EVALUATION_SEED_OFFSET, not options.eval_stochastic, recorder)
-    except (EndlessEpisode, WorldFault, StepTimeout, SystemCrash) as error:
+    except UNMEASURED as error:
         reason = error.faults[0] if isinstance(error, WorldFault) else error
         return {"eval_episodes": options.eval_episodes, "eval_error": str(reason)}
     finally:

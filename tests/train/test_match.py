@@ -77,6 +77,9 @@ def test_the_team_with_the_greater_mean_of_those_who_took_part_wins(monkeypatch)
     teams = {number: agent(env, number) for number in team.unique().tolist()}
     play(env, teams, one, seed=1)
     assert list(given["agents"].values()) == [teams[int(team.min())], one]
+    returns[1, 0] = torch.nan
+    with pytest.raises(ValueError, match="the return of world 1, agent 0 is nan: nobody wins that game"):
+        play(env, one, None, seed=1)
 
 
 def test_games_are_the_same_again():

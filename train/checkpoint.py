@@ -50,6 +50,9 @@ def find(path: Path | None, env_id: str | None) -> Path | None:
     if path is None or (path != Path("latest") and not path.is_dir()):
         return path
     if path.is_dir():
+        if not (path / NAME).exists() and (inside := sorted(path.glob(f"*/{NAME}"))):
+            runs = ", ".join(str(each.parent) for each in inside[:3]) + (", ..." if len(inside) > 3 else "")
+            raise CheckpointError(f"{path} has no checkpoint of its own, but one in each of {runs}: name one of them")
         return path / NAME
     paths = [*Path("runs").glob(f"*/{NAME}"), *Path("runs").glob(f"*/seed*/{NAME}")]
     found = sorted(paths, key=lambda each: each.stat().st_mtime, reverse=True)

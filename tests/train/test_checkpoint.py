@@ -63,3 +63,13 @@ def test_another_version_is_refused(tmp_path):
     write(path)
     with pytest.raises(checkpoint.CheckpointError, match=r"was written by torch_batchsim 0\.0\.0 and only"):
         checkpoint.require_same_version(path, checkpoint.load(path, ENV))
+
+
+def test_a_folder_of_several_runs_names_them(tmp_path):
+    for seed in range(4):
+        (tmp_path / f"seed{seed}").mkdir()
+        checkpoint.save(tmp_path / f"seed{seed}" / checkpoint.NAME, OF_A_RUN)
+    with pytest.raises(checkpoint.CheckpointError, match=r"has no checkpoint of its own, .*seed2, \.\.\.: name"):
+        checkpoint.find(tmp_path, ENV)
+    assert checkpoint.find(tmp_path / "seed1", ENV) == tmp_path / "seed1" / checkpoint.NAME
+    assert checkpoint.find(tmp_path / "seed1" / "league", ENV) == tmp_path / "seed1" / "league"

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Sequence
 from copy import deepcopy
@@ -94,7 +95,9 @@ def export(contents: dict[str, Any], output: Path, named: str | None = None) -> 
             "action_mask": None if mask is None else _told(mask),
             "state_size": agent.state_size,
         }
-        torch.export.save(exported(agent, observation, mask), path, extra_files={ABOUT: json.dumps(about)})
+        whole = io.BytesIO()  # torch says RuntimeError of a file that it cannot write
+        torch.export.save(exported(agent, observation, mask), whole, extra_files={ABOUT: json.dumps(about)})
+        path.write_bytes(whole.getvalue())
         written.append(path)
     return written
 

@@ -168,7 +168,9 @@ def _run(options: argparse.Namespace) -> None:
     env.close()
     rated = ratings(names, games)
     how = "likeliest" if options.likeliest else "drawn"
-    print(f"{some['env']} {some['env_options']}, {options.episodes} games of each pair on each side, {how} actions")
+    drawn = sum(each.draws for each in games.values()) / sum(each.played for each in games.values())
+    print(f"{some['env']} {some['env_options']}, {options.episodes} games of each pair on each side, {how} actions;")
+    print(f"{drawn:.1%} of all games are draws, which count half")
     print(table(names, games, rated))
     if options.json:
         told = [

@@ -101,7 +101,9 @@ def test_the_command_prints_a_table_and_writes_figures(tmp_path, monkeypatch, ca
         checkpoint.save(tmp_path / str(seed) / "checkpoint.pt", contents)
     main(["1", "2", "random", "--episodes", "30", "--json", "found.json"])
     shown, told = capsys.readouterr().out, json.loads((tmp_path / "found.json").read_text())
-    assert shown.count("\n") == 6 and all(f"\n| {name} | " in shown for name in ("1", "2", "random"))
+    draws = sum(game["draws"] for game in told["games"])
+    assert f"\n{draws / 180:.1%} of all games are draws, which count half\n" in shown
+    assert shown.count("\n") == 7 and all(f"\n| {name} | " in shown for name in ("1", "2", "random"))
     assert [game["policies"] for game in told["games"]] == [["1", "2"], ["1", "random"], ["2", "random"]]
     assert all(game["wins"] + game["draws"] + game["losses"] == 60 for game in told["games"])
     assert told["ratings"].keys() == {"1", "2", "random"}

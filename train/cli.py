@@ -7,7 +7,7 @@ import itertools
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import torch
 import tyro
@@ -125,6 +125,7 @@ def settled(
     names = _env_option_names(env_id, own)
     rest = command_line.long_env_options(arguments, names)
     command_line.refuse_unknown(rest, own, names, f"{program} {name}")
+    _refuse_values_of_switches(rest)
     file = again or _path_behind("--config", rest)
     given, env_given = settings_file.read(file, names) if file else ({}, {})
     pairs = [value for name, value in itertools.pairwise(rest) if name == "--env-option"]
@@ -141,11 +142,24 @@ def settled(
     return env_id, _parse(name, rest, defaults), defaults, rest
 
 
+def _refuse_values_of_switches(arguments: Sequence[str]) -> None:
+    """`--anneal-lr false` is how options of environments are written, and not those of the trainer."""
+    switches = [name for kind in (Options, Config) for name, hint in get_type_hints(kind).items() if hint is bool]
+    for argument, following in itertools.pairwise([*arguments, ""]):
+        option, equals, value = argument.partition("=")
+        name = option.removeprefix("--").replace("-", "_")
+        value = value if equals else following
+        if option.startswith("--") and name in switches and value.lower() in ("true", "false"):
+            flag = name.replace("_", "-")
+            raise UsageError(f"--{flag} takes no value, but {value} was given: write --{flag} or --no-{flag}")
+
+
 def _path_behind(option: str, arguments: Sequence[str]) -> Path | None:
-    """What an option names that has to be read before the others, such as `--config`."""
+    """What an option names that has to be read before the others, such as `--config`; None where it names nothing,
+    which is refused later."""
     for name, value in itertools.pairwise([*arguments, ""]):
         if name == option:
-            return Path(value)
+            return None if not value or value.startswith("--") else Path(value)
         if name.startswith(f"{option}="):
             return Path(name.partition("=")[2])
     return None

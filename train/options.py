@@ -49,7 +49,8 @@ class Options:
     """An option of the environment as key=value, such as force_mag=12.5; may be given several times. Where no other
     option has that name, --force-mag 12.5 says the same."""
     settings: Annotated[Path | None, tyro.conf.arg(name="config")] = None
-    """Settings from this TOML file, such as the config.toml of another run; options on the command line override it."""
+    """Settings from this TOML file, or from the config.toml of this run's folder; options on the command line override
+    it."""
     track: tuple[str, ...] = ("tensorboard",)
     """Where numbers go, beside metrics.csv: tensorboard, wandb, none, or module:Class of your own."""
     process_timeout: float = 600.0

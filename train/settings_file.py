@@ -29,8 +29,11 @@ NOT_SETTINGS += ("video_every", "show")
 def read(path: Path, env_names: Sequence[str] = ()) -> tuple[dict[str, Any], dict[str, Any]]:
     """The settings in a file, by the names of their options, and the options of the environment in its table `env`.
 
-    `env_names`: those options. Raises UsageError for a file that cannot be read, and for names that are not settings.
+    Of the folder of a run it is its `config.toml`. `env_names`: those options.
+
+    Raises UsageError for a file that cannot be read, and for names that are not settings.
     """
+    path = path / "config.toml" if path.is_dir() else path
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -35,7 +35,8 @@ def test_a_run_is_repeated_from_its_own_settings(tmp_path):
     assert run(*SMALL, *given, "--run-dir", tmp_path / "a") == 0
     text = (tmp_path / "a" / "config.toml").read_text()
     assert "learning_rate = 0.01" in text and "hidden_sizes = [8]" in text and "[env]\nlength = 0.7" in text
-    assert run("--config", tmp_path / "a" / "config.toml", "--run-dir", tmp_path / "b") == 0
+    assert settings_file.read(tmp_path / "a") == settings_file.read(tmp_path / "a" / "config.toml")
+    assert run("--config", tmp_path / "a", "--run-dir", tmp_path / "b") == 0
     assert (tmp_path / "b" / "config.toml").read_text() == text
     a, b = parameters(tmp_path / "a"), parameters(tmp_path / "b")
     assert all(torch.equal(a[name], b[name]) for name in a)

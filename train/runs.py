@@ -25,7 +25,7 @@ from .config import Config
 from .evaluation import UNMEASURED, evaluate, measure
 from .filming import Filming
 from .groups import Agents
-from .learning import Hook, learn
+from .learning import Hook, forget_later, learn
 from .networks import ActorCritic
 from .options import Options, UsageError, parse_env_options, tuned
 from .ranks import RankFailed, RankLost, Ranks
@@ -171,6 +171,7 @@ def _begin(
     steps, count = trainer.num_iterations * trainer.batch_size, trainer.ranks.count
     among = f" in {count} processes" if count > 1 else ""
     print(f"Training {env_id} for {steps:,} steps on {trainer.device}{among}.")
+    forget_later(folder, trainer.global_step)
     described = _describe(folder, env_id, options, run["env_options"], trainer)
     return [tracker(folder, described, trainer.global_step) for tracker in trackers(options.track)]
 

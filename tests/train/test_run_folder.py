@@ -11,6 +11,7 @@ import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch_batchsim.train import Config, checkpoint, cli, settings_file
+from torch_batchsim.train.learning import forget_later
 from torch_batchsim.train.options import Options, UsageError, tuned, without_effect
 from torch_batchsim.train.tracking import Table
 
@@ -88,6 +89,17 @@ def test_options_that_change_nothing_are_told():
 def test_the_command_tells_what_changes_nothing(tmp_path, capsys):
     assert run(*SMALL, "--total-steps", 128, "--eval-episodes", 0, "--memory-size", 5, "--run-dir", tmp_path) == 0
     assert "note: --memory-size 5 changes nothing here: memory is 'none'\n" in capsys.readouterr().out
+
+
+def test_policies_of_a_run_before_do_not_stay_in_the_league(tmp_path):
+    league = tmp_path / "league"
+    league.mkdir()
+    for name in ("000000000000.pt", "000000000128.pt", "000000000256.pt", "mine.pt"):
+        (league / name).touch()
+    forget_later(tmp_path, 256)  # where a run goes on
+    assert sorted(each.name for each in league.iterdir()) == ["000000000000.pt", "000000000128.pt", "mine.pt"]
+    assert run(*SMALL, "--total-steps", 128, "--eval-episodes", 0, "--run-dir", tmp_path) == 0
+    assert [each.name for each in league.iterdir()] == ["mine.pt"]
 
 
 def test_options_stand_before_settings_of_a_file(tmp_path):

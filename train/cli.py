@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit status.
 
     A mistake of the user's is one line on stderr and status 2, a run that fails one line and status 1; a training
-    stopped by a signal has status 130.
+    stopped by a signal has status 130. Where nobody reads what is printed, such as help, it ends with status 141.
     """
     try:
         with processes.only_the_first_prints():
@@ -39,6 +40,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (runs.RunError, disk.NotWritten) as error:
         status = 130 if isinstance(error.__cause__, KeyboardInterrupt) else 1
         return processes.tell(error, status, always=isinstance(error.__cause__, RankLost))
+    except BrokenPipeError:  # of --help | head, which has seen enough
+        with open(os.devnull, "w") as nowhere:
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())  # for what is flushed at the end
+        return 141  # as of a command that SIGPIPE ends
     except KeyboardInterrupt as error:
         return processes.tell(f"interrupted{': ' if str(error) else ''}{error}", 130, always=False)
 

@@ -1,16 +1,19 @@
 """What a run writes, what it begins from, and where its numbers go."""
 
 import csv
+import errno
 import json
 import math
 import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-from torch_batchsim.train import Config, checkpoint, cli, settings_file
+from torch_batchsim.train import Config, checkpoint, cli, disk, settings_file
 from torch_batchsim.train.learning import forget_later
 from torch_batchsim.train.options import Options, UsageError, tuned, without_effect
 from torch_batchsim.train.tracking import Table
@@ -237,3 +240,19 @@ def test_a_table_that_goes_on_forgets_steps_behind_the_checkpoint(tmp_path):
     again = Table(tmp_path, {}, 20)
     again.scalars(30, {"a": 1.0})
     assert (tmp_path / "metrics.csv").read_text().split() == ["step,a", "10,5.0", "20,10.0", "30,1.0"]
+
+
+@pytest.mark.full
+def test_help_whose_reader_has_ended_ends_without_a_traceback():
+    command = [sys.executable, "-m", "torch_batchsim.train", "cartpole", "--help"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        process.stdout.close()
+        told = process.stderr.read()
+    assert (process.returncode, told) == (141, "")
+
+
+def test_what_is_printed_is_told_apart_from_files(tmp_path):
+    with pytest.raises(disk.NotWritten, match="what is printed cannot be written: Broken pipe"), disk.errors(tmp_path):
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+    with pytest.raises(disk.NotWritten, match=r"a file in .* cannot be written: No space"), disk.errors(tmp_path):
+        raise OSError(errno.ENOSPC, "No space")

@@ -215,7 +215,9 @@ class FiniteCheck:
 
     def _row(self, row: int) -> str:
         world, agent = divmod(row, self.num_agents)
-        return f"world {self.first_world + world}" + (f", agent {agent} (row {row})" if self.num_agents > 1 else "")
+        world += self.first_world
+        of_all = world * self.num_agents + agent  # of all processes, as the world is
+        return f"world {world}" + (f", agent {agent} (row {of_all})" if self.num_agents > 1 else "")
 
 
 def _leaves(observation: Tensor | dict[str, Tensor]) -> list[tuple[str, Tensor]]:

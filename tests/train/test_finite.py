@@ -103,6 +103,15 @@ def test_parameters_that_large_rewards_have_spoilt_are_named(toy_env):
     assert re.search(r"observations \(up to 0\.\d+\) and returns \(up to 1e\+30\) were finite", str(told.value))
 
 
+def test_worlds_and_rows_are_those_of_all_processes(toy_env):
+    env = toy_env()
+    check = FiniteCheck(env, 2, first_world=10)
+    env.observations[5, 0] = torch.nan
+    check.look_at_step(7, env.observations, None, None)
+    with pytest.raises(NotFinite, match=r"observation\[0\] of world 12, agent 1 \(row 25\) is nan after step 7: "):
+        check.raise_found()
+
+
 def test_returns_that_overflow_are_not_called_finite(toy_env):
     env = toy_env()
     after_step(env, 2, lambda bound: bound["rewards"].fill_(3e38))

@@ -9,10 +9,10 @@ import torch
 from gymnasium.vector import VectorEnv
 from torch import Tensor
 
-from torch_batchsim import StepTimeout, SystemCrash, WorldFault
+from torch_batchsim import WorldFault
 
 from .encoders import Observation
-from .evaluation import EndlessEpisode, run_episodes
+from .evaluation import UNMEASURED, EndlessEpisode, run_episodes
 from .policies import make_policy
 
 WORLDS = 64
@@ -61,7 +61,7 @@ def random_policy(env: VectorEnv, seed: int) -> Baseline:
     for round_ in range(1, MOST_ROUNDS + 1):
         try:
             returns, lengths = run_episodes(env, act, seed + SEED_OFFSET + round_)
-        except (EndlessEpisode, WorldFault, StepTimeout, SystemCrash) as error:
+        except UNMEASURED as error:
             reason = error.faults[0] if isinstance(error, WorldFault) else error
             return Baseline(mean=None, episodes=0, error=str(reason))
         part = returns[lengths > 0].double()

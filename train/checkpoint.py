@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,13 @@ import torch
 import torch_batchsim
 from torch_batchsim import CheckpointError
 
+from .config import Config
+
 NAME = "checkpoint.pt"
 FORMAT = 2
 """Raised whenever the contents of a checkpoint change their meaning."""
+HELP_OF_ENV = "the environment that was trained in, if it is one of your own: module:my_project/Maze-v0 or file.py"
+"""Of the option `--env` of commands that take checkpoints only."""
 
 
 def save(path: Path, contents: dict[str, Any]) -> None:
@@ -45,6 +50,9 @@ def find(path: Path | None, env_id: str | None) -> Path | None:
     if path is None or (path != Path("latest") and not path.is_dir()):
         return path
     if path.is_dir():
+        if not (path / NAME).exists() and (inside := sorted(path.glob(f"*/{NAME}"))):
+            runs = ", ".join(str(each.parent) for each in inside[:3]) + (", ..." if len(inside) > 3 else "")
+            raise CheckpointError(f"{path} has no checkpoint of its own, but one in each of {runs}: name one of them")
         return path / NAME
     paths = [*Path("runs").glob(f"*/{NAME}"), *Path("runs").glob(f"*/seed*/{NAME}")]
     found = sorted(paths, key=lambda each: each.stat().st_mtime, reverse=True)
@@ -71,6 +79,13 @@ def load(path: Path, env_id: str | None) -> dict[str, Any]:
     if contents["format"] != FORMAT:
         raise CheckpointError(
             f"checkpoint {path} has format {contents['format']}, but this version reads format {FORMAT}"
+        )
+    if not contents.keys() >= {"env", "env_options", "trainer"}:
+        raise CheckpointError(f"{path} is not a checkpoint of torch_batchsim.train")
+    if unknown := contents["trainer"].get("config", {}).keys() - {each.name for each in fields(Config)}:
+        raise CheckpointError(
+            f"checkpoint {path} has settings that torch_batchsim {torch_batchsim.__version__} does not know: "
+            f"{', '.join(sorted(unknown))}; torch_batchsim {contents['torch_batchsim']} wrote it"
         )
     if env_id is not None and contents["env"] != env_id:
         raise CheckpointError(f"checkpoint {path} is of {contents['env']}, not of {env_id}")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import torch
 import tyro
@@ -18,7 +19,7 @@ from torch_batchsim.extras import MissingExtra
 
 from . import checkpoint, disk, processes, runs, seeds, settings_file, video
 from .config import Config
-from .options import Options, UsageError, default_threads, find_environment, parse_env_options, tuned
+from .options import Options, UsageError, default_threads, find_environment, parse_env_options, tuned, without_effect
 from .ranks import RankLost
 from .tracking import trackers
 
@@ -29,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit status.
 
     A mistake of the user's is one line on stderr and status 2, a run that fails one line and status 1; a training
-    stopped by a signal has status 130.
+    stopped by a signal has status 130. Where nobody reads what is printed, such as help, it ends with status 141.
     """
     try:
         with processes.only_the_first_prints():
@@ -39,6 +40,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (runs.RunError, disk.NotWritten) as error:
         status = 130 if isinstance(error.__cause__, KeyboardInterrupt) else 1
         return processes.tell(error, status, always=isinstance(error.__cause__, RankLost))
+    except BrokenPipeError:  # of --help | head, which has seen enough
+        with open(os.devnull, "w") as nowhere:
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())  # for what is flushed at the end
+        return 141  # as of a command that SIGPIPE ends
     except KeyboardInterrupt as error:
         return processes.tell(f"interrupted{': ' if str(error) else ''}{error}", 130, always=False)
 
@@ -99,6 +104,8 @@ def _run(arguments: list[str]) -> int:
     if options.resume:
         checkpoint.require_same_version(path, contents)
     processes.refuse(options)
+    for sentence in without_effect(options, defaults, processes.count()):
+        print(f"note: {sentence}")
     if threads := options.threads or default_threads(options, processes.count()):
         torch.set_num_threads(threads)
     if options.seeds:
@@ -123,6 +130,7 @@ def settled(
     names = _env_option_names(env_id, own)
     rest = command_line.long_env_options(arguments, names)
     command_line.refuse_unknown(rest, own, names, f"{program} {name}")
+    _refuse_values_of_switches(rest)
     file = again or _path_behind("--config", rest)
     given, env_given = settings_file.read(file, names) if file else ({}, {})
     pairs = [value for name, value in itertools.pairwise(rest) if name == "--env-option"]
@@ -139,11 +147,24 @@ def settled(
     return env_id, _parse(name, rest, defaults), defaults, rest
 
 
+def _refuse_values_of_switches(arguments: Sequence[str]) -> None:
+    """`--anneal-lr false` is how options of environments are written, and not those of the trainer."""
+    switches = [name for kind in (Options, Config) for name, hint in get_type_hints(kind).items() if hint is bool]
+    for argument, following in itertools.pairwise([*arguments, ""]):
+        option, equals, value = argument.partition("=")
+        name = option.removeprefix("--").replace("-", "_")
+        value = value if equals else following
+        if option.startswith("--") and name in switches and value.lower() in ("true", "false"):
+            flag = name.replace("_", "-")
+            raise UsageError(f"--{flag} takes no value, but {value} was given: write --{flag} or --no-{flag}")
+
+
 def _path_behind(option: str, arguments: Sequence[str]) -> Path | None:
-    """What an option names that has to be read before the others, such as `--config`."""
+    """What an option names that has to be read before the others, such as `--config`; None where it names nothing,
+    which is refused later."""
     for name, value in itertools.pairwise([*arguments, ""]):
         if name == option:
-            return Path(value)
+            return None if not value or value.startswith("--") else Path(value)
         if name.startswith(f"{option}="):
             return Path(name.partition("=")[2])
     return None

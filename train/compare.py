@@ -19,12 +19,15 @@ from torch_batchsim.extras import command_needs
 
 PROGRAM = "python -m torch_batchsim.train.compare"
 MEASURES = ("charts/score", "charts/episodic_return")
+NOT_LEARNING = "seed seeds threads executor tune log watchdog track".split()
+NOT_LEARNING += ("checkpoint_every", "eval_episodes", "eval_stochastic")
+"""Settings in a config.toml by which runs of the same learning may differ."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run's folder: its environment and the settings in its config.toml without the seed, and columns of its
-    metrics.csv."""
+    """A run's folder: its environment and the settings in its config.toml by which it learned, without the seed, and
+    columns of its metrics.csv."""
 
     folder: Path
     settings: dict[str, Any]
@@ -62,7 +65,7 @@ def read(folder: Path) -> Run:
         told = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else error
         raise ValueError(f"{folder} is not the folder of a run: {told}") from error
     settings |= {"env": env, **{f"env.{name}": value for name, value in of_env.items()}}
-    settings.pop("seed", None)
+    settings = {name: value for name, value in settings.items() if name not in NOT_LEARNING}
     cells = [[float(cell or "nan") for cell in row] for row in rows if len(row) == len(names)]
     columns = dict(zip(names, np.array(cells, dtype=np.float64).reshape(-1, len(names)).T, strict=True))
     return Run(folder, settings, columns)
@@ -128,7 +131,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--measure", help="a column of metrics.csv; the score, or where there is none the return")
     options = parser.parse_args(arguments)
     try:
-        runs = [read(folder) for given in options.runs for folder in runs_in(given)]
+        folders = [folder for given in options.runs for folder in runs_in(given)]
+        places = [folder.resolve() for folder in folders]
+        if again := [str(folder) for n, folder in enumerate(folders) if places[n] in places[:n]]:
+            raise ValueError(f"{', '.join(again)} would count twice: give each run once")
+        runs = [read(folder) for folder in folders]
         shared = set.intersection(*(set(run.columns) for run in runs)) - {"step"}
         measure = options.measure or next((name for name in MEASURES if name in shared), "")
         if measure not in shared:
@@ -138,8 +145,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except ValueError as error:
         raise UsageError(str(error)) from None
     try:
+        options.output.parent.mkdir(parents=True, exist_ok=True)
         draw(found, measure, options.output)
-    except (OSError, ValueError) as error:  # a folder that is not there, a type of file that is not known
+    except OSError as error:
+        raise UsageError(f"{options.output} cannot be written: {error.strerror or error}") from None
+    except ValueError as error:  # a type of file that is not known
         raise UsageError(f"{options.output} cannot be written: {error}") from None
     for band in found:
         spread = f" ({band.low[-1]:.2f} to {band.high[-1]:.2f} of {band.runs} runs)" if band.runs > 1 else ""

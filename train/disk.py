@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +22,8 @@ def errors(folder: Path | None = None) -> Iterator[None]:
     except OSError as error:
         if error.errno is None:  # of a step that took too long, say: not of the system
             raise
-        what = error.filename or (f"a file in {folder}" if folder else "a file of the run")
+        some = f"a file in {folder}" if folder else "a file of the run"
+        what = "what is printed" if error.errno == errno.EPIPE else error.filename or some  # head has seen enough
         hint = _last(folder / checkpoint.NAME) if folder else ""
         raise NotWritten(f"{what} cannot be written: {error.strerror}{hint}") from error
 

@@ -111,7 +111,8 @@ def readings(texts: Iterable[str], encoder: Encoder) -> dict[str, Reading]:
         where = f"encoders has {text!r}"
         if name not in encoder.boxes:
             known = f"its parts are {', '.join(names)}" if names != ["''"] else "it is one Box: write only the kind"
-            raise ValueError(f"{where}, but the observation has no part {name!r}; {known}")
+            lacks = f"has no part {name!r}" if name else "is a dict: write name=kind"
+            raise ValueError(f"{where}, but the observation {lacks}; {known}")
         if kind not in KINDS:
             raise ValueError(f"{where}, but a part is read as one of {', '.join(KINDS)}")
         if name in found:

@@ -6,10 +6,13 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
-from gymnasium.vector import VectorEnv
+from gymnasium.vector import AutoresetMode, VectorEnv
 from torch import Tensor
 
+from torch_batchsim import StepTimeout, SystemCrash, WorldFault
+
 from .encoders import Observation
+from .finite import FiniteCheck, NoLegalAction, NotFinite
 from .groups import Acting, Agents, acting
 from .networks import ActorCritic
 
@@ -23,6 +26,10 @@ Act = Callable[[Observation, Tensor | None, Tensor | None], Tensor]
 
 class EndlessEpisode(RuntimeError):
     """Episodes of an evaluation did not end within `MAX_EPISODE_STEPS`."""
+
+
+UNMEASURED = (EndlessEpisode, NotFinite, NoLegalAction, WorldFault, StepTimeout, SystemCrash)
+"""What keeps episodes from being run to their ends; none of it is the trainer's fault."""
 
 
 class Evaluation(NamedTuple):
@@ -91,17 +98,24 @@ def run_episodes(
     Every episode that starts is counted. (The first N episodes to *end* would be the short ones.) `watch` is called
     after the reset and after every step, with the rows, bool `[N]`, whose first episode had not ended before that.
     Returns are sums of rewards `by_reward`, even where the environment names a score. Raises EndlessEpisode rather than
-    go on for ever.
+    go on for ever, NotFinite where an observation to act on is NaN or infinite, and NoLegalAction where a mask allows
+    nothing: on the CPU before that action, elsewhere at the end.
     """
     obs, infos = env.reset(seed=seed)
+    finite = FiniteCheck(env, getattr(env, "num_agents", 1))
+    stands = env.metadata.get("autoreset_mode") == AutoresetMode.DISABLED  # what has ended, with what it showed last
     running = torch.ones(env.num_envs, dtype=torch.bool, device=env.device)
     score = None if by_reward else env.metadata.get("score")
     returns = torch.zeros(env.num_envs, device=env.device)
     lengths = torch.zeros(env.num_envs, device=env.device)
     if watch:
         watch(running)
-    for _ in range(MAX_EPISODE_STEPS):
+    for step in range(MAX_EPISODE_STEPS):
         active = infos.get("active")
+        acts = active if not stands else running if active is None else running & active
+        finite.look_at_step(step, obs, infos.get("action_mask"), acts)
+        if env.device.type == "cpu":  # where looking does not wait
+            finite.raise_found()
         actions = act(obs, infos.get("action_mask"), active)
         counts = running if active is None else running & active  # before the step writes over it
         obs, rewards, terminations, truncations, infos = env.step(actions)
@@ -115,6 +129,7 @@ def run_episodes(
         if not running.any():
             break
     check_faults(env)
+    finite.raise_found()
     if running.any():
         count = int(running.sum())
         raise EndlessEpisode(f"{count:,} of {len(running):,} episodes did not end within {MAX_EPISODE_STEPS:,} steps")

@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 import torch
 from torch import Tensor, nn
 
@@ -71,14 +71,16 @@ def exported(agent: ActorCritic, observation: Observation, mask: Tensor | None) 
         return torch.export.export(module, (seen, *others), dynamic_shapes=dynamic)
 
 
-def export(contents: dict[str, Any], output: Path) -> list[Path]:
+def export(contents: dict[str, Any], output: Path, named: str | None = None) -> list[Path]:
     """Writes the policies of a checkpoint's contents: one file, or one for each team, `-team0` behind its stem.
 
-    Returns the files. Raises OSError where one cannot be written.
-    """
-    from .runs import agents_of
+    `named` is the environment as a user names it, where this package does not have it: `module:id` or `file.py`.
 
-    env = gymnasium.make_vec(contents["env"], num_worlds=3, **contents["env_options"])
+    Returns the files. Raises OSError where one cannot be written, ValueError where the environment cannot be made.
+    """
+    from .runs import agents_of, env_of
+
+    env = env_of(contents, named, num_worlds=3)
     observation, infos = env.reset(seed=0)
     mask, agents = infos.get("action_mask"), agents_of(contents["trainer"], env)
     env.close()
@@ -93,7 +95,9 @@ def export(contents: dict[str, Any], output: Path) -> list[Path]:
             "action_mask": None if mask is None else _told(mask),
             "state_size": agent.state_size,
         }
-        torch.export.save(exported(agent, observation, mask), path, extra_files={ABOUT: json.dumps(about)})
+        whole = io.BytesIO()  # torch says RuntimeError of a file that it cannot write
+        torch.export.save(exported(agent, observation, mask), whole, extra_files={ABOUT: json.dumps(about)})
+        path.write_bytes(whole.getvalue())
         written.append(path)
     return written
 
@@ -110,6 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = Parser(PROGRAM, description=__doc__)
     parser.add_argument("checkpoint", type=Path, help="a run's folder, a checkpoint, or latest: the newest in runs/")
     parser.add_argument("--output", type=Path, help="the file, .pt2; policy.pt2 beside the checkpoint if not given")
+    parser.add_argument("--env", metavar="NAME", help=checkpoint.HELP_OF_ENV)
     options = parser.parse_args(arguments)
     output = options.output
     try:
@@ -118,7 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if output.suffix != ".pt2":
             raise ValueError(f"--output writes .pt2, but {output} was given")
         output.parent.mkdir(parents=True, exist_ok=True)
-        for file in export(checkpoint.load(path, None), output):
+        for file in export(checkpoint.load(path, None), output, options.env):
             print(f"policy          {file}")
     except ValueError as error:
         raise UsageError(str(error)) from None

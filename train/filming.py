@@ -8,9 +8,7 @@ from pathlib import Path
 
 from gymnasium.vector import VectorEnv
 
-from torch_batchsim import StepTimeout, SystemCrash, WorldFault
-
-from .evaluation import EndlessEpisode, evaluate
+from .evaluation import UNMEASURED, evaluate
 from .report import Report
 from .trainer import Trainer
 from .video import Recorder
@@ -39,7 +37,7 @@ class Filming:
             evaluate(env, trainer.agents, self.seed, self.deterministic, recorder)
             path.parent.mkdir(parents=True, exist_ok=True)
             recorder.write(path)
-        except (EndlessEpisode, WorldFault, StepTimeout, SystemCrash, OSError) as error:  # the training goes on
+        except (*UNMEASURED, OSError) as error:  # the training goes on
             report.bar.write(f"no video after {trainer.global_step:,} steps: {error}")
         else:
             report.bar.write(f"video           {path}")

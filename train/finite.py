@@ -57,6 +57,7 @@ class FiniteCheck:
         self.choices = space.nvec.reshape(-1).tolist() if isinstance(space, MultiDiscrete) else None  # None: one
         self.parts: list[_Part] = []
         self.learned_from: tuple[Tensor, Tensor] | None = None
+        self.evaluates = False  # else there are updates
         # Which part (-1: none yet), the index into its elements, the update, the value, and how many are not finite.
         self.found = torch.tensor([-1.0, 0, 0, 0, 0], dtype=torch.float64, device=env.device)
 
@@ -76,10 +77,24 @@ class FiniteCheck:
         for name, leaf in (rollout.final_critic_obs or {}).items():
             self._look(update, leaf, counts, self._observation(name, "final info", 1, by_name=False))
         if action_masks is not None:
-            parts = [action_masks] if self.choices is None else action_masks.split(self.choices, dim=-1)
-            allowed = torch.stack([part.any(-1) for part in parts], dim=-1)  # [T+1, N, choices]
-            counts = None if active is None else active.unsqueeze(-1)
-            self._remember(update, allowed, ~allowed if counts is None else ~allowed & counts, self._choice(), True)
+            self._look_at_choices(update, action_masks, active)
+
+    def look_at_step(
+        self,
+        step: int,
+        observation: Tensor | dict[str, Tensor],
+        action_mask: Tensor | None,
+        counts: Tensor | None,
+    ) -> None:
+        """Takes what rows `[N]` act on in an evaluation; `step` counts the steps before it. `counts` bool `[N]`, None:
+        all rows."""
+        self.parts.clear()  # described anew in the same order
+        self.evaluates = True
+        counts = None if counts is None else counts.unsqueeze(0)
+        for name, leaf in _leaves(observation):
+            self._look(step, leaf.unsqueeze(0), counts, self._observation(name, "observation", 0))
+        if action_mask is not None:
+            self._look_at_choices(step, action_mask.unsqueeze(0), counts)
 
     def look_at_update(
         self,
@@ -112,26 +127,39 @@ class FiniteCheck:
         part, index, update, value, count = self.found.tolist()
         if part < 0:
             return
-        found, value = self.parts[int(part)], float(value)
+        found, value, update = self.parts[int(part)], float(value), int(update)
         what, when = found.says([int(i) for i in torch.unravel_index(torch.tensor(int(index)), found.shape)])
+        if self.evaluates:
+            when = f"after step {update}" if update else "before the first step"
+        else:
+            when = f"{when} update {update}"
+        of = "step" if self.evaluates else "rollout"
         if found.chooses:
-            others = f" ({int(count):,} such choices in this rollout)" if count > 1 else ""
+            others = f" ({int(count):,} such choices in this {of})" if count > 1 else ""
             raise NoLegalAction(
-                f"{what} {when} update {int(update)}{others}: its action_mask must allow at least one action, a pass "
+                f"{what} {when}{others}: its action_mask must allow at least one action, a pass "
                 "for one that does not act"
             )
         told = "nan" if math.isnan(value) else "infinity" if value > 0 else "-infinity"
         others = f" ({int(count):,} values there are not finite)" if count > 1 else ""
-        raise NotFinite(f"{what} is {told} {when} update {int(update)}{others}: {self._remedy(found)}")
+        raise NotFinite(f"{what} is {told} {when}{others}: {self._remedy(found)}")
 
     def _remedy(self, part: _Part) -> str:
         if part.by_environment:
             return "correct what the environment writes there"
         seen, returns = ((values.abs().max().item() if len(values) else 0.0) for values in self.learned_from)
+        if not math.isfinite(returns):
+            return f"rewards were finite, but returns made of them are {returns:.3g}: let the environment scale them"
         return (
             f"observations (up to {seen:.3g}) and returns (up to {returns:.3g}) were finite; lower --learning-rate, or "
             "let the environment scale what is large"
         )
+
+    def _look_at_choices(self, update: int, action_masks: Tensor, active: Tensor | None) -> None:
+        parts = [action_masks] if self.choices is None else action_masks.split(self.choices, dim=-1)
+        allowed = torch.stack([part.any(-1) for part in parts], dim=-1)  # [T, N, choices]
+        counts = None if active is None else active.unsqueeze(-1)
+        self._remember(update, allowed, ~allowed if counts is None else ~allowed & counts, self._choice(), True)
 
     def _look(
         self, update: int, values: Tensor, counts: Tensor | None, says: Says, by_environment: bool = True
@@ -187,7 +215,9 @@ class FiniteCheck:
 
     def _row(self, row: int) -> str:
         world, agent = divmod(row, self.num_agents)
-        return f"world {self.first_world + world}" + (f", agent {agent} (row {row})" if self.num_agents > 1 else "")
+        world += self.first_world
+        of_all = world * self.num_agents + agent  # of all processes, as the world is
+        return f"world {world}" + (f", agent {agent} (row {of_all})" if self.num_agents > 1 else "")
 
 
 def _leaves(observation: Tensor | dict[str, Tensor]) -> list[tuple[str, Tensor]]:

@@ -143,6 +143,14 @@ def _keep_past(trainer: Trainer, run: dict[str, Any], folder: Path) -> None:
     checkpoint.save(folder / LEAGUE / f"{steps:012}.pt", kept)
 
 
+def forget_later(folder: Path, steps: int) -> None:
+    """Removes the policies of the league's folder that were kept after so many steps, or by another run if there were
+    none: this run keeps its own, and a match of the whole folder is not to mix them."""
+    for path in (folder / LEAGUE).glob("*.pt"):
+        if path.stem.isdigit() and int(path.stem) >= steps:
+            path.unlink()
+
+
 def _cause(trainer: Trainer, fault: BaseException) -> BaseException:
     """What was not finite, or allowed no action, if that was before: what is chosen then may well be a fault."""
     try:

@@ -15,16 +15,16 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 import torch
 from gymnasium.vector import VectorEnv
 from torch import Tensor
 
+from torch_batchsim import WorldFault
 from torch_batchsim.command_line import Parser, UsageError
 from torch_batchsim.extras import command_needs
 
 from . import checkpoint
-from .evaluation import evaluate
+from .evaluation import UNMEASURED, evaluate
 from .trainer import num_agents
 
 PROGRAM = "python -m torch_batchsim.train.match"
@@ -107,6 +107,11 @@ def play(env: VectorEnv, first: Any, second: Any, seed: int, likeliest: bool = F
         untrained |= (team == number) & (agents is None)
     acting = {number: _of_team(some if agents is None else agents, number) for number, agents in sides.items()}
     found = evaluate(env, acting, seed, likeliest, untrained=untrained, by_reward=True)
+    spoilt = ~found.returns.isfinite() & (found.lengths > 0)
+    if spoilt.any():
+        row = int(spoilt.nonzero()[0])
+        world, agent = divmod(row, num_agents(env))
+        raise ValueError(f"the return of world {world}, agent {agent} is {found.returns[row]}: nobody wins that game")
     a, b = (_mean_of(found.returns, found.lengths, team == number, num_agents(env)) for number in numbers)
     return Games(int((a > b).sum()), int((a == b).sum()), int((a < b).sum()))
 
@@ -122,7 +127,7 @@ def _mean_of(returns: Tensor, lengths: Tensor, rows: Tensor, agents: int) -> Ten
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Play, print a table, write JSON if asked. Raises UsageError."""
+    """Play, print a table, write JSON if asked. Raises UsageError, and SystemExit with status 1 where a game fails."""
     parser = Parser(PROGRAM, description=__doc__)
     parser.add_argument("policies", nargs="+", help="checkpoints, runs, folders of checkpoints such as "
                         "runs/.../league, and random: two or more policies")
@@ -130,15 +135,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="of the games (1)")
     parser.add_argument("--likeliest", action="store_true", help="policies take their likeliest actions")
     parser.add_argument("--device", default="cpu", help="where simulator and networks run (cpu)")
+    parser.add_argument("--env", metavar="NAME", help=checkpoint.HELP_OF_ENV)
     parser.add_argument("--json", type=Path, help="file for the figures")
     options = parser.parse_args(arguments)
     try:
         _run(options)
     except ValueError as error:
         raise UsageError(str(error)) from None
+    except UNMEASURED as error:
+        reason = error.faults[0] if isinstance(error, WorldFault) else error
+        raise SystemExit(f"error: a game failed: {reason}") from error
 
 
 def _run(options: argparse.Namespace) -> None:
+    from .runs import env_of
+
     names = _whole_leagues(options.policies)
     if options.episodes < 1:
         raise ValueError(f"--episodes is {options.episodes}, but must be at least 1")
@@ -148,8 +159,7 @@ def _run(options: argparse.Namespace) -> None:
         raise ValueError(f"--json names {options.json}, which cannot be written")
     contents = _contents(names)
     some = next(iter(contents.values()))
-    made = {"num_worlds": options.episodes, "device": options.device, **some["env_options"]}
-    env = gymnasium.make_vec(some["env"], **made)
+    env = env_of(some, options.env, num_worlds=options.episodes, device=options.device)
     agents, games = _agents(names, contents, env), {}
     for a, b in combinations(names, 2):
         one = play(env, agents[a], agents[b], options.seed, options.likeliest)
@@ -158,7 +168,9 @@ def _run(options: argparse.Namespace) -> None:
     env.close()
     rated = ratings(names, games)
     how = "likeliest" if options.likeliest else "drawn"
-    print(f"{some['env']} {some['env_options']}, {options.episodes} games of each pair on each side, {how} actions")
+    drawn = sum(each.draws for each in games.values()) / sum(each.played for each in games.values())
+    print(f"{some['env']} {some['env_options']}, {options.episodes} games of each pair on each side, {how} actions;")
+    print(f"{drawn:.1%} of all games are draws, which count half")
     print(table(names, games, rated))
     if options.json:
         told = [
@@ -180,7 +192,12 @@ def _whole_leagues(names: Sequence[str]) -> list[str]:
 
 def _contents(names: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Of all checkpoints that are named; raises ValueError where these are not of one task."""
-    found = {name: checkpoint.load(checkpoint.find(Path(name), None), None) for name in names if name != RANDOM}
+    paths = {name: checkpoint.find(Path(name), None) for name in names if name != RANDOM}
+    meant: dict[Path, str] = {}
+    for name, path in paths.items():
+        if (before := meant.setdefault(path.resolve(), name)) != name:
+            raise ValueError(f"{before} and {name} are the same checkpoint, {path}: give each once")
+    found = {name: checkpoint.load(path, None) for name, path in paths.items()}
     first, *others = found
     for name in others:
         for what in ("env", "env_options"):

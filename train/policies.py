@@ -149,7 +149,7 @@ class SquashedPolicy(GaussianPolicy):
     Actions are stored as drawn from the Gaussian, before the tanh, so that nothing is lost where it saturates.
     """
 
-    NODES = 16  # of the integral below; 16 leave an error of less than 1e-3 for deviations up to 2
+    NODES = 16  # of the integral below; 16 leave an error of 5e-4 at most for deviations up to 1.5, and of 4e-3 at 2
 
     def __init__(self, space: spaces.Box, device: torch.device) -> None:
         super().__init__(space, device)

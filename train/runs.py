@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from datetime import datetime
@@ -17,14 +17,15 @@ import gymnasium
 import torch
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from torch_batchsim import StepTimeout, SystemCrash, WorldFault, command_line
+import torch_batchsim
+from torch_batchsim import WorldFault, command_line
 
 from . import baseline, checkpoint, disk, processes, provenance, settings_file
 from .config import Config
-from .evaluation import EndlessEpisode, evaluate, measure
+from .evaluation import UNMEASURED, evaluate, measure
 from .filming import Filming
 from .groups import Agents
-from .learning import Hook, learn
+from .learning import Hook, forget_later, learn
 from .networks import ActorCritic
 from .options import Options, UsageError, parse_env_options, tuned
 from .ranks import RankFailed, RankLost, Ranks
@@ -170,6 +171,7 @@ def _begin(
     steps, count = trainer.num_iterations * trainer.batch_size, trainer.ranks.count
     among = f" in {count} processes" if count > 1 else ""
     print(f"Training {env_id} for {steps:,} steps on {trainer.device}{among}.")
+    forget_later(folder, trainer.global_step)
     described = _describe(folder, env_id, options, run["env_options"], trainer)
     return [tracker(folder, described, trainer.global_step) for tracker in trackers(options.track)]
 
@@ -226,6 +228,31 @@ def evaluate_checkpoint(env_id: str, options: Options, contents: dict[str, Any])
     _raise_if_failed(evaluation)
 
 
+def env_of(contents: Mapping[str, Any], named: str | None, **others: Any) -> VectorEnv:
+    """The environment that a checkpoint was trained in.
+
+    Args:
+        contents: of the checkpoint.
+        named: the environment as a user names it, `module:id` or `file.py`, where this package does not have it. A
+            checkpoint does not say what to import, for it runs no code.
+        others: more arguments of `gymnasium.make_vec`.
+
+    Raises ValueError where there is no such environment, where `named` is another one, and where it cannot be made.
+    """
+    env_id = contents["env"]
+    if named is not None and (found := torch_batchsim.find_id(named)) != env_id:
+        raise ValueError(f"--env {named} is {found}, but what was trained is of {env_id}")
+    try:
+        return gymnasium.make_vec(env_id, **others, **contents["env_options"])
+    except gymnasium.error.UnregisteredEnv as error:
+        raise ValueError(
+            f"{env_id} is not registered: name the module or the file that registers it by --env module:{env_id} or "
+            f"--env file.py:{env_id}"
+        ) from error
+    except (TypeError, RuntimeError, OSError, gymnasium.error.Error) as error:
+        raise ValueError(str(error)) from error
+
+
 def agents_of(trained: dict[str, Any], env: VectorEnv) -> Agents:
     """The networks of a checkpoint's trainer, for an environment as it was trained in."""
     config, found = Config(**trained["config"]), {}
@@ -271,7 +298,7 @@ def _evaluate(
     recorder = Recorder(env) if options.video else None
     try:
         returns, lengths = evaluate(env, agents, seed + EVALUATION_SEED_OFFSET, not options.eval_stochastic, recorder)
-    except (EndlessEpisode, WorldFault, StepTimeout, SystemCrash) as error:
+    except UNMEASURED as error:
         reason = error.faults[0] if isinstance(error, WorldFault) else error
         return {"eval_episodes": options.eval_episodes, "eval_error": str(reason)}
     finally:

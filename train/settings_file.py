@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, replace
@@ -28,10 +29,13 @@ NOT_SETTINGS += ("video_every", "show")
 def read(path: Path, env_names: Sequence[str] = ()) -> tuple[dict[str, Any], dict[str, Any]]:
     """The settings in a file, by the names of their options, and the options of the environment in its table `env`.
 
-    `env_names`: those options. Raises UsageError for a file that cannot be read, and for names that are not settings.
+    Of the folder of a run it is its `config.toml`. `env_names`: those options.
+
+    Raises UsageError for a file that cannot be read, and for names that are not settings.
     """
+    path = path / "config.toml" if path.is_dir() else path
     try:
-        found = tomllib.loads(path.read_text())
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"settings {path} cannot be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -107,7 +111,7 @@ def write(path: Path, env_id: str, options: Options, env_options: Mapping[str, A
     lines += _lines({**asdict(options.config), **others})
     if env_options:
         lines += ["", "[env]", *_lines(env_options)]
-    path.write_text("\n".join(lines) + "\n")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def _lines(settings: Mapping[str, Any]) -> list[str]:
@@ -120,4 +124,9 @@ def _value(value: Any) -> str:
         return f"[{', '.join(map(_value, value))}]"
     if isinstance(value, dict):
         return "{" + ", ".join(f"{name} = {_value(each)}" for name, each in value.items()) + "}"
-    return json.dumps(value if isinstance(value, (bool, int, float, str)) else str(value))
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)  # inf, as TOML has it; JSON says Infinity
+    if isinstance(value, (bool, int, float)):
+        return json.dumps(value)
+    # JSON writes what is beyond 16 bits as two escapes, and leaves DEL as it is: TOML takes neither.
+    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -35,20 +35,22 @@ def test_runs_of_the_same_settings_are_a_mean_and_a_band(tmp_path):
 
 
 def test_the_command_draws_runs(tmp_path, capsys):
-    for name, options in (("a", ["--seed", "1"]), ("b", ["--seed", "2"]), ("c", ["--gamma", "0.5"])):
-        assert cli.main(["cartpole", *SMALL, "--run-dir", str(tmp_path / name), *options]) == 0
+    for name, options in (("a", "--seed 1"), ("b", "--seed 2 --checkpoint-every 9"), ("c", "--gamma 0.5")):
+        assert cli.main(["cartpole", *SMALL, "--run-dir", str(tmp_path / name), *options.split()]) == 0
     capsys.readouterr()
     runs, picture = [str(tmp_path / name) for name in "abc"], tmp_path / "curves.png"
     main([*runs, "--output", str(picture)])
     first, second, last = capsys.readouterr().out.splitlines()
     assert "of 2 runs) after 2,048 steps  gamma=0.98" in first and "after 2,048 steps  gamma=0.5" in second
     assert last == f"curves  {picture}" and picture.read_bytes()[1:4] == b"PNG"
-    main([*runs, "--measure", "losses/entropy", "--output", str(picture)])
+    main([*runs, "--measure", "losses/entropy", "--output", str(tmp_path / "pictures" / "curves.png")])
+    assert (tmp_path / "pictures" / "curves.png").exists()
     capsys.readouterr()
     for arguments, says in (
         ([*runs, "--measure", "charts/score"], "not all runs have charts/score; what all have is charts/"),
         ([str(tmp_path)], "is not the folder of a run: settings"),
-        ([*runs, "--output", str(tmp_path / "nowhere" / "curves.png")], "cannot be written"),
+        ([*runs, "--output", str(picture / "curves.png")], "curves.png cannot be written: File exists"),
+        ([*runs, str(tmp_path / "b" / ".." / "a")], "b/../a would count twice: give each run once"),
         ([*runs, "--output", str(tmp_path / "curves.xyz")], "cannot be written"),
     ):
         with pytest.raises(UsageError, match=re.escape(says)) as told:

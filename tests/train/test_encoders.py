@@ -147,7 +147,7 @@ def test_all_kinds_train_and_resume_to_the_bit(toy_env, memory):
     ("text", "message"),
     [
         ("gird=conv", "encoders has 'gird=conv', but the observation has no part 'gird'; its parts are 'near'"),
-        ("conv", "the observation has no part ''; its parts are 'near'"),
+        ("conv", "the observation is a dict: write name=kind; its parts are 'near'"),
         ("grid=cnn", "but a part is read as one of flat, conv, attention, embedding"),
         ("near=conv", "but conv takes [height, width] or [height, width, channels], not [2]"),
         ("near=attention", "but attention takes [entities, features], not [2]"),

@@ -3,7 +3,8 @@ from itertools import pairwise
 import gymnasium
 import pytest
 import torch
-from torch_batchsim.train import ActorCritic, Config, EndlessEpisode, evaluate, evaluation
+from gymnasium.vector import AutoresetMode
+from torch_batchsim.train import ActorCritic, Config, EndlessEpisode, NoLegalAction, NotFinite, evaluate, evaluation
 
 
 @pytest.fixture
@@ -33,6 +34,41 @@ def test_faults_are_looked_for_at_the_end(toy_env, agent):
     env.check_faults = lambda: looks.append(env.now)
     evaluate(env, agent, seed=1)
     assert looks == [5]
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_an_observation_that_is_not_finite_ends_it(toy_env, agent, deterministic):
+    env, step = toy_env(), toy_env.step
+
+    def spoilt(actions):
+        outputs = step(env, actions)
+        if env.now == 3:
+            outputs[0][4, 1] = torch.nan
+        return outputs
+
+    env.step = spoilt
+    with pytest.raises(NotFinite, match=r"observation\[1\] of world 4 is nan after step 3: correct"):
+        evaluate(env, agent, seed=1, deterministic=deterministic)
+
+
+def test_a_mask_that_allows_nothing_ends_it(toy_env, agent):
+    env, mask = toy_env(masked=True), toy_env.mask
+    env.mask = lambda: mask(env) & (torch.arange(6)[:, None] != 5) if env.now == 0 else mask(env)
+    with pytest.raises(NoLegalAction, match=r"world 5 has no legal action before the first step"):
+        evaluate(env, agent, seed=1)
+
+
+def test_what_a_world_shows_after_its_end_may_be_anything_where_it_stands_still(toy_env, agent):
+    env, step = toy_env(), toy_env.step
+    env.metadata = {"autoreset_mode": AutoresetMode.DISABLED}
+
+    def spoilt(actions):
+        outputs = step(env, actions)
+        outputs[0][0] = torch.nan if env.now >= 2 else 0.0  # row 0 ends after 2 steps
+        return outputs
+
+    env.step = spoilt
+    assert evaluate(env, agent, seed=1).lengths[0] == 2
 
 
 def test_a_seed_out_of_range_is_refused_in_a_sentence():

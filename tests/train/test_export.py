@@ -126,6 +126,18 @@ def test_each_team_has_a_file(tmp_path, monkeypatch):
         assert (about["team"], about["state_size"]) == (team, 4)
 
 
+def test_a_file_that_cannot_be_written_is_told(tmp_path, monkeypatch):
+    env = gymnasium.make_vec("torch_batchsim/CartPole-v0", num_envs=8)
+    trainer = Trainer(env, Config(**SMALL, num_envs=8))
+    contents = {"env": "torch_batchsim/CartPole-v0", "env_options": {}, "trainer": trainer.state_dict()}
+    checkpoint.save(tmp_path / "checkpoint.pt", contents)
+    module = torch.export.export(torch.nn.Linear(1, 1), (torch.zeros(1, 1),))  # the policy's takes long
+    monkeypatch.setattr("torch_batchsim.train.export.exported", lambda *_: module)
+    (tmp_path / "taken.pt2").mkdir()
+    with pytest.raises(UsageError, match=r"taken.pt2 cannot be written: Is a directory"):
+        main([str(tmp_path), "--output", str(tmp_path / "taken.pt2")])
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

@@ -103,6 +103,23 @@ def test_parameters_that_large_rewards_have_spoilt_are_named(toy_env):
     assert re.search(r"observations \(up to 0\.\d+\) and returns \(up to 1e\+30\) were finite", str(told.value))
 
 
+def test_worlds_and_rows_are_those_of_all_processes(toy_env):
+    env = toy_env()
+    check = FiniteCheck(env, 2, first_world=10)
+    env.observations[5, 0] = torch.nan
+    check.look_at_step(7, env.observations, None, None)
+    with pytest.raises(NotFinite, match=r"observation\[0\] of world 12, agent 1 \(row 25\) is nan after step 7: "):
+        check.raise_found()
+
+
+def test_returns_that_overflow_are_not_called_finite(toy_env):
+    env = toy_env()
+    after_step(env, 2, lambda bound: bound["rewards"].fill_(3e38))
+    after_step(env, 3, lambda bound: bound["rewards"].fill_(3e38))
+    with pytest.raises(NotFinite, match=r"rewards were finite, but returns made of them are (nan|inf): let"):
+        toy_trainer(env).iterate()
+
+
 def test_a_parameter_is_named_by_its_layer(toy_env):
     trainer = toy_trainer(toy_env())
     update = trainer.groups[0].learner.update

@@ -77,6 +77,9 @@ def test_the_team_with_the_greater_mean_of_those_who_took_part_wins(monkeypatch)
     teams = {number: agent(env, number) for number in team.unique().tolist()}
     play(env, teams, one, seed=1)
     assert list(given["agents"].values()) == [teams[int(team.min())], one]
+    returns[1, 0] = torch.nan
+    with pytest.raises(ValueError, match="the return of world 1, agent 0 is nan: nobody wins that game"):
+        play(env, one, None, seed=1)
 
 
 def test_games_are_the_same_again():
@@ -98,7 +101,9 @@ def test_the_command_prints_a_table_and_writes_figures(tmp_path, monkeypatch, ca
         checkpoint.save(tmp_path / str(seed) / "checkpoint.pt", contents)
     main(["1", "2", "random", "--episodes", "30", "--json", "found.json"])
     shown, told = capsys.readouterr().out, json.loads((tmp_path / "found.json").read_text())
-    assert shown.count("\n") == 6 and all(f"\n| {name} | " in shown for name in ("1", "2", "random"))
+    draws = sum(game["draws"] for game in told["games"])
+    assert f"\n{draws / 180:.1%} of all games are draws, which count half\n" in shown
+    assert shown.count("\n") == 7 and all(f"\n| {name} | " in shown for name in ("1", "2", "random"))
     assert [game["policies"] for game in told["games"]] == [["1", "2"], ["1", "random"], ["2", "random"]]
     assert all(game["wins"] + game["draws"] + game["losses"] == 60 for game in told["games"])
     assert told["ratings"].keys() == {"1", "2", "random"}
@@ -110,6 +115,8 @@ def test_the_command_prints_a_table_and_writes_figures(tmp_path, monkeypatch, ca
         (tmp_path / str(seed) / "checkpoint.pt").rename(league / f"{seed}.pt")
     main(["league", "--episodes", "10"])
     assert capsys.readouterr().out == shown
+    with pytest.raises(UsageError, match=r"league/1.pt and .*league/1.pt are the same checkpoint"):
+        main(["league/1.pt", str(league / "1.pt"), "random"])
     other = dict(contents, env_options={"max_episode_steps": 5})
     checkpoint.save(tmp_path / "other.pt", other)
     with pytest.raises(UsageError, match=r"other.pt was trained in {'max_episode_steps': 5}, league/1.pt in {}"):
@@ -131,6 +138,25 @@ def test_mistakes_are_told(arguments, says, tmp_path, monkeypatch):
     with pytest.raises(UsageError, match=re.escape(says)) as told:
         main(arguments)
     assert told.value.code == 2
+
+
+def test_an_environment_of_ones_own_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = {"env": "nowhere/Game-v0", "env_options": {}, "trainer": {"config": {"squash": False}}}
+    checkpoint.save(tmp_path / "one.pt", run)
+    with pytest.raises(UsageError, match=r"nowhere/Game-v0 is not registered: name .* by --env module:nowhere/Game-v0"):
+        main(["one.pt", "random"])
+    with pytest.raises(UsageError, match=r"--env cartpole is torch_batchsim/CartPole-v0, but .* is of nowhere/Game-v0"):
+        main(["one.pt", "random", "--env", "cartpole"])
+    game = tmp_path / "own_game.py"
+    game.write_text("import gymnasium\ngymnasium.register('nowhere/Game-v0', vector_entry_point='own_game:Game')\n")
+    game.write_text(game.read_text() + "def Game(**given): raise ValueError('here it is')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    try:
+        with pytest.raises(UsageError, match="here it is"):
+            main(["one.pt", "random", "--env", "own_game:nowhere/Game-v0"])
+    finally:
+        gymnasium.registry.pop("nowhere/Game-v0", None)
 
 
 def test_there_must_be_two_teams():

@@ -1,14 +1,21 @@
 """What a run writes, what it begins from, and where its numbers go."""
 
 import csv
+import errno
 import json
+import math
 import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-from torch_batchsim.train import checkpoint, cli, settings_file
-from torch_batchsim.train.options import UsageError, tuned
+from torch_batchsim.train import Config, checkpoint, cli, disk, settings_file
+from torch_batchsim.train.learning import forget_later
+from torch_batchsim.train.options import Options, UsageError, tuned, without_effect
 from torch_batchsim.train.tracking import Table
 
 ENV = "torch_batchsim/CartPole-v0"
@@ -32,10 +39,70 @@ def test_a_run_is_repeated_from_its_own_settings(tmp_path):
     assert run(*SMALL, *given, "--run-dir", tmp_path / "a") == 0
     text = (tmp_path / "a" / "config.toml").read_text()
     assert "learning_rate = 0.01" in text and "hidden_sizes = [8]" in text and "[env]\nlength = 0.7" in text
-    assert run("--config", tmp_path / "a" / "config.toml", "--run-dir", tmp_path / "b") == 0
+    assert settings_file.read(tmp_path / "a") == settings_file.read(tmp_path / "a" / "config.toml")
+    assert run("--config", tmp_path / "a", "--run-dir", tmp_path / "b") == 0
     assert (tmp_path / "b" / "config.toml").read_text() == text
     a, b = parameters(tmp_path / "a"), parameters(tmp_path / "b")
     assert all(torch.equal(a[name], b[name]) for name in a)
+
+
+def test_all_that_settings_can_be_is_written_as_toml(tmp_path):
+    config = Config(max_grad_norm=math.inf, clip_coef=math.inf, anneal=('"a"\\\n', "\x7f\U0001f600"))
+    options = Options(config, threads=1, track=("ü:B",))
+    path = tmp_path / "config.toml"
+    settings_file.write(path, ENV, options, {"level": "\U0001f600", "wind": -math.inf})
+    given, env_options = settings_file.read(path)
+    assert settings_file.applied(given, Options()) == options
+    assert env_options == {"level": "\U0001f600", "wind": -math.inf}
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"memory_size": 5}, "--memory-size 5 changes nothing here: memory is 'none'"),
+        ({"memory_size": 5, "memory": "gru"}, None),
+        ({"conv_channels": (4, 8)}, "--conv-channels 4 8 changes nothing here: encoders names nothing to read by conv"),
+        ({"conv_channels": (4, 8), "encoders": ("a=conv",)}, None),
+        ({"attention_size": 8, "encoders": ("a=attention:b",)}, None),
+        ({"attention_heads": 2, "encoders": ("conv",)}, "--attention-heads 2 changes nothing here: encoders"),
+        ({"past_players": 2}, "--past-players 2 changes nothing here: past_share is 0"),
+        ({"past_players": 2, "past_share": 0.5}, None),
+        ({"anneal_until": 0.7}, "--anneal-until 0.7 changes nothing here: anneal names no number"),
+        ({"clip_coef": 0.1, "algorithm": "a2c"}, "--clip-coef 0.1 changes nothing here: it is of PPO"),
+        ({"clip_coef": 0.1}, None),
+    ],
+)
+def test_settings_that_change_nothing_are_told(given, says):
+    usual = Options()
+    told = without_effect(replace(usual, config=replace(usual.config, **given)), usual)
+    assert len(told) == (says is not None) and all(each.startswith(says) for each in told)
+
+
+def test_options_that_change_nothing_are_told():
+    usual = Options(eval=Path("x"))
+    asked = replace(usual, run_dir=Path("y"), tune=True, process_timeout=5.0)
+    told = without_effect(asked, usual)
+    assert "--run-dir y changes nothing here: --eval trains nothing" in told
+    assert "--tune changes nothing here: --eval trains nothing" in told
+    assert "--process-timeout 5.0 changes nothing here: there is one process" in told and len(told) == 3
+    assert not without_effect(replace(asked, eval=None), Options(), processes=2)
+    assert without_effect(Options(eval_stochastic=True, eval_episodes=0), Options())
+
+
+def test_the_command_tells_what_changes_nothing(tmp_path, capsys):
+    assert run(*SMALL, "--total-steps", 128, "--eval-episodes", 0, "--memory-size", 5, "--run-dir", tmp_path) == 0
+    assert "note: --memory-size 5 changes nothing here: memory is 'none'\n" in capsys.readouterr().out
+
+
+def test_policies_of_a_run_before_do_not_stay_in_the_league(tmp_path):
+    league = tmp_path / "league"
+    league.mkdir()
+    for name in ("000000000000.pt", "000000000128.pt", "000000000256.pt", "mine.pt"):
+        (league / name).touch()
+    forget_later(tmp_path, 256)  # where a run goes on
+    assert sorted(each.name for each in league.iterdir()) == ["000000000000.pt", "000000000128.pt", "mine.pt"]
+    assert run(*SMALL, "--total-steps", 128, "--eval-episodes", 0, "--run-dir", tmp_path) == 0
+    assert [each.name for each in league.iterdir()] == ["mine.pt"]
 
 
 def test_options_stand_before_settings_of_a_file(tmp_path):
@@ -173,3 +240,19 @@ def test_a_table_that_goes_on_forgets_steps_behind_the_checkpoint(tmp_path):
     again = Table(tmp_path, {}, 20)
     again.scalars(30, {"a": 1.0})
     assert (tmp_path / "metrics.csv").read_text().split() == ["step,a", "10,5.0", "20,10.0", "30,1.0"]
+
+
+@pytest.mark.full
+def test_help_whose_reader_has_ended_ends_without_a_traceback():
+    command = [sys.executable, "-m", "torch_batchsim.train", "cartpole", "--help"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        process.stdout.close()
+        told = process.stderr.read()
+    assert (process.returncode, told) == (141, "")
+
+
+def test_what_is_printed_is_told_apart_from_files(tmp_path):
+    with pytest.raises(disk.NotWritten, match="what is printed cannot be written: Broken pipe"), disk.errors(tmp_path):
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+    with pytest.raises(disk.NotWritten, match=r"a file in .* cannot be written: No space"), disk.errors(tmp_path):
+        raise OSError(errno.ENOSPC, "No space")

@@ -43,7 +43,7 @@ FOUND = [
     ("SEEDLESS", "seeds", "warning", r"another seed gives the same episodes"),
     ("WORKSPACE", "threads", "failed", r"observation differs in step \d+, world \d+, element \[1\]: .* on two"),
     ("WORKSPACE", "batch", "failed", r"observation differs in step 1, world 5, element \[1\]: .* in a part of 5"),
-    ("WORKSPACE", "executors", "failed", r"differs in step 1, world 0.* (by the executor batch|in the checked)"),
+    ("WORKSPACE", "executors", "failed", r"differs in step 1, world 0.* (batch|checked|CPU)"),
     ("WORKSPACE", "autoreset", "failed", r"observation differs in step \d+ of episode \d+, world \d+, between the"),
     ("SCRATCH", "state", "failed", r"observation differs in step 1, world \d+.* in what was saved"),
     ("SCRATCH", "copies", "failed", r"observation of a copy differs from its source world \d+ \d+ steps after"),

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 import torch
+from torch import Tensor
 
 from ..errors import BuildError
 from ..executors import EXECUTORS
@@ -29,6 +30,7 @@ def threads(subject: Subject) -> str:
         two = subject.make(num_threads=2)
         choice = two.sim.execution.choice()
         two.sim.execution.take(replace(choice, threads=2, tile=max(1, two.num_worlds // 5)))
+        _wake_threads_before_steps(two)
         _same(subject, one, two, ("on one thread", "on two"))
     return f"one and two threads give the same bits in {subject.few_steps} steps"
 
@@ -41,6 +43,17 @@ def _two_threads() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def _wake_threads_before_steps(env: TorchVectorEnv) -> None:
+    """A thread that sleeps would take no part in a step that another one has done before it is awake."""
+    step, numbers = env.step, torch.empty(1 << 17)  # so many that torch shares them out
+
+    def step_by_all(actions: Tensor) -> object:
+        numbers.zero_()
+        return step(actions)
+
+    env.step = step_by_all  # type: ignore[assignment, method-assign]
 
 
 def batch_sizes(subject: Subject) -> str:

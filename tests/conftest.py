@@ -19,13 +19,15 @@ from libraries_of_others import SKIPPED
 pytest.register_assert_rewrite("pretended_gpu")  # a plugin, which is imported before it is one
 
 _MOST_WORKERS = 8  # each takes half a gigabyte, and there are not many more files that take long
-# Files that take a minute of a core and more, most in the full run, the longest first: a worker that begins one of
+# Files that take half a minute of a core and more, most in the full run, the longest first: a worker that begins one of
 # them when all others are done would leave a core idle.
 _LONGEST = (
-    "test_races", "test_executors", "test_kernels", "test_hideseek_model", "test_hideseek_levels", "test_gpu_check",
-    "test_gpu_check_stages", "test_sanitizers", "test_physics_fast", "test_physics_scenes", "test_entities",
-    "test_bench_physics", "test_workspace", "test_hanabi", "test_bench_paper", "test_physics", "test_rays",
-    "test_tuning", "test_picture", "test_physics_joints", "test_overcooked", "test_swarm", "test_trace",
+    "test_executors", "test_races", "test_hideseek_model", "test_check", "test_gpu_check_stages", "test_sanitizers",
+    "test_hideseek_levels", "test_collide", "test_physics_scenes", "test_overcooked", "test_bench_physics",
+    "test_interrupts", "test_messages", "test_physics", "test_jit", "test_checked_environments", "test_compiled",
+    "test_solver", "test_hanabi", "test_tuning", "test_physics_fast", "test_central_critic", "test_rays",
+    "test_examples", "test_train_cli", "test_workspace", "test_entities", "test_stopped_trainings", "test_ranks",
+    "test_debug_builds", "test_processes", "test_logs", "test_swarm", "test_bench_paper", "test_vector_env",
 )  # fmt: skip
 _own_cache = pytest.StashKey[str]()
 

@@ -655,7 +655,11 @@ def test_extents_of_arrays(extent: Any) -> None:
         (WALK.replace("Spot &spot", "Spot *spot"), "systems.h:2: parameter 'Spot *spot' of system 'walk' is not"),
         (WALK.replace("walk", "wolk"), "task graph 'step' of Declared names system 'walk', which systems.h does not"),
         (WALK + WALK, "systems.h:7: system 'walk' is defined twice, first at systems.h:2"),
-        (WALK.replace("const Step &step", "const Spot &step"), "systems.h:2: system 'walk' takes Spot twice"),
+        (
+            WALK.replace("const Step &step", "const Spot &step"),
+            "systems.h:2: system 'walk' takes Spot twice, by 'Spot &spot' and by 'const Spot &step'; leave one out",
+        ),
+        (WALK.replace("const Step &step", "World &other"), "takes World twice, by 'World &world' and by 'World &o"),
         ("", "which systems.h does not define; it defines: none"),
         ("TBS_FUNCTION void walk(World &world) {}", "(it has a function of this name: put TBS_SYSTEM in front of it)"),
     ],

@@ -147,8 +147,9 @@ def check_kinds(environment: Environment) -> None:
         if given is None and role.required:
             raise SchemaError(f"{environment.name}: {role.name} must be {_FORMS[role.forms]}, got None")
         if not isinstance(given, role.forms) and not (given is None and role.forms == (str,)):
+            write = _as_name(environment, role, given)
             raise SchemaError(
-                f"{environment.name}: {role.name} must be {_FORMS[role.forms]}, got {given!r}{_as_dict(role, given)}"
+                f"{environment.name}: {role.name} must be {_FORMS[role.forms]}, got {given!r}{write}"
             )
         for key, name in given.items() if isinstance(given, Mapping) else ():
             if not isinstance(key, str):
@@ -175,8 +176,11 @@ def check_kinds(environment: Environment) -> None:
                 raise SchemaError(f"{environment.name}: critic {key!r} is a name of {other} too: choose another one")
 
 
-def _as_dict(role: Role, given: Any) -> str:
-    """How several columns are named by keys, where they were given as a list."""
+def _as_name(environment: Environment, role: Role, given: Any) -> str:
+    """How a column is named, where a component was given; how several are named by keys, where a list was."""
+    if isinstance(given, type) and issubclass(given, Component):
+        having = [each.name for each in environment.archetypes if given in each.components]  # which are read before
+        return f"; write {f'{having[0]}.{given.__name__}'!r}" if having else ""
     if Mapping not in role.forms or not isinstance(given, (list, tuple)) or not all(isinstance(n, str) for n in given):
         return ""
     return f"; write {({name.rpartition('.')[2].lower(): name for name in given})}"

@@ -193,6 +193,11 @@ def test_an_environment_that_is_none(environment: Any) -> None:
 # ---- reset ---------------------------------------------------------------------------------------------------------
 
 
+def test_a_simulator_takes_no_actions() -> None:
+    says = "takes no actions: write them before, sim.tensor('Cart.Push.direction')[...] = actions"
+    refused(TypeError, says, lambda: Simulator(CartPole(), 2).step(torch.zeros(2)))  # type: ignore[arg-type]
+
+
 def test_step_and_others_before_reset() -> None:
     env = TorchVectorEnv(CartPole(), 3, render_mode="rgb_array")
     actions = torch.zeros(3, dtype=torch.int64)
@@ -786,6 +791,13 @@ def test_options_that_allow_nothing() -> None:
         ({"render": 5}, "Declared: render must be a method, got 5"),
         ({"prepare": lambda self: None}, "Declared defines prepare(), a method of Library that is not called of Env"),
         ({"metadata": ["fast"]}, "Declared: metadata must be a dict, got ['fast']"),
+        ({"sweep": 3}, "Declared: sweep must be a dict, got 3"),
+        ({"library_options": ["grid"]}, "Declared: library_options must be a dict of dicts, by name of library, got"),
+        ({"name": 3}, "Declared: name must be a string, got 3"),
+        ({"agents": 3}, "sets 'agents', which the engine does not read: the agents are the rows of their archetype: A"),
+        ({"num_envs": 3}, "does not read: the number of worlds is given where the environment is made: make_vec("),
+        ({"max_episode_steps": 200}, "a limit of steps is a parameter, parameters = Parameters(max_episode_steps=Op"),
+        ({"reset": TaskGraph("walk")}, "the systems that begin an episode are named in start: start = TaskGraph("),
         ({"training": {"threads": 1}}, "that they are for, \"\" for all: training = {\"\": {'threads': 1}}"),
     ],
 )
@@ -796,7 +808,8 @@ def test_attributes_that_mean_nothing(attributes: dict[str, Any], says: str) -> 
 
 def test_attributes_of_the_author() -> None:
     """What is not near an attribute of the engine's, or holds something else, is the author's own."""
-    declare("", steps_to_goal=3, physics=TaskGraph("walk"), observation="a.B", observations=[1])
+    agents = property(lambda self: self.constants.agents)  # read by a property of theirs
+    declare("", steps_to_goal=3, physics=TaskGraph("walk"), observation="a.B", observations=[1], agents=agents)
 
 
 @pytest.mark.parametrize(
@@ -805,6 +818,9 @@ def test_attributes_of_the_author() -> None:
         ({"step": None}, "Declared: step must be a TaskGraph, got None"),
         ({"action": None}, "Declared: action must be a name, got None"),
         ({"archetypes": Archetype("Walker", Spot, Step, Reward, count=1)}, "archetypes must be a list or tuple, got"),
+        ({"singletons": Spot}, "singletons must be a list or tuple, got <class 'test_bad_input.Spot'>; write single"),
+        ({"observation": Spot}, "got <class 'test_bad_input.Spot'>; write 'Walker.Spot'"),
+        ({"step_counters": "Walker.Spot"}, "step_counters must be a tuple of names, got 'Walker.Spot'; write ('Walker"),
         ({"archetypes": []}, "Declared has no archetypes: the agents, at least, need one, such as archetypes = [Arch"),
         ({"archetypes": [Spot, Step]}, "archetypes must be Archetype(...) each, got <class"),
         ({"systems": "TBS_SYSTEM void walk(World &) {}"}, "is the name of a header, such as 'systems.h', got text"),

@@ -291,6 +291,22 @@ def declarations(source: Source) -> Iterator[Declaration]:
     return _scope(source, 0, len(source.tokens), "file", frozenset())
 
 
+def global_names(source: Source) -> Iterator[tuple[int, str]]:
+    """Line and name of each type and function that a file defines outside of namespaces and structs."""
+    for declaration in declarations(source):
+        if declaration.where != "file":
+            continue
+        if declaration.kind == "function" and "TBS_SYSTEM" not in declaration.words and declaration.name >= 0:
+            token = source.tokens[declaration.name]
+            yield token.line, token.text
+        elif declaration.kind == "type":
+            words = source.tokens[declaration.first : declaration.last]
+            names = [token for token in words if token.text not in ("struct", "class", "union", "enum", "TBS_METHOD")]
+            begun = any(token.text == "{" for token in words)
+            if begun and names[0].is_word and words[0].text != "template":
+                yield names[0].line, names[0].text
+
+
 def _scope(source: Source, first: int, last: int, where: str, types: frozenset[str]) -> Iterator[Declaration]:
     index = first
     tokens = source.tokens

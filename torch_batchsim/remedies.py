@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 
 from .cpp_rules import NOTE_VALUES
 from .diagnostics import Diagnostic, plain
 from .names import suggestion
+from .offered import functions, members
 from .program import Program
 from .systems import System
 
@@ -133,16 +135,52 @@ def _no_member(case: Case, found: re.Match[str]) -> str:
         end = "truncated" if name.startswith("trunc") else "terminated"
         return f"take `Episode &episode` as a parameter, and end the episode by `episode.{end} = true;`"
     if kind == "World":
-        return f"`World` has no `{name}`{_nearest(case) or ': ' + _PAGE}"
+        near = suggestion(name, members("BasicWorld")) or _nearest(case) or f": {_PAGE}"
+        return f"`World` has no `{name}`{near}"
     if kind in ("Episode", "AgentEnd") and name in ("done", "end", "ended", "over", "finished", "is_done"):
         return f"`{kind}` has no `{name}`: write `terminated` where the task is over, `truncated` where time is up"
     known = _ENGINE_FIELDS.get(kind) or _fields(case.program, kind)
     if not known and kind.split("::")[-1] == "Parameters":
         return f"declare it in the environment: parameters = Parameters({name}=...)"
     if not known:
-        return ""
+        return _no_member_of_engine(kind, name)
     what = "parameters" if kind.endswith("Parameters") else "fields"
     return f"`{kind}` has no `{name}`{suggestion(name, known) or _nearest(case)}; its {what} are {', '.join(known)}"
+
+
+_VECTORS = {"vec2": "xy", "vec3": "xyz", "vec4": "xyzw", "quat": "wxyz"}
+_CALLED_ELSEWHERE = {  # by members of other libraries' types
+    "Random": {
+        "rand": "uniform()", "random": "uniform()", "uniform_real": "uniform()", "randint": "integer(low, high)",
+        "uniform_int": "integer(low, high)", "randn": "normal()", "gauss": "normal()", "gaussian": "normal()",
+        "bernoulli": "chance(p)", "next": "bits()",
+    },
+    "Rows": {"length": "count", "len": "count"},
+    "Bits": {"push": "append(bits, count)", "push_back": "append(bits, count)"},
+}  # fmt: skip
+
+
+def _no_member_of_engine(kind: str, name: str) -> str:
+    """Of a type that the engine's headers define: its members, and which is meant."""
+    written = kind.rpartition("=")[2].replace("class ", "").replace("struct ", "").strip()
+    base = written.partition("<")[0]
+    shown = {"Lanes": "Warp" if "<32" in written else "Block", "BasicWorlds": "Worlds"}.get(base, base)
+    if base == "Entity":
+        return (
+            f"`Entity` has no `{name}`: it is a handle. `world.find<Archetype, const Component>(entity)` gives what it "
+            "stands for, `world.index_of<Archetype>(entity)` its row"
+        )
+    if base in _VECTORS:
+        callable_ = [*functions("vector.h"), *functions("math.h")]
+        near = name if name in callable_ else next(iter(get_close_matches(name, callable_, n=1, cutoff=0.75)), "")
+        call = f": write `{near}(v)` for `v.{name}()`, since functions of vectors are not members" if near else ""
+        return f"`{base}` has no `{name}`{call}; its fields are {', '.join(_VECTORS[base])}"
+    known = members(base)
+    if not known:
+        return ""
+    same = _CALLED_ELSEWHERE.get(base, {}).get(name)
+    near = f" (write `{same}`)" if same else suggestion(name, known)
+    return f"`{shown}` has no `{name}`{near}; it has {', '.join(known)}"
 
 
 def _nearest(case: Case) -> str:
@@ -270,6 +308,8 @@ def _candidates(case: Case, found: re.Match[str]) -> str:
     if found[1].startswith("World::check("):
         form = 'world.check(condition, "message", number)'
         return f"it takes a condition, and then a message, a number, or both: `{form}`"
+    if re.match(r"World::log\(const char ?\*", found[1]):
+        return 'write the label itself in the call, `world.log("speed", ball.speed)`: a variable is not a label'
     if found[1].startswith("World::log("):
         return 'it takes a label and a value: `world.log("speed", ball.speed)`'
     if re.search(r"::(?:rows|find)<", found[1]):
@@ -470,6 +510,8 @@ _TABLE: Iterable[tuple[re.Pattern[str], Callable[[Case, re.Match[str]], str]]] =
             "only constants go here (literals, `Constants::name`, constexpr): for a value of the world write `if`")),
         (r"inlining failed in call to '.*?(\w+)\(.*recursive", _said(
             r"`\1` calls itself, which systems cannot: write a loop")),
+        (r"inlining failed in call to '.*?([\w:]+)\(.*function body not available", _said(
+            r"function `\1` is declared and not defined: write its body where it is declared")),
         (r"calling a (?:constexpr )?__host__ function.*\"(?:.*::)?(\w+)", _said(
             r"put TBS_FUNCTION in front of function `\1`: without it a device cannot call it")),
         (r"narrowing conversion of '.*' from '([^']+)' to '([^']+)'", _said(

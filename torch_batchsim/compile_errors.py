@@ -28,7 +28,9 @@ _MOST = 10  # errors that are told
 _SAID = (
     (r"suggest parentheses around assignment used as truth value", "`=` assigns: write `==` to compare"),
     (r"implicit conversion from 'f32' to 'f64'", "computes in f64: write `0.5f` for `0.5`, or convert by `f32(x)`"),
-    (r"conversion from 'f64' to 'f32' (?:may change value|changes value)", "rounds f64 to f32: write `0.5f` for `0.5`"),
+    (r"conversion from 'f64' to 'f32' (?:may change value|changes value)",
+     "rounds f64 to f32: write `0.5f` for `0.5`, and `f32` for `double`"),
+    (r"missing initializer for member '(\w+)::(\w+)'", r"`\1` is given no `\2`, which is then 0: give all its fields"),
     (r"conversion from '(f32|f64)' to '(\w+)' (?:may change|changes) value",
      r"cuts off what is behind the point: write `\2(...)`"),
     (r"unused parameter 'episode'",
@@ -109,7 +111,9 @@ def _of_author(errors: Iterable[Diagnostic], own: dict[str, None]) -> Iterator[D
     seen = set()
     for error in errors:
         if str(Path(error.file).resolve()) not in own:
-            places = [each for each in _INSTANTIATED.finditer(error.around) if (each["file"] or each["file_"]) in own]
+            behind = error.around[len(error.before) :]
+            places = [each for each in _INSTANTIATED.finditer(error.before) if each["file"] in own]
+            places += [each for each in _INSTANTIATED.finditer(behind) if each["file_"] in own]
             if not places:
                 continue
             last = places[-1].groupdict()

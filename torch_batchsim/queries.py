@@ -55,9 +55,20 @@ class Queries:
                 names = ", ".join(self.scopes.written(component, system.namespace) for component in query)
                 raise SchemaError(
                     f"{system.place}: system '{system.name}' matches no archetype: none has all of {names}"
-                    f"{self.scopes.bundles_with(query)}"
+                    f"{self.scopes.bundles_with(query) or self._nearly_matching(system, query)}"
                 )
         return [(table, self._arguments(system, table)) for table in tables]
+
+    def _nearly_matching(self, system: System, query: Sequence[type[Component]]) -> str:
+        """The archetypes that have most of what a system takes, and what they lack."""
+        lacking = {each.name: [c for c in query if c not in each.components] for each in self.archetypes}
+        least = min(map(len, lacking.values()), default=0)
+        near = {name: lacks for name, lacks in lacking.items() if len(lacks) == least < len(query)}
+        told = [
+            f"{name} lacks {', '.join(self.scopes.written(component, system.namespace) for component in lacks)}"
+            for name, lacks in near.items()
+        ]
+        return f"; {'; '.join(told)}" if told else ""
 
     def _component(self, system: System, text: str, reach: Reach | None = None) -> type[Component]:
         """The component that ``text`` names in the namespace of a reach, the system's own by default."""
@@ -67,6 +78,11 @@ class Queries:
         component = self.scopes.meaning(text, namespace)
         if not isinstance(component, type):
             known = self.scopes.known(namespace, Component)
+            if isinstance(component, Archetype):
+                having = ", ".join(self.scopes.written(each, namespace) for each in component.components)
+                raise SchemaError(
+                    f"{place} names component '{text}'{by}, which is an archetype: take components of it, {having}"
+                )
             raise SchemaError(
                 f"{place} names component '{text}'{by}, which does not exist"
                 f"{self.scopes.hint(text, namespace, known)}; components: {', '.join(known)}"
@@ -180,6 +196,13 @@ class Queries:
         archetype = self.scopes.meaning(reach.archetype or "", reach.namespace)
         if not isinstance(archetype, Archetype):
             known = self.scopes.known(reach.namespace, Archetype)
+            if isinstance(archetype, type):
+                having = [each for each in self.archetypes if archetype in each.components]
+                names = ", ".join(self.scopes.written(each, reach.namespace) for each in having)
+                raise SchemaError(
+                    f"{system.by(reach)} asks for {reach}, but {reach.archetype} is a component: name an archetype"
+                    + (f" that has it, {names}" if having else f"; archetypes: {', '.join(known)}")
+                )
             raise SchemaError(
                 f"{system.by(reach)} asks for {reach}, but there is no archetype of that name"
                 f"{self.scopes.hint(reach.archetype or '', reach.namespace, known)}; archetypes: {', '.join(known)} "

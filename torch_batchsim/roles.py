@@ -190,8 +190,13 @@ def resolve(
     environment: Environment, archetypes: Sequence[Archetype], columns: Mapping[str, Column], find: Find
 ) -> Roles:
     """Find the columns of all roles. Raises SchemaError where one is missing, or is not what its role needs."""
-    if not environment.action or not environment.observation:
-        raise SchemaError(f"{environment.name} must name its 'action' and 'observation' columns")
+    for name, what in (("action", "what agents do"), ("observation", "what agents see")):
+        if not getattr(environment, name):
+            listed = ", ".join(each for each in columns if not columns[each].singleton)
+            raise SchemaError(
+                f"{environment.name} has no {name!r}: name the column of {what}, {name} = 'Archetype.Component', or a "
+                f"field of it; columns: {listed}"
+            )
     agents = _agents(environment, archetypes, find)
     found: dict[str, dict[str, Column]] = {}
     for role in ROLES:

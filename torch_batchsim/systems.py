@@ -245,7 +245,11 @@ def _read_system(namespace: str, source: Source, found: Declaration, helpers: di
         declared = tuple(_declared_reaches(namespace, tokens[begin + 2 : end], f"{place}: TBS_REACHES of '{name}'"))
         begin = end + 1
     if [token.text for token in tokens[begin : found.name]] != ["void"]:
-        raise SchemaError(f"{place}: system '{name}' must return void")
+        given = " ".join(token.text for token in tokens[begin : found.name])
+        raise SchemaError(
+            f"{place}: system '{name}' must return void, got '{given}': write TBS_SYSTEM void {name}(...), and results "
+            "into components"
+        )
     close = source.partner[found.name + 1]
     worlds, parameters = _read_parameters(source, found.name + 2, close, name, place)
     body = tokens[slice(*found.body)]
@@ -317,6 +321,8 @@ def _read_parameter(text: str, system: str, place: str) -> Parameter:
         )
     if match and not match["reference"] and match["name"] and type_name not in BY_VALUE:
         named = f"{type_name} &{match['name']}"
+        if type_name in ENGINE_TYPES and type_name != "Reward":
+            raise SchemaError(f"{place}: system '{system}' takes '{text}', a copy: write '{named}'")
         raise SchemaError(
             f"{place}: system '{system}' takes '{text}', a copy: write '{named}' to write the component, "
             f"'const {named}' to read it"
@@ -326,7 +332,9 @@ def _read_parameter(text: str, system: str, place: str) -> Parameter:
             f"{place}: system '{system}' takes '{text}', which is a value: write '{type_name} {match['name']}'"
         )
     if not match or bool(match["reference"]) == (type_name in BY_VALUE):
-        raise SchemaError(f"{place}: parameter '{text}' of system '{system}' is not understood; {_TAKEN}")
+        several = re.search(r"&\s*\w+\s+(?:const\s+)?\w+(?:\s*&\s*|\s+)\w+", text)
+        comma = ": a comma is missing" if several else ""
+        raise SchemaError(f"{place}: parameter '{text}' of system '{system}' is not understood{comma}; {_TAKEN}")
     writes = bool(match["reference"]) and not (match["front"] or match["back"])
     return Parameter(type_name, writes, match["name"])
 

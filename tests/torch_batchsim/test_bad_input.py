@@ -654,7 +654,10 @@ def test_extents_of_arrays(extent: Any) -> None:
             "systems.h:2: system 'walk' names component 'Stp', which does not exist (did you mean 'Step'?); "
             "components: Reward, Spot, Step",
         ),
-        (WALK.replace("void walk", "int walk"), "systems.h:2: system 'walk' must return void"),
+        (WALK.replace("void walk", "int walk"), "'walk' must return void, got 'int': write TBS_SYSTEM void walk("),
+        (WALK.replace("World &world", "World world"), "'walk' takes 'World world', a copy: write 'World &world'"),
+        (WALK.replace("const Step &step", "Walker &step"), "component 'Walker', which is an archetype: take comp"),
+        (WALK.replace("spot, ", "spot "), "of system 'walk' is not understood: a comma is missing; a system takes"),
         (WALK.replace("World &world, ", ""), "systems.h:2: the first parameter of system 'walk' must be World &"),
         (WALK.replace("Spot &spot", "Spot spot"), "systems.h:2: system 'walk' takes 'Spot spot', a copy: write"),
         (WALK.replace("Spot &spot", "Spot *spot"), "systems.h:2: parameter 'Spot *spot' of system 'walk' is not"),
@@ -694,7 +697,8 @@ def test_a_missing_systems_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"action": ""}, "Declared must name its 'action' and 'observation' columns"),
+        ({"action": ""}, "Declared has no 'action': name the column of what agents do, action = 'Archet"),
+        ({"observation": ""}, "'Archetype.Component', or a field of it; columns: Walker.Spot, Walker.Step, Walker.Rew"),
         ({"action": "Walker.Stp"}, "action 'Walker.Stp' does not exist (did you mean 'Walker.Step'?)"),
         ({"observation": "Spot"}, "observation 'Spot' does not exist (did you mean 'Walker.Spot'?)"),
         ({"observation": "Walker.Spot.y"}, "component Spot has no field 'y'; it has x"),

@@ -167,6 +167,19 @@ MISTAKES = {
     "ball.row = i32(world.rows<Game, const Ball>().length);": "`Rows` has no `length` (write `count`); it has ",
     "Bits<8> bits; bits.appendd(1, 2);": "`Bits` has no `appendd` (did you mean 'append'?); it has words, append, ",
     'const char *label = "row"; world.log(label, ball.row);': "write the label itself in the call, `world.log(",
+    "ball.speed = world.random.uniform();": "write `world.random()`: it is a function",
+    "world.create<Bullet>(Shot{1, {}, 2});": "`Shot` has 2: write `Shot{left, owner}`",
+    "ball.speed = of(2.0f, ball);": "give it const Ball, not f32: arguments stand in the order in which the function",
+    "ball.row = i32(Row{});": "write `i32(row.index)`: a Row has `index`, and `count`",
+    "ball.row = i32(ball);": "name one field of Ball, such as `.column`",
+    "Entity none; none = 0;": "an Entity that is none is `Entity{}`; others come from `world.create`, `world.entity`",
+    "ball.row = world.rows<Game, const Ball>()[Entity{}].row;": "an Entity is not an index: `world.find<Archetype, con",
+    "ball.row = world.find<const Shot>(Entity{}).left;": "keep the pointer and test it, `const Place *place = world.f",
+    "ball.row = world.rows<Game, const Ball>()[Row{}].row;": "a Row is not an index: write `[row.index]`",
+    "world.create<Bullet>({1});": "name the component in front of the braces: `world.create<Bullet>(Shot{...})`",
+    "world.destroy(ball);": "destroy takes an Entity: `Entity self` of the system's own row, or `world.entity<",
+    'if (ball.speed == "a") ball.row = 1;': "systems have no texts: compare with a number, or a name of an enumera",
+    "ball = 1.0f;": "name the field of Ball that is to be written, such as `.column`",
     'world.log("row");': 'it takes a label and a value: `world.log("speed", ball.speed)`',
     "world.log(ball.speed);": 'it takes a label and a value: `world.log("speed", ball.speed)`',
     "episode.done = true;": "take `Episode &episode` as a parameter of `system`",
@@ -182,6 +195,7 @@ MISTAKES = {
 HELPERS = """TBS_FUNCTION void shift(Paddle &paddle) { paddle.column += 1; }
 TBS_FUNCTION f32 size(vec3 a) { return length(a); }
 TBS_FUNCTION f32 add(f32 a, f32 b) { a + b; }
+TBS_FUNCTION f32 of(const Ball &ball, f32 by) { return by * ball.speed; }
 """
 
 

@@ -1041,6 +1041,19 @@ def test_render_of_an_environment_without_a_picture() -> None:
 # ---- render as text ------------------------------------------------------------------------------------------------
 
 
+def test_names_that_an_observation_or_a_picture_does_not_have_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    env = make("cartpole", 2, render_mode="rgb_array")
+    env.reset(seed=0)
+    with pytest.raises(ValueError, match=r"the observation's shape \[4\], such as \[0\], got 3"):
+        env.observation_name(3)
+    with pytest.raises(KeyError, match="the observation has no part 'speed'"):
+        env.observation_name([0], "speed")
+    monkeypatch.setattr(CartPole, "render", lambda self, world: world["Cart.CartStat.x"])
+    says = r"a world has no 'Cart\.CartStat\.x' for render\(\) \(did you mean 'Cart\.CartState\.x'\?\); it has Cart"
+    with pytest.raises(KeyError, match=says):
+        env.render()
+
+
 def tell(self: CartPole, world: dict[str, np.ndarray]) -> str:
     return f"cart at {world['Cart.CartState.x'].item()!r}"
 
@@ -1300,6 +1313,9 @@ def test_assignment_to_a_field_fills_it() -> None:
     assert env.sim.tensor("Weather.wind").tolist() == [1, 2, 3]
     with pytest.raises(AttributeError, match="has no field 'stregth'"):
         env.sim.Fighter.Place.stregth = 1.0
+    says = r"^Fighter\.Place\.strength has shape \[3, 2\], and shape \[5\] cannot be written to it"
+    with pytest.raises(RuntimeError, match=says):
+        env.sim.Fighter.Place.strength = torch.zeros(5)
 
 
 def test_an_environment_without_a_registered_limit_keeps_its_own() -> None:

@@ -39,8 +39,8 @@ def decoded(program: Program, world: int, word: int, memory: Memory | None = Non
         found = finding(program, nodes[node - 1], Found(value), records[world])
         return Fault(world, system, row, found.kind, int(records[world]["value"]), finding=found)
     if code >= program.first_check_code:
-        step = 0 if memory is None else int(memory.others["check_steps"][world])
-        failed = failed_check(program, nodes[node - 1], code - program.first_check_code, value, step)
+        begun = 0 if memory is None else int(memory.others["check_steps"][world])
+        failed = failed_check(program, nodes[node - 1], code - program.first_check_code, value, begun)
         return Fault(world, system, row, failed.kind, int(failed.value or 0), finding=failed)
     step = _step(program, world, node, memory)
     if code >= len(program.faults):
@@ -60,7 +60,7 @@ def _step(program: Program, world: int, node: int, memory: Memory | None) -> int
     """
     if any(start.index == node - 1 for start in program.graphs["start"]):
         return 0
-    if memory is None or node == 0 or memory.device.type != "cpu":
+    if memory is None or node == 0 or memory.cuda:
         return None
     step = int(memory.columns["step"][world])
     ended = bool(memory.columns["terminated"][world]) or bool(memory.columns["truncated"][world])

@@ -26,7 +26,8 @@ def call_at(macros: Mapping[str, Macro], text: str, place: int) -> str:
 
 def expanded(macros: Mapping[str, Macro], text: str, depth: int = _DEEPEST) -> str:
     """The text with what its macros stand for: ``"maze.walls[x + 1]"`` of ``"WALL(x + 1)"``."""
-    parts, end = [], 0
+    parts: list[str] = []
+    end = 0
     for name in re.finditer(r"\b[A-Za-z_]\w*", text):
         macro = macros.get(name[0])
         if macro is None or name.start() < end or depth == 0:
@@ -40,7 +41,8 @@ def expanded(macros: Mapping[str, Macro], text: str, depth: int = _DEEPEST) -> s
 
 def _body(macro: Macro, values: Mapping[str, str]) -> str:
     """Its text with values for its parameters."""
-    parts, end = [], 0
+    parts: list[str] = []
+    end = 0
     for token in macro.body:
         parts += [" " if parts and token.start > end else "", values.get(token.text, token.text)]
         end = token.start + len(token.text)

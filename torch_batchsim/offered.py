@@ -53,7 +53,8 @@ def plain_build(text: str) -> str:
 
 def offered(source: Source) -> Iterator[tuple[Declaration, str, str]]:
     """Declarations with the type whose members they are and their names."""
-    tokens, within = source.tokens, []
+    tokens = source.tokens
+    within: list[tuple[int, str]] = []  # where a type ends, and its name
     details = [
         (index, source.partner[index + 2])
         for index in range(len(tokens) - 2)

@@ -381,8 +381,7 @@ def _assigned(case: Case, found: re.Match[str]) -> str:
     if fields and given in _NUMBERS:
         return f"name the field of {to} that is to be written, such as `.{fields[0]}`"
     if to in ("vec2", "vec3", "vec4", "quat"):
-        fields = "w, x, y, z" if to == "quat" else ", ".join("xyzw"[: int(to[3])])
-        return f"write `{to}{{{fields}}}`: a {to} is not made from {given}"
+        return f"write `{to}{{{', '.join(_VECTORS[to])}}}`: a {to} is not made from {given}"
     return f"give it {to}: {_with_article(given)} does not convert"
 
 

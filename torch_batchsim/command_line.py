@@ -67,7 +67,7 @@ def parsed(kind: type[Kind], program: str, arguments: Sequence[str], **keywords:
     except SystemExit as ended:
         if not ended.code:
             raise
-        raise UsageError(f"{_of_box(told.getvalue())}; {program} --help lists all") from None
+        raise UsageError(f"{_of_box(told.getvalue(), kind)}; {program} --help lists all") from None
 
 
 def _describe(kind: type) -> None:
@@ -86,14 +86,14 @@ def _describe(kind: type) -> None:
             _describe(default)
 
 
-def _of_box(box: str) -> str:
-    """The sentence of a mistake that tyro draws a box around."""
+def _of_box(box: str, kind: type) -> str:
+    """The sentence of a mistake in the options ``kind`` that tyro draws a box around."""
     lines = [line.strip("│╭╮╰╯ ") for line in box.splitlines()[1:]]  # without the title; the frame may be ASCII
     parts = "\n".join("" if set(line) <= {"─", "-"} else line for line in lines).strip().split("\n\n")
     text = " ".join(parts[0].split()).rstrip(".")
     missing = re.match(r"Missing from .*?: (\S+) ([^;]*)", text)
     if missing:
-        return f"an argument is missing, {missing[1]}: {missing[2]}"
+        return f"an argument is missing, {_missing_name(kind, missing[1], missing[2])}: {missing[2]}"
     shown = next((part.splitlines()[1] for part in parts if part.startswith("Argument helptext")), "")
     option, _, takes = shown.partition(" ")
     if takes and text.startswith(f"Error parsing {option}: "):
@@ -102,6 +102,15 @@ def _of_box(box: str) -> str:
     text = re.sub(r"^Error parsing [\w.-]+: ", "", text)
     text = re.sub(r"^Unrecognized options: ", "there is no option or argument ", text)
     return text[0].lower() + text[1:]
+
+
+def _missing_name(kind: type, shown: str, told: str) -> str:
+    """The name of an argument that tyro shows by its type, ``STR``, where it stands without a name on the line."""
+    for setting in dataclasses.fields(kind):
+        help_text = setting.metadata.get("help", "").rstrip(".")
+        if not shown.startswith("-") and help_text and told.startswith(help_text[: len(told)]):
+            return setting.name.upper()
+    return shown
 
 
 def _given(text: str) -> str:
@@ -219,6 +228,7 @@ def long_env_options(arguments: Sequence[str], known: Sequence[str]) -> list[str
     return long
 
 
+_MOST_LISTED = 40  # options that a message names
 _COUNTS = ("num_envs", "worlds", "num_worlds", "envs", "batch_size", "batch")  # what users call the size of a batch
 
 
@@ -238,7 +248,16 @@ def refuse_unknown(arguments: Iterable[str], own: Sequence[str], environments: S
             alike = next((other for other in _COUNTS if name in _COUNTS and other in own), None)
             near = f" (did you mean {alike!r}?)" if alike else suggestion(name, [*own, *environments])
             near = near.replace("_", "-").replace("'", "").replace("mean ", "mean --")
-            raise UsageError(f"there is no option --{name.replace('_', '-')}{near}; {command} --help lists all")
+            told = "" if near else _listed(own, environments)
+            raise UsageError(f"there is no option --{name.replace('_', '-')}{near}{told}; {command} --help lists all")
+
+
+def _listed(own: Sequence[str], environments: Sequence[str]) -> str:
+    """The options of a command and an environment; where these are many, only the environment's."""
+    there, of = {*own, *environments} - {"", "h", "environment"}, "there are"
+    if len(there) > _MOST_LISTED:
+        there, of = {*environments}, "the environment has"
+    return f"; {of} {', '.join(f'--{name}'.replace('_', '-') for name in sorted(there))}" if there else ""
 
 
 def parse_env_options(pairs: Iterable[str], elsewhere: Mapping[str, str]) -> dict[str, Any]:

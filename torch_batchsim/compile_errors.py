@@ -28,7 +28,9 @@ _MOST = 10  # errors that are told
 _SAID = (
     (r"suggest parentheses around assignment used as truth value", "`=` assigns: write `==` to compare"),
     (r"implicit conversion from 'f32' to 'f64'", "computes in f64: write `0.5f` for `0.5`, or convert by `f32(x)`"),
-    (r"conversion from 'f64' to 'f32' (?:may change value|changes value)", "rounds f64 to f32: write `0.5f` for `0.5`"),
+    (r"conversion from 'f64' to 'f32' (?:may change value|changes value)",
+     "rounds f64 to f32: write `0.5f` for `0.5`, and `f32` for `double`"),
+    (r"missing initializer for member '(\w+)::(\w+)'", r"`\1` is given no `\2`, which is then 0: give all its fields"),
     (r"conversion from '(f32|f64)' to '(\w+)' (?:may change|changes) value",
      r"cuts off what is behind the point: write `\2(...)`"),
     (r"unused parameter 'episode'",
@@ -36,7 +38,8 @@ _SAID = (
     (r"unused parameter '(\w+)'",
      r"`\1` is not used: leave it out, or its name where it only says for which rows a system runs"),
     (r"unused variable '(\w+)'", r"`\1` is not used"),
-    (r"variable '(\w+)' set but not used", r"`\1` is written and never read"),
+    (r"variable '(\w+)' set but not used",
+     r"`\1` is written and never read: where it is a copy, declare it with & to write what it was copied from"),
     (r"comparison of integer expressions of different signedness: '(\w+)' and '(\w+)'",
      r"compares \1 and \2, of which one has no sign: convert one"),
     (r"integer overflow in expression of type '(\w+)'", r"overflows \1: compute in i64, or in u32, which wraps around"),
@@ -57,6 +60,8 @@ def explain(program: Program, log: str) -> str:
         return "\n".join([undeclared[0], _of_program(program), *undeclared[1:]])
     errors = [error for error in diagnostics(log) if error.kind == "error"]
     found = list(_of_author(errors, own))
+    if not found and (undefined := _undefined(log, own)):
+        return "\n".join([undefined[0], _of_program(program), *undefined[1:]])
     if not found:  # an error in the engine's headers, or a linker's
         names = "|".join(map(re.escape, own))
         mention = re.search(rf"^({names}):(\d+)(?=(?::\d+)?:(?! warning:))", log, re.MULTILINE)
@@ -69,6 +74,21 @@ def explain(program: Program, log: str) -> str:
     more = [f"({len(found) - _MOST} more errors)"] if len(found) > _MOST else []
     of_program = _of_program(program, found[0].file)
     return "\n".join([told[0], of_program, *filter(None, [found[0].excerpt]), *told[1:], *more])
+
+
+def _undefined(log: str, own: dict[str, None]) -> list[str]:
+    """A sentence for each function that the author's files declare and do not define, which only a linker misses.
+
+    The compiler has told its place among the warnings, of which the others say nothing about it.
+    """
+    told = {}
+    for warning in diagnostics(log):
+        name = re.search(r"'.*?([\w:]+)\(.*used but never defined", warning.text)
+        if name and str(Path(warning.file).resolve()) in own:
+            place = f"{Path(warning.file).name}:{warning.line}"
+            said = f"function `{name[1]}` is declared and not defined: write its body where it is declared"
+            told[place] = f"{place}: {said}"
+    return list(told.values())
 
 
 def _of_program(program: Program, file: str = "") -> str:
@@ -91,7 +111,9 @@ def _of_author(errors: Iterable[Diagnostic], own: dict[str, None]) -> Iterator[D
     seen = set()
     for error in errors:
         if str(Path(error.file).resolve()) not in own:
-            places = [each for each in _INSTANTIATED.finditer(error.around) if (each["file"] or each["file_"]) in own]
+            behind = error.around[len(error.before) :]
+            places = [each for each in _INSTANTIATED.finditer(error.before) if each["file"] in own]
+            places += [each for each in _INSTANTIATED.finditer(behind) if each["file_"] in own]
             if not places:
                 continue
             last = places[-1].groupdict()

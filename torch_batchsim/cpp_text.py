@@ -44,12 +44,13 @@ class Token:
 
 @dataclass(frozen=True)
 class Macro:
-    """``#define name(parameters) body``."""
+    """``#define name(parameters) body``. ``order``: its parameters in their order, None where it takes none."""
 
     name: str
     parameters: frozenset[str]
     body: tuple[Token, ...]
     line: int
+    order: tuple[str, ...] | None = None
 
 
 @dataclass
@@ -156,11 +157,11 @@ def _read_directive(source: Source, whole: str, line: int, first: int, opened: l
         source.includes.append(Include(given, line, first, first + len(whole)))
     elif name == "define" and len(tokens) > 2:
         called = tokens[2].text
-        parameters, body = frozenset(), tokens[3:]
+        order, body = None, tokens[3:]
         if re.search(rf"define\s+{re.escape(called)}\(", joined):
             end = next((i for i, token in enumerate(body) if token.text == ")"), len(body) - 1)
-            parameters, body = frozenset(t.text for t in body[:end] if t.is_word), body[end + 1 :]
-        source.macros.append(Macro(called, parameters, tuple(body), line))
+            order, body = tuple(t.text for t in body[:end] if t.is_word), body[end + 1 :]
+        source.macros.append(Macro(called, frozenset(order or ()), tuple(body), line, order))
     elif name in _CONDITIONALS:
         opened.append((len(source.tokens), tokens[2].text if name == "ifndef" and len(tokens) > 2 else ""))
     elif name == "endif" and opened:
@@ -288,6 +289,22 @@ _RECORDS = ("struct", "class", "union")
 def declarations(source: Source) -> Iterator[Declaration]:
     """All declarations of a file, those within namespaces and structs too."""
     return _scope(source, 0, len(source.tokens), "file", frozenset())
+
+
+def global_names(source: Source) -> Iterator[tuple[int, str]]:
+    """Line and name of each type and function that a file defines outside of namespaces and structs."""
+    for declaration in declarations(source):
+        if declaration.where != "file":
+            continue
+        if declaration.kind == "function" and "TBS_SYSTEM" not in declaration.words and declaration.name >= 0:
+            token = source.tokens[declaration.name]
+            yield token.line, token.text
+        elif declaration.kind == "type":
+            words = source.tokens[declaration.first : declaration.last]
+            names = [token for token in words if token.text not in ("struct", "class", "union", "enum", "TBS_METHOD")]
+            begun = any(token.text == "{" for token in words)
+            if begun and names[0].is_word and words[0].text != "template":
+                yield names[0].line, names[0].text
 
 
 def _scope(source: Source, first: int, last: int, where: str, types: frozenset[str]) -> Iterator[Declaration]:

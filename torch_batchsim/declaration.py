@@ -175,15 +175,51 @@ class Declaration:
 
 
 _METADATA = ("render_fps", "render_modes", "score", "figures")
+_LIMIT = (
+    "a limit of steps is a parameter, parameters = Parameters(max_episode_steps=Option(200, minimum=1)), and a system "
+    "ends the episode: episode.truncated = episode.step >= u32(world.parameters.max_episode_steps)"
+)
+_AGENTS = "the agents are the rows of their archetype: Archetype(..., count=3)"
+_WORLDS = "the number of worlds is given where the environment is made: make_vec(..., num_envs=4096)"
+# What an environment is not told by an attribute, though other libraries' are: where it is told.
+_TOLD_ELSEWHERE = {
+    **dict.fromkeys(("agents", "num_agents", "n_agents", "possible_agents", "agent_count"), _AGENTS),
+    **dict.fromkeys(("num_envs", "num_worlds", "worlds", "batch_size"), _WORLDS),
+    **dict.fromkeys(("max_episode_steps", "max_steps", "episode_length", "time_limit", "horizon"), _LIMIT),
+    **dict.fromkeys(
+        ("reward", "rewards", "reward_range"),
+        "the reward is the component Reward, which stands in the agents' archetype and which a system writes",
+    ),
+    **dict.fromkeys(
+        ("end", "done", "dones", "terminated", "truncated", "termination"),
+        "systems end episodes by Episode &episode, and those of one agent by the component AgentEnd in its archetype",
+    ),
+    "seed": "the seed is given to env.reset(seed=...)",
+    "device": "the device is given where the environment is made: make_vec(..., device=\"cuda\")",
+    "reset": "the systems that begin an episode are named in start: start = TaskGraph(...)",
+    "options": "options are declared in parameters = Parameters(...) and constants = Constants(...)",
+}
+
+
+def _check_kinds(cls: type[Declaration]) -> None:
+    """Refuse values of a kind that an attribute does not take, where these are no properties."""
+    for name, form, kinds in (
+        ("metadata", "a dict", (Mapping,)),
+        ("training", "a dict", (Mapping,)),
+        ("sweep", "a dict", (Mapping,)),
+        ("library_options", "a dict of dicts, by name of library", (Mapping,)),
+        ("name", "a string", (str,)),
+    ):
+        given = getattr(cls, name, None)
+        if hasattr(cls, name) and not hasattr(given, "__get__") and not isinstance(given, kinds):
+            raise SchemaError(f"{cls.__name__}: {name} must be {form}, got {given!r}")
 
 
 def _check_mapping(cls: type[Declaration], name: str) -> None:
     """``metadata`` and ``training`` of an environment, where these are no properties."""
     given = getattr(cls, name, {})
-    if isinstance(given, property):
+    if hasattr(given, "__get__"):
         return
-    if not isinstance(given, Mapping):
-        raise SchemaError(f"{cls.__name__}: {name} must be a dict, got {given!r}")
     flat = next((key for key, value in given.items() if not isinstance(value, Mapping)), None)
     if name == "metadata":
         for key in given:
@@ -243,6 +279,7 @@ def _check_attributes(cls: type[Declaration]) -> None:
     twice = next((name for name in cls.parameters.options if name in cls.constants.options), None)
     if twice is not None:
         raise SchemaError(f"{cls.__name__}: option {twice!r} is among constants and parameters; leave one of them out")
+    _check_kinds(cls)
     for name in ("metadata", "training"):
         _check_mapping(cls, name)
     _check_methods(cls, kind)
@@ -250,6 +287,11 @@ def _check_attributes(cls: type[Declaration]) -> None:
         own = isinstance(value, (classmethod, staticmethod)) or callable(value) or hasattr(kind, name)
         if name.startswith("_") or name in known or own:
             continue
+        if name in _TOLD_ELSEWHERE and "step" in known and not hasattr(value, "__get__"):
+            raise SchemaError(
+                f"{cls.__name__} sets {name!r}, which the engine does not read: {_TOLD_ELSEWHERE[name]}; if it is "
+                "something of your own, rename it"
+            )
         if name in others:
             raise SchemaError(
                 f"{cls.__name__} sets {name!r}, which is an attribute of {others[name].__name__}, not of "

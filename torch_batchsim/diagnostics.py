@@ -32,7 +32,8 @@ _WORDS = (
 class Diagnostic:
     """An error or a warning. ``column`` counts from 1, 0 where the compiler tells none; ``flag`` is ``-Wunused``, say.
 
-    ``around``: the lines that come with it: where it was included or instantiated, the text, notes.
+    ``around``: the lines that come with it: where it was included or instantiated, the text, notes. ``before``: those
+    in front of it, where g++ says what instantiates it; nvcc says that behind.
     """
 
     file: str
@@ -42,6 +43,7 @@ class Diagnostic:
     text: str
     flag: str = ""
     around: str = ""
+    before: str = ""
 
     @property
     def place(self) -> str:
@@ -91,4 +93,5 @@ def diagnostics(log: str) -> Iterator[Diagnostic]:
             plain(_FLAG.sub("", text)),
             flag[1].replace("-Werror=", "-W") if flag else "",
             "\n".join([*lines[begin:number], *lines[number + 1 : end]]),
+            "\n".join(lines[begin:number]),
         )

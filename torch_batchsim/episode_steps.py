@@ -18,7 +18,11 @@ _GREATEST = 2**31 - 1
 def check_counters(program: Program) -> None:
     """Raise SchemaError where ``Environment.step_counters`` names what is not an integer of each world."""
     environment = program.environment
-    for name in environment.step_counters:
+    given = environment.step_counters
+    if not isinstance(given, (list, tuple)) or not all(isinstance(name, str) for name in given):
+        write = f"; write ({given!r},)" if isinstance(given, str) else ""
+        raise SchemaError(f"{environment.name}: step_counters must be a tuple of names, got {given!r}{write}")
+    for name in given:
         try:
             column, selected = program.find(name, "step_counters")
         except (AttributeError, KeyError) as error:

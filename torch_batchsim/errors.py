@@ -156,7 +156,8 @@ class Finding:
 class Fault:
     """What went wrong in one world: the world, the system that reported it and the row within the world.
 
-    ``finding`` is what a checked build has found; the cause is then its kind.
+    ``finding`` is what a checked build has found; the cause is then its kind. ``step`` is that of the world's episode,
+    0 where this began; None where it is not known: on CUDA, which raises later, and where the next episode has begun.
     """
 
     world: int
@@ -167,9 +168,14 @@ class Fault:
     table: str | None = None  # that is full, where the cause is "table_full"; the value is then its capacity
     finding: Finding | None = None
     place: str = ""  # "maze.h:41": the call in the author's text where only one can be it, else where the system begins
+    step: int | None = None
 
     def __str__(self) -> str:
-        return f"{self.place}: {self._said}" if self.place and self.finding is None else self._said
+        if self.finding is not None:
+            return self._said
+        place = f"{self.place}: " if self.place else ""
+        when = f"in step {self.step} of its episode" if self.step else "as its episode began"
+        return f"{place}{self._said}" + (f", {when}" if self.step is not None else "")
 
     @property
     def _said(self) -> str:

@@ -39,16 +39,32 @@ def decoded(program: Program, world: int, word: int, memory: Memory | None = Non
         found = finding(program, nodes[node - 1], Found(value), records[world])
         return Fault(world, system, row, found.kind, int(records[world]["value"]), finding=found)
     if code >= program.first_check_code:
-        step = 0 if memory is None else int(memory.others["check_steps"][world])
-        failed = failed_check(program, nodes[node - 1], code - program.first_check_code, value, step)
+        begun = 0 if memory is None else int(memory.others["check_steps"][world])
+        failed = failed_check(program, nodes[node - 1], code - program.first_check_code, value, begun)
         return Fault(world, system, row, failed.kind, int(failed.value or 0), finding=failed)
+    step = _step(program, world, node, memory)
     if code >= len(program.faults):
         table = program.dynamic[code - len(program.faults)].name
         place = _place(program, node, "table_full", table)
-        return Fault(world, system, row, "table_full", value, table, place=place)
+        return Fault(world, system, row, "table_full", value, table, place=place, step=step)
     cause = program.faults[code]
     place = _place(program, node, cause)
-    return Fault(world, system, row, cause, value - 2**32 if value >= 2**31 else value, place=place)
+    return Fault(world, system, row, cause, value - 2**32 if value >= 2**31 else value, place=place, step=step)
+
+
+def _step(program: Program, world: int, node: int, memory: Memory | None) -> int | None:
+    """The step of its episode in which a world has failed; None where that is not known.
+
+    On CPU a fault is told before the world's next step, so that its count is still that of the fault, unless the world
+    has begun an episode since. On CUDA the count goes on.
+    """
+    if any(start.index == node - 1 for start in program.graphs["start"]):
+        return 0
+    if memory is None or node == 0 or memory.cuda:
+        return None
+    step = int(memory.columns["step"][world])
+    ended = bool(memory.columns["terminated"][world]) or bool(memory.columns["truncated"][world])
+    return None if step == 0 and ended else step
 
 
 def _place(program: Program, node: int, cause: str, table: str | None = None) -> str:

@@ -198,16 +198,17 @@ def declared(cls: type, what: str) -> Layout:
             raise SchemaError(f"{what}: {name} = {value} declares no field; write {name}: {value}")
     if not given:
         raise SchemaError(f"{what} has no fields; a field is written as speed: f32")
-    return _laid_out(what, given, {})
+    return _laid_out(what, given, None)
 
 
-def _laid_out(what: str, given: Mapping[str, tuple[Any, Range | None]], values: Mapping[str, Any]) -> Layout:
-    """See ``declared``. Without ``values`` constants stay open."""
+def _laid_out(what: str, given: Mapping[str, tuple[Any, Range | None]], known: Mapping[str, Any] | None) -> Layout:
+    """See ``declared``. Where the values of constants are not ``known`` yet, these stay open."""
     kinds = {name: _kind(what, name, annotation) for name, (annotation, _) in given.items()}
     named = [n for kind, shape in kinds.values() for n in names_in(shape)]
     named += [n for _, bounds in given.values() if bounds is not None for n in names_in([bounds.low, bounds.high])]
-    if named and not values:
+    if named and known is None:
         return Layout(what, given, constants=tuple(dict.fromkeys(named)))
+    values = known or {}
     members: list[Member] = []
     fields: list[Field] = []
     offset, alignment = 0, 1

@@ -13,6 +13,7 @@ from .checked import column_as_written
 from .columns import Column
 from .errors import Finding
 from .fields import Field
+from .macros import call_at, expanded, macros_of
 from .program import Node, Program
 from .roles import choices
 from .shared import Found
@@ -57,7 +58,9 @@ def finding(program: Program, node: Node, found: Found, record: np.void) -> Find
     elif found is Found.not_finite:
         text, said = _not_finite(list(program.columns.values())[bound], value, int(record["other"]))
     else:
-        text, said = _sentence(found, whole, end, kind, value, bound, int(record["other"]))
+        shown, place, by = _through_macro(program, found, whole, end)
+        text, said = _sentence(found, shown, place, kind, value, bound, int(record["other"]))
+        text += by
         if by_number and whole and found is Found.row and column == 0:
             text += f": `{_statement(whole, _offset(whole, line, _first_column(whole, line)))}`"
     return Finding(found.name, file, line, column, said, bound, text, int(record["step"]))
@@ -233,6 +236,22 @@ def subscript(whole: str, end: int) -> tuple[str, str]:
     start = _postfix_start(whole, opening)
     squeeze = re.compile(r"\s+")
     return squeeze.sub(" ", whole[start:opening]).strip(), squeeze.sub(" ", whole[opening + 1 : end]).strip()
+
+
+def _through_macro(program: Program, found: Found, whole: str, end: int) -> tuple[str, int, str]:
+    """A text in which the subscript stands and where it ends, and what to say: other ones where a macro has it.
+
+    A compiler tells where the macro is used. Where that has several subscripts, it is shown as it is written.
+    """
+    if found not in (Found.index, Found.row, Found.world) or not 0 <= end < len(whole) or whole[end] == "]":
+        return whole, end, ""
+    macros = macros_of(source for _, source in program.sources)
+    call = call_at(macros, whole, end)
+    text = expanded(macros, call)
+    named = {subscript(text, i): i for i, mark in enumerate(text) if mark == "]"}
+    if not call or len(named) != 1:
+        return whole, end, f": `{_statement(whole, end)}`" if call else ""
+    return text, next(iter(named.values())), f", in `{call}`"
 
 
 def _matching(whole: str, end: int) -> int:

@@ -258,7 +258,9 @@ class Inspection:
                     print(f"  {(what if i == 0 else '').ljust(width)}  {line}", file=out)
 
         with self.inside_step(actions) as step:
-            print(f"world {world}, step {int(self.memory.tensor('World.step')[world])}:", file=out)
+            agents = self.program.agents
+            rows = f" ({agents.name}[i]: agent i)" if agents.count > 1 else ""
+            print(f"world {world}, step {int(self.memory.tensor('World.step')[world])}{rows}:", file=out)
             tell("(begin of the step)")
             step.finish(tell)
         return told

@@ -88,8 +88,9 @@ class Watch:
         return StepInterrupted(f"the {what} was stopped in {where}; {after}{self._advice_of_loops()}")
 
     def _advice_of_loops(self) -> str:
-        """A system is known by its first line; a checked build knows the loop's."""
-        if self._program.checks is not None:
+        """A system is known by its first line; a checked build that counts the turns of loops knows the loop's."""
+        checks = self._program.checks
+        if checks is not None and checks.loops is not None:
             return ""
         return ". Where a loop does not end, checks=torch_batchsim.Checks(loops=1000000) names its line"
 

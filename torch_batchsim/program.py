@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import count
 from typing import Any
 
 from .check_sites import check_sites
 from .checks import Checks
 from .columns import Column
+from .copies import written_copies
+from .cpp_text import Source, global_names
+from .declaration import ENGINE_HEADERS
 from .environment import Environment
 from .errors import SchemaError, class_place, warn_at
 from .fields import Field
@@ -122,6 +125,7 @@ class Program:
                 f"most {most} are allowed"
             )
         self.files = {source.path: source.whole for _, source in self.sources}
+        self._check_types()
         self.systems = self._systems(systems_in(self.sources))
         check_agents(self.environment, self.archetypes)
         self.graphs = self._graphs()
@@ -129,6 +133,7 @@ class Program:
             self._check_scratch(nodes)
         self._resolve_roles()
         self._warn_of_idle_systems()
+        self._warn_of_written_copies()
         self._warn_of_unwritten_outputs()
         self._warn_of_state_in_observe()
         if self.environment.step is Environment.step:
@@ -318,6 +323,37 @@ class Program:
             name = f"{system.namespace}.{system.name}" if system.namespace else system.name
             systems[name] = replace(system, name=name)
         return systems
+
+    def _check_types(self) -> None:
+        """Refuse types and functions of a text that have the name of what the engine declares in front of it."""
+        for namespace, source in self._sources_of_authors():
+            for line, name in global_names(source):
+                if not self.scopes.is_declared(name, namespace):
+                    continue
+                meaning = self.scopes.meaning(name, namespace)
+                kind = "an archetype" if isinstance(meaning, Archetype) else "a component"
+                what = kind if meaning else "a struct, an enumeration or a value of one,"
+                raise SchemaError(
+                    f"{source.place(line)}: {name} is declared again: it is {what} of "
+                    f"{self.scopes.of(namespace).declaration.title}, which the engine declares in C++ with its fields; "
+                    "leave it out here, or give one of the two another name"
+                )
+
+    def _warn_of_written_copies(self) -> None:
+        """Issue a ``BuildWarning`` where a text writes a copy of a component, of which nothing comes."""
+        for namespace, source in self._sources_of_authors():
+            is_component = partial(self._is_component, namespace=namespace)
+            for line, kind, name in written_copies(source, is_component):
+                told = f"`{name}` is a copy, and what is written to it is lost: declare it as `{kind} &{name}`"
+                warn_at(told, str(source.path), line)
+
+    def _sources_of_authors(self) -> Iterator[tuple[str, Source]]:
+        """Files with their namespaces, without those that come with the engine."""
+        own = ENGINE_HEADERS.resolve()
+        return ((space, source) for space, source in self.sources if not source.path.is_relative_to(own))
+
+    def _is_component(self, text: str, namespace: str) -> bool:
+        return isinstance(self.scopes.meaning(text, namespace), type)
 
     def _warn_of_idle_systems(self) -> None:
         """Issue a ``BuildWarning`` for each system of the author's own, not of libraries, that no task graph names."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from .columns import Column
 from .errors import SchemaError
-from .names import suggestion
 from .roles import ENGINE_COMPONENTS
 from .schema import Archetype, Component
 from .scopes import ENGINE_PARAMETERS, Scopes
@@ -56,18 +55,36 @@ class Queries:
                 names = ", ".join(self.scopes.written(component, system.namespace) for component in query)
                 raise SchemaError(
                     f"{system.place}: system '{system.name}' matches no archetype: none has all of {names}"
-                    f"{self.scopes.bundles_with(query)}"
+                    f"{self.scopes.bundles_with(query) or self._nearly_matching(system, query)}"
                 )
         return [(table, self._arguments(system, table)) for table in tables]
 
-    def _component(self, system: System, text: str, namespace: str | None = None, by: str = "") -> type[Component]:
-        """The component that ``text`` names in a namespace, the system's own by default."""
-        namespace = system.namespace if namespace is None else namespace
+    def _nearly_matching(self, system: System, query: Sequence[type[Component]]) -> str:
+        """The archetypes that have most of what a system takes, and what they lack."""
+        lacking = {each.name: [c for c in query if c not in each.components] for each in self.archetypes}
+        least = min(map(len, lacking.values()), default=0)
+        near = {name: lacks for name, lacks in lacking.items() if len(lacks) == least < len(query)}
+        told = [
+            f"{name} lacks {', '.join(self.scopes.written(component, system.namespace) for component in lacks)}"
+            for name, lacks in near.items()
+        ]
+        return f"; {'; '.join(told)}" if told else ""
+
+    def _component(self, system: System, text: str, reach: Reach | None = None) -> type[Component]:
+        """The component that ``text`` names in the namespace of a reach, the system's own by default."""
+        namespace = system.namespace if reach is None else reach.namespace
+        place = f"{system.place}: system '{system.name}'" if reach is None else system.by(reach)
+        by = "" if reach is None else f" in {reach}"
         component = self.scopes.meaning(text, namespace)
         if not isinstance(component, type):
             known = self.scopes.known(namespace, Component)
+            if isinstance(component, Archetype):
+                having = ", ".join(self.scopes.written(each, namespace) for each in component.components)
+                raise SchemaError(
+                    f"{place} names component '{text}'{by}, which is an archetype: take components of it, {having}"
+                )
             raise SchemaError(
-                f"{system.place}: system '{system.name}' names component '{text}'{by}, which does not exist"
+                f"{place} names component '{text}'{by}, which does not exist"
                 f"{self.scopes.hint(text, namespace, known)}; components: {', '.join(known)}"
             )
         return component
@@ -127,7 +144,7 @@ class Queries:
                 for column, is_written in self._reached(system, table, reach):
                     if not is_written and column.name in written and table is not None and not table.alone:
                         raise SchemaError(
-                            f"{system.place}: system '{system.name}' reads {column.name} of other rows while each row "
+                            f"{system.by(reach)} reads {column.name} of other rows while each row "
                             "writes its own; split it into a system that reads and one that writes"
                         )
                     (reached_writes if is_written else reached).add(column.name)
@@ -141,16 +158,14 @@ class Queries:
                 archetype = table if reach.kind == "destroy_self" else self._archetype(system, reach)
                 if not archetype.dynamic:
                     raise SchemaError(
-                        f"{system.place}: system '{system.name}' destroys rows of {archetype.name}, which has count="
+                        f"{system.by(reach)} destroys rows of {archetype.name}, which has count="
                         f"{archetype.count} rows in every world; rows come and go in archetypes with capacity="
                     )
                 destroys.add(archetype.name)
             elif reach.kind in ("destroy", "alive"):
                 names = {archetype.name for archetype in self.dynamic}
                 if not names and reach.kind == "destroy":
-                    raise SchemaError(
-                        f"{system.place}: system '{system.name}' destroys, but no archetype is declared with capacity="
-                    )
+                    raise SchemaError(f"{system.by(reach)} destroys, but no archetype is declared with capacity=")
                 (destroys if reach.kind == "destroy" else looks).update(names)
         writes |= creates | destroys | reached_writes
         reads |= reached | looks
@@ -181,14 +196,21 @@ class Queries:
         archetype = self.scopes.meaning(reach.archetype or "", reach.namespace)
         if not isinstance(archetype, Archetype):
             known = self.scopes.known(reach.namespace, Archetype)
+            if isinstance(archetype, type):
+                having = [each for each in self.archetypes if archetype in each.components]
+                names = ", ".join(self.scopes.written(each, reach.namespace) for each in having)
+                raise SchemaError(
+                    f"{system.by(reach)} asks for {reach}, but {reach.archetype} is a component: name an archetype"
+                    + (f" that has it, {names}" if having else f"; archetypes: {', '.join(known)}")
+                )
             raise SchemaError(
-                f"{system.place}: system '{system.name}' asks for {reach}, but there is no archetype of that name"
+                f"{system.by(reach)} asks for {reach}, but there is no archetype of that name"
                 f"{self.scopes.hint(reach.archetype or '', reach.namespace, known)}; archetypes: {', '.join(known)} "
                 "(names are read as written: aliases by using are not)"
             )
         if reach.kind in ("create", "create_at") and not archetype.dynamic:
             raise SchemaError(
-                f"{system.place}: system '{system.name}' asks for {reach}, but {archetype.name} has count="
+                f"{system.by(reach)} asks for {reach}, but {archetype.name} has count="
                 f"{archetype.count} rows in every world; rows come and go in archetypes with capacity="
             )
         return archetype
@@ -202,13 +224,13 @@ class Queries:
         written = next((column for column, writes in found if writes), None)
         if written is not None and written.resource:
             raise SchemaError(
-                f"{system.place}: system '{system.name}' could write by {reach} a resource, which all worlds read at "
+                f"{system.by(reach)} could write by {reach} a resource, which all worlds read at "
                 f"once; put const in front of {reach.component}, or make it a singleton"
             )
         if written is not None and table is not None and not table.alone:
             name = self.scopes.written(written.component, reach.namespace)
             raise SchemaError(
-                f"{system.place}: system '{system.name}' could write by {reach} from {_rows(table)} of "
+                f"{system.by(reach)} could write by {reach} from {_rows(table)} of "
                 f"{table.name} at a time; put const in front of {name}, or write it in a system "
                 "that runs once per world"
             )
@@ -218,24 +240,19 @@ class Queries:
         """What ``world.tables<...>`` reaches. No archetype need have all of its components: then it does nothing."""
         wanted = {}
         for each in reach.wanted:
-            component = self._component(system, each.component, reach.namespace, f" in {reach}")
+            component = self._component(system, each.component, reach)
             if component in wanted:
-                raise SchemaError(
-                    f"{system.place}: system '{system.name}' asks for {reach}, which names {each.component} twice"
-                )
+                raise SchemaError(f"{system.by(reach)} asks for {reach}, which names {each.component} twice")
             if component in self.workspaces or (None, component) in self.columns_of:
                 column = self.workspaces.get(component) or self.columns_of[None, component]
                 kind = "workspace" if column.workspace else "a resource" if column.resource else "a singleton"
                 raise SchemaError(
-                    f"{system.place}: system '{system.name}' asks for {reach}, but {each.component} is {kind}, which "
-                    "no archetype has"
+                    f"{system.by(reach)} asks for {reach}, but {each.component} is {kind}, which no archetype has"
                 )
             wanted[component] = each
         needed = {component for component, each in wanted.items() if not each.optional}
         if not needed:
-            raise SchemaError(
-                f"{system.place}: system '{system.name}' asks for {reach}; one component at least is to be not Optional"
-            )
+            raise SchemaError(f"{system.by(reach)} asks for {reach}; one component at least is to be not Optional")
         return [
             (self.columns_of[archetype.name, component], each.writes)
             for archetype in self.archetypes
@@ -255,17 +272,47 @@ class Queries:
             columns = [self.columns_of.get((archetype.name if archetype else None, component))]
         if component in self.workspaces:
             raise SchemaError(
-                f"{system.place}: system '{system.name}' asks for {reach}, but {reach.component} is workspace, which a "
+                f"{system.by(reach)} asks for {reach}, but {reach.component} is workspace, which a "
                 f"system takes as a parameter, '{reach.component} &name', and hands on to its functions"
             )
         if not columns or columns[0] is None:
-            name = f"{reach.archetype}.{reach.component}" if reach.archetype else str(reach.component)
-            raise SchemaError(
-                f"{system.place}: system '{system.name}' asks for {reach}, which does not exist"
-                f"{suggestion(name.replace('::', '.'), self.columns)}; columns: {', '.join(self.columns)} "
-                "(names are read as written: aliases by using are not)"
-            )
+            raise SchemaError(f"{system.by(reach)} asks for {reach}, which does not exist{self._instead(reach)}")
         return [(column, reach.writes) for column in columns]
+
+    def _instead(self, reach: Reach) -> str:
+        """What to say behind a reach that means no column: which part of it is wrong, and what to write."""
+        named = partial(self.scopes.meaning, namespace=reach.namespace)
+        known = partial(self.scopes.known, reach.namespace)
+        archetype, component = named(reach.archetype or ""), named(str(reach.component))
+        const = "" if reach.writes else "const "
+        as_written = "names are read as written: aliases by using are not"
+        if isinstance(archetype, type) and isinstance(component, Archetype):
+            return f": the archetype comes first, {reach.kind}<{reach.component}, const {reach.archetype}>"
+        if reach.archetype and not isinstance(archetype, Archetype):
+            names = known(Archetype)
+            of_singleton = f"; {reach.archetype} is a component" if isinstance(archetype, type) else ""
+            hint = of_singleton or self.scopes.hint(reach.archetype, reach.namespace, names)
+            return f": {reach.archetype} is not an archetype{hint}; archetypes: {', '.join(names)} ({as_written})"
+        if not isinstance(component, type):
+            names = known(Component)
+            hint = self.scopes.hint(str(reach.component), reach.namespace, names)
+            return f": {reach.component} is not a component{hint}; components: {', '.join(names)} ({as_written})"
+        if (None, component) in self.columns_of:
+            return f": {reach.component} is not in a table; write get<{const}{reach.component}>()"
+        having = [self.scopes.written(a, reach.namespace) for a in self.archetypes if component in a.components]
+        if not having:
+            return f": no archetype has {reach.component}, and it is not a singleton"
+        methods = ("rows", "find") if reach.kind == "get" else (reach.kind,)
+        ways = [f"{method}<{having[0]}, {const}{reach.component}>" for method in methods]
+        if reach.kind == "find":
+            ways.append(f"find<{const}{reach.component}>, which looks in all that have it")
+        if not isinstance(archetype, Archetype):
+            return f": {reach.component} is not a singleton; {', '.join(having)} has it: write {' or '.join(ways)}"
+        own = ", ".join(self.scopes.written(each, reach.namespace) for each in archetype.components)
+        return (
+            f": {reach.archetype} has no {reach.component}, only {own}; {', '.join(having)} has it: write "
+            f"{' or '.join(ways)}"
+        )
 
 
 def _check_workspace(system: System, parameter: Parameter, table: Archetype | None) -> None:
@@ -283,10 +330,9 @@ def _check_workspace(system: System, parameter: Parameter, table: Archetype | No
 
 def _check_lanes(system: System) -> None:
     if system.lanes == 1:
-        if system.kinds("create_at"):
+        for reach in system.kinds("create_at"):
             raise SchemaError(
-                f"{system.place}: system '{system.name}' uses create_at, which is for systems that take Warp & or "
-                "Block &; write create"
+                f"{system.by(reach)} uses create_at, which is for systems that take Warp & or Block &; write create"
             )
         return
     if sum(parameter.type in LANES for parameter in system.parameters) > 1:
@@ -298,10 +344,10 @@ def _check_lanes(system: System) -> None:
             "once([&] { ... }) or for_each(n, [&](u32 i) { ... })"
         )
     for kind, instead in (("create", "create_at<...>(i, ...)"), ("random", "random(i)")):
-        if system.kinds(kind):
+        for reach in system.kinds(kind):
             raise SchemaError(
-                f"{system.place}: system '{system.name}' runs on several lanes, each of which would do {kind}(): "
-                f"write {instead}, where i is the item"
+                f"{system.by(reach)} runs on several lanes, each of which would do {kind}(): write {instead}, where i "
+                "is the item"
             )
 
 

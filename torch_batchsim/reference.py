@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .command_line import Parser
-from .cpp_text import Declaration, Source, declarations, read_source
+from .cpp_text import Declaration, Source, read_source
 from .declaration import ENGINE_HEADERS
+from .offered import offered, plain_build
 from .physics import Physics
 from .rays import Paint, View
 from .schema import Component
@@ -183,12 +184,12 @@ class Entry:
 
 def entries(section: Section) -> list[Entry]:
     """What a section shows, in the header's order."""
-    text = _plain_build(section.path.read_text())
+    text = plain_build(section.path.read_text())
     source, lines = read_source(section.path, text), text.splitlines()
     shown: list[Entry] = []
     for name in section.macros:
         _add_macro(shown, source, lines, name)
-    for declaration, owner, name in _offered(source):
+    for declaration, owner, name in offered(source):
         if not section.shows(owner, name):
             continue
         line = source.tokens[declaration.first].line
@@ -213,75 +214,9 @@ def entries(section: Section) -> list[Entry]:
 def offered_names(section: Section) -> set[str]:
     """All that a header offers outside of ``detail`` and ``private``, hidden or not, as ``hidden`` names it."""
     found = set()
-    for _, owner, name in _offered(read_source(section.path, _plain_build(section.path.read_text()))):
+    for _, owner, name in offered(read_source(section.path, plain_build(section.path.read_text()))):
         found |= {f"{owner}::{name}" if owner else name}
     return found
-
-
-def _plain_build(text: str) -> str:
-    """The text without the lines under ``#ifdef TBS_CHECKS``, where a checked build has other types of the same use."""
-    return re.sub(
-        r"^#ifdef TBS_CHECKS\n(.*?)^#(?:else|endif)[^\n]*\n",
-        lambda found: "\n" * found[0].count("\n"),
-        text,
-        flags=re.DOTALL | re.MULTILINE,
-    )
-
-
-def _offered(source: Source) -> Iterator[tuple[Declaration, str, str]]:
-    """Declarations with the type whose members they are and their names."""
-    tokens, within = source.tokens, []
-    details = [
-        (index, source.partner[index + 2])
-        for index in range(len(tokens) - 2)
-        if (tokens[index].text, tokens[index + 1].text) == ("namespace", "detail")
-    ]
-    for declaration in declarations(source):
-        first = declaration.first
-        if any(begin < first < end for begin, end in details):
-            continue
-        within = [(end, name) for end, name in within if first < end]
-        name = _name(source, declaration)
-        owner = within[-1][1] if within else ""
-        hidden = len(within) > 1 or (within and _is_private(source, declaration))
-        if name and not name.startswith("TBS_") and not hidden:
-            yield declaration, owner, name
-        if declaration.kind == "type":
-            within.append((declaration.last, name))
-
-
-def _name(source: Source, declaration: Declaration) -> str:
-    """The declared name; empty for what has none, such as a static_assert."""
-    tokens = source.tokens
-    if declaration.kind == "function":
-        return tokens[declaration.name].text
-    words = [tokens[index].text for index in range(declaration.first, declaration.last)]
-    text = " ".join(words)
-    if words[0] in ("static_assert", "friend", "extern"):
-        return ""
-    if declaration.kind == "type":
-        text = re.sub(r"alignas \( \d+ \)|__attribute__ \( \(.*?\) \)(?= \w+ \{)", "", text)
-        found = re.search(r"\b(?:struct|class)\s+(\w+)\s*(?:[{;:<]|requires)", text)
-    elif declaration.kind == "other":
-        found = re.search(r"\b(?:using|concept) (\w+) =", text)
-    else:
-        found = re.search(r"(\w+) (?:\[[^=;]*\] )?(?:=|,|;|<)", re.sub(r"^template <.*?> (?=\w)", "", text))
-    return found[1] if found else ""
-
-
-def _is_private(source: Source, declaration: Declaration) -> bool:
-    """Whether the last word with a colon before it, within its type, is ``private``; of a class so at first."""
-    tokens, index = source.tokens, declaration.first - 1
-    while index > 0:
-        text = tokens[index].text
-        if text == "}" and index in source.partner:
-            index = source.partner[index]
-        elif text == ":" and tokens[index - 1].text in ("public", "private", "protected"):
-            return tokens[index - 1].text != "public"
-        elif text == "{":
-            return False
-        index -= 1
-    return False
 
 
 def _last_line(source: Source, declaration: Declaration) -> int:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 
 from .cpp_rules import NOTE_VALUES
 from .diagnostics import Diagnostic, plain
 from .names import suggestion
+from .offered import functions, members
 from .program import Program
 from .systems import System
 
@@ -33,6 +35,7 @@ _OUTSIDE = "what they need is a parameter or a resource, time is world.step(), a
 _LITERALS = "write f32 numbers with an f, `0.5f` for `0.5`, or cast by `f32(x)`"
 _ENDS = ("terminate", "terminated", "truncate", "truncated", "done", "end", "end_episode", "finish", "reset")
 _PAGE = "docs/reference.md lists what systems can use"
+_NUMBERS = ("bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f32", "f64", "long int", "short int")
 _ENGINE_FIELDS = {
     "Episode": ["step", "terminated", "truncated"],
     "AgentEnd": ["terminated", "truncated"],
@@ -133,16 +136,54 @@ def _no_member(case: Case, found: re.Match[str]) -> str:
         end = "truncated" if name.startswith("trunc") else "terminated"
         return f"take `Episode &episode` as a parameter, and end the episode by `episode.{end} = true;`"
     if kind == "World":
-        return f"`World` has no `{name}`{_nearest(case) or ': ' + _PAGE}"
+        near = suggestion(name, members("BasicWorld")) or _nearest(case) or f": {_PAGE}"
+        return f"`World` has no `{name}`{near}"
     if kind in ("Episode", "AgentEnd") and name in ("done", "end", "ended", "over", "finished", "is_done"):
         return f"`{kind}` has no `{name}`: write `terminated` where the task is over, `truncated` where time is up"
     known = _ENGINE_FIELDS.get(kind) or _fields(case.program, kind)
     if not known and kind.split("::")[-1] == "Parameters":
         return f"declare it in the environment: parameters = Parameters({name}=...)"
     if not known:
-        return ""
+        return _no_member_of_engine(kind, name)
     what = "parameters" if kind.endswith("Parameters") else "fields"
-    return f"`{kind}` has no `{name}`{suggestion(name, known) or _nearest(case)}; its {what} are {', '.join(known)}"
+    near = suggestion(name, known)
+    has = f"{what} are" if len(known) > 1 else f"{what.removesuffix('s')} is"
+    return f"`{kind}` has no `{name}`{near}; its {has} {', '.join(known)}"
+
+
+_VECTORS = {"vec2": "xy", "vec3": "xyz", "vec4": "xyzw", "quat": "wxyz"}
+_CALLED_ELSEWHERE = {  # by members of other libraries' types
+    "Random": {
+        "rand": "uniform()", "random": "uniform()", "uniform_real": "uniform()", "randint": "integer(low, high)",
+        "uniform_int": "integer(low, high)", "randn": "normal()", "gauss": "normal()", "gaussian": "normal()",
+        "bernoulli": "chance(p)", "next": "bits()",
+    },
+    "Rows": {"length": "count", "len": "count"},
+    "Bits": {"push": "append(bits, count)", "push_back": "append(bits, count)"},
+}  # fmt: skip
+
+
+def _no_member_of_engine(kind: str, name: str) -> str:
+    """Of a type that the engine's headers define: its members, and which is meant."""
+    written = kind.rpartition("=")[2].replace("class ", "").replace("struct ", "").strip()
+    base = written.partition("<")[0]
+    shown = {"Lanes": "Warp" if "<32" in written else "Block", "BasicWorlds": "Worlds"}.get(base, base)
+    if base == "Entity":
+        return (
+            f"`Entity` has no `{name}`: it is a handle. `world.find<Archetype, const Component>(entity)` gives what it "
+            "stands for, `world.index_of<Archetype>(entity)` its row"
+        )
+    if base in _VECTORS:
+        callable_ = [*functions("vector.h"), *functions("math.h")]
+        near = name if name in callable_ else next(iter(get_close_matches(name, callable_, n=1, cutoff=0.75)), "")
+        call = f": write `{near}(v)` for `v.{name}()`, since functions of vectors are not members" if near else ""
+        return f"`{base}` has no `{name}`{call}; its fields are {', '.join(_VECTORS[base])}"
+    known = members(base)
+    if not known:
+        return ""
+    same = _CALLED_ELSEWHERE.get(base, {}).get(name)
+    near = f" (write `{same}`)" if same else suggestion(name, known)
+    return f"`{shown}` has no `{name}`{near}; it has {', '.join(known)}"
 
 
 def _nearest(case: Case) -> str:
@@ -270,11 +311,20 @@ def _candidates(case: Case, found: re.Match[str]) -> str:
     if found[1].startswith("World::check("):
         form = 'world.check(condition, "message", number)'
         return f"it takes a condition, and then a message, a number, or both: `{form}`"
+    if re.match(r"World::log\(const char ?\*", found[1]):
+        return 'write the label itself in the call, `world.log("speed", ball.speed)`: a variable is not a label'
     if found[1].startswith("World::log("):
         return 'it takes a label and a value: `world.log("speed", ball.speed)`'
     if re.search(r"::(?:rows|find)<", found[1]):
         method = "rows" if "::rows<" in found[1] else "find"
         return f"write both types: `world.{method}<Archetype, const Component>(...)`"
+    if found[1].startswith("World::destroy("):
+        return (
+            "destroy takes an Entity: `Entity self` of the system's own row, or `world.entity<Archetype>(index)` of "
+            "another"
+        )
+    if "<brace-enclosed initializer list>" in found[1] and "::create" in found[1]:
+        return "name the component in front of the braces: `world.create<Bullet>(Shot{...})`"
     notes = re.findall(r"note: candidate: ['\"](.+?)['\"]$", plain(case.error.around), re.MULTILINE)
     shown = [re.sub(r"^template<[^>]*> | \[with .*\]$|\b(?:World|Random)::", "", note) for note in notes]
     shown = [re.sub(r"^\s*requires (?:\(.*?\)(?: \|\| )?)+ (?=\w)| const$", "", note) for note in shown]
@@ -300,11 +350,38 @@ def _with_article(kind: str) -> str:
     return f"{'an' if re.match(r'[aeiouAEIOU]|[fi](?:8|16|32|64)', kind) else 'a'} {kind}"
 
 
+def _initialized(case: Case, found: re.Match[str]) -> str:
+    """More values in braces than a struct has fields."""
+    fields = _fields(case.program, found[1]) or list(_VECTORS.get(found[1], ""))
+    return f"`{found[1]}` has {len(fields)}: write `{found[1]}{{{', '.join(fields)}}}`" if fields else ""
+
+
+def _argument(case: Case, found: re.Match[str]) -> str:
+    """What is given to a function does not fit its parameter."""
+    wanted, given = found[1].removesuffix("&"), found[2]
+    return f"give it {wanted}, not {given}: arguments stand in the order in which the function takes them"
+
+
+def _cast(case: Case, found: re.Match[str]) -> str:
+    """A cast of what is no number."""
+    kind, to = found[1].removeprefix("const "), found[2]
+    if kind == "Row":
+        return f"write `{to}(row.index)`: a Row has `index`, and `count`, how many there are"
+    if kind == "Entity":
+        return "an Entity is not a number: `world.index_of<Archetype>(entity)` is its row"
+    fields = _fields(case.program, kind)
+    return f"name one field of {kind}, such as `.{fields[0]}`" if fields else ""
+
+
 def _assigned(case: Case, found: re.Match[str]) -> str:
     to, given = found[1], found[2]
+    if to == "Entity":
+        return "an Entity that is none is `Entity{}`; others come from `world.create`, `world.entity`, `Entity self`"
+    fields = _ENGINE_FIELDS.get(to) or _fields(case.program, to)
+    if fields and given in _NUMBERS:
+        return f"name the field of {to} that is to be written, such as `.{fields[0]}`"
     if to in ("vec2", "vec3", "vec4", "quat"):
-        fields = "w, x, y, z" if to == "quat" else ", ".join("xyzw"[: int(to[3])])
-        return f"write `{to}{{{fields}}}`: a {to} is not made from {given}"
+        return f"write `{to}{{{', '.join(_VECTORS[to])}}}`: a {to} is not made from {given}"
     return f"give it {to}: {_with_article(given)} does not convert"
 
 
@@ -328,6 +405,13 @@ def _convert(case: Case, found: re.Match[str]) -> str:
 
 def _subscript(case: Case, found: re.Match[str]) -> str:
     kind = found[1].removeprefix("const ")
+    if "'Row')" in case.error.text:
+        return "a Row is not an index: write `[row.index]`"
+    if "'Entity')" in case.error.text:
+        return (
+            "an Entity is not an index: `world.find<Archetype, const Component>(entity)` gives a pointer to its "
+            "component, `world.index_of<Archetype>(entity)` its row"
+        )
     if kind == "World":
         return "a system reaches its own world only; what all worlds share is a resource"
     if kind in ("vec2", "vec3", "vec4", "quat"):
@@ -357,7 +441,9 @@ def _no_operator(case: Case, found: re.Match[str]) -> str:
 
 
 def _bitwise(case: Case, found: re.Match[str]) -> str:
-    """An operator of integers between other numbers."""
+    """An operator of integers between other numbers, or one that texts have not."""
+    if "const char" in case.error.text:
+        return "systems have no texts: compare with a number, or a name of an enumeration"
     if found[1] == "%":
         return "`%` is for integers: of f32 write `fmod(x, y)`"
     if found[1] == "^":
@@ -435,6 +521,9 @@ _TABLE: Iterable[tuple[re.Pattern[str], Callable[[Case, re.Match[str]], str]]] =
         (r"missing terminating", _said("close the quotation mark in this line")),
         (r"in '(\w+)', which is of pointer type", _said(
             r"write `\1->` for `\1.`, after a test: find gives nullptr where there is no such row")),
+        (r"which is of pointer type", _said(
+            "keep the pointer and test it, `const Place *place = world.find<...>(entity); if (place) ... place->x`: "
+            "find gives nullptr where there is no such row")),
         (r"request for member '(\w+)' in '.+', which is of non-class type '([^']+)'", _said(
             r"leave out `.\1`: \2 has no fields")),
         (r"incompatible types in assignment of '[^']+' to '[^']+\]'", _said(
@@ -443,11 +532,15 @@ _TABLE: Iterable[tuple[re.Pattern[str], Callable[[Case, re.Match[str]], str]]] =
         (r"no match for 'operator\[\]' \(operand types are '([^']+)'", _subscript),
         (r"no match for 'operator=' \(operand types are '([^']+)' and '([^']+)'", _assigned),
         (r"no match for 'operator.+' \(operand types are '([^']+)' and '([^']+)'", _no_operator),
-        (r"invalid operands of types '.+' and '.+' to binary 'operator(.)'", _bitwise),
+        (r"invalid operands of types '.+' and '.+' to binary 'operator(.+?)'", _bitwise),
         (r"conversion from '([^']+)' to non-scalar type '([^']+)' requested", lambda case, found: _assigned(
             case, re.match(r"(.*)\n(.*)", f"{found[2]}\n{found[1]}"))),
         (r"cannot convert '([\w:]+)' from type '[^']*\(.*?::\)\(\)(?: const)?'", _method),
-        (r"invalid use of member function '.* (\w+)\(", _method),
+        (r"invalid use of member function '.*?([\w:]+)\(", _method),
+        (r"too many initializers for '([\w:]+)'", _initialized),
+        (r"invalid initialization of (?:non-const )?reference of type '([^']+)' from (?:an rvalue|expression) of type "
+         r"'([^']+)'", _argument),
+        (r"invalid cast from type '([^']+)' to type '([^']+)'", _cast),
         (r"(?:cast|conversion) from 'const char\*' to 'u?(?:int|i32|u32|unsigned int)'", _said(
             "systems have no texts: a fault is declared, faults = ('lost', ...), and told by world.fail(Fault::lost)")),
         (r"expected '\(' before", _said(
@@ -470,6 +563,8 @@ _TABLE: Iterable[tuple[re.Pattern[str], Callable[[Case, re.Match[str]], str]]] =
             "only constants go here (literals, `Constants::name`, constexpr): for a value of the world write `if`")),
         (r"inlining failed in call to '.*?(\w+)\(.*recursive", _said(
             r"`\1` calls itself, which systems cannot: write a loop")),
+        (r"inlining failed in call to '.*?([\w:]+)\(.*function body not available", _said(
+            r"function `\1` is declared and not defined: write its body where it is declared")),
         (r"calling a (?:constexpr )?__host__ function.*\"(?:.*::)?(\w+)", _said(
             r"put TBS_FUNCTION in front of function `\1`: without it a device cannot call it")),
         (r"narrowing conversion of '.*' from '([^']+)' to '([^']+)'", _said(

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from .columns import Column
 from .errors import SchemaError
 from .inputs import checked_options, number_tensor
 from .memory import Memory
@@ -85,10 +86,20 @@ def reset_options(program: Program) -> dict[str, ResetOption]:
         if column.name not in program.kept or selected is None:
             raise SchemaError(
                 f"{environment.name}: the reset option {name!r} names {value!r}, which is not a field of a kept "
-                "singleton"
+                f"singleton{_may_be_named(program, column)}"
             )
         found[name] = ResetOption(name, selected.type, value)
     return found
+
+
+def _may_be_named(program: Program, column: Column) -> str:
+    """What a reset option may name, where it has named something of ``column``."""
+    if column.singleton and not column.resource and column.name not in program.kept:
+        names = ", ".join(each.__name__ for each in (*program.kept_components, column.component))
+        return f": add it to those, kept = [{names}], so that a new episode finds what was given"
+    kept = [each for each in program.columns.values() if each.name in program.kept]
+    fields = [f"{each.name}.{part.name}" for each in kept for part in each.component.fields]
+    return f"; those are {', '.join(fields)}" if fields else "; none is declared: singletons = [Deck], kept = [Deck]"
 
 
 def reset_values(

@@ -147,8 +147,9 @@ def check_kinds(environment: Environment) -> None:
         if given is None and role.required:
             raise SchemaError(f"{environment.name}: {role.name} must be {_FORMS[role.forms]}, got None")
         if not isinstance(given, role.forms) and not (given is None and role.forms == (str,)):
+            write = _as_name(environment, role, given)
             raise SchemaError(
-                f"{environment.name}: {role.name} must be {_FORMS[role.forms]}, got {given!r}{_as_dict(role, given)}"
+                f"{environment.name}: {role.name} must be {_FORMS[role.forms]}, got {given!r}{write}"
             )
         for key, name in given.items() if isinstance(given, Mapping) else ():
             if not isinstance(key, str):
@@ -175,8 +176,11 @@ def check_kinds(environment: Environment) -> None:
                 raise SchemaError(f"{environment.name}: critic {key!r} is a name of {other} too: choose another one")
 
 
-def _as_dict(role: Role, given: Any) -> str:
-    """How several columns are named by keys, where they were given as a list."""
+def _as_name(environment: Environment, role: Role, given: Any) -> str:
+    """How a column is named, where a component was given; how several are named by keys, where a list was."""
+    if isinstance(given, type) and issubclass(given, Component):
+        having = [each.name for each in environment.archetypes if given in each.components]  # which are read before
+        return f"; write {f'{having[0]}.{given.__name__}'!r}" if having else ""
     if Mapping not in role.forms or not isinstance(given, (list, tuple)) or not all(isinstance(n, str) for n in given):
         return ""
     return f"; write {({name.rpartition('.')[2].lower(): name for name in given})}"
@@ -186,8 +190,13 @@ def resolve(
     environment: Environment, archetypes: Sequence[Archetype], columns: Mapping[str, Column], find: Find
 ) -> Roles:
     """Find the columns of all roles. Raises SchemaError where one is missing, or is not what its role needs."""
-    if not environment.action or not environment.observation:
-        raise SchemaError(f"{environment.name} must name its 'action' and 'observation' columns")
+    for name, what in (("action", "what agents do"), ("observation", "what agents see")):
+        if not getattr(environment, name):
+            listed = ", ".join(each for each in columns if not columns[each].singleton)
+            raise SchemaError(
+                f"{environment.name} has no {name!r}: name the column of {what}, {name} = 'Archetype.Component', or a "
+                f"field of it; columns: {listed}"
+            )
     agents = _agents(environment, archetypes, find)
     found: dict[str, dict[str, Column]] = {}
     for role in ROLES:

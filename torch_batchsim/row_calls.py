@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from . import rendering
 from .episode_steps import read, write
 from .host_checks import without_choice
 from .legal import legal_actions
+from .names import suggestion
 
 _OF_ONE_ROW = {"action_space": "single_action_space", "observation_space": "single_observation_space"}
 _OF_ALL = (
@@ -98,8 +99,21 @@ class RowCalls(VectorEnv):
 
         Args:
             index: into the observation of a row, or into the part of a dict that ``key`` names.
+
+        Raises KeyError for a part that the observation does not have, ValueError for an index that it does not have.
         """
-        return self.sim.program.observations[key].element_name(index)
+        columns = self.sim.program.observations
+        if key not in columns:
+            parts = "it is one Box, without parts" if "" in columns else f"its parts are {', '.join(columns)}"
+            raise KeyError(f"the observation has no part {key!r}{suggestion(key, columns)}; {parts}")
+        shape = columns[key].value_shape
+        numbers = list(index) if isinstance(index, Iterable) else []
+        if len(numbers) != len(shape) or not all(0 <= i < n for i, n in zip(numbers, shape, strict=True)):
+            raise ValueError(
+                f"index must have a number for each dimension of the observation's shape {list(shape)}, such as "
+                f"{[0] * len(shape)}, got {index!r}"
+            )
+        return columns[key].element_name(index)
 
     # ---- steps of episodes -----------------------------------------------------------------------------------------
 

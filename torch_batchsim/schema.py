@@ -232,6 +232,8 @@ class Archetype:
 
 def component(name: str, **fields: Any) -> type[Component]:
     """A component class made by call, for fields that depend on options: ``component("Cells", content=u8[rows])``."""
+    if not isinstance(name, str):
+        raise TypeError(f'component takes its name first, component("Cells", content=u8[9]), got {name!r}')
     return type(name, (Component,), {"__annotations__": fields, "__module__": __name__})
 
 

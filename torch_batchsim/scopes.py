@@ -97,7 +97,9 @@ class Scope:
     def _listed(self, what: str) -> list[Any]:
         value = getattr(self.declaration, what)
         if not isinstance(value, (list, tuple)):
-            raise SchemaError(f"{self.declaration.title}: {what} must be a list or tuple, got {value!r}")
+            one = value.__name__ if isinstance(value, type) else repr(value)
+            write = f"; write {what} = [{one}]" if isinstance(value, (type, str, Archetype)) else ""
+            raise SchemaError(f"{self.declaration.title}: {what} must be a list or tuple, got {value!r}{write}")
         return list(value)
 
     @cached_property

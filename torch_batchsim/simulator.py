@@ -357,8 +357,10 @@ class Simulator(Inspection):
         worlds = torch.arange(self.num_worlds, device=self.device)
         holding.hold(self.program, self.memory, values, worlds if mask is None else worlds[mask])
 
-    def step(self) -> None:
+    def step(self, actions: None = None) -> None:
         """Advance every world by one step with the actions that its action column holds.
+
+        It takes none: ``sim.tensor(name)[...] = actions`` writes them, or ``step`` of a vector environment takes them.
 
         Worlds that end are treated as ``autoreset`` says: SAME_STEP begins the next episode within this step (state and
         observations are then the new one's, flags and rewards the old one's, ``final`` tensors the last observation);
@@ -371,6 +373,12 @@ class Simulator(Inspection):
         While a CUDA graph is captured, faults wait for a step outside of the capture, and RuntimeError is raised where
         a dynamic table has to grow.
         """
+        if actions is not None:
+            raise TypeError(
+                "step() of a simulator takes no actions: write them before, "
+                f"sim.tensor({self.environment.action!r})[...] = actions of shape [worlds, rows, ...], or make a "
+                "vector environment, whose step(actions) takes them"
+            )
         if not self._started:
             self._check_started("step")
         self._begin_step()

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from .cpp_rules import check_rules, check_words
 from .cpp_text import Declaration, Source, Token, behind_angles, declarations, read_files
@@ -18,6 +19,15 @@ ENGINE_TYPES = ("World", "Episode", "Reward", *BY_VALUE, *LANES)  # to which the
 
 _PARAMETER = re.compile(
     r"(?P<front>const\s+)?(?P<type>\w+(?:\s*::\s*\w+)*)(?P<back>\s+const)?\s*(?P<reference>&?)\s*(?P<name>\w*)"
+)
+_NUMBERS = frozenset(
+    "auto bool boolean char int unsigned short long float double size_t i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 "
+    "int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t".split()
+)
+_TAKEN = (
+    "a system takes 'World &world' first (or 'Worlds<4> &worlds', with a number), then components and singletons, "
+    "'Component &name' to write and 'const Component &name' to read, 'Episode &episode', 'Row row', 'Entity self', "
+    "'Warp &warp' or 'Block &block'"
 )
 _WORLDS = re.compile(r"(?:tbs\s*::\s*)?Worlds\s*<\s*(?P<count>\d{1,9})\s*>\s*&\s*(?P<name>\w*)")
 MOST_WORLDS = 16  # in one call of a system
@@ -62,6 +72,8 @@ class Reach:
     ``entity``, ``create``, ``create_at`` and ``destroy`` the archetype; of ``tables`` the components ``wanted``; of
     ``destroy``, ``alive``, ``random`` neither. ``destroy_self`` is ``world.destroy(self)``, ``random_item`` is
     ``world.random(i)``. Names are as written, in text of ``namespace``; ``unclear``: a template or macro fills in one.
+    ``place`` is the first call's, ``""`` of what is only declared; ``through`` is the function or macro that has it,
+    ``""`` where that is the system.
     """
 
     kind: str
@@ -71,6 +83,8 @@ class Reach:
     namespace: str = ""
     unclear: bool = False
     wanted: tuple[Wanted, ...] = ()
+    place: str = field(default="", compare=False)
+    through: str = field(default="", compare=False)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -108,6 +122,16 @@ class System:
     def kinds(self, *kinds: str) -> list[Reach]:
         return [reach for reach in self.reaches if reach.kind in kinds]
 
+    def by(self, reach: Reach) -> str:
+        """How a message about a reach begins: ``"game.h:7: system 'go'"``, with the place of the call.
+
+        In text of another library, which the author has not written, the place is the system's.
+        """
+        if not reach.place or reach.namespace != self.namespace:
+            return f"{self.place}: system '{self.name}'"
+        through = f" ({self.place}, through '{reach.through}')" if reach.through else ""
+        return f"{reach.place}: system '{self.name}'{through}"
+
 
 @dataclass(frozen=True)
 class Unit:
@@ -127,7 +151,8 @@ class _Text:
     """What is run where a name is used: a function's body, or a macro's. ``types``: names that a template fills in.
 
     ``use`` says in which places its name means it: ``"function"`` not behind a ``.``, ``"method"`` there too,
-    ``"any"`` everywhere (macros, constructors). ``parameters``: names that mean no functions in its body.
+    ``"any"`` everywhere (macros, constructors). ``parameters``: names that mean no functions in its body. ``file`` has
+    it, and ``name`` is what it is used by, ``""`` of a system.
     """
 
     namespace: str
@@ -135,6 +160,13 @@ class _Text:
     types: frozenset[str]
     use: str = "any"
     parameters: frozenset[str] = frozenset()
+    file: str = ""
+    name: str = ""
+
+    def reach(self, kind: str, token: Token, **keywords: Any) -> Reach:
+        """One that a token of it begins."""
+        place = f"{self.file}:{token.line}" if self.file else ""
+        return Reach(kind, namespace=self.namespace, place=place, through=self.name, **keywords)
 
 
 def read_units(*units: Unit) -> list[tuple[str, Source]]:
@@ -188,10 +220,11 @@ def _helpers(namespace: str, source: Source, declared: Sequence[Declaration]) ->
         if declaration.kind == "function" and declaration.body:
             name, (begin, end) = declaration.name, declaration.body
             parameters = frozenset(_declared_in(source.tokens[name + 1 : begin]))
-            text = _Text(namespace, source.tokens[begin:end], declaration.types, _use(source, declaration), parameters)
-            yield source.tokens[name].text, text
+            called, body = source.tokens[name].text, source.tokens[begin:end]
+            use = _use(source, declaration)
+            yield called, _Text(namespace, body, declaration.types, use, parameters, source.path.name, called)
     for macro in source.macros:
-        yield macro.name, _Text(namespace, macro.body, macro.parameters)
+        yield macro.name, _Text(namespace, macro.body, macro.parameters, file=source.path.name, name=macro.name)
 
 
 def _use(source: Source, declaration: Declaration) -> str:
@@ -212,13 +245,18 @@ def _read_system(namespace: str, source: Source, found: Declaration, helpers: di
         declared = tuple(_declared_reaches(namespace, tokens[begin + 2 : end], f"{place}: TBS_REACHES of '{name}'"))
         begin = end + 1
     if [token.text for token in tokens[begin : found.name]] != ["void"]:
-        raise SchemaError(f"{place}: system '{name}' must return void")
+        given = " ".join(token.text for token in tokens[begin : found.name])
+        raise SchemaError(
+            f"{place}: system '{name}' must return void, got '{given}': write TBS_SYSTEM void {name}(...), and results "
+            "into components"
+        )
     close = source.partner[found.name + 1]
     worlds, parameters = _read_parameters(source, found.name + 2, close, name, place)
     body = tokens[slice(*found.body)]
     own = next((parameter.name for parameter in parameters if parameter.type == "Entity"), "")
     hidden = frozenset(parameter.name for parameter in parameters)
-    reaches = _reaches(_Text(namespace, body, frozenset(), parameters=hidden), own, helpers)
+    text = _Text(namespace, body, frozenset(), parameters=hidden, file=source.path.name)
+    reaches = _reaches(text, own, helpers)
     reaches = tuple(dict.fromkeys((*reaches, *(declared or ()))))
     system = System(name, parameters, place, reaches, declared=declared, namespace=namespace, worlds=worlds)
     if system.lanes == 1:
@@ -250,12 +288,25 @@ def _read_parameters(source: Source, first: int, last: int, name: str, place: st
     texts[0] = f"World &{several['name']}" if several else texts[0]
     parsed = [_read_parameter(text, name, place) for text in texts if text]
     if not parsed or parsed[0].type != "World":
-        raise SchemaError(f"{place}: the first parameter of system '{name}' must be World &, or Worlds<n> &")
-    types = [parameter.type for parameter in parsed]
-    for type_name in types:
-        if types.count(type_name) > 1:
-            raise SchemaError(f"{place}: system '{name}' takes {type_name} twice")
+        given = f", got '{texts[0]}'" if texts[0] else ""
+        raise SchemaError(f"{place}: the first parameter of system '{name}' must be World &, or Worlds<n> &{given}")
+    seen: dict[str, str] = {}
+    for parameter, text in zip(parsed, filter(None, texts), strict=True):
+        if parameter.type in seen:
+            raise SchemaError(_taken_twice(parameter.type, seen[parameter.type], text, name, place))
+        seen[parameter.type] = text
     return int(several["count"]) if several else 1, tuple(parsed[1:])
+
+
+def _taken_twice(kind: str, first: str, again: str, system: str, place: str) -> str:
+    """What is said of the second of two parameters of one type."""
+    said = f"{place}: system '{system}' takes {kind} twice, by '{first}' and by '{again}'; leave one out"
+    if kind in ENGINE_TYPES:
+        return said
+    return (
+        f"{said}: both are that of its own row. Other rows are read by world.rows<Archetype, const {kind}>(), "
+        f"that of another entity by world.find<const {kind}>(entity)"
+    )
 
 
 def _read_parameter(text: str, system: str, place: str) -> Parameter:
@@ -263,8 +314,15 @@ def _read_parameter(text: str, system: str, place: str) -> Parameter:
     type_name = "".join(match["type"].split()) if match else ""
     if type_name.removeprefix("tbs::") in ENGINE_TYPES:
         type_name = type_name.removeprefix("tbs::")
+    if match and type_name in _NUMBERS:
+        raise SchemaError(
+            f"{place}: system '{system}' takes '{text}', which is not a component; {_TAKEN}. A number that "
+            "all worlds share is world.parameters.name or Constants::name; functions may take one: TBS_FUNCTION"
+        )
     if match and not match["reference"] and match["name"] and type_name not in BY_VALUE:
         named = f"{type_name} &{match['name']}"
+        if type_name in ENGINE_TYPES and type_name != "Reward":
+            raise SchemaError(f"{place}: system '{system}' takes '{text}', a copy: write '{named}'")
         raise SchemaError(
             f"{place}: system '{system}' takes '{text}', a copy: write '{named}' to write the component, "
             f"'const {named}' to read it"
@@ -274,11 +332,9 @@ def _read_parameter(text: str, system: str, place: str) -> Parameter:
             f"{place}: system '{system}' takes '{text}', which is a value: write '{type_name} {match['name']}'"
         )
     if not match or bool(match["reference"]) == (type_name in BY_VALUE):
-        raise SchemaError(
-            f"{place}: parameter '{text}' of system '{system}' is not understood; "
-            "write 'Component &name', 'const Component &name', 'Row row' or 'Entity self', and first 'World &world' or "
-            "'Worlds<4> &worlds', with a number"
-        )
+        several = re.search(r"&\s*\w+\s+(?:const\s+)?\w+(?:\s*&\s*|\s+)\w+", text)
+        comma = ": a comma is missing" if several else ""
+        raise SchemaError(f"{place}: parameter '{text}' of system '{system}' is not understood{comma}; {_TAKEN}")
     writes = bool(match["reference"]) and not (match["front"] or match["back"])
     return Parameter(type_name, writes, match["name"])
 
@@ -384,7 +440,7 @@ def _own_reaches(text: _Text, own: str) -> Iterator[Reach]:
         if tokens[index + 1].text == "<" and kind in (*_OF_COLUMNS, *_OF_ARCHETYPES, _TABLES):
             types, end = _types(tokens, index + 2)
             if types and end < len(tokens) and tokens[end].text == "(":
-                reach = _typed_reach(text, kind, types)
+                reach = _typed_reach(text, tokens[index], types)
                 if reach:
                     yield reach
         elif tokens[index + 1].text == "(" and kind in _PLAIN:
@@ -392,7 +448,7 @@ def _own_reaches(text: _Text, own: str) -> Iterator[Reach]:
             argument = "".join(token.text for token in tokens[index + 2 : end])
             if kind == "destroy" and own and argument == own:
                 kind = "destroy_self"
-            yield Reach("random_item" if kind == "random" and argument else kind, namespace=text.namespace)
+            yield text.reach("random_item" if kind == "random" and argument else kind, tokens[index])
 
 
 def _types(tokens: Sequence[Token], index: int) -> tuple[list[list[str]], int]:
@@ -413,7 +469,8 @@ def _types(tokens: Sequence[Token], index: int) -> tuple[list[list[str]], int]:
     return [], len(tokens)
 
 
-def _typed_reach(text: _Text, kind: str, types: list[list[str]]) -> Reach | None:
+def _typed_reach(text: _Text, method: Token, types: list[list[str]]) -> Reach | None:
+    kind = method.text
     optional = [bool(_OPTIONAL.fullmatch(" ".join(words))) for words in types] if kind == _TABLES else []
     types = [_OPTIONAL.sub(r"\1", " ".join(words)).split() for words in types] if any(optional) else types
     names = ["".join(word for word in words if word not in ("const", "typename")) for words in types]
@@ -422,15 +479,16 @@ def _typed_reach(text: _Text, kind: str, types: list[list[str]]) -> Reach | None
     filled_in = {word for words in types for word in words} & (text.types | inside)
     unclear = bool(filled_in) or not all(re.fullmatch(r"(?:::)?\w+(?:::\w+)*", name) for name in names)
     if kind in _OF_ARCHETYPES:
-        return Reach(kind, names[0], namespace=text.namespace, unclear=unclear)
+        return text.reach(kind, method, archetype=names[0], unclear=unclear)
     if kind == _TABLES:
         each = zip(names, types, optional, strict=True)
         wanted = tuple(Wanted(name, "const" not in words, is_optional) for name, words, is_optional in each)
-        return Reach(kind, namespace=text.namespace, unclear=unclear, wanted=wanted)
+        return text.reach(kind, method, unclear=unclear, wanted=wanted)
     if len(names) not in _OF_COLUMNS[kind]:
         return None
     archetype = names[0] if len(names) == 2 else None
-    return Reach(kind, archetype, names[-1], "const" not in types[-1], text.namespace, unclear)
+    writes = "const" not in types[-1]
+    return text.reach(kind, method, archetype=archetype, component=names[-1], writes=writes, unclear=unclear)
 
 
 def _declared_reaches(namespace: str, tokens: Sequence[Token], where: str) -> Iterator[Reach]:
@@ -442,7 +500,7 @@ def _declared_reaches(namespace: str, tokens: Sequence[Token], where: str) -> It
             types, end = _types(tokens, end + 1)
         reach = None
         if types and kind in (*_OF_COLUMNS, *_OF_ARCHETYPES, _TABLES):
-            reach = _typed_reach(_Text(namespace, (), frozenset()), kind, types)
+            reach = _typed_reach(_Text(namespace, (), frozenset()), tokens[index], types)
         elif not types and kind in (*_PLAIN, "destroy_self", "random_item"):
             reach = Reach(kind, namespace=namespace)
         if reach is None or reach.unclear or (end < len(tokens) and tokens[end].text != ","):

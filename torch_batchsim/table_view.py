@@ -39,4 +39,11 @@ class TableView:
 
     def __setattr__(self, attribute: str, value: Any) -> None:
         found = getattr(self, attribute)
-        (found.tensor if isinstance(found, TableView) else found)[...] = value
+        tensor = found.tensor if isinstance(found, TableView) else found
+        try:
+            tensor[...] = value
+        except (RuntimeError, TypeError, ValueError) as error:
+            given = f"shape {list(value.shape)}" if hasattr(value, "shape") else repr(value)
+            raise type(error)(
+                f"{self._name}.{attribute} has shape {list(tensor.shape)}, and {given} cannot be written to it: {error}"
+            ) from None

@@ -6,7 +6,16 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from .names import suggestion
 from .simulator import Simulator
+
+
+class DrawnWorld(dict[str, np.ndarray]):
+    """What ``Environment.render`` gets of a world: arrays by the names of fields. For another the nearest is told."""
+
+    def __missing__(self, name: object) -> np.ndarray:
+        near = suggestion(name, self) if isinstance(name, str) else ""
+        raise KeyError(f"a world has no {name!r} for render(){near}; it has {', '.join(self)}")
 
 
 class WorldState(Mapping[str, np.ndarray]):

@@ -17,7 +17,7 @@ import torch_batchsim
 from torch_batchsim import command_line
 from torch_batchsim.extras import MissingExtra
 
-from . import checkpoint, disk, processes, runs, seeds, settings_file, video
+from . import checkpoint, disk, processes, runs, seeds, settings_file, unused, video
 from .config import Config
 from .options import Options, UsageError, default_threads, find_environment, parse_env_options, tuned, without_effect
 from .ranks import RankLost
@@ -101,6 +101,7 @@ def _run(arguments: list[str]) -> int:
         # An evaluation may start from other states than the one that followed the training.
         options = dataclasses.replace(options, **{"eval" if options.eval else "resume": path})
         _refuse_changes(config, options.config, except_for=("seed",) if options.eval else ("total_steps",))
+    unused.refuse(options, rest)
     if options.resume:
         checkpoint.require_same_version(path, contents)
     processes.refuse(options)

@@ -108,17 +108,18 @@ def bands(runs: Sequence[Run], measure: str) -> list[Band]:
     return found
 
 
-def draw(found: Sequence[Band], measure: str, path: Path) -> None:
-    """Writes the picture; needs no display."""
-    from .report import save_curves, steps_axes
+def draw(found: Sequence[Band], measure: str, path: Path, title: str = "", random: float | None = None) -> None:
+    """Writes the picture; needs no display. A dashed line shows what the `random` policy reaches."""
+    from .report import draw_random, save_curves, steps_axes
 
-    axes = steps_axes(ylabel=measure.rpartition("/")[2].replace("episodic_", "mean ").replace("_", " "))
+    axes = steps_axes(title=title, ylabel=measure.rpartition("/")[2].replace("episodic_", "mean ").replace("_", " "))
     for number, band in enumerate(found):
         many = f"{band.runs} runs, least to greatest" if band.runs > 1 else ""
         label = ": ".join(filter(None, (band.label, many)))
         (line,) = axes.plot(band.steps, band.mean, color=f"C{number % 10}", label=label)
         if band.runs > 1:
             axes.fill_between(band.steps, band.low, band.high, color=line.get_color(), alpha=0.2, linewidth=0)
+    draw_random(axes, random)
     axes.legend(loc="best", fontsize="small")
     save_curves(axes, path)
 

@@ -115,6 +115,12 @@ def save_curves(axes: Axes, path: Path, steps: int | None = None) -> None:
     axes.figure.savefig(path)
 
 
+def draw_random(axes: Axes, random: float | None) -> None:
+    """A dashed line at what the random policy reaches, where that is known."""
+    if random is not None:
+        axes.axhline(random, color="0.35", linewidth=1, linestyle="--", label=f"random policy: {random:.1f}")
+
+
 def draw_curve(
     curve: Curve,
     evaluation: float | None,
@@ -136,8 +142,7 @@ def draw_curve(
         axes.text(0.5, 0.6, NO_CURVE, horizontalalignment="center", transform=axes.transAxes)
     if curve and evaluation is not None:
         axes.plot(curve[-1][0], evaluation, "o", color="C1", label=f"evaluation: {evaluation:.1f}")
-    if random is not None:
-        axes.axhline(random, color="0.35", linewidth=1, linestyle="--", label=f"random policy: {random:.1f}")
+    draw_random(axes, random)
     if curve or random is not None:
         axes.legend(loc="best")
     save_curves(axes, path, None if curve else steps or None)

@@ -119,7 +119,7 @@ def _write_summary(path: Path, done: list[dict[str, Any]], failed: list[dict[str
 
 
 def _spread(done: list[dict[str, Any]], name: str) -> dict[str, float] | None:
-    values = [each[name] for each in done if each[name] is not None]
+    values = [each[name] for each in done if each.get(name) is not None]
     return {"mean": sum(values) / len(values), "min": min(values), "max": max(values)} if values else None
 
 
@@ -133,9 +133,12 @@ def _tell(folder: Path, summary: Path, done: list[dict[str, Any]]) -> None:
             print("no learning curve: with no seed has every world ended an episode")
         else:
             (band,) = compare.bands(drawn, column)
-            compare.draw([band], column, folder / PICTURE)
+            random = _spread(done, f"random_{done[0]['measure']}_mean")
+            level = random and random["mean"]
+            title = f"{done[0]['env']}, seeds {', '.join(str(each['seed']) for each in done)}"
+            compare.draw([band], column, folder / PICTURE, title, level)
             print(f"\nmean of {len(drawn)} seeds")
-            print(text_curve(list(zip(map(int, band.steps), band.mean.tolist(), strict=True))))
+            print(text_curve(list(zip(map(int, band.steps), band.mean.tolist(), strict=True)), random=level))
             print(f"learning curve  {folder / PICTURE}")
         name = f"eval_{done[0]['measure']}_mean"
         for each in done:

@@ -193,6 +193,11 @@ def test_an_environment_that_is_none(environment: Any) -> None:
 # ---- reset ---------------------------------------------------------------------------------------------------------
 
 
+def test_a_simulator_takes_no_actions() -> None:
+    says = "takes no actions: write them before, sim.tensor('Cart.Push.direction')[...] = actions"
+    refused(TypeError, says, lambda: Simulator(CartPole(), 2).step(torch.zeros(2)))  # type: ignore[arg-type]
+
+
 def test_step_and_others_before_reset() -> None:
     env = TorchVectorEnv(CartPole(), 3, render_mode="rgb_array")
     actions = torch.zeros(3, dtype=torch.int64)
@@ -649,13 +654,20 @@ def test_extents_of_arrays(extent: Any) -> None:
             "systems.h:2: system 'walk' names component 'Stp', which does not exist (did you mean 'Step'?); "
             "components: Reward, Spot, Step",
         ),
-        (WALK.replace("void walk", "int walk"), "systems.h:2: system 'walk' must return void"),
+        (WALK.replace("void walk", "int walk"), "'walk' must return void, got 'int': write TBS_SYSTEM void walk("),
+        (WALK.replace("World &world", "World world"), "'walk' takes 'World world', a copy: write 'World &world'"),
+        (WALK.replace("const Step &step", "Walker &step"), "component 'Walker', which is an archetype: take comp"),
+        (WALK.replace("spot, ", "spot "), "of system 'walk' is not understood: a comma is missing; a system takes"),
         (WALK.replace("World &world, ", ""), "systems.h:2: the first parameter of system 'walk' must be World &"),
         (WALK.replace("Spot &spot", "Spot spot"), "systems.h:2: system 'walk' takes 'Spot spot', a copy: write"),
         (WALK.replace("Spot &spot", "Spot *spot"), "systems.h:2: parameter 'Spot *spot' of system 'walk' is not"),
         (WALK.replace("walk", "wolk"), "task graph 'step' of Declared names system 'walk', which systems.h does not"),
         (WALK + WALK, "systems.h:7: system 'walk' is defined twice, first at systems.h:2"),
-        (WALK.replace("const Step &step", "const Spot &step"), "systems.h:2: system 'walk' takes Spot twice"),
+        (
+            WALK.replace("const Step &step", "const Spot &step"),
+            "systems.h:2: system 'walk' takes Spot twice, by 'Spot &spot' and by 'const Spot &step'; leave one out",
+        ),
+        (WALK.replace("const Step &step", "World &other"), "takes World twice, by 'World &world' and by 'World &o"),
         ("", "which systems.h does not define; it defines: none"),
         ("TBS_FUNCTION void walk(World &world) {}", "(it has a function of this name: put TBS_SYSTEM in front of it)"),
     ],
@@ -685,7 +697,8 @@ def test_a_missing_systems_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"action": ""}, "Declared must name its 'action' and 'observation' columns"),
+        ({"action": ""}, "Declared has no 'action': name the column of what agents do, action = 'Archet"),
+        ({"observation": ""}, "'Archetype.Component', or a field of it; columns: Walker.Spot, Walker.Step, Walker.Rew"),
         ({"action": "Walker.Stp"}, "action 'Walker.Stp' does not exist (did you mean 'Walker.Step'?)"),
         ({"observation": "Spot"}, "observation 'Spot' does not exist (did you mean 'Walker.Spot'?)"),
         ({"observation": "Walker.Spot.y"}, "component Spot has no field 'y'; it has x"),
@@ -782,6 +795,13 @@ def test_options_that_allow_nothing() -> None:
         ({"render": 5}, "Declared: render must be a method, got 5"),
         ({"prepare": lambda self: None}, "Declared defines prepare(), a method of Library that is not called of Env"),
         ({"metadata": ["fast"]}, "Declared: metadata must be a dict, got ['fast']"),
+        ({"sweep": 3}, "Declared: sweep must be a dict, got 3"),
+        ({"library_options": ["grid"]}, "Declared: library_options must be a dict of dicts, by name of library, got"),
+        ({"name": 3}, "Declared: name must be a string, got 3"),
+        ({"agents": 3}, "sets 'agents', which the engine does not read: the agents are the rows of their archetype: A"),
+        ({"num_envs": 3}, "does not read: the number of worlds is given where the environment is made: make_vec("),
+        ({"max_episode_steps": 200}, "a limit of steps is a parameter, parameters = Parameters(max_episode_steps=Op"),
+        ({"reset": TaskGraph("walk")}, "the systems that begin an episode are named in start: start = TaskGraph("),
         ({"training": {"threads": 1}}, "that they are for, \"\" for all: training = {\"\": {'threads': 1}}"),
     ],
 )
@@ -792,7 +812,8 @@ def test_attributes_that_mean_nothing(attributes: dict[str, Any], says: str) -> 
 
 def test_attributes_of_the_author() -> None:
     """What is not near an attribute of the engine's, or holds something else, is the author's own."""
-    declare("", steps_to_goal=3, physics=TaskGraph("walk"), observation="a.B", observations=[1])
+    agents = property(lambda self: self.constants.agents)  # read by a property of theirs
+    declare("", steps_to_goal=3, physics=TaskGraph("walk"), observation="a.B", observations=[1], agents=agents)
 
 
 @pytest.mark.parametrize(
@@ -801,6 +822,9 @@ def test_attributes_of_the_author() -> None:
         ({"step": None}, "Declared: step must be a TaskGraph, got None"),
         ({"action": None}, "Declared: action must be a name, got None"),
         ({"archetypes": Archetype("Walker", Spot, Step, Reward, count=1)}, "archetypes must be a list or tuple, got"),
+        ({"singletons": Spot}, "singletons must be a list or tuple, got <class 'test_bad_input.Spot'>; write single"),
+        ({"observation": Spot}, "got <class 'test_bad_input.Spot'>; write 'Walker.Spot'"),
+        ({"step_counters": "Walker.Spot"}, "step_counters must be a tuple of names, got 'Walker.Spot'; write ('Walker"),
         ({"archetypes": []}, "Declared has no archetypes: the agents, at least, need one, such as archetypes = [Arch"),
         ({"archetypes": [Spot, Step]}, "archetypes must be Archetype(...) each, got <class"),
         ({"systems": "TBS_SYSTEM void walk(World &) {}"}, "is the name of a header, such as 'systems.h', got text"),

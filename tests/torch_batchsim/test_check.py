@@ -333,6 +333,10 @@ def test_a_misspelt_option_of_the_command_is_suggested(capsys: pytest.CaptureFix
         cli.main(["cartpole", "--onyl", "build"])
     said = capsys.readouterr().err
     assert ended.value.code == 2 and said.startswith("error: there is no option --onyl (did you mean --only?); python")
+    with pytest.raises(SystemExit):
+        cli.main(["cartpole", "--only", "bonds"])
+    says = "error: only names 'bonds', which is not a check (did you mean 'bounds'?); there are build, faults, spaces, "
+    assert capsys.readouterr().err.startswith(says)
 
 
 def test_what_a_reference_raises_is_told_with_its_place() -> None:

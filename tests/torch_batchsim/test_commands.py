@@ -60,7 +60,7 @@ class Settings:
 @pytest.mark.parametrize(
     "given, says",
     [
-        ([], "an argument is missing, STR: A name, which is told in two lines"),
+        ([], "an argument is missing, NAME: A name, which is told in two lines"),
         (["x", "--count", "many"], "--count takes INT, got 'many'"),
         (["x", "--sizes", "3", "y"], "--sizes takes [INT [INT ...]], got '3', 'y'"),
         (["x", "--count", "0"], "count is 0, but must be positive"),
@@ -111,6 +111,7 @@ def test_options_of_environments_are_described(capsys: pytest.CaptureFixture[str
     [
         (["cartpole", "--force", "3"], "there is no option --force (did you mean --force-mag?)"),
         (["cartpole", "--num-env", "3"], "there is no option --num-env (did you mean --num-envs?)"),
+        (["cartpole", "--xyz", "3"], "there is no option --xyz; there are --build, --checks, --continuous, --device, "),
         (["cartpole", "--worlds", "3"], "there is no option --worlds (did you mean --num-envs?)"),
         (["chess"], "there is no environment 'chess'"),
     ],

@@ -319,3 +319,9 @@ def test_constants_that_give_no_shape_are_told(tmp_path: Path, shape: tuple[Any,
     constants = Constants(size=3, legs=4, rough=True, scale=0.5)
     with pytest.raises(SchemaError, match="component More: x.* " + message):
         Program(environment(tmp_path, constants=constants, singletons=(Given, component("More", x=f32[shape])))())
+
+
+def test_a_constant_is_missed_where_none_is_declared() -> None:
+    says = "component More: x names the constant 'size', which is not there; constants: none"
+    with pytest.raises(SchemaError, match=says):
+        component("More", x=f32[SIZE]).closed({})

@@ -81,6 +81,8 @@ def test_a_fault_begins_with_its_place() -> None:
     fault = Fault(1, "fill", 0, "table_full", 8, "Item", place="game.h:6")
     assert str(fault).startswith("game.h:6: world 1: table Item is full: system 'fill' created more rows")
     assert str(Fault(1, "fill", 0, "many", 8)) == "world 1: system 'fill' failed at row 0: many (value 8)"
+    assert str(Fault(1, "fill", 0, "many", 8, step=7)).endswith("many (value 8), in step 7 of its episode")
+    assert str(Fault(1, "fill", 0, "many", 8, step=0)).endswith("many (value 8), as its episode began")
 
 
 class Spot(Component):

@@ -79,20 +79,53 @@ def test_dependencies_are_those_of_reads_and_writes() -> None:
         ("spot.x = world.rows<Walker, const Spot>()[0].x;", r"reads Walker\.Spot of other rows while each row writes"),
         (
             "spot.x = world.rows<Walker, const Sopt>()[0].x;",
-            r"rows<Walker, const Sopt>, which does not exist \(did you",
+            r"rows<Walker, const Sopt>, which does not exist: Sopt is not a component \(did you mean 'Spot'\?\); comp",
         ),
-        ("spot.x = world.rows<Clock, const Spot>()[0].x;", r"asks for rows<Clock, const Spot>, which does not exist"),
+        (
+            "spot.x = world.rows<Walkr, const Spot>()[0].x;",
+            r"asks for rows<Walkr, const Spot>, which does not exist: Walkr is not an archetype \(did you mean",
+        ),
+        (
+            "spot.x = world.rows<Clock, const Spot>()[0].x;",
+            "which does not exist: Clock is not an archetype; Clock is a component; archetypes: Walker",
+        ),
+        (
+            "spot.x = world.rows<const Spot, Walker>()[0].x;",
+            "does not exist: the archetype comes first, rows<Walker, const Spot>",
+        ),
         (
             "spot.x = world.get<const Spot>().x;",
-            r"asks for get<const Spot>, which does not exist; columns: Walker\.Spot",
+            "get<const Spot>, which does not exist: Spot is not a singleton; Walker has it: write rows<Walker, const S",
+        ),
+        (
+            "spot.x = f32(world.rows<Walker, const Clock>()[0].ticks);",
+            r"which does not exist: Clock is not in a table; write get<const Clock>\(\)",
         ),
     ],
 )
 def test_rows_that_run_at_once_do_not_meet(body: str, says: str, tmp_path: Path) -> None:
     environment = walk(body, tmp_path)()
     environment.archetypes = environment.archetypes[:1]  # so that only walkers match
-    with pytest.raises(SchemaError, match=r"^systems\.h:1: system 'walk' .*" + says):
+    with pytest.raises(SchemaError, match=r"^systems\.h:2: system 'walk' .*" + says):
         Program(environment)
+
+
+def test_a_reach_is_told_with_the_place_of_its_call(tmp_path: Path) -> None:
+    """In a function that the system calls too, and in a macro."""
+    helper = "TBS_FUNCTION f32 first(World &world) {\n    return world.rows<Tree, const Step>()[0].towards;\n}\n"
+    macro = "#define FIRST \\\n    world.rows<Tree, const Step>()[0].towards\n"
+    for front, call, line, name in ((helper, "first(world)", 2, "first"), (macro, "FIRST", 1, "FIRST")):
+        text = f"{front}TBS_SYSTEM void walk(World &world, Spot &spot, const Step &step) {{\n spot.x = {call};\n}}\n"
+        system = front.count("\n") + 1
+        environment = walk("", tmp_path)()
+        Path(environment.systems).write_text(text)
+        says = (
+            f"systems.h:{line}: system 'walk' (systems.h:{system}, through '{name}') asks for rows<Tree, const Step>, "
+            "which does not exist: Tree has no Step, only Spot; Walker has it: write rows<Walker, const Step>"
+        )
+        with pytest.raises(SchemaError) as raised:
+            Program(environment)
+        assert str(raised.value) == says
 
 
 def test_what_is_allowed(tmp_path: Path) -> None:

@@ -239,6 +239,16 @@ def test_the_trace_of_a_world() -> None:
     env.step(torch.zeros(5, dtype=torch.long))
 
 
+@pytest.mark.full
+def test_the_trace_of_a_world_says_which_rows_are_agents() -> None:
+    env = TorchVectorEnv(ENVIRONMENTS["duel"](), num_worlds=2)
+    env.reset(seed=0)
+    out = io.StringIO()
+    env.sim.trace_world(1, torch.zeros(4, 2, dtype=torch.int64), file=out)
+    assert out.getvalue().startswith("world 1, step 1 (Fighter[i]: agent i):\n")
+    assert "Fighter.Place.strength[1]" in out.getvalue()
+
+
 def test_faults_of_one_system() -> None:
     sim = sparks().sim
     sim.tensor("Game.Place.at")[2, :, 0] = 200

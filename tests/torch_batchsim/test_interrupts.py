@@ -195,6 +195,28 @@ print("still here", flush=True)
 
 
 @pytest.mark.full
+def test_a_checked_build_is_stopped_too_and_names_the_loop_where_it_counts_turns(folder: Path) -> None:
+    run(folder, """
+def checked(loops, **options):
+    return made(checks=torch_batchsim.Checks(loops=loops), **options)
+
+env = checked(10**12)
+press()
+said = error_of(lambda: env.step(bad(1)), KeyboardInterrupt)
+place = "the step was stopped in system 'spin' (spin.h:7), one of worlds 32 to 39"
+assert said.startswith(place) and "load_state_dict()" in said and "checks=" not in said, said
+goes_on(env)
+env = checked(None, watchdog=0.3)
+said = error_of(lambda: env.step(bad(4)), torch_batchsim.StepTimeout)
+assert said.startswith("after watchdog=0.3 seconds the step was stopped in system 'roll' (spin.h:24), one of wo"), said
+assert said.endswith("checks=torch_batchsim.Checks(loops=1000000) names its line"), said
+goes_on(env)
+said = error_of(lambda: checked(1000).step(bad(1)), torch_batchsim.WorldFault)
+assert said.startswith("spin.h:10: loops have taken more than 1000 turns in one system") and "world 37" in said, said
+""")
+
+
+@pytest.mark.full
 def test_ctrl_c_stops_systems_on_one_thread_and_on_two(folder: Path) -> None:
     run(folder, """
 for threads, how, place in ((1, 4, "world 37, step 6"), (2, 1, "one of worlds 32 to 39")):

@@ -39,7 +39,7 @@ from torch_batchsim import (
     vec3,
 )
 from torch_batchsim.codegen import Target, generate
-from torch_batchsim.compile_errors import errors_told, warn
+from torch_batchsim.compile_errors import errors_told, explain, warn
 from torch_batchsim.program import Program
 
 
@@ -159,6 +159,27 @@ MISTAKES = {
     "def f(): pass": "systems are C++, which has no `def`",
     "self.row = 1;": "a system has no `self`: name its parameters",
     "ball.row = i32(ball.at);": "take one component of the vec3, such as `.x`",
+    "ball.speed = world.random().rand();": "`Random` has no `rand` (write `uniform()`); it has bits, uniform, bel",
+    "ball.speed = world.random().unifrom();": "`Random` has no `unifrom` (did you mean 'uniform'?); it has bits, un",
+    "ball.speed = ball.at.lenght();": "`vec3` has no `lenght`: write `length(v)` for `v.lenght()`, since functions of",
+    "ball.at.w = 1.0f;": "`vec3` has no `w`; its fields are x, y, z",
+    "ball.row = i32(Entity{}.idx);": "`Entity` has no `idx`: it is a handle. `world.find<Archetype, const Component>(",
+    "ball.row = i32(world.rows<Game, const Ball>().length);": "`Rows` has no `length` (write `count`); it has ",
+    "Bits<8> bits; bits.appendd(1, 2);": "`Bits` has no `appendd` (did you mean 'append'?); it has words, append, ",
+    'const char *label = "row"; world.log(label, ball.row);': "write the label itself in the call, `world.log(",
+    "ball.speed = world.random.uniform();": "write `world.random()`: it is a function",
+    "world.create<Bullet>(Shot{1, {}, 2});": "`Shot` has 2: write `Shot{left, owner}`",
+    "ball.speed = of(2.0f, ball);": "give it const Ball, not f32: arguments stand in the order in which the function",
+    "ball.row = i32(Row{});": "write `i32(row.index)`: a Row has `index`, and `count`",
+    "ball.row = i32(ball);": "name one field of Ball, such as `.column`",
+    "Entity none; none = 0;": "an Entity that is none is `Entity{}`; others come from `world.create`, `world.entity`",
+    "ball.row = world.rows<Game, const Ball>()[Entity{}].row;": "an Entity is not an index: `world.find<Archetype, con",
+    "ball.row = world.find<const Shot>(Entity{}).left;": "keep the pointer and test it, `const Place *place = world.f",
+    "ball.row = world.rows<Game, const Ball>()[Row{}].row;": "a Row is not an index: write `[row.index]`",
+    "world.create<Bullet>({1});": "name the component in front of the braces: `world.create<Bullet>(Shot{...})`",
+    "world.destroy(ball);": "destroy takes an Entity: `Entity self` of the system's own row, or `world.entity<",
+    'if (ball.speed == "a") ball.row = 1;': "systems have no texts: compare with a number, or a name of an enumera",
+    "ball = 1.0f;": "name the field of Ball that is to be written, such as `.column`",
     'world.log("row");': 'it takes a label and a value: `world.log("speed", ball.speed)`',
     "world.log(ball.speed);": 'it takes a label and a value: `world.log("speed", ball.speed)`',
     "episode.done = true;": "take `Episode &episode` as a parameter of `system`",
@@ -174,6 +195,7 @@ MISTAKES = {
 HELPERS = """TBS_FUNCTION void shift(Paddle &paddle) { paddle.column += 1; }
 TBS_FUNCTION f32 size(vec3 a) { return length(a); }
 TBS_FUNCTION f32 add(f32 a, f32 b) { a + b; }
+TBS_FUNCTION f32 of(const Ball &ball, f32 by) { return by * ball.speed; }
 """
 
 
@@ -415,6 +437,65 @@ def test_a_warning_that_is_an_error_comes_again(folder: Path) -> None:
             warnings.simplefilter("error", BuildWarning)
             with pytest.raises(BuildWarning, match=r"^systems\.h:2: this statement does nothing"):
                 Simulator(environment(folder, text, "run"), 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "name"),
+    [
+        ("struct Ball { f32 x; };\n", 1, "Ball is declared again: it is a component"),
+        ("\nenum Game { A, B };\n", 2, "Game is declared again: it is an archetype"),
+        ("enum class Paddle : u8 { A, B };\n", 1, "Paddle is declared again: it is a component"),
+        ("TBS_FUNCTION i32 Shot(i32 x) { return x; }\n", 1, "Shot is declared again: it is a component"),
+        ("struct Ball;\nnamespace mine { struct Ball { f32 x; }; }\n", 0, ""),
+    ],
+)
+def test_what_the_engine_declares_is_not_declared_again(folder: Path, text: str, line: int, name: str) -> None:
+    given = environment(folder, f"{text}TBS_SYSTEM void run(World &world, Ball &ball) {{ ball.row = 1; }}\n", "run")
+    if not line:
+        Program(given)
+        return
+    with pytest.raises(SchemaError) as raised:
+        Program(given)
+    assert str(raised.value).startswith(f"systems.h:{line}: {name} of Declared, which the engine declares in C++ with")
+
+
+def test_a_copy_of_a_component_that_is_only_written_is_told(folder: Path) -> None:
+    text = """TBS_FUNCTION void shift(World &world, Ball ball) {
+    if (ball.row > 0) return;
+}
+TBS_FUNCTION void lost(Ball ball, f32 by) {
+    if (by > 0.0f)
+        ball.speed = ball.speed + by;
+    else ++ball.row;
+}
+TBS_FUNCTION f32 kept(Ball ball, Paddle paddle) { ball.row = 3; paddle.column += 1; return f32(ball.row); }
+TBS_FUNCTION void made(World &world, Shot shot) { shot.left = 3; world.create<Bullet>(shot); }
+TBS_SYSTEM void run(World &world, Ball &ball) { ball.row = 1; }
+"""
+    with pytest.warns(BuildWarning, match="is a copy") as said:
+        Program(environment(folder, text, "run"))
+    told = {each.lineno: str(each.message) for each in said}
+    assert told == {
+        6: "`ball` is a copy, and what is written to it is lost: declare it as `Ball &ball`",
+        9: "`paddle` is a copy, and what is written to it is lost: declare it as `Paddle &paddle`",
+    }
+
+
+def test_a_function_that_is_not_defined_is_told_without_other_warnings(folder: Path) -> None:
+    """A method that is not inlined: the linker misses it."""
+    text = "struct A {\n    TBS_CALLED i32 twice() const;\n};\n"
+    text += "TBS_SYSTEM void run(World &world, Ball &ball) { i32 unused = 3; ball.row = A{}.twice(); }\n"
+    program = Program(environment(folder, text, "run"))
+    place = folder / "systems.h"
+    log = (
+        f"{place}:4:53: warning: unused variable 'unused' [-Wunused-variable]\n    4 | TBS_SYSTEM void run\n"
+        f"{place}:2:20: warning: inline function 'tbs::i32 tbs::fence::systems::A::twice() const' used but never "
+        "defined\n    2 |     TBS_CALLED i32 twice() const;\n"
+    )
+    assert explain(program, log).splitlines() == [
+        "systems.h:2: function `A::twice` is declared and not defined: write its body where it is declared",
+        "(while compiling the systems of Declared)",
+    ]
 
 
 def test_a_comment_of_python_is_told(folder: Path) -> None:

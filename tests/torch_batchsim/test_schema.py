@@ -111,10 +111,18 @@ def test_parameters(tmp_path: Path, written: str, parameter: Parameter) -> None:
 
 @pytest.mark.parametrize(
     "written",
-    ["Spot *spot", "Spot &&spot", "Spot<3> &spot", "Spot &a b", "volatile Spot &spot", "...", "int"],
+    ["Spot *spot", "Spot &&spot", "Spot<3> &spot", "Spot &a b", "volatile Spot &spot", "..."],
 )
 def test_parameters_that_are_refused(tmp_path: Path, written: str) -> None:
-    with pytest.raises(SchemaError, match=r"systems.h:2: parameter '.*' of system 'run' is not understood; write"):
+    says = r"systems.h:2: parameter '.*' of system 'run' is not understood; a system takes 'World &world' first"
+    with pytest.raises(SchemaError, match=says):
+        systems_of(tmp_path, f"\nTBS_SYSTEM void run(World &world, {written}) {{}}")
+
+
+@pytest.mark.parametrize("written", ["int", "int foo", "f32 &foo", "const i32 foo"])
+def test_numbers_are_not_parameters(tmp_path: Path, written: str) -> None:
+    says = f"systems.h:2: system 'run' takes '{written}', which is not a component; a system takes 'World &world' fi"
+    with pytest.raises(SchemaError, match=says):
         systems_of(tmp_path, f"\nTBS_SYSTEM void run(World &world, {written}) {{}}")
 
 

@@ -114,6 +114,7 @@ def test_archetypes_refuse(arguments: dict[str, Any], says: str) -> None:
             "(World &w) { w.create<Itm>(Spot{1}); }",
             "asks for create<Itm>, but there is no archetype of that name (did you",
         ),
+        ("(World &w) { w.count<Spot>(); }", "count<Spot>, but Spot is a component: name an archetype that has it, "),
         ("(World &w) { w.create<Player>(Order{1}); }", "Player has count=1 rows in every world; rows come and go in"),
         (
             "(World &w, Warp &warp) { w.create<Item>(); }",

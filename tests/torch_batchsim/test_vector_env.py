@@ -1041,6 +1041,19 @@ def test_render_of_an_environment_without_a_picture() -> None:
 # ---- render as text ------------------------------------------------------------------------------------------------
 
 
+def test_names_that_an_observation_or_a_picture_does_not_have_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    env = make("cartpole", 2, render_mode="rgb_array")
+    env.reset(seed=0)
+    with pytest.raises(ValueError, match=r"the observation's shape \[4\], such as \[0\], got 3"):
+        env.observation_name(3)
+    with pytest.raises(KeyError, match="the observation has no part 'speed'"):
+        env.observation_name([0], "speed")
+    monkeypatch.setattr(CartPole, "render", lambda self, world: world["Cart.CartStat.x"])
+    says = r"a world has no 'Cart\.CartStat\.x' for render\(\) \(did you mean 'Cart\.CartState\.x'\?\); it has Cart"
+    with pytest.raises(KeyError, match=says):
+        env.render()
+
+
 def tell(self: CartPole, world: dict[str, np.ndarray]) -> str:
     return f"cart at {world['Cart.CartState.x'].item()!r}"
 
@@ -1207,7 +1220,7 @@ def test_a_fault_names_world_system_cause_and_value_and_the_others_go_on(threads
     assert (second.world, second.value) == (700, 222)
     assert raised.value.mask.nonzero().flatten().tolist() == [7, 700]
     message = str(raised.value)
-    said = r"\w+\.h:\d+: world 7: system 'move' failed at row 1: too_strong \(value 140\) \(and 1 more world\);"
+    said = r"\w+\.h:\d+: world 7: system 'move' failed at row 1: too_strong \(value 140\), in step 1 of its episode \("
     assert re.match(said, message)
 
     others = ~raised.value.mask
@@ -1230,8 +1243,9 @@ def test_a_fault_that_stays_is_raised_in_every_step() -> None:
     env.reset(seed=0)
     env.sim.Fighter.Place.strength[2, 0] = 500.0
     actions = torch.zeros(8, 2, dtype=torch.int64)
-    for _ in range(3):
-        with pytest.raises(WorldFault, match=r"^[\w.]+:\d+: world 2: .* failed .*: too_strong \(value (499|500)\);"):
+    for step in (1, 2, 3):
+        says = rf"^[\w.]+:\d+: world 2: .* failed .*: too_strong \(value (499|500)\), in step {step} of its episode;"
+        with pytest.raises(WorldFault, match=says):
             env.step(actions)
 
 
@@ -1239,7 +1253,8 @@ def test_nan_is_a_fault_where_the_author_asks() -> None:
     env = make("drift", 5)
     env.reset(seed=0)
     env.sim.Particle.Body.position[3, 0, 0] = float("nan")
-    with pytest.raises(WorldFault, match=r"world 3: system 'drift' failed at row 0: nan \(value 0\); reset the faulty"):
+    says = r"world 3: system 'drift' failed at row 0: nan \(value 0\), in step 1 of its episode; reset the faulty"
+    with pytest.raises(WorldFault, match=says):
         env.step(torch.zeros(5, 3))
 
 
@@ -1268,18 +1283,23 @@ def test_a_fault_carries_what_the_step_gave_and_statistics_count_it() -> None:
 def test_a_fault_in_the_first_reset_leaves_the_other_worlds_usable(tmp_path: Path) -> None:
     text = CartPole().sources[0].read_text()
     source = tmp_path / "sick.h"
-    source.write_text(
-        text.replace(
-            "    cart.x = random",
-            "    if (world.id == 3 && world.episode() == 0) world.fail(Fault::nan);\n    cart.x = random",
-        )
-    )
-    env = TorchVectorEnv(type("Sick", (CartPole,), {"systems": str(source)})(), 6)
-    with pytest.raises(WorldFault, match="world 3: system 'start_episode' failed") as raised:
+    for line, failing in (
+        ("    cart.x = random", "world.id == 3 && world.episode() == 0"),
+        ("    episode.terminated", "world.id == 2 && world.step() >= 4"),
+    ):
+        text = text.replace(line, f"    if ({failing}) world.fail(Fault::nan);\n{line}")
+    source.write_text(text)
+    env = TorchVectorEnv(type("Sick", (CartPole,), {"systems": str(source)})(max_episode_steps=5), 6)
+    with pytest.raises(WorldFault, match=r"world 3: system 'start_.*, as its episode began") as raised:
         env.reset(seed=0)
     assert raised.value.outputs is None and not raised.value.stepped
     env.reset(options={"reset_mask": raised.value.mask})
     assert env.step(torch.zeros(6, dtype=torch.int64))[1].tolist() == [1.0] * 6
+    env.sim.tensor("World.step")[:] = 3
+    for step in (4, None):  # with the fifth step the next episode has begun
+        with pytest.raises(WorldFault, match="world 2: system 'judge' failed") as raised:
+            env.step(torch.zeros(6, dtype=torch.int64))
+        assert raised.value.faults[0].step == step
 
 
 def test_assignment_to_a_field_fills_it() -> None:
@@ -1293,6 +1313,9 @@ def test_assignment_to_a_field_fills_it() -> None:
     assert env.sim.tensor("Weather.wind").tolist() == [1, 2, 3]
     with pytest.raises(AttributeError, match="has no field 'stregth'"):
         env.sim.Fighter.Place.stregth = 1.0
+    says = r"^Fighter\.Place\.strength has shape \[3, 2\], and shape \[5\] cannot be written to it"
+    with pytest.raises(RuntimeError, match=says):
+        env.sim.Fighter.Place.strength = torch.zeros(5)
 
 
 def test_an_environment_without_a_registered_limit_keeps_its_own() -> None:

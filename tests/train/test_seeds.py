@@ -40,6 +40,8 @@ def fails(monkeypatch):
 
 def test_each_seed_is_a_run_and_all_have_one_curve_and_summary(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    draw, drawn = compare.draw, []
+    monkeypatch.setattr(compare, "draw", lambda *given: (drawn.append(given), draw(*given)))
     assert run(*SMALL, "--seed", 3, "--seeds", 2, "--total-steps", 2048, "--summary", "told.json") == 0
     (folder,) = (tmp_path / "runs").iterdir()
     assert folder.name.startswith("cartpole-seeds3-4-")
@@ -50,6 +52,8 @@ def test_each_seed_is_a_run_and_all_have_one_curve_and_summary(tmp_path, monkeyp
     spread = told["eval_return_mean"]
     assert (spread["min"], spread["max"]) == (min(reached), max(reached)) and spread["mean"] == sum(reached) / 2
     said = capsys.readouterr().out
+    random = sum(each["random_return_mean"] for each in told["seeds"]) / 2
+    assert drawn[0][3:] == (f"{ENV}, seeds 3, 4", random) and "- random policy" in said
     assert f"all seeds       {spread['mean']:.2f}, from {min(reached):.2f} to {max(reached):.2f}" in said
     assert run(*SMALL, "--seed", 4, "--total-steps", 2048, "--run-dir", "alone") == 0
     ours, theirs = (

@@ -441,6 +441,12 @@ def test_files_may_lie_in_folders_that_are_not_there_yet(tmp_path):
         ("cartpole --video game.avi", "--video writes .gif, .webp, .png, .mp4, but game.avi was given"),
         ("cartpole --video-every 3", "--video-every 3 needs --video, which names the files"),
         ("cartpole --video-every 3 --video a.gif --eval x", "--video-every and --eval exclude each other"),
+        ("cartpole --memory-size 64", "--memory-size changes nothing without a memory: give --memory lstm or --memory"),
+        ("cartpole --past-every=3", "--past-every changes nothing without --past-share; leave it out"),
+        ("cartpole --anneal-from 0.3", "--anneal-from changes nothing without --anneal, which names numbers"),
+        ("cartpole --attention-heads 2 --encoders conv", "--attention-heads changes nothing without --encoders att"),
+        ("cartpole --algorithm a2c --clip-coef 0.1", "--clip-coef changes nothing with --algorithm a2c, which does"),
+        ("cartpole --eval-episodes 0 --eval-stochastic", "--eval-stochastic changes nothing with --eval-episodes 0"),
         ("cartpole --video game", "--video writes .gif, .webp, .png, .mp4, but game was given"),
         ("cartpole --video /dev/null/game.gif", "/dev/null/game.gif cannot be written: /dev/null is not a folder"),
         ("nobody/Nothing-v0", "nobody"),
@@ -464,6 +470,7 @@ def test_a_checkpoint_keeps_its_settings(trained, capsys):
     path = trained / "checkpoint.pt"
     for arguments, message in (
         (("--resume", path, "--gamma", 0.5), "was made with gamma 0.98 and keeps it, but 0.5 was given"),
+        (("--eval", path, "--run-dir", "x"), "--run-dir changes nothing with --eval, which trains nothing; leave it"),
         (("--eval", path, "--gamma", 0.5), "was made with gamma 0.98 and keeps it, but 0.5 was given"),
         (("--resume", path, "--seed", 2), "was made with seed 1 and keeps it, but 2 was given"),
         (("--resume", path, "--length", "1"), "length as it is by default, and 1 was given"),

@@ -13,6 +13,7 @@ from ..checks import Checks
 from ..environment import Environment
 from ..errors import BuildError, SchemaError, StepTimeout, SystemCrash, WorldFault
 from ..inputs import checked_count, checked_seed, checked_watchdog
+from ..names import suggestion
 from .outcomes import CheckFailed, Failed, Outcome, Report, Skipped, Warned
 from .records import CHECKS, Check
 from .subject import Subject, declaration
@@ -115,7 +116,8 @@ def _chosen(only: Sequence[str], skip: Sequence[str]) -> list[Check]:
             raise TypeError(f"{what} must be a sequence of names, got {names!r}; write ({names!r},)")
         for name in names:
             if name not in known:
-                raise ValueError(f"{what} names no check with {name!r}; there are {', '.join(known)}")
+                near = suggestion(name, known)
+                raise ValueError(f"{what} names {name!r}, which is not a check{near}; there are {', '.join(known)}")
     return [check for check in CHECKS if (not only or check.name in only) and check.name not in skip]
 
 

@@ -19,7 +19,7 @@ from torch_batchsim.extras import MissingExtra
 
 from . import checkpoint, disk, processes, runs, seeds, settings_file, unused, video
 from .config import Config
-from .options import Options, UsageError, default_threads, find_environment, parse_env_options, tuned, without_effect
+from .options import Options, UsageError, default_threads, find_environment, parse_env_options, tuned
 from .ranks import RankLost
 from .tracking import trackers
 
@@ -105,8 +105,6 @@ def _run(arguments: list[str]) -> int:
     if options.resume:
         checkpoint.require_same_version(path, contents)
     processes.refuse(options)
-    for sentence in without_effect(options, defaults, processes.count()):
-        print(f"note: {sentence}")
     if threads := options.threads or default_threads(options, processes.count()):
         torch.set_num_threads(threads)
     if options.seeds:

@@ -93,38 +93,6 @@ class Options:
             raise ValueError(f"process_timeout is {self.process_timeout}, but must be greater than 0")
 
 
-def without_effect(options: Options, usual: Options, processes: int = 1) -> list[str]:
-    """What was asked for and changes nothing, a sentence each: what differs from the usual options, and is for
-    something that is off."""
-    config, why = options.config, {}
-    kinds = {text.rpartition("=")[2].partition(":")[0] for text in config.encoders}
-    of_kinds = {"conv": ("conv_channels",), "embedding": ("embedding_size",)}
-    of_kinds["attention"] = ("attention_size", "attention_heads")
-    for kind, names in of_kinds.items():
-        why |= {} if kind in kinds else dict.fromkeys(names, f"encoders names nothing to read by {kind}")
-    if config.memory == "none":
-        why["memory_size"] = "memory is 'none'"
-    if not config.past_share:
-        why |= dict.fromkeys(("past_every", "past_most", "past_players"), "past_share is 0")
-    if not config.anneal:
-        why |= dict.fromkeys(("anneal_from", "anneal_until"), "anneal names no number")
-    if config.algorithm == "a2c":
-        why["clip_coef"] = "it is of PPO, and algorithm is 'a2c'"
-    if options.eval:
-        why |= dict.fromkeys(("tune", "track", "checkpoint_every", "run_dir", "show"), "--eval trains nothing")
-    if not options.eval_episodes:
-        why["eval_stochastic"] = "eval_episodes is 0"
-    if processes == 1:
-        why["process_timeout"] = "there is one process"
-    of_config, said = {each.name for each in fields(Config)}, []
-    for name, reason in why.items():
-        has, would = (getattr(each.config if name in of_config else each, name) for each in (options, usual))
-        if has != would:
-            value = "" if has is True else f" {' '.join(map(str, has))}" if isinstance(has, tuple) else f" {has}"
-            said.append(f"--{name.replace('_', '-')}{value} changes nothing here: {reason}")
-    return said
-
-
 MOST_ROWS_OF_ONE_THREAD = 1024
 
 

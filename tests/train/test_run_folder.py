@@ -7,15 +7,13 @@ import math
 import os
 import subprocess
 import sys
-from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch_batchsim.train import Config, checkpoint, cli, disk, settings_file
 from torch_batchsim.train.learning import forget_later
-from torch_batchsim.train.options import Options, UsageError, tuned, without_effect
+from torch_batchsim.train.options import Options, UsageError, tuned
 from torch_batchsim.train.tracking import Table
 
 ENV = "torch_batchsim/CartPole-v0"
@@ -54,44 +52,6 @@ def test_all_that_settings_can_be_is_written_as_toml(tmp_path):
     given, env_options = settings_file.read(path)
     assert settings_file.applied(given, Options()) == options
     assert env_options == {"level": "\U0001f600", "wind": -math.inf}
-
-
-@pytest.mark.parametrize(
-    ("given", "says"),
-    [
-        ({"memory_size": 5}, "--memory-size 5 changes nothing here: memory is 'none'"),
-        ({"memory_size": 5, "memory": "gru"}, None),
-        ({"conv_channels": (4, 8)}, "--conv-channels 4 8 changes nothing here: encoders names nothing to read by conv"),
-        ({"conv_channels": (4, 8), "encoders": ("a=conv",)}, None),
-        ({"attention_size": 8, "encoders": ("a=attention:b",)}, None),
-        ({"attention_heads": 2, "encoders": ("conv",)}, "--attention-heads 2 changes nothing here: encoders"),
-        ({"past_players": 2}, "--past-players 2 changes nothing here: past_share is 0"),
-        ({"past_players": 2, "past_share": 0.5}, None),
-        ({"anneal_until": 0.7}, "--anneal-until 0.7 changes nothing here: anneal names no number"),
-        ({"clip_coef": 0.1, "algorithm": "a2c"}, "--clip-coef 0.1 changes nothing here: it is of PPO"),
-        ({"clip_coef": 0.1}, None),
-    ],
-)
-def test_settings_that_change_nothing_are_told(given, says):
-    usual = Options()
-    told = without_effect(replace(usual, config=replace(usual.config, **given)), usual)
-    assert len(told) == (says is not None) and all(each.startswith(says) for each in told)
-
-
-def test_options_that_change_nothing_are_told():
-    usual = Options(eval=Path("x"))
-    asked = replace(usual, run_dir=Path("y"), tune=True, process_timeout=5.0)
-    told = without_effect(asked, usual)
-    assert "--run-dir y changes nothing here: --eval trains nothing" in told
-    assert "--tune changes nothing here: --eval trains nothing" in told
-    assert "--process-timeout 5.0 changes nothing here: there is one process" in told and len(told) == 3
-    assert not without_effect(replace(asked, eval=None), Options(), processes=2)
-    assert without_effect(Options(eval_stochastic=True, eval_episodes=0), Options())
-
-
-def test_the_command_tells_what_changes_nothing(tmp_path, capsys):
-    assert run(*SMALL, "--total-steps", 128, "--eval-episodes", 0, "--memory-size", 5, "--run-dir", tmp_path) == 0
-    assert "note: --memory-size 5 changes nothing here: memory is 'none'\n" in capsys.readouterr().out
 
 
 def test_policies_of_a_run_before_do_not_stay_in_the_league(tmp_path):

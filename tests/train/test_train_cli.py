@@ -215,7 +215,7 @@ def test_a_fault_keeps_the_training_up_to_it(duel, tmp_path, monkeypatch, capsys
         patched.setattr(Trainer, "rollout", with_a_fault)
         assert run(duel, *SMALL, "--run-dir", tmp_path) == 1
     captured = capsys.readouterr()
-    told = "world 2: system 'move' failed at row 1: too_strong \\(value 140\\)\n"
+    told = "world 2: system 'move' failed at row 1: too_strong \\(value 140\\), in step 7 of its episode\n"
     assert re.fullmatch(rf"error: training failed after 384 steps: [\w.]+:\d+: {told}", captured.err)
     assert f"--resume {tmp_path / 'checkpoint.pt'}" in captured.out
     assert (tmp_path / "learning_curve.png").exists()

@@ -260,7 +260,8 @@ def test_names_of_environments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
             subject.declaration(name, {})
     with pytest.raises(TypeError, match="did you mean 'gravity'"):
         subject.declaration("cartpole", {"gravty": 9.0})
-    for names, words in ({"only": "bounds"}, "sequence of names"), ({"skip": ("bound",)}, "no check with 'bound'"):
+    misspelt = {"skip": ("bound",)}, "'bound', which is not a check"
+    for names, words in ({"only": "bounds"}, "sequence of names"), misspelt:
         with pytest.raises((TypeError, ValueError), match=words):
             check_env(Walk, **names)
 

@@ -66,7 +66,6 @@ def made(world, asleep=0, last=1000):
         action_mask="Agent.Mask",
         active="Agent.Awake",
         observation="Agent.See",
-        reward="Agent.Reward",
     )
     return TorchVectorEnv(environment(), num_worlds=4, checks=True)
 

@@ -149,7 +149,7 @@ def test_tiles_and_gaps_do_not_show(mode: AutoresetMode) -> None:
     [
         ("Worlds<1> &worlds, Warp &warp", "", "takes 1 worlds at a time; Worlds<n> & takes 2 to 16"),
         ("Worlds<64> &worlds, Warp &warp", "", "takes 64 worlds at a time; Worlds<n> & takes 2 to 16"),
-        ("Worlds<k> &worlds, Warp &warp", "", "and first 'World &world' or 'Worlds<4> &worlds', with a number"),
+        ("Worlds<k> &worlds, Warp &warp", "", "takes 'World &world' first (or 'Worlds<4> &worlds', with a number)"),
         ("Worlds<4> worlds, Warp &warp", "", "parameter 'Worlds<4> worlds' of system 'run' is not understood"),
         ("Worlds<4> &worlds, Sheet &sheet", "", "takes several worlds on one lane; take Warp & or Block &"),
         (

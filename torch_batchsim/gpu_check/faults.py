@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -72,7 +73,7 @@ def system_fault(reference: Make, make: Make) -> str:
         env.sim.tensor("Gardener.Hand.skill")[3, 1] = float("nan")
         env.sim.tensor("Gardener.Hand.skill")[7, 0] = 3e6
         fault = fault_of_step(env, batches[0])
-        return str(fault.faults), after_reset(env, fault, batches[1:]), env.sim
+        return told_on_both(fault), after_reset(env, fault, batches[1:]), env.sim
 
     return expect_same_story(reference, make, tell)
 
@@ -91,9 +92,14 @@ def overflow(reference: Make, make: Make) -> str:
         expect("table_full" in str(fault.faults), str(fault.faults))
         faulty = fault.mask.tolist()
         expect(faulty == [world == 4 for world in range(6)], f"faulty worlds {faulty}")
-        return str(fault.faults), after_reset(env, fault, batches[2:]), env.sim
+        return told_on_both(fault), after_reset(env, fault, batches[2:]), env.sim
 
     return expect_same_story(reference, make, tell)
+
+
+def told_on_both(fault: WorldFault) -> str:
+    """What is told of faults but for the step, which CUDA does not know."""
+    return str([replace(each, step=None) for each in fault.faults])
 
 
 def after_reset(env: TorchVectorEnv, fault: WorldFault, batches: Sequence[torch.Tensor]) -> list[Tensors]:

@@ -23,10 +23,10 @@ os.register_at_fork(after_in_child=_note_fork)
 
 
 def wait_briefly() -> None:
-    """Let threads that have nothing to do sleep after some 0.1 ms, if torch is not there yet: GNU's runtime reads this
-    when it is loaded.
+    """Let threads that have nothing to do sleep after less than 0.1 ms, if torch is not there yet: GNU's runtime reads
+    this when it is loaded.
 
-    It would let them wait busily for some 10 ms, longer than the operating system lets a thread run where others want
+    It would let them wait busily for some 4 ms, longer than the operating system lets a thread run where others want
     its core: then a thread that waits keeps the one that it waits for from its work. What the user has set stays.
     """
     if "torch" not in sys.modules and "OMP_WAIT_POLICY" not in os.environ:

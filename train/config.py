@@ -101,7 +101,7 @@ class Config:
     """The part of the training after which these numbers are 0."""
     matmul_precision: Literal["highest", "high", "medium"] = "highest"
     """How exact matrix products are while a policy learns: medium multiplies in bfloat16 where CPU (Intel's AMX) or GPU
-    has units for that, and is twice as fast on such a CPU; see torch.set_float32_matmul_precision."""
+    has units for that, and is up to twice as fast on such a CPU; see torch.set_float32_matmul_precision."""
     compile_updates: bool = False
     """Let torch.compile fuse the loss of updates and its gradient, for half a minute or so at the start: for CUDA, and
     networks with more than layers. Perceptrons with a policy of choices are faster on the CPU as they are."""

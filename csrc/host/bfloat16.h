@@ -5,8 +5,8 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
-#include <memory>
+
+#include "host/buffer.h"
 
 #if defined(__linux__) && defined(__AMX_TILE__) && defined(__AMX_BF16__) && defined(__AVX512BF16__)
 #define TBS_BFLOAT16 1
@@ -33,18 +33,6 @@ inline bool available() {
 // A register of the units has 16 lines of 16 words of 32 bits; a word of a factor is a pair of bfloat16, which belong to
 // consecutive numbers of the sum.
 constexpr i64 lines = 16, pairs = 16, step = 2 * pairs;
-
-struct Words {
-    std::unique_ptr<std::uint32_t, void (*)(void *)> memory{nullptr, std::free};
-    i64 size = 0;
-    std::uint32_t *of(i64 count) {
-        if (count > size) {
-            memory.reset(static_cast<std::uint32_t *>(std::aligned_alloc(64, (4 * count + 63) / 64 * 64)));
-            size = count;
-        }
-        return memory.get();
-    }
-};
 
 inline __mmask16 first(i64 some) { return some >= 16 ? 0xffff : static_cast<__mmask16>((1u << std::max<i64>(some, 0)) - 1); }
 
@@ -157,7 +145,7 @@ inline void add_product(i64 rows, i64 columns, i64 count, const float *a, i64 a_
         std::uint8_t of_lines[16] = {16, 16, 16, 16, 16, 16, 16, 16};
     };
     static const Shape shape;
-    static thread_local Words buffer;
+    static thread_local AlignedBuffer<std::uint32_t> buffer;
     const i64 steps = (count + step - 1) / step, padded_rows = (rows + lines - 1) / lines * lines;
     std::uint32_t *const of_a = buffer.of((padded_rows + columns) * steps * pairs + lines * columns);
     std::uint32_t *const of_b = of_a + padded_rows * steps * pairs;

@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
 #include <vector>
 
 #if defined(__AVX__)
@@ -19,6 +18,7 @@
 #endif
 
 #include "host/bfloat16.h"
+#include "host/buffer.h"
 
 namespace {
 
@@ -344,17 +344,7 @@ struct Layer {
     bool rounded, rounded_backwards;
 };
 
-struct Buffer {
-    std::unique_ptr<float, void (*)(void *)> memory{nullptr, std::free};
-    i64 size = 0;
-    float *of(i64 count) {
-        if (count > size) {
-            memory.reset(static_cast<float *>(std::aligned_alloc(64, (4 * count + 63) / 64 * 64)));
-            size = count;
-        }
-        return memory.get();
-    }
-};
+using Buffer = AlignedBuffer<float>;
 
 void pad(const float *from, i64 from_row, i64 rows, i64 count, float *to) {
     const i64 row_size = padded(count);

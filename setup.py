@@ -19,10 +19,7 @@ def under(folder: str) -> list[str]:
 setup(
     packages=[
         "torch_batchsim",
-        "torch_batchsim.adapters",
-        "torch_batchsim.bench",
-        "torch_batchsim.check",
-        "torch_batchsim.gpu_check",
+        *(f"torch_batchsim.{package}" for package in find_packages("torch_batchsim")),
         "torch_batchsim.template",  # files for torch_batchsim.new, which are not imported
         *under("envs"),
         "torch_batchsim.envs.overcooked.layouts",  # data files; a folder with an importable name is a package

@@ -3,7 +3,7 @@
 Each executor is compiled for one architecture, so that all see both, and CI is not twice as long. The code for devices
 is compiled of each unit; that for the host, which is two seconds of a core, once for each environment, with one
 executor after the other. (g++ compiles it of each unit in the tests, where CUDA is emulated.) Large units are hardly
-optimised, where nvcc knows how: that would take a minute each, and tests/torch_batchsim/test_kernels.py compiles a unit
+optimised, where nvcc knows how: that would take a minute each, and tests/torch_batchsim/build/test_kernels.py compiles a unit
 with rigid bodies as users do.
 """
 
@@ -27,12 +27,13 @@ from torch_batchsim.envs.cartpole import CartPole  # noqa: E402
 from torch_batchsim.envs.hanabi import Hanabi  # noqa: E402
 from torch_batchsim.envs.hideseek import HideSeek  # noqa: E402
 
-from torch_batchsim import Checks, jit  # noqa: E402
+from torch_batchsim import Checks  # noqa: E402
 from torch_batchsim.bench.micro import Micro  # noqa: E402
-from torch_batchsim.codegen import Target, generate  # noqa: E402
-from torch_batchsim.executors import EXECUTORS  # noqa: E402
+from torch_batchsim.build import jit  # noqa: E402
+from torch_batchsim.build.codegen import Target, generate  # noqa: E402
 from torch_batchsim.gpu_check.environments import Garden  # noqa: E402
-from torch_batchsim.program import Program  # noqa: E402
+from torch_batchsim.resolve.executors import EXECUTORS  # noqa: E402
+from torch_batchsim.resolve.program import Program  # noqa: E402
 
 ARCHITECTURES = {"graph": "90", "megakernel": "80", "per_world": "90", "inside": "90"}  # by executor
 LARGE = ("hideseek", "gallery", "shelf")  # with rigid bodies, and what else lanes do

@@ -1,10 +1,14 @@
-"""No floor of the house imports from above: docs/design.md says in which order they lie, and is read here."""
+"""No package imports from above, and no modules import each other in a circle.
+
+docs/design.md lists the packages from the bottom to the top; this reads the list.
+"""
 
 from __future__ import annotations
 
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -12,82 +16,88 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 ENGINE = ROOT / "torch_batchsim"
-COMMANDS = ("bench", "gallery", "gpu_check")  # the floor above envs
-# What others may know of the engine, beside the names of torch_batchsim itself.
+GROUND = ["errors", "base", "types"]  # below all packages
+# What environments and trainers may know of the engine, beside the names of torch_batchsim itself.
 KNOWN_TO = {
     "envs": {"draw", "grid", "physics", "rays", "types"},
-    "train": {"command_line", "errors", "extras", "jit", "openmp"},
+    "train": {"command_line", "errors", "base.extras", "base.openmp", "build.jit"},
 }
 
 
-def bottom_to_top() -> list[str]:
-    """The engine's modules, as the page lists them."""
-    page = (ROOT / "docs" / "design.md").read_text()
-    paragraph = page.partition("Within `torch_batchsim/`, bottom to top: ")[2].partition("\n\n")[0]
-    return re.findall(r"`(\w+)`", paragraph)
+def order() -> list[str]:
+    """The ground and the packages above it, bottom to top, as the page lists them: ``1. `declare/` ...``."""
+    return [*GROUND, *re.findall(r"^\d+\. `(\w+)/`", (ROOT / "docs" / "design.md").read_text(), re.MULTILINE)]
 
 
-def imports(path: Path, package: tuple[str, ...]) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Line and dotted name of all that a file imports when it is run, late imports included."""
+@cache
+def modules() -> dict[str, Path]:
+    """All modules below torch_batchsim by their names there: ``declare.fields``, ``envs.cartpole.env``."""
+    found = {}
+    for folder, prefix in ((ENGINE, ()), (ROOT / "envs", ("envs",)), (ROOT / "train", ("train",))):
+        for path in sorted(set(folder.rglob("*.py")) - set(ENGINE.glob("template/*.py"))):  # an author's files
+            parts = [*prefix, *path.relative_to(folder).with_suffix("").parts]
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imports(module: str, path: Path, for_types: bool = True) -> Iterator[tuple[int, str]]:
+    """Line and name of each module that a file imports, late imports included."""
+    package = ["torch_batchsim", *module.split(".")] if module else ["torch_batchsim"]
+    package = package if path.name == "__init__.py" else package[:-1]
     tree = ast.parse(path.read_text())
-    for_types = {
-        id(part)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-        for part in ast.walk(node)
-    }
+    conditions = (n for n in ast.walk(tree) if isinstance(n, ast.If) and ast.unparse(n.test) == "TYPE_CHECKING")
+    left_out = set() if for_types else {id(part) for node in conditions for part in ast.walk(node)}
     for node in ast.walk(tree):
-        if id(node) in for_types:
+        names: list[str] = []
+        if id(node) in left_out:
             continue
         if isinstance(node, ast.Import):
-            yield from ((node.lineno, tuple(alias.name.split("."))) for alias in node.names)
+            names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            start = package[: len(package) - node.level + 1] if node.level else ()
-            origin = (*start, *(node.module.split(".") if node.module else ()))
-            yield from ((node.lineno, (*origin, alias.name)) for alias in node.names)
+            start = package[: len(package) - node.level + 1] if node.level else []
+            origin = ".".join([*start, *([node.module] if node.module else [])])
+            names = [f"{origin}.{alias.name}" for alias in node.names]
+        for name in names:
+            inner = name.removeprefix("torch_batchsim.")
+            if inner == name:
+                continue
+            found = next((part for part in (inner, inner.rpartition(".")[0]) if part in modules()), "")
+            if found and found != module:
+                yield node.lineno, found
 
 
-def part_of(name: tuple[str, ...]) -> str | None:
-    """Which part of torch_batchsim a dotted name belongs to; None for what is not a module of it."""
-    if name[0] != "torch_batchsim" or len(name) < 2:
-        return None
-    part = name[1]
-    known = (ENGINE / part).is_dir() or (ENGINE / f"{part}.py").is_file() or part in ("envs", "train")
-    return part if known else None
+def test_the_page_lists_eight_packages_that_exist() -> None:
+    assert len(order()) == len(GROUND) + 7  # base, the eighth, is on the ground
+    assert all((ENGINE / name).is_dir() or (ENGINE / f"{name}.py").is_file() for name in order())
 
 
-def test_the_page_lists_every_module() -> None:
-    modules = {path.stem for path in ENGINE.glob("*.py") if path.stem != "__init__"}
-    packages = {path.parent.name for path in ENGINE.glob("*/__init__.py")}
-    order = bottom_to_top()
-    assert sorted(order) == sorted(modules | packages)
-    assert tuple(order[-len(COMMANDS) :]) == COMMANDS
-
-
-def test_modules_of_the_engine_import_from_below() -> None:
-    order = bottom_to_top()
+def test_packages_import_from_below() -> None:
+    known = order()
     wrong = []
-    for path in sorted(set(ENGINE.rglob("*.py")) - set(ENGINE.glob("template/*.py"))):  # an author's files
-        inner = path.relative_to(ENGINE)
-        own = inner.parts[0].removesuffix(".py")
-        if own == "__init__":  # which hands out what there is
+    for module, path in modules().items():
+        own = module.partition(".")[0]
+        if own not in known:
             continue
-        for line, name in imports(path, ("torch_batchsim", *inner.parts[:-1])):
-            part = part_of(name)
-            below = order[: order.index(own) + 1] + (["envs", "train"] if own in COMMANDS else [])
-            if part is not None and part not in below:
-                wrong.append(f"torch_batchsim/{inner}:{line} imports {part}, which lies above {own}")
+        for line, name in imports(module, path):
+            if name.partition(".")[0] not in known[: known.index(own) + 1]:
+                wrong.append(f"{path.relative_to(ROOT)}:{line} imports {name}, which lies above {own}")
     assert not wrong, "\n".join(wrong)
+
+
+def test_no_modules_import_each_other() -> None:
+    graph = {module: {name for _, name in imports(module, path)} for module, path in modules().items() if module}
+    TopologicalSorter(graph).prepare()  # raises CycleError
 
 
 @pytest.mark.parametrize("floor", KNOWN_TO)
 def test_what_environments_and_training_know(floor: str) -> None:
     wrong = []
-    for path in sorted((ROOT / floor).rglob("*.py")):
-        for line, name in imports(path, ("torch_batchsim", *path.relative_to(ROOT).parts[:-1])):
-            part = part_of(name)
-            if part is not None and part not in {floor, *KNOWN_TO[floor]}:
-                wrong.append(f"{path.relative_to(ROOT)}:{line} imports torch_batchsim.{part}")
+    for module, path in modules().items():
+        if module.partition(".")[0] != floor:
+            continue
+        for line, name in imports(module, path):
+            if name.partition(".")[0] != floor and name not in KNOWN_TO[floor]:
+                wrong.append(f"{path.relative_to(ROOT)}:{line} imports torch_batchsim.{name}")
     assert not wrong, "\n".join(wrong)
 
 

@@ -15,15 +15,18 @@ _checkout = _Path(__file__).resolve().parent.parent
 if (_checkout / "setup.py").is_file() and (_checkout / "csrc" / "tbs").is_dir():
     __path__.append(str(_checkout))
 
-from . import openmp  # noqa: E402
+from .base import openmp  # noqa: E402
 
 openmp.wait_briefly()  # before anything imports torch
 
 from . import math as math  # noqa: E402
-from .agents_env import AgentsVectorEnv  # noqa: E402
-from .checks import Checks  # noqa: E402
-from .constant import Constant  # noqa: E402
-from .environment import Environment  # noqa: E402
+from .base.constant import Constant  # noqa: E402
+from .declare.checks import Checks  # noqa: E402
+from .declare.environment import Environment  # noqa: E402
+from .declare.fields import Struct, between  # noqa: E402
+from .declare.library import Library  # noqa: E402
+from .declare.options import Constants, Option, Parameters  # noqa: E402
+from .declare.schema import AgentEnd, Archetype, Bundle, Component, Repeat, Reward, TaskGraph, component  # noqa: E402
 from .errors import (  # noqa: E402
     BuildError,
     BuildWarning,
@@ -37,24 +40,9 @@ from .errors import (  # noqa: E402
     SystemCrash,
     WorldFault,
 )
-from .fields import Struct, between  # noqa: E402
-from .grouped_env import GroupedEnv  # noqa: E402
-from .library import Library  # noqa: E402
-from .options import Constants, Option, Parameters  # noqa: E402
-from .registration import (  # noqa: E402
-    environment_ids,
-    find_id,
-    make,
-    make_vec,
-    option_names,
-    register,
-    sweep_ranges,
-    training_settings,
-)
-from .schema import AgentEnd, Archetype, Bundle, Component, Repeat, Reward, TaskGraph, component  # noqa: E402
-from .simulator import Simulator  # noqa: E402
-from .trace import Trace  # noqa: E402
-from .tuning import TuneReport  # noqa: E402
+from .run.simulator import Simulator  # noqa: E402
+from .run.trace import Trace  # noqa: E402
+from .run.tuning import TuneReport  # noqa: E402
 from .types import (  # noqa: E402
     Entity,
     boolean,
@@ -73,8 +61,20 @@ from .types import (  # noqa: E402
     vec3,
     vec4,
 )
-from .vector_env import TorchVectorEnv  # noqa: E402
-from .wrappers import EpisodeStatistics, TorchVectorWrapper  # noqa: E402
+from .vector.agents_env import AgentsVectorEnv  # noqa: E402
+from .vector.grouped_env import GroupedEnv  # noqa: E402
+from .vector.registration import (  # noqa: E402
+    environment_ids,
+    find_id,
+    make,
+    make_vec,
+    option_names,
+    register,
+    sweep_ranges,
+    training_settings,
+)
+from .vector.vector_env import TorchVectorEnv  # noqa: E402
+from .vector.wrappers import EpisodeStatistics, TorchVectorWrapper  # noqa: E402
 
 __all__ = [
     "AgentEnd",

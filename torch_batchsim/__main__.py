@@ -6,8 +6,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from .base.names import suggestion
 from .command_line import Parser, UsageError
-from .names import suggestion
 
 COMMANDS = {
     "train": "trains an environment with PPO or A2C, evaluates what was learned, writes curve, summary and video",

@@ -20,10 +20,10 @@ import gymnasium
 import torch
 
 from ._version import __version__
-from .logs import first_lines
-from .names import suggestion
-from .options import RESERVED_OPTIONS, Option
-from .registration import declared, environment_class, is_ours
+from .base.names import suggestion
+from .declare.options import RESERVED_OPTIONS, Option
+from .run.logs import first_lines
+from .vector.registration import declared, environment_class, is_ours
 
 Kind = TypeVar("Kind")
 

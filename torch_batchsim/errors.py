@@ -130,7 +130,7 @@ class Finding:
     """What ``world.check`` or a checked build has found: its place in an author's text, the step, and a sentence.
 
     Attributes:
-        kind: ``"check"``, or a name of ``torch_batchsim.shared.Found``: ``"index"``, ``"division"``, ...
+        kind: ``"check"``, or a name of ``torch_batchsim.base.shared.Found``: ``"index"``, ``"division"``, ...
         file, line, column: the place, from 1; of what has none in a text, the system's.
         value, bound: of an index, and how many there are; else what ``text`` says, None where there is nothing to say.
         text: ``walls[15] of u8[15]``.

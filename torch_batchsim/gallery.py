@@ -17,11 +17,11 @@ import gymnasium
 import numpy as np
 import torch
 
+from .base.extras import command_needs
 from .command_line import Parser, long_env_options, parse_env_options, refuse_unknown
 from .draw import tiled
 from .errors import MissingExtra, WorldFault
-from .extras import command_needs
-from .registration import find_id, option_names
+from .vector.registration import find_id, option_names
 
 PROGRAM = "python -m torch_batchsim.gallery"
 MOST_WORLDS = 4096

@@ -6,9 +6,9 @@ from functools import cached_property
 from math import ceil
 from typing import Any
 
-from .library import Library
-from .options import Constants, Option
-from .schema import Component, component
+from .declare.library import Library
+from .declare.options import Constants, Option
+from .declare.schema import Component, component
 from .types import u32
 
 MOST_CELLS = 256  # in a column or a line

@@ -12,9 +12,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from .base.names import CPP_KEYWORDS, check_identifier
 from .command_line import Parser
 from .errors import SchemaError
-from .names import CPP_KEYWORDS, check_identifier
 
 PROGRAM = "python -m torch_batchsim.new"
 TEMPLATE = Path(__file__).resolve().parent / "template"

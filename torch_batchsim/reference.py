@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .command_line import Parser
-from .cpp_text import Declaration, Source, read_source
-from .declaration import ENGINE_HEADERS
-from .offered import offered, plain_build
+from .declare.declaration import ENGINE_HEADERS
+from .declare.schema import Component
 from .physics import Physics
 from .rays import Paint, View
-from .schema import Component
+from .read.cpp_text import Declaration, Source, read_source
+from .read.offered import offered, plain_build
 
 _INTRODUCTION = """# Reference: what systems can use
 

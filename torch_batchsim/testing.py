@@ -14,11 +14,11 @@ from typing import Any
 import torch
 
 from .check import CheckFailed, check_env
-from .compare import compare
-from .differences import Comparison, Difference, Mismatch
-from .legal import batches_of_actions
-from .snapshots import Tensors, assert_same_bits, first_worlds, of_worlds, snapshot
-from .world_state import WorldState
+from .check.compare import compare
+from .check.differences import Comparison, Difference, Mismatch
+from .run.legal import batches_of_actions
+from .run.snapshots import Tensors, assert_same_bits, first_worlds, of_worlds, snapshot
+from .vector.world_state import WorldState
 
 __all__ = [
     "CheckFailed",

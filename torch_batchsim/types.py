@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from .constant import Constant
+from .base.constant import Constant
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 import os
 import sys
 
-from torch_batchsim.extras import command_needs
+from torch_batchsim.base.extras import command_needs
 
 command_needs("tyro", "tqdm", "tensorboard", "matplotlib", "PIL")
 

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import torch
-import tyro
 
 import torch_batchsim
 from torch_batchsim import command_line
-from torch_batchsim.extras import MissingExtra
+from torch_batchsim.base.extras import MissingExtra
 
-from . import checkpoint, disk, processes, runs, seeds, settings_file, unused, video
+from . import checkpoint, disk, processes, runs, seeds, unused, video
+from .arguments import PROGRAM, parse, path_behind, settled
 from .config import Config
-from .options import Options, UsageError, default_threads, find_environment, parse_env_options, tuned
+from .options import Options, UsageError, default_threads, parse_env_options, tuned
 from .ranks import RankLost
 from .tracking import trackers
-
-PROGRAM = "python -m torch_batchsim.train"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -53,7 +50,7 @@ def _run(arguments: list[str]) -> int:
         raise UsageError(f"name an environment: {PROGRAM} cartpole; {PROGRAM} --help lists all")
     name, *rest = arguments
     if name == "sweep":
-        from . import sweep  # which needs what is here
+        from . import sweep  # which needs optuna
 
         return sweep.main(rest)
     if name == "--version":
@@ -97,7 +94,7 @@ def _run(arguments: list[str]) -> int:
     elif contents:
         config = Config(**contents["trainer"]["config"])
         defaults = tuned(env_id, [f"{name}={value}" for name, value in contents["env_options"].items()])
-        options = _parse(name, rest, dataclasses.replace(defaults, config=config))
+        options = parse(name, rest, dataclasses.replace(defaults, config=config))
         # An evaluation may start from other states than the one that followed the training.
         options = dataclasses.replace(options, **{"eval" if options.eval else "resume": path})
         _refuse_changes(config, options.config, except_for=("seed",) if options.eval else ("total_steps",))
@@ -115,63 +112,9 @@ def _run(arguments: list[str]) -> int:
     return 0 if runs.train(env_id, options, contents) else 130
 
 
-def settled(
-    name: str, arguments: Sequence[str], program: str, again: Path | None = None
-) -> tuple[str, Options, Options, list[str]]:
-    """The id of an environment, what was asked for, what would be without, and the arguments in their long forms.
-
-    Args:
-        name: of the environment.
-        again: settings of a command that goes on; `--config` names others.
-    """
-    env_id = find_environment(name)
-    own = command_line.flags_of(Options, Config)
-    names = _env_option_names(env_id, own)
-    rest = command_line.long_env_options(arguments, names)
-    command_line.refuse_unknown(rest, own, names, f"{program} {name}")
-    _refuse_values_of_switches(rest)
-    file = again or _path_behind("--config", rest)
-    given, env_given = settings_file.read(file, names) if file else ({}, {})
-    pairs = [value for name, value in itertools.pairwise(rest) if name == "--env-option"]
-    said = list(parse_env_options(tuple(pairs)))
-    _refuse_unknown_of_env(env_id, [*said, *env_given])
-    if said and again:
-        raise UsageError(f"options of the environment cannot be given: they are in {again}")
-    of_file = [("--env-option", f"{name}={value}") for name, value in env_given.items() if name not in said]
-    rest = [*itertools.chain.from_iterable(of_file), *rest]
-    defaults = tuned(env_id, [value for name, value in itertools.pairwise(rest) if name == "--env-option"])
-    defaults = settings_file.applied(given, defaults)
-    if {"-h", "--help"} & set(rest) and (told := command_line.option_help(env_id, own)):
-        print(told)
-    return env_id, _parse(name, rest, defaults), defaults, rest
-
-
-def _refuse_values_of_switches(arguments: Sequence[str]) -> None:
-    """`--anneal-lr false` is how options of environments are written, and not those of the trainer."""
-    switches = [name for kind in (Options, Config) for name, hint in get_type_hints(kind).items() if hint is bool]
-    for argument, following in itertools.pairwise([*arguments, ""]):
-        option, equals, value = argument.partition("=")
-        name = option.removeprefix("--").replace("-", "_")
-        value = value if equals else following
-        if option.startswith("--") and name in switches and value.lower() in ("true", "false"):
-            flag = name.replace("_", "-")
-            raise UsageError(f"--{flag} takes no value, but {value} was given: write --{flag} or --no-{flag}")
-
-
-def _path_behind(option: str, arguments: Sequence[str]) -> Path | None:
-    """What an option names that has to be read before the others, such as `--config`; None where it names nothing,
-    which is refused later."""
-    for name, value in itertools.pairwise([*arguments, ""]):
-        if name == option:
-            return None if not value or value.startswith("--") else Path(value)
-        if name.startswith(f"{option}="):
-            return Path(name.partition("=")[2])
-    return None
-
-
 def _group(arguments: Sequence[str]) -> Path | None:
     """The folder of several seeds that `--resume` names, if it is one; its settings are those of the command."""
-    group = _path_behind("--resume", arguments)
+    group = path_behind("--resume", arguments)
     if group is None or not seeds.is_folder(group):
         return None
     for name in ("--config", "--load", "--eval", "--run-dir"):
@@ -201,31 +144,6 @@ def _refuse_together(options: Options) -> None:
             raise UsageError(f"--seeds and --{name} exclude each other{why[name]}")
     if options.settings and (options.resume or options.eval):
         raise UsageError(f"--config and --{given[0]} exclude each other: settings are in the checkpoint")
-
-
-def _parse(name: str, arguments: list[str], defaults: Options) -> Options:
-    try:
-        return command_line.parsed(
-            Options, f"{PROGRAM} {name}", arguments, default=defaults, config=(tyro.conf.OmitArgPrefixes,)
-        )
-    except ValueError as error:
-        raise UsageError(str(error)) from error
-
-
-def _env_option_names(env_id: str, own: Sequence[str]) -> list[str]:
-    """The environment's options but for those whose name means something else here."""
-    try:
-        return [name for name in torch_batchsim.option_names(env_id) if name not in own]
-    except ImportError as error:
-        raise UsageError(f"{env_id} cannot be imported: {error}") from error
-
-
-def _refuse_unknown_of_env(env_id: str, given: Sequence[str]) -> None:
-    known = torch_batchsim.option_names(env_id)
-    for name in given:
-        if name not in known:
-            near = command_line.suggestion(name, known)
-            raise UsageError(f"{env_id} has no option {name!r}{near}; it has: {', '.join(known) or 'none'}")
 
 
 def _refuse_changes(config: Config, asked: Config, except_for: Sequence[str]) -> None:

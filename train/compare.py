@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from torch_batchsim.base.extras import command_needs
 from torch_batchsim.command_line import Parser, UsageError
-from torch_batchsim.extras import command_needs
 
 PROGRAM = "python -m torch_batchsim.train.compare"
 MEASURES = ("charts/score", "charts/episodic_return")

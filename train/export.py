@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from torch_batchsim.base.extras import command_needs
 from torch_batchsim.command_line import Parser, UsageError
-from torch_batchsim.extras import command_needs
 
 from . import checkpoint
 from .encoders import Observation

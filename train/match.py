@@ -20,8 +20,8 @@ from gymnasium.vector import VectorEnv
 from torch import Tensor
 
 from torch_batchsim import WorldFault
+from torch_batchsim.base.extras import command_needs
 from torch_batchsim.command_line import Parser, UsageError
-from torch_batchsim.extras import command_needs
 
 from . import checkpoint
 from .evaluation import UNMEASURED, evaluate

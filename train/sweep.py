@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from torch_batchsim import command_line
-from torch_batchsim.extras import command_needs
+from torch_batchsim.base.extras import command_needs
 
-from . import checkpoint, cli, disk, processes, runs, settings_file
+from . import checkpoint, disk, processes, runs, settings_file
+from .arguments import settled
 from .config import Config
 from .options import Options, UsageError, default_threads, parse_env_options
 from .ranges import Range, ranges_for
@@ -61,7 +62,7 @@ def main(arguments: Sequence[str]) -> int:
     if options.resume:
         env_id, training_options, ranges = _before(options, training)
     else:
-        env_id, training_options, _, rest = cli.settled(options.environment, training, PROGRAM)
+        env_id, training_options, _, rest = settled(options.environment, training, PROGRAM)
         _refuse(training_options)
         ranges = ranges_for(env_id, options.ranges, rest, training_options.config)
     trackers(training_options.track)  # to tell at once what is wrong with them
@@ -92,7 +93,7 @@ def _before(options: argparse.Namespace, training: Sequence[str]) -> tuple[str, 
         raise UsageError(f"{given} and --resume exclude each other: {folder} has the settings of its sweep")
     if not (folder / STUDY).is_file():
         raise UsageError(f"{folder} is not the folder of a sweep: it has no {STUDY}")
-    env_id, settings, *_ = cli.settled(options.environment, [], PROGRAM, folder / SETTINGS)
+    env_id, settings, *_ = settled(options.environment, [], PROGRAM, folder / SETTINGS)
     told = _study(folder, settings, options).user_attrs
     if told["env"] != env_id:
         raise UsageError(f"the sweep in {folder} is of {told['env']}, not of {env_id}")

@@ -16,8 +16,8 @@ import gymnasium
 import torch
 from gymnasium.vector import VectorEnv
 
+from torch_batchsim.base.extras import command_needs
 from torch_batchsim.command_line import Parser, environment_class
-from torch_batchsim.extras import command_needs
 
 PROGRAM = "python -m torch_batchsim.train.teams"
 BOTH, NONE = "all trained", "none trained"

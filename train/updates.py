@@ -19,7 +19,8 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from torch_batchsim import jit, openmp
+from torch_batchsim.base import openmp
+from torch_batchsim.build import jit
 from torch_batchsim.errors import BuildError
 
 _ACTIVATIONS = {nn.Tanh: 1, nn.ReLU: 2}

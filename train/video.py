@@ -18,7 +18,7 @@ from gymnasium.vector import VectorEnv
 from PIL import Image
 from torch import Tensor
 
-from torch_batchsim.extras import needed
+from torch_batchsim.base.extras import needed
 
 from .trainer import num_agents
 

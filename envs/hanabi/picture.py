@@ -12,16 +12,14 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from itertools import pairwise
 from math import ceil, cos, radians, sin
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from torch_batchsim.draw import Canvas, Colour, Point, Sprite, text_width
 
 from .codes import Absent, MoveType, Revealed
-
-if TYPE_CHECKING:
-    from .env import Rules
+from .rules import Rules
 
 NONE = Absent.NONE
 PLAY, DISCARD, REVEAL_COLOR, REVEAL_RANK = MoveType

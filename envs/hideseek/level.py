@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import cos, sin
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from .env import HideSeek
+from torch_batchsim import Environment
 
 _CELL = 0.25  # metres, of the lattice on which rooms are looked for
 
@@ -32,7 +30,7 @@ class Level:
     agents: Sequence[tuple[float, float, float]] = ()
 
     @staticmethod
-    def options(levels: Sequence[Level], environment: HideSeek) -> dict[str, np.ndarray]:
+    def options(levels: Sequence[Level], environment: Environment) -> dict[str, np.ndarray]:
         """What ``reset(options=...)`` takes: a level for each world that begins.
 
         Raises ValueError where there are more walls, boxes or ramps than the environment has room for.
@@ -54,7 +52,7 @@ class Level:
         return arrays
 
 
-def check_levels(environment: HideSeek, levels: Mapping[str, np.ndarray]) -> None:
+def check_levels(environment: Environment, levels: Mapping[str, np.ndarray]) -> None:
     """Raise ValueError for a level with what is not finite, outside or on something else, or with a room that cannot be
     reached. ``levels``: arrays ``[worlds, ...]`` as ``Level.options`` makes them.
     """
@@ -81,7 +79,7 @@ def check_levels(environment: HideSeek, levels: Mapping[str, np.ndarray]) -> Non
         _check_level(environment, number, {name: levels[name][number] for name in room})
 
 
-def _check_level(environment: HideSeek, number: int, level: Mapping[str, np.ndarray]) -> None:
+def _check_level(environment: Environment, number: int, level: Mapping[str, np.ndarray]) -> None:
     c = environment.constants
     plots = [(f"wall {i}", *map(float, wall[:2]), 0.0, *map(float, wall[2:])) for i, wall in _there(level["walls"], 2)]
     walls = len(plots)
@@ -123,7 +121,7 @@ def _meet(a: np.ndarray, b: np.ndarray, slack: float = 1e-3) -> bool:
     return True
 
 
-def _check_rooms(environment: HideSeek, number: int, walls: Sequence[tuple[float, ...]]) -> None:
+def _check_rooms(environment: Environment, number: int, walls: Sequence[tuple[float, ...]]) -> None:
     """All places where an agent can stand must be connected."""
     c = environment.constants
     axis = np.arange(-c.half_size + c.agent + _CELL / 2, c.half_size - c.agent, _CELL)

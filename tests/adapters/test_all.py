@@ -12,7 +12,7 @@ import pytest
 from libraries_of_others import REQUIRED, SKIPPED
 from support import COMPILED
 
-from torch_batchsim.vector_env import TorchVectorEnv
+from torch_batchsim.vector.vector_env import TorchVectorEnv
 
 os.environ.setdefault("NUMBA_DISABLE_JIT", "1")  # of Tianshou's few loops
 CARTPOLE, OVERCOOKED = "torch_batchsim/CartPole-v0", "torch_batchsim/Overcooked-v0"

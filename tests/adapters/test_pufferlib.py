@@ -13,8 +13,8 @@ from libraries_of_others import library, run_script
 
 import torch_batchsim
 from torch_batchsim.bench import adapters
+from torch_batchsim.build.jit import _path_with_ninja
 from torch_batchsim.errors import MissingExtra
-from torch_batchsim.jit import _path_with_ninja
 
 pufferlib, _ = library(__file__, "pufferlib", "pufferlib.vector")
 

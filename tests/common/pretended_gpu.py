@@ -16,14 +16,15 @@ import support
 import torch
 from torch_batchsim.train import captured
 
-from torch_batchsim import Checks, TorchVectorEnv, emulation
-from torch_batchsim.codegen import Target
+from torch_batchsim import Checks, TorchVectorEnv
+from torch_batchsim.build import emulation
+from torch_batchsim.build.codegen import Target
+from torch_batchsim.build.jit import Library
 from torch_batchsim.gpu_check import graphs, large, lifetimes, speed, speed_stages, stages, streams, tools
 from torch_batchsim.gpu_check.environments import ENVIRONMENTS
 from torch_batchsim.gpu_check.findings import Findings
 from torch_batchsim.gpu_check.playing import Make
-from torch_batchsim.jit import Library
-from torch_batchsim.program import Program
+from torch_batchsim.resolve.program import Program
 
 for name in ("hideseek", "hunt"):  # with the options of that build which other tests have
     ENVIRONMENTS[name] = partial(ENVIRONMENTS[name], critic=True)

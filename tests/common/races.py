@@ -16,8 +16,9 @@ from pathlib import Path
 import support
 import torch
 
-from torch_batchsim import Simulator, emulation, jit
-from torch_batchsim.codegen import Target
+from torch_batchsim import Simulator
+from torch_batchsim.build import emulation, jit
+from torch_batchsim.build.codegen import Target
 
 EMULATION = Path(__file__).parent.parent / "emulation"
 _INCLUDED = (EMULATION / "race_detector.h", emulation.WORDS)

@@ -18,10 +18,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from torch_batchsim import Environment, jit
-from torch_batchsim.codegen import Target, generate
-from torch_batchsim.program import Program
-from torch_batchsim.schedule import node_lists
+from torch_batchsim import Environment
+from torch_batchsim.build import jit
+from torch_batchsim.build.codegen import Target, generate
+from torch_batchsim.resolve.program import Program
+from torch_batchsim.resolve.schedule import node_lists
 
 ARCHITECTURE = "90"
 MEMORY = ("LDG", "STG", "LDL", "STL", "LDS", "STS", "ATOM", "RED", "LD", "ST")

@@ -33,11 +33,12 @@ from torch_batchsim.envs.hideseek import HideSeek
 from torch_batchsim.envs.overcooked import Overcooked
 from torch_batchsim.envs.swarm import Swarm
 
-from torch_batchsim import Environment, Simulator, TorchVectorEnv, emulation, jit, precompiled
-from torch_batchsim.codegen import Target, generate
-from torch_batchsim.program import Program
-from torch_batchsim.schedule import Plan
-from torch_batchsim.spoiling import spoil, spoil_scratch  # noqa: F401
+from torch_batchsim import Environment, Simulator, TorchVectorEnv
+from torch_batchsim.build import emulation, jit, precompiled
+from torch_batchsim.build.codegen import Target, generate
+from torch_batchsim.check.spoiling import spoil, spoil_scratch  # noqa: F401
+from torch_batchsim.resolve.program import Program
+from torch_batchsim.resolve.schedule import Plan
 from torch_batchsim.testing import assert_same_bits, ended_worlds, first_worlds, of_worlds, snapshot  # noqa: F401
 
 # A swarm that is busy at once, soon over, and small: emulated lanes are slow.

@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 from conftest import pointer
 
-from torch_batchsim.hulls import LAYOUT as HULL_RECORD
+from torch_batchsim.physics.hulls import LAYOUT as HULL_RECORD
 
 f32, f64 = np.float32, np.float64
 SPHERE, CAPSULE, BOX, HULL, PLANE = range(5)

@@ -5,7 +5,7 @@ from functools import cache
 
 import numpy as np
 
-from torch_batchsim.hulls import convex_hull, cube, pack
+from torch_batchsim.physics.hulls import convex_hull, cube, pack
 
 SPHERE, CAPSULE, BOX, HULL, PLANE = range(5)
 f32, f64 = np.float32, np.float64

@@ -6,7 +6,7 @@ import ctypes
 
 import numpy as np
 
-from torch_batchsim.hulls import cube, pack
+from torch_batchsim.physics.hulls import cube, pack
 
 f32, u32 = np.float32, np.uint32
 BODY = np.dtype(

@@ -24,8 +24,8 @@ from shape_pairs import (
     rotation_matrix,
 )
 
-from torch_batchsim.hulls import LAYOUT
-from torch_batchsim.shapes import ShapeKind
+from torch_batchsim.physics.hulls import LAYOUT
+from torch_batchsim.physics.shapes import ShapeKind
 
 f32, f64 = np.float32, np.float64
 MARGIN = 0.5

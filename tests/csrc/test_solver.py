@@ -23,7 +23,7 @@ from solver_scenes import (
     tilted,
 )
 
-from torch_batchsim import emulation
+from torch_batchsim.build import emulation
 
 STEP = 1 / 30
 SUBSTEP = STEP / 4

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from torch_batchsim.emulation import WORDS
+from torch_batchsim.build.emulation import WORDS
 
 HERE = Path(__file__).parent
 LOADER = """

@@ -25,8 +25,8 @@ from test_hanabi_model import NAMES, recorded, shuffled
 from torch_batchsim.envs.hanabi import PRESETS, Hanabi, unpack_bits
 
 from torch_batchsim import CheckpointError, TorchVectorEnv, WorldFault
-from torch_batchsim.program import Program
-from torch_batchsim.schedule import state_tables
+from torch_batchsim.resolve.program import Program
+from torch_batchsim.resolve.schedule import state_tables
 
 ID = "torch_batchsim/Hanabi-v0"
 DTYPES = ("uint8", "float32", "bits")

@@ -34,11 +34,6 @@ def test_the_commands_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert ended.value.code == 0 and torch_batchsim.__version__ in capsys.readouterr().out
 
 
-def test_a_module_for_python_is_not_a_command() -> None:
-    done = subprocess.run([sys.executable, "-m", "torch_batchsim.compare"], capture_output=True, text=True, check=False)
-    assert done.returncode == 2 and "python -m torch_batchsim.train.compare" in done.stderr
-
-
 @dataclasses.dataclass
 class Settings:
     """What it does."""

@@ -17,8 +17,8 @@ from support import assert_same_bits, emulated_cuda, sampled, snapshot, spoil
 from torch_batchsim.envs.swarm import Swarm
 
 from torch_batchsim import SchemaError, Simulator, TaskGraph, TorchVectorEnv, WorldFault
-from torch_batchsim.codegen import Target, generate
-from torch_batchsim.program import Program
+from torch_batchsim.build.codegen import Target, generate
+from torch_batchsim.resolve.program import Program
 from torch_batchsim.testing import random_actions
 
 WORLDS = 5

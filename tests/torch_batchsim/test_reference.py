@@ -10,9 +10,10 @@ import pytest
 from gymnasium.spaces import Discrete
 from support import declare
 
-from torch_batchsim import Archetype, Component, Entity, Reward, TaskGraph, i32, jit, reference
-from torch_batchsim.codegen import Target, generate
-from torch_batchsim.program import Program
+from torch_batchsim import Archetype, Component, Entity, Reward, TaskGraph, i32, reference
+from torch_batchsim.build import jit
+from torch_batchsim.build.codegen import Target, generate
+from torch_batchsim.resolve.program import Program
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference.md"
 

@@ -14,7 +14,7 @@ from torch_batchsim.train.ppo import PPO
 from torch_batchsim.train.rollout import Storage
 
 from torch_batchsim import Component, Struct, f32
-from torch_batchsim.columns import Column
+from torch_batchsim.declare.columns import Column
 
 ENV = "torch_batchsim/CartPole-v0"
 SMALL = {"num_envs": 6, "num_steps": 8, "num_minibatches": 2, "total_steps": 480, "hidden_sizes": (8,)}

@@ -15,8 +15,9 @@ from torch_batchsim.train import Config, Trainer, checkpoint, cli, evaluation, l
 from training import assert_same
 
 import torch_batchsim
-from torch_batchsim import Fault, StepInterrupted, StepTimeout, SystemCrash, WorldFault, tuning
-from torch_batchsim.options import RESERVED_OPTIONS
+from torch_batchsim import Fault, StepInterrupted, StepTimeout, SystemCrash, WorldFault
+from torch_batchsim.declare.options import RESERVED_OPTIONS
+from torch_batchsim.run import tuning
 
 ENV = "torch_batchsim/CartPole-v0"
 SMALL = [

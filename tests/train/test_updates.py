@@ -14,7 +14,7 @@ from torch_batchsim.train import ActorCritic, Config, advantages, updates
 from torch_batchsim.train.ppo import PPO, Batch
 from torch_batchsim.train.updates import Minibatches, Perceptron
 
-from torch_batchsim import jit
+from torch_batchsim.build import jit
 
 CPU = torch.device("cpu")
 

@@ -13,11 +13,11 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from ..environment import Environment
-from ..extras import needed
-from ..inputs import checked_seed
-from ..spaces import choices
-from ..vector_env import TorchVectorEnv
+from ..base.extras import needed
+from ..declare.environment import Environment
+from ..declare.spaces import choices
+from ..memory.inputs import checked_seed
+from ..vector.vector_env import TorchVectorEnv
 from .dm_specs import spec_of
 from .one_world import OneWorld, fits, mapped
 

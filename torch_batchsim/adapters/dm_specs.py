@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 from gymnasium.spaces import Discrete
 
-from ..spaces import bounds
+from ..declare.spaces import bounds
 
 
 def spec_of(space: gymnasium.Space, name: str, rows: tuple[int, ...] = ()) -> Any:

@@ -7,7 +7,7 @@
 ...     observations, rewards, terminated, truncated, info = env.recv()
 ...     env.send(policy(observations), info["env_id"])
 
-EnvPool itself is not needed. The worlds step in groups, see ``torch_batchsim.grouped_env``.
+EnvPool itself is not needed. The worlds step in groups, see ``torch_batchsim.vector.grouped_env``.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from ..grouped_env import Batch, GroupedEnv
-from ..inputs import bool_tensor, number_tensor
-from ..registration import environment_ids
+from ..memory.inputs import bool_tensor, number_tensor
+from ..vector.grouped_env import Batch, GroupedEnv
+from ..vector.registration import environment_ids
 from .envpool_spec import EnvSpec, checked_ids, dm_env, listed, make_spec, time_step
 
 

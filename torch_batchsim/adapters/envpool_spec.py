@@ -15,13 +15,13 @@ import gymnasium
 import numpy as np
 import torch
 
-from ..columns import numpy_dtype
-from ..environment import Environment
-from ..extras import needed
-from ..inputs import checked_count
-from ..program import Program
-from ..registration import declared, find_id
-from ..spaces import bounds
+from ..base.extras import needed
+from ..declare.columns import numpy_dtype
+from ..declare.environment import Environment
+from ..declare.spaces import bounds
+from ..memory.inputs import checked_count
+from ..resolve.program import Program
+from ..vector.registration import declared, find_id
 
 _MOST_GROUPS = 64
 _DEFAULTS = {

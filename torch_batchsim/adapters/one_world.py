@@ -11,11 +11,11 @@ import torch
 from gymnasium.spaces import Box, Discrete, MultiDiscrete
 from gymnasium.vector import AutoresetMode
 
-from ..environment import Environment
-from ..inputs import checked_options
-from ..legal import legal_actions
-from ..registration import find_id, option_names
-from ..vector_env import TorchVectorEnv
+from ..declare.environment import Environment
+from ..memory.inputs import checked_options
+from ..run.legal import legal_actions
+from ..vector.registration import find_id, option_names
+from ..vector.vector_env import TorchVectorEnv
 from .source import vector_env
 
 _FIXED = {

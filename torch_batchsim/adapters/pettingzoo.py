@@ -15,12 +15,12 @@ import gymnasium
 import numpy as np
 from gymnasium.spaces import Dict, Discrete
 
-from ..environment import Environment
-from ..extras import needed
-from ..inputs import checked_count
-from ..spaces import for_each, masks_of, one_after_another, space_of_masks
-from ..vector_env import TorchVectorEnv
-from ..vector_inputs import agent_names
+from ..base.extras import needed
+from ..declare.environment import Environment
+from ..declare.spaces import for_each, masks_of, one_after_another, space_of_masks
+from ..memory.inputs import checked_count
+from ..vector.vector_env import TorchVectorEnv
+from ..vector.vector_inputs import agent_names
 from .one_world import OneWorld, actions_of, mapped, takes_turns, unknown_agent, with_turns
 
 needed("pettingzoo", extra="pettingzoo")

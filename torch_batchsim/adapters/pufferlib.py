@@ -17,11 +17,11 @@ import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode
 
-from ..environment import Environment
+from ..base.extras import needed
+from ..declare.environment import Environment
+from ..declare.spaces import check_from_zero
 from ..errors import UnalignedMemory
-from ..extras import needed
-from ..inputs import number_tensor
-from ..spaces import check_from_zero
+from ..memory.inputs import number_tensor
 from .episodes import Episodes, stepped
 from .source import vector_env
 

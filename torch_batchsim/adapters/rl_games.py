@@ -15,8 +15,8 @@ from gymnasium import Space
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
 from gymnasium.spaces.utils import flatdim
 
-from ..environment import Environment
-from ..extras import needed
+from ..base.extras import needed
+from ..declare.environment import Environment
 from .source import SAME_STEP_IN_TORCH, vector_env
 from .stepping import choices_from_zero, first_choice, flat, float_space
 

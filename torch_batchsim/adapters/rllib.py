@@ -20,11 +20,11 @@ from gymnasium.spaces import Box, Dict, Discrete
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from ..environment import Environment
-from ..extras import needed
-from ..spaces import check_from_zero, choices, for_each
-from ..vector_env import TorchVectorEnv
-from ..vector_inputs import agent_names
+from ..base.extras import needed
+from ..declare.environment import Environment
+from ..declare.spaces import check_from_zero, choices, for_each
+from ..vector.vector_env import TorchVectorEnv
+from ..vector.vector_inputs import agent_names
 from .one_world import OneWorld, actions_of, mapped, takes_turns, with_turns
 from .source import vector_env
 from .stepping import float_space

@@ -8,9 +8,9 @@ import torch
 from gymnasium.spaces import Box
 from gymnasium.vector import VectorEnv
 
-from ..environment import Environment
-from ..extras import needed
-from ..inputs import checked_count, number_tensor
+from ..base.extras import needed
+from ..declare.environment import Environment
+from ..memory.inputs import checked_count, number_tensor
 from .episodes import stepped
 from .source import SAME_STEP_IN_TORCH, vector_env
 from .stepping import Clipped, Places

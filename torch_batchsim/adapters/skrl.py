@@ -19,11 +19,11 @@ from gymnasium.spaces import Box, Dict, Discrete
 from gymnasium.spaces.utils import flatdim
 from gymnasium.vector import VectorEnv
 
-from ..environment import Environment
-from ..extras import needed
-from ..inputs import number_tensor
-from ..vector_env import TorchVectorEnv
-from ..vector_inputs import agent_names
+from ..base.extras import needed
+from ..declare.environment import Environment
+from ..memory.inputs import number_tensor
+from ..vector.vector_env import TorchVectorEnv
+from ..vector.vector_inputs import agent_names
 from .episodes import stepped
 from .source import SAME_STEP_IN_TORCH, vector_env
 from .stepping import Clipped, Places, choices_from_zero, first_choice, flat, float_space, is_flat

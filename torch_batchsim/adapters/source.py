@@ -10,10 +10,10 @@ from typing import Any
 import gymnasium
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from ..environment import Environment
-from ..options import VECTOR_ARGUMENTS
-from ..registration import environment_class, find_id
-from ..vector_env import TorchVectorEnv
+from ..declare.environment import Environment
+from ..declare.options import VECTOR_ARGUMENTS
+from ..vector.registration import environment_class, find_id
+from ..vector.vector_env import TorchVectorEnv
 
 # What adapters need whose tensors stay in torch, and whose libraries leave autoreset to the environment.
 SAME_STEP_IN_TORCH = MappingProxyType({"autoreset_mode": AutoresetMode.SAME_STEP, "output": "torch"})

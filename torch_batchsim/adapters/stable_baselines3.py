@@ -20,12 +20,12 @@ import torch
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from .. import rendering
-from ..environment import Environment
-from ..extras import needed
-from ..inputs import checked_options, checked_seed
-from ..spaces import bounds
-from ..vector_env import TorchVectorEnv
+from ..base.extras import needed
+from ..declare.environment import Environment
+from ..declare.spaces import bounds
+from ..memory.inputs import checked_options, checked_seed
+from ..vector import rendering
+from ..vector.vector_env import TorchVectorEnv
 from .episodes import Episodes, stepped
 from .source import vector_env
 from .stepping import choices_from_zero

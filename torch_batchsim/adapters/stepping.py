@@ -10,8 +10,8 @@ import torch
 from gymnasium import Space
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
 
-from ..spaces import bounds
-from ..vector_env import TorchVectorEnv
+from ..declare.spaces import bounds
+from ..vector.vector_env import TorchVectorEnv
 
 _KEPT_PLACES = 8  # outputs lie in two places in turn, and in two more after resets
 

@@ -16,11 +16,11 @@ import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode
 
-from ..environment import Environment
-from ..extras import needed
-from ..inputs import number_tensor
-from ..partial_step import step_some
-from ..spaces import check_from_zero
+from ..base.extras import needed
+from ..declare.environment import Environment
+from ..declare.spaces import check_from_zero
+from ..memory.inputs import number_tensor
+from ..vector.partial_step import step_some
 from .source import vector_env
 
 needed("tianshou", extra="tianshou")

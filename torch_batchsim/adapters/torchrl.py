@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from gymnasium.vector import AutoresetMode, VectorWrapper
 
-from ..environment import Environment
-from ..extras import needed
-from ..inputs import checked_seed
-from ..vector_env import TorchVectorEnv
-from ..vector_inputs import agent_names
+from ..base.extras import needed
+from ..declare.environment import Environment
+from ..memory.inputs import checked_seed
+from ..vector.vector_env import TorchVectorEnv
+from ..vector.vector_inputs import agent_names
 from .episodes import stepped
 from .source import vector_env
 from .stepping import first_choice

@@ -9,9 +9,9 @@ import gymnasium
 import torch
 from gymnasium.spaces import Dict, Discrete, MultiDiscrete
 
-from ..extras import needed
-from ..spaces import bounds
-from ..vector_env import TorchVectorEnv
+from ..base.extras import needed
+from ..declare.spaces import bounds
+from ..vector.vector_env import TorchVectorEnv
 
 needed("tensordict", "torchrl", extra="torchrl")
 

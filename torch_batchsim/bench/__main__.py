@@ -1,4 +1,4 @@
-from ..extras import command_needs
+from ..base.extras import command_needs
 
 command_needs("tyro")
 

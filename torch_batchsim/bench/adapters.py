@@ -15,9 +15,9 @@ import gymnasium
 import torch
 import tyro
 
+from ..base.text import table
 from ..command_line import UsageError, parsed
 from ..testing import random_actions
-from ..text import table
 from .report import machine_facts, made_folder
 from .throughput import measure
 

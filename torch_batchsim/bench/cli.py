@@ -15,6 +15,8 @@ import gymnasium
 import torch
 import tyro
 
+from ..base.extras import needed
+from ..base.text import table
 from ..command_line import (
     VERSIONS,
     UsageError,
@@ -29,10 +31,8 @@ from ..command_line import (
     unheard,
 )
 from ..errors import StepInterrupted
-from ..extras import needed
-from ..registration import find_id, option_names
 from ..testing import random_actions
-from ..text import table
+from ..vector.registration import find_id, option_names
 from .ecs import ROWS, WORLDS, measure_ecs, printable
 from .peers import PEERS, measure_peers
 from .policy import UNITS, measure_with_policy

@@ -8,7 +8,7 @@ from typing import Any
 
 import gymnasium
 
-from ..vector_env import TorchVectorEnv
+from ..vector.vector_env import TorchVectorEnv
 from .micro import Micro
 
 # A kitchen with 40 starting places. The first eight stand apart, so that a few chefs are not all in one corner.

@@ -20,13 +20,13 @@ from typing import Any
 import numpy as np
 from gymnasium.spaces import Discrete
 
-from .. import jit
-from ..context import TABLE_COLUMNS
-from ..environment import Environment
+from ..build import jit
+from ..build.context import TABLE_COLUMNS
+from ..declare.environment import Environment
+from ..declare.options import Constants, Option
+from ..declare.schema import Archetype, Component, Reward, TaskGraph
 from ..errors import BuildError
-from ..options import Constants, Option
-from ..schema import Archetype, Component, Reward, TaskGraph
-from ..simulator import Simulator
+from ..run.simulator import Simulator
 from ..types import f32, i32, u32
 from .throughput import measure
 

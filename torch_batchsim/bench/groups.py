@@ -15,16 +15,16 @@ import torch
 import tyro
 from gymnasium.spaces import Box, Discrete
 
+from ..base.text import table
 from ..command_line import UsageError, parsed
-from ..environment import Environment
-from ..grouped_env import GroupedEnv
-from ..options import Option, Parameters
-from ..registration import declared, find_id
-from ..schema import Archetype, Component, Reward, TaskGraph
+from ..declare.environment import Environment
+from ..declare.options import Option, Parameters
+from ..declare.schema import Archetype, Component, Reward, TaskGraph
 from ..testing import random_actions
-from ..text import table
 from ..types import f32, i32, u32
-from ..vector_env import TorchVectorEnv
+from ..vector.grouped_env import GroupedEnv
+from ..vector.registration import declared, find_id
+from ..vector.vector_env import TorchVectorEnv
 from .policy import Policy
 from .report import machine_facts, made_folder
 from .throughput import wait_for

@@ -22,9 +22,9 @@ from __future__ import annotations
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
-from ..environment import Environment
-from ..options import Constants, Option, Parameters
-from ..schema import Archetype, Component, Reward, TaskGraph
+from ..declare.environment import Environment
+from ..declare.options import Constants, Option, Parameters
+from ..declare.schema import Archetype, Component, Reward, TaskGraph
 from ..types import f32, i32
 
 

@@ -27,15 +27,15 @@ import gymnasium
 import torch
 import tyro
 
+from ..base.extras import needed
+from ..base.text import figure
 from ..command_line import UsageError, parsed
-from ..executors import EXECUTORS
-from ..extras import needed
-from ..inputs import checked_device
-from ..registration import environment_ids, find_id
+from ..memory.inputs import checked_device
+from ..resolve.executors import EXECUTORS
+from ..run.trace import Trace
 from ..testing import random_actions
-from ..text import figure
-from ..trace import Trace
-from ..vector_env import TorchVectorEnv
+from ..vector.registration import environment_ids, find_id
+from ..vector.vector_env import TorchVectorEnv
 from .charts import in_k
 from .crowds import CROWDS, make_micro
 from .paper_report import PAPER, PICTURES, Cell, Record, all_records, write

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..text import figure, table
+from ..base.text import figure, table
 from .charts import Line, Panel, draw, in_k
 from .crowds import CROWDS
 

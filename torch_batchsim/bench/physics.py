@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from ..base.text import table
 from ..command_line import UsageError, parsed
-from ..text import table
 from .levels import AGENTS, level
 from .mujoco_rollout import SOLVERS, STEPS, MuJoCoRollout
 from .physics_levels import make_levels

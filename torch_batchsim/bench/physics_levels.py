@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from gymnasium.spaces import Discrete
 
-from ..environment import Environment
-from ..options import Constants, Option, Parameters
+from ..declare.environment import Environment
+from ..declare.options import Constants, Option, Parameters
+from ..declare.schema import Archetype, Component, Reward, TaskGraph
 from ..physics import Force, Material, Physics
 from ..rays import Rays
-from ..schema import Archetype, Component, Reward, TaskGraph
-from ..simulator import Simulator
+from ..run.simulator import Simulator
 from ..types import boolean, f32, i32
 from .levels import AGENTS, CUBES, DRAG, FORCE, HALF, HOLD, LONG_BOXES, RAMPS, TORQUE
 from .physics_worlds import columns, component_of, hull_names, physics_options

@@ -9,13 +9,13 @@ import numpy as np
 import torch
 from gymnasium.spaces import Discrete
 
-from ..environment import Environment
-from ..hulls import convex_hull
-from ..options import Constants, Option
+from ..declare.environment import Environment
+from ..declare.options import Constants, Option
+from ..declare.schema import Archetype, Component, Reward, TaskGraph
 from ..physics import Force, Joint, JointDrive, JointKind, Material, MotionKind, Physics
-from ..schema import Archetype, Component, Reward, TaskGraph
-from ..shapes import ShapeKind, mass_properties
-from ..simulator import Simulator
+from ..physics.hulls import convex_hull
+from ..physics.shapes import ShapeKind, mass_properties
+from ..run.simulator import Simulator
 from ..types import i32
 from . import scenes
 from .scenes import AXES, WEDGE, Body, Scene, Shape, Trajectory, conjugate, product, rotated, turning_x_to

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from gymnasium.spaces import Box
 
-from ..legal import legal_actions
+from ..run.legal import legal_actions
 from .throughput import Rate, wait_for
 
 UNITS = 64  # of the one hidden layer

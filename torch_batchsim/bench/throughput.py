@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from ..legal import LegalActions
+from ..run.legal import LegalActions
 
 
 @dataclass(frozen=True)

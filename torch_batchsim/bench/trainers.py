@@ -27,8 +27,8 @@ from typing import Any
 import gymnasium
 import torch
 
+from ..base.text import table
 from ..command_line import UsageError, parsed
-from ..text import table
 from ..train import Config, Trainer
 from .plain_ppo import PlainPPO
 from .report import machine_facts, made_folder

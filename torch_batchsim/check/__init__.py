@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 
-from ..checks import Checks
-from ..environment import Environment
+from ..base.names import suggestion
+from ..declare.checks import Checks
+from ..declare.environment import Environment
 from ..errors import BuildError, SchemaError, StepTimeout, SystemCrash, WorldFault
-from ..inputs import checked_count, checked_seed, checked_watchdog
-from ..names import suggestion
+from ..memory.inputs import checked_count, checked_seed, checked_watchdog
 from .outcomes import CheckFailed, Failed, Outcome, Report, Skipped, Warned
 from .records import CHECKS, Check
 from .subject import Subject, declaration

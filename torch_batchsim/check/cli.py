@@ -10,8 +10,8 @@ from typing import Any
 
 import gymnasium
 
-from ..checks import checks_in
 from ..command_line import Parser, UsageError, long_env_options, parse_env_options, refuse_unknown
+from ..declare.checks import checks_in
 from ..errors import StepInterrupted
 from . import CHECKS, run_checks
 from .outcomes import Outcome

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from gymnasium.spaces import Box
 
+from ..declare.spaces import bounds
 from ..errors import WorldFault
-from ..snapshots import assert_same_bits, snapshot
-from ..spaces import bounds
+from ..run.snapshots import assert_same_bits, snapshot
 from .outcomes import Failed, Skipped, Warned
 from .plays import named, parts_of
 from .policies import Policy

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from gymnasium.spaces import Box, MultiDiscrete
 
-from ..spaces import bounds
-from ..vector_env import TorchVectorEnv
+from ..declare.spaces import bounds
+from ..vector.vector_env import TorchVectorEnv
 from .outcomes import Failed, Skipped, Warned
 from .plays import named
 from .policies import Policy

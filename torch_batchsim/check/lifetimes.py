@@ -7,8 +7,8 @@ import re
 import torch
 from gymnasium.vector import AutoresetMode
 
-from ..snapshots import assert_same_bits, of_worlds, snapshot
-from ..vector_env import TorchVectorEnv
+from ..run.snapshots import assert_same_bits, of_worlds, snapshot
+from ..vector.vector_env import TorchVectorEnv
 from .lockstep import compared, shown, state_difference, stepped
 from .outcomes import Failed, Skipped
 from .plays import named

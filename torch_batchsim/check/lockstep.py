@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..snapshots import assert_same_bits, of_worlds, snapshot
-from ..vector_env import TorchVectorEnv
-from ..world_state import WorldState
+from ..run.snapshots import assert_same_bits, of_worlds, snapshot
+from ..vector.vector_env import TorchVectorEnv
+from ..vector.world_state import WorldState
 from .outcomes import Failed
 from .plays import named, where
 from .policies import Policy

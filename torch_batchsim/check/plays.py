@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from gymnasium.spaces import Dict, Discrete, MultiDiscrete
 
+from ..declare.spaces import bounds
 from ..errors import WorldFault
-from ..spaces import bounds
-from ..vector_env import TorchVectorEnv
+from ..vector.vector_env import TorchVectorEnv
 from .policies import STYLES, Policy
 
 _SHARES = {"random": 0.5, "held": 0.2, "lowest": 0.1, "highest": 0.1, "corners": 0.1}  # of the steps

@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from gymnasium.spaces import Box
 
-from ..legal import legal_actions
-from ..spaces import bounds
-from ..vector_env import TorchVectorEnv
+from ..declare.spaces import bounds
+from ..run.legal import legal_actions
+from ..vector.vector_env import TorchVectorEnv
 
 STYLES = {
     "random": "random actions",

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode
 
-from ..differences import Difference
-from ..vector_env import TorchVectorEnv
-from ..world_state import WorldState
+from ..vector.vector_env import TorchVectorEnv
+from ..vector.world_state import WorldState
+from .differences import Difference
 from .outcomes import Failed, Skipped
 from .plays import named
 from .policies import STYLES, Policy

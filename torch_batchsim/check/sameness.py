@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from ..errors import BuildError
-from ..executors import EXECUTORS
-from ..vector_env import TorchVectorEnv
+from ..resolve.executors import EXECUTORS
+from ..vector.vector_env import TorchVectorEnv
 from .lockstep import compared, first_difference, state_difference, stepped
 from .outcomes import Failed, Warned
 from .policies import Policy

@@ -5,14 +5,14 @@ from __future__ import annotations
 import torch
 from gymnasium.vector import AutoresetMode
 
-from ..program import Node, Program
-from ..snapshots import assert_same_bits, snapshot
-from ..spoiling import spoil
-from ..vector_env import TorchVectorEnv
+from ..resolve.program import Node, Program
+from ..run.snapshots import assert_same_bits, snapshot
+from ..vector.vector_env import TorchVectorEnv
 from .lockstep import compared, first_difference, shown, state_difference
 from .outcomes import Failed
 from .plays import named
 from .policies import Policy
+from .spoiling import spoil
 from .subject import Subject
 
 _PURE = "'observe' computes from the state, writes its columns wholly every time, and changes nothing else"

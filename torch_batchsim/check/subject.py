@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from .. import emulation, jit
-from ..checks import Checks
-from ..environment import Environment
-from ..executors import EXECUTORS
-from ..names import suggestion
-from ..own_modules import module_named
-from ..program import Program
-from ..registration import declared, environment_class, find_id
-from ..vector_env import TorchVectorEnv
+from ..base.names import suggestion
+from ..build import emulation, jit
+from ..declare.checks import Checks
+from ..declare.environment import Environment
+from ..resolve.executors import EXECUTORS
+from ..resolve.program import Program
+from ..vector.own_modules import module_named
+from ..vector.registration import declared, environment_class, find_id
+from ..vector.vector_env import TorchVectorEnv
 from .plays import Play, play_all
 
 _SMALL_RUN = 300  # steps of runs that are compared, at most

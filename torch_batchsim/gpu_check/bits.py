@@ -8,7 +8,7 @@ import torch
 from gymnasium.vector import AutoresetMode
 
 from ..envs.hideseek import Level
-from ..simulator import Simulator
+from ..run.simulator import Simulator
 from ..testing import Tensors, assert_same_bits, of_worlds, random_actions
 from .environments import GROWING
 from .playing import SEED, Make, copied, expect, expect_same_steps, expect_same_story, play, snapshot

@@ -8,9 +8,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..schedule import BLOCKS, Group, possible_cuts, step_tasks
+from ..resolve.schedule import BLOCKS, Group, possible_cuts, step_tasks
 from ..testing import assert_same_bits, random_actions
-from ..vector_env import TorchVectorEnv
+from ..vector.vector_env import TorchVectorEnv
 from .environments import GROWING
 from .playing import SEED, Make, expect, expect_same_steps, play, snapshot
 

@@ -8,14 +8,14 @@ from functools import partial
 import numpy as np
 from gymnasium.spaces import Box, Dict
 
-from ..environment import Environment
+from ..declare.environment import Environment
+from ..declare.options import Constants, Option, Parameters
+from ..declare.schema import AgentEnd, Archetype, Component, Reward, TaskGraph
 from ..envs.cartpole import CartPole
 from ..envs.hanabi import Hanabi
 from ..envs.hideseek import HideSeek
 from ..envs.overcooked import Overcooked
 from ..envs.swarm import Swarm
-from ..options import Constants, Option, Parameters
-from ..schema import AgentEnd, Archetype, Component, Reward, TaskGraph
 from ..types import Entity, boolean, f32, f64, i32, u8, u32, u64
 
 

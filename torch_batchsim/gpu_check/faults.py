@@ -9,9 +9,9 @@ import numpy as np
 import torch
 
 from ..errors import WorldFault
-from ..simulator import Simulator
+from ..run.simulator import Simulator
 from ..testing import Tensors, assert_same_bits, random_actions
-from ..vector_env import TorchVectorEnv
+from ..vector.vector_env import TorchVectorEnv
 from .playing import SEED, Make, copied, expect, expect_same_story, fault_of
 
 

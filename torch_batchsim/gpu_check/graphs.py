@@ -9,7 +9,7 @@ import torch
 from gymnasium.vector import AutoresetMode
 
 from ..testing import assert_same_bits, random_actions
-from ..vector_env import TorchVectorEnv
+from ..vector.vector_env import TorchVectorEnv
 from .playing import SEED, Make, copied, expect, fault_of, flat, snapshot
 
 WARM_UPS = 3

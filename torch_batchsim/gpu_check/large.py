@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from ..testing import Tensors, assert_same_bits, random_actions
-from ..vector_env import TorchVectorEnv
+from ..vector.vector_env import TorchVectorEnv
 from .findings import Skipped
 from .playing import SEED, Make, flat
 

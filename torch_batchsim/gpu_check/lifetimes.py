@@ -12,7 +12,7 @@ import torch
 
 from ..errors import WorldFault
 from ..testing import assert_same_bits, random_actions
-from ..vector_env import TorchVectorEnv
+from ..vector.vector_env import TorchVectorEnv
 from .graphs import capture
 from .playing import SEED, Make, copied, expect, expect_same_steps, fault_of, play, snapshot
 from .streams import SLEEP, cycles_of

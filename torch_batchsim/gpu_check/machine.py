@@ -9,8 +9,8 @@ from pathlib import Path
 
 import torch
 
-from .. import jit
 from ..bench.report import machine_facts
+from ..build import jit
 from ..errors import BuildError
 
 

@@ -6,7 +6,7 @@ import torch
 
 from ..errors import WorldFault
 from ..testing import Tensors, assert_same_bits, random_actions
-from ..vector_env import TorchVectorEnv
+from ..vector.vector_env import TorchVectorEnv
 from .environments import GROWING
 from .playing import SEED, Make, copied, expect, expect_same_steps, filled, flat, play, snapshot
 

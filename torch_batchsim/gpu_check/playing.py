@@ -14,9 +14,9 @@ from gymnasium.vector import AutoresetMode
 
 from .. import testing
 from ..errors import WorldFault
-from ..simulator import Simulator
+from ..run.simulator import Simulator
 from ..testing import Tensors, assert_same_bits, ended_worlds, random_actions
-from ..vector_env import TorchVectorEnv
+from ..vector.vector_env import TorchVectorEnv
 from .environments import ENVIRONMENTS
 
 Make = Callable[..., TorchVectorEnv]

@@ -10,12 +10,12 @@ from typing import Any
 import torch
 
 from ..bench.throughput import measure
-from ..context import engine_columns
+from ..build.context import engine_columns
 from ..errors import WorldFault
-from ..legal import LegalActions
-from ..simulator import Simulator
+from ..run.legal import LegalActions
+from ..run.simulator import Simulator
 from ..testing import random_actions
-from ..vector_env import TorchVectorEnv
+from ..vector.vector_env import TorchVectorEnv
 from .findings import NO_TIME, Findings, Skipped
 from .graphs import capture
 from .streams import cycles_of

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import product
 
-from ..executors import EXECUTORS
+from ..resolve.executors import EXECUTORS
 from . import speed, tools
 from .findings import NO_TIME, Findings, Skipped
 from .machine import find_tool

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from itertools import product
 
-from ..executors import EXECUTORS
+from ..resolve.executors import EXECUTORS
 from . import bits, choices, faults, graphs, large, learning, lifetimes, memory, speed_stages, streams, tools
 from .environments import CHECKED, ENVIRONMENTS
 from .findings import NO_TIME, Findings, Skipped, Stage

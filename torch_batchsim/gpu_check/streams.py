@@ -11,11 +11,11 @@ from typing import Any
 import torch
 from gymnasium.vector import AutoresetMode
 
-from .. import step_call
-from ..environment import Environment
-from ..grouped_env import GroupedEnv
+from ..declare.environment import Environment
+from ..run import step_call
 from ..testing import assert_same_bits, random_actions
-from ..vector_env import TorchVectorEnv
+from ..vector.grouped_env import GroupedEnv
+from ..vector.vector_env import TorchVectorEnv
 from .bits import same_as
 from .environments import ENVIRONMENTS
 from .findings import Skipped

@@ -1,6 +1,6 @@
 """A test environment of rows that come and go: commands from outside create and destroy animals, which breed and die.
 
-tests/torch_batchsim/test_entities.py has a model of it in plain Python.
+tests/torch_batchsim/memory/test_entities.py has a model of it in plain Python.
 """
 
 from gymnasium.spaces import Discrete

@@ -1,0 +1,122 @@
+"""Environments that come with the engine, in a checked build: nothing is found in them, in whichever way they step."""
+
+import re
+import subprocess
+
+import pytest
+import torch
+from torch_batchsim.envs.cartpole import CartPole
+from torch_batchsim.envs.hanabi import Hanabi
+from torch_batchsim.envs.hideseek import HideSeek
+from torch_batchsim.envs.overcooked import Overcooked
+from torch_batchsim.envs.swarm import Swarm
+
+from torch_batchsim import Checks, GroupedEnv, GroupFault, TorchVectorEnv, WorldFault
+from torch_batchsim.build import emulation, jit
+from torch_batchsim.build.checked import flags
+from torch_batchsim.build.codegen import Target, generate
+from torch_batchsim.check.policies import Policy
+from torch_batchsim.resolve.program import Program
+from torch_batchsim.testing import assert_same_bits, snapshot
+from torch_batchsim.vector.partial_step import step_some
+
+pytestmark = pytest.mark.full
+
+EVERY = Checks(leftovers=1, casts=True)
+
+
+@pytest.mark.parametrize("environment", [HideSeek, Hanabi, Overcooked, Swarm, CartPole])
+def test_nothing_is_found(environment):
+    env, plain = (TorchVectorEnv(environment(), num_worlds=2, checks=c, num_threads=1) for c in (EVERY, False))
+    policy = Policy(env, 2)
+    for each in (env, plain):
+        each.reset(seed=0)
+    for _ in range(50):
+        actions = policy(env)
+        env.step(actions)
+        plain.step(actions)
+    assert_same_bits(snapshot(env.sim), snapshot(plain.sim))
+
+
+def test_loops_over_rows_with_nothing_to_check_are_vectors(tmp_path):
+    program, unit = Program(CartPole(), Checks()), tmp_path / "unit.cpp"
+    unit.write_text(generate(program, Target()))
+    options = [*jit.compiler_flags("cpu"), *flags(program), f"-I{jit.CSRC}", "-fopt-info-vec-optimized"]
+    command = [jit.cpp_compiler(), *options, "-c", str(unit), "-o", str(tmp_path / "unit.o")]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    assert len(re.findall(r"run_checked\.h:\d+:\d+: optimized: loop vectorized", said)) >= 2  # push_cart and judge
+
+
+@pytest.mark.parametrize("environment", [HideSeek, Hanabi, Overcooked, Swarm, CartPole])
+def test_nothing_is_found_on_cuda_and_bits_are_those_of_an_ordinary_build(environment):
+    checked = emulation.load(Program(environment(), Checks()), "graph")
+    env = TorchVectorEnv(environment(), num_worlds=2, checks=Checks(), _library=checked)
+    plain = TorchVectorEnv(environment(), num_worlds=2, checks=False, num_threads=1)
+    policy = Policy(plain, 2)
+    for each in (env, plain):
+        each.reset(seed=0)
+    for _ in range(12):
+        actions = policy(plain)
+        env.step(actions)
+        plain.step(actions)
+    env.sim.check_faults()
+    assert_same_bits(snapshot(env.sim), snapshot(plain.sim))
+
+
+@pytest.mark.parametrize("environment", [HideSeek, CartPole])
+def test_nothing_is_found_where_some_worlds_step(environment):
+    options = {"num_worlds": 3, "autoreset_mode": "NextStep", "num_threads": 1}
+    env, plain = (TorchVectorEnv(environment(), checks=c, **options) for c in (EVERY, False))
+    policy = Policy(env, 3)
+    for each in (env, plain):
+        each.reset(seed=0)
+    for step in range(20):
+        worlds, actions = torch.arange(3) % 2 == step % 2, policy(env)
+        step_some(env, actions, worlds)
+        step_some(plain, actions, worlds)
+    assert_same_bits(snapshot(env.sim), snapshot(plain.sim))
+
+
+def test_a_fault_where_some_worlds_step_is_that_of_its_world():
+    env = TorchVectorEnv(CartPole(), num_worlds=4, checks=True, autoreset_mode="NextStep")
+    env.reset(seed=0)
+    actions = torch.zeros(4, dtype=torch.long)
+    env.sim.tensor("Cart.CartState.x")[2] = float("nan")
+    step_some(env, actions, torch.tensor([True, True, False, True]))  # it stands still
+    with pytest.raises(WorldFault) as caught:
+        step_some(env, actions, torch.tensor([False, True, True, False]))
+    assert caught.value.mask.nonzero().tolist() == [[2]] and caught.value.stepped
+    assert "nan in Cart.CartState.x" in str(caught.value)
+    assert env.sim.tensor("World.step").tolist() == [1, 2, 1, 1]
+
+
+def test_a_fault_in_one_group_is_that_of_its_world_and_other_groups_go_on():
+    env = GroupedEnv(CartPole(), num_worlds=6, groups=2, num_threads=2, checks=True)
+    plain = TorchVectorEnv(CartPole(), num_worlds=6, checks=False)
+    plain.reset(seed=0)
+    env.async_reset(seed=0)
+    for _ in range(2):
+        env.recv()
+    group = env.environments[1]
+    group.sim.tensor("Cart.CartState.theta")[1] = float("nan")
+    actions, faults, received = torch.ones(3, dtype=torch.long), [], {}
+    for number in range(2):
+        env.send(number, actions)
+    for _ in range(2):
+        try:
+            batch = env.recv()
+        except GroupFault as error:
+            faults.append(error)
+            batch = error.outputs
+        received[batch.group] = batch.observations
+    (fault,) = faults
+    assert fault.group == 1 and fault.mask.nonzero().tolist() == [[4]]
+    assert fault.faults[0].finding.kind == "not_finite" and fault.faults[0].world == 4
+    expected = plain.step(torch.ones(6, dtype=torch.long))[0]
+    others = torch.arange(6) != 4
+    assert torch.equal(torch.cat([received[0], received[1]])[others], expected[others])
+    env.async_reset(mask=fault.mask)
+    assert env.recv().group == 1
+    env.send(1, actions)
+    assert env.recv().group == 1
+    env.close()

@@ -1,0 +1,342 @@
+"""The stages of the GPU check on a pretended GPU, and that their checks notice what is wrong."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from gymnasium.vector import AutoresetMode
+from pretended_gpu import NCU, SMALL, Stream
+from torch_batchsim.memory.memory.entities import Entities
+
+from torch_batchsim import TorchVectorEnv
+from torch_batchsim.gpu_check import (
+    bits,
+    choices,
+    faults,
+    graphs,
+    learning,
+    lifetimes,
+    memory,
+    playing,
+    speed,
+    speed_stages,
+    stages,
+    streams,
+    tools,
+)
+from torch_batchsim.gpu_check.findings import Findings, Skipped
+from torch_batchsim.gpu_check.playing import Make
+from torch_batchsim.resolve.executors import EXECUTORS
+
+pytest_plugins = ["pretended_gpu"]
+
+CPU = playing.maker("cpu")
+
+
+def expect_passed(found: Findings, skipped: int = 0) -> None:
+    failed = [check for check in found.found["checks"] if check["status"] == "failed"]
+    assert not failed, "\n".join(f"{check['name']}: {check['traceback']}" for check in failed)
+    assert sum(check["status"] == "skipped" for check in found.found["checks"]) == skipped
+
+
+def test_the_first_stage(pretended: Callable[[str], Findings]) -> None:
+    expect_passed(pretended("smoke"))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["bits", "long", "large", "faults", "memory", "repeat", "choices"])
+def test_stages_of_bits(pretended: Callable[[str], Findings], name: str) -> None:
+    expect_passed(pretended(name))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("executor", EXECUTORS["cuda"][1:])
+@pytest.mark.parametrize("name", ["garden", "meadow", "decks"])
+def test_other_executors(make_on: Callable[..., Make], name: str, executor: str) -> None:
+    for mode in AutoresetMode:
+        bits.same_as(CPU, make_on("cuda", executor), name, SMALL[name], 26, mode)
+
+
+def test_long_builds_have_a_stage_and_a_limit_of_their_own(
+    pretended: Callable[[str], Findings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits: dict[str, dict[tuple[str, ...], float]] = {}
+
+    def build(*job: str, seconds: float) -> str:
+        limits[stage][job[1:]] = seconds
+        return "built"
+
+    monkeypatch.setattr(tools, "run_apart", build)
+    for stage in ("build", "build_hideseek"):
+        limits[stage] = {}
+        expect_passed(pretended(stage))
+    assert not {"hideseek", "hunt"} & {name for name, *_ in limits["build"]}
+    assert set(limits["build"].values()) == {90.0}
+    assert limits["build_hideseek"] == {
+        ("hideseek", "cuda", "graph", "plain"): 420.0, ("hideseek", "cpu", "batch", "plain"): 420.0
+    }  # fmt: skip
+    names = [stage.name for stage in stages.STAGES]
+    assert names.index("hanabi") < names.index("build_hideseek") < names.index("hideseek") < names.index("bits")
+
+
+@pytest.mark.full
+def test_stages_of_streams_and_graphs(pretended: Callable[[str], Findings], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graphs, "growth_in_capture", lambda make: "")  # nothing can be captured here
+    expect_passed(pretended("capture"))
+    expect_passed(pretended("streams"), skipped=1)  # no second device
+
+
+@pytest.mark.full
+def test_stages_of_lifetimes(pretended: Callable[[str], Findings]) -> None:
+    expect_passed(pretended("lifetimes"))
+
+
+@pytest.mark.full
+def test_the_stage_of_learning(pretended: Callable[[str], Findings], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Little of it, since emulated steps are slow."""
+    monkeypatch.setattr(learning, "CARTPOLE", replace(learning.CARTPOLE, total_steps=3 * 4096))
+    monkeypatch.setattr(learning, "KITCHEN", replace(learning.KITCHEN, total_steps=3 * 400, num_envs=4))
+    monkeypatch.setattr(learning, "WANTED", 20.0)
+    monkeypatch.setattr(learning, "FACTOR", 0.0)
+    monkeypatch.setattr(learning, "_WORLDS", 10)
+    found = pretended("learn")
+    expect_passed(found)
+    assert all("12,288 steps" in check["text"] for check in found.found["checks"][:2])
+    monkeypatch.setattr(learning, "WANTED", 501.0)
+    with pytest.raises(AssertionError, match=r"a mean return of 501 was wanted; seed 1: .*; seed 2: .*; seed 3"):
+        learning.cartpole(CPU, captured=False)
+
+
+def test_waiting_is_found_out(pretended: Callable[[str], Findings], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Stream, "query", lambda self: True)
+    make = stages.maker("cuda", "graph")
+    with pytest.raises(AssertionError, match="has waited for the device"):
+        streams.no_waiting(make, "cartpole", 100)
+
+
+@pytest.mark.full
+def test_growth_in_a_capture(make_on: Callable[..., Make], monkeypatch: pytest.MonkeyPatch) -> None:
+    capturing = []
+
+    @contextmanager
+    def graph(_: object) -> Iterator[None]:
+        capturing.append(True)
+        try:
+            yield
+        finally:
+            capturing.clear()
+
+    grow = Entities.grow
+
+    def refuse(entities: Entities) -> None:
+        if capturing:
+            raise RuntimeError("it cannot be captured")
+        grow(entities)
+
+    monkeypatch.setattr(torch.cuda, "graph", graph)
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", object)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda *_: None)
+    make = make_on("cuda", "graph")
+    with pytest.raises(AssertionError, match="was captured"):
+        graphs.growth_in_capture(make)
+    monkeypatch.setattr(Entities, "grow", refuse)
+    assert graphs.growth_in_capture(make) == "it cannot be captured"
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["tune", "trace"])
+def test_stages_of_tuning_and_tracing(
+    pretended: Callable[[str], Findings], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    for module in (stages, speed_stages):
+        monkeypatch.setattr(module, "maker", lambda device, executor=None: CPU)
+    monkeypatch.setattr(stages, "CUDA", EXECUTORS["cuda"])
+    monkeypatch.setattr(speed_stages, "_TUNED", {"cartpole": 64})
+    found = pretended(name)
+    expect_passed(found)
+    if name == "tune":
+        assert "gain" in found.found["checks"][-1]["text"]
+        assert found.found["tables"]["Steps of cartpole"][0]["executor"].startswith("tuned: ")
+
+
+@pytest.mark.full
+def test_stages_of_figures(
+    pretended: Callable[[str], Findings], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(speed, "compiled_cartpole", lambda: speed.torch_cartpole)
+    expect_passed(pretended("build"))
+    monkeypatch.setattr(speed_stages, "_ROLLOUTS", (100, 200))
+    found = pretended("peers")
+    expect_passed(found)
+    assert len(found.found["tables"]["Rollouts of CartPole"]) == 6
+    for name in ("cartpole", "hanabi", "swarm"):
+        found = Findings(tmp_path / name, time.time() + 1000)
+        speed_stages._speed(found, name, (3, 4))
+        expect_passed(found)
+        rows = found.found["tables"][f"Steps of {name}"]
+        assert [row["worlds"] for row in rows] == [3, 4]
+        assert all(("drawing us" in row) == (name == "hanabi") for row in rows)
+    late = Findings(tmp_path / "late", time.time() + 5)
+    speed_stages._speed(late, "cartpole", (3, 4))
+    assert [(check["name"], check["text"]) for check in late.found["checks"]] == [("from 3 worlds on", "no time left")]
+
+
+def test_stages_of_tools(pretended: Callable[[str], Findings], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name, said in (("compute-sanitizer", "played to the end\nERROR SUMMARY: 0 errors"), ("ncu", NCU)):
+        tool = tmp_path / name
+        tool.write_text(f"#!/bin/sh\ncat <<'END'\n{said}\nEND\n")
+        tool.chmod(0o755)
+    monkeypatch.setattr(speed_stages, "find_tool", lambda name: str(tmp_path / name))
+    expect_passed(pretended("sanitizers"))
+    found = pretended("profile")
+    expect_passed(found)
+    assert all(len(rows) == 2 for rows in found.found["tables"].values())
+    assert "hideseek, 32,768 worlds, graph: kernels of a step" in found.found["tables"]
+    late = Findings(tmp_path / "late", time.time() + 20)
+    speed_stages.sanitizers(late)
+    assert {check["text"] for check in late.found["checks"]} == {"no time left"}
+    monkeypatch.setattr(speed_stages, "find_tool", lambda name: None)
+    for name in ("sanitizers", "profile"):
+        with pytest.raises(Skipped, match="not installed"):
+            pretended(name)
+
+
+@pytest.mark.full
+def test_what_the_tools_look_at(pretended: Callable[[str], Findings], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda.profiler, "profile", nullcontext)
+    for games in tools.PLAYED:
+        tools.play_all("graph", games)
+    tools.profile_step("cartpole", "graph", 8)
+
+
+# ---- that the checks notice something --------------------------------------------------------------------------------
+
+
+def spoiled(spoil: Callable[[TorchVectorEnv], None], which: int, after: int) -> Make:
+    """Makes environments of which the ``which``-th does something else after so many steps."""
+    number = itertools.count()
+
+    def make(name: str, worlds: int, **arguments: Any) -> TorchVectorEnv:
+        env = playing.maker("cpu")(name, worlds, **arguments)
+        if next(number) == which:
+            step, taken = env.step, itertools.count(1)
+
+            def wrong_step(actions: torch.Tensor) -> Any:
+                results = step(actions)
+                if next(taken) == after:
+                    spoil(env)
+                return results
+
+            env.step = wrong_step
+        return env
+
+    return make
+
+
+def other_numbers(env: TorchVectorEnv) -> None:
+    """World 1 draws other random numbers from now on."""
+    mask = torch.zeros(env.num_worlds, dtype=torch.bool)
+    mask[1] = True
+    env.sim.reseed(5, mask)
+
+
+def other_rows(env: TorchVectorEnv) -> None:
+    env.sim.ragged("Plant.Stem.height").values[0] += 1
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        lambda make: bits.same_as(CPU, make(0), "garden", 20, 20, AutoresetMode.SAME_STEP),
+        lambda make: bits.repeatable(make(1), "garden", 20, 20),
+        lambda make: bits.batch_size(make(1), "garden", 5, 20, 20),
+        lambda make: memory.bound(make(1), "garden", 20, 20),
+        lambda make: memory.growth(CPU, make(0), 20, 20),
+        lambda make: memory.late_growth(make(1), 20, 20),
+        lambda make: memory.state_moves(CPU, make(0, 15), "garden", 20),
+        lambda make: memory.copies(make(0, 12)),
+    ],
+)
+@pytest.mark.parametrize("spoil", [other_numbers, other_rows])
+def test_checks_notice(check: Callable[..., str], spoil: Callable[[TorchVectorEnv], None]) -> None:
+    with pytest.raises(AssertionError, match=r"differs|bytes for"):
+        check(lambda which, after=5: spoiled(spoil, which, after))
+
+
+def test_faults_that_are_not_told_are_noticed() -> None:
+    def silent(name: str, worlds: int, **arguments: Any) -> TorchVectorEnv:
+        env = CPU(name, worlds, **arguments)
+        env.step = env.check_faults = lambda *_: None
+        return env
+
+    for check in (faults.overflow, faults.system_fault):
+        with pytest.raises(AssertionError, match="no world has a fault"):
+            check(silent, silent)
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        lambda make: bits.balanced(CPU, make(0), 20, 510, AutoresetMode.SAME_STEP),
+        lambda make: choices.tile(CPU, make(0), "cartpole", 50, 60, 8),
+        lambda make: lifetimes.replaced(CPU, make(2), "cartpole", 50),
+    ],
+)
+@pytest.mark.usefixtures("pretended")
+def test_checks_of_cartpole_notice(check: Callable[..., str]) -> None:
+    def other_pushes(env: TorchVectorEnv) -> None:
+        env.sim.tensor("Cart.CartState.x")[1] += 0.5
+
+    with pytest.raises(AssertionError, match="differs"):
+        check(lambda which: spoiled(other_pushes, which, 3))
+
+
+@pytest.mark.usefixtures("pretended")
+def test_a_fast_step_before_its_actions_is_noticed() -> None:
+    """As on a stream that does not wait for them."""
+
+    def early(name: str, worlds: int) -> TorchVectorEnv:
+        env = CPU(name, worlds)
+        plainly = env.sim.step_plainly
+        env.sim.step_plainly = lambda actions: plainly(torch.zeros_like(actions))
+        return env
+
+    with pytest.raises(AssertionError, match=r"step 1: .*differs"):
+        streams.fast_step(CPU, early, "cartpole", 50)
+
+
+@pytest.mark.usefixtures("pretended")
+def test_what_spoils_captures_and_memory_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refusing(after: int) -> Make:
+        """Steps that fail as torch does where something is not permitted."""
+
+        def make(name: str, worlds: int, **arguments: Any) -> TorchVectorEnv:
+            env = stages.maker("cuda", "graph")(name, worlds, **arguments)
+            step, taken = env.step, itertools.count(1)
+
+            def refused(actions: torch.Tensor) -> Any:
+                if next(taken) > after:
+                    raise RuntimeError("CUDA error: operation not permitted when stream is capturing")
+                return step(actions)
+
+            env.step = refused
+            return env
+
+        return make
+
+    with pytest.raises(AssertionError, match="has spoiled the capture"):
+        lifetimes.pending_fault(refusing(7), "cartpole", 20)  # 6 before it, and that with the fault
+    with pytest.raises(RuntimeError, match="not permitted"):
+        lifetimes.foreign_error(refusing(3), "cartpole", 20)
+    full = torch.full
+    monkeypatch.setattr(torch, "full", lambda *shape, **options: full(*shape, **options).bitwise_not_())
+    with pytest.raises(AssertionError, match="bytes of other tensors were written"):
+        lifetimes.gone_while_stepping(stages.maker("cuda", "graph"), "cartpole", 20)

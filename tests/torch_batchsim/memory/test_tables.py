@@ -1,0 +1,730 @@
+"""Dynamic tables at their edges: declarations, growth, overflow, exports, handles from elsewhere, extreme sizes."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from environments.zoo import Body, Kin, Zoo
+from gymnasium.spaces import Discrete
+from gymnasium.vector import AutoresetMode
+from support import assert_same_bits, declare, of_worlds, snapshot
+
+from torch_batchsim import (
+    Archetype,
+    BuildError,
+    Component,
+    Entity,
+    Reward,
+    SchemaError,
+    Simulator,
+    TaskGraph,
+    TorchVectorEnv,
+    WorldFault,
+    f32,
+    i32,
+)
+from torch_batchsim.declare.schema import MAX_ROWS
+from torch_batchsim.resolve.program import Program
+
+
+class Spot(Component):
+    x: i32
+
+
+class Order(Component):
+    rows: i32
+
+
+class Seen(Component):
+    rows: i32
+
+
+PLAYER = Archetype("Player", Order, Seen, Reward, count=1)
+SYSTEMS = """
+TBS_SYSTEM void fill(World &world, const Order &order) {
+    for (i32 i = 0; i < order.rows; ++i) world.create<Item>(Spot{i});
+    if (order.rows < 0) {
+        for (u32 i = 0; i < world.count<Item>(); ++i) world.destroy(world.entity<Item>(i));
+    }
+}
+TBS_SYSTEM void walk(World &world, Spot &spot) { spot.x += 1; }
+TBS_SYSTEM void count(World &world, Seen &seen) { seen.rows = i32(world.count<Item>()); }
+TBS_SYSTEM void sum(World &world, Warp &warp, Seen &seen) {
+    const Rows<const Spot> spots = world.rows<Item, const Spot>();
+    const i32 total = warp.sum(spots.count, [&](u32 i) { return spots[i].x; });
+    warp.once([&] { seen.rows += total; });
+}
+"""
+
+
+def box(text: str = SYSTEMS, **attributes: Any) -> Any:
+    """An environment of one player, who orders rows of a dynamic archetype Item."""
+    given = {
+        "archetypes": (PLAYER, Archetype("Item", Spot, capacity=8, limit=32)),
+        "step": TaskGraph("fill", "walk", "count"),
+        "observation": "Player.Seen",
+        "action": "Player.Order",
+        "action_space": Discrete(100),
+        **attributes,
+    }
+    return declare(text, **given)()
+
+
+def order(sim: Simulator, rows: list[int]) -> None:
+    sim.Player.Order.rows[:, 0] = torch.tensor(rows)
+    sim.step()
+
+
+# ---- declarations --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"capacity": 0}, f"Item: capacity must be an integer from 1 to {MAX_ROWS} (rows have 32-bit numbers), got 0"),
+        ({"capacity": -1}, "got -1"),
+        ({"capacity": 2**31}, f"capacity must be an integer from 1 to {MAX_ROWS}"),
+        ({"capacity": 2**32 + 5}, f"got {2**32 + 5}"),
+        ({"capacity": True}, "got True"),
+        ({"capacity": 4.0}, "got 4.0"),
+        ({"capacity": 4, "limit": 3}, "Item: limit must be at least capacity, got 3 and 4"),
+        ({"capacity": 4, "limit": 2**31}, f"limit must be an integer from 1 to {MAX_ROWS}"),
+        ({"capacity": 4, "count": 4}, "Item has count=4 and capacity=4: give count for rows that every world always"),
+        ({}, "Item needs either count"),
+        ({"count": 4, "ephemeral": True}, "limit and ephemeral go with capacity, not with count"),
+        ({"count": 4, "limit": 5}, "limit and ephemeral go with capacity, not with count"),
+        ({"capacity": 4, "ephemeral": 1}, "ephemeral must be True or False, got 1"),
+    ],
+)
+def test_archetypes_refuse(arguments: dict[str, Any], says: str) -> None:
+    with pytest.raises(SchemaError) as raised:
+        Archetype("Item", Spot, **arguments)
+    assert says in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("system", "says"),
+    [
+        (
+            "(World &w) { w.create<Itm>(Spot{1}); }",
+            "asks for create<Itm>, but there is no archetype of that name (did you",
+        ),
+        ("(World &w) { w.count<Spot>(); }", "count<Spot>, but Spot is a component: name an archetype that has it, "),
+        ("(World &w) { w.create<Player>(Order{1}); }", "Player has count=1 rows in every world; rows come and go in"),
+        (
+            "(World &w, Warp &warp) { w.create<Item>(); }",
+            "each of which would do create(): write create_at<...>(i, ...)",
+        ),
+        ("(World &w, Block &b) { w.random(); }", "each of which would do random(): write random(i)"),
+        ("(World &w) { w.create_at<Item>(0u); }", "uses create_at, which is for systems that take Warp & or Block &"),
+        ("(World &w, Warp &a, Block &b) {}", "takes both Warp & and Block &; take one"),
+        (
+            "(World &w, Warp &p, Seen &seen) { seen.rows += 1; }",
+            "all of which would do 'seen.rows +=': write what lanes",
+        ),
+        ("(World &w, Warp &p, Seen &seen) { ++seen.rows; }", "all of which would do '++seen.rows'"),
+        ("(World &w, Warp &p) { w.rows<Player, Seen>()[0].rows = 1; }", "would do 'rows<Player, Seen>()[0].rows ='"),
+        ("(World &w, Warp &p) { w.create_at<Item>(0u); }", "would do 'create_at<Item>('"),
+        ("(World &w, Entity self) {}", "runs once per world and so has no Entity"),
+        ("(World &w, const Order &o, Entity self) { w.destroy(self); }", "destroys rows of Player, which has count=1"),
+        (
+            "(World &w) { w.destroy<Player>(Entity{}); }",
+            "destroys rows of Player, which has count=1 rows in every world",
+        ),
+        (
+            "(World &w, const Spot &s, Entity &self) {}",
+            "takes 'Entity &self', which is a value: write 'Entity self'",
+        ),
+        ("(World &w, const Spot &s, Seen &seen) {}", "matches no archetype: none has all of Spot, Seen"),
+        (
+            "(World &w, const Spot &s) { w.rows<Player, Seen>()[0].rows = 1; }",
+            "could write by rows<Player, Seen> from many",
+        ),
+        (
+            "(World &w, Spot &s) { w.find<Item, const Spot>(Entity{}); }",
+            "reads Item.Spot of other rows while each row writ",
+        ),
+        ("(World &w, const Spot &s) { w.find<Item, Spot>(Entity{}); }", "put const in front of Spot"),
+    ],
+)
+def test_systems_are_refused_before_a_compiler_runs(system: str, says: str) -> None:
+    with pytest.raises(SchemaError) as raised:
+        Program(box(SYSTEMS + f"TBS_SYSTEM void bad{system}", step=TaskGraph("bad")))
+    assert says in str(raised.value) and "systems.h:" in str(raised.value)
+
+
+def test_observe_does_not_create() -> None:
+    with pytest.raises(SchemaError, match="'fill' creates or destroys rows, which 'observe' may not"):
+        Program(box(observe=TaskGraph("fill")))
+
+
+def test_agents_are_fixed() -> None:
+    agents = Archetype("Player", Order, Seen, Reward, capacity=4)
+    with pytest.raises(
+        SchemaError, match="agents are rows of the vector environment and need an archetype with count="
+    ):
+        TorchVectorEnv(box(archetypes=(agents, Archetype("Item", Spot, capacity=8))), num_worlds=2)
+
+
+def test_destroy_needs_something_to_destroy() -> None:
+    text = "TBS_SYSTEM void bad(World &world, const Order &order) { world.destroy(Entity{}); }"
+    with pytest.raises(SchemaError, match="destroys, but no archetype is declared with capacity="):
+        Program(box(text, archetypes=(PLAYER,), step=TaskGraph("bad")))
+
+
+@pytest.mark.full
+def test_what_helper_functions_do_is_seen() -> None:
+    text = (
+        SYSTEMS
+        + """
+    TBS_FUNCTION Entity make(World &world, i32 x) { return world.create<Item>(Spot{x}); }
+    TBS_FUNCTION void make_two(World &world) { make(world, 1); make(world, 2); }
+    TBS_SYSTEM void by_helper(World &world) { if (world.step() == 1) make_two(world); }
+    TBS_FUNCTION i32 look(World &world) { return world.rows<Item, const Spot>()[0].x; }
+    TBS_SYSTEM void race(World &world, Spot &spot) { spot.x = look(world); }
+    """
+    )
+    environment = box(text, step=TaskGraph("by_helper", "count"))
+    assert Program(environment).graphs["step"][0].changes == ["Item"]
+    sim = Simulator(environment, 2)
+    sim.reset(seed=0)
+    sim.step()
+    assert sim.tensor("Player.Seen.rows").flatten().tolist() == [2, 2]
+    with pytest.raises(SchemaError, match=r"reads Item.Spot of other rows while each row writes its own"):
+        Program(box(text, step=TaskGraph("race")))
+
+
+@pytest.mark.parametrize(
+    "helper",
+    [
+        "TBS_FUNCTION i32 look(World &w) noexcept { return w.rows<Item, const Spot>()[0].x; }",
+        "TBS_FUNCTION i32 look(World &w, i32 k = i32(0)) { return w.rows<Item, const Spot>()[k].x; }",
+        "template <class Any> TBS_FUNCTION i32 look(Any &w) { return w.template rows<Item, const Spot>()[0].x; }",
+        "#define look(w) (w).rows<Item, const Spot>()[0].x",
+        "#define look(w) \\\n (w).rows<Item, const Spot>()[0].x",
+    ],
+)
+def test_races_by_way_of_helpers_are_refused(helper: str) -> None:
+    text = helper + "\nTBS_SYSTEM void race(World &world, Spot &spot) { const char q = '}'; spot.x = look(world) + q; }"
+    with pytest.raises(SchemaError, match=r"reads Item.Spot of other rows while each row writes its own"):
+        Program(box(SYSTEMS + text, step=TaskGraph("race")))
+
+
+@pytest.mark.full
+def test_a_character_is_no_brace() -> None:
+    text = (
+        SYSTEMS
+        + """
+    TBS_SYSTEM void quote(World &world) {
+        const i32 characters = '}' + '"';
+        world.create<Item>(Spot{characters});
+    }
+    """
+    )
+    sim = Simulator(box(text, step=TaskGraph("quote")), 1)
+    sim.reset(seed=0)
+    sim.step()
+    assert sim.ragged("Item.Spot.x").world(0).tolist() == [ord("}") + ord('"')]
+
+
+def test_an_order_that_is_used_twice_is_a_fault() -> None:
+    text = (
+        SYSTEMS
+        + """
+    TBS_SYSTEM void twice(World &world, const Order &order, Warp &warp) {
+        warp.for_each(u32(order.rows), [&](u32 i) { world.create_at<Item>(i == 3 ? 1u : i, Spot{i32(i)}); });
+    }
+    """
+    )
+    sim = Simulator(box(text, step=TaskGraph("twice", "count")), 3)
+    sim.reset(seed=0)
+    with pytest.raises(WorldFault, match="'twice' failed at row 0: order_used_twice: create_at was called") as raised:
+        order(sim, [3, 5, 0])
+    assert raised.value.mask.tolist() == [False, True, False]
+    assert sim.tensor("Player.Seen.rows").flatten().tolist() == [3, 0, 0]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("operation", "says"),
+    [
+        ("warp.scan(4u, [&](u32 i) { return i > 1; }, [&](u32 i, u32 b) {});", "scan takes integer terms, such as u32"),
+        ("warp.sum(4u, [&](u32 i) { return i > 1; });", "sum of conditions: write count"),
+        ("struct Much { f32 x[2000]; }; warp.shared<Much>();", "shared<T>: at most 4 KiB for a Warp, 32 for a Block"),
+    ],
+)
+def test_operations_that_would_differ_do_not_compile(operation: str, says: str) -> None:
+    text = SYSTEMS + f"TBS_SYSTEM void bad(World &world, Warp &warp) {{ {operation} }}"
+    with pytest.raises(BuildError) as raised:
+        Simulator(box(text, step=TaskGraph("bad")), 1)
+    assert says in str(raised.value)
+
+
+def test_operations_write_the_components_of_the_row() -> None:
+    text = (
+        SYSTEMS
+        + """
+    TBS_SYSTEM void end(World &world, Seen &seen, Reward &reward, Episode &episode, Block &block) {
+        block.once([&] { seen.rows = 3; episode.truncated = world.step() == 2; });
+        if (seen.rows == 3 && !episode.truncated) block.once([&] { reward.value = 1.5f; });
+    }
+    """
+    )
+    sim = Simulator(box(text, step=TaskGraph("end")), 2)
+    sim.reset(seed=0)
+    sim.step()
+    assert sim.tensor("Player.Seen.rows").flatten().tolist() == [3, 3]
+    assert sim.tensor("Player.Reward.value").flatten().tolist() == [1.5, 1.5]
+    sim.step()
+    assert sim.tensor("World.truncated").tolist() == [True, True]
+
+
+def test_too_many_rows_for_32_bits() -> None:
+    environment = box(archetypes=(PLAYER, Archetype("Item", Spot, capacity=2**20)))
+    with pytest.raises(
+        ValueError, match=f"num_worlds=4096 with {2**20} rows of Item each is more than {MAX_ROWS} rows"
+    ):
+        Simulator(environment, 4096)
+
+
+# ---- growth and overflow -------------------------------------------------------------------------------------------
+
+
+def test_a_world_grows_between_steps_and_tensors_are_exported_anew() -> None:
+    sim = Simulator(box(), 3)
+    sim.reset(seed=0)
+    order(sim, [6, 5, 0])  # three quarters of 8 in world 0
+    spots, ragged, layout = sim.tensor("Item.Spot.x"), sim.ragged("Item.Spot.x"), sim.layout
+    assert ragged.first.tolist() == [0, 8, 16]
+    before = ragged.packed()[0].tolist()
+    order(sim, [1, 1, 1])
+    assert sim.layout == layout + 1
+    assert sim.ragged("Item.Spot.x").first.tolist() == [0, 16, 24]  # only the world that needed it
+    assert sim.ragged("Item.Spot.x").world(0).tolist() == [x + 1 for x in before[:6]] + [1]
+    assert ragged.packed()[0].tolist() == before and sim.tensor("Item.Spot.x").data_ptr() != spots.data_ptr()
+    stays = sim.tensor("Item.Spot.x")
+    order(sim, [1, 0, 1])
+    assert sim.layout == layout + 2 and sim.tensor("Item.Spot.x").data_ptr() != stays.data_ptr()  # world 1 had 6
+    stays, layout = sim.tensor("Item.Spot.x"), sim.layout
+    order(sim, [0, 0, 0])
+    assert sim.tensor("Item.Spot.x").data_ptr() == stays.data_ptr() and sim.layout == layout
+
+
+def test_overflow_names_table_capacity_and_worlds_and_touches_no_other() -> None:
+    sim, calm = Simulator(box(), 4), Simulator(box(), 4)
+    for both in (sim, calm):
+        both.reset(seed=0)
+        order(both, [3, 3, 3, 3])
+    order(calm, [0, 0, 0, 2])
+    with pytest.raises(WorldFault) as raised:
+        order(sim, [0, 6, 50, 2])
+    assert raised.value.mask.tolist() == [False, True, True, False]
+    assert [(f.world, f.system, f.cause, f.table, f.value) for f in raised.value.faults] == [
+        (1, "fill", "table_full", "Item", 8),
+        (2, "fill", "table_full", "Item", 8),
+    ]
+    assert "world 1: table Item is full: system 'fill' created more rows than its capacity of 8" in str(raised.value)
+    assert sim.ragged("Item.Spot.x").counts.tolist() == [3, 3, 3, 5]  # none of the new rows of a full world
+    others = ~raised.value.mask
+    assert_same_bits(of_worlds(snapshot(sim), others), of_worlds(snapshot(calm), others))
+    sim.reset(raised.value.mask)
+    assert sim.ragged("Item.Spot.x").counts.tolist() == [3, 0, 0, 5]
+    order(sim, [0, 16, 16, 0])  # those worlds have grown
+    assert sim.ragged("Item.Spot.x").counts.tolist() == [3, 16, 16, 5]
+
+
+@pytest.mark.full
+def test_no_table_grows_past_its_limit() -> None:
+    sim = Simulator(box(), 2)
+    sim.reset(seed=0)
+    for _ in range(4):
+        order(sim, [8, 0])
+    assert sim.ragged("Item.Spot.x").counts.tolist() == [32, 0]
+    with pytest.raises(WorldFault, match="capacity of 32"):
+        order(sim, [1, 0])
+    order(sim, [-1, 0])  # destroys all
+    assert sim.ragged("Item.Spot.x").counts.tolist() == [0, 0]
+    with pytest.raises(ValueError, match="world 1 would have 33 rows of Item, whose limit is 32; nothing was created"):
+        sim.create("Item", [1] * 33)
+    assert len(sim.create("Item", [1] * 32)) == 32
+
+
+@pytest.mark.full
+def test_a_burst_gets_the_room_that_it_wanted() -> None:
+    sim = Simulator(box(), 2)
+    sim.reset(seed=0)
+    with pytest.raises(WorldFault) as raised:
+        order(sim, [30, 0])
+    sim.reset(raised.value.mask)
+    order(sim, [30, 0])
+    assert sim.ragged("Item.Spot.x").counts.tolist() == [30, 0]
+    order(sim, [0, 4])
+    with pytest.raises(WorldFault):
+        order(sim, [0, 30])  # 34 in all, where the limit is 32
+    order(sim, [0, 28])
+    assert sim.ragged("Item.Spot.x").counts.tolist() == [30, 32]
+    other = Simulator(box(), 2)
+    other.reset(seed=0)
+    other.create("Item", [0] * 8)  # full: room is made for what systems create next
+    order(other, [1, 0])
+    assert other.ragged("Item.Spot.x").counts.tolist() == [9, 0]
+
+
+@pytest.mark.full
+def test_a_copy_of_no_world_moves_nothing() -> None:
+    sim = Simulator(box(), 2)
+    sim.reset(seed=0)
+    spots, layout = sim.tensor("Item.Spot"), sim.layout
+    sim.copy_worlds([], [])
+    assert sim.tensor("Item.Spot").data_ptr() == spots.data_ptr() and sim.layout == layout
+    sim.copy_worlds([0], [1])
+    assert sim.layout == layout + 1
+
+
+def test_a_table_survives_where_there_is_no_memory_to_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+    sim = Simulator(box(), 2)
+    sim.reset(seed=0)
+    order(sim, [7, 0])
+    before, allocate, calls = snapshot(sim), torch.empty, []
+
+    def failing(*args: Any, **kwargs: Any) -> torch.Tensor:
+        calls.append(args)
+        if len(calls) == 5:
+            raise RuntimeError("out of memory")
+        return allocate(*args, **kwargs)
+
+    monkeypatch.setattr(torch, "empty", failing)
+    with pytest.raises(RuntimeError, match="out of memory"):
+        sim.step()
+    monkeypatch.undo()
+    assert_same_bits(before, snapshot(sim))
+    order(sim, [5, 0])  # it is tried again
+    assert sim.ragged("Item.Spot.x").counts.tolist() == [12, 0]
+
+
+@pytest.mark.full
+def test_growth_follows_from_a_world_alone() -> None:
+    """What other worlds do neither gives nor takes room."""
+    quiet, busy = Simulator(box(), 2), Simulator(box(), 2)
+    for sim in (quiet, busy):
+        sim.reset(seed=0)
+    for step in range(4):
+        order(quiet, [2, 0])
+        order(busy, [2, 7 * (step < 2)])
+    one = torch.tensor([True, False])
+    assert_same_bits(
+        {k: v for k, v in of_worlds(snapshot(quiet), one).items() if "Order" not in k},
+        {k: v for k, v in of_worlds(snapshot(busy), one).items() if "Order" not in k},
+    )
+
+
+def test_an_ended_world_drops_what_it_creates() -> None:
+    text = (
+        SYSTEMS
+        + """
+    TBS_SYSTEM void end(World &world, const Order &order, Episode &episode) { episode.terminated = order.rows == 5; }
+    TBS_SYSTEM void first_item(World &world) { world.create<Item>(Spot{100}); }
+    """
+    )
+    graphs = {"start": TaskGraph("first_item"), "step": TaskGraph("end", "fill", "walk", "count")}
+    sim = Simulator(box(text, **graphs), 2)
+    sim.reset(seed=0)
+    before = sim.entities("Item").packed()[0]
+    order(sim, [5, 2])
+    assert sim.ragged("Item.Spot.x").world(0).tolist() == [100]  # of the new episode's start
+    assert sim.ragged("Item.Spot.x").world(1).tolist() == [101, 1, 2]
+    assert sim.find([0, 1], before).tolist() == [-1, 0]  # the row at the same place is another entity
+    waiting = Simulator(box(text, **graphs), 2, autoreset=AutoresetMode.DISABLED)
+    waiting.reset(seed=0)
+    order(waiting, [5, 2])
+    with pytest.raises(ValueError, match="world 0 has ended and awaits its reset, which would drop new rows"):
+        waiting.create("Item", [1, 0])
+    assert waiting.ragged("Item.Spot.x").counts.tolist() == [6, 3]
+
+
+# ---- handles -------------------------------------------------------------------------------------------------------
+
+
+def test_handles_of_other_simulators_worlds_episodes_and_tables_mean_nothing() -> None:
+    sim, other = Simulator(Zoo(), 2), Simulator(Zoo(), 2)
+    sim.reset(seed=1)
+    other.reset(seed=2)
+    own, foreign = sim.entities("Animal").world(0), other.entities("Animal").world(0)
+    assert sim.find([0, 0], own).tolist() == [0, 1]
+    assert sim.find([0, 0], foreign).tolist() == [-1, -1]
+    assert sim.find([1, 1], own).tolist() == [-1, -1]
+    wrong_table = own.clone()
+    wrong_table[:, 1] = 2
+    assert sim.find([0, 0], wrong_table).tolist() == [-1, -1]
+    before = snapshot(sim)
+    for handles, says in ((foreign, "is not a row of a dynamic table in world 0"), (own[[0, 0]], "named twice")):
+        with pytest.raises(ValueError, match=says):
+            sim.destroy([0, 0], handles)
+    assert_same_bits(before, snapshot(sim))
+    sim.destroy([0], own[:1])
+    with pytest.raises(ValueError, match=r"it was destroyed, or is of another world, episode or simulator"):
+        sim.destroy([0], own[:1])
+    sim.reset()
+    assert sim.find([0, 0], own).tolist() == [-1, -1]
+
+
+def test_systems_meet_stale_and_foreign_handles() -> None:
+    sim = Simulator(Zoo(), 3)
+    sim.reset(seed=1)
+    animals = sim.entities("Animal")
+    sim.Command.Order.kind[:, 0] = 2  # destroy
+    sim.Command.Order.target[0, 0] = animals.world(0)[1]
+    sim.Command.Order.target[1, 0] = animals.world(0)[0]  # of world 0
+    sim.Command.Order.target[2, 0] = sim.entities("Animal").world(2)[0]
+    sim.Command.Order.kind[2, 1] = 2  # the same, by another row at the same time: no fault
+    sim.Command.Order.target[2, 1] = sim.entities("Animal").world(2)[0]
+    with pytest.raises(WorldFault, match="world 1: system 'obey' failed at row 0: stale_entity") as raised:
+        sim.step()
+    assert raised.value.mask.tolist() == [False, True, False]
+    assert sim.ragged("Animal.Body.value").counts.tolist() == [1, 2, 1]
+    sim.Command.Order.kind[2, 1] = 0
+    with pytest.raises(WorldFault) as raised:
+        sim.step()  # all of them are destroyed or foreign now
+    assert raised.value.mask.tolist() == [True, True, True]
+
+
+def test_handles_outlive_growth_and_compaction() -> None:
+    sim = Simulator(box(), 2)
+    sim.reset(seed=0)
+    order(sim, [7, 7])
+    kept = sim.entities("Item").world(1)[4:5].clone()
+    x = sim.ragged("Item.Spot.x").world(1)[4].item()
+    sim.destroy([1, 1], sim.entities("Item").world(1)[:2])
+    for step in range(3):
+        order(sim, [0, 2])
+        assert sim.find([1], kept).tolist() == [2]
+        assert sim.ragged("Item.Spot.x").world(1)[2].item() == x + step + 1
+    assert sim.layout > 0
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "says"),
+    [
+        (lambda sim: sim.create("Command", [0]), ValueError, "'Command' is not a dynamic table; those of Zoo: Animal"),
+        (lambda sim: sim.create("Animal", [3]), ValueError, "worlds must be indices of worlds, from 0 to 2, got 3"),
+        (lambda sim: sim.create("Animal", [0.5]), TypeError, "worlds must be world indices"),
+        (lambda sim: sim.create("Animal", [0], {"Body.weight": 1}), KeyError, "component Body has no field 'weight'"),
+        (lambda sim: sim.create("Animal", [0], {"Note.seen": 1}), KeyError, "'Animal.Note.seen' does not exist"),
+        (lambda sim: sim.create("Animal", [0], {"Body.value": torch.zeros(2)}), ValueError, "needs shape [1], got"),
+        (lambda sim: sim.create("Animal", [0], {"Body.value": "old"}), ValueError, "needs shape [1], got 'old'"),
+        (
+            lambda sim: sim.find([0], torch.zeros(4)),
+            TypeError,
+            "entities must be an int32 tensor [1, 4], got torch.float32",
+        ),
+        (lambda sim: sim.find([0, 1], torch.zeros(1, 4, dtype=torch.int32)), TypeError, "int32 tensor [2, 4], got"),
+        (lambda sim: sim.find([0], [[0, 0, 0, 0]]), TypeError, "entities must be an int32 tensor [1, 4], got [[0"),
+        (
+            lambda sim: sim.destroy([0], torch.zeros(1, 4, dtype=torch.int32)),
+            ValueError,
+            "entity [0, 0, 0, 0] is not a row",
+        ),
+        (lambda sim: sim.ragged("Command.Order"), ValueError, "'Command' is not a dynamic table"),
+        (lambda sim: sim.ragged("Animal.Boody"), KeyError, "did you mean 'Animal.Body'?"),
+        (lambda sim: sim.entities("Keeper"), ValueError, "'Keeper' is not a dynamic table"),
+        (lambda sim: sim.bind("Animal.Body", torch.zeros(36, 2).int()), ValueError, "Animal is a dynamic table, whose"),
+        (
+            lambda sim: sim.ragged("Animal.Body").padded(-1),
+            ValueError,
+            "length must be a whole number of 0 or more, got -1",
+        ),
+    ],
+)
+def test_the_host_refuses(call: Callable[[Simulator], Any], error: type[Exception], says: str) -> None:
+    sim = Simulator(Zoo(), 3)
+    sim.reset(seed=0)
+    before = snapshot(sim)
+    with pytest.raises(error) as raised:
+        call(sim)
+    assert says in str(raised.value)
+    assert_same_bits(before, snapshot(sim))
+
+
+def test_create_before_the_first_reset() -> None:
+    with pytest.raises(RuntimeError, match=r"call reset\(\) before create\(\)"):
+        Simulator(Zoo(), 3).create("Animal", [0])
+
+
+# ---- exports -------------------------------------------------------------------------------------------------------
+
+
+def test_exports_agree_with_each_other() -> None:
+    sim = Simulator(box(), 5)
+    sim.reset(seed=0)
+    counts = [3, 0, 5, 1, 0]
+    order(sim, counts)
+    ragged = sim.ragged("Item.Spot.x")
+    worlds = [[i + 1 for i in range(count)] for count in counts]
+    values, offsets = ragged.packed()
+    assert values.tolist() == [x for world in worlds for x in world] and offsets.tolist() == [0, 3, 3, 8, 9, 9]
+    assert [ragged.world(w).tolist() for w in range(5)] == worlds
+    assert [ragged.worlds[s].item() for s in ragged.slots()] == [0, 0, 0, 2, 2, 2, 2, 2, 3]
+    padded, mask = ragged.padded(fill=-1)
+    assert padded.tolist() == [row + [-1] * (5 - len(row)) for row in worlds]
+    assert mask.sum(1).tolist() == counts
+    assert ragged.padded(2)[0].tolist() == [[1, 2], [0, 0], [1, 2], [1, 0], [0, 0]]
+    assert ragged.padded(0)[0].shape == (5, 0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch.nested is a prototype
+        nested = ragged.nested()
+        assert [row.tolist() for row in nested.unbind()] == worlds
+        assert nested.values().data_ptr() == sim.tensor("Item.Spot.x").data_ptr()
+    sim.tensor("Item.Spot.x")[ragged.slots()] = 50  # the simulator's own memory
+    order(sim, [0] * 5)
+    assert set(sim.ragged("Item.Spot.x").packed()[0].tolist()) == {51}
+
+
+def test_fields_of_mixed_structs_and_handles_are_ragged_too() -> None:
+    sim = Simulator(Zoo(), 2)
+    sim.reset(seed=3)
+    parents, entities = sim.ragged("Animal.Kin.parent"), sim.entities("Animal")
+    assert parents.values.dtype == torch.int32 and parents.values.shape[1:] == (4,)
+    for world in range(2):
+        assert parents.world(world)[1].tolist() == entities.world(world)[0].tolist()
+    assert sim.Animal.Kin.name[sim.ragged("Animal.Kin.name").slots()].tolist() == [0, 7, 0, 7]
+    assert parents.padded()[0].shape == (2, 2, 4)
+
+
+# ---- extremes ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.full
+def test_worlds_without_rows_in_every_node() -> None:
+    sim = Simulator(box(step=TaskGraph("fill", "walk", "count", "sum")), 5)
+    sim.reset(seed=0)
+    order(sim, [0] * 5)
+    assert sim.tensor("Player.Seen.rows").flatten().tolist() == [0] * 5
+    ragged = sim.ragged("Item.Spot.x")
+    assert ragged.packed()[0].shape == (0,) and ragged.padded()[0].shape == (5, 0)
+    order(sim, [0, 3, 0, 0, 0])
+    assert sim.tensor("Player.Seen.rows").flatten().tolist() == [0, 3 + 6, 0, 0, 0]
+    order(sim, [-1] * 5)
+    assert sim.tensor("Player.Seen.rows").flatten().tolist() == [0] * 5
+
+
+@pytest.mark.full
+def test_a_million_worlds_of_one_row() -> None:
+    worlds = 1_000_000
+    sim = Simulator(box(archetypes=(PLAYER, Archetype("Item", Spot, capacity=1))), worlds)
+    sim.reset(seed=0)
+    sim.Player.Order.rows.fill_(1)
+    sim.step()
+    assert int(sim.ragged("Item.Spot.x").counts.sum()) == worlds
+    handles = sim.entities("Item")
+    last = torch.arange(worlds - 3, worlds)
+    assert sim.find(last, handles.values[last]).tolist() == [0, 0, 0]
+    sim.Player.Order.rows.fill_(-1)
+    sim.Player.Order.rows[5] = 0
+    sim.step()
+    assert sim.ragged("Item.Spot.x").counts.nonzero().flatten().tolist() == [5]
+    assert sim.ragged("Item.Spot.x").world(5).tolist() == [2]
+
+
+@pytest.mark.full
+def test_one_world_of_a_million_rows() -> None:
+    text = (
+        SYSTEMS
+        + """
+    TBS_SYSTEM void thin(World &world, const Spot &spot, Entity self) { if (spot.x % 3 == 0) world.destroy(self); }
+    """
+    )
+    rows = 1_000_000
+    item = Archetype("Item", Spot, capacity=4, limit=2**21)
+    sim = Simulator(box(text, archetypes=(PLAYER, item), step=TaskGraph("walk", "thin", "fill", "count")), 1)
+    sim.reset(seed=0)
+    handles = sim.create("Item", [0] * rows, {"Spot.x": torch.arange(rows)})
+    order(sim, [1])
+    expected = [x for x in range(1, rows + 1) if x % 3 != 0] + [0]
+    assert sim.ragged("Item.Spot.x").world(0).tolist() == expected
+    asked = torch.tensor([0, 1, 2, rows - 2, rows - 1])
+    found = sim.find([0] * 5, handles[asked]).tolist()
+    assert found == [0, 1, -1, -1 if (rows - 1) % 3 == 0 else expected.index(rows - 1), len(expected) - 2]
+
+
+def test_bookkeeping_is_at_most_24_bytes_a_row() -> None:
+    sim = Simulator(Zoo(), 50)
+    sim.reset(seed=0)
+    per_slot = [sim.memory.tables["Animal"][name] for name in ("world", "birth", "doomed")]
+    slots = sim.tensor("Animal.Body").shape[0]
+    assert sum(t.numel() * t.element_size() for t in per_slot) == 16 * slots
+    columns = sim.memory.tables["Animal"].columns
+    assert columns[0].component is Body and columns[1].component is Kin
+
+
+def test_a_state_is_of_the_rows_and_not_of_the_slots() -> None:
+    sim = Simulator(box(), 3)
+    sim.reset(seed=0)
+    order(sim, [2, 0, 7])
+    state = sim.state_dict()
+    assert state["tables"]["Item"]["Item.Spot"].shape == (9, 4)
+    order(sim, [1, 1, 1])
+    after = snapshot(sim)
+    for _ in range(4):
+        order(sim, [5, 1, 1])
+    sim.load_state_dict(state)
+    order(sim, [1, 1, 1])
+    assert_same_bits(after, snapshot(sim))
+    damaged = {**state, "tables": {"Item": {**state["tables"]["Item"], "counts": torch.tensor([9, 0, 0]).int()}}}
+    huge = {**state, "tables": {"Item": {**state["tables"]["Item"], "rooms": torch.tensor([8, 2**40, 8])}}}
+    for wrong in (damaged, huge):
+        with pytest.raises(ValueError, match="the state is damaged: it lacks the rows of Item"):
+            sim.load_state_dict(wrong)
+    assert_same_bits(after, snapshot(sim))
+
+
+@pytest.mark.full
+def test_rows_of_a_world_are_drawn() -> None:
+    environment = box()
+    seen: list[np.ndarray] = []
+
+    def render(world: dict[str, np.ndarray]) -> np.ndarray:
+        seen.append(world["Item.Spot.x"])
+        return np.zeros((2, 2, 3), np.uint8)
+
+    type(environment).render = staticmethod(render)
+    env = TorchVectorEnv(environment, num_worlds=3, render_mode="rgb_array")
+    env.reset(seed=0)
+    env.step(torch.tensor([2, 0, 4]))
+    env.render_world(2)
+    env.render_world(1)
+    assert [rows.tolist() for rows in seen[-2:]] == [[1, 2, 3, 4], []]
+
+
+class Link(Component):
+    to: Entity
+    weight: f32
+
+
+class Mark(Component):
+    value: i32
+
+
+@pytest.mark.full
+def test_fixed_rows_have_handles_without_any_dynamic_table() -> None:
+    text = """
+    TBS_SYSTEM void link(World &world, Link &link, Row row, Entity self) {
+        link.to = row.index == 0 ? self : world.entity<Node>(row.index - 1);
+    }
+    TBS_SYSTEM void follow(World &world, const Link &link, Mark &mark) {
+        const Seen *other = world.find<Player, const Seen>(link.to);
+        mark.value = i32(world.index_of<Node>(link.to)) * 10 + (other ? 1 : 0) + (world.alive(link.to) ? 5 : 0);
+    }
+    """
+    archetypes = (PLAYER, Archetype("Node", Link, Mark, count=3))
+    sim = Simulator(box(text, archetypes=archetypes, step=TaskGraph("link", "follow")), 2)
+    sim.reset(seed=0)
+    sim.step()
+    assert sim.tensor("Node.Mark.value").tolist() == [[5, 5, 15]] * 2
+    handles = sim.tensor("Node.Link.to")[1]
+    assert sim.find([1, 1, 1], handles).tolist() == [0, 0, 1]
+    assert sim.find([0, 0, 0], handles).tolist() == [-1, -1, -1]

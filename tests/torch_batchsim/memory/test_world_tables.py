@@ -1,0 +1,349 @@
+"""Loops of once-per-world systems over all archetypes that have given components, and how many rows these can have.
+
+tests/torch_batchsim/resolve/test_executors.py runs the environment "yard", which has such loops, on all executors.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from environments.yard import Order, Yard
+from gymnasium.spaces import Discrete
+from libraries.depot import Depot, Mark, Place, Rope
+from support import assert_same_bits, declare, emulated_cuda, random_actions, snapshot, unoptimised
+
+from torch_batchsim import (
+    Archetype,
+    BuildError,
+    Component,
+    Environment,
+    Library,
+    Reward,
+    SchemaError,
+    Simulator,
+    TaskGraph,
+    TorchVectorEnv,
+    WorldFault,
+    i32,
+)
+from torch_batchsim.build.context import entity_tables
+from torch_batchsim.read.systems import Reach, Unit, Wanted, read_systems
+from torch_batchsim.resolve.program import Program
+
+
+class Shed(Environment):
+    systems = ()
+    libraries = (Depot,)
+    archetypes = (
+        Archetype("Porter", Order, Reward, count=1),
+        Archetype("Crate", Depot.load, count=2),
+        Archetype("Cart", Mark, Depot.load, capacity=4, limit=8),
+        Archetype("Rail", Place, capacity=3),
+    )
+    step = TaskGraph(Depot.take_stock)
+    observation, action = "Porter.Order", "Porter.Order"
+    action_space = Discrete(2)
+
+
+def _rows(sim: Simulator, name: str, world: int) -> list[Any]:
+    table = name.partition(".")[0]
+    dynamic = table in ("Cart", "Rail")
+    return (sim.ragged(name).world(world) if dynamic else sim.tensor(name)[world]).tolist()
+
+
+def expected(sim: Simulator, world: int) -> tuple[dict[str, int], dict[str, list[int]]]:
+    """The summary of a world, and its places, after a step."""
+    tables = ("Crate", "Cart", "Rail", "depot.Posts")  # in the order of declaration, the library's own last
+    prefix = {name: f"{name}.Place.x" if name.startswith("depot") else f"{name}.depot.Place.x" for name in tables}
+    places = {name: _rows(sim, prefix[name], world) for name in tables}
+    kilos = {name: _rows(sim, f"{name}.depot.Weight.kilos", world) for name in ("Crate", "Cart")}
+    numbers, value = entity_tables(sim.program), 0
+    for name in tables:
+        for i, x in enumerate(places[name]):
+            kilo = kilos[name][i] if name in kilos else -1
+            value = int(math.fmod(31 * value + x * kilo + numbers[name], 1000003))
+    loads = [(x, k) for name in kilos for x, k in zip(places[name], kilos[name], strict=True)]
+    moved = [(x + sum(k for other, k in loads if other < x)) % 101 for x, _ in loads]
+    after = places | {"Crate": moved[:2], "Cart": moved[2:]}
+    summary = {"count": sum(map(len, places.values())), "hash": value, "weighed": sum(k for _, k in loads)}
+    return summary, after
+
+
+def test_it_goes_through_all_archetypes_with_the_components() -> None:
+    sim = Simulator(Shed(), 5)
+    sim.reset(seed=0)
+    generator = torch.Generator().manual_seed(3)
+
+    def drawn(*shape: int) -> torch.Tensor:
+        return torch.randint(0, 101, shape, generator=generator, dtype=torch.int32)
+
+    sim.tensor("Crate.depot.Place.x").copy_(drawn(5, 2))
+    sim.tensor("Crate.depot.Weight.kilos").copy_(drawn(5, 2))
+    sim.tensor("depot.Posts.Place.x").copy_(drawn(5, 2))
+    carts = sim.create("Cart", [1, 1, 2, 4, 4, 4], {"depot.Place.x": drawn(6), "depot.Weight.kilos": drawn(6)})
+    sim.create("Rail", [0, 4], {"depot.Place.x": drawn(2)})
+    sim.create("depot.Note", [1, 2, 4], {"Rope.load": carts[[1, 0, 4]]})  # that of world 2 is of another world
+    for _ in range(3):
+        models = [expected(sim, world) for world in range(5)]
+        sim.step()
+        for world, (summary, places) in enumerate(models):
+            assert {name: sim.tensor(f"depot.Summary.{name}")[world].item() for name in summary} == summary
+            assert _rows(sim, "Crate.depot.Place.x", world) == places["Crate"]
+            assert _rows(sim, "Cart.depot.Place.x", world) == places["Cart"]
+    assert sim.tensor("depot.Summary.pulled").tolist() == [-1, 2 + 1, -1, -1, 2 + 1]
+    handles, marks = sim.entities("Cart"), sim.ragged("Cart.depot.Mark.of")
+    assert torch.equal(torch.cat([handles.world(w) for w in range(5)]), torch.cat([marks.world(w) for w in range(5)]))
+
+
+def yard(**kwargs: Any) -> Simulator:
+    env = TorchVectorEnv(Yard(), num_worlds=40, **kwargs)
+    env.reset(seed=2)
+    generator = np.random.default_rng(1)
+    for _ in range(30):
+        env.step(random_actions(env, generator))
+    return env.sim
+
+
+@pytest.fixture(scope="module")
+def yards() -> Simulator:
+    return yard(num_threads=1)
+
+
+@pytest.mark.full
+def test_threads_agree(yards: Simulator) -> None:
+    assert_same_bits(snapshot(yards), snapshot(yard(num_threads=2)))
+    assert_same_bits(snapshot(yards), snapshot(yard(num_threads=2, executor="per_world")))
+    assert yards.layout > 0  # carts have grown
+    assert yards.ragged("depot.Note.Rope").counts.sum() > 0
+    assert yards.tensor("World.episode").float().mean() > 0.5
+
+
+@pytest.mark.full
+def test_emulated_cuda_agrees(yards: Simulator) -> None:
+    assert_same_bits(snapshot(yards), snapshot(yard(_library=emulated_cuda("yard"))))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("executor", ["megakernel", "per_world"])
+def test_other_emulated_executors_agree(executor: str, yards: Simulator) -> None:
+    assert_same_bits(snapshot(yards), snapshot(yard(_library=emulated_cuda("yard", executor))))
+
+
+# ---- what the reader makes of it -----------------------------------------------------------------------------------
+
+
+def test_it_is_read(tmp_path: Path) -> None:
+    source = tmp_path / "systems.h"
+    source.write_text(
+        "TBS_SYSTEM void run(World &world) {\n"
+        "    world.tables<const a::Pose, Optional<const Force>, tbs::Optional<Drag>, Speed>([](auto...) {});\n}\n"
+    )
+    wanted = (
+        Wanted("a::Pose", False),
+        Wanted("Force", False, optional=True),
+        Wanted("Drag", True, optional=True),
+        Wanted("Speed", True),
+    )
+    (reach,) = read_systems(Unit(source))["run"].reaches
+    assert reach == Reach("tables", wanted=wanted)
+    assert str(reach) == "tables<const a::Pose, Optional<const Force>, Optional<Drag>, Speed>"
+
+
+def test_what_nodes_read_and_write() -> None:
+    nodes = {node.system.name: node for node in Program(Yard()).graphs["step"]}
+    loads = {f"{name}.depot.{part}" for name in ("Cart", "Crate", "Barrel") for part in ("Place", "Weight")}
+    rows = {"Cart", "Rail"}
+    listed = nodes["depot.list_all"]
+    assert listed.reads == loads | rows | {"Rail.depot.Place", "depot.Posts.Place"}
+    assert listed.writes == {"depot.Summary"}
+    sorted_ = nodes["depot.sort_loads"]
+    written = {name for name in loads if name.endswith("Place")}
+    assert sorted_.writes == written | {"Cart.depot.Mark", "Barrel.depot.Mark"}
+    assert sorted_.reads == loads - written | {"Cart"}
+
+
+class Spot(Component):
+    x: i32
+
+
+class Act(Component):
+    kind: i32
+
+
+class Clock(Component):
+    time: i32
+
+
+def environment(folder: Path, text: str) -> Environment:
+    archetypes = (
+        Archetype("Walker", Act, Reward, count=2),
+        Archetype("Stone", Spot, count=2),
+        Archetype("Item", Spot, capacity=8),
+    )
+    own = {"observation": "Walker.Act", "action": "Walker.Act", "action_space": Discrete(3)}
+    return declare(text, folder, archetypes=archetypes, singletons=(Clock,), step=TaskGraph("run"), **own)()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            "world.tables<const Spt>([](auto...) {});",
+            "names component 'Spt' in tables<const Spt>, which does not exist",
+        ),
+        (
+            "world.tables<const Clock>([](auto...) {});",
+            "tables<const Clock>, but Clock is a singleton, which no archety",
+        ),
+        (
+            "world.tables<Optional<Spot>>([](auto...) {});",
+            "tables<Optional<Spot>>; one component at least is to be not",
+        ),
+        ("world.tables<Spot, const Spot>([](auto...) {});", "tables<Spot, const Spot>, which names Spot twice"),
+    ],
+)
+def test_what_is_refused(text: str, says: str, tmp_path: Path) -> None:
+    with pytest.raises(SchemaError, match=re.escape(says)):
+        Program(environment(tmp_path, f"TBS_SYSTEM void run(World &world) {{ {text} }}\n"))
+
+
+def test_rows_that_run_at_once_do_not_write(tmp_path: Path) -> None:
+    text = "TBS_SYSTEM void run(World &world, Act &act) { world.tables<Optional<Act>, Spot>([](auto...) {}); }\n"
+    with pytest.raises(
+        SchemaError, match=r"could write by tables<Optional<Act>, Spot> from 2 rows of Walker at a time"
+    ):
+        Program(environment(tmp_path, text))
+    text = "TBS_SYSTEM void run(World &world, Spot &spot) { world.tables<const Spot>([](auto...) {}); }\n"
+    with pytest.raises(SchemaError, match=r"reads Stone.Spot of other rows while each row writes its own"):
+        Program(environment(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("spots[0].x = 1;", "spots[0].x ="),
+        ("warp.for_each(1, [&](u32 i) { spots[i].x = 1; }); ++spots[0].x;", "++spots[0].x"),
+        ("warp.for_each(1, [&](u32 i) { spots[i].x = 1; });", ""),
+        ("warp.once([&] { spots[0].x = i32(table.count); });", ""),
+    ],
+)
+def test_the_loop_is_not_an_operation_of_lanes(body: str, told: str, tmp_path: Path) -> None:
+    text = f"world.tables<const Act, Spot>([&](auto table, const auto &acts, auto spots) {{ {body} }});"
+    made = environment(tmp_path, f"TBS_SYSTEM void run(World &world, Warp &warp) {{ {text} }}\n")
+    if told:
+        with pytest.raises(SchemaError, match=re.escape(f"runs on several lanes, all of which would do '{told}'")):
+            Program(made)
+    else:
+        Program(made)
+
+
+HIDDEN = """
+#define QUIET(name) name
+template <class C> TBS_FUNCTION i32 rows_with(World &world) {
+    i32 count = 0;
+    world.tables<const C>([&](auto table, auto spots) { count += i32(table.count) * spots[0].x; });  // line 5
+    return count;
+}
+"""
+
+
+def test_a_hidden_loop_does_not_compile(tmp_path: Path) -> None:
+    body = "{ world.QUIET(tables)<const Spot, Optional<Act>>([&](auto, auto spots, auto) { act.kind = spots[0].x; }); }"
+    with pytest.raises(BuildError) as raised:
+        Simulator(environment(tmp_path, f"{HIDDEN}TBS_SYSTEM void run(World &world, Act &act) {body}\n"), 1)
+    assert str(raised.value).startswith(
+        "systems.h:8: system 'run' (systems.h:8) does tables<const Spot,"
+    )
+    assert "declare it: TBS_SYSTEM TBS_REACHES(tables<const Spot, Optional<Act>>) void run(...)" in str(raised.value)
+
+
+@pytest.mark.full
+def test_a_template_declares_its_loop(tmp_path: Path) -> None:
+    text = HIDDEN + "TBS_SYSTEM {}void run(World &world, Clock &clock) {{ clock.time = rows_with<Spot>(world); }}\n"
+    text = text.replace("TBS_SYSTEM {}", "TBS_SYSTEM @").replace("{{", "{").replace("}}", "}")
+    says = "asks for tables<const C>, in which a template .*: TBS_SYSTEM TBS_REACHES(tables<const Component, ...>) void"
+    with pytest.raises(SchemaError, match=says.replace("(", r"\(").replace(")", r"\)").replace("...", r"\.\.\.")):
+        Program(environment(tmp_path, text.replace("@", "")))
+    made = environment(tmp_path, text.replace("@", "TBS_REACHES(tables<const Spot>) "))
+    sim = Simulator(made, 1)
+    sim.reset(seed=0)
+    sim.create("Item", [0, 0, 0], {"Spot.x": 7})
+    sim.tensor("Stone.Spot.x").fill_(2)
+    sim.step()
+    assert sim.tensor("Clock.time").item() == 2 * 2 + 3 * 7
+
+
+# ---- how many rows there can be ------------------------------------------------------------------------------------
+
+
+def test_most_rows() -> None:
+    program = Program(Yard())
+    constants = program.scopes.libraries["depot"].declaration.constants
+    assert constants == {"most": 40 + 3 + 3 + 35 + 2, "loads": 40 + 3 + 35}
+    assert next(a for a in program.archetypes if a.name == "depot.Note").capacity == 40 + 3 + 35
+    environment = Yard()
+    assert Program(environment).constants == Program(environment).constants  # prepared once
+    depot = environment.libraries.depot
+    assert (depot.most_rows(Mark), depot.most_rows(Mark, Rope), depot.most_rows(Rope)) == (75, 0, 78)
+
+
+def test_most_rows_is_refused() -> None:
+    with pytest.raises(SchemaError, match="library depot: most_rows is known when the environment has been made"):
+        Depot().most_rows(Place)
+    depot = Yard().libraries.depot
+    with pytest.raises(SchemaError, match="library depot: most_rows: 'Place' is not a component class"):
+        depot.most_rows("Place")
+    with pytest.raises(SchemaError, match="library depot: most_rows needs components"):
+        depot.most_rows()
+
+
+class Dot(Component):
+    x: i32
+
+
+def test_archetypes_do_not_depend_on_their_own_number(tmp_path: Path) -> None:
+    (tmp_path / "loop.h").write_text("#pragma once\n")
+
+    class Loop(Library):
+        name = "loop"
+        systems = str(tmp_path / "loop.h")
+        components = (Dot,)
+
+        @property
+        def archetypes(self) -> list[Archetype]:
+            return [Archetype("Spots", Dot, count=1 + self.most_rows(Dot))]
+
+    class Looped(Shed):
+        libraries = (Depot, Loop)
+
+    says = "library loop: how many rows there are with Dot is asked for while archetype Spots is made, which has them"
+    with pytest.raises(SchemaError, match=says):
+        Program(Looped())
+
+
+def test_without_a_compiler_that_checks_it_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import support
+
+    text = "#define QUIET(name) name\nTBS_SYSTEM void run(World &world, Clock &clock) {\n"
+    text += "world.QUIET(tables)<const Spot>([&](auto table, auto) { clock.time += i32(table.count); }); }\n"
+    made = environment(tmp_path, text)
+    monkeypatch.setitem(support.COMPILED, "hidden tables", lambda: made)
+    sim = Simulator(made, 2, _library=unoptimised("hidden tables"))
+    sim.reset(seed=0)
+    with pytest.raises(WorldFault, match=r"system 'run' failed .* undeclared_access"):
+        sim.step()
+
+
+def test_an_archetype_without_any_is_no_error(tmp_path: Path) -> None:
+    text = "TBS_SYSTEM void run(World &world, Clock &clock) {\n"
+    text += "world.tables<const Spot, const Act>([&](auto, auto, auto) { clock.time += 1; }); }\n"
+    sim = Simulator(environment(tmp_path, text), 2)
+    sim.reset(seed=0)
+    sim.step()
+    assert sim.tensor("Clock.time").tolist() == [0, 0]

@@ -1,0 +1,158 @@
+"""The place in an author's text of a fault that the engine reports, and hints in messages about declarations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from torch_batchsim import (
+    Archetype,
+    Component,
+    Constants,
+    Environment,
+    Parameters,
+    SchemaError,
+    Simulator,
+    Struct,
+    TorchVectorEnv,
+    f32,
+    make,
+)
+from torch_batchsim.errors import Fault
+from torch_batchsim.read.cpp_text import read_source
+from torch_batchsim.read.fault_sites import fault_place
+from torch_batchsim.read.systems import System
+from torch_batchsim.resolve.program import Program
+from torch_batchsim.run.findings import _statement
+
+TEXT = """
+TBS_FUNCTION void throw_stone(World &world) {
+    world.create<Stone>(Spot{1});
+}
+TBS_SYSTEM void fill(World &world, const Order &order) {
+    world.create<Item>(Spot{0});
+    if (order.rows < 0) world.destroy(world.entity<Item>(0));
+    if (order.rows > 9) world.fail(Fault::many, order.rows);
+    throw_stone(world);
+}
+TBS_SYSTEM TBS_REACHES(create<Item>) void other(World &world, const Order &order) {
+    world.create<Item>(Spot{2});
+    world.fail(Fault::few);
+    world.fail(Fault::few, 1);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("system", "cause", "table", "place"),
+    [
+        ("fill", "table_full", "Item", "game.h:6"),
+        ("fill", "table_full", "Stone", "game.h:3"),
+        ("fill", "stale_entity", None, "game.h:7"),
+        ("fill", "many", None, "game.h:8"),
+        ("other", "table_full", "Item", "game.h:12"),
+        ("other", "few", None, "game.h:0"),  # of two calls
+        ("other", "stale_entity", None, "game.h:0"),  # of none that is seen
+    ],
+)
+def test_the_only_call_that_can_be_it(system: str, cause: str, table: str | None, place: str) -> None:
+    source = read_source(Path("game.h"), TEXT)
+    found = fault_place([("", source)], System(system, (), "game.h:0"), cause, table, ["Item", "Stone"])
+    assert found == place
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "#define MAKE(w) w.create<Item>(Spot{3})\n",
+        "template <class T> TBS_FUNCTION void make(World &world) { world.create<T>(Spot{3}); }\n",
+        "TBS_FUNCTION void again(World &world) { world.create_at<Item>(1, Spot{3}); }\n",
+    ],
+)
+def test_another_call_that_can_be_it_leaves_the_system(more: str) -> None:
+    source = read_source(Path("game.h"), more + TEXT)
+    found = fault_place([("", source)], System("fill", (), "game.h:0"), "table_full", "Item", ["Item", "Stone"])
+    assert found == "game.h:0"
+
+
+def test_a_fault_begins_with_its_place() -> None:
+    fault = Fault(1, "fill", 0, "table_full", 8, "Item", place="game.h:6")
+    assert str(fault).startswith("game.h:6: world 1: table Item is full: system 'fill' created more rows")
+    assert str(Fault(1, "fill", 0, "many", 8)) == "world 1: system 'fill' failed at row 0: many (value 8)"
+    assert str(Fault(1, "fill", 0, "many", 8, step=7)).endswith("many (value 8), in step 7 of its episode")
+    assert str(Fault(1, "fill", 0, "many", 8, step=0)).endswith("many (value 8), as its episode began")
+
+
+class Spot(Component):
+    x: f32
+
+
+class Leg(Struct):
+    x: f32
+
+
+class Still(Environment):
+    archetypes = (Archetype("Cart", Spot, count=1),)
+
+
+def _program(**attributes: object) -> None:
+    Program(type("Made", (Still,), attributes)())
+
+
+def _field(annotation: object) -> None:
+    type("Body", (Component,), {"__annotations__": {"x": annotation}})
+
+
+@pytest.mark.parametrize(
+    ("mistake", "error", "says"),
+    [
+        (lambda: Archetype("Cart", [Spot], count=1), SchemaError, "archetype Cart: .*without brackets: Archetype"),
+        (lambda: Archetype("Cart", "Spot", count=1), SchemaError, "give the class, not its name: Spot"),
+        (lambda: Archetype("Cart", Spot(), count=1), SchemaError, "not an instance of it: Spot"),
+        (lambda: Archetype("Cart", Leg, count=1), SchemaError, "Leg is a struct.* inherit from Component"),
+        (lambda: Archetype("Cart", Spot, Spot, count=1), SchemaError, "names a component twice: Spot; leave one out"),
+        (lambda: _field(int), SchemaError, r"Body.x has unknown type 'int' \(write i32\)"),
+        (lambda: _field(float), SchemaError, r"unknown type 'float' \(write f32\)"),
+        (lambda: _field([f32]), SchemaError, r"written as f32\[3\]"),
+        (lambda: _field(Spot), SchemaError, r"a part of a component is a struct: class Spot\(Struct\)"),
+        (lambda: Constants(5), SchemaError, r"Constants are given by name, as Constants\(size=9\), got 5"),
+        (lambda: Simulator(Still, 4), TypeError, r"make one of the class: Still\(\)"),
+        (lambda: TorchVectorEnv(Still, 4), TypeError, r"make one of the class: Still\(\)"),
+        (lambda: TorchVectorEnv("cartpole", 4), TypeError, r"torch_batchsim.make_vec\('cartpole', num_envs="),
+        (lambda: make("cartpole", num_envs=4), TypeError, r"one world.*use make_vec\('cartpole', num_envs=4\)"),
+        (lambda: _program(fast_math="yes"), SchemaError, "Made: fast_math must be True or False, got 'yes'"),
+        (lambda: _program(clips_actions="no"), SchemaError, "Made: clips_actions must be True or False, got 'no'"),
+        (lambda: _program(observation_space=5), SchemaError, "Made: observation_space must be a space, .*got 5"),
+        (lambda: _program(observation={1: "Cart.Spot"}), SchemaError, "the keys of observation must be names, got 1"),
+        (
+            lambda: _program(constants=Constants(a=1), parameters=Parameters(a=1.0)),
+            SchemaError,
+            "Made: option 'a' is among constants and parameters; leave one of them out",
+        ),
+        (
+            lambda: type("Grids", (Still,), {"library_options": {"gird": {}}})(),
+            SchemaError,
+            "names 'gird', which is no library of this environment; its libraries are none: list the classes",
+        ),
+    ],
+)
+def test_a_mistaken_declaration_is_told_with_a_remedy(
+    mistake: Callable[[], object], error: type[Exception], says: str
+) -> None:
+    with pytest.raises(error, match=says):
+        mistake()
+
+
+@pytest.mark.parametrize(
+    ("text", "statement"),
+    [
+        ("void f() {\n    x += world.find<A, const B>(Entity{})@->x;\n}", "x += world.find<A, const B>(Entity{})->x;"),
+        ("void f() { if (a) { b = c @/ d; } e = 1; }", "b = c / d;"),
+        ("void f() { else { b = c @/ d; } }", "b = c / d;"),
+        ("for (u32 i = 0; i < n; i++) { a[i] = i @/ z; }", "a[i] = i / z;"),
+    ],
+)
+def test_the_statement_around_a_place(text: str, statement: str) -> None:
+    assert _statement(text.replace("@", ""), text.index("@")) == statement

@@ -1,0 +1,272 @@
+"""The reader of systems refuses what it does not read, and what would not run on every device."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from torch_batchsim import SchemaError
+from torch_batchsim.read.systems import Reach, System, Unit, read_systems
+
+RUN = "TBS_SYSTEM void run(World &world) {}\n"
+
+
+def read(folder: Path, text: str, **others: str) -> dict[str, System]:
+    (folder / "systems.h").write_text(text)
+    for name, other in others.items():
+        (folder / f"{name}.h").write_text(other)
+    return read_systems(Unit(folder / "systems.h"))
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "says"),
+    [
+        # What is included
+        ('\n#include "none.h"\n', 2, 'the included file "none.h" is not found in '),
+        ("#include <vector>\n", 1, "systems cannot include <vector>, since not every device has it"),
+        ("#include HEADER\n", 1, '#include HEADER is not understood; write #include "file.h"'),
+        ('\n#include "systems.h"\n', 2, "a file includes itself: systems.h includes systems.h"),
+        ('\n#import "none.h"\n', 2, '#import "none.h" is not read by the engine; write #include "file.h"'),
+        ('#include_next "none.h"\n', 1, '#include_next "none.h" is not read by the engine'),
+        ('\n#inc\\\nlude "none.h"\n', 2, 'the included file "none.h" is not found in '),
+        ('#define A 1 \\ \n + 2\n#include /* "systems.h"\n*/ "none.h"', 3, 'the included file "none.h" is not'),
+        ('%:include "none.h"\n', 1, "'%:' in systems: write { } [ ] or #"),
+        ("namespace a <%\ni32 x; %>\n", 1, "'<%' in systems"),
+        ('#if __has_include("none.h")\n#endif\n', 1, "is not read by the engine"),
+        ("#pragma GCC system_header\n", 1, "the only pragma in systems is once"),
+        ('_Pragma("once")\n' + RUN, 1, "'_Pragma' in systems: the compiler's checks are the engine's"),
+        # What is a system
+        ("\nTBS_SYSTEM void (World &world) {}\n", 2, "this TBS_SYSTEM is not understood; a system is written"),
+        ("TBS_SYSTEM void run(World &world);\n", 1, "this TBS_SYSTEM is not understood"),
+        ("namespace mine { TBS_SYSTEM void run(World &world) {} }\n", 1, "this TBS_SYSTEM is not understood"),
+        ("template <class T> TBS_SYSTEM void run(World &world) {}\n", 1, "this TBS_SYSTEM is not understood"),
+        ("inline TBS_SYSTEM void run(World &world) {}\n", 1, "this TBS_SYSTEM is not understood"),
+        ("TBS_SYSTEM auto run = [](World &world) {};\n", 1, "this TBS_SYSTEM is not understood"),
+        ("DEFINE(x)\nTBS_SYSTEM void run(World &world) {}\n", 2, "this TBS_SYSTEM is not understood"),
+        ("\n#define MAKE(name) TBS_SYSTEM void name(World &world)\n", 2, "macro MAKE: systems are written out"),
+        ("#define const\n", 1, "macro const: a word of C++ means what it means"),
+        ("#define TBS_FUNCTION\n", 1, "macro TBS_FUNCTION: systems are written out, not by macros"),
+        ("#ifdef FAST\n" + RUN + "#endif\n", 2, "a system between #if and #endif"),
+        ("TBS_SYSTEM void run(World &world) {\n", 1, "a brace of 'run' is not closed: write '}' where it ends"),
+        (RUN + "}\n", 2, "this '}' closes nothing"),
+        ("TBS_SYSTEM void run(World &world) {\n f((1);\n}\n", 2, "this '(' is not closed: write ')'"),
+        ("TBS_SYSTEM TBS_REACHES(rows<A>) void run(World &world) {}", 1, "of 'run' is not understood from 'rows' on"),
+        ("TBS_SYSTEM TBS_REACHES(random create<A>) void run(World &w) {}", 1, "is not understood from 'random' on"),
+        # What keeps something between calls
+        ("i32 total = 0;\n", 1, "a variable outside of functions ('i32 total = 0;'): systems keep nothing"),
+        ("\nstatic f32 x;\n", 2, "a variable outside of functions"),
+        ("const f32 x = 1.0f;\n", 1, "a variable outside of functions"),
+        ("struct A { i32 x; } a;\n", 1, "a variable outside of functions"),
+        ("struct A { static i32 x; };\n", 1, "a variable outside of functions"),
+        ("namespace { f32 cache[4]; }\n", 1, "a variable outside of functions"),
+        ("extern f32 x;\n", 1, "'extern' in systems: what is defined elsewhere"),
+        ("constexpr i32 step[2] = {1, 2};\n", 1, "a table outside of functions"),
+        ("TBS_SYSTEM void run(World &world) {\n  static i32 calls = 0;\n}\n", 2, "a static variable in 'run'"),
+        ("TBS_SYSTEM void run(World &world) { thread_local i32 calls; }\n", 1, "'thread_local' in systems: "),
+        ("#define S static\n", 1, "a static variable in macro S"),
+        ("\n#define COUNT [] { static i32 n = 0; return ++n; }()\n", 2, "a static variable in macro COUNT"),
+        ("#define S(a, b) a##b\n", 1, "'##' in systems: names are written out"),
+        ("TBS_SYSTEM void run(World &world) {\n  sta\\\ntic i32 calls; }\n", 2, "a line is continued outside of a"),
+        ("using F = decltype([] {\n static i32 n; return ++n; });\n", 2, "a static variable in a lambda"),
+        # What not every device has
+        ("f32 twice(f32 x) { return 2.0f * x; }\n", 1, "put TBS_FUNCTION in front of function 'twice'"),
+        ("constexpr f32 twice(f32 x) { return 2.0f * x; }\n", 1, "put TBS_FUNCTION in front of function 'twice'"),
+        ("struct A { f32 x; f32 twice() const { return x; } };\n", 1, "put TBS_METHOD in front of function 'twice'"),
+        ("struct A {\n  A() : x{2} {}\n  f32 x;\n};\n", 2, "put TBS_METHOD in front of function 'A'"),
+        ("struct A { bool operator()(i32) { return true; } };\n", 1, "put TBS_METHOD in front of function 'operator'"),
+        ("void fall(World &world) {}\n", 1, "put TBS_SYSTEM, if it is a system, else TBS_FUNCTION in front of"),
+        ("f32 helper(f32);\n", 1, "put TBS_FUNCTION in front of function 'helper'"),
+        ("TBS_FUNCTION f32 helper(f32);\n", 1, "function 'helper' has no body"),
+        (
+            "TBS_SYSTEM void run(World &world) {\n i32 *x = new i32;\n}\n",
+            2,
+            "'new' in systems: systems do not allocate",
+        ),
+        ("TBS_SYSTEM void run(World &world) { delete x; }\n", 1, "'delete' in systems"),
+        ("#define WIDER const_cast<Spot &>\n", 1, "'const_cast' in systems"),
+        (
+            "TBS_SYSTEM void run(World &world, const Spot &s) {\n ((Spot &)s).x = 1; }\n",
+            2,
+            "a cast to a reference or poi",
+        ),
+        (
+            "TBS_SYSTEM void run(World &world, const Spot &s) {\n *(Spot *)&s = Spot{}; }\n",
+            2,
+            "a cast to a reference or",
+        ),
+        ("TBS_SYSTEM void run(World &world) { union { Spot *a; } u; }\n", 1, "'union' in systems: it could make a"),
+        ("#define BITS(x) __builtin_bit_cast(Spot *, x)\n", 1, "'__builtin_bit_cast' in systems: "),
+        ('TBS_SYSTEM void run(World &world) { printf("x"); }\n', 1, "'printf' in systems: systems print nothing: note"),
+        ("TBS_SYSTEM void run(World &world) { again: goto again; }\n", 1, "'goto' in systems: not every device has it"),
+        ('TBS_SYSTEM void run(World &world) { asm("nop"); }\n', 1, "'asm' in systems"),
+        ("__device__ f32 x;\n", 1, "'__device__' in systems: write TBS_FUNCTION in front of functions"),
+    ],
+)
+def test_what_is_refused(text: str, line: int, says: str, tmp_path: Path) -> None:
+    with pytest.raises(SchemaError) as raised:
+        read(tmp_path, text)
+    message = str(raised.value)
+    assert message.startswith(f"systems.h:{line}: ") and says in message, message
+    assert "\n" not in message
+
+
+def test_files_that_include_each_other(tmp_path: Path) -> None:
+    says = re.escape("b.h:1: a file includes itself: a.h includes b.h includes a.h")
+    with pytest.raises(SchemaError, match=f"^{says}$"):
+        read(tmp_path, '#include "a.h"\n', a='#pragma once\n#include "b.h"\n', b='#include "a.h"\n')
+
+
+def test_a_header_without_a_guard_twice(tmp_path: Path) -> None:
+    guarded = "#ifndef B\n#define B\n#endif\n"
+    files = {"a": '#pragma once\n#include "b.h"\n', "b": guarded}
+    assert set(read(tmp_path, '#include "a.h"\n#include "b.h"\n' + RUN, **files)) == {"run"}
+    with pytest.raises(
+        SchemaError, match=r'^systems\.h:2: "b.h" is included a second time; begin it with #pragma once'
+    ):
+        read(tmp_path, '#include "a.h"\n#include "b.h"\n' + RUN, **files | {"b": "constexpr i32 x = 1;\n"})
+
+
+SOUND = """
+#pragma once
+/* TBS_SYSTEM void no(World &world) { new int; } */
+#define TWICE(x) ((x) + (x))
+#define LOOP for (u32 i = 0; \\
+                  i < 3; ++i)
+using Many = Rows<const Spot>;
+enum Kind : u8 { ONE, TWO = 1 << 2, };
+enum class Way { up, down };
+constexpr i32 COUNT = Constants::count, MORE{3};
+static_assert(COUNT >= 0, "so it is");
+struct Later;
+template <class T, i32 n = 3>
+struct Pair {
+    static constexpr i32 size = n;
+    T first[n], second{};
+    TBS_METHOD Pair(T value) : first{value}, second(value) {}
+    Pair(const Pair &) = delete;
+    TBS_METHOD bool operator==(const Pair &other) const { return second == other.second; }
+    TBS_METHOD T operator()(u32 i) const { return first[i]; }
+  private:
+    u32 bits : 3;
+};
+namespace detail {
+TBS_FUNCTION constexpr u32 half(u32 x) { return x / 2; }
+consteval i32 square(i32 x) { return x * x; }
+template <class... T> requires (sizeof...(T) > 0)
+TBS_FUNCTION auto sum(T... values) -> decltype((values + ...)) { return (values + ...); }
+}
+#if defined(__CUDA_ARCH__)
+TBS_FUNCTION f32 quick(f32 x) { return x; }
+#else
+TBS_FUNCTION f32 quick(f32 x) { return x * 1'000.0f; }
+#endif
+TBS_FUNCTION void fill(f32 (&out)[3], f32 (*)(f32), const char *text = "} // \\" new {") { out[0] = '}' + '\\''; }
+TBS_SYSTEM void one(World &world, const Spot &spot) {
+    static_assert(sizeof(Spot) == 4);
+    static constexpr i32 steps[2] = {1, -1};
+    constexpr f32 slant = 0.7f;
+    const auto near = [&](u32 i) -> bool { return i * spot.x < (slant) * steps[i & 1]; };
+    const std::pair<::i32, i32> both{};
+    const char *text = R"(a "raw" } string)";
+    const i32 free = 3, rows = 2, count = 1;
+    if (rows < count && free > (rows)) return;
+    for (const Spot &other : world.rows<Stone, Spot const>()) if (near(u32(other.x))) break;
+}
+TBS_SYSTEM
+void two(World &world) {}
+"""
+
+
+def test_what_is_sound_is_read(tmp_path: Path) -> None:
+    systems = read(tmp_path, SOUND)
+    assert set(systems) == {"one", "two"}
+    assert systems["one"].reaches == (Reach("rows", "Stone", "Spot"),)
+
+
+@pytest.mark.parametrize(
+    ("text", "reaches"),
+    [
+        ("World *w = &world; w->destroy(x); w->random(); w->random(3);", ["destroy()", "random()", "random_item()"]),
+        ("world.template rows<grid::Cell, const grid :: Entry>();", ["rows<grid::Cell, const grid::Entry>"]),
+        ("PEEK;", ["get<const Clock>"]),
+        ("Reader reader{world}; reader.go();", ["find<Stone, const Spot>", "create<Stone>"]),
+        ("std::count<i32>(3); rows<Stone, Spot>(); stones.count < 3; warp.count(3);", []),
+    ],
+)
+def test_reaches(text: str, reaches: list[str], tmp_path: Path) -> None:
+    helpers = """
+    #define PEEK world.get<const Clock>()
+    struct Reader {
+        World &world;
+        TBS_METHOD Reader(World &w) : world(w) { w.create<Stone>(Spot{1}); }
+        TBS_METHOD void go() { world.find<Stone, const Spot>(Entity{}); }
+    };
+    """
+    system = read(tmp_path, f"{helpers}\nTBS_SYSTEM void run(World &world) {{ {text} }}")["run"]
+    assert [str(reach) for reach in system.reaches] == reaches
+
+
+@pytest.mark.parametrize(
+    ("text", "reached"),
+    [
+        ("length(world);", True),
+        ("{ f32 length = 1; } const f32 length = systems::length(world);", True),
+        ("if (length<3>(world) > 1) return;", True),
+        ("apply(world, length); ", True),
+        ("apply(world, &length);", True),
+        ("f32 length = 2; if (length < 3 && length (2)) apply(world, length);", False),
+        ("const auto &length = spot.length; apply(length);", False),
+        ("f32 width = 1, length; apply(length, width);", False),
+        ("apply(spot.length, spot.length(3)); spot.length = 1;", False),
+        ("scale(1);", False),
+    ],
+)
+def test_what_is_a_call(text: str, reached: bool, tmp_path: Path) -> None:
+    helpers = """
+    TBS_FUNCTION f32 length(World &world) { return world.find<Stone, const Spot>(Entity{})->x; }
+    TBS_FUNCTION f32 scale(f32 length) { return apply(length); }
+    """
+    system = read(tmp_path, f"{helpers}\nTBS_SYSTEM void run(World &world) {{ {text} }}")["run"]
+    assert [str(reach) for reach in system.reaches] == ["find<Stone, const Spot>"] * reached
+
+
+def test_declared_reaches(tmp_path: Path) -> None:
+    text = """
+    template <class A> TBS_FUNCTION f32 first(World &world) { return world.rows<A, const Spot>()[0].x; }
+    TBS_SYSTEM TBS_REACHES(rows<Stone, const Spot>, get<Clock>, create<Stone>, random)
+    void run(World &world) { first<Stone>(world); }
+    """
+    system = read(tmp_path, text)["run"]
+    assert system.place == "systems.h:3"
+    assert [str(r) for r in system.declared] == ["rows<Stone, const Spot>", "get<Clock>", "create<Stone>", "random()"]
+    unclear, *declared = system.reaches
+    assert unclear == Reach("rows", "A", "Spot", unclear=True) and tuple(declared) == system.declared
+
+
+def test_units_have_namespaces(tmp_path: Path) -> None:
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "grid.h").write_text('#include "cells.h"\n' + RUN.replace("{}", "{ look(world); }"))
+    (tmp_path / "cells.h").write_text("TBS_FUNCTION u32 look(World &world) { return world.count<Cell>(); }\n")
+    (tmp_path / "systems.h").write_text(RUN.replace("{}", "{ grid::look(world); world.count<Stone>(); }"))
+    grid = Unit(tmp_path / "lib" / "grid.h", "grid", (tmp_path,))
+    systems = read_systems(grid, Unit(tmp_path / "systems.h"))
+    assert set(systems) == {"grid::run", "run"} and systems["grid::run"].namespace == "grid"
+    assert systems["grid::run"].reaches == (Reach("count", "Cell", namespace="grid"),)
+    assert systems["run"].reaches == (Reach("count", "Stone"), Reach("count", "Cell", namespace="grid"))
+
+
+def test_a_library_does_not_call_the_authors_functions(tmp_path: Path) -> None:
+    ring, own = tmp_path / "ring.h", tmp_path / "own.h"
+    ring.write_text(
+        "TBS_FUNCTION void put(i32 &x) { x = 1; }\n"
+        "TBS_SYSTEM void turn(World &world, Wheel &wheel) { put(wheel.x); miss(wheel.x); }"
+    )
+    own.write_text(
+        "TBS_FUNCTION void put(World &world) { world.create<Item>(); }\n"
+        "TBS_FUNCTION void miss(World &world) { world.create<Item>(); }\n"
+        "TBS_SYSTEM void act(World &world, Spot &spot) { put(world); }"
+    )
+    systems = read_systems(Unit(ring, "ring"), Unit(own))
+    assert systems["ring::turn"].reaches == () and [reach.kind for reach in systems["act"].reaches] == ["create"]

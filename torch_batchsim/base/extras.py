@@ -1,0 +1,42 @@
+"""Packages that only some functions and the commands need: looked for when they are needed, and not before."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+from ..errors import MissingExtra
+
+_INSTALLED_AS = {
+    "PIL": "pillow",
+    "dm_env": "dm-env",
+    "imageio_ffmpeg": "imageio-ffmpeg",
+    "pufferlib": "pufferlib-core",
+    "ray": "ray[rllib]",
+    "rl_games": "rl-games",
+    "rsl_rl": "rsl-rl-lib",
+    "sb3_contrib": "sb3-contrib",
+    "stable_baselines3": "stable-baselines3",
+}
+
+
+def needed(*modules: str, extra: str = "train") -> None:
+    """Raise MissingExtra unless these modules can be imported, which ``extra`` brings."""
+    for module in modules:
+        try:
+            importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            if error.name != module:
+                raise  # it is there, and lacks something itself
+            name = _INSTALLED_AS.get(module, module)
+            command = f"pip install 'torch_batchsim[{extra}]'"
+            raise MissingExtra(f"this needs {name}, which is not installed: {command} brings it", name=module) from None
+
+
+def command_needs(*modules: str, extra: str = "train") -> None:
+    """The same for a command: end it with one sentence and status 2."""
+    try:
+        needed(*modules, extra=extra)
+    except MissingExtra as error:
+        print(f"error: {error}", file=sys.stderr)
+        raise SystemExit(2) from None

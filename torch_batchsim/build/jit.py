@@ -1,0 +1,547 @@
+"""Builds an environment's library when it is first needed, and keeps it in a cache keyed by content."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import cache, partial
+from importlib.machinery import ExtensionFileLoader, ModuleSpec
+from importlib.util import module_from_spec
+from pathlib import Path
+from types import ModuleType
+
+import torch
+
+from . import checked, compiler_log, precompiled
+from ..base import openmp
+from .codegen import ABI_VERSION, Target, generate
+from ..declare.declaration import ENGINE_HEADERS as CSRC
+from ..errors import BuildError
+from ..resolve.program import Program
+
+# Value-safe only: results do not depend on these, vectorisation does (no errno, no traps).
+CPU_FLAGS = (
+    "-O3 -march=native -std=c++20 -fno-math-errno -fno-trapping-math -fvisibility=hidden "
+    "-Wall -Wextra -Wno-unused-parameter -Wno-unknown-pragmas"
+).split()
+if os.uname().machine == "x86_64":
+    CPU_FLAGS.append("-mprefer-vector-width=512")  # g++ takes half of it unasked; whole, CartPole gains 15 %
+# A call of a host function from a kernel is a warning to nvcc, which then leaves the whole system out: an error here.
+CUDA_FLAGS = (
+    "-O3 -std=c++20 --extra-device-vectorization -Werror cross-execution-space-call -Xcompiler -fvisibility=hidden"
+).split()
+MODULE_FLAGS = "-O2 -std=c++20 -fvisibility=hidden -Wall -Wextra".split()  # of modules for Python
+# Other builds, chosen by TBS_DEBUG; value-safe too. For gdb each system is a function (csrc/tbs/platform.h), and
+# variables live as long as their scopes; for perf the code is that of ordinary builds, with lines and frames. A quick
+# one takes the compiler half the time.
+DEBUG_FLAGS = {
+    "gdb": "-Og -g -fno-omit-frame-pointer -fno-ipa-sra -DTBS_FRAMES".split(),
+    "perf": "-g -fno-omit-frame-pointer".split(),
+    "quick": ["-O1"],
+}
+_STRICT_MATH = {"cpu": ["-ffp-contract=off"], "cuda": "-fmad=false -prec-div=true -prec-sqrt=true -ftz=false".split()}
+_FAST_MATH = {"cpu": ["-ffast-math"], "cuda": ["--use_fast_math"]}
+_STANDARD = CSRC / "tbs" / "standard.h"
+_FEW = 5  # libraries of the same flags in a cache: to precompile headers takes what it saves in five
+_KEEP_DAYS = 30
+_OWN_NAME = re.compile(r"\w+_(cpu|cuda)_[0-9a-f]{20}(\.so|\.lock|\.json|\.log|\.units|\.build\.\w+|\.h(\.gch|\.part)?)")
+_one_build = threading.Lock()  # of this process: torch's builder changes the environment of the whole process
+
+
+def _nothing(log: str) -> None:
+    """Of a build that has nothing to tell."""
+
+
+def _explained(program: Program, log: str) -> str:
+    from .compile_errors import explain  # imported late: a warm start has no use for its many patterns
+
+    return explain(program, log)
+
+
+def _warn(program: Program, log: str) -> None:
+    from .compile_errors import warn
+
+    warn(program, log)
+
+
+class LoadedLibrary:
+    """A library of this version of the engine in this process: what all kinds of them have.
+
+    Raises BuildError where it cannot be loaded, or is another version's.
+    """
+
+    def __init__(self, path: Path, target: Target) -> None:
+        self.path, self.target = path, replace(target, executor=target.executor_name)
+        _share_openmp(target)
+        try:
+            self._handle = ctypes.CDLL(str(path))
+        except OSError as error:
+            raise BuildError(f"cannot load the cached library {path}: {error}; delete it") from None
+        if self._handle.tbs_abi_version() != ABI_VERSION:
+            raise BuildError(f"the cached library {path} is of another version of torch_batchsim; delete it")
+        self.context_size = ctypes.c_size_t(self._handle.tbs_context_size()).value
+
+    def _function(self, name: str, *arguments: type) -> ctypes._CFuncPtr:  # type: ignore[name-defined]
+        function = getattr(self._handle, name)
+        function.argtypes, function.restype = list(arguments), ctypes.c_int64
+        return function
+
+
+class InsideLibrary(LoadedLibrary):
+    """A loaded library that runs one node at a time (``Target.inside``)."""
+
+    def __init__(self, path: Path, target: Target) -> None:
+        super().__init__(path, target)
+        pointer, number = ctypes.c_void_p, ctypes.c_uint32
+        self.run_node = self._function("tbs_run_node", pointer, pointer, number, number, pointer, pointer)
+
+
+class Library(LoadedLibrary):
+    """A loaded library: one executor. ``build_seconds`` is the time that compiling took, 0.0 from the cache."""
+
+    def __init__(self, path: Path, target: Target, build_seconds: float = 0.0) -> None:
+        super().__init__(path, target)
+        self.build_seconds = build_seconds
+        handle, pointer = self._handle, ctypes.c_void_p
+        self.step = self._function("tbs_step", *[pointer] * 4)
+        self.reset = self._function("tbs_reset", *[pointer] * 5)
+        arguments = (pointer, pointer, pointer, pointer, ctypes.c_int, pointer)
+        self.act_and_step = self._function("tbs_act_and_step", *arguments)
+        self.act_and_step_address = ctypes.cast(handle.tbs_act_and_step, pointer).value
+        self.open = handle.tbs_open
+        self.open.argtypes, self.open.restype = [], pointer
+        self.registers = self._function("tbs_registers", pointer)
+        self.close = handle.tbs_close
+        self.close.argtypes, self.close.restype = [pointer], None
+
+
+def cache_directory() -> Path:
+    """``$TORCH_BATCHSIM_CACHE``, else ``torch_batchsim`` in the user's cache directory."""
+    given = os.environ.get("TORCH_BATCHSIM_CACHE")
+    if given:
+        return Path(given).expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "torch_batchsim"
+
+
+def compiler_flags(device_type: str, fast_math: bool = False) -> list[str]:
+    """What g++ or nvcc is called with, beside what ``torch.utils.cpp_extension`` adds."""
+    mathematics = _FAST_MATH if fast_math else _STRICT_MATH
+    return [*(CUDA_FLAGS if device_type == "cuda" else CPU_FLAGS), *mathematics[device_type]]
+
+
+def debug_flags() -> list[str]:
+    """What g++ is called with in addition for what ``TBS_DEBUG`` names (docs/debugging_tools.md).
+
+    Raises ValueError for any other value.
+    """
+    tool = os.environ.get("TBS_DEBUG", "")
+    if tool and tool not in DEBUG_FLAGS:
+        *others, last = map(repr, DEBUG_FLAGS)
+        raise ValueError(f"TBS_DEBUG must be {', '.join(others)} or {last}, or not be set, got {tool!r}")
+    return DEBUG_FLAGS.get(tool, [])
+
+
+def load(program: Program, target: Target) -> Library:
+    """The library of ``program`` for ``target``, compiled if the cache does not hold it.
+
+    Raises:
+        BuildError: no compiler, a cache that cannot be written, or systems that do not compile (their line first).
+
+    What the compiler warns of in the author's files becomes a ``BuildWarning`` each, when they are compiled only.
+    """
+    return Library(*_library(program, target))
+
+
+def load_inside(program: Program, target: Target) -> InsideLibrary:
+    """The same of a target that is ``inside``."""
+    path, target, _ = _library(program, target)
+    return InsideLibrary(path, target)
+
+
+def _library(program: Program, target: Target) -> tuple[Path, Target, float]:
+    """Where it is, what it is for, and how long it took to build."""
+    source = generate(program, target)
+    flags = compiler_flags(target.device, program.environment.fast_math)
+    flags += [] if target.cuda else checked.flags(program)
+    flags += [] if target.cuda else debug_flags()  # behind -O3, of which the last counts
+    name = f"{program.environment.name}_{target.device}_{_key(program, source, flags, target.cuda)}"
+    if target.cuda and not (cache_directory() / f"{name}.so").is_file():
+        load(program, Target())  # g++ checks what nvcc cannot: what systems reach (csrc/tbs/world.h), and libm's names
+    _share_openmp(target)  # torch's builder loads what it has built
+    headers = [] if target.cuda else [_STANDARD]
+    heed = _nothing if target.cuda or target.inside else partial(_warn, program)  # what g++ has told already
+    library, seconds = _built(name, source, flags, target.cuda, partial(_explained, program), headers, heed)
+    return library, target, seconds
+
+
+def load_module(source: Path, *headers: Path) -> ModuleType:
+    """The Python module of a C++ file of ours, which includes ``headers``, compiled if the cache does not hold it.
+
+    It is called as the file: ``torch_batchsim.csrc.host.step_call``, so that no other module's name is taken.
+
+    Raises:
+        BuildError: it does not compile: without Python's headers, say. ImportError: it cannot be loaded.
+    """
+    name = ".".join(["torch_batchsim", "csrc", *source.relative_to(CSRC).with_suffix("").parts])
+    text, flags = source.read_text(), [*MODULE_FLAGS, f"-I{sysconfig.get_path('include')}"]
+    texts = [text, *(header.read_text() for header in headers)]
+    python = sysconfig.get_config_var("EXT_SUFFIX")
+    key = _digest([*texts, *flags, python, torch.__version__, _compiler_identity(cpp_compiler()), processor()])
+    path, _ = _built(f"{source.stem}_cpu_{key}", text, flags, False, lambda log: log)
+    loader = ExtensionFileLoader(name, str(path))
+    module = module_from_spec(ModuleSpec(name, loader, origin=str(path)))
+    loader.exec_module(module)
+    return module
+
+
+def load_shared(source: Path, *flags: str) -> ctypes.CDLL:
+    """A C++ or CUDA file of ours (``.cpp``, ``.cu``) as a shared library with vector code for this machine, or for its
+    devices, compiled if the cache does not hold it.
+
+    Raises:
+        BuildError: it does not compile, or cannot be loaded.
+    """
+    cuda = source.suffix == ".cu"
+    device = "cuda" if cuda else "cpu"
+    headers = sorted(path for folder in CSRC.iterdir() for path in (*folder.glob("*.h"), *folder.glob("*.cuh")))
+    text, every = source.read_text(), [*compiler_flags(device), *flags]
+    texts = [text, *every, *(path.read_text() for path in headers)]
+    compilers = [cpp_compiler(), *([cuda_compiler()] if cuda else [])]
+    devices = [str(_cuda_capabilities())] if cuda else []
+    key = _digest([*texts, torch.__version__, *map(_compiler_identity, compilers), processor(), *devices])
+    path, _ = _built(f"{source.stem}_{device}_{key}", text, every, cuda, lambda log: log)
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        raise BuildError(f"cannot load the cached library {path}: {error}; delete it") from None
+
+
+def _built(
+    name: str,
+    source: str,
+    flags: list[str],
+    cuda: bool,
+    tell: Callable[[str], str],
+    headers: Sequence[Path] = (),
+    heed: Callable[[str], None] = _nothing,
+) -> tuple[Path, float]:
+    """The shared library of a name in the cache, and the seconds that it took to compile it, 0.0 if it was there.
+
+    ``headers`` are included first, precompiled.
+
+    Raises BuildError, with what ``tell`` makes of the compiler's log. ``heed`` is given that of a build that succeeds.
+    """
+    directory = cache_directory()
+    library = directory / f"{name}.so"
+    if library.is_file():
+        note_use(library)
+        return library, 0.0
+    with _one_build, _build_lock(directory, name):
+        if library.is_file():  # another process was faster
+            return library, 0.0
+        started = time.perf_counter()
+        _remove_unused(directory)
+        included = [word for header in headers for word in precompiled_arguments(header, flags, directory)]
+        try:
+            _build(tell, source, [*flags, *included], cuda, directory, name, heed)
+        except BuildError as error:
+            if not included or error.log is None or "PCH" not in error.log.read_text():
+                raise
+            # g++ found no room at the address of what it has parsed
+            _build(tell, source, flags, cuda, directory, name, heed)
+        return library, time.perf_counter() - started
+
+
+def precompiled_arguments(
+    header: Path, flags: list[str], directory: Path, depends_on: Sequence[str] = ()
+) -> list[str]:
+    """Arguments with which g++ includes ``header`` first, precompiled; none for the first few units of these flags.
+
+    They are for a folder within ``directory``. ``depends_on``: the texts of headers that are ours and that it includes.
+    """
+    compiler, all_flags = cpp_compiler(), [*flags, "-fPIC"]  # which torch adds
+    key = _digest([header.read_text(), *depends_on, *all_flags, _compiler_identity(compiler), processor()])
+    name = f"{header.stem}_cpu_{key}"
+    units = directory / f"{name}.units"  # a byte for each that was compiled without
+    with _build_lock(directory, name):
+        if (units.stat().st_size if units.is_file() else 0) < _FEW:
+            with contextlib.suppress(OSError), open(units, "ab") as count:
+                count.write(b".")
+            return []
+        found = precompiled.make(header, compiler, all_flags, directory / name)
+    note_use(units)
+    for path in directory.glob(f"{name}.h*"):
+        note_use(path)
+    return ["-include", f"../{name}.h"] if found else []  # from the build's folder, for torch quotes no flags
+
+
+def _share_openmp(target: Target) -> None:
+    """Let a library for CPU find torch's threads when it is loaded."""
+    try:
+        if not target.cuda:
+            openmp.share()
+    except OSError as error:
+        raise BuildError(f"no OpenMP runtime for the simulator's threads: {error}; install libgomp") from None
+
+
+def note_use(library: Path) -> None:
+    """Keep a file of the cache from being removed as unused."""
+    with contextlib.suppress(OSError):  # a cache that is read-only is as good
+        os.utime(library)
+
+
+def _remove_unused(directory: Path) -> None:
+    """Remove what has not been used for long: libraries and locks of edited systems, folders of killed builds.
+
+    Only what is named as ours: the directory is the user's choice and may hold anything.
+    """
+    oldest = time.time() - _KEEP_DAYS * 86400
+    for path in directory.iterdir():
+        with contextlib.suppress(OSError):
+            if _OWN_NAME.fullmatch(path.name) and path.stat().st_mtime < oldest:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def _key(program: Program, source: str, flags: list[str], cuda: bool) -> str:
+    """Hash of all that the library depends on."""
+    parts = [source, *flags, torch.__version__, _compiler_identity(cpp_compiler()), processor()]
+    if cuda:
+        capabilities = _cuda_capabilities()
+        variables = ["CC", "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"]
+        variables += [] if capabilities else ["TORCH_CUDA_ARCH_LIST"]  # see architecture_flags
+        parts += [_compiler_identity(cuda_compiler()), str(capabilities)]
+        parts += [os.environ.get(variable, "") for variable in variables]
+    return _digest([*parts, *_engine_sources()])  # the libraries' and the author's texts are part of ``source``
+
+
+def _digest(parts: list[str]) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part.encode())
+        digest.update(b"\0")
+    return digest.hexdigest()[:20]
+
+
+def program_sources(program: Program) -> list[str]:
+    """The texts that a build is made from, beside the generated one: the engine's, the libraries', the author's."""
+    return [*_engine_sources(), *(text for _, text in sorted(program.files.items()))]
+
+
+@cache
+def _engine_sources() -> tuple[str, ...]:
+    """Without the headers of libraries under csrc/, which count where they are used."""
+    paths = sorted((CSRC / "tbs").rglob("*"))
+    return tuple(path.read_text() for path in paths if path.suffix in (".h", ".cuh", ".cpp", ".cu"))
+
+
+@cache
+def processor() -> str:
+    """The instruction sets of this machine: ``-march=native`` code must not be shared with a lesser one."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return os.uname().machine
+    return "\n".join(
+        sorted({line for line in text.splitlines() if line.startswith(("flags", "Features", "model name"))})
+    )
+
+
+def cpp_compiler() -> str:
+    """The C++ compiler's path: ``$CXX``, else g++ (``torch.utils.cpp_extension`` alone would take ``c++``)."""
+    command = os.environ.get("CXX", "g++" if sys.platform != "darwin" else "clang++")
+    path = shutil.which(command)
+    if path is None:
+        raise BuildError(
+            f"no C++ compiler: {command!r} is not on PATH; apt install g++ (11 or later) brings it, or set CXX to one "
+            "program"
+        )
+    return path
+
+
+def cuda_compiler() -> str:
+    """The path of nvcc: in ``$CUDA_HOME``, else on PATH, else where its packages put it."""
+    home = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
+    path = shutil.which("nvcc", path=str(Path(home) / "bin") if home else None) or shutil.which(
+        "nvcc", path="/usr/local/cuda/bin"
+    )
+    if path is None:
+        package = f"cuda-toolkit-{(torch.version.cuda or '13.0').replace('.', '-')}"
+        raise BuildError(
+            f"no CUDA compiler: nvcc is neither in CUDA_HOME nor on PATH; apt install {package} from NVIDIA's "
+            "repository brings it"
+        )
+    return path
+
+
+def missing_tools(cuda: bool) -> list[str]:
+    """Which of the tools that a build needs this machine has not, in sentences that say what brings them."""
+    lacks = []
+    for find in (cpp_compiler, *([cuda_compiler] if cuda else []), _ninja):
+        try:
+            find()
+        except BuildError as error:
+            lacks.append(str(error))
+    return lacks
+
+
+@cache
+def _compiler_identity(path: str) -> str:
+    """Path, size and time of the binary: as telling as its version, and without the cost of running it."""
+    resolved = Path(path).resolve()
+    status = resolved.stat()
+    return f"{resolved} {status.st_size} {status.st_mtime_ns}"
+
+
+def architecture_flags(capabilities: Sequence[tuple[int, int]], known: Sequence[int]) -> list[str]:
+    """What tells nvcc to compile for these devices, which keeps torch from heeding ``TORCH_CUDA_ARCH_LIST``.
+
+    Args:
+        capabilities: of the devices at hand; if there are none, torch chooses.
+        known: what nvcc can compile for, such as 90 for 9.0. For a later device it is PTX of the last one before it,
+            which the driver compiles.
+    """
+    flags = []
+    for major, minor in capabilities:
+        number = 10 * major + minor
+        before = max((one for one in known if one <= number), default=number)
+        kind = "sm" if before == number else "compute"
+        flags.append(f"-gencode=arch=compute_{before},code={kind}_{before}")
+    return flags
+
+
+def _known_architectures() -> list[int]:
+    """Those that nvcc can compile for; none if it does not say."""
+    command = [cuda_compiler(), "--list-gpu-arch"]
+    said = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    return sorted(int(number) for number in re.findall(r"\bcompute_(\d+)\b", said))
+
+
+def _cuda_capabilities() -> list[tuple[int, int]]:
+    """Of the devices at hand, each once."""
+    return sorted({torch.cuda.get_device_capability(i) for i in range(torch.cuda.device_count())})
+
+
+@contextlib.contextmanager
+def _build_lock(directory: Path, name: str) -> Iterator[None]:
+    """One builder at a time for one library. The kernel drops the lock of a process that dies."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        lock = open(directory / f"{name}.lock", "w")  # noqa: SIM115
+    except OSError as error:
+        raise BuildError(
+            f"cannot write to the build cache {directory}: {error.strerror}; "
+            "make it writable or set TORCH_BATCHSIM_CACHE to a directory that is"
+        ) from None
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _build(
+    tell: Callable[[str], str],
+    source: str,
+    flags: list[str],
+    cuda: bool,
+    directory: Path,
+    name: str,
+    heed: Callable[[str], None] = _nothing,
+) -> None:
+    """Compile in a folder of our own and rename the result, so that a half-written library is never seen."""
+    for left_over in directory.glob(f"{name}.build.*"):  # of a builder that was killed: we hold its lock
+        shutil.rmtree(left_over, ignore_errors=True)
+    try:
+        folder = Path(tempfile.mkdtemp(prefix=f"{name}.build.", dir=directory))
+    except OSError as error:
+        raise BuildError(f"cannot write to the build cache {directory}: {error.strerror}") from None
+    try:
+        unit = folder / f"generated.{'cu' if cuda else 'cpp'}"
+        unit.write_text(source)
+        if cuda:
+            flags = [*flags, *architecture_flags(_cuda_capabilities(), _known_architectures())]
+        failure = _compile(name, unit, flags, cuda, folder)
+        said = compiler_log.read_log(folder)
+        built = next(folder.glob("*.so"), None)  # torch appends a version to a name that it has seen before
+        if failure is not None or built is None:
+            words = compiler_log.words(said)
+            if not words:  # torch has failed, not the compiler
+                words = failure or "the compiler left no library"
+                said += words
+            kept = directory / f"{name}.log"
+            kept.write_text(said)
+            raise BuildError(f"{tell(words)}\n(all of it: {kept})", kept)
+        heed(said)  # before the library is kept: where the warning is an error, it comes again
+        os.replace(built, directory / f"{name}.so")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _compile(name: str, unit: Path, flags: list[str], cuda: bool, folder: Path) -> str | None:
+    """Run ``torch.utils.cpp_extension.load``; what torch says if it failed, else None. ``folder`` has the log then."""
+    _ninja()
+    from torch.utils import cpp_extension  # imported late: it takes half a second that a warm start has no use for
+
+    changes = {"MAX_JOBS": os.environ.get("MAX_JOBS", "2")}
+    changes |= compiler_log.logged("CXX", cpp_compiler(), folder)  # the one that the key names
+    if cuda and "PYTORCH_NVCC" not in os.environ:
+        changes |= compiler_log.logged("PYTORCH_NVCC", cuda_compiler(), folder)
+    changes["PATH"] = os.pathsep.join([changes["PATH"], *_ninja_folders()])
+    previous = {variable: os.environ.get(variable) for variable in changes}
+    os.environ.update(changes)
+    try:
+        cpp_extension.load(
+            name=name,
+            sources=[str(unit)],
+            extra_cflags=[] if cuda else flags,
+            extra_cuda_cflags=flags if cuda else [],
+            extra_include_paths=[str(CSRC)],
+            build_directory=str(folder),
+            with_cuda=cuda,
+            is_python_module=False,
+        )
+    except RuntimeError as error:
+        return str(error)
+    except (OSError, subprocess.CalledProcessError) as error:
+        return str(error.__cause__ or error)  # torch's "Could not load this library" is caused by what says why
+    finally:
+        for variable, value in previous.items():
+            if value is None:
+                os.environ.pop(variable, None)
+            else:
+                os.environ[variable] = value
+    return None
+
+
+def _ninja() -> str:
+    path = shutil.which("ninja", path=_path_with_ninja())
+    if path is None:
+        raise BuildError("no ninja, with which torch builds: it is not on PATH; pip install ninja brings it")
+    return path
+
+
+def _path_with_ninja() -> str:
+    return os.pathsep.join([os.environ.get("PATH", ""), *_ninja_folders()])
+
+
+def _ninja_folders() -> list[str]:
+    """Where pip puts ninja: not on PATH when Python is called by its path from outside the environment."""
+    folders = [sysconfig.get_path("scripts")]
+    try:
+        import ninja
+
+        folders.append(ninja.BIN_DIR)
+    except ImportError:
+        pass
+    return folders

@@ -1,0 +1,101 @@
+"""What a checked build looks for, as ``make_vec(checks=...)`` and ``TBS_CHECKS`` ask for it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, fields
+from typing import Any
+
+from ..base.names import suggestion
+
+VARIABLE = "TBS_CHECKS"
+_MOST = 2**62
+_NUMBERS = {"loops": "iterations", "leftovers": "calls"}  # options that are one, and of what
+_ON, _OFF = ("1", "true", "on", "yes"), ("", "0", "false", "off", "no")
+
+
+@dataclass(frozen=True)
+class Checks:
+    """What a checked build looks for, beside indices, divisions, shifts and overflows, which it always checks.
+
+    On CUDA it looks for indices, divisions by zero, null pointers, loops, and for NaN and infinity in what systems take
+    as parameters (docs/debugging.md).
+
+    Args:
+        casts: numbers that are assigned to what cannot hold them, such as 300 to a ``u8``. A float that does not fit
+            into an integer is a fault without it. Only on CPU; docs/debugging.md says what is looked at.
+        nan: NaN and infinity that a system leaves in a component or an observation.
+        loops: iterations that the loops of one system may make for one world, in all; None for any number.
+        leftovers: of so many steps, and of so many resets, one is run twice more into other leftovers of memory, to
+            find what ``observe`` does not write and what reads scratch before it is written; so are the first 16. None
+            for none.
+    """
+
+    casts: bool = False
+    nan: bool = True
+    loops: int | None = 100_000_000
+    leftovers: int | None = 64
+
+    def __new__(cls, *values: Any, **named: Any) -> Checks:
+        known = [setting.name for setting in fields(cls)]
+        for name in named:
+            if name not in known:
+                near = suggestion(name, known)
+                raise TypeError(f"Checks has no option {name!r}{near}; it has: {', '.join(known)}")
+        return super().__new__(cls)
+
+    def __post_init__(self) -> None:
+        for name in ("casts", "nan"):
+            if not isinstance(getattr(self, name), bool):
+                raise TypeError(f"Checks: {name} must be True or False, got {getattr(self, name)!r}")
+        for name, what in _NUMBERS.items():
+            number = getattr(self, name)
+            if number is None:
+                continue
+            if isinstance(number, bool) or not isinstance(number, int):
+                raise TypeError(f"Checks: {name} must be a number of {what} or None, got {number!r}")
+            if not 1 <= number <= _MOST:
+                raise ValueError(f"Checks: {name} must be from 1 to {_MOST}, got {number}")
+
+
+def checked_checks(checks: Any) -> Checks | None:
+    """What ``checks`` of a simulator means; None for an ordinary build.
+
+    ``None`` asks the environment variable ``TBS_CHECKS``: 1 or 0, or options such as ``nan=0,loops=1000``.
+    Raises TypeError or ValueError, with the values that are allowed.
+    """
+    if checks is None:
+        return checks_in(os.environ.get(VARIABLE, ""), f"{VARIABLE}=")
+    if isinstance(checks, Checks):
+        return checks
+    if not isinstance(checks, bool):
+        raise TypeError(f"checks must be True, False or torch_batchsim.Checks(...), got {checks!r}")
+    return Checks() if checks else None
+
+
+def checks_in(text: str, where: str) -> Checks | None:
+    """What a text asks for: 1 or 0 (or true, false, on, off, yes, no), or options such as ``nan=0,loops=1000``.
+
+    Raises ValueError, in which ``where`` stands before what was and what could be written.
+    """
+    word = text.strip().lower()
+    if word in _OFF:
+        return None
+    if word in _ON:
+        return Checks()
+    options: dict[str, Any] = {}
+    known = [field.name for field in fields(Checks)]
+    for part in word.split(","):
+        name, _, value = (piece.strip() for piece in part.partition("="))
+        if name in _NUMBERS and (value.isdigit() or value == "none"):
+            options[name] = int(value) if value.isdigit() else None
+        elif name in known and name not in _NUMBERS and value in _ON + _OFF[1:]:
+            options[name] = value in _ON
+        else:
+            if name not in known:
+                wrong = f"Checks has no option {name!r}{suggestion(name, known)}; it has: {', '.join(known)}"
+            else:
+                takes = "a number or none" if name in _NUMBERS else "0 or 1"
+                wrong = f"{name} takes {takes}, got {value!r}"
+            raise ValueError(f"{where}{text}: {wrong}; write {where}1, {where}0, or options such as nan=0,loops=1000")
+    return Checks(**options)

@@ -1,0 +1,192 @@
+"""The declaration of an environment."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import gymnasium
+import numpy as np
+import torch
+
+from ..errors import SchemaError
+from ..types import FieldType
+from .declaration import Declaration
+from .library import library_classes, made_libraries
+from .schema import TaskGraph
+
+_Declared = TypeVar("_Declared", bound="Environment")
+
+
+class Environment(Declaration):
+    """The declaration of one environment. Subclass it, set the class attributes, and write ``systems.h`` beside it.
+
+    Class attributes are those of a ``Declaration`` and these (what depends on options may be a property):
+
+    - ``libraries``: tuple of ``Library`` classes. Their options are given as ``grid=dict(cell=0.2)``; an instance has
+      them as ``self.libraries["grid"]`` (or ``self.libraries.grid``), together with those that they use.
+    - ``library_options``: what this environment gives them where the user gives nothing: ``{"grid": {"cell": 0.3}}``.
+    - ``start``: task graph for worlds that begin an episode (their state is zero before it, but for ``kept``).
+    - ``step``: task graph of a step.
+    - ``observe``: task graph that writes observations wholly from the state; runs after ``step`` and after ``start``.
+    - ``reset_options``: what ``reset(options={...})`` takes for the episodes that it begins, by name: the type of its
+      value in one world (``{"deck": u8[52]}``), see ``reset_values``; or the field of a ``kept`` singleton to which it
+      goes (``{"deck": "Deck.cards"}``).
+    - ``observation``: a column such as ``"Cart.CartState"``, or a dict of them; ``action``: a column.
+      Their archetype is the agents' one: each of its rows is a row of the vector environment.
+    - ``info``: dict of name to column, delivered in ``infos``; there too ``critic``, a dict of columns that a
+      centralised critic reads beside the observation; and, if they are not None: ``action_mask``
+      (booleans, one a choice), ``active`` (one boolean a row: where it is false, the row may be given any action and is
+      not trained on) and ``team`` (one integer a row). ``torch_batchsim.declare.roles`` describes all roles of columns.
+    - ``step_counters``: names of integer fields of singletons that count the steps of an episode too, such as
+      ``"Kitchen.timestep"``: where a user writes ``env.episode_steps``, they move with ``World.step``.
+    - ``action_space``, ``observation_space``: of one agent. Both follow from ranges (``between``) of their
+      columns' fields; an action space is required where these have none.
+    - ``clips_actions``: systems clip actions to the Box of ``action_space`` themselves, as physics does where a motor
+      has no more force: any finite number may then be given.
+    - ``fast_math``: compile with relaxed floating point; results are then no longer the same everywhere.
+    - ``metadata``: may hold ``render_fps``, and ``score``: the name of an info, one number a row, that counts at the
+      end of an episode in place of the rewards (which may hold shaping), and ``figures``: names of such infos that
+      trainers log, also as they are at the end of an episode.
+    - ``training``: settings with which the bundled trainer learns it, by name as on its command line
+      (``{"learning_rate": 1e-3, "threads": 1}``), under ``""`` those that hold in general, and others under an option
+      that makes another task of it, as ``"preset=small"``.
+    - ``sweep``: what such settings may be when the trainer searches for good ones: ``(low, high)``, ``(low, high,
+      "log")`` or a list of choices for each.
+    """
+
+    systems: str | Sequence[str] = "systems.h"
+    libraries: Any = ()
+    library_options: Mapping[str, Mapping[str, Any]] = {}
+    reset_options: Mapping[str, FieldType | str] = {}
+    start: TaskGraph = TaskGraph()
+    step: TaskGraph = TaskGraph()
+    observe: TaskGraph = TaskGraph()
+    observation: str | Mapping[str, str] = ""
+    action: str = ""
+    action_space: gymnasium.Space | None = None
+    observation_space: gymnasium.Space | None = None
+    clips_actions: bool = False
+    info: Mapping[str, str] = {}
+    critic: Mapping[str, str] = {}
+    action_mask: str | None = None
+    active: str | None = None
+    team: str | None = None
+    step_counters: Sequence[str] = ()
+    fast_math: bool = False
+    metadata: Mapping[str, Any] = {}
+    training: Mapping[str, Mapping[str, Any]] = {}
+    sweep: Mapping[str, Any] = {}
+
+    def __new__(cls: type[_Declared], *args: Any, **options: Any) -> _Declared:
+        _check_call(cls, options)
+        made = super().__new__(cls)
+        made._arguments = args, options
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled and copied by its arguments: what follows from them is made again. The class must be importable."""
+        args, options = self._arguments
+        return _made, (type(self), args, options)
+
+    def __init__(self, **options: Any) -> None:
+        """Args: values for the options that ``parameters`` and ``constants`` declare, and a dict for each library.
+
+        Raises TypeError, ValueError; SchemaError where the libraries do not go together.
+        """
+        super().__init__(**options)
+        self.libraries = made_libraries(library_classes(type(self)), self.library_options, options)
+        for library in self.libraries.values():
+            library._environment = self
+
+    @classmethod
+    def described_options(cls) -> dict[str, Any]:
+        """Keyword arguments, those of the class's own ``__init__`` too; of a library a dict of its own."""
+        own, libraries = super().described_options(), library_classes(cls)
+        for name in own:
+            if name in libraries:
+                raise SchemaError(f"{cls.__name__} has an option and a library of the name {name!r}; rename the option")
+        of_libraries = {name: library.described_options() for name, library in libraries.items()}
+        return {**dict.fromkeys(_own_arguments(cls)[0], ""), **own, **of_libraries}
+
+    @classmethod
+    def option_hint(cls, name: str, known: Iterable[str]) -> str:
+        for library in library_classes(cls).values():
+            if name in library.option_names():
+                return f" (it is of library {library.name}: give {library.name}=dict({name}=...))"
+        return super().option_hint(name, known)
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__
+
+    def reset_values(self, options: Mapping[str, torch.Tensor], worlds: torch.Tensor) -> Mapping[str, Any]:
+        """What ``reset`` writes into ``kept`` singletons before ``start`` runs, by name of component or field.
+
+        Args:
+            options: those of ``reset_options`` that were given, on the simulator's device, ``[k, ...]``: a row for each
+                world that begins an episode.
+            worlds: int64 ``[k]``, their numbers, for messages.
+
+        Not needed where all ``reset_options`` name fields. Returns numbers or tensors that can be broadcast to
+        ``[k, ...]``, of other fields or in place of those. Raises TypeError or ValueError, which name
+        what was given and what is allowed; nothing has changed then.
+        """
+        if all(isinstance(option, str) for option in self.reset_options.values()):
+            return {}
+        raise NotImplementedError(f"{self.name} has reset_options, but does not define reset_values()")
+
+    def render(self, world: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Draw a world as ``uint8 [height, width, 3]``.
+
+        ``world`` maps ``"Cart.CartState.x"`` to ``[rows, ...]``, a singleton's or resource's field to ``[...]``, and
+        ``"World.step"`` to the steps of the episode under way. Where
+        there are bodies of the library physics, ``render = torch_batchsim.rays.Picture(...)`` draws them.
+        """
+        raise NotImplementedError(f"{self.name} has no picture: it does not define render()")
+
+    def render_text(self, world: Mapping[str, np.ndarray]) -> str:
+        """Describe a world in plain text, some lines of it; ``world`` as ``render`` gets it."""
+        raise NotImplementedError(f"{self.name} has no text: it does not define render_text()")
+
+
+def _own_arguments(cls: type[Environment]) -> tuple[list[str], bool]:
+    """Names of what the class's own ``__init__`` takes, and whether it takes others by ``**options``."""
+    parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]
+    named = [each.name for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
+    return named, any(each.kind is each.VAR_KEYWORD for each in parameters)
+
+
+def _check_call(cls: type[Environment], options: Mapping[str, Any]) -> None:
+    """Raise TypeError where the class's own ``__init__`` does not take what a caller gives."""
+    named, takes_others = _own_arguments(cls)
+    lost = [name for name in options if name not in named]
+    if takes_others or not lost:
+        return
+    cls.check_options(lost)
+    raise TypeError(
+        f"{cls.__name__}.__init__ does not take the option {lost[0]!r}: write def __init__(self, "
+        f"{''.join(f'{name}, ' for name in named)}**options), and call super().__init__(**options) in it"
+    )
+
+
+def _made(cls: type[Environment], args: tuple[Any, ...], options: dict[str, Any]) -> Environment:
+    return cls(*args, **options)
+
+
+def check_instance(given: Any) -> None:
+    """Raise TypeError for what is not an instance of ``Environment``, SchemaError for one that is not made wholly."""
+    if not isinstance(given, Environment):
+        raise TypeError(f"environment must be an instance of Environment, got {given!r}{_instance_hint(given)}")
+    if "libraries" not in vars(given):
+        raise SchemaError(f"{given.name}.__init__ does not call super().__init__(**options): call it first")
+
+
+def _instance_hint(given: Any) -> str:
+    """What to write in place of something that is no instance of ``Environment``, or nothing."""
+    if isinstance(given, type) and issubclass(given, Environment):
+        return f"; make one of the class: {given.__name__}()"
+    if isinstance(given, str):
+        return f"; of a name, torch_batchsim.make_vec({given!r}, num_envs=...) makes a vector environment"
+    return ""

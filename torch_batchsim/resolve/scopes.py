@@ -1,0 +1,278 @@
+"""Who declares what in a program: the author, and each library in a namespace of its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import cache, cached_property
+from typing import Any
+
+from ..base.names import check_identifier, suggestion
+from ..base.shared import LANES
+from ..declare.declaration import ENGINE_HEADERS, Declaration
+from ..declare.environment import Environment
+from ..declare.fields import Struct, structs_in
+from ..declare.library import Library, claim, library_names, prepare_libraries
+from ..declare.roles import ENGINE_COMPONENTS
+from ..declare.schema import AUTHOR_STRUCTS, ENGINE_TENSORS, Archetype, Component, check_component
+from ..errors import SchemaError
+from ..read.systems import BY_VALUE
+
+ENGINE_PARAMETERS = (*BY_VALUE, *LANES, "Episode")
+# What neither a component nor an archetype can be named, since the name has a meaning already where both are named: in
+# signatures, beside them in the author's namespace, or in front of tensors. All else is the author's to use.
+RESERVED_NAMES = frozenset((*ENGINE_PARAMETERS, "World", *AUTHOR_STRUCTS, *ENGINE_TENSORS))
+
+_ENGINE_NAME = re.compile(
+    r"\b(?:struct|class|namespace|using)\s+(?P<type>\w+)|^\s*TBS_(?:FUNCTION|DEVICE)\b[^(;{]*?(?P<function>\w+)\s*\("
+    r"|\bX\((?P<libm>\w+)|\bconstexpr\s+[\w:]+\s+(?P<constant>\w+)\s*=",
+    re.MULTILINE,
+)
+
+
+def qualified_name(component: type[Component]) -> str:
+    """As in names of tensors: ``"CartState"``, or ``"grid.Body"`` where it is of a library."""
+    library = component.library
+    return f"{library.name}.{component.__name__}" if library is not None else component.__name__
+
+
+def column_name(archetype: Archetype, component: type[Component]) -> str:
+    """``"Cart.CartState"``, ``"Drone.grid.Body"``; a library's components in its own tables need no prefix."""
+    name = qualified_name(component)
+    return f"{archetype.name}.{component.__name__ if namespace_of(archetype) == namespace_of(component) else name}"
+
+
+def namespace_of(declared: Archetype | type[Component]) -> str:
+    """The name of its library, ``""`` for the author's and the engine's own."""
+    name = declared.name if isinstance(declared, Archetype) else qualified_name(declared)
+    return name.rpartition(".")[0]
+
+
+@dataclass
+class Scope:
+    """What the author (``name`` is ``""``) or a library declares, read once; archetypes are named as in ``tensor``."""
+
+    name: str
+    declaration: Declaration
+    visible: tuple[str, ...]  # the libraries that its text may name
+    libraries: Mapping[str, Library]
+    archetypes: list[Archetype] = field(init=False)
+    components: list[type[Component]] = field(init=False)  # for archetypes of others
+    singletons: list[type[Component]] = field(init=False)
+    resources: list[type[Component]] = field(init=False)
+    scratch: list[type[Component]] = field(init=False)
+    workspace: list[type[Component]] = field(init=False)
+    kept: list[type[Component]] = field(init=False)
+    enums: list[type[IntEnum]] = field(init=False)
+    faults: list[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        declaration = self.declaration
+        for what in ("archetypes", "singletons", "resources", "scratch", "workspace", "kept", "enums", "faults"):
+            setattr(self, what, self._listed(what))
+        for archetype in self.archetypes:
+            if not isinstance(archetype, Archetype):
+                raise SchemaError(f"{declaration.title}: archetypes must be Archetype(...) each, got {archetype!r}")
+        self.components = self._listed("components") if isinstance(declaration, Library) else []
+        for what in ("components", "singletons", "resources", "scratch", "workspace", "kept"):
+            for component in getattr(self, what):
+                check_component(component, f"{declaration.title}: {what}")
+        if isinstance(declaration, Library):
+            lists = ("components", "singletons", "resources", "workspace", "archetypes")
+            claim(type(declaration), {what: getattr(self, what) for what in lists})
+            for bundle in declaration.bundles().values():
+                self.components += [c for c in bundle.components if c not in self.components]
+            self.archetypes = [archetype.within(self.name) for archetype in self.archetypes]
+        for what in ("components", "singletons", "resources", "scratch", "workspace", "kept"):
+            setattr(self, what, [self._closed(component) for component in getattr(self, what)])
+        self.archetypes = [archetype.of(map(self._closed, archetype.components)) for archetype in self.archetypes]
+
+    def _closed(self, component: type[Component]) -> type[Component]:
+        """With the values of the constants that it names, which are those of whoever declares it."""
+        owner = self.libraries.get(component.library.name) if component.library is not None else None
+        return component.closed((owner or self.declaration).constants)
+
+    def _listed(self, what: str) -> list[Any]:
+        value = getattr(self.declaration, what)
+        if not isinstance(value, (list, tuple)):
+            one = value.__name__ if isinstance(value, type) else repr(value)
+            write = f"; write {what} = [{one}]" if isinstance(value, (type, str, Archetype)) else ""
+            raise SchemaError(f"{self.declaration.title}: {what} must be a list or tuple, got {value!r}{write}")
+        return list(value)
+
+    @cached_property
+    def structs(self) -> list[type[Struct]]:
+        """Those in its own components, each once and after those that are part of it. Raises SchemaError."""
+        own = (component for component in self.all_components if namespace_of(component) == self.name)
+        found = list(dict.fromkeys(struct for component in own for struct in structs_in(component.members)))
+        for struct in found:
+            if any(other.__name__ == struct.__name__ for other in found if other is not struct):
+                raise SchemaError(f"{self.declaration.title}: two structs have the name {struct.__name__}")
+        return found
+
+    @property
+    def all_components(self) -> dict[type[Component], None]:
+        """Those of its tables and of others', each once."""
+        in_tables = (c for archetype in self.archetypes for c in archetype.components)
+        return dict.fromkeys((*self.components, *in_tables, *self.singletons, *self.resources, *self.workspace))
+
+
+class Scopes:
+    """The scopes of an environment, and what names in their texts mean. Raises SchemaError where they contradict.
+
+    Attributes: ``author``, ``libraries`` by name (those that others use come first).
+    """
+
+    def __init__(self, environment: Environment) -> None:
+        libraries: dict[str, Library] = environment.libraries
+        prepare_libraries(libraries.values())
+        self.libraries = {
+            name: Scope(name, library, library_names(type(library)), libraries) for name, library in libraries.items()
+        }
+        self.author = Scope("", environment, tuple(libraries), libraries)
+        for scope in self:
+            for component in scope.all_components:
+                self._check_owner(scope, component)
+        self._meanings: dict[tuple[str, str], Archetype | type[Component]] = {}
+        for scope in self:
+            names = [archetype.name for archetype in scope.archetypes]
+            for declared in (*scope.archetypes, *scope.all_components):
+                name = declared.name if isinstance(declared, Archetype) else qualified_name(declared)
+                namespace, _, last = name.rpartition(".")
+                if last in RESERVED_NAMES:
+                    raise SchemaError(
+                        f"{scope.declaration.title}: no component or archetype can be named {last}, which the engine "
+                        f"gives a meaning; such names are {', '.join(sorted(RESERVED_NAMES))}"
+                    )
+                if ENGINE_COMPONENTS.get(last, declared) is not declared:
+                    raise SchemaError(
+                        f"{scope.declaration.title}: {last} is the engine's component; take torch_batchsim.{last}"
+                    )
+                if self._meanings.setdefault((namespace, last), declared) is not declared or names.count(name) > 1:
+                    raise SchemaError(
+                        f"{scope.declaration.title}: the name {name} is used twice among archetypes and components"
+                    )
+        for scope in self:
+            self._check_enums(scope)
+        for name in libraries:
+            self._check_name(name)
+
+    def __iter__(self) -> Iterator[Scope]:
+        """In the order in which their texts are compiled: libraries that others use first, the author's last."""
+        yield from self.libraries.values()
+        yield self.author
+
+    def of(self, namespace: str) -> Scope:
+        return self.libraries[namespace] if namespace else self.author
+
+    def _check_owner(self, scope: Scope, component: type[Component]) -> None:
+        owner: Any = component.library
+        if owner is None or isinstance(scope.declaration, owner):
+            return
+        others = (self.libraries[name].declaration for name in scope.visible)
+        if not any(isinstance(library, owner) for library in others):
+            where = "uses" if scope.name else "libraries"
+            raise SchemaError(
+                f"{scope.declaration.title} has the component {component.__name__} of library {owner.name}, which it "
+                f"does not name: add {owner.__name__} to {where}"
+            )
+
+    def _check_enums(self, scope: Scope) -> None:
+        """Names of enumerations and of their values stand beside those of components and archetypes in C++."""
+        title = scope.declaration.title
+        taken = {*RESERVED_NAMES, *ENGINE_COMPONENTS, *(name for owner, name in self._meanings if owner == scope.name)}
+        for struct in scope.structs:
+            if struct.__name__ in taken:
+                raise SchemaError(
+                    f"{title}: struct {struct.__name__} has the name of something else in C++; rename one of them"
+                )
+            taken.add(struct.__name__)
+        for given in scope.enums:
+            if not (isinstance(given, type) and issubclass(given, IntEnum)) or not given.__members__:
+                raise SchemaError(f"{title}: enums must be IntEnum classes with values, got {given!r}")
+            for name in (given.__name__, *given.__members__):
+                check_identifier(name, f"enumeration {given.__name__} or a value of it")
+                if name in taken:
+                    raise SchemaError(
+                        f"{title}: enumeration {given.__name__} gives C++ the name {name}, which is that of something "
+                        "else there; rename it"
+                    )
+                taken.add(name)
+            for name, value in given.__members__.items():
+                if not -(2**31) <= value < 2**31:
+                    raise SchemaError(f"{given.__name__}.{name} is {int(value)}, which 32 bits with a sign cannot hold")
+
+    def _check_name(self, name: str) -> None:
+        taken = next((key for key in self._meanings if key[1] == name), None)
+        if taken is not None:
+            kind = "an archetype" if isinstance(self._meanings[taken], Archetype) else "a component"
+            owner = self.of(taken[0]).declaration.title
+            raise SchemaError(f"the library {name!r} has the name of {kind} of {owner}; rename one of them")
+        if name in _engine_names():
+            raise SchemaError(f"a library cannot be named {name!r}, which is a name of the engine's own")
+
+    def meaning(self, text: str, namespace: str) -> Archetype | type[Component] | None:
+        """What ``"Body"`` or ``"grid::Body"`` means in a namespace's text: an archetype, a component or nothing."""
+        prefix, _, name = text.rpartition("::")
+        if prefix and prefix != namespace and prefix not in self.of(namespace).visible:
+            return None
+        found = self._meanings.get((prefix or namespace, name))
+        return ENGINE_COMPONENTS.get(text.removeprefix("tbs::")) if found is None else found
+
+    def is_declared(self, name: str, namespace: str) -> bool:
+        """Whether a component, a struct, an archetype or something of an enumeration has this name in a namespace."""
+        enums = self.of(namespace).enums
+        others = [struct.__name__ for struct in self.of(namespace).structs]
+        others += [given for enum in enums for given in (enum.__name__, *enum.__members__)]
+        return (namespace, name) in self._meanings or name in others
+
+    def known(self, namespace: str, kind: type) -> list[str]:
+        """All components, or archetypes, that the text of a namespace may name, as it does."""
+        visible, engine = (namespace, *self.of(namespace).visible), tuple(ENGINE_COMPONENTS.values())
+        return sorted(
+            self.written(declared, namespace)
+            for (owner, _), declared in self._meanings.items()
+            if isinstance(declared, Archetype) == (kind is Archetype) and (owner in visible or declared in engine)
+        )
+
+    def bundles_with(self, components: list[type[Component]]) -> str:
+        """What to say where no archetype has these: the bundles that would bring those of libraries."""
+        missing = [component for component in components if component.library is not None]
+        named = {
+            name: missing_of
+            for scope in self.libraries.values()
+            for name, bundle in scope.declaration.bundles().items()
+            if (missing_of := [component for component in missing if component in bundle.components])
+        }
+        best = max(map(len, named.values()), default=0)
+        names = [name for name, found in named.items() if len(found) == best]
+        return f"; add the bundle {' or '.join(names)} to an archetype" if names else ""
+
+    def written(self, declared: Archetype | type[Component], namespace: str) -> str:
+        """How the text of a namespace names it."""
+        own = namespace_of(declared)
+        name = declared.name.rpartition(".")[2] if isinstance(declared, Archetype) else declared.__name__
+        return f"{own}::{name}" if own and own != namespace else name
+
+    def hint(self, text: str, namespace: str, known: list[str]) -> str:
+        """What to say behind a name that means nothing in a namespace's text, where ``known`` are those that do."""
+        last = text.rpartition("::")[2]
+        for scope, name in self._meanings:
+            if name == last and scope and scope != namespace and scope not in self.of(namespace).visible:
+                return f"; it is of library {scope}, which library {namespace} does not use: add it to uses"
+        if any(struct.__name__ == last for struct in self.of(namespace).structs):
+            return "; it is a Struct, which is part of components: take the component"
+        others = [name for name in known if name.rpartition("::")[2] == last]
+        return suggestion(others[0], others) if others else suggestion(text, known)
+
+
+@cache
+def _engine_names() -> frozenset[str]:
+    """Names in the engine's namespace that a library of the same name would hide from all systems."""
+    found = set()
+    for path in (ENGINE_HEADERS / "tbs").iterdir():
+        for match in _ENGINE_NAME.finditer(path.read_text()):
+            found.update(name for name in match.groups() if name)
+    return frozenset(found)

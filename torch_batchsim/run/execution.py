@@ -1,0 +1,367 @@
+"""How the steps of a simulator are run: its libraries, the executor in use with its tile and threads, traces."""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import torch
+
+from ..base import openmp
+from ..base.shared import BLOCK_THREADS, ELEMENT_TYPES, action_dtypes
+from ..build import jit
+from ..build.codegen import Target
+from ..memory.memory import Memory
+from ..memory.outputs import OutputSet
+from ..memory.streams import current_handle, is_capturing
+from ..resolve.executors import EXECUTORS, Executor, Workload
+from ..resolve.program import Program
+from ..resolve.schedule import BLOCKS, Plan, step_tasks
+from . import interrupts, step_call
+from .step_call import StepCall
+from .trace import RECORD, TaskInfo, Trace
+
+REGISTERS = {blocks: min(255, 65536 // (BLOCK_THREADS * blocks)) for blocks in BLOCKS}  # of a thread
+_THREAD_BYTES = 48 * 1024  # of columns for one thread at least: below, waking it costs more than it saves
+_HOT = 256  # bytes of a world's column that is gone through in each step, mostly; larger ones are tables to look into
+
+Loader = Callable[[Target], Any]  # jit.Library, or jit.InsideLibrary
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How a step is run."""
+
+    executor: str
+    tile: int  # worlds
+    threads: int = 1  # on CPU; 1 on CUDA
+    together: bool = False  # megakernel: all blocks go through the tasks together
+    plan: Plan | None = None
+
+    def target(self, device: str) -> Target:
+        """The library that runs it on a kind of device."""
+        return Target(device, self.executor, self.plan)
+
+    def __str__(self) -> str:
+        parts = [self.executor]
+        if self.plan is not None:
+            limits = sorted({REGISTERS[group.blocks] for group in self.plan})
+            kernels = f"{len(self.plan)} kernel{'s' if len(self.plan) > 1 else ''}"
+            parts.append(f"{kernels} of at most {'/'.join(map(str, limits))} registers")
+        tiles = f"tiles of {self.tile} world{'s' if self.tile > 1 else ''}"
+        parts.append("all blocks together" if self.together else tiles)
+        if self.executor in EXECUTORS["cpu"] and self.plan is None:
+            parts.append(f"{self.threads} thread{'s' if self.threads > 1 else ''}")
+        return ", ".join(parts)
+
+
+class Execution:
+    """Runs the steps of the worlds in ``memory``.
+
+    Args:
+        memory: of the worlds; laid out for ``target``'s kind of device.
+        target: what is run before anything has been chosen.
+        num_threads: on CPU, at most; None for as many as torch uses, whenever a step is taken.
+        watchdog: seconds that a step or reset may take, on CPU; None for any.
+        load: builds the library of a target; ``jit.load`` by default.
+        library: that of ``target``, if it has been built already.
+
+    Attributes:
+        token: a list of one item, which the thread that uses the worlds has taken: to take it is one operation of the
+            interpreter. ``csrc/host/step_call.cpp`` takes it too.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        memory: Memory,
+        target: Target,
+        *,
+        num_threads: int | None,
+        watchdog: float | None = None,
+        load: Loader | None = None,
+        library: jit.Library | None = None,
+    ) -> None:
+        self.program, self.memory, self.num_threads = program, memory, num_threads
+        self.device, self.num_worlds = memory.device, memory.num_worlds
+        self._first_target = target
+        self._load = load or partial(_build, program, memory.device)
+        self._libraries: dict[Target, Any] = {} if library is None else {library.target: library}
+        self._context_address = ctypes.addressof(memory.context)
+        self._close: weakref.finalize | None = None
+        self._most_threads = 1
+        self._team = -1  # torch's threads, as they were last seen
+        self.library: jit.Library | None = None
+        self.step_call: StepCall = step_call.never
+        self.token = [None]
+        self.watch = None if memory.cuda else interrupts.Watch(program, watchdog)
+        if self.watch is not None:
+            memory.context.watch = self.watch.address
+
+    # ---- what is run -----------------------------------------------------------------------------------------------
+
+    @property
+    def target(self) -> Target:
+        """What the present library is for."""
+        return self._first_target if self.library is None else self.library.target
+
+    def choice(self) -> Choice:
+        """How steps are run at present."""
+        context, target = self.memory.context, self.target
+        together = target.cuda and bool(context.together)
+        return Choice(target.executor_name, context.tile, context.num_threads, together, target.plan)
+
+    def default_choice(self) -> Choice:
+        """Before anything has been measured."""
+        target = self._first_target
+        record, load = target.record, self.workload()
+        tile, together = record.default_tile(load), record.joined_by_default(load)
+        return Choice(record.name, tile, self.useful_threads(), together, target.plan)
+
+    def take(self, choice: Choice) -> None:
+        """Run steps so from now on. Raises BuildError, with nothing changed, if its library does not compile."""
+        target = choice.target(self._first_target.device)
+        target = replace(target, executor=target.executor_name)
+        if self.library is None or target != self.library.target:
+            self._use(self._library_of(target))
+        context = self.memory.context
+        context.tile = choice.tile
+        if target.cuda:
+            context.together, context.num_threads = int(choice.together), choice.threads
+            return
+        # A choice of all threads that there are is one of those that may come, too.
+        self._most_threads = choice.threads
+        if choice.threads >= self.threads:
+            self._most_threads = max(choice.threads, self._worthwhile_threads())
+        self._use_threads(self._torch_threads())
+
+    @property
+    def threads(self) -> int:
+        """Those that a step may use at present: ``num_threads``, or as many as torch does; in a forked child 1."""
+        if self.memory.cuda or openmp.forked:
+            return 1
+        return self.num_threads or torch.get_num_threads()
+
+    @staticmethod
+    def _torch_threads() -> int:
+        """Those of torch; 0 in a forked child, which is another number than any before the fork."""
+        return 0 if openmp.forked else torch.get_num_threads()
+
+    def _follow_torch(self) -> None:
+        """Before each step: ``torch.set_num_threads`` may have been called, or this process forked."""
+        if self.memory.cuda:
+            return
+        team = self._torch_threads()
+        if team != self._team:
+            self._use_threads(team)
+            if self.watch is not None:
+                self.watch.refresh()
+
+    def _use_threads(self, team: int) -> None:
+        """Let steps begin with a team of so many threads, and work with those of them that are allowed and useful."""
+        self._team, self.memory.context.team = team, max(1, team)
+        self.memory.context.num_threads = min(self._most_threads, self.threads)
+
+    def _library_of(self, target: Target) -> Any:
+        library = self._libraries.get(target)
+        if library is None:
+            library = self._libraries[target] = self._load(target)
+        return library
+
+    def _use(self, library: jit.Library) -> None:
+        """Step with ``library`` from now on: all of one kind of device share the layout of memory."""
+        if ctypes.sizeof(self.memory.context) != library.context_size:
+            raise AssertionError("the context of Python and C++ differ in size")
+        self.memory.make_room_for(library.target.executor_name)
+        if self._close is not None:
+            self._close()
+        self.library = library
+        self._handle = library.open()
+        self._close = weakref.finalize(self, library.close, self._handle)
+        self.step_call = self._step_call(library)
+
+    def _step_call(self, library: jit.Library) -> StepCall:
+        memory, address = self.memory, self._context_address
+        team = 0 if memory.cuda else address + type(memory.context).team.offset
+        function = library.act_and_step_address
+        if function is None:
+            return step_call.never
+        shape = self.program.action_shape(self.num_worlds)
+        flags, stream = memory.flags.data_ptr(), memory.streams.address if self.device.type == "cuda" else 0
+        dtypes = action_dtypes(self.program.action.dtype)
+        addresses = self._handle, address, flags, team, stream
+        return step_call.make(function, *addresses, self.token, shape, dtypes, self.device)
+
+    def useful_threads(self) -> int:
+        """Those of the threads that there are which have enough to do to be worth waking."""
+        return min(self.threads, self._worthwhile_threads())
+
+    def _worthwhile_threads(self) -> int:
+        return max(1, self.num_worlds * self.memory.bytes_of_world() // _THREAD_BYTES)
+
+    def workload(self) -> Workload:
+        """What a tile is to be fit for."""
+        rows = max(archetype.capacity or archetype.count for archetype in self.program.archetypes)
+        workers = self.multiprocessors() if self.memory.cuda else self.useful_threads()
+        hot = self.memory.bytes_of_world(_HOT)
+        return Workload(self.num_worlds, self.program.agents.count, rows, hot, workers)
+
+    def default_tile(self, record: Executor) -> int:
+        """Worlds in a tile, before anything has been measured."""
+        return record.default_tile(self.workload())
+
+    def multiprocessors(self) -> int:
+        """Of the device; of an emulated one, a few."""
+        if self.device.type == "cpu":
+            return 4
+        return torch.cuda.get_device_properties(self.device).multi_processor_count
+
+    def registers(self) -> int:
+        """Registers of a thread in the largest kernel of a step; 0 on CPU."""
+        return self.library.registers(self._context_address)
+
+    # ---- running ---------------------------------------------------------------------------------------------------
+
+    def step(self, to: OutputSet) -> int:
+        """A step whose outputs go to ``to``: 0, 1 if some world has a fault, or -1000 minus a CUDA error."""
+        self._follow_torch()
+        return self.library.step(self._handle, self._context_address, to.address, self.stream())
+
+    def act_and_step(self, actions: torch.Tensor, to: OutputSet) -> int:
+        """A step with actions: the first illegal element (nothing has changed), -1, -2 with faults, or a CUDA error."""
+        self._follow_torch()
+        return self.library.act_and_step(
+            self._handle,
+            self._context_address,
+            to.address,
+            actions.data_ptr(),
+            ELEMENT_TYPES[actions.dtype],
+            self.stream(),
+        )
+
+    def reset(self, mask: torch.Tensor, to: OutputSet) -> int:
+        """Begin episodes where the bool ``mask [worlds]`` is set: as ``step`` returns."""
+        self._follow_torch()
+        return self.library.reset(self._handle, self._context_address, to.address, mask.data_ptr(), self.stream())
+
+    def run_nodes(self, nodes: Iterable[tuple[int, int]], worlds: torch.Tensor, to: OutputSet) -> int:
+        """Run nodes one after the other, in a library of its own, which is built at the first call.
+
+        Args:
+            nodes: numbers (``schedule.inside_nodes``), each with that of its repetition.
+            worlds: bool ``[worlds]``, those for which they run.
+
+        Returns 0, or ``interrupts.STOPPED`` where a node was stopped; later ones have not run then. Raises BuildError,
+        or torch.cuda.CudaError.
+        """
+        self._follow_torch()
+        library = self._library_of(Target(self._first_target.device, "per_world", inside=True))
+        self.memory.make_room_for("per_world")
+        for number, repetition in nodes:
+            given = (self._context_address, to.address, number, repetition, worlds.data_ptr(), self.stream())
+            result = library.run_node(*given)
+            if result == interrupts.STOPPED:
+                return result
+            if result != 0:
+                raise torch.cuda.CudaError(-1000 - result)
+        return 0
+
+    def synchronize(self) -> None:
+        """Wait until the device has done what it was given. Raises RuntimeError while a CUDA graph is captured."""
+        if is_capturing(self.device):
+            raise RuntimeError("this waits for the device, which cannot be captured in a CUDA graph: do it outside")
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
+    def stream(self) -> int | None:
+        """The handle of torch's current stream, on which the memory of all worlds is used from now on; None on CPU."""
+        if self.device.type != "cuda":
+            return None
+        handle = current_handle(self.device)
+        self.memory.streams.note(handle, self.device, self.memory.used)
+        return handle
+
+    # ---- traces ----------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def tracing(self, capacity: int) -> Iterator[Trace]:
+        """See ``Simulator.tracing``."""
+        untraced = self.library
+        if untraced.target.traced:
+            raise RuntimeError("this simulator is being traced already")
+        traced = self._load(replace(untraced.target, traced=True))
+        on_cuda = self.device.type == "cuda"
+        tasks = [TaskInfo(t.node.name, t.phase, t.node.engine) for t in step_tasks(self.program)]
+        trace = Trace(
+            None,
+            tasks,
+            unit="SM" if traced.target.cuda else "thread",
+            title=f"{self.program.environment.name}, {self.num_worlds} worlds, {traced.target.executor_name}",
+            num_units=self.multiprocessors() if on_cuda else 0,
+        )
+        records = torch.zeros(capacity * RECORD.itemsize, dtype=torch.uint8, device=self.device)
+        taken = torch.zeros(1, dtype=torch.int32, device=self.device)
+        counter = _StepCounter(traced, taken)
+        buffer = self.memory.context.trace
+        self._use(traced)
+        buffer.records, buffer.taken, buffer.capacity = records.data_ptr(), taken.data_ptr(), capacity
+
+        def restart() -> None:
+            counter.steps = 0
+            counter.marks.clear()
+            taken.zero_()
+
+        trace.restart, ended = restart, trace.restart
+        try:
+            yield trace
+        finally:
+            trace.restart = ended
+            try:
+                self.synchronize()
+            finally:  # also where a capture forbids to wait
+                buffer.records = buffer.taken = None
+                buffer.capacity = 0
+                self._use(untraced)
+            count = int(taken) & 0xFFFFFFFF
+            kept = records[: min(count, capacity) * RECORD.itemsize].cpu().numpy().view(RECORD)
+            trace.fill(kept, counter.steps, max(0, count - capacity), counter.read())  # after an error too
+
+
+class _StepCounter:
+    """Counts the steps that a library takes from now on, without those that are refused for their actions."""
+
+    def __init__(self, library: jit.Library, taken: torch.Tensor) -> None:
+        self.steps, self.taken = 0, taken
+        self.marks: list[torch.Tensor] = []  # records so far, before and after each step; on CUDA not read yet
+        self._step, self._act_and_step = library.step, library.act_and_step
+        library.act_and_step_address = None  # no way round this counter
+        library.step, library.act_and_step = self.step, self.act_and_step
+
+    def step(self, *arguments: Any) -> int:
+        return self._counted(self._step, arguments, lambda result: True)
+
+    def act_and_step(self, *arguments: Any) -> int:
+        return self._counted(self._act_and_step, arguments, lambda result: result < 0)
+
+    def _counted(self, call: Callable[..., int], arguments: tuple[Any, ...], is_step: Callable[[int], bool]) -> int:
+        before = self.taken.clone()
+        result = call(*arguments)
+        if is_step(result):
+            self.steps += 1
+            self.marks += [before, self.taken.clone()]
+        return result
+
+    def read(self) -> list[tuple[int, int]]:
+        """How many records there were before and after each step."""
+        counts = [mark & 0xFFFFFFFF for mark in torch.cat(self.marks).tolist()] if self.marks else []
+        return list(zip(counts[::2], counts[1::2], strict=True))
+
+
+def _build(program: Program, device: torch.device, target: Target) -> Any:
+    with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
+        return jit.load_inside(program, target) if target.inside else jit.load(program, target)

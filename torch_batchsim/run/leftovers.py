@@ -1,0 +1,345 @@
+"""Steps of a checked build that are run again into other leftovers: nothing may depend on what memory held before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..base.shared import NO_FAULT, Found
+from ..build.context import engine_columns
+from ..declare.columns import Column
+from ..declare.fields import Field
+from ..memory.memory import Memory
+from ..memory.outputs import OutputSet
+from ..resolve.program import Node, Program
+from .execution import Execution
+from .findings import takers
+from .host_checks import note_fault, note_masks
+from .interrupts import STOPPED
+from .step_call import StepCall, never
+
+_FIRST = 16  # calls in each of which it looks
+
+Call = Callable[[], int]
+Ran = Callable[[int], bool]
+_Bytes = dict[str, torch.Tensor]  # by field of the context
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A field of a column that holds anything when a call begins."""
+
+    column: Column
+    field: Field
+
+    @property
+    def elements(self) -> int:
+        """Of a world."""
+        return self.column.rows_per_world * int(np.prod(self.field.type.tensor_shape, dtype=np.int64))
+
+
+@dataclass(frozen=True)
+class _Mistake:
+    """What a call depends on.
+
+    Attributes:
+        worlds: bool ``[worlds]``. first: the first element in each of them, as ``_Part.elements`` counts.
+        depends: the number of a column that differs; -1 if it is none.
+    """
+
+    found: Found
+    part: _Part
+    worlds: torch.Tensor
+    first: torch.Tensor
+    depends: torch.Tensor
+
+
+class _Stopped(Exception):
+    """One of the runs was stopped: no other one is to begin."""
+
+
+class CheckedExecution(Execution):
+    """On CPU: some calls are run twice more before they are run, with what holds anything at their begin filled with
+    zeros, and with ones. Results that differ are faults; afterwards all memory is as if that had not been."""
+
+    def __init__(self, program: Program, memory: Memory, *arguments: Any, **options: Any) -> None:
+        checks = program.checks
+        self._every = None if memory.cuda or checks is None else checks.leftovers
+        self._calls = {"step": 0, "reset": 0}
+        self._parts = list(_parts(program))
+        super().__init__(program, memory, *arguments, **options)
+
+    def _step_call(self, library: Any) -> StepCall:
+        return never if self._looks or self._looks_at_masks else super()._step_call(library)
+
+    @property
+    def _looks(self) -> bool:
+        return self._every is not None and bool(self._parts)
+
+    @property
+    def _looks_at_masks(self) -> bool:
+        return self.program.checks is not None and not self.memory.cuda and "action_mask" in self.program.info
+
+    def step(self, to: OutputSet) -> int:
+        result, mistake = self._looked("step", lambda: super(CheckedExecution, self).step(to), to, _ran)
+        found = self._masks_found(_ran(result), to)
+        return 1 if (found or mistake is not None) and result >= 0 else result
+
+    def act_and_step(self, actions: torch.Tensor, to: OutputSet) -> int:
+        call = lambda: super(CheckedExecution, self).act_and_step(actions, to)  # noqa: E731
+        result, mistake = self._looked("step", call, to, lambda result: result in (-1, -2))
+        found = self._masks_found(result in (-1, -2), to)
+        return -2 if result == -1 and (found or mistake is not None) else result
+
+    def reset(self, mask: torch.Tensor, to: OutputSet) -> int:
+        result, mistake = self._looked("reset", lambda: super(CheckedExecution, self).reset(mask, to), to, _ran, mask)
+        found = self._masks_found(_ran(result), to, mask)
+        return 1 if (found or mistake is not None) and result >= 0 else result
+
+    def _masks_found(self, ran: bool, to: OutputSet, worlds: torch.Tensor | None = None) -> bool:
+        """Whether a call has left rows without a legal action, which are then faults."""
+        return ran and self._looks_at_masks and note_masks(self.program, self.memory, to, worlds)
+
+    def _looked(
+        self, kind: str, call: Call, to: OutputSet, ran: Ran, worlds: torch.Tensor | None = None
+    ) -> tuple[int, _Mistake | None]:
+        number = self._calls[kind]
+        self._calls[kind] += 1
+        every = self._every
+        if every is None or not self._parts or self.target.traced or (number >= _FIRST and number % every != 0):
+            return call(), None
+        try:
+            look = _Look(self.program, self.memory, self._parts, call, to, ran, worlds)
+            mistake = look.mistake(self.watch.was_stopped)
+        except _Stopped:
+            return STOPPED, None
+        result = call()
+        if mistake is not None and ran(result):
+            _note(self.program, self.memory, mistake)
+        return result, mistake
+
+
+class _Look:
+    """Runs of one call.
+
+    Args:
+        ran: whether the call with this result has run to its end.
+        worlds: bool ``[worlds]``, those that the call is about; None for all.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        memory: Memory,
+        parts: list[_Part],
+        call: Call,
+        to: OutputSet,
+        ran: Ran,
+        worlds: torch.Tensor | None,
+    ) -> None:
+        self.program, self.memory, self.parts = program, memory, parts
+        self.call, self.ran, self.worlds = call, ran, worlds
+        apart = memory.resource_fields()
+        self.places = {name: place for name, place in memory.columns.items() if name not in apart} | to.tensors
+        present = {f"present {name}": place for name, place in memory.outputs.present.tensors.items()}
+        others = {f"other {name}": place for name, place in memory.others.items()}
+        self._all = [*{t.data_ptr(): t for t in (*(self.places | present | others).values(), memory.flags)}.values()]
+        self._columns = {}
+        for column in program.columns.values():
+            for kind in ("column", "output", "final"):
+                self._columns[f"{kind}_{column.c_name}"] = column
+        scratch = {f"column_{column.c_name}" for column in program.columns.values() if column.scratch}
+        self._compared = [n for n in self.places if n not in scratch and not n.startswith(("table_", "held"))]
+        self._engine = {name for name, *_ in engine_columns(program, False)}
+
+    def mistake(self, was_stopped: Callable[[], bool]) -> _Mistake | None:
+        """The first part whose leftovers the call depends on, in what worlds there is one.
+
+        Restores all memory, but where a run was stopped: that is told with what the worlds hold then.
+        """
+        before = [place.clone() for place in self._all]
+        try:
+            base = self._run(before, 0)
+            if base is None or (last := self._run(before, len(self.parts))) is None:
+                return None
+            worlds = self._differing(base, last) & (base["fault"] == NO_FAULT)
+            if not worlds.any() or (again := self._run(before, 0)) is None:
+                return None
+            worlds &= ~self._differing(base, again)  # which depend on what is not filled here
+            return self._named(before, base, last, worlds) if worlds.any() else None
+        finally:
+            if not was_stopped():
+                self._restore(before)
+
+    def _named(
+        self, before: list[torch.Tensor], base: _Bytes, last: _Bytes, worlds: torch.Tensor
+    ) -> _Mistake | None:
+        """``last``, in which all parts are ones, differs from ``base`` in ``worlds``."""
+
+        def search(most: int, run: Callable[[int], _Bytes | None]) -> int | None:
+            """The least change that makes a difference, given that the one behind it makes none."""
+            nonlocal last, worlds
+            low, high = 0, most
+            while high - low > 1:
+                middle = (low + high) // 2
+                found = run(middle)
+                if found is None:
+                    return None
+                differ = self._differing(base, found) & worlds
+                if differ.any():
+                    high, last, worlds = middle, found, differ
+                else:
+                    low = middle
+            return high - 1
+
+        number = search(len(self.parts), lambda count: self._run(before, count))
+        if number is None:
+            return None
+        part = self.parts[number]
+        if not part.column.scratch:
+            ones, zeros = (self._elements(run, part) for run in (last, base))
+            unwritten = (ones == 1) & (zeros == 0) & worlds[:, None]
+            if unwritten.any():
+                worlds = unwritten.any(1)
+                first = unwritten.int().argmax(1)
+                return _Mistake(Found.unwritten, part, worlds, first, torch.full_like(first, -1))
+        element = search(part.elements, lambda count: self._run(before, number, count))
+        if element is None:
+            return None
+        first = torch.full((len(worlds),), element, dtype=torch.int64)
+        return _Mistake(Found.leftover, part, worlds, first, self._first_differing(base, last))
+
+    # ---- runs ------------------------------------------------------------------------------------------------------
+
+    def _restore(self, before: list[torch.Tensor]) -> None:
+        for place, held in zip(self._all, before, strict=True):
+            place.copy_(held)
+
+    def _run(self, before: list[torch.Tensor], ones: int, elements: int = 0) -> _Bytes | None:
+        """Copies of all after a call that begins with ones in so many parts, and elements of the next, else zeros.
+
+        None if it did not run to its end.
+        """
+        self._restore(before)
+        for number, part in enumerate(self.parts):
+            values = self._elements(self.places, part)
+            filled = torch.zeros_like(values)
+            filled[:, : None if number < ones else elements if number == ones else 0] = 1
+            if self.worlds is not None:
+                filled = torch.where(self.worlds[:, None], filled, values)
+            self._view(self.places, part).copy_(filled.view(self._view(self.places, part).shape))
+        result = self.call()
+        if result == STOPPED:
+            raise _Stopped
+        if not self.ran(result):
+            return None
+        return {name: self.places[name].clone() for name in self.places}
+
+    def _view(self, places: _Bytes, part: _Part) -> torch.Tensor:
+        return self.memory.view(places[f"column_{part.column.c_name}"], part.column, part.field)
+
+    def _elements(self, places: _Bytes, part: _Part) -> torch.Tensor:
+        """``[worlds, elements]``, a copy or a view."""
+        return self._view(places, part).reshape(self.memory.num_worlds, -1)
+
+    # ---- what differs ----------------------------------------------------------------------------------------------
+
+    def _differing(self, one: _Bytes, other: _Bytes) -> torch.Tensor:
+        """Worlds in which two runs differ in what is not scratch: bool ``[worlds]``."""
+        found = torch.zeros(self.memory.num_worlds, dtype=torch.bool)
+        for _, worlds in self._differences(one, other):
+            found |= worlds
+        return found
+
+    def _first_differing(self, one: _Bytes, other: _Bytes) -> torch.Tensor:
+        """The number of the first column that differs in each world, -1 where none does."""
+        found = torch.full((self.memory.num_worlds,), -1)
+        numbers = {name: number for number, name in enumerate(self.program.columns)}
+        for name, worlds in self._differences(one, other):
+            if name in self._columns:
+                found = torch.where(worlds & (found < 0), numbers[self._columns[name].name], found)
+        return found
+
+    def _differences(self, one: _Bytes, other: _Bytes) -> Iterator[tuple[str, torch.Tensor]]:
+        worlds = self.memory.num_worlds
+        for name in self._compared:
+            a, b = (run[name].view(-1).view(torch.uint8) for run in (one, other))
+            if torch.equal(a, b):
+                continue
+            column = self._columns.get(name)
+            if column is None:
+                if name in self._engine:
+                    yield name, (a != b).view(worlds, -1).any(1)
+                continue
+            size = column.component.size
+            rows = (a.view(-1, size) != b.view(-1, size))[:, _bytes(column)].any(1)
+            yield name, self._worlds_of(column, rows, one)
+        for table in self.memory.tables:
+            counts = one[f"table_{table}_count"] != other[f"table_{table}_count"]
+            if counts.any():
+                yield f"table_{table}_count", counts
+
+    def _worlds_of(self, column: Column, rows: torch.Tensor, run: _Bytes) -> torch.Tensor:
+        """Worlds of which a row is set in a bool ``[rows]``."""
+        worlds = self.memory.num_worlds
+        if not column.dynamic:
+            return rows.view(worlds, -1).any(1)
+        first, counts = (run[f"table_{column.table}_{part}"] for part in ("first", "count"))
+        owner = run[f"table_{column.table}_world"].long()
+        slots = torch.arange(len(rows))
+        live = (slots >= first[owner]) & (slots < first[owner] + counts[owner])
+        return torch.bincount(owner[rows & live], minlength=worlds) > 0
+
+
+def _ran(result: int) -> bool:
+    """Of a step without actions, and of a reset."""
+    return result in (0, 1)
+
+
+def _parts(program: Program) -> Iterator[_Part]:
+    """What holds anything when a call begins: what ``observe`` writes wholly, and scratch.
+
+    Rows of dynamic tables have values from when they were created.
+    """
+    in_place = [program.columns[name] for name in sorted(program.observe_only)]
+    in_place = [column for column in in_place if not column.scratch and not program.is_read_back(column)]
+    scratch = [column for column in program.columns.values() if column.scratch]
+    for column in (*in_place, *scratch):
+        if not column.dynamic and not column.resource:
+            yield from (_Part(column, field) for field in column.component.fields)
+
+
+def _bytes(column: Column) -> torch.Tensor:
+    """Those of a row that are no padding."""
+    taken = np.zeros(column.component.size, dtype=bool)
+    for field in column.component.fields:
+        size = field.type.dtype.itemsize
+        shape, strides = (*field.type.tensor_shape, size), (*field.strides, 1)
+        np.ndarray(shape, bool, taken, field.offset, strides)[...] = True
+    return torch.from_numpy(taken.nonzero()[0])
+
+
+# ---- faults ----------------------------------------------------------------------------------------------------------
+
+
+def _note(program: Program, memory: Memory, mistake: _Mistake) -> None:
+    """Make it a fault of its worlds, unless they have one that comes before it."""
+    part, column = mistake.part, mistake.part.column
+    node = _node(program, column, mistake.found)
+    number = list(program.columns).index(column.name)
+    shape = (column.rows_per_world, *part.field.type.tensor_shape)
+    for world in mistake.worlds.nonzero().flatten().tolist():
+        row, *index = np.unravel_index(int(mistake.first[world]), shape)
+        offset = part.field.offset + sum(int(i) * s for i, s in zip(index, part.field.strides, strict=True))
+        note_fault(memory, node, mistake.found, world, int(row), int(mistake.depends[world]), number, offset)
+
+
+def _node(program: Program, column: Column, found: Found) -> Node:
+    """The last that writes it, or the first that may read it."""
+    if found is Found.unwritten:
+        return [node for node in program.graphs["observe"] if column.name in node.writes][-1]
+    return takers(program, column)[0]

@@ -1,0 +1,591 @@
+"""The simulator: all worlds of one environment in torch tensors, stepped in one call."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import numpy as np
+import torch
+from gymnasium.vector import AutoresetMode
+
+from ..base.names import suggestion
+from ..base.shared import AUTORESET, MAX_THREADS
+from ..build import jit
+from ..build.codegen import Target
+from ..declare.checks import Checks, checked_checks
+from ..declare.environment import Environment, check_instance
+from ..errors import told_briefly
+from ..memory import holding, state
+from ..memory.entities import Entities
+from ..memory.inputs import (
+    checked_autoreset,
+    checked_count,
+    checked_device,
+    checked_first_world,
+    checked_mask,
+    checked_seed,
+    checked_watchdog,
+    checked_worlds,
+)
+from ..memory.memory import Memory
+from ..memory.reset_options import reset_options, reset_values
+from ..memory.streams import is_capturing
+from ..memory.table_view import TableView
+from ..memory.tables import Ragged
+from ..resolve.graph import Graph
+from ..resolve.program import Program
+from . import faults, tuning
+from .execution import Execution, Loader
+from .inspection import Inspection
+from .interrupts import STOPPED
+from .leftovers import CheckedExecution
+from .logs import checked_log
+from .trace import Trace
+
+_P, _R = ParamSpec("_P"), TypeVar("_R")
+
+
+def _alone(method: Callable[Concatenate[Simulator, _P], _R]) -> Callable[Concatenate[Simulator, _P], _R]:
+    """Refuse the call while another thread is in one of these."""
+
+    @wraps(method)
+    def guarded(self: Simulator, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        try:
+            self.execution.token.pop()
+        except IndexError:
+            raise RuntimeError(self._why_taken) from None
+        try:
+            return method(self, *args, **kwargs)
+        finally:
+            self.execution.token.append(None)
+
+    return guarded
+
+
+class Simulator(Inspection):
+    """``num_worlds`` worlds of ``environment`` on ``device``.
+
+    Args:
+        environment: the declaration, options included.
+        num_worlds: at least 1.
+        device: ``"cpu"``, ``"cuda"`` or ``"cuda:1"``.
+        autoreset: what happens to worlds whose episode has ended (see ``step``).
+        keep_final: keep observations and infos at the end of an episode (``SAME_STEP`` only) as ``final`` tensors.
+        num_threads: threads of a step on CPU, at most. By default as many as torch uses, now and whenever that changes
+            (``torch.set_num_threads``). They are torch's own threads, so that a policy and the simulator take turns on
+            the cores. Small batches, and the child of a fork, are stepped by the calling thread alone.
+        executor: how the task graph is run; the results are the same to the bit. CPU: ``"batch"`` (default), or
+            ``"per_world"``, world after world. CUDA: ``"graph"`` (default), a kernel for each group of nodes;
+            ``"megakernel"``, one persistent kernel; ``"per_world"``, a thread for each world.
+        output_sets: 1, or 2 that take turns, so that outputs of a step stay until the step after the next one (see
+            ``Outputs``): what ``observe`` writes then lies elsewhere after each step.
+        first_world: for a part of a larger batch: these are its worlds from this number on, with their ``world.id``
+            and their random numbers.
+        checks: True or a ``Checks`` for a checked build, in which an index out of its range, a division by zero and the
+            like are faults with their place in the text; False for an ordinary one. None asks ``TBS_CHECKS``.
+        log: True, or the lines to keep of each world, for a build in which ``world.log`` notes what ``logs`` returns;
+            False for one in which it costs nothing. None asks ``TBS_LOG``.
+        watchdog: seconds, on CPU: a step or reset that takes longer is stopped and raises ``StepTimeout``.
+
+    Raises:
+        SchemaError: the environment contradicts itself. BuildError: its systems do not compile.
+        ValueError, TypeError: a wrong argument. RuntimeError: the device is not there.
+
+    Tensors from ``tensor`` alias the simulator's memory: read and write them between steps.
+
+    Attributes:
+        layout: goes up whenever ``step``, ``reset``, ``create``, ``load_state_dict`` or ``copy_worlds`` has moved
+            dynamic tables to other memory: their tensors must then be asked for again. (Old ones stay as they were.)
+    """
+
+    @told_briefly
+    def __init__(
+        self,
+        environment: Environment,
+        num_worlds: int,
+        device: str | torch.device = "cpu",
+        *,
+        autoreset: AutoresetMode = AutoresetMode.SAME_STEP,
+        keep_final: bool = True,
+        num_threads: int | None = None,
+        executor: str | None = None,
+        output_sets: int = 1,
+        first_world: int = 0,
+        checks: bool | Checks | None = None,
+        log: bool | int | None = None,
+        watchdog: float | None = None,
+        _library: jit.Library | None = None,
+        _loader: Loader | None = None,
+    ) -> None:
+        check_instance(environment)
+        self.device = checked_device(device)
+        self.num_worlds = checked_count(num_worlds, "num_worlds")
+        self.first_world = checked_first_world(first_world, self.num_worlds)
+        self.autoreset = checked_autoreset(autoreset)
+        if num_threads is not None:
+            num_threads = checked_count(num_threads, "num_threads", MAX_THREADS)
+        self.environment = environment
+        watchdog = checked_watchdog(watchdog, self.device)
+        checks = checked_checks(checks)
+        self.program = Program(environment, checks, checked_log(log))
+        reset_options(self.program)  # to tell at once what is wrong with them
+        target = Target(self.device.type, executor) if _library is None else _library.target
+        self.memory = Memory(
+            self.program,
+            self.num_worlds,
+            self.device,
+            cuda=target.cuda,
+            keep_final=keep_final and self.autoreset is AutoresetMode.SAME_STEP,
+            autoreset=AUTORESET[self.autoreset],
+            output_sets=checked_count(output_sets, "output_sets", 2),
+        )
+        self.memory.context.first_world = self.first_world
+        self.execution = (Execution if checks is None else CheckedExecution)(
+            self.program,
+            self.memory,
+            target,
+            num_threads=num_threads,
+            watchdog=watchdog,
+            load=_loader,
+            library=_library,
+        )
+        self._entities = Entities(self.program, self.memory)
+        self._free = executor is None and _library is None  # to take up what was tuned
+        choice = tuning.stored(self.execution) if self._free else None
+        self.execution.take(choice or self.execution.default_choice())
+        self._started = self._was_stopped = False
+        self.reseed(None)
+
+    @property
+    def executor(self) -> str:
+        """The name of the executor."""
+        return self.execution.target.executor_name
+
+    @property
+    def layout(self) -> int:
+        """Goes up whenever dynamic tables have moved, see ``Simulator``."""
+        return self.memory.layout
+
+    @property
+    def may_grow(self) -> bool:
+        """Whether a dynamic table may become larger than it is at first, and so move (``Archetype``'s ``limit``)."""
+        return any(archetype.limit != archetype.capacity for archetype in self.program.dynamic)
+
+    # ---- tensors ---------------------------------------------------------------------------------------------------
+
+    def tensor(self, name: str) -> torch.Tensor:
+        """A view of a column or field, without a copy.
+
+        - ``"Cart.CartState.x"``: ``[worlds, rows, ...]``; ``"Cart.CartState"`` (all fields of one type):
+          ``[worlds, rows, fields]``; a singleton's ``"Clock.time"``: ``[worlds, ...]``; a resource's
+          ``"Levels.walls"``: ``[...]``, for all worlds; of a dynamic table: ``[slots, ...]``, rows of all worlds and
+          free slots, see ``ragged``.
+        - ``"final.Cart.CartState"``: an observation or info as it was when the row's last episode ended (with SAME_STEP
+          and ``keep_final``).
+        - ``"World.step"``, ``"World.episode"``, ``"World.terminated"``, ``"World.truncated"``: ``[worlds]``.
+        - ``"Agents.terminated"``, ``"Agents.truncated"``, ``"Agents.done"`` (either): ``[worlds, agents]``.
+
+        Raises KeyError for an unknown name and TypeError for a component whose fields have different types.
+        After ``bind`` ask again: a view made before stays with the old memory. So it is with a dynamic table when it
+        grows, which ``layout`` counts.
+        """
+        return self.memory.tensor(name)
+
+    def bind(self, name: str, tensor: torch.Tensor) -> None:
+        """Let a whole column live in ``tensor``, or an output be written there.
+
+        Args:
+            name: as in ``tensor``: a component whose fields have one type (or its only field), ``"output...."``,
+                ``"final...."``, ``"World.terminated"``, ``"World.truncated"``, or ``"Agents...."``.
+            tensor: contiguous, on the simulator's device, of the column's dtype and its shape or ``[rows, ...]``.
+
+        State moves to ``tensor`` at once. An output (reward, flags, final values, ``"output...."``) is written there by
+        the next step or reset, and stays where it was until then: nothing is copied. The simulator keeps a reference.
+        Raises KeyError, TypeError or ValueError before anything has changed.
+        """
+        self.memory.bind({name: tensor})
+
+    @property
+    def graph(self) -> Graph:
+        """The task graphs and what systems read and write: ``print(sim.graph)``, ``sim.graph.draw("graph.svg")``."""
+        return Graph(self.program)
+
+    def __getattr__(self, name: str) -> TableView:
+        program = self.__dict__.get("program")
+        if program is not None and program.is_prefix(name):
+            return TableView(self.memory, name)
+        near = ""
+        if program is not None and not name.startswith("_"):
+            near = suggestion(name, [*(column.partition(".")[0] for column in program.columns), *dir(type(self))])
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{near}")
+
+    # ---- dynamic tables --------------------------------------------------------------------------------------------
+
+    def ragged(self, name: str) -> Ragged:
+        """The rows of every world in a column or field of a dynamic table, such as ``"Bullet.Place.x"``.
+
+        Raises KeyError for an unknown name, TypeError as ``tensor`` does, ValueError if the table is not dynamic.
+        """
+        return self._entities.ragged(name)
+
+    def entities(self, table: str) -> Ragged:
+        """The handles of all rows of a dynamic table, int32 ``[slots, 4]`` (a copy): what systems see as ``Entity``."""
+        return self._entities.handles(table)
+
+    def find(self, worlds: Any, entities: torch.Tensor) -> torch.Tensor:
+        """Where the rows that ``entities [k, 4]`` mean are among the rows of ``worlds [k]``: int64 ``[k]``.
+
+        -1 for handles of rows that are no more, or of another world, episode or simulator of another seed. A handle
+        names seed, world, episode and when in it the row was created: where an episode is run twice (another simulator
+        of the same seed, the same seed again, a state loaded, a world copied), what was created at the same moment is
+        the same entity.
+        """
+        return self._entities.find(worlds, entities)
+
+    @_alone
+    def create(self, table: str, worlds: Any, values: Mapping[str, Any] | None = None) -> torch.Tensor:
+        """Create a row of a dynamic table in each of ``worlds [k]`` (one may come several times), between steps.
+
+        Args:
+            values: what to write, by name: ``{"Place.x": tensor [k], "Motion": tensor [k, fields]}`` or numbers; the
+                rest is zero.
+
+        Returns the handles, int32 ``[k, 4]``. The table grows if it must. Raises before anything has changed:
+        RuntimeError before the first reset, KeyError, TypeError, ValueError (a world that has ended and awaits its
+        reset, which would drop the row; more rows than the table's limit).
+        """
+        self._check_not_stopped()
+        return self._entities.create(table, worlds, values, self._started)
+
+    @_alone
+    def destroy(self, worlds: Any, entities: torch.Tensor) -> None:
+        """Destroy the rows of dynamic tables that ``entities [k, 4]`` mean in ``worlds [k]``, between steps.
+
+        Raises ValueError, with nothing changed, if a handle means no row (see ``find``) or a row is named twice;
+        RuntimeError after a step that was stopped.
+        """
+        self._check_not_stopped()
+        self._entities.destroy(worlds, entities)
+
+    # ---- running ---------------------------------------------------------------------------------------------------
+
+    def reseed(self, seed: int | None, mask: torch.Tensor | None = None) -> None:
+        """Give worlds (all, or those of the bool ``mask [worlds]``) a new seed; ``None`` takes one from the system.
+
+        Their next ``reset`` begins episode 0. A world's random numbers depend on (seed, world, episode) only, where
+        worlds count from ``first_world``.
+        """
+        seed = checked_seed(seed)
+        if seed is None:
+            seed = int.from_bytes(os.urandom(8), "little")
+        bits = seed - 2**64 if seed >= 2**63 else seed
+        engine = self.memory.columns
+        first, end = self.first_world, self.first_world + self.num_worlds
+        if mask is None:
+            engine["seed"].fill_(bits)
+            torch.arange(first, end, dtype=torch.int32, out=engine["stream"])
+            engine["episode"].fill_(-1)
+        else:
+            mask = self._checked_mask(mask)
+            engine["seed"].masked_fill_(mask, bits)
+            worlds = torch.arange(first, end, dtype=torch.int32, device=self.device)
+            engine["stream"].copy_(torch.where(mask, worlds, engine["stream"]))
+            engine["episode"].masked_fill_(mask, -1)
+
+    @_alone
+    def reset(
+        self,
+        mask: torch.Tensor | np.ndarray | None = None,
+        *,
+        seed: int | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Let worlds begin a new episode: all, or those of the bool ``mask [worlds]``. The others stay as they are.
+
+        With ``seed`` those worlds are seeded first. The first reset must be of all worlds. ``options``: what the
+        environment takes as ``reset_options``: tensors, arrays, lists or numbers, for all worlds alike or ``[worlds,
+        ...]``, of which the rows of other worlds do not count. They are for the episodes that begin now, and stand also
+        where something else is held (see ``hold``). ValueError or TypeError is raised before anything has changed.
+        """
+        if mask is not None:
+            mask = self._checked_mask(mask)
+            if not self._started:
+                self._check_not_stopped()
+                raise RuntimeError("the first reset must be of all worlds; call reset() without a mask")
+        seed = checked_seed(seed)
+        values = reset_values(self.program, self.memory, options, mask) if options else {}
+        if self.memory.crowded_flag[0]:
+            self._entities.grow()  # which a capture forbids, before anything has changed
+        self.memory.outputs.mend()
+        for name, (worlds, value) in values.items():
+            self.tensor(name)[worlds] = value
+        if seed is not None:
+            self.reseed(seed, mask)
+        whole = mask is None
+        if whole:
+            mask = torch.ones(self.num_worlds, dtype=torch.bool, device=self.device)
+        to = self.memory.outputs.for_reset(whole)
+        try:
+            with holding.given_for_once(self.program, self.memory, values):
+                result = self.execution.reset(mask, to)
+        except KeyboardInterrupt:
+            self._raise_if_stopped()
+            raise
+        if result == STOPPED:
+            self._raise_if_stopped()
+        self.memory.outputs.advance(to)
+        self._was_stopped = False
+        self._started = True  # also where systems report faults, so that the faulty worlds can be reset alone
+        self._check_result(result, stepped=False)
+
+    @_alone
+    def hold(
+        self, options: Mapping[str, Any] | None, mask: torch.Tensor | np.ndarray | None = None
+    ) -> None:
+        """Let all later episodes of worlds (all, or those of the bool ``mask [worlds]``) begin with ``options``.
+
+        Episodes under way go on as they are. The next ones find these values however they begin: by autoreset, or by a
+        ``reset`` that gives no others. ``hold`` replaces what was held before; ``None`` or ``{}`` releases it. It is
+        part of ``state_dict`` and copied by ``copy_worlds``.
+
+        ``options`` are as for ``reset``. Raises ValueError or TypeError before anything has changed.
+        """
+        mask = None if mask is None else self._checked_mask(mask)
+        values = reset_values(self.program, self.memory, options, mask)
+        worlds = torch.arange(self.num_worlds, device=self.device)
+        holding.hold(self.program, self.memory, values, worlds if mask is None else worlds[mask])
+
+    def step(self, actions: None = None) -> None:
+        """Advance every world by one step with the actions that its action column holds.
+
+        It takes none: ``sim.tensor(name)[...] = actions`` writes them, or ``step`` of a vector environment takes them.
+
+        Worlds that end are treated as ``autoreset`` says: SAME_STEP begins the next episode within this step (state and
+        observations are then the new one's, flags and rewards the old one's, ``final`` tensors the last observation);
+        NEXT_STEP does so in the next step, which ignores the world's action; with DISABLED the world stands still, its
+        flags set and its reward 0, until it is reset.
+
+        On CPU faults of systems raise ``WorldFault`` here; on CUDA nothing waits for the device, and a fault raises at
+        a later ``step`` or at ``check_faults``. Unlike the vector environment, this does not check the actions.
+
+        While a CUDA graph is captured, faults wait for a step outside of the capture, and RuntimeError is raised where
+        a dynamic table has to grow.
+        """
+        if actions is not None:
+            raise TypeError(
+                "step() of a simulator takes no actions: write them before, "
+                f"sim.tensor({self.environment.action!r})[...] = actions of shape [worlds, rows, ...], or make a "
+                "vector environment, whose step(actions) takes them"
+            )
+        if not self._started:
+            self._check_started("step")
+        self._begin_step()
+        try:
+            outputs = self.memory.outputs
+            to = outputs.next
+            result = self.execution.step(to)
+            outputs.advance(to)
+        except KeyboardInterrupt:
+            self._raise_if_stopped()
+            raise
+        finally:
+            self.execution.token.append(None)
+        self._check_result(result)
+
+    def act_and_step(self, actions: torch.Tensor) -> int:
+        """Check ``actions`` (contiguous, right device and shape), write them into the action column, and ``step``.
+
+        Returns -1, or on CPU the index of the first element that is not in the action space; then no world has stepped.
+        """
+        if not self._started:
+            self._check_started("act_and_step")
+        self._begin_step()
+        try:
+            outputs = self.memory.outputs
+            to = outputs.next
+            result = self.execution.act_and_step(actions, to)
+            if result < 0:
+                outputs.advance(to)
+        except KeyboardInterrupt:
+            self._raise_if_stopped()
+            raise
+        finally:
+            self.execution.token.append(None)
+        if result < -1:
+            self._check_result(1 if result == -2 else result)
+        return result
+
+    def _begin_step(self) -> None:
+        """Raise faults that have not been told, and let crowded tables grow, not within a capture; take the token."""
+        memory = self.memory
+        if memory.fault_flag[0] and not is_capturing(self.device):
+            self.check_faults()
+        try:
+            self.execution.token.pop()
+        except IndexError:
+            raise RuntimeError(self._why_taken) from None
+        try:
+            if memory.crowded_flag[0]:
+                self._entities.grow()
+            if memory.outputs.next.movable:
+                memory.outputs.mend()
+        except BaseException:
+            self.execution.token.append(None)
+            raise
+
+    def step_plainly(self, actions: Any) -> bool:
+        """``act_and_step`` in one short call, if ``actions`` are an ordinary tensor and nothing else is to be seen to.
+
+        Returns False where a closer look is needed; then nothing has changed.
+        """
+        if not self._started:
+            return False
+        outputs = self.memory.outputs
+        to = outputs.next
+        try:
+            result = self.execution.step_call(actions, to.address, to.movable)
+        except KeyboardInterrupt:
+            self._raise_if_stopped()
+            raise
+        if result is None:
+            return False
+        outputs.advance(to)
+        if result != -1:
+            self._check_result(1 if result == -2 else result)
+        return True
+
+    def _check_result(self, result: int, stepped: bool = True) -> None:
+        if result == STOPPED:
+            self._raise_if_stopped()
+        if result <= -1000:
+            raise torch.cuda.CudaError(-1000 - result)
+        if result == 1:
+            self._raise_faults(stepped)
+
+    def check_faults(self) -> None:
+        """Raise ``WorldFault`` if systems have reported faults since the last look.
+
+        On CUDA it waits for the device, and raises RuntimeError while a CUDA graph is captured.
+        """
+        self._raise_faults(stepped=False)
+
+    def _raise_faults(self, stepped: bool) -> None:
+        self.execution.synchronize()
+        faults.raise_faults(self.program, self.memory, stepped)
+
+    # ---- measuring -------------------------------------------------------------------------------------------------
+
+    @_alone
+    def tune(self, seconds: float = 5.0) -> tuning.TuneReport:
+        """Measure how steps are run best here, run them so from now on, and say what was gained.
+
+        On CUDA each task is timed with several register limits, tasks are grouped into kernels so that the predicted
+        step is shortest, and that is measured beside the other executors and groupings, with tiles of several sizes;
+        on CPU the executor, the tile and the number of threads are chosen. The choice is kept with the builds: later
+        simulators of this program, device, number of worlds and number of threads (``num_threads``, or torch's when it
+        is made) take it up. Where fewer threads than all were fastest, no more are used when torch gets more. One that
+        was made with ``executor`` neither takes up a choice nor keeps one. Results are the same to the bit, and all
+        state is as before. Steps with random actions are run for about ``seconds``; builds come on top, of which CUDA
+        needs up to a dozen. Dynamic tables do not grow meanwhile: where rows come and go, take some steps first.
+
+        Raises RuntimeError before the first reset, or while it is being traced.
+        """
+        self._check_started("tune")
+        if self.execution.target.traced:
+            raise RuntimeError("this simulator is being traced; tune it before or after")
+        if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds < float("inf"):
+            raise ValueError(f"seconds must be a positive number, got {seconds!r}")
+        return tuning.tune(self.execution, float(seconds), keep=self._free)
+
+    @contextmanager
+    def tracing(self, capacity: int = 1 << 20) -> Iterator[Trace]:
+        """Write down when each task of each step in the with-block ran, and on which thread or multiprocessor.
+
+        A build of its own does it, so that it costs nothing otherwise; in it each task has a barrier of its own, and
+        on CUDA a kernel's tasks are not joined. Results are the same. ``capacity`` is the number of records for which
+        there is room, of 32 bytes each. The trace can be looked at when the block has ended::
+
+            with sim.tracing() as trace:
+                for _ in range(50):
+                    sim.step()
+                trace.restart()  # the first steps of a build are slow: its threads have to be made
+                for _ in range(5):
+                    sim.step()
+            print(trace)
+            trace.draw("trace.png")
+            trace.save("trace.json")  # for ui.perfetto.dev
+
+        Raises RuntimeError inside of another tracing of this simulator, or before the first reset.
+        """
+        checked_count(capacity, "capacity", 1 << 28)
+        self._check_started("tracing")
+        with self.execution.tracing(capacity) as trace:
+            yield trace
+
+    # ---- state -----------------------------------------------------------------------------------------------------
+
+    @property
+    def bytes_per_world(self) -> float:
+        """Memory of all columns (scratch too) and bookkeeping, per world; without resources, which there are once."""
+        return state.bytes_per_world(self.memory)
+
+    @property
+    def bytes_by_column(self) -> dict[str, float]:
+        """Memory of what a world has from step to step, by column, and the bookkeeping as ``"engine"``, bytes a world.
+
+        That is all of ``bytes_per_world`` but scratch, workspace and copies of outputs, such as final observations.
+        """
+        return state.bytes_by_column(self.program, self.memory)
+
+    @_alone
+    def state_dict(self) -> dict[str, Any]:
+        """A copy of all but scratch and final values.
+
+        ``load_state_dict`` restores it to the bit, random streams included. Raises RuntimeError after a step that was
+        stopped.
+        """
+        self._check_not_stopped()
+        return state.save(self.program, self.memory, self._started)
+
+    @_alone
+    def load_state_dict(self, saved: Mapping[str, Any]) -> None:
+        """Restore what ``state_dict`` returned. Raises CheckpointError, with nothing changed, if it does not fit."""
+        state.load(self.program, self.memory, saved, self.autoreset)
+        self._started, self._was_stopped = saved["started"], False
+
+    def join_states(self, states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """The state of a batch of which ``states`` are those of its parts, in the order of their ``first_world``.
+
+        Resources, of which there is one for all worlds, are those of the first. Raises CheckpointError for states that
+        are not of one environment.
+        """
+        return state.join(self.memory, states)
+
+    def part_of_state(self, saved: Mapping[str, Any]) -> dict[str, Any]:
+        """Of the state of a whole batch the part that belongs to the worlds of this simulator, from ``first_world`` on.
+
+        Raises CheckpointError where the batch lacks them.
+        """
+        return state.part(self.memory, saved, self.first_world)
+
+    @_alone
+    def copy_worlds(self, source: torch.Tensor | list[int], target: torch.Tensor | list[int]) -> None:
+        """Make worlds ``target[i]`` equal to ``source[i]`` in everything, the random numbers to come included.
+
+        Both are world indices ``[k]``; the targets must be distinct. To let a copy draw other numbers, ``reseed`` it.
+        Only ``world.id`` stays what it was: systems that use it may part the two. Raises RuntimeError after a step that
+        was stopped, TypeError and ValueError for what are not worlds.
+        """
+        self._check_not_stopped()
+        source, target = self._checked_worlds(source, "source"), self._checked_worlds(target, "target")
+        state.copy_worlds(self.program, self.memory, source, target)
+
+    def _checked_worlds(self, worlds: Any, what: str) -> torch.Tensor:
+        return checked_worlds(worlds, what, self.num_worlds, self.device)
+
+    def _checked_mask(self, mask: Any) -> torch.Tensor:
+        return checked_mask(mask, "mask", self.num_worlds, self.device)

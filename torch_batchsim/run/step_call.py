@@ -1,0 +1,90 @@
+"""Steps with ordinary actions in one call from Python: ``csrc/host/step_call.cpp``, a module compiled just in time."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import torch
+
+from ..base.shared import ELEMENT_TYPES
+from ..build import jit
+from ..errors import BuildError
+
+StepCall = Callable[[Any, int, tuple[torch.Tensor | None, ...]], int | None]
+"""Takes actions, the address of the outputs and the tensors where these should lie, and steps.
+
+Returns -1, -2 with faults, or -1000 minus a CUDA error. Returns None if nothing has happened because something needs a
+closer look: the actions (not a plain contiguous tensor of the right shape, dtype and device, or not all legal), a fault
+that has not been told, a table that is about to overflow, another number of torch's threads, a forked process, another
+CUDA stream than that of the step before, an output that torch has moved, another thread that is in a step.
+"""
+
+_DEVICES = {"cpu": 1, "cuda": 2}  # of DLPack
+
+
+def never(actions: Any, outputs: int, tensors: tuple[torch.Tensor | None, ...]) -> None:
+    """A ``StepCall`` that leaves every step to others."""
+
+
+def make(
+    function: int,
+    executor: int,
+    context: int,
+    flags: int,
+    team: int,
+    stream: int,
+    token: list[None],
+    shape: Sequence[int],
+    dtypes: Sequence[torch.dtype],
+    device: torch.device,
+) -> StepCall:
+    """The call for one simulator.
+
+    Args:
+        function: address of ``tbs_act_and_step`` of its library.
+        executor, context: what the function takes.
+        flags: address of the two flags that a step looks at before: pending faults, crowded tables.
+        team: address of the context's ``team``, 0 if threads do not matter.
+        stream: address of the stream for which nothing is to be noted (``StreamUse``), 0 if streams do not matter.
+        token: see ``Execution``.
+        shape, dtypes, device: of ordinary actions.
+    """
+    made = _module()
+    if made is None:
+        return never
+    types = tuple((_dlpack_code(dtype), 8 * dtype.itemsize, int(ELEMENT_TYPES[dtype])) for dtype in dtypes)
+    place = _DEVICES[device.type], device.index or 0
+    addresses = function, executor, context, flags, team, stream
+    try:
+        return made.StepCall(torch.Tensor, *addresses, token, tuple(shape), types, *place)
+    except (ImportError, ValueError) as error:  # a table of another version
+        _warn(error)
+        return never
+
+
+def _warn(error: Exception) -> None:
+    text = f"steps take some microseconds longer, for their call could not be made: {error}"
+    warnings.warn(text, RuntimeWarning, stacklevel=3)
+
+
+def _dlpack_code(dtype: torch.dtype) -> int:
+    if dtype is torch.bool:
+        return 6
+    if dtype.is_floating_point:
+        return 2
+    return 0 if dtype.is_signed else 1
+
+
+@cache
+def _module() -> Any:
+    """The compiled module; None, with a warning, where there cannot be one."""
+    try:
+        if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
+            raise ImportError(f"torch {torch.__version__} is too old")
+        return jit.load_module(jit.CSRC / "host" / "step_call.cpp")
+    except (BuildError, ImportError) as error:
+        _warn(error)
+        return None

@@ -1,0 +1,101 @@
+"""A step of some worlds of a vector environment, while the others stand still."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from gymnasium.vector import AutoresetMode
+
+from ..base.shared import Autoreset
+from ..errors import WorldFault
+from ..memory.memory import action_bounds
+from ..run.simulator import Simulator
+from .vector_env import TorchVectorEnv
+
+
+def step_some(env: TorchVectorEnv, actions: torch.Tensor, worlds: torch.Tensor) -> tuple[Any, ...]:
+    """Advance ``worlds`` by one step, leave the others as they are, and return what ``env.step`` does.
+
+    Args:
+        env: with ``NEXT_STEP`` or ``DISABLED``.
+        actions: ``[rows, ...]`` of all worlds, as ``env.step`` takes them; those of the others do not count.
+        worlds: bool ``[worlds]`` on the environment's device.
+
+    Rows of the other worlds are not worth reading. It takes longer than a step, and on CUDA it waits for the device.
+    Raises as ``env.step`` does.
+    """
+    check_mode(env.autoreset_mode)
+    actions = env.checked_actions(actions)
+    rows = worlds if env.num_agents == 1 else worlds.repeat_interleave(env.num_agents)
+    begin = worlds & (env.sim.memory.columns["ended"] != 0)
+    if env.autoreset_mode is AutoresetMode.DISABLED:
+        begin.zero_()
+    fault = None
+    with _standing_still(env.sim, ~worlds | begin), _kept_actions(env.sim, ~worlds):
+        try:
+            results = env.step(torch.where(_along(rows, actions), actions, _idle(env, actions)))
+        except WorldFault as error:
+            fault = error
+    if fault is not None and not fault.stepped:
+        raise fault
+    if begin.any():
+        results = reset_as_step(env, None, {"reset_mask": begin})
+    if fault is not None:
+        fault.outputs = env.step_results()
+        raise fault
+    return results
+
+
+def check_mode(mode: AutoresetMode) -> None:
+    """Raise ValueError unless some worlds can be stepped with it."""
+    if mode is AutoresetMode.SAME_STEP:
+        raise ValueError("a step of some worlds needs autoreset_mode NEXT_STEP or DISABLED, got SAME_STEP")
+
+
+def reset_as_step(env: TorchVectorEnv, seed: int | None, options: dict[str, Any]) -> tuple[Any, ...]:
+    """``env.reset`` which returns what a step does, and has it in ``outputs`` of a ``WorldFault`` too."""
+    try:
+        env.reset(seed=seed, options=options)
+    except WorldFault as fault:  # the other worlds have begun
+        fault.outputs = env.step_results()
+        raise
+    return env.step_results()
+
+
+@contextmanager
+def _standing_still(sim: Simulator, worlds: torch.Tensor) -> Iterator[None]:
+    """In steps within, these worlds are as worlds that have ended are with DISABLED."""
+    ended, context = sim.memory.columns["ended"], sim.memory.context
+    before, mode = ended.clone(), context.autoreset
+    ended.masked_fill_(worlds, 1)
+    context.autoreset = int(Autoreset.disabled)
+    try:
+        yield
+    finally:
+        context.autoreset = mode
+        ended.copy_(torch.where(worlds, before, ended))
+
+
+@contextmanager
+def _kept_actions(sim: Simulator, worlds: torch.Tensor) -> Iterator[None]:
+    """The action column of these worlds is afterwards as before: observations may show it."""
+    column = sim.tensor(sim.program.action.name)
+    before = column.clone()
+    try:
+        yield
+    finally:
+        column.copy_(torch.where(_along(worlds, column), before, column))
+
+
+def _along(mask: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+    """The mask over the first dimension of the tensor."""
+    return mask.view(-1, *[1] * (tensor.dim() - 1))
+
+
+def _idle(env: TorchVectorEnv, actions: torch.Tensor) -> torch.Tensor:
+    """Of the legal actions that nearest to 0."""
+    nearest = [min(max(0.0, low), high) for low, high in zip(*action_bounds(env.sim.program), strict=True)]
+    return torch.tensor(nearest, dtype=actions.dtype, device=actions.device).view(actions.shape[1:])

@@ -1,0 +1,408 @@
+"""The gymnasium vector environment over a simulator: tensors in, tensors out, in the simulator's own memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from copy import deepcopy
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import batch_space
+
+from ..declare.checks import Checks
+from ..declare.environment import Environment
+from ..errors import WorldFault
+from ..memory.inputs import checked_device, checked_options, checked_seed
+from ..run.simulator import Simulator
+from ..run.trace import Trace
+from ..run.tuning import TuneReport
+from . import episode_steps, rendering
+from .binding import OutputBinding
+from .gymnasium_wrappers import check_callers
+from .results import Observation, Results, collected
+from .row_calls import RowCalls
+from .vector_inputs import ActionInput, agents_per_world, checked_reset_mask, number_of_worlds
+
+_OUTPUTS = ("torch", "numpy")
+_KEPT = (
+    "single_action_space", "single_observation_space", "single_critic_space", "action_space", "observation_space",
+    "metadata", "spec", "closed", "_np_random", "_np_random_seed", "has_begun", "_of_rows",
+)  # fmt: skip
+
+
+class TorchVectorEnv(RowCalls, OutputBinding):
+    """A gymnasium ``VectorEnv`` whose rows are the agents of all worlds.
+
+    Args:
+        environment: the declaration, options included.
+        num_envs: rows; a multiple of the agents per world. Row ``r`` is agent ``r % num_agents`` of world
+            ``r // num_agents``. Or give ``num_worlds`` instead.
+        device: ``"cpu"``, ``"cuda"`` or ``"cuda:1"``.
+        autoreset_mode: a ``gymnasium.vector.AutoresetMode`` or its value; ``SAME_STEP`` by default.
+        final_obs: deliver ``infos["final_obs"]`` (``SAME_STEP`` only).
+        output: ``"torch"``, or ``"numpy"`` for arrays (CPU only); then each key of infos has gymnasium's mask ``_key``.
+        copy: what ``step`` returns is the simulator's memory, in two sets that take turns: it stays as it is until the
+            step after the next one, whatever is reset meanwhile; what ``reset`` returns until then too, but for the
+            second reset after it. ``True`` returns copies, which stay for ever; with ``False`` there is one set only,
+            which every call writes to.
+        render_mode: ``"rgb_array"``, ``"ansi"`` or None; ``metadata["render_modes"]`` has what the environment defines.
+        render_worlds: ``render`` draws each of the first so many worlds once; None: a picture for each row.
+        num_threads: threads of a step on CPU, at most; as many as torch uses by default, see ``Simulator``.
+        executor: how the task graph is run, see ``Simulator``.
+        first_world: the number of its first world, where this is a part of a larger batch, see ``Simulator``.
+        checks: True, or a ``torch_batchsim.Checks``, for a checked build, see ``Simulator``.
+        log: True, or a number of lines, for a build in which ``world.log`` notes what ``sim.logs()`` returns.
+        watchdog: seconds that a step or reset may take on CPU, see ``Simulator``.
+
+    Attributes: ``sim`` (the ``Simulator``; its tensors may be written between steps), ``device``, ``num_worlds``,
+    ``num_agents`` (per world), ``autoreset_mode``, ``output``, ``copies`` (whether results are copies),
+    ``delivers_final`` (whether infos have ``final_obs``), ``has_begun`` (whether it has been reset), ``episode_steps``
+    (int32 ``[rows]``, read and assigned); and, each None if the environment has none, ``action_mask`` (bool ``[rows,
+    n]``), ``active`` (bool ``[rows]``), ``team`` (integers ``[rows]``) and ``single_critic_space`` (a Dict of the infos
+    that are for a centralised critic).
+
+    ``step`` returns observations ``[rows, ...]`` (or a dict of them), rewards float32 ``[rows]``, terminations and
+    truncations bool ``[rows]`` (of a row's world, or of the agent's own end), and infos: the environment's own,
+    ``action_mask``, ``active`` and ``team`` where there are such, and with ``SAME_STEP`` ``final_obs``, ``final_info``
+    whose rows are valid where ``_final_obs``, ``_final_info`` are true.
+    """
+
+    def __init__(
+        self,
+        environment: Environment,
+        num_envs: int | None = None,
+        *,
+        num_worlds: int | None = None,
+        device: str | torch.device = "cpu",
+        autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP,
+        final_obs: bool = True,
+        output: str = "torch",
+        copy: bool | None = None,
+        render_mode: str | None = None,
+        render_worlds: int | None = None,
+        num_threads: int | None = None,
+        executor: str | None = None,
+        first_world: int = 0,
+        checks: bool | Checks | None = None,
+        log: bool | int | None = None,
+        watchdog: float | None = None,
+        _library: Any = None,
+        _loader: Any = None,
+    ) -> None:
+        self.closed = True  # until it is whole
+        self._arguments = {"final_obs": final_obs, "copy": copy, "num_threads": num_threads, "executor": executor}
+        self._arguments |= {"first_world": first_world, "checks": checks, "log": log, "watchdog": watchdog}
+        if output not in _OUTPUTS:
+            raise ValueError(f"output must be 'torch' or 'numpy', got {output!r}")
+        if not isinstance(final_obs, bool):
+            raise TypeError(f"final_obs must be True or False, got {final_obs!r}")
+        if copy is not None and not isinstance(copy, bool):
+            raise TypeError(f"copy must be True, False or None (two sets of outputs that take turns), got {copy!r}")
+        agents = agents_per_world(environment)
+        rendering.check_render_mode(environment, render_mode)
+        worlds = number_of_worlds(num_envs, num_worlds, agents)
+        if output == "numpy" and checked_device(device).type != "cpu":
+            raise ValueError(f"output='numpy' needs device='cpu', got device={str(device)!r}")
+        self.sim = Simulator(
+            environment,
+            worlds,
+            device,
+            autoreset=autoreset_mode,
+            keep_final=final_obs,
+            num_threads=num_threads,
+            executor=executor,
+            output_sets=2 if copy is None else 1,
+            first_world=first_world,
+            checks=checks,
+            log=log,
+            watchdog=watchdog,
+            _library=_library,
+            _loader=_loader,
+        )
+        self.environment, self.device = environment, self.sim.device
+        self.num_worlds, self.num_agents, self.num_envs = worlds, agents, worlds * agents
+        self.autoreset_mode = self.sim.autoreset
+        self.render_mode, self.render_worlds = render_mode, rendering.checked_render_worlds(render_worlds)
+        episode_steps.check_counters(self.sim.program)
+        self.metadata = {
+            "render_modes": rendering.render_modes(environment),
+            "render_fps": 30,
+            **environment.metadata,
+            "autoreset_mode": self.autoreset_mode,
+        }
+        self.single_action_space = deepcopy(self.sim.program.action_space)  # with a random stream of its own
+        self.single_observation_space = deepcopy(self.sim.program.observation_space)
+        self.single_critic_space = deepcopy(self.sim.program.critic_space)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.output, self.copies = output, bool(copy)
+        self._needs_conversion = self.copies or output == "numpy"
+        self.has_begun, self._of_rows = False, {}
+        self._actions = ActionInput(self.sim.program, worlds, self.device)
+        self.delivers_final = final_obs and self.autoreset_mode is AutoresetMode.SAME_STEP
+        self._outputs = self.sim.memory.outputs
+        self.closed = False
+
+    # ---- the contract ----------------------------------------------------------------------------------------------
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Begin new episodes and return ``(observations, infos)``.
+
+        Args:
+            seed: ``None`` goes on with the present seed (the first reset draws one from the system).
+            options: ``{"reset_mask": bool tensor or array}`` of shape ``[rows]`` (all agents of a world alike) or
+                ``[worlds]`` resets those worlds only. And what the environment has as ``reset_options`` for the
+                episodes that begin: tensors, arrays, lists or numbers, for all worlds alike or ``[worlds, ...]``, of
+                which rows of other worlds do not count.
+        """
+        self.check_open()
+        if self.output == "torch":
+            check_callers(self)
+        options = checked_options(options, ("reset_mask", *self.environment.reset_options))
+        mask = checked_reset_mask(options.pop("reset_mask", None), self.num_worlds, self.num_agents, self.device)
+        if mask is not None and not self.has_begun:
+            raise gymnasium.error.ResetNeeded("the first reset must be of all worlds; call reset() without reset_mask")
+        seed = checked_seed(seed)
+        try:
+            self.sim.reset(mask, seed=seed, options=options)
+        except WorldFault:  # the other worlds have begun, and the faulty ones can be reset alone
+            self._begin(seed)
+            raise
+        self._begin(seed)
+        results = self._results()
+        observations, infos = results.observations, dict(results.infos)
+        if self._needs_conversion:
+            return self._converted(observations), self._masked(self._converted(infos))
+        return observations, infos
+
+    def hold(self, options: Mapping[str, Any] | None, mask: torch.Tensor | np.ndarray | None = None) -> None:
+        """Let all later episodes begin with ``options``, those of autoreset too, until others are held.
+
+        Args:
+            options: of the environment's ``reset_options``, as for ``reset``; ``None`` releases what is held.
+            mask: bool ``[rows]`` or ``[worlds]``: of these worlds only.
+
+        See ``Simulator.hold``. Raises ValueError or TypeError before anything has changed.
+        """
+        self.check_open()
+        self.sim.hold(options, checked_reset_mask(mask, self.num_worlds, self.num_agents, self.device, "mask"))
+
+    def step(
+        self, actions: torch.Tensor | np.ndarray
+    ) -> tuple[Observation, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:
+        """Advance all worlds by one step.
+
+        Args:
+            actions: ``[rows]`` integers (Discrete), ``[rows, k]`` integers (MultiDiscrete) or floats (Box); a torch
+                tensor on ``device``, or a numpy array. On CPU a value outside the action space raises ValueError and
+                nothing changes; on CUDA it is a fault of its world (``WorldFault``, raised later) and the lowest legal
+                value takes its place. Rows that ``active`` told to be inactive may hold anything, NaN too: their
+                systems see the legal value nearest to 0 (in a bound action column too). Of an environment with
+                ``clips_actions`` any finite value of a Box is taken.
+        """
+        if self.closed:
+            raise gymnasium.error.ClosedEnvironmentError("step() of a closed environment; make a new one")
+        if not self.has_begun:
+            raise gymnasium.error.ResetNeeded("call reset() before step()")
+        try:
+            if not self.sim.step_plainly(actions):
+                actions = self._actions.checked(actions)
+                illegal = self.sim.act_and_step(actions)
+                if illegal >= 0:
+                    self._actions.refuse(actions, illegal)
+        except WorldFault as fault:
+            if fault.stepped:
+                fault.outputs = self.step_results()
+            raise
+        return self.step_results()
+
+    def step_results(self) -> tuple[Observation, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:
+        """What ``step`` returns of the outputs as they lie now, after a step or a reset; nothing steps."""
+        present = self._outputs.present.results or self._results()
+        results = (*present.step, dict(present.step_infos))
+        if self.delivers_final:
+            results[-1]["final_info"] = dict(present.step_infos["final_info"])  # the user's own, as the other dict is
+        return self._step_converted(results) if self._needs_conversion else results
+
+    def render(self) -> tuple[np.ndarray, ...] | tuple[str, ...] | None:
+        """A picture uint8 ``[height, width, 3]``, or a text with "ansi", of each row: that of its world.
+
+        With ``render_worlds`` (also an attribute) of each of the first so many worlds. Raises ValueError where it is
+        None and there are more than 64 worlds.
+        """
+        self.check_open()
+        if self.render_mode is None:
+            modes = " or ".join(f"render_mode={mode!r}" for mode in rendering.render_modes(self.environment))
+            remedy = f"make the environment with {modes}" if modes else f"{self.environment.name} has none"
+            gymnasium.logger.warn(f"render() without a render_mode; {remedy}")
+            return None
+        self.check_ready("render()")
+        return rendering.frames(self.sim, self.num_agents, self.render_mode, self.render_worlds)
+
+    def render_world(self, world: int) -> np.ndarray | str:
+        """A picture ``uint8 [height, width, 3]`` of one world, also without a ``render_mode``; a text with "ansi"."""
+        self.check_open()
+        self.check_ready("render_world()")
+        if not isinstance(world, (int, np.integer)) or not 0 <= world < self.num_worlds:
+            raise ValueError(f"world must be an integer from 0 to {self.num_worlds - 1}, got {world!r}")
+        return rendering.draw_world(self.sim, world, self.render_mode or "rgb_array")
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Forget that a reset has been: a closed environment refuses everything."""
+        self.has_begun = False
+
+    # ---- beyond the contract ---------------------------------------------------------------------------------------
+
+    def checked_actions(self, actions: Any) -> torch.Tensor:
+        """``actions`` as a tensor that ``step`` takes as it is; TypeError or ValueError for shapes, dtypes, devices.
+
+        Whether values are in the action space is for ``step`` to say.
+        """
+        return self._actions.checked(actions)
+
+    def by_world(self, tensor: torch.Tensor) -> torch.Tensor:
+        """``[rows, ...]`` as a view ``[worlds, agents, ...]``."""
+        if not isinstance(tensor, torch.Tensor):
+            raise TypeError(f"by_world needs a torch tensor, got {type(tensor).__name__}")
+        if tensor.shape[:1] != (self.num_envs,):
+            raise ValueError(
+                f"by_world needs a tensor with a row for each agent of each world: {self.num_envs}, got shape "
+                f"{list(tensor.shape)}"
+            )
+        return tensor.view(self.num_worlds, self.num_agents, *tensor.shape[1:])
+
+    def ended_worlds(self) -> torch.Tensor | np.ndarray:
+        """Worlds whose episode the last step has ended, or that stand still since: bool ``[worlds]``, a copy.
+
+        An array with "numpy".
+
+        With DISABLED it is what ``reset`` takes as ``reset_mask``. Flags of rows say as much only where agents have no
+        ends of their own.
+        """
+        self.check_open()
+        ended = self.sim.tensor("World.terminated") | self.sim.tensor("World.truncated")
+        return ended.numpy() if self.output == "numpy" else ended
+
+    def check_faults(self) -> None:
+        """Raise ``WorldFault`` if systems have reported faults. On CUDA waits for the device."""
+        self.check_open()
+        self.sim.check_faults()
+
+    def tune(self, seconds: float = 5.0) -> TuneReport:
+        """Measure how steps are run best here and run them so, see ``Simulator.tune``. Needs a reset before."""
+        self.check_open()
+        return self.sim.tune(seconds)
+
+    def tracing(self, capacity: int = 1 << 20) -> AbstractContextManager[Trace]:
+        """Write down when each task of each step in the with-block runs, see ``Simulator.tracing``."""
+        self.check_open()
+        return self.sim.tracing(capacity)
+
+    def state_dict(self) -> dict[str, Any]:
+        """All there is to restore this environment exactly."""
+        self.check_open()
+        return self.sim.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore ``state_dict``. Raises CheckpointError, with nothing changed, if it is not of such an environment."""
+        self.check_open()
+        self.sim.load_state_dict(state)
+        self.has_begun = bool(state["started"])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled and copied as its arguments, the state of all worlds, and the random streams of its spaces.
+
+        The copy goes on as this one would. Its outputs are in memory of its own, whatever was bound here.
+        """
+        names = ("output", "autoreset_mode", "render_mode", "render_worlds", "device", "num_worlds")
+        arguments = self._arguments | {name: getattr(self, name) for name in names}
+        kept = {name: getattr(self, name) for name in _KEPT}
+        return _restored, (type(self), self.environment, arguments, self.sim.state_dict(), kept)
+
+    # ---- inside ----------------------------------------------------------------------------------------------------
+
+    def check_open(self) -> None:
+        """Raise ``ClosedEnvironmentError`` after ``close``."""
+        if self.closed:
+            raise gymnasium.error.ClosedEnvironmentError("this environment is closed; make a new one")
+
+    def check_ready(self, what: str) -> None:
+        """Raise ``ResetNeeded`` before the first reset; ``what`` needs one."""
+        if not self.has_begun:
+            raise gymnasium.error.ResetNeeded(f"call reset() before {what}")
+
+    def _results(self) -> Results:
+        """What ``reset`` and ``step`` return from where the outputs lie; made once for each place."""
+        places = self._outputs.present
+        if places.results is None:
+            places.results = collected(self.sim, places, self.delivers_final)
+        return places.results
+
+    @property
+    def observations(self) -> Observation:
+        """What the last ``step`` or ``reset`` returned: ``[rows, ...]`` or a dict of them, without a copy."""
+        return self._results().observations
+
+    @property
+    def infos(self) -> dict[str, Any]:
+        """Infos as the last ``step`` or ``reset`` returned them, but for final values: tensors, without a copy."""
+        return dict(self._results().infos)
+
+    @property
+    def action_mask(self) -> torch.Tensor | None:
+        """Legal actions, bool ``[rows, n]``, as the last ``step`` or ``reset`` returned, or None without masks."""
+        return self._results().infos.get("action_mask")
+
+    @property
+    def active(self) -> torch.Tensor | None:
+        """Which rows take part, bool ``[rows]``, as the last ``step`` or ``reset`` returned; None if all always do."""
+        return self._results().infos.get("active")
+
+    @property
+    def team(self) -> torch.Tensor | None:
+        """The team of each row, integers ``[rows]``, or None if the environment has no teams."""
+        return self._results().infos.get("team")
+
+    def _converted(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: self._converted(part) for key, part in value.items()}
+        if self.output == "numpy":
+            array = value.numpy()
+            return array.copy() if self.copies else array
+        return value.clone()
+
+    def _step_converted(self, results: tuple[Any, ...]) -> tuple[Any, ...]:
+        *parts, infos = (self._converted(part) for part in results)
+        return (*parts, self._masked(infos))
+
+    def _masked(self, infos: dict[str, Any]) -> dict[str, Any]:
+        """As arrays infos have gymnasium's masks too: ``_key`` says in which rows ``key`` is something."""
+        if self.output == "numpy":
+            every = np.ones(self.num_envs, dtype=bool)
+            for key in [key for key in infos if not key.startswith("_") and f"_{key}" not in infos]:
+                infos[f"_{key}"] = every
+        return infos
+
+    def _begin(self, seed: int | None) -> None:
+        super().reset(seed=seed)  # numpy's own generator
+        self.has_begun = True
+
+
+def _restored(
+    cls: type[TorchVectorEnv],
+    environment: Environment,
+    arguments: dict[str, Any],
+    state: dict[str, Any],
+    kept: dict[str, Any],
+) -> TorchVectorEnv:
+    made = cls(environment, **arguments)
+    made.sim.load_state_dict(state)
+    for name, value in kept.items():
+        setattr(made, name, value)
+    return made

@@ -1,5 +1,5 @@
 // The checks of a device, which has no way out of a system: it notes what is wrong, and the system goes on with what does no
-// harm to other worlds. torch_batchsim/device_checks.py puts the macros into an author's text.
+// harm to other worlds. torch_batchsim/build/device_checks.py puts the macros into an author's text.
 #pragma once
 #include "fault.h"
 #include "finite.h"
@@ -84,7 +84,7 @@ TBS_CALLED void tell(Found found, const Spot &at, i64 value, i64 bound, u64 type
     note(running_of_thread()->site, found, at, value, bound, 0, type);
 }
 
-// Numbers of types (device_checks.type_numbers). The generated unit has those of structs.
+// Numbers of types (torch_batchsim/build/structs.py). The generated unit has those of structs.
 template <class Type>
 constexpr u64 type_number = std::is_same_v<Type, bool>         ? 10
                             : std::is_floating_point_v<Type>   ? (sizeof(Type) == 8 ? 9 : 8)

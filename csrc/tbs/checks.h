@@ -1,5 +1,5 @@
 // The checked build (TBS_CHECKS): what is wrong in an author's text is a fault of the world in which it happens, with the
-// place in the text, and the system is left there. torch_batchsim/findings.py tells what a record means.
+// place in the text, and the system is left there. torch_batchsim/run/findings.py says what a record means.
 #pragma once
 #include "fault.h"
 #include "finite.h"

@@ -134,11 +134,10 @@ class Found(IntEnum):
     world = 15
     bits = 16
     bits_of_value = 17
-    cast = 18
-    no_choice = 19
-    below = 20
-    integer = 21
-    shuffle = 22
+    no_choice = 18
+    below = 19
+    integer = 20
+    shuffle = 21
 
 
 # ---- records that both sides read and write --------------------------------------------------------------------------

@@ -15,7 +15,6 @@ from ..declare.declaration import ENGINE_HEADERS
 from .device_checks import with_looks
 from ..declare.fields import Field
 from .inlining import Put
-from .instrumented import with_stores
 from ..resolve.program import Node, Program
 from ..read.systems import Unit
 
@@ -42,8 +41,6 @@ def flags(program: Program) -> list[str]:
 def opening(program: Program) -> Iterator[str]:
     """In front of all."""
     yield "#define TBS_CHECKS"
-    if program.checks.casts:
-        yield "#define TBS_CHECKS_CASTS"
 
 
 def definitions() -> Iterator[str]:
@@ -84,8 +81,8 @@ def _put_by(program: Program, cuda: bool) -> list[Put]:
     """What puts something into the texts."""
     if program.checks is None:
         return []
-    own = [with_looks] if cuda else [with_stores] if program.checks.casts else []
-    return [*([with_budget] if program.checks.loops is not None else []), *own]
+    budget = [with_budget] if program.checks.loops is not None else []
+    return [*budget, *([with_looks] if cuda else [])]
 
 
 def _puts(program: Program, cuda: bool = False) -> Put:

@@ -22,8 +22,6 @@ class Checks:
     as parameters (docs/debugging.md).
 
     Args:
-        casts: numbers that are assigned to what cannot hold them, such as 300 to a ``u8``. A float that does not fit
-            into an integer is a fault without it. Only on CPU; docs/debugging.md says what is looked at.
         nan: NaN and infinity that a system leaves in a component or an observation.
         loops: iterations that the loops of one system may make for one world, in all; None for any number.
         leftovers: of so many steps, and of so many resets, one is run twice more into other leftovers of memory, to
@@ -31,7 +29,6 @@ class Checks:
             for none.
     """
 
-    casts: bool = False
     nan: bool = True
     loops: int | None = 100_000_000
     leftovers: int | None = 64
@@ -45,9 +42,8 @@ class Checks:
         return super().__new__(cls)
 
     def __post_init__(self) -> None:
-        for name in ("casts", "nan"):
-            if not isinstance(getattr(self, name), bool):
-                raise TypeError(f"Checks: {name} must be True or False, got {getattr(self, name)!r}")
+        if not isinstance(self.nan, bool):
+            raise TypeError(f"Checks: nan must be True or False, got {self.nan!r}")
         for name, what in _NUMBERS.items():
             number = getattr(self, name)
             if number is None:

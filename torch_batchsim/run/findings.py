@@ -24,7 +24,6 @@ _C_TYPES = {
     "signed char": "i8", "short int": "i16", "int": "i32", "long int": "i64", "float": "f32", "double": "f64",
     "long long int": "i64", "long long unsigned int": "u64", "bool": "bool", "char": "char",
 }  # fmt: skip
-_NUMBERS = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f32", "f64")  # tbs::checks::number_of_type
 _BITS = {"i8": 8, "i16": 16, "i32": 32, "i64": 64, "u8": 8, "u16": 16, "u32": 32, "u64": 64}
 _NO_ROW = 2**32 - 1  # csrc/tbs/table.h
 _OPENING = {")": "(", "]": "[", ">": "<", "}": "{"}
@@ -126,10 +125,6 @@ def _sentence(
     if found is Found.float_cast:
         number = _float(value)
         return f"{number:g} does not fit into {name}: `{line}`", number
-    if found is Found.cast:
-        number = (value, value % 2**64, _float(value))[other]
-        said = f"{number:.9g}" if other == 2 else str(number)
-        return f"{said} does not fit into {_NUMBERS[bound]}: `{line}`", number
     if found is Found.null:
         return f"a null pointer is used, such as find() gives for a row that there is not: `{line}`", 0
     if found is Found.no_return:

@@ -324,7 +324,7 @@ def test_what_the_checked_build_looks_for_is_chosen(capsys: pytest.CaptureFixtur
         check_env("cartpole", checks=True)
     with pytest.raises(SystemExit) as ended:
         cli.main(["cartpole", "--checks", "nna=0"])
-    said = "--checks nna=0: Checks has no option 'nna' (did you mean 'nan'?); it has: casts, nan, loops, leftovers"
+    said = "--checks nna=0: Checks has no option 'nna' (did you mean 'nan'?); it has: nan, loops, leftovers"
     assert ended.value.code == 2 and said in capsys.readouterr().err
     assert subject.Subject(Walk(), checks=Checks(nan=False)).make(checked=True).sim.program.checks == Checks(nan=False)
 

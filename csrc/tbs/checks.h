@@ -111,11 +111,6 @@ template <class Find, class Loop>
     current = before;
 }
 
-// Numbers of one type side by side in a component.
-struct Floats {
-    u32 offset, count, bytes;  // of one number
-};
-
 // Whether 32-bit words side by side are finite floats.
 TBS_UNCHECKED inline bool are_finite_words(const unsigned char *at, i64 count) {
     u32 wrong = 0;
@@ -131,7 +126,9 @@ template <std::size_t pieces>
 TBS_FUNCTION bool are_finite(const unsigned char *row, const Floats (&floats)[pieces]) {
     bool all = true;
     for (const Floats &piece : floats) {
-        for (u32 i = 0; i < piece.count; ++i) all &= is_finite(row + piece.offset + i * piece.bytes, piece.bytes);
+        for (u32 i = 0; i < piece.count; ++i) {
+            all &= is_finite(bits_of(row + piece.offset + i * piece.bytes, piece.bytes), piece.infinity);
+        }
     }
     return all;
 }
@@ -144,12 +141,10 @@ template <std::size_t pieces>
         for (const Floats &piece : floats) {
             for (u32 i = 0; i < piece.count; ++i) {
                 const u32 offset = piece.offset + i * piece.bytes;
-                const unsigned char *const at = rows + i64(k) * size + offset;
-                if (is_finite(at, piece.bytes)) continue;
+                const u64 bits = bits_of(rows + i64(k) * size + offset, piece.bytes);
+                if (is_finite(bits, piece.infinity)) continue;
                 guard.world = world;
                 guard.row = u32(k);
-                u64 bits = 0;
-                __builtin_memcpy(&bits, at, piece.bytes);
                 return note(guard, Found::not_finite, {}, i64(bits), i64(column), nullptr, i64(offset));
             }
         }

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..declare.columns import Column
-from .context import ENGINE_COLUMNS, PHASE
 from ..resolve.program import Node, Program
 from ..resolve.schedule import Task, node_name, state_tables, zero_node_name
+from .context import ENGINE_COLUMNS, PHASE
 from .structs import cpp_name
 
 _LARGEST = 64  # bytes of a row in registers

@@ -9,14 +9,15 @@ from pathlib import Path
 import numpy as np
 
 from ..base import shared
+from ..base.numbers import BY_DTYPE, Number
 from ..declare.columns import Column
-from ..read.cpp_text import Source
 from ..declare.declaration import ENGINE_HEADERS
-from .device_checks import with_looks
 from ..declare.fields import Field
-from .inlining import Put
-from ..resolve.program import Node, Program
+from ..read.cpp_text import Source
 from ..read.systems import Unit
+from ..resolve.program import Node, Program
+from .device_checks import with_looks
+from .inlining import Put
 
 _SANITIZERS = (
     "bounds-strict", "shift", "integer-divide-by-zero", "signed-integer-overflow", "float-cast-overflow", "return",
@@ -146,7 +147,7 @@ def node_members(program: Program, node: Node) -> Iterator[str]:
         yield f"    static void verify({parameters}) {{"
         for column in columns:
             number = list(program.columns.values()).index(column)
-            pieces = ", ".join(f"{{{offset}, {numbers}, {size}}}" for offset, numbers, size in floats(column))
+            pieces = ", ".join(f"{{{piece}}}" for piece in _floats(column))
             yield f"        static constexpr checks::Floats floats{number}[] = {{{pieces}}};"
             per_world = 0 if column.dynamic else column.rows_per_world
             place = f"context.column_{column.c_name}, {_rows(program, column)}"
@@ -172,9 +173,8 @@ def looks_behind(program: Program, node: Node, arguments: list[str]) -> list[str
     for parameter, column, argument in given:
         if not isinstance(column, Column) or not parameter.writes or column not in looked:
             continue
-        for offset, count, size in floats(column):
-            place = f"{argument}, {numbers.index(column)}, {offset}, {count}, {size}"
-            statements.append(f"checks::verify_floats(world.check_site(), {place});")
+        place = f"world.check_site(), {argument}, {numbers.index(column)}"
+        statements += [f"checks::verify_floats({place}, {{{piece}}});" for piece in _floats(column)]
     return statements
 
 
@@ -197,7 +197,7 @@ def _looked_at(program: Program, node: Node) -> list[Column]:
         column.name for column in program.columns.values() if column.table in node.creates
     }
     columns = [column for column in program.columns.values() if column.name in names]
-    return [c for c in columns if not c.scratch and not c.resource and not c.workspace and floats(c)]
+    return [c for c in columns if not c.scratch and not c.resource and not c.workspace and _floats(c)]
 
 
 def _rows(program: Program, column: Column) -> str:
@@ -210,24 +210,23 @@ def _rows(program: Program, column: Column) -> str:
     return f"[&](i32 world, i64 &first, i32 &rows) {{ first = {table}.first[world]; rows = i32({count}); }}"
 
 
-def floats(column: Column) -> list[tuple[int, int, int]]:
-    """Where the floats of a component are: offset, how many side by side, also of several fields, bytes of one."""
-    found: list[tuple[int, int, int]] = []
+def _floats(column: Column) -> list[str]:
+    """The values of a ``tbs::checks::Floats`` for each run of floats in a component, of several fields too."""
+    found: list[tuple[int, int, Number]] = []
     for field in column.component.fields:
-        kind = field.type
-        if not kind.dtype.is_floating_point:
+        if not field.type.dtype.is_floating_point:
             continue
-        size = kind.dtype.itemsize
-        for offset, count in _pieces(field, size):
-            first, before, width = found[-1] if found else (0, 0, 0)
-            if width == size and first + before * size == offset:
-                found[-1] = (first, before + count, size)
+        number = BY_DTYPE[field.type.dtype]
+        for offset, count in _pieces(field):
+            first, before, kind = found[-1] if found else (0, 0, None)
+            if kind is number and first + before * number.dtype.itemsize == offset:
+                found[-1] = (first, before + count, number)
             else:
-                found.append((offset, count, size))
-    return found
+                found.append((offset, count, number))
+    return [f"{first}, {count}, {number.dtype.itemsize}, {number.infinity}" for first, count, number in found]
 
 
-def _pieces(field: Field, size: int) -> Iterator[tuple[int, int]]:
+def _pieces(field: Field) -> Iterator[tuple[int, int]]:
     """Numbers of a field that lie side by side: offset and how many."""
     shape = field.type.tensor_shape
     if field.is_dense or not shape:

@@ -7,27 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count, pairwise
 
-import torch
-
-from . import checked
-from ..resolve import chip, executors
 from ..base import shared
-from .cells import Cells, in_cells
-from .context import (
-    MAX_KERNEL_PARAMETERS,
-    action_width,
-    bounds_in_context,
-    check_spare_bytes,
-    context_structure,
-    engine_columns,
-    entity_tables,
-    output_columns,
-    output_flags,
-    outputs_structure,
-)
-from .engine_nodes import engine_nodes, place_in_node, run_in_cells
+from ..base.numbers import BY_DTYPE
+from ..base.shared import LANES
+from ..declare.schema import Archetype
 from ..errors import SchemaError
-from .inlining import inlined
+from ..resolve import chip, executors
 from ..resolve.program import Node, Program
 from ..resolve.schedule import (
     Plan,
@@ -47,8 +32,22 @@ from ..resolve.schedule import (
     step_tasks,
     table_name,
 )
-from ..declare.schema import Archetype
-from ..base.shared import LANES
+from . import checked
+from .cells import Cells, in_cells
+from .context import (
+    MAX_KERNEL_PARAMETERS,
+    action_width,
+    bounds_in_context,
+    check_spare_bytes,
+    context_structure,
+    engine_columns,
+    entity_tables,
+    output_columns,
+    output_flags,
+    outputs_structure,
+)
+from .engine_nodes import engine_nodes, place_in_node, run_in_cells
+from .inlining import inlined
 from .structs import (
     AUTHOR_NAMESPACE,
     cpp_function,
@@ -60,8 +59,6 @@ from .structs import (
 )
 
 ABI_VERSION = 4
-
-_ACTION_ELEMENTS = {torch.float32: "f32", torch.int32: "i32", torch.int64: "i64", torch.uint8: "u8"}
 
 
 @dataclass(frozen=True)
@@ -262,7 +259,7 @@ def _context(program: Program, cuda: bool) -> Iterator[str]:
     if cuda:
         yield from (f"    {cpp_name(w.component)} *workspace_{w.c_name};" for w in program.workspaces.values())
     yield f"    {cpp_namespace('')}::Parameters parameters;"
-    yield f"    using ActionElement = {_ACTION_ELEMENTS[program.action.dtype]};"
+    yield f"    using ActionElement = {BY_DTYPE[program.action.dtype].c_type};"
     yield "    static TBS_METHOD ActionElement *action_column(const Context &context) {"
     yield f"        return reinterpret_cast<ActionElement *>(context.column_{program.action.c_name});"
     yield "    }"

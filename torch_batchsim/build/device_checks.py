@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
+from ..base.numbers import CPP_WORDS
 from ..read.cpp_text import Source, outside_of_brackets
 
-_NUMBERS = frozenset(
-    "i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 char short int long unsigned float double int8_t int16_t int32_t int64_t "
-    "uint8_t uint16_t uint32_t uint64_t auto bool".split()
-)
 _NO_OPERANDS = frozenset(
     "return else do case goto throw new delete operator sizeof if while for switch and or not".split()
 )
@@ -82,7 +79,7 @@ def _postfix_begin(source: Source, last: int) -> int:
         if text in (")", "]"):
             i = source.partner[i]
             before = tokens[i - 1] if i else None
-            if text == ")" and (tokens[i + 1].text == "&" or (before and before.text in _NUMBERS)):
+            if text == ")" and (tokens[i + 1].text == "&" or (before and before.text in CPP_WORDS)):
                 return -1  # a declarator, as in f32 (&rows)[4]
             if before is None or not (before.is_word or before.text in (")", "]", ">")):
                 return i if text == ")" else -1

@@ -7,11 +7,11 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from ..errors import BuildError
+from ..resolve.program import Program
 from . import jit
 from .codegen import Target, generate
 from .compile_errors import explain
-from ..errors import BuildError
-from ..resolve.program import Program
 
 WORDS = jit.CSRC / "emulation" / "cuda_words.h"
 """CUDA's words for g++, to be included before everything else."""

@@ -25,12 +25,12 @@ from types import ModuleType
 
 import torch
 
-from . import checked, compiler_log, precompiled
 from ..base import openmp
-from .codegen import ABI_VERSION, Target, generate
 from ..declare.declaration import ENGINE_HEADERS as CSRC
 from ..errors import BuildError
 from ..resolve.program import Program
+from . import checked, compiler
+from .codegen import ABI_VERSION, Target, generate
 
 # Value-safe only: results do not depend on these, vectorisation does (no errno, no traps).
 CPU_FLAGS = (
@@ -272,8 +272,8 @@ def precompiled_arguments(
 
     They are for a folder within ``directory``. ``depends_on``: the texts of headers that are ours and that it includes.
     """
-    compiler, all_flags = cpp_compiler(), [*flags, "-fPIC"]  # which torch adds
-    key = _digest([header.read_text(), *depends_on, *all_flags, _compiler_identity(compiler), processor()])
+    path, all_flags = cpp_compiler(), [*flags, "-fPIC"]  # which torch adds
+    key = _digest([header.read_text(), *depends_on, *all_flags, _compiler_identity(path), processor()])
     name = f"{header.stem}_cpu_{key}"
     units = directory / f"{name}.units"  # a byte for each that was compiled without
     with _build_lock(directory, name):
@@ -281,7 +281,7 @@ def precompiled_arguments(
             with contextlib.suppress(OSError), open(units, "ab") as count:
                 count.write(b".")
             return []
-        found = precompiled.make(header, compiler, all_flags, directory / name)
+        found = compiler.precompile(header, path, all_flags, directory / name)
     note_use(units)
     for path in directory.glob(f"{name}.h*"):
         note_use(path)
@@ -472,10 +472,10 @@ def _build(
         if cuda:
             flags = [*flags, *architecture_flags(_cuda_capabilities(), _known_architectures())]
         failure = _compile(name, unit, flags, cuda, folder)
-        said = compiler_log.read_log(folder)
+        said = compiler.read_log(folder)
         built = next(folder.glob("*.so"), None)  # torch appends a version to a name that it has seen before
         if failure is not None or built is None:
-            words = compiler_log.words(said)
+            words = compiler.messages(said)
             if not words:  # torch has failed, not the compiler
                 words = failure or "the compiler left no library"
                 said += words
@@ -494,9 +494,9 @@ def _compile(name: str, unit: Path, flags: list[str], cuda: bool, folder: Path) 
     from torch.utils import cpp_extension  # imported late: it takes half a second that a warm start has no use for
 
     changes = {"MAX_JOBS": os.environ.get("MAX_JOBS", "2")}
-    changes |= compiler_log.logged("CXX", cpp_compiler(), folder)  # the one that the key names
+    changes |= compiler.logged("CXX", cpp_compiler(), folder)  # the one that the key names
     if cuda and "PYTORCH_NVCC" not in os.environ:
-        changes |= compiler_log.logged("PYTORCH_NVCC", cuda_compiler(), folder)
+        changes |= compiler.logged("PYTORCH_NVCC", cuda_compiler(), folder)
     changes["PATH"] = os.pathsep.join([changes["PATH"], *_ninja_folders()])
     previous = {variable: os.environ.get(variable) for variable in changes}
     os.environ.update(changes)

@@ -6,18 +6,20 @@ import ctypes
 from collections.abc import Iterator
 
 from ..base import shared
+from ..base.numbers import NUMBERS
+from ..base.shared import BUILTIN_FAULTS
 from ..declare.fields import Layout, Member
-from ..resolve.program import Program
 from ..declare.roles import ENGINE_COMPONENTS
 from ..declare.schema import Archetype, Component
-from ..resolve.scopes import Scope, namespace_of
-from ..base.shared import BUILTIN_FAULTS
 from ..read.systems import System
-from ..types import FieldType
+from ..resolve.program import Program
+from ..resolve.scopes import Scope, namespace_of
+from ..types import FIELD_TYPES, FieldType
 
 AUTHOR_NAMESPACE = "systems"  # within tbs::fence, see csrc/tbs/poison.h
 
-_OPTION_C_TYPES = {bool: ("bool", ctypes.c_bool), int: ("i32", ctypes.c_int32), float: ("f32", ctypes.c_float)}
+_OPTION_NUMBERS = {bool: NUMBERS["boolean"], int: NUMBERS["i32"], float: NUMBERS["f32"]}
+_OPTION_CTYPES = {bool: ctypes.c_bool, int: ctypes.c_int32, float: ctypes.c_float}
 
 
 def cpp_namespace(scope: str) -> str:
@@ -51,7 +53,7 @@ def parameters_structure(program: Program) -> type[ctypes.Structure]:
 
 
 def _parameter_types(scope: Scope) -> list[tuple[str, type]]:
-    return [(name, _OPTION_C_TYPES[type(value)][1]) for name, value in scope.declaration.parameters.items()]
+    return [(name, _OPTION_CTYPES[type(value)]) for name, value in scope.declaration.parameters.items()]
 
 
 def scope_structs(program: Program, scope: Scope) -> Iterator[str]:
@@ -76,14 +78,13 @@ def scope_structs(program: Program, scope: Scope) -> Iterator[str]:
     yield f"}}  // namespace {namespace}"
 
 
-_NUMBERED = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f32", "f64", "bool")  # in csrc/tbs/checked_device.h
-_ENGINE_STRUCTS = ("vec2", "vec3", "vec4", "quat", "Entity")
 _MOST_NUMBERED = 254
 
 
 def numbered_types(program: Program) -> list[tuple[str, str]]:
     """Types that a device tells of by their number: how authors write them, and how the engine's C++ does."""
-    own = [(name, f"::tbs::{name}") for name in (*_NUMBERED, *_ENGINE_STRUCTS)]
+    own = [("char", "char"), ("i64", "long long"), ("u64", "unsigned long long")]
+    own += [(kind.c_type, _c_type(kind.c_type)) for kind in FIELD_TYPES.values()]
     for scope in program.scopes:
         structs = [(struct.__name__, f"{cpp_namespace(scope.name)}::{struct.__name__}") for struct in scope.structs]
         own += structs
@@ -92,11 +93,10 @@ def numbered_types(program: Program) -> list[tuple[str, str]]:
 
 
 def type_numbers(program: Program) -> Iterator[str]:
-    """C++ that gives a device the numbers of structs."""
+    """C++ that gives a device the numbers of types."""
     yield "namespace tbs::checks {"
     for number, (_, cpp) in enumerate(numbered_types(program)):
-        if number >= len(_NUMBERED):
-            yield f"template <> inline constexpr u64 type_number<{cpp}> = {number};"
+        yield f"template <> inline constexpr u64 type_number<{cpp}> = {number};"
     yield "}  // namespace tbs::checks"
 
 
@@ -123,7 +123,7 @@ def _enums(scope: Scope) -> Iterator[str]:
 
 
 def _option_type(value: bool | int | float) -> str:
-    return _c_type(_OPTION_C_TYPES[type(value)][0])
+    return _c_type(_OPTION_NUMBERS[type(value)].c_type)
 
 
 def _literal(value: bool | int | float) -> str:

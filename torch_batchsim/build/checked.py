@@ -1,4 +1,4 @@
-"""What the C++ unit of a checked build has beside that of an ordinary one."""
+"""The parts of a C++ unit that only a checked build has."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ _LOOP = " TBS_LOOP "
 
 
 def flags(program: Program) -> list[str]:
-    """What g++ looks at in the texts of a checked build; it then calls the functions of ``csrc/tbs/sanitizers.h``.
+    """Options by which g++ checks the texts of a checked build: it calls the functions of ``csrc/tbs/sanitizers.h``.
 
-    It asks of each reference whether it is null, so that no loop becomes vectors: only of texts that have pointers.
+    ``null`` tests each reference, which keeps loops from becoming vectors: only for texts that have pointers.
     """
     if program.checks is None:
         return []
     texts = [source for _, source in program.sources if _is_checked_file(source.path)]
     has_pointers = any(token.text in _POINTERS for source in texts for token in source.tokens)
-    asked = [*_SANITIZERS, *(["null"] if has_pointers else [])]
-    return [f"-fsanitize={','.join(asked)}", "-fsanitize-recover=all", "-Wno-dangling-else", "-Wno-empty-body"]
+    checks = [*_SANITIZERS, *(["null"] if has_pointers else [])]
+    return [f"-fsanitize={','.join(checks)}", "-fsanitize-recover=all", "-Wno-dangling-else", "-Wno-empty-body"]
 
 
 def opening(program: Program) -> Iterator[str]:
-    """In front of all."""
+    """Lines in front of all others."""
     yield "#define TBS_CHECKS"
 
 
 def definitions() -> Iterator[str]:
-    """Before the engine's headers."""
+    """Lines in front of the engine's headers."""
     yield "#include <cstddef>"
     yield f'#define TBS_CHECKS_ENGINE "{_literal(ENGINE_HEADERS)}/"'
     yield from shared.checked_definitions()
@@ -74,12 +74,11 @@ def before_text(program: Program, unit: Unit) -> Iterator[str]:
 
 
 def put_into(program: Program, unit: Unit, cuda: bool = False) -> tuple[Put, ...]:
-    """What goes into the text, an argument of ``inlined``."""
+    """Insertions into the text, an argument of ``inlined``."""
     return (_puts(program, cuda),) if is_checked_text(unit) and _put_by(program, cuda) else ()
 
 
 def _put_by(program: Program, cuda: bool) -> list[Put]:
-    """What puts something into the texts."""
     if program.checks is None:
         return []
     budget = [with_budget] if program.checks.loops is not None else []
@@ -98,7 +97,7 @@ def behind_text(program: Program, unit: Unit) -> Iterator[str]:
 
 
 def with_budget(source: Source) -> list[tuple[int, str]]:
-    """What goes into a text so that its loops are counted: places in it, and what stands in front of what is there."""
+    """Insertions that count the iterations of a text's loops: ascending places, and the text in front of each."""
     put, tokens = [], source.tokens
     for i, token in enumerate(tokens):
         if token.text == "do":
@@ -121,7 +120,7 @@ def _ends_do(source: Source, i: int) -> bool:
 
 
 def column_as_written(program: Program, source: Source, line: int, column: int) -> int:
-    """The column in the author's text of what g++ has found in the text with what ``put_into`` it."""
+    """The column in the author's text of a column in the text with the insertions of ``put_into``."""
     begins = [0]
     for text in source.whole.split("\n"):
         begins.append(begins[-1] + len(text) + 1)
@@ -129,14 +128,14 @@ def column_as_written(program: Program, source: Source, line: int, column: int) 
         return column
     moved = 0
     for place, text in _puts(program)(source):
-        first = place - begins[line - 1] + 1 + moved  # the column of what has been put there
+        first = place - begins[line - 1] + 1 + moved  # the column of the insertion
         if begins[line - 1] <= place < begins[line] and first < column:
             moved += min(len(text), column - first)
     return column - moved
 
 
 def node_members(program: Program, node: Node) -> Iterator[str]:
-    """What a node has for ``csrc/tbs/run_checked.h``."""
+    """Members of a node that ``csrc/tbs/run_checked.h`` reads."""
     yield f"    static constexpr u32 checked_number = {node.index + 1};"
     columns = _looked_at(program, node)
     yield f"    static constexpr bool verifies = {str(bool(columns)).lower()};"
@@ -156,16 +155,16 @@ def node_members(program: Program, node: Node) -> Iterator[str]:
 
 
 def running(node: Node) -> str:
-    """A statement in front of a system on CUDA, by which what is put into the text knows for which row it runs."""
+    """A statement in front of a system on CUDA that gives the insertions in its text the row for which it runs."""
     world, row = ("pack.ids[0]", "0") if node.system.worlds > 1 else ("world_index", "its_row.index")
     site = f"checks::site_of(context, node.index, {row}, u32({world}))"
-    # Lanes have to leave a loop together, since a barrier may be in it.
+    # Lanes have to leave a loop together, because a barrier may be in it.
     most = "context.loop_budget" if node.lanes == 1 else f"i64{{{shared.NO_BUDGET}}}"
     return f"const checks::Running running({site}, {most});"
 
 
 def looks_behind(program: Program, node: Node, arguments: list[str]) -> list[str]:
-    """Statements behind a system on CUDA that look for NaN in what it may write of its own row."""
+    """Statements behind a system on CUDA that look for NaN in the components of its row that it may write."""
     if not program.checks.nan or node.system.worlds > 1:
         return []
     looked, numbers, statements = _looked_at(program, node), list(program.columns.values()), []
@@ -179,7 +178,7 @@ def looks_behind(program: Program, node: Node, arguments: list[str]) -> list[str
 
 
 def _has_loops(program: Program, node: Node) -> bool:
-    """Whether the text with its system has loops, which are counted."""
+    """Whether the text of its system has loops, whose iterations are counted."""
     scope = node.system.namespace
     if program.checks.loops is None:
         return False
@@ -188,7 +187,7 @@ def _has_loops(program: Program, node: Node) -> bool:
 
 
 def _looked_at(program: Program, node: Node) -> list[Column]:
-    """Columns with floats that the node writes: what lasts, not scratch."""
+    """Columns with floats that the node writes, without scratch."""
     if not program.checks.nan:
         return []
     given = zip(node.system.parameters, node.columns, strict=True)
@@ -201,7 +200,7 @@ def _looked_at(program: Program, node: Node) -> list[Column]:
 
 
 def _rows(program: Program, column: Column) -> str:
-    """A function of C++ that tells which rows a world has in a column of a dynamic table, with those that are new."""
+    """A C++ function: the rows of a world in a column of a dynamic table, new ones included."""
     if not column.dynamic:
         return "0"
     number = [archetype.name for archetype in program.dynamic].index(column.table)

@@ -1,4 +1,4 @@
-"""What goes into an author's text so that a device checks its subscripts, arrows and divisions."""
+"""Insertions into an author's text by which a device checks its subscripts, arrows and divisions."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _NO_OPERANDS = frozenset(
 
 
 def with_looks(source: Source) -> list[tuple[int, str]]:
-    """Ascending places in a text, and what stands there: macros of csrc/tbs/checked_device.h.
+    """Ascending places in a text, and the insertion at each: macros of csrc/tbs/checked_device.h.
 
-    ``a.b[i]`` becomes ``(TBS_LOOK(6) a.b)[i]``, of which the number is the column of the closing bracket, ``p->x``
-    ``(TBS_LOOK_BEHIND(2) p)->x``, and ``a / b`` ``a / TBS_BY(3) b``. Indices and divisors that are numbers stay as they
-    are.
+    ``a.b[i]`` becomes ``(TBS_LOOK(6) a.b)[i]``, with the column of the closing bracket, ``p->x`` becomes
+    ``(TBS_LOOK_BEHIND(2) p)->x``, and ``a / b`` becomes ``a / TBS_BY(3) b``. Indices and divisors that are literals are
+    left alone.
     """
     put: list[tuple[int, str]] = []
-    for i in range(len(source.tokens) - 2, 0, -1):  # of those that begin together the outer one first
+    for i in range(len(source.tokens) - 2, 0, -1):  # backwards: an outer operand first
         token = source.tokens[i]
         if token.text == "[":
             put += _subscript(source, i)
@@ -45,7 +45,7 @@ def _subscript(source: Source, i: int) -> Iterator[tuple[int, str]]:
 
 
 def _base(source: Source, i: int) -> int:
-    """Where the operand begins that ends in front of token ``i``; -1 where that is none, or is declared there."""
+    """Where the operand begins that ends in front of token ``i``; -1 where it is declared there, or missing."""
     begin, last = _postfix_begin(source, i - 1), source.tokens[i - 1].text
     is_base = begin >= 0 and last != "auto" and not last[0].isdigit() and not _is_declarator(source, begin)
     return begin if is_base else -1
@@ -106,7 +106,7 @@ def _postfix_begin(source: Source, last: int) -> int:
 
 
 def _angle(source: Source, last: int) -> int:
-    """The ``<`` of template arguments, names only, that end with the ``>`` at ``last``; -1 if there are none."""
+    """The ``<`` of template arguments, names only, that end with the ``>`` at ``last``; -1 for anything else."""
     depth = 0
     for i in range(last, max(last - 64, -1), -1):
         token = source.tokens[i]
@@ -151,7 +151,7 @@ def _is_declarator(source: Source, begin: int) -> bool:
     around = _enclosing(source, begin)
     own = [token.text for _, token in outside_of_brackets(source, _head(source, begin), begin)]
     words = [word[0].isalpha() or word[0] == "_" for word in own]
-    if around >= 0 and tokens[around].text != "{":  # an argument, or a parameter, of which each has a type
+    if around >= 0 and tokens[around].text != "{":  # an argument, or a parameter, which has a type of its own
         last = len(own) - own[::-1].index(",") if "," in own else 0
         head = tokens[max(around - 2, 0) : around]
         if before.text in ("*", "&") and all(token.is_word and token.text not in _NO_OPERANDS for token in head):

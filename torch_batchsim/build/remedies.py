@@ -475,8 +475,8 @@ _TABLE: Iterable[tuple[re.Pattern[str], Callable[[Case, re.Match[str]], str]]] =
         (r"invalid operands of types '.+' and '.+' to binary 'operator(.+?)'", _bitwise),
         (r"conversion from '([^']+)' to non-scalar type '([^']+)' requested", _converted),
         (r"invalid cast from type '([^']+)' to type '([^']+)'", _cast),
-        (r"(?:cast|conversion) from 'const char\*' to 'u?(?:int|i32|u32|unsigned int)'", _said(
-            "systems have no strings: declare a fault, faults = ('lost', ...), and report it by world.fail(Fault::lost)")),
+        (r"(?:cast|conversion) from 'const char\*' to '(?:i32|u32)'", _said(
+            "systems have no strings: declare faults = ('lost', ...), and report one by world.fail(Fault::lost)")),
         (r"(?:cannot convert|invalid conversion from|could not convert '.+' from) '([^']+)' to '([^']+)'", _convert),
         (r"no matching function for call to '(.+)'", _candidates),
         (r"return-statement with a value, in function returning 'void'", _said(

@@ -1,4 +1,4 @@
-"""Writes the C++ structs of what is declared, each scope's in a namespace of its own, and names them."""
+"""Writes the C++ structs of declarations, each scope's in a namespace of its own, and names them."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _OPTION_CTYPES = {bool: ctypes.c_bool, int: ctypes.c_int32, float: ctypes.c_floa
 
 
 def cpp_namespace(scope: str) -> str:
-    """Where the text and the structs of a library are, or with ``""`` the author's: both find the engine's names."""
+    """The namespace of a library's text and structs, or with ``""`` of the author's: both find the engine's names."""
     return f"tbs::fence::{scope or AUTHOR_NAMESPACE}"
 
 
 def cpp_name(declared: type[Component] | Archetype) -> str:
-    """How the engine's code refers to a component or an archetype, which nothing of the author's can hide."""
+    """The name of a component or an archetype in the engine's code, which no name of the author's can hide."""
     if declared in ENGINE_COMPONENTS.values():
         return f"tbs::{declared.__name__}"
     return f"{cpp_namespace(namespace_of(declared))}::{_own_name(declared)}"
@@ -57,7 +57,7 @@ def _parameter_types(scope: Scope) -> list[tuple[str, type]]:
 
 
 def scope_structs(program: Program, scope: Scope) -> Iterator[str]:
-    """All that one scope declares: constants, faults, components, tags of archetypes; the author's the parameters."""
+    """The declarations of one scope: constants, faults, components, tags of archetypes, the author's parameters."""
     namespace = cpp_namespace(scope.name)
     yield f"namespace {namespace} {{"
     yield from _constants(scope)
@@ -82,7 +82,7 @@ _MOST_NUMBERED = 254
 
 
 def numbered_types(program: Program) -> list[tuple[str, str]]:
-    """Types that a device tells of by their number: how authors write them, and how the engine's C++ does."""
+    """Types that a device reports by their number: the names in authors' texts and in the engine's C++."""
     own = [("char", "char"), ("i64", "long long"), ("u64", "unsigned long long")]
     own += [(kind.c_type, _c_type(kind.c_type)) for kind in FIELD_TYPES.values()]
     for scope in program.scopes:
@@ -115,7 +115,7 @@ def _faults(program: Program, scope: Scope) -> Iterator[str]:
 
 
 def _enums(scope: Scope) -> Iterator[str]:
-    """Enumerations; as wide as a byte where that holds them, which is what columns of them are."""
+    """Enumerations; of one byte where that holds them, as their columns are."""
     for given in scope.enums:
         codes = {name: int(member) for name, member in given.__members__.items()}
         c_type = "u8" if all(0 <= code < 256 for code in codes.values()) else "i32"
@@ -129,7 +129,7 @@ def _option_type(value: bool | int | float) -> str:
 def _literal(value: bool | int | float) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    # As a 32-bit float has it: nvcc warns of a number that is rounded.
+    # Rounded to 32 bits here, because nvcc warns of a number that it rounds.
     return f"{ctypes.c_float(value).value.hex()}f" if isinstance(value, float) else f"({value})"
 
 

@@ -101,6 +101,8 @@
 
 namespace tbs {
 
+// torch_batchsim/base/numbers.py has the table of numbers. A generated unit repeats these: a difference does not compile.
+
 // Numbers of a fixed width. A literal such as 0.5 is an f64: write 0.5f.
 using u8 = std::uint8_t;
 using u16 = std::uint16_t;

@@ -1,4 +1,4 @@
-// Whether a number in memory is finite, for checked builds: -ffast-math may assume of a float that it is.
+// Whether a number in memory is finite, for checked builds: -ffast-math assumes that floats are.
 #pragma once
 #include "platform.h"
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from .command_line import Parser
 from .declare.declaration import ENGINE_HEADERS
 from .declare.schema import Component
-from .physics import Physics
+from .physics import JointKind, Physics
 from .rays import Paint, View
 from .read.cpp_text import Declaration, Source, read_source
 from .read.offered import offered, plain_build
@@ -141,8 +141,9 @@ LIBRARIES = (
                 "physics/make.h",
                 shown=tuple(
                     "sphere capsule box hull plane LOCK_X dynamic kinematic fixed pose default_material "
-                    "mass_of_density mass_of ball hinge slider weld".split()
-                ),
+                    "mass_of_density mass_of".split()
+                )
+                + tuple(kind.maker for kind in JointKind),
             ),
             Section("", "physics/query.h", shown=("overlaps",)),
         ),

@@ -54,19 +54,17 @@ TBS_FUNCTION void place_joint(W &w, const SolverJoint &joint, const Pace &pace, 
     store_rotation(block.frame_a, lane, rotation_of(joint.frame_a));
     store_rotation(block.frame_b, lane, rotation_of(joint.frame_b));
     put(block.apart, {at_b[0] - at_a[0], at_b[1] - at_a[1], at_b[2] - at_a[2]});
-    const bool hinge = joint.kind == joint_hinge, slider = joint.kind == joint_slider, ball = joint.kind == joint_ball;
+    const bool turns = (joint.axes & joint_turns) != 0, slides = (joint.axes & joint_slides) != 0;
     const f32 works = joint.broken != 0 ? 0.0f : 1.0f;
-    const f32 held[6] = {slider ? 0.0f : 1.0f, 1.0f, 1.0f, hinge || ball ? 0.0f : 1.0f, ball ? 0.0f : 1.0f,
-                         ball ? 0.0f : 1.0f};
-    for (u32 i = 0; i < 6; ++i) block.rows[i][lane] = works * held[i];
+    for (u32 i = 0; i < 6; ++i) block.rows[i][lane] = (joint.axes >> i & 1) != 0 ? works : 0.0f;
     block.works[lane] = works;
-    block.turns[lane] = hinge ? works : 0.0f;
-    block.slides[lane] = slider ? works : 0.0f;
-    block.limited[lane] = joint.limited != 0 && (hinge || slider) ? works : 0.0f;
+    block.turns[lane] = turns ? works : 0.0f;
+    block.slides[lane] = slides ? works : 0.0f;
+    block.limited[lane] = joint.limited != 0 && (turns || slides) ? works : 0.0f;
     block.lower[lane] = joint.lower;
     block.upper[lane] = joint.upper;
     const bool spring = joint.drive == drive_position && joint.hertz > 0.0f;
-    const bool driven = (spring || joint.drive == drive_velocity) && (hinge || slider) && joint.broken == 0;
+    const bool driven = (spring || joint.drive == drive_velocity) && (turns || slides) && joint.broken == 0;
     const Soft s = spring ? soft(joint.hertz, joint.damping, pace.h) : Soft{0.0f, 1.0f, 0.0f};
     block.target[lane] = joint.target;
     block.most[lane] = driven ? joint.greatest * pace.h : 0.0f;
@@ -84,7 +82,7 @@ TBS_FUNCTION void place_joint(W &w, const SolverJoint &joint, const Pace &pace, 
     block.side[lane] = block.hangs[lane] = block.soft[lane] = 0.0f;
     // The angle: measured once a step, then carried on by velocities.
     block.way[lane] = 0.0f;
-    if (hinge) {
+    if (turns) {
         const Rotation<f32> q_a = load_row_rotation(w, a) * rotation_of(joint.frame_a);
         const Rotation<f32> q = conjugate(q_a) * (load_row_rotation(w, b) * rotation_of(joint.frame_b));
         const f32 sign = q.w < 0.0f ? -1.0f : 1.0f;

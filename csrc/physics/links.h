@@ -3,6 +3,8 @@
 
 #include "physics/gather.h"
 
+static_assert(u32(FREE) == drive_none && u32(TO_VELOCITY) == drive_velocity && u32(TO_POSITION) == drive_position);
+
 // The number of the body with a handle, or no_body.
 TBS_FUNCTION u32 body_of(const Step &step, Entity entity) {
     u32 found = no_body;
@@ -16,12 +18,12 @@ TBS_FUNCTION bool is_used(const Joint &joint) { return (joint.a || joint.b) && j
 TBS_FUNCTION bool is_sound(const Joint &joint) {
     return is_finite(joint.anchor_a) && is_finite(joint.anchor_b) && is_finite(joint.frame_a) && is_finite(joint.frame_b) &&
            is_finite(joint.lower) && is_finite(joint.upper) && is_finite(joint.target) && !(joint.greatest < 0.0f) &&
-           u32(joint.kind) <= joint_ball && u32(joint.drive) <= drive_position;
+           axes_of(joint.kind) != 0 && u32(joint.drive) <= drive_position;
 }
 
 // The same joint, seen from its other body: b's angle or way relative to a is the opposite of a's relative to b.
 TBS_FUNCTION void turn(SolverJoint &row) {
-    row = {row.b, row.a, row.kind, row.drive, row.limited, row.broken, row.anchor_b, row.anchor_a, row.frame_b, row.frame_a,
+    row = {row.b, row.a, row.axes, row.drive, row.limited, row.broken, row.anchor_b, row.anchor_a, row.frame_b, row.frame_a,
            -row.upper, -row.lower, -row.target, row.greatest, row.hertz, row.damping, row.break_force, row.break_torque,
            -row.linear, -row.angular, -row.motor, row.high, row.low};
 }
@@ -52,7 +54,7 @@ TBS_FUNCTION SolverJoint solver_joint(const Step &step, const Joint &joint, u32 
     SolverJoint row;
     row.a = a == no_body ? no_body : step.mover[a];
     row.b = b == no_body ? no_body : step.mover[b];
-    row.kind = u32(joint.kind);
+    row.axes = axes_of(joint.kind);
     row.drive = u32(joint.drive);
     row.limited = u32(joint.limited);
     row.broken = 0;
@@ -87,7 +89,6 @@ TBS_FUNCTION SolverJoint solver_joint(const Step &step, const Joint &joint, u32 
 TBS_FUNCTION SolverJoint no_joint() {
     SolverJoint row{};
     row.b = no_body;
-    row.kind = joint_ball;
     row.broken = 1;
     return row;
 }

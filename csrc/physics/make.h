@@ -3,7 +3,7 @@
 
 #include "physics/shapes.h"
 
-// All hulls, as torch_batchsim/hulls.py packs them: the cube first, which is that of boxes.
+// All hulls, as torch_batchsim/physics/hulls.py packs them: the cube first, which is that of boxes.
 struct HullTable {
     Hull hull[Constants::hulls];
 };

@@ -16,7 +16,7 @@ struct Transform {
     quat rotation;
 };
 
-// A convex polyhedron whose centroid is the origin, as torch_batchsim/hulls.py makes it. Arrays are longer than what is
+// A convex polyhedron whose centroid is the origin, as torch_batchsim/physics/hulls.py makes it. Arrays are longer than what is
 // in them, so that loops over whole vectors stay inside: vertices and faces behind the last one repeat the first.
 struct Hull {
     f32 x[32], y[32], z[32];                                       // vertices
@@ -33,7 +33,7 @@ struct Hull {
     TBS_METHOD vec3 edge(u32 i) const { return {edge_x[i], edge_y[i], edge_z[i]}; }
     TBS_METHOD u32 loop_size(u32 face) const { return u32(start[face + 1]) - start[face]; }
 };
-static_assert(sizeof(Hull) == 3212, "torch_batchsim/hulls.py packs hulls with this layout");
+static_assert(sizeof(Hull) == 3212, "torch_batchsim/physics/hulls.py packs hulls with this layout");
 
 // A shape in its body's frame. `size`, all that is used of it positive and finite:
 //   SPHERE   x the radius

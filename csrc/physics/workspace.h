@@ -70,20 +70,19 @@ struct SolverContact {
     ContactPoint points[points_per_contact];
 };
 
-// What SolverJoint::kind holds. Frames are at the anchors; their x axis is the joint's axis.
-inline constexpr u32 joint_fixed = 0;   // nothing moves
-inline constexpr u32 joint_hinge = 1;   // turns about x
-inline constexpr u32 joint_slider = 2;  // moves along x
-inline constexpr u32 joint_ball = 3;    // turns about all axes
+// Bits of SolverJoint::axes. Frames are at the anchors; their x axis is the joint's axis. Bits 0 to 5: the joint holds
+// the motion along x, y, z, the rotation about x, y, z. Motor and limits act on the axis of one further bit, if any.
+inline constexpr u32 joint_turns = 1u << 6;   // about x
+inline constexpr u32 joint_slides = 1u << 7;  // along x
 
-// What SolverJoint::drive holds: the motor, of hinges and sliders.
+// The values of SolverJoint::drive: the motor of a joint that turns or slides.
 inline constexpr u32 drive_none = 0;
 inline constexpr u32 drive_velocity = 1;  // towards `target`, rad/s or m/s
 inline constexpr u32 drive_position = 2;  // towards `target`, rad or m, as a spring of `hertz` and `damping`
 
 struct SolverJoint {
     u32 a, b;                      // bodies; b may be no_body: then anchor and frame of b are in the world
-    u32 kind, drive, limited;      // limited: 1 if `lower` and `upper` hold
+    u32 axes, drive, limited;      // limited: 1 if `lower` and `upper` hold
     u32 broken;                    // result: 1 more than the breaking force or torque was needed; it does nothing now
     vec3 anchor_a, anchor_b;       // in the bodies' frames, from their centres of mass, m
     quat frame_a, frame_b;         // from the joint's frame to the bodies'

@@ -1,4 +1,4 @@
-// Pictures of one world for people: torch_batchsim/picture.py compiles this, says for how many bodies and faces
+// Pictures of one world for people: torch_batchsim/rays/picture.py compiles this for a number of bodies and faces
 // (TBS_BODIES, TBS_FACES), and calls it.
 #include "tbs/lanes.h"
 #include "tbs/math.h"

@@ -1,6 +1,6 @@
 // The shapes of a world, made ready for rays: structures of arrays, in the order of bodies.
 //
-// `Scene` is any struct with the fields of SceneOf (torch_batchsim/rays.py declares one), with N places, a multiple of
+// `Scene` is any struct with the fields of SceneOf (torch_batchsim/rays/library.py declares one), with N places, a multiple of
 // 16, and room for P faces of hulls. Places behind the last body hold what nothing sees.
 #pragma once
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 
 from ..build import jit
 from ..declare.declaration import ENGINE_HEADERS
+
+Array: TypeAlias = "np.ndarray | np.float32 | torch.Tensor | float"
 
 FLOAT, BITS, BOOL = np.dtype(np.float32), np.dtype(np.uint32), np.dtype(np.bool_)
 

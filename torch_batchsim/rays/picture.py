@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from ..build import jit
 from ..physics.hulls import LAYOUT
+from ..physics.shapes import ShapeKind
 
 World = Mapping[str, np.ndarray]  # as ``Environment.render`` gets it
 Colour = int | Sequence[int] | Callable[[World], ArrayLike] | None
@@ -24,7 +25,6 @@ PALETTE = (0xD9A441, 0x4C78A8, 0xC44E52, 0x59A14F, 0x9C6ADE, 0x8C6D4F, 0x3FA7A0,
 GROUND = 0xCDCFC8
 """The colour of planes that have none."""
 
-_BOX, _HULL, _PLANE = 2, 3, 4  # of csrc/physics/shapes.h
 _POSE = ".physics.Pose.position"
 _MOST_PIXELS = 4096  # of a side
 _CONTRAST = 0.1  # of the squares on planes
@@ -129,9 +129,9 @@ class Picture:
         bodies = {name: np.concatenate([part[name] for part in rows]) for name in rows[0]}
         hulls = world.get("physics.Hulls.hull", np.zeros((1, LAYOUT.itemsize // 4), np.uint32))
         records = np.ascontiguousarray(hulls).view(LAYOUT)
-        unknown = (bodies["kind"] == _HULL) & (bodies["hull"] >= len(records))
+        unknown = (bodies["kind"] == ShapeKind.HULL) & (bodies["hull"] >= len(records))
         bodies["kind"] = np.where(unknown, -1, bodies["kind"]).astype(np.int32)
-        bodies["hull"] = np.where(bodies["kind"] == _HULL, bodies["hull"], 0).astype(np.uint32)
+        bodies["hull"] = np.where(bodies["kind"] == ShapeKind.HULL, bodies["hull"], 0).astype(np.uint32)
         return {**bodies, "hulls": records}
 
     def _rows(self, world: World, table: str, number: int) -> dict[str, np.ndarray]:
@@ -141,7 +141,7 @@ class Picture:
             return np.asarray(world[f"{table}.physics.{name}"]).astype(dtype)
 
         kind = column("Shape.kind", np.int32)
-        colour = np.where(kind == _PLANE, GROUND, PALETTE[number % len(PALETTE)])
+        colour = np.where(kind == ShapeKind.PLANE, GROUND, PALETTE[number % len(PALETTE)])
         given = self._colours.get(table, False)
         if given is None:
             kind, colour = kind[:0], colour[:0]
@@ -201,7 +201,7 @@ class _View(ctypes.Structure):
 def _draw(view: _View, bodies: Mapping[str, np.ndarray], width: int, height: int) -> np.ndarray:
     """0xRRGGBB for each pixel, ``uint32 [height, width]``."""
     count = len(bodies["kind"])
-    used = bodies["hull"][bodies["kind"] == _HULL]
+    used = bodies["hull"][bodies["kind"] == ShapeKind.HULL]
     faces = int(bodies["hulls"]["faces"][used].sum())
     library = _library(_room(count), _room(faces))
     arrays = [np.ascontiguousarray(bodies[name]) for name in _COLUMNS]
@@ -237,7 +237,7 @@ def _plane(height: float | None) -> dict[str, np.ndarray]:
     """The ground: one body, or none."""
     n = 0 if height is None else 1
     return {
-        "kind": np.full(n, _PLANE, np.int32),
+        "kind": np.full(n, ShapeKind.PLANE, np.int32),
         "hull": np.zeros(n, np.uint32),
         "size": np.ones((n, 3), np.float32),
         "position": np.array([(0.0, 0.0, height or 0.0)] * n, np.float32).reshape(n, 3),

@@ -10,9 +10,9 @@
 struct Camera {
     vec3 position;
     quat rotation;
-    f32 field_of_view;   // from the bottom of the picture to its top, radians, less than pi
+    f32 field_of_view;   // from bottom to top, radians, less than pi
     u32 width, height;   // pixels; they are square
-    f32 near, far;       // depths between which something is seen; near may be 0
+    f32 near, far;       // visible depths; near may be 0
     u32 mask = ~0u;      // see Ray
     i32 ignored = -1;
 };
@@ -23,26 +23,26 @@ TBS_FUNCTION bool is_sound(const Camera &camera) {
            camera.field_of_view < pi && camera.near >= 0.0f && camera.far > camera.near && isfinite(camera.far);
 }
 
-// How what is seen gets its colour. Colours are 0xRRGGBB.
+// Colours are 0xRRGGBB.
 struct Lighting {
     vec3 towards{0.36f, -0.48f, 0.8f};  // the light, unit
-    f32 ambient = 0.5f;                 // share of the light that comes from everywhere
-    bool shadows = false;               // a second ray for each pixel, towards the light
-    f32 tile = 1.0f;                    // side of the squares on planes
-    f32 contrast = 0.2f;                // how much darker every other of them is
-    u32 zenith = 0x5b8fd0, horizon = 0xdfe9f2, ground = 0xa8a49c;  // what is where nothing is
-    f32 haze = 1.0f;                    // how much of the horizon's colour there is over what lies at `far`
+    f32 ambient = 0.5f;                 // share of light from everywhere
+    bool shadows = false;               // costs a second ray for each pixel
+    f32 tile = 1.0f;                    // side of squares on planes
+    f32 contrast = 0.2f;                // how much darker every other square is
+    u32 zenith = 0x5b8fd0, horizon = 0xdfe9f2, ground = 0xa8a49c;  // without a body
+    f32 haze = 1.0f;                    // share of the horizon's colour at `far`
 };
 
 struct Pixel {
-    f32 depth;       // `far` where nothing is
-    i32 body;        // its place in the scene; -1 where nothing is
-    i32 archetype;   // what the scene says of it; -1 where nothing is
+    f32 depth;       // `far` without a body
+    i32 body;        // its place in the scene, or -1
+    i32 archetype;   // or -1
     u32 colour;      // 0xRRGGBB
 };
 
-// The rotation of a camera that looks along `forward`, its x axis level with the ground that `up` stands on. Neither
-// need have length 1, nor be at a right angle to the other; where they are parallel, the x axis is any.
+// The rotation of a camera that looks along `forward`, its x axis level with the ground under `up`. Neither needs
+// length 1 or a right angle; where they are parallel, x is any.
 TBS_FUNCTION quat looking(vec3 forward, vec3 up = {0, 0, 1}) {
     const vec3 y = normalize(forward);
     vec3 x = cross(y, up);
@@ -233,7 +233,7 @@ TBS_FUNCTION void draw_packet(const Scene &scene, const u32 *places, u32 count, 
     }
 }
 
-// Calls take(row * width + column, pixel) for every pixel of a camera's picture.
+// Calls take(row * width + column, pixel) for every pixel of a picture.
 template <class Scene, class Group, class Take>
 TBS_FUNCTION void render(const Scene &scene, Group &group, const Camera &camera, const Lighting &light, Take &&take) {
     const Lens lens = lens_of(camera);

@@ -9,24 +9,24 @@
 // they are negative. So a minimum is one instruction that vectorises, and a negative number says "not at all".
 #pragma once
 
-// A ray, and what it passes through as if it were not there.
+// A ray, and the bodies that it ignores.
 struct Ray {
     vec3 origin, direction;
-    f32 reach;                        // may be infinity; a negative one meets nothing
-    u32 mask = ~0u;                   // it meets bodies with a group among these bits
-    i32 ignored = -1, ignored_too = -1;  // bodies that it does not meet
+    f32 reach;                        // infinity is allowed; a negative one meets nothing
+    u32 mask = ~0u;                   // groups of bodies (physics.Filter)
+    i32 ignored = -1, ignored_too = -1;  // bodies
 };
 
-// What a ray meets first. If nothing, body is -1, distance the ray's reach and normal zero.
+// The first body on a ray. Without one: body -1, distance the ray's reach, normal zero.
 struct Hit {
     f32 distance;                     // in lengths of the direction
     i32 body;
-    vec3 normal;                      // of the surface, unit; against the ray where it begins inside
+    vec3 normal;                      // unit; opposite to a ray that begins inside
 };
 
 inline constexpr i32 no_body = 0x7fffffff;       // in the place of a body, above all others
 inline constexpr i32 missed = 0x7f800000;        // bits of infinity
-inline constexpr f32 longest_reach = 0x1p+69f;   // farther than anything; less than the distances below
+inline constexpr f32 longest_reach = 0x1p+69f;   // less than the distances below
 inline constexpr f32 unbounded = 0x1p+100f;      // half extent of a plane
 
 // Distances of entering and leaving, as bits.

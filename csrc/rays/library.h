@@ -37,7 +37,7 @@ TBS_SYSTEM void gather(World &world, Scene &scene, const physics::Hulls &hulls, 
     });
 }
 
-// The entity of a body, such as Hit.body: no entity for -1. And the body of an entity: -1 where it is none.
+// The entity of a body, such as Hit.body, empty for -1; the body of an entity, or -1.
 TBS_FUNCTION Entity entity_of(const Scene &scene, i32 body) { return body < 0 ? Entity{} : scene.entity[body]; }
 TBS_FUNCTION i32 body_of(const Scene &scene, Entity entity) {
     for (u32 i = 0; i < scene.count; ++i) {

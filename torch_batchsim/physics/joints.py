@@ -48,31 +48,31 @@ class JointDrive(IntEnum):
 
 
 class Joint(Component):
-    """Holds two bodies together. A row whose ``a`` and ``b`` are no entity holds nothing: it waits to be used.
+    """Holds two bodies together, or a body and the world; made by ``physics::hinge(...)`` and such.
 
-    Made by ``physics::hinge(...)`` and such. The frames' origins are the anchors, their x axis is the joint's axis.
+    A row with two empty entities is unused. Frames have their origin at the anchor, their x axis is the joint's axis.
     """
 
-    a: Entity  # a body, or no entity: the world
+    a: Entity  # a body; empty: the world
     b: Entity
     kind: i32  # a JointKind
     drive: i32  # a JointDrive
     limited: i32  # 1: lower and upper hold
-    collide: i32  # 1: the two bodies collide all the same
-    broken: i32  # 1 when more than break_force or break_torque was needed: from then on it holds nothing
-    anchor_a: vec3  # in the bodies' frames, or the world's, metres
+    collide: i32  # 1: the two bodies collide
+    broken: i32  # 1 after more than break_force or break_torque: it holds nothing
+    anchor_a: vec3  # in the frame of the body or the world, metres
     anchor_b: vec3
-    frame_a: quat  # from the joint's frame to the body's, or the world's
+    frame_a: quat  # from the joint's frame to that of the body or the world
     frame_b: quat
-    lower: f32  # of the angle or the way of b relative to a: rad, within +-pi, or metres
+    lower: f32  # limits of the motion of b relative to a: rad, within +-pi, or metres
     upper: f32
-    target: f32  # of the drive: rad or metres, or per second
-    greatest: f32  # torque or force of the drive, N m or N
-    hertz: f32  # of the spring of a drive to a position
-    damping: f32  # ratio of the critical damping
+    target: f32  # of the drive: rad or m, or per second
+    greatest: f32  # of the drive, N m or N
+    hertz: f32  # spring of TO_POSITION
+    damping: f32  # its ratio to critical damping
     break_force: f32  # N; 0: never
     break_torque: f32  # N m; 0: never
-    linear: vec3  # N s on b in the last substep: what the solver begins with in the next step, as the rest
+    linear: vec3  # N s on b in the last substep; the solver starts from these five
     angular: vec3  # N m s
     motor: f32
     low: f32

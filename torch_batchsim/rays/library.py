@@ -13,21 +13,21 @@ from ..types import Entity, f32, i32, quat, u8, u32, vec3
 
 
 class View(Component):
-    """A camera. Of a row with a ``physics.Pose`` it moves with that body, and does not see it; else it stands still.
+    """A camera that looks along its own y axis, x to the right, z up.
 
-    It looks along its own y axis, x to the right, z up: what is forward for a body whose forward axis is y.
+    In a row with a ``physics.Pose`` it moves with that body, which it does not see.
     """
 
-    position: vec3  # of the pinhole, in the body's frame or the world's, metres
-    rotation: quat  # from the camera's frame to that frame; made by rays::looking(forward)
-    field_of_view: f32  # from the bottom of the picture to its top, radians, more than 0, less than pi
-    near: f32  # metres along the axis: what is nearer or farther is not seen
+    position: vec3  # of the pinhole, in the frame of the body or the world, metres
+    rotation: quat  # to that frame; made by rays::looking(forward)
+    field_of_view: f32  # from bottom to top, radians, above 0, below pi
+    near: f32  # visible depths, metres along the axis
     far: f32
-    mask: u32  # the groups of bodies (physics.Filter) that it sees; 0: all
+    mask: u32  # groups of bodies (physics.Filter); 0: all
 
 
 class Paint(Component):
-    """Optional for a body: its colour in pictures. Without it all rows of an archetype have one."""
+    """Optional: a body's colour in pictures. Without it all rows of an archetype have one."""
 
     colour: u32  # 0xRRGGBB
 

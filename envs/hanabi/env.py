@@ -74,7 +74,7 @@ from torch_batchsim import (
 )
 from torch_batchsim.types import FieldType
 
-from . import picture
+from . import picture, scene
 from .codes import Absent, MoveType, Revealed
 from .rules import Rules
 from .training import SWEEP, TRAINING
@@ -330,7 +330,7 @@ class Hanabi(Environment):
         return picture.draw(world, self.rules)
 
     def render_text(self, world: Mapping[str, np.ndarray]) -> str:
-        return picture.text(world, self.rules)
+        return scene.text(world, self.rules)
 
 
 def unpack_bits(packed: torch.Tensor | np.ndarray, bits: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:

@@ -63,7 +63,6 @@ seeker can walk to, past walls and locked things; gaps less than half a metre wi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import IntEnum
 from functools import cached_property
 from math import cos, radians
 from typing import Any
@@ -84,95 +83,20 @@ from torch_batchsim import (
     boolean,
     component,
     f32,
-    i32,
-    u8,
     u32,
 )
 from torch_batchsim.physics import Force, Joint, Material, Physics
 from torch_batchsim.rays import Picture, Rays
 from torch_batchsim.types import FieldType
 
-from . import picture
-from .level import check_levels
+from . import picture, plan
+from .components import FIGURES, Act, Side, Tally, Team, TeamNumber, Thing
+from .level import check_levels, level_shapes
 from .presets import PRESETS
 from .training import SWEEP, TRAINING
 
 OUTER_WALLS = 4
 MOST_AGENTS = 40
-
-
-class Side(IntEnum):
-    """Of agents, and of who has locked something."""
-
-    NOBODY = 0
-    HIDERS = 1
-    SEEKERS = 2
-
-
-class Act(Component):
-    choice: u8[5]
-
-
-class Team(Component):
-    side: i32  # HIDERS or SEEKERS
-
-
-class TeamNumber(Component):
-    number: i32  # 0 hiders, 1 seekers
-
-
-class Thing(Component):  # a box or ramp
-    locked: u8  # by which Side
-    holder: u8  # 1 + the row of the agent that holds it, or 0
-    start: f32[2]  # where the episode began with it
-
-
-class Tally(Component):  # of the episode
-    left_out: i32
-    climbs: i32
-    seen: i32  # steps
-    boxes_moved: f32
-    boxes_locked: f32
-    ramps_locked: f32
-    forts: f32
-
-
-class BoxesMoved(Component):
-    count: f32
-
-
-class BoxesLocked(Component):
-    count: f32
-
-
-class RampsLocked(Component):
-    count: f32
-
-
-class RampsUsed(Component):
-    steps: f32
-
-
-class HidersSeen(Component):
-    share: f32
-
-
-class Forts(Component):
-    share: f32
-
-
-class LeftOut(Component):
-    count: f32
-
-
-class Preparing(Component):
-    yes: boolean
-
-
-FIGURES = {
-    "boxes_moved": BoxesMoved, "boxes_locked": BoxesLocked, "ramps_locked": RampsLocked, "ramps_used": RampsUsed,
-    "hiders_seen": HidersSeen, "forts": Forts, "left_out": LeftOut, "preparing": Preparing,
-}  # fmt: skip
 
 
 class HideSeek(Environment):
@@ -263,12 +187,7 @@ class HideSeek(Environment):
 
     @property
     def reset_options(self) -> dict[str, FieldType]:
-        c = self.constants
-        return {
-            "walls": f32[c.pieces, 4], "boxes": f32[c.box_rows, 4], "ramps": f32[c.ramp_rows, 4],
-            "agents": f32[c.agents, 3],
-        }  # fmt: skip
-
+        return {name: f32[shape] for name, shape in level_shapes(self.constants).items()}
 
     def __init__(self, camera: str = "above", preset: str = "full", **options: Any) -> None:
         """
@@ -411,11 +330,7 @@ class HideSeek(Environment):
 
     @cached_property
     def _given(self) -> type[Component]:
-        c = self.constants
-        return component(
-            "Given", walls=f32[c.pieces, 4], boxes=f32[c.box_rows, 4], ramps=f32[c.ramp_rows, 4],
-            agents=f32[c.agents, 3], given=boolean,
-        )  # fmt: skip
+        return component("Given", **self.reset_options, given=boolean)
 
     @property
     def singletons(self) -> list[type[Component]]:
@@ -461,5 +376,5 @@ class HideSeek(Environment):
         return picture.from_above(world, self.constants, steps)
 
     def render_text(self, world: Mapping[str, np.ndarray]) -> str:
-        """From above, 36 lines of up to 72 characters: see picture.as_text."""
-        return picture.as_text(world, self.constants)
+        """From above, 36 lines of up to 72 characters: see plan.as_text."""
+        return plan.as_text(world, self.constants)

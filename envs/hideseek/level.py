@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import cos, sin
+from typing import Any
 
 import numpy as np
 
 from torch_batchsim import Environment
 
 _CELL = 0.25  # metres, of the lattice on which rooms are looked for
+
+
+def level_shapes(constants: Any) -> dict[str, tuple[int, int]]:
+    """Shapes of the arrays of a level, by the names of ``reset(options=...)``."""
+    c = constants
+    return {"walls": (c.pieces, 4), "boxes": (c.box_rows, 4), "ramps": (c.ramp_rows, 4), "agents": (c.agents, 3)}
 
 
 @dataclass(frozen=True)
@@ -35,8 +42,7 @@ class Level:
 
         Raises ValueError where there are more walls, boxes or ramps than the environment has room for.
         """
-        c = environment.constants
-        room = {"walls": (c.pieces, 4), "boxes": (c.box_rows, 4), "ramps": (c.ramp_rows, 4), "agents": (c.agents, 3)}
+        room = level_shapes(environment.constants)
         arrays = {name: np.zeros((len(levels), *shape), np.float32) for name, shape in room.items()}
         for number, level in enumerate(levels):
             for name, (most, _) in room.items():
@@ -56,8 +62,7 @@ def check_levels(environment: Environment, levels: Mapping[str, np.ndarray]) -> 
     """Raise ValueError for a level with what is not finite, outside or on something else, or with a room that cannot be
     reached. ``levels``: arrays ``[worlds, ...]`` as ``Level.options`` makes them.
     """
-    c = environment.constants
-    room = {"walls": (c.pieces, 4), "boxes": (c.box_rows, 4), "ramps": (c.ramp_rows, 4), "agents": (c.agents, 3)}
+    room = level_shapes(environment.constants)
     for name, shape in room.items():
         given = levels[name]
         if given.shape[1:] != shape:

@@ -63,7 +63,10 @@ from torch_batchsim import (
 from torch_batchsim.types import FieldType
 
 from . import picture
-from .layout import KEYS, MOST_PLAYERS, MOST_RECIPES, OUTSIDE, POT, Action, Ground, ItemKind, Layout, read_layout
+from .codes import OUTSIDE, POT, Action, Ground, ItemKind
+from .layout import KEYS, Layout, read_layout
+from .layout_grid import MOST_PLAYERS
+from .layout_recipes import MOST_RECIPES
 from .training import SWEEP, TRAINING
 
 LAYOUT_OPTIONS = (*(key for key in KEYS if key != "layout_name"), "start_player_positions")

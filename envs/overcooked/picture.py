@@ -19,7 +19,7 @@ import numpy as np
 
 from torch_batchsim.draw import Canvas, Colour, Point, Sprite, text_width
 
-from .layout import (
+from .codes import (
     COUNTER,
     DIRECTIONS,
     DISH,
@@ -34,8 +34,8 @@ from .layout import (
     SOUP,
     TOMATO,
     TOMATOES,
-    Layout,
 )
+from .layout import Layout
 
 URGENT = 40  # the last steps, in which the observation has its layer of urgency
 

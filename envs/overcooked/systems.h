@@ -2,7 +2,7 @@
 // interact at their old places, one after another; then all move at once; then soups cook.
 //
 // A cell's number is x * height + y, so that cells lie as in the observation [width, height, layers]. Ground, ItemKind
-// and Action are in layout.py.
+// and Action are in codes.py.
 
 enum Layer : u32 {  // behind those of chefs and terrain
     ONIONS_IN_POT = 5 * Constants::agents + 6,

@@ -9,7 +9,7 @@ from dataclasses import fields
 import hanabi_model as model
 import numpy as np
 import pytest
-from torch_batchsim.envs.hanabi import picture
+from torch_batchsim.envs.hanabi import picture, scene
 from torch_batchsim.envs.hanabi.env import Rules
 
 NONE = 255
@@ -74,7 +74,7 @@ def drawn(game: model.Game) -> np.ndarray:
 
 
 def told(game: model.Game) -> str:
-    return picture.text(world_of(game), rules_of(game))
+    return scene.text(world_of(game), rules_of(game))
 
 
 def card(name: str, ranks: int = 5) -> int:
@@ -266,10 +266,10 @@ def test_whatever_differs_is_seen(rules: model.Rules) -> None:
     moments = [world_of(game) for game in games(5, rules)]
     for world in (moments[0], *dice.sample(moments[1:-1], 2 if len(moments) > 4 else 0), moments[-1]):
         own = rules_of(dealt(rules))
-        pixels, text = picture.draw(world, own), picture.text(world, own)
+        pixels, text = picture.draw(world, own), scene.text(world, own)
         for what, other in others(world, own, dice):
             assert not np.array_equal(pixels, picture.draw(other, own)), what
-            assert text != picture.text(other, own), what
+            assert text != scene.text(other, own), what
             seen.add(what.split()[0])
     assert len(seen) >= 10
 

@@ -78,7 +78,7 @@ struct Near {
             left &= left - 1;
             skip();
         }
-        // Goes to a word with rows, if there is one.
+        // Goes to the next word with rows.
         TBS_METHOD void skip() {
             while (left == 0 && first + 32 < near.count) {
                 first += 32;

@@ -129,7 +129,7 @@ TBS_FUNCTION Inertia<F> world_inertia(const BodyBlock &block, u32 lane, Rotation
     return {m.xx * movable, m.yy * movable, m.zz * movable, m.xy * movable, m.xz * movable, m.yz * movable};
 }
 
-// The inertia of an inverse one; zero where there is none. It is scaled first, or bodies of 1 mm would overflow.
+// The inertia of an inverse one; zero of zero. It is scaled first, or bodies of 1 mm would overflow.
 template <class F>
 TBS_FUNCTION Inertia<F> inertia_of(const Inertia<F> &m) {
     const F trace = m.xx + m.yy + m.zz, one = splat<F>(1.0f);
@@ -272,7 +272,7 @@ TBS_FUNCTION void move_bodies(W &w, u32 block_index, u32 lane, f32 h, bool rows_
     shorten(back, splat<F>(0.2f));  // a small turn, or it is not one: the rotation would lose its length
     const Vec<F> by = choose(scaled(back, splat<F>(0.5f)), Vec<F>{});
     end = choose(times(inverse_inertia, subtract_cross(end_momentum, back, end_momentum)), own);
-    // Where they were too few for that too, none is gained.
+    // Where they were too few for that too, the body gains no energy.
     const F had = greater(energy, F{}), left = dot(end, times(inertia, end));
     const auto more = below(had * splat<F>(1.0001f), left);
     if (holds_for_one(more)) end = scaled(end, pick(more, root(had / greater(left, splat<F>(1e-30f))), one));

@@ -4,7 +4,7 @@
 
 #include "physics/links.h"
 
-inline constexpr u32 cells_across = 16, cells = cells_across * cells_across;  // and one more for what is everywhere
+inline constexpr u32 cells_across = 16, cells = cells_across * cells_across;  // and one more for bodies that are everywhere
 
 template <u32 words>
 TBS_FUNCTION void put_box(Boxes<words> &boxes, u32 i, const Bounds &box) {
@@ -96,7 +96,7 @@ TBS_FUNCTION void sort_bodies(Step &step, Group &group) {
     });
 }
 
-// Sets the bits `near` of all bodies, of which each looks at its own.
+// Sets the bits `near` of all bodies; each looks at its own.
 template <class Group>
 TBS_FUNCTION void compare_near(Step &step, Group &group) {
     const u32 words = (step.bodies + 31) / 32;

@@ -1,5 +1,5 @@
 // Boxes against boxes: the separating axis test with its fifteen axes (Gottschalk, Lin, Manocha 1996), and the distance
-// of corners from boxes where no axis tells it.
+// of corners from boxes where no axis has it.
 #pragma once
 
 #include "physics/clip.h"
@@ -116,8 +116,8 @@ TBS_FUNCTION Nearest nearest_on_edges(const BoxPair &pair, const Axis &axis, vec
             abs(r_free) <= 1.0001f * pair.half_other[j] && abs(s_free) <= 1.0001f * pair.half[i]};
 }
 
-// The corner of either box that is nearest to the other box, and the point of that box nearest to it. Where two boxes
-// are apart, their distance is this one or that of two edges within their ends, which an axis tells.
+// The corner of either box that is nearest to the other box, and that box's nearest point. Boxes that are apart have
+// this distance, or that of two edges within their ends, which an axis finds.
 TBS_CALLED Nearest nearest_corner(const BoxPair &pair, const BoxPair &other, u32 &number) {
     f32 square[16], x[16], y[16], z[16], px[16], py[16], pz[16];
     for (u32 k = 0; k < 16; ++k) {
@@ -263,8 +263,8 @@ TBS_CALLED void collide_boxes(const Geometry &a, const Transform &at_a, const Ge
             const vec3 columns[3] = {axes.x, axes.y, axes.z};
             const vec3 towards = b_looks ? -offset : offset;
             const f32 lowest = clip_face(view, face.first, margin, size, columns, towards, b_looks, manifold);
-            // Where boxes are apart an axis only tells how far they are at least: a point at that height over the face
-            // is proof that they are no further.
+            // For boxes that are apart an axis gives a least distance: a point at that height over the face proves that
+            // it is the distance.
             if (manifold.count != 0 && !(apart && lowest > best + tolerance)) return;
         }
     }

@@ -187,7 +187,7 @@ TBS_FUNCTION void solve_contact(W &w, ContactBlock &block, u32 lane, const Pace 
     store_rows([&](u32 i) { return w.velocity[a[i]]; },
                {linear_a.x, linear_a.y, linear_a.z, zero, angular_a.x, angular_a.y, angular_a.z, zero});
     if constexpr (!with_ground) {
-        // Lanes of a GPU leave alone what several of them may have: a body that does not give way.
+        // Lanes of a GPU do not write a body that several of them may have: one that does not give way.
         if (sizeof(F) == sizeof(f32) && block.share[lane] == 0.0f) return;
         linear_b = add_product(linear_b, load_vec<F>(block.mass_b, lane), push);
         angular_b = add_times(angular_b, load_inertia<F>(block.inertia_b, lane), add_cross(torque, arm_b, push));

@@ -51,7 +51,7 @@ TBS_FUNCTION bool is_joined(const Step &step, u32 a, u32 b) {
     return found;
 }
 
-// Whether a body that is not pushed moves all the same.
+// Whether a body moves that nothing pushes.
 TBS_FUNCTION bool carries(const Step &step, u32 body) { return step.reach[body] > 0.0f; }
 
 // Where a body is after the step.

@@ -17,7 +17,7 @@ inline constexpr u32 body_words = (most_bodies + 31) / 32;
 inline constexpr bool sorts_bodies = most_bodies > 256;
 inline constexpr u32 sorted_words = sorts_bodies ? body_words + 1 : 1, sorted_cells = sorts_bodies ? 258 : 1;
 
-// Bodies of which the step before is known, where some sleep.
+// Bodies that the step before knew, where some sleep.
 inline constexpr u32 marked_bodies = Constants::sleep != 0 ? most_bodies : 1;
 
 // Bounds side by side, to the end of a word of 32.
@@ -155,7 +155,8 @@ TBS_FUNCTION SolverBody solver_body(const Pose &pose, const Velocity &velocity, 
     return body;
 }
 
-// Numbers for where a body is, and for what else an author says of it: two that differ hardly ever have the same one.
+// Numbers for a body's pose, and for everything else that an author writes of it: different ones hardly ever have the
+// same number.
 TBS_FUNCTION u32 mark_of(vec3 v) {
     return to_bits(v.x) * 0x9e3779b1u + to_bits(v.y) * 0x85ebca77u + to_bits(v.z) * 0xc2b2ae3du;
 }

@@ -106,7 +106,8 @@ TBS_FUNCTION u32 order_trees(W &w) {
     return count;
 }
 
-// Batches of joints of which some share bodies: those of trees from the leaves on, then the others where there is room.
+// Batches of joints, some of which share bodies: those of trees from the leaves on, then the others where there is
+// room.
 template <class W>
 TBS_FUNCTION void colour_trees(W &w) {
     const u32 count = w.tree_count = order_trees(w);

@@ -145,7 +145,7 @@ TBS_FUNCTION void gather_inertia(W &w, JointBlock &block, u32 lane) {
                 [&](u32 i) { return splat<F>(1.0f) - load<F>(block.rows[i] + lane); });
 
     // What the parent feels, held rows only.
-    if constexpr (sizeof(F) == sizeof(f32)) {  // lanes of a GPU leave alone what several may have
+    if constexpr (sizeof(F) == sizeof(f32)) {  // lanes of a GPU do not write what several may have
         if (block.hangs[lane] == 0.0f) return;
     }
     Twist<F> measure[6];

@@ -130,7 +130,7 @@ TBS_FUNCTION JointBodies<F> load_bodies(const W &w, const u32 *a, const u32 *b) 
 }
 template <class F, class Row>
 TBS_FUNCTION void store_velocity(Row &&row, Vec<F> linear, Vec<F> angular, Vec<F> mass, const Inertia<F> &inertia) {
-    if constexpr (sizeof(F) == sizeof(f32)) {  // lanes of a GPU leave alone what several may have: it does not give way
+    if constexpr (sizeof(F) == sizeof(f32)) {  // lanes of a GPU do not write a body that does not give way: several may have it
         if (!(mass.x + mass.y + mass.z + inertia.xx + inertia.yy + inertia.zz > 0.0f)) return;
     }
     store_rows(row, {linear.x, linear.y, linear.z, F{}, angular.x, angular.y, angular.z, F{}});

@@ -12,7 +12,7 @@ TBS_FUNCTION u32 body_of(const Step &step, Entity entity) {
     return found;
 }
 
-// Whether a joint holds anything: one whose bodies are both none is a row that waits to be used.
+// Whether a row is a joint: one with two empty entities is unused.
 TBS_FUNCTION bool is_used(const Joint &joint) { return (joint.a || joint.b) && joint.broken == 0; }
 
 TBS_FUNCTION bool is_sound(const Joint &joint) {
@@ -85,7 +85,7 @@ TBS_FUNCTION SolverJoint solver_joint(const Step &step, const Joint &joint, u32 
     return row;
 }
 
-// What the solver does nothing for.
+// A joint that holds nothing.
 TBS_FUNCTION SolverJoint no_joint() {
     SolverJoint row{};
     row.b = no_body;
@@ -93,7 +93,7 @@ TBS_FUNCTION SolverJoint no_joint() {
     return row;
 }
 
-// Lists the joints that hold something. One to a body that is not there, or with numbers that are none, is a fault.
+// Lists the joints that hold something. A joint to a missing body, or with undefined numbers, is a fault.
 template <class Group>
 TBS_FUNCTION void gather_joints(World &world, Step &step, Group &group) {
     u32 joints = 0;

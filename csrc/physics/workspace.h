@@ -11,7 +11,7 @@
 //     w.contacts[k], w.joints[k]                           // new impulses, `broken`
 //
 // Write counts inside of group.once. Impulses of contacts and joints, and preloads, are results, and what the next step
-// starts from: copy them to the contact of the same pair, impulses of points by feature (0 where there is none). Static
+// starts from: copy them to the contact of the same pair, impulses of points by feature (0 for a new one). Static
 // and kinematic bodies are bodies like others, but static ones may be left out: a contact or joint whose `b` is
 // `no_body` is with the ground, which does not move. Contacts between two bodies that are not dynamic are ignored.
 //
@@ -44,7 +44,7 @@ struct SolverBody {
     Symmetric inverse_inertia;  // 1/(kg m^2), about the centre of mass, in the body's frame
     u32 kind;                   // body_static, body_kinematic, body_dynamic
     u32 locks;                  // bits 0, 1, 2: does not move along the world's x, y, z; 3, 4, 5: nor turn about them
-    f32 still;                  // s for which it has been at rest; 0 wakes it
+    f32 still;                  // s at rest; 0 wakes it
     u32 asleep;                 // result: its island is asleep: all in it have been still for settings.time_to_sleep
 };
 

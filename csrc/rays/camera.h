@@ -158,7 +158,7 @@ TBS_FUNCTION Pixel pixel_of(const Scene &scene, const Camera &camera, const Lens
     return {depth, something ? found.body : -1, something ? scene.archetype[found.body] : -1,
             shade(scene, camera, lens, light, ray, surface, found.body, depth, lit)};
 }
-// The ray from a surface to the light. A body cannot shade a side that faces the light, for it is convex.
+// The ray from a surface to the light. A body is convex and cannot shade a side that faces the light.
 TBS_FUNCTION Ray to_light(const Camera &camera, const Lighting &light, const Surface &surface, Found found) {
     const bool dark = found.body == no_body || !(dot(surface.normal, light.towards) > 0.0f);
     return {surface.point, light.towards, dark ? -1.0f : longest_reach, camera.mask, found.body, camera.ignored};

@@ -123,7 +123,7 @@ struct alignas(64) Boxes {
     TBS_METHOD vec3 start(u32 r) const { return {x[r], y[r], z[r]}; }
 };
 
-// 0 if ray r looks at the body at a place, else -1. (Not a condition, out of which a compiler may make a branch.)
+// 0 if ray r looks at the body at a place, else -1. (A condition might become a branch.)
 template <class Scene>
 TBS_FUNCTION i32 unseen(const Scene &scene, u64 place, const Packet &packet, u32 r) {
     const bool ignored = (packet.ignored[r] == i32(place)) | (packet.ignored_too[r] == i32(place));

@@ -80,7 +80,7 @@ TBS_FUNCTION void write_word_as_bytes(u64 word, u8 *out, u32 count) {
 #else
     u32 i = 0;
     for (; i + 8 <= count; i += 8) {
-        // A copy of the eight bits in each byte, of which byte k keeps bit k; then whether there is one.
+        // A copy of the eight bits in each byte; byte k keeps bit k, and then whether it is set.
         const u64 one_each = (word >> i & 0xff) * 0x0101010101010101u & 0x8040201008040201u;
         const u64 bytes = (one_each + 0x7f7f7f7f7f7f7f7fu) >> 7 & 0x0101010101010101u;
         __builtin_memcpy(out + i, &bytes, 8);
@@ -89,7 +89,7 @@ TBS_FUNCTION void write_word_as_bytes(u64 word, u8 *out, u32 count) {
 #endif
 }
 
-// Bits [first, first + 16) of a string, all of which it has.
+// Bits [first, first + 16) of a string that has all of them.
 template <u32 extent>
 TBS_FUNCTION u32 sixteen_bits(const u64 (&words)[extent], u32 first) {
     const u32 place = first % 64;

@@ -1,7 +1,7 @@
 """Writes docs/reference.md, the page of all that systems can use, from the headers and their comments.
 
-``python -m torch_batchsim.reference > docs/reference.md``. What a header offers is on the page unless it is named here
-as the engine's own, so that nothing new is forgotten; a test compares page and headers.
+``python -m torch_batchsim.reference > docs/reference.md``. A name of a header is on the page unless this module
+lists it as the engine's own, so that nobody forgets a new one; a test compares page and headers.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ Names need neither include nor `tbs::`; those of a library need its name, `physi
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page: a header without what is the engine's own. ``hidden``: ``"name"``, or ``"Type::member"``."""
+    """A part of the page: a header without the engine's own names. ``hidden``: ``"name"``, or ``"Type::member"``."""
 
     title: str
     header: str
     hidden: tuple[str, ...] = ()
     macros: tuple[str, ...] = ()
-    shown: tuple[str, ...] | None = None  # of a library: the names, with all members, that are not its own
+    shown: tuple[str, ...] | None = None  # of a library: its public names, with all members
 
     @property
     def path(self) -> Path:
@@ -56,7 +56,7 @@ class Section:
 
 @dataclass(frozen=True)
 class LibrarySection:
-    """A library: its components, as Python declares them, and what its headers offer."""
+    """A library: its components, as Python declares them, and its headers."""
 
     title: str
     introduction: str
@@ -175,7 +175,7 @@ _MARKS = re.compile(r"\b(?:TBS_(?:FUNCTION|METHOD|CALLED|DEVICE)|inline)\s+")
 
 @dataclass
 class Entry:
-    """Declarations that one comment explains. ``owner``: the type whose members they are, or ``""``."""
+    """Declarations under one comment. ``owner``: the type whose members they are, or ``""``."""
 
     comment: tuple[str, ...]
     owner: str
@@ -186,7 +186,7 @@ class Entry:
 
 
 def entries(section: Section) -> list[Entry]:
-    """What a section shows, in the header's order."""
+    """The entries of a section, in the header's order."""
     text = plain_build(section.path.read_text())
     source, lines = read_source(section.path, text), text.splitlines()
     shown: list[Entry] = []
@@ -215,7 +215,7 @@ def entries(section: Section) -> list[Entry]:
 
 
 def offered_names(section: Section) -> set[str]:
-    """All that a header offers outside of ``detail`` and ``private``, hidden or not, as ``hidden`` names it."""
+    """All names of a header outside of ``detail`` and ``private``, hidden or not, as ``hidden`` writes them."""
     found = set()
     for _, owner, name in offered(read_source(section.path, plain_build(section.path.read_text()))):
         found |= {f"{owner}::{name}" if owner else name}
@@ -228,7 +228,7 @@ def _last_line(source: Source, declaration: Declaration) -> int:
 
 
 def _comment(lines: Sequence[str], line: int) -> tuple[str, ...]:
-    """The lines of the comment right above a line, without their slashes."""
+    """The lines of the comment above a line, without their slashes."""
     found: list[str] = []
     at = line - 2
     while at >= 0 and lines[at].lstrip().startswith(("//", "#if", "#el")):
@@ -242,7 +242,7 @@ def _comment(lines: Sequence[str], line: int) -> tuple[str, ...]:
 
 
 def _signature(source: Source, lines: Sequence[str], declaration: Declaration, text: str) -> str:
-    """A function's head; a type's; of fields, constants and aliases the line with the comment that ends it."""
+    """The head of a function or type; the line of a field, constant or alias with its comment."""
     tokens = source.tokens
     begin = tokens[declaration.first].start
     if declaration.kind == "function":
@@ -265,7 +265,7 @@ def _signature(source: Source, lines: Sequence[str], declaration: Declaration, t
 
 
 def _add_macro(shown: list[Entry], source: Source, lines: Sequence[str], name: str) -> None:
-    """To what is shown, or to the entry before where it has no comment of its own."""
+    """As an entry, or in the entry before if it has no comment of its own."""
     macro = next(macro for macro in source.macros if macro.name == name)
     comment = _comment(lines, macro.line)
     if comment:
@@ -278,7 +278,7 @@ def _add_macro(shown: list[Entry], source: Source, lines: Sequence[str], name: s
 
 
 def _escaped(text: str) -> str:
-    """Text in lines, in which Markdown finds neither tags nor emphasis, but for what is between backticks."""
+    """Wrapped text without tags and emphasis of Markdown outside of backticks."""
     pieces = [re.sub(r"([<*])", r"\\\1", piece) if i % 2 == 0 else piece for i, piece in enumerate(text.split("`"))]
     return textwrap.fill("`".join(pieces), 120, **_WHOLE)
 

@@ -1,11 +1,11 @@
-"""The functions that systems call, on NumPy arrays and torch tensors, to the bit: for models, references and tests.
+"""The functions of systems on NumPy arrays and torch tensors, equal to the bit: for models, references and tests.
 
-Every function here has the name and the meaning that it has in a system (docs/reference.md). Arguments are float32
+Every function has its name and meaning in a system (docs/reference.md). Arguments are float32
 arrays or tensors, and numbers, which become f32; they broadcast. The result is an array; a tensor where one was given,
-on its device, though the CPU computes it; a NumPy scalar where only numbers were given. Anything else raises
-``TypeError``: a float64 array would be rounded in a place that nobody sees. Functions of vectors take arrays whose last
-axis has 2, 3 or 4 elements, and 4 for a quaternion (w, x, y, z); the axes before it broadcast. Sums, differences,
-products and quotients need nothing from here: NumPy and torch compute them in float32 as systems do.
+on its device, though the CPU computes it; a NumPy scalar of numbers. Anything else raises ``TypeError``: it would
+round a float64 array silently. Functions of vectors take arrays whose last axis has 2, 3 or 4 elements, and 4 for a
+quaternion (w, x, y, z); the axes before it broadcast. NumPy's and torch's own sums, differences, products and quotients
+in float32 equal those of systems.
 
 The first call compiles a library (some two seconds) and keeps it in the build cache.
 """

@@ -20,7 +20,8 @@ _DRIVEN = {"": 0, "rx": 1 << 6, "x": 1 << 7}
 class JointKind(IntEnum):
     """The values of ``Joint.kind``: code, axes that the joint holds, axis of its motor and limits, function in C++.
 
-    Axes are those of the joint's frame: ``x`` is the motion along x, ``rx`` the rotation about x.
+    Axes are those of the joint's frame at body ``a``, or at ``b`` if ``a`` is the world, which the solver exchanges:
+    ``x`` is the motion along x, ``rx`` the rotation about x.
     """
 
     maker: str

@@ -19,25 +19,25 @@ from .components import Contact, Filter, Force, Mass, Material, Motion, MotionKi
 from .hulls import LAYOUT, ConvexHull, convex_hull, cube, pack
 from .joints import Joint, JointDrive, JointKind
 
-# What the solver has of each on a device, at most (csrc/physics/solver.h).
+# The most bytes that the solver has of each on a device (csrc/physics/solver.h).
 _BODY_BYTES, _CONTACT_BYTES, _JOINT_BYTES = 512, 480, 512
 _SYMMETRIC = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))  # places in a matrix: xx, yy, zz, xy, xz, yz
 
 
 class Physics(Library):
-    """Rigid bodies: the fragment ``Physics.simulate`` moves all rows that have the components of ``Physics.body``.
+    """Rigid bodies: the fragment ``Physics.simulate`` moves all rows with the components of ``Physics.body``.
 
-    An environment lists it in ``libraries``, takes ``Physics.body`` (for what moves) and ``Physics.static`` (for what
-    stands) into its archetypes, and ``Physics.simulate`` into its task graph ``step``. With ``events``,
-    ``Physics.report`` behind it makes a row of ``physics.Touch`` for each pair that has touched. See docs/physics.md.
+    An environment lists the library in ``libraries``, has ``Physics.body`` (bodies that move) and ``Physics.static``
+    (bodies that stand) in archetypes, and ``Physics.simulate`` in its task graph ``step``. With ``events``,
+    ``Physics.report`` behind it creates a row of ``physics.Touch`` for each pair that has touched. See docs/physics.md.
 
     Args:
         hulls: convex hulls by name, each an array ``[points, 3]`` of 4 to 32 points in metres: with
-            ``hulls={"wedge": points}`` such a body is ``physics::hull(physics::Constants::wedge)`` in C++. The origin
+            ``hulls={"wedge": points}`` the shape is ``physics::hull(physics::Constants::wedge)`` in C++. The origin
             of its frame is the hull's centroid.
         **options: the parameters and constants below.
 
-    Raises ValueError for hulls that are flat or have too many vertices, TypeError for options that do not exist.
+    Raises ValueError for flat hulls and for too many vertices, TypeError for unknown options.
     """
 
     name = "physics"
@@ -64,11 +64,11 @@ class Physics(Library):
     )
     constants = Constants(
         substeps=Option(4, minimum=1, maximum=64, help="of a step; contacts are found once a step"),
-        contacts=Option(0, minimum=0, maximum=65535, help="pairs that touch, at most; 0: eight for each mover"),
-        kept_contacts=Option(0, minimum=0, maximum=65535, help="of which a world keeps impulses, at most; 0: of all"),
-        events=Option(0, minimum=0, maximum=65535, help="rows of physics.Touch that a world has room for"),
-        sleep=Option(False, help="bodies that stay at rest are not computed until something wakes them"),
-        margin=Option(0.02, minimum=0.0, help="metres; surfaces that are nearer than this are contacts already"),
+        contacts=Option(0, minimum=0, maximum=65535, help="the most pairs that touch; 0: eight for each mover"),
+        kept_contacts=Option(0, minimum=0, maximum=65535, help="the most whose impulses a world keeps; 0: all"),
+        events=Option(0, minimum=0, maximum=65535, help="a world's room for rows of physics.Touch"),
+        sleep=Option(False, help="skips bodies at rest until something wakes them"),
+        margin=Option(0.02, minimum=0.0, help="metres; nearer surfaces are contacts"),
         static_friction=Option(0.5, minimum=0.0, help="of bodies without Material"),
         dynamic_friction=Option(0.5, minimum=0.0, help="of bodies without Material"),
         restitution=Option(0.0, minimum=0.0, maximum=1.0, help="of bodies without Material"),
@@ -94,10 +94,10 @@ class Physics(Library):
         contacts = self.constants.contacts or max(32, 8 * movers)
         kept = self.constants.kept_contacts or contacts
         if kept > contacts:
-            raise ValueError(f"physics.kept_contacts is {kept}, but there are {contacts} contacts at most")
+            raise ValueError(f"physics.kept_contacts is {kept}, more than the {contacts} contacts of a world")
         if kept < contacts and self.constants.events:
             raise ValueError(
-                f"physics.kept_contacts is {kept}, but physics.events need all {contacts} contacts to be kept"
+                f"physics.kept_contacts is {kept}, but physics.events needs all {contacts} contacts kept"
             )
         self.constants = type(self.constants)({**self.constants, "contacts": contacts, "kept_contacts": kept})
         joints = self.most_rows(Joint)
@@ -105,15 +105,14 @@ class Physics(Library):
 
     @cached_property
     def contacts_component(self) -> type[Component]:
-        """What a world keeps of its contacts from step to step: impulses, from which the solver starts.
+        """The contacts that a world keeps from step to step: impulses, from which the solver starts.
 
-        ``count`` contacts there were, of which ``rows`` bore something and are kept. ``mark`` says which bodies these
-        were, by the numbers that ``pair`` has; ``held`` and ``given``, where some sleep, their joints, and what else an
-        author says of them.
+        ``rows`` of ``count`` contacts had an impulse and are kept. ``mark`` identifies bodies by the numbers in
+        ``pair``; with ``sleep``, ``held`` and ``given`` are marks of their joints and of an author's other values.
         """
         c = self.constants
         rows, number = c.kept_contacts, u8 if c.bodies <= 256 else u16
-        told = {"body": Entity[c.bodies], "total": f32[rows], "normal": vec3[rows], "position": vec3[rows]}
+        events = {"body": Entity[c.bodies], "total": f32[rows], "normal": vec3[rows], "position": vec3[rows]}
         return component(
             "Contacts",
             count=i32,
@@ -128,7 +127,7 @@ class Physics(Library):
             mark=u64[c.bodies],
             held=u32[c.bodies if c.sleep else 1],
             given=u32[c.bodies if c.sleep else 1],
-            **(told if c.events else {}),
+            **(events if c.events else {}),
         )
 
     @cached_property
@@ -138,10 +137,10 @@ class Physics(Library):
 
     @cached_property
     def core_component(self) -> type[Component]:
-        """Room for a ``Solver`` of csrc/physics/gather.h on a device, which asserts that it is enough for all bodies.
+        """Room for a ``Solver`` of csrc/physics/gather.h on a device, which asserts that all bodies fit.
 
-        Where bodies take three quarters of what may be on chip at most, no more than that: so many contacts and joints
-        as do not fit are in ``Space``. Else there is room for all.
+        If bodies take at most three quarters of the memory on chip, the room is that memory, and contacts and joints
+        that do not fit are in ``Space``. Else there is room for all.
         """
         c = self.constants
         bodies = 1024 + _BODY_BYTES * c.movers
@@ -152,7 +151,7 @@ class Physics(Library):
 
     @cached_property
     def space_component(self) -> type[Component]:
-        """Room for a ``Step`` of csrc/physics/gather.h on a device, which asserts that it is enough."""
+        """Room for a ``Step`` of csrc/physics/gather.h on a device, which asserts that it fits."""
         c = self.constants
         words = -(-c.bodies // 32)
         size = 8192 + c.bodies * (116 + 4 * words) + 32 * words * 24 + c.pairs * 12 + 240 * c.movers

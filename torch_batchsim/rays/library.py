@@ -33,17 +33,17 @@ class Paint(Component):
 
 
 class Rays(Library):
-    """Rays: the fragment ``Rays.gather`` makes a world's bodies ready for ``rays::cast`` and so on in systems after it.
+    """Rays: the fragment ``Rays.gather`` prepares a world's bodies for ``rays::cast`` and others in later systems.
 
-    An environment lists it in ``libraries``, and ``Rays.gather`` in each task graph whose systems cast rays. Archetypes
-    with ``View`` and one or more of ``depth``, ``segmentation`` and ``picture`` (of the instance,
+    An environment lists the library in ``libraries``, and ``Rays.gather`` in each task graph whose systems cast rays.
+    Archetypes with ``View`` and some of ``depth``, ``segmentation`` and ``picture`` (of the instance,
     ``self.libraries.rays``) are cameras: ``Rays.draw`` fills them. See docs/rays.md.
 
     Options:
         width, height: of pictures, pixels.
-        shadows: whether bodies throw shadows in pictures; costs a second ray for each pixel.
-        faces: how many faces of hulls a world has room for. 0: eight for each body, 64 at least, or as many as there
-            can be if that is less. More is the fault ``rays.faces``; hulls without room are not seen.
+        shadows: bodies throw shadows in pictures, at the cost of a second ray for each pixel.
+        faces: a world's room for faces of hulls. 0: eight for each body, at least 64, at most those that can exist.
+            More are the fault ``rays.faces``; hulls without room are invisible.
 
     Raises ValueError for options out of range.
     """
@@ -70,7 +70,7 @@ class Rays(Library):
 
     @cached_property
     def scene(self) -> type[Component]:
-        """The bodies of a world, as csrc/rays/scene.h wants them."""
+        """The bodies of a world, as csrc/rays/scene.h takes them."""
         n, f = self.constants.places, self.constants.faces
         columns: dict[str, Any] = {"count": u32, "aligned": u32[n // 16]}
         columns |= dict.fromkeys((part + axis for part in ("", "low_", "high_") for axis in "xyz"), f32[n])
@@ -81,17 +81,17 @@ class Rays(Library):
 
     @cached_property
     def depth(self) -> type[Component]:
-        """What a camera sees: metres along its axis, ``View.far`` where nothing is."""
+        """A camera's depths: metres along its axis, ``View.far`` without a body."""
         return component("Depth", metres=f32[self._shape])
 
     @cached_property
     def segmentation(self) -> type[Component]:
-        """What a camera sees: the body as ``rays::Hit.body``, its archetype as ``Entity::table``; -1 is nothing."""
+        """A camera's bodies, as ``rays::Hit.body``, and their archetypes, as ``Entity::table``; -1 without a body."""
         return component("Segmentation", body=i32[self._shape], archetype=i32[self._shape])
 
     @cached_property
     def picture(self) -> type[Component]:
-        """What a camera sees, in red, green and blue."""
+        """A camera's picture in red, green and blue."""
         return component("Picture", pixels=u8[(*self._shape, 3)])
 
     @property

@@ -2,8 +2,8 @@
 
 Above: score, and whether the game is over or how many turns are left; tokens and the deck; fireworks,
 as stacks; discards, each beside the others of its kind. Below: the hands, oldest cards to the left, that of the player
-to move in gold. Under each card is what its holder can know of it by reveals: colours and ranks that are plausible, in
-gold what was revealed of this very card. The last line is the last move; the cards that it was about have a gold edge.
+to move in gold. Under each card is its holder's knowledge from reveals: plausible colours and ranks, in gold those
+revealed of this very card. The last line is the last move; its cards have a gold edge.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ WHITE, PALE, INK, GOLD = (255, 255, 255), (158, 168, 200), (30, 28, 36), (255, 2
 RED, AZURE, BACK = (236, 76, 70), (96, 184, 240), (90, 78, 160)
 COLORS = (214, 54, 56), (244, 198, 44), (46, 160, 84), (238, 238, 232), (48, 108, 216)
 WIDTH, HEIGHT, SMALL = 52, 70, (14, 18)  # pixels: a card; one among the discards
-MARKS, PITCH = (68, 41), 12  # pixels: what is below a card, and from mark to mark there
+MARKS, PITCH = (68, 41), 12  # pixels: the marks below a card, and from mark to mark
 
 
 def _arc(x: float, y: float, radius: float, start: float, end: float) -> list[Point]:
@@ -57,7 +57,7 @@ def _mixed(colour: Colour, other: Colour, share: float) -> Colour:
 
 
 def _ink(color: int) -> Colour:
-    """What is written with on a card."""
+    """The colour of writing on a card."""
     return INK if LETTERS[color] in "YW" else WHITE
 
 
@@ -105,7 +105,7 @@ def _face(color: int, rank: int) -> Sprite:
 
 @lru_cache(maxsize=1024)
 def _marks(some_colors: int, some_ranks: int, revealed: int, colors: int, ranks: int) -> Sprite:
-    """What is known of a card: a row for colours, a row for ranks."""
+    """Knowledge of a card: a row for colours, a row for ranks."""
 
     def draw(canvas: Canvas) -> None:
         canvas.stamp(_box(*MARKS, PLATE, PLATE, 1), (MARKS[0] / 2, MARKS[1] / 2))
@@ -144,7 +144,7 @@ def _disc(colour: Colour, there: bool) -> Sprite:
 # ---- the picture -----------------------------------------------------------------------------------------------------
 
 GAP, PAD, TITLE, HEADER, FOOTER = 8, 12, 36, 44, 36  # pixels: between and in panels; heights
-SLOT, PEEK, STACK = 74, 7, 60  # pixels: from card to card; what is seen of one under the next, and from stack to stack
+SLOT, PEEK, STACK = 74, 7, 60  # pixels: from card to card; the visible part of one under the next; from stack to stack
 LINE = HEIGHT + MARKS[1] + 16  # pixels: of cards with their marks
 COPY, ROW, APART = 18, 22, 4  # pixels: from discard to discard, and between ranks
 TWO, ONE = 6, 13  # cards: up to here two hands are side by side; up to here a hand is one line

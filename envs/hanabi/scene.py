@@ -1,4 +1,4 @@
-"""A game as it is to be shown: everything, also the cards that their holders do not see; and its text."""
+"""A game for people who watch: all of it, hands included; and its text."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ LETTERS, NAMES = "RYGWB", ("red", "yellow", "green", "white", "blue")
 
 
 class Held(NamedTuple):
-    """A card in a hand, and what is known of it."""
+    """A card in a hand, and common knowledge of it."""
 
     color: int
     rank: int
-    colors: int  # bits of those that are plausible
+    colors: int  # bits of plausible ones
     ranks: int
     revealed: int  # bits of Revealed
 
     @property
     def knowledge(self) -> str:
-        """As in the reference's states: colour and rank that were revealed, or X; then those that are plausible."""
+        """As in the reference's states: revealed colour and rank, or X; then the plausible ones."""
         color = LETTERS[self.color] if self.revealed & Revealed.COLOR_REVEALED else "X"
         rank = str(self.rank + 1) if self.revealed & Revealed.RANK_REVEALED else "X"
         colors = "".join(letter for bit, letter in enumerate(LETTERS) if self.colors >> bit & 1)
@@ -44,14 +44,14 @@ class Scene:
         self.deck = rules.cards - int(world["Table.dealt"])
         self.last = {key.removeprefix("Last."): int(world[key]) for key in world if key.startswith("Last.")}
 
-        bits, self.discards = int(world["Table.discards"]) & (1 << rules.cards) - 1, []  # how many, [colour][rank]
+        bits, self.discards = int(world["Table.discards"]) & (1 << rules.cards) - 1, []  # counts, [colour][rank]
         for _ in range(rules.colors):
             self.discards.append([])
             for copies in rules.copies:
                 self.discards[-1].append((bits & (1 << copies) - 1).bit_count())
                 bits >>= copies
 
-        last_kind = rules.kinds - 1  # what somebody has written into the state may be anything
+        last_kind = rules.kinds - 1  # a user may have written any number into the state
         if not _is_a_move(self.last, rules):
             self.last = dict.fromkeys(self.last, NONE) | {"scored": 0, "token": 0, "outcome": 0}
         cards = zip(*(world[f"Held.Card.{n}"].tolist() for n in ("kind", "colors", "ranks", "revealed")), strict=True)
@@ -66,7 +66,7 @@ class Scene:
 
     @property
     def end(self) -> str:
-        """What there is to say of the end of the game, if anything."""
+        """A sentence about the end of the game, empty before it."""
         if not self.over:
             return f"Turns left: {self.left}" if self.deck == 0 else ""
         if self.lives == 0:
@@ -78,7 +78,7 @@ class Scene:
         card, last = self.hands[player][position], self.last
         if card is None or last["target"] != player:
             return False
-        if position < 8:  # of those further behind, the state keeps nothing
+        if position < 8:  # the state keeps eight positions
             return bool(last["outcome"] >> position & 1)
         return card.color == last["color"] or card.rank == last["rank"]
 
@@ -110,8 +110,8 @@ def _is_a_move(last: Mapping[str, int], rules: Rules) -> bool:
 def text(world: Mapping[str, np.ndarray], rules: Rules) -> str:
     """A text of one world, much like the reference's states; ``world`` has its columns, as ``Environment.render``.
 
-    A card is ``G3 || GX|G12345``: what it is; its colour and its rank if they were revealed, or X; and what is
-    plausible to its holder. Players and positions in a hand count from 0.
+    A card is ``G3 || GX|G12345``: its kind; colour and rank if they were revealed, or X; and the kinds plausible
+    to its holder. Players and positions in a hand count from 0.
     """
     scene = Scene(world, rules)
 

@@ -1,9 +1,9 @@
 """Pictures of hide and seek: a plan from above, and the view of a camera aside.
 
-From above hiders are blue, seekers red, each with the cone in which it sees and a line to each agent of the other team
-that it sees. Boxes are brown, ramps are ochre with stripes towards the high side; what is locked has the frame of the
-team that has locked it, what is held a white dot and a line to its holder. Agents that have fallen out of the square
-are drawn at its edge. A bar below shows the time, the preparation in grey.
+From above hiders are blue, seekers red, each with its cone of sight and a line to each agent of the other team that it
+sees. Boxes are brown, ramps are ochre with stripes towards the high side; locked things have a frame of their team's
+colour, held ones a white dot and a line to the holder. Agents that have fallen out of the square are drawn at its edge.
+A bar below shows the time, the preparation in grey.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _agent_colours(world: Mapping[str, np.ndarray]) -> np.ndarray:
 
 
 def _thing_colours(kind: str, own: Colour) -> Any:
-    """Their own, mixed with that of the team that has locked them."""
+    """Their own colour, mixed with that of the team that locked them."""
 
     def colours(world: Mapping[str, np.ndarray]) -> np.ndarray:
         teams = [TEAMS.get(int(side), own) for side in world[f"{kind}.Thing.locked"]]

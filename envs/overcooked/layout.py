@@ -1,7 +1,7 @@
-"""Kitchens of Overcooked: what a layout file says, checked, and as tables.
+"""Kitchens of Overcooked: layout files, checked, as tables.
 
-The file format is that of overcooked_ai 1.1.0, "the reference" below: a Python dict literal. Of it, ``"grid"`` is
-needed: rows of symbols, top first; spaces around a row do not count.
+The file format is that of overcooked_ai 1.1.0, "the reference" below: a Python dict literal. Its ``"grid"`` is
+required: rows of symbols, top first; spaces around a row do not count.
 
 | symbol | cell              | symbol  | cell                                                              |
 |--------|-------------------|---------|-------------------------------------------------------------------|
@@ -11,7 +11,7 @@ needed: rows of symbols, top first; spaces around a row do not count.
 | O      | onion dispenser   | ``*``   | floor, where a player starts: players after the numbered ones,    |
 | T      | tomato dispenser  |         | in reading order (not in the reference)                           |
 
-The other keys, each of which may also be an option of ``read_layout``. ``None`` stands for "not given".
+The other keys may also be options of ``read_layout``. ``None`` stands for "not given".
 
 | key                            | meaning                                                              | if not given |
 |--------------------------------|----------------------------------------------------------------------|--------------|
@@ -33,9 +33,9 @@ The other keys, each of which may also be an option of ``read_layout``. ``None``
 | num_items_for_soup             | nothing: the reference does not use it either; must equal            |              |
 |                                | max_num_ingredients                                                  |              |
 
-A ``start_state`` has orders of its own, which are those that count, as in the reference: without ``"all_orders"`` every
-soup is paid for, without ``"bonus_orders"`` none has a bonus. ``recipe_values`` and ``recipe_times`` always go with
-``start_all_orders``. How long a soup cooks is said by its recipe alone; a ``"cook_time"`` of a soup does not count.
+A ``start_state`` has orders of its own, which replace the others, as in the reference: without ``"all_orders"`` every
+soup is paid for, without ``"bonus_orders"`` none has a bonus. ``recipe_values`` and ``recipe_times`` always belong to
+``start_all_orders``. Only its recipe decides how long a soup cooks; a ``"cook_time"`` of a soup does not count.
 Things lie in pots and on counters only.
 """
 
@@ -49,9 +49,7 @@ from typing import Any
 
 import numpy as np
 
-from torch_batchsim.base.names import suggestion
-
-from .layout_checks import Cell, Problem, check_keys, frozen
+from .layout_checks import Cell, Problem, check_keys, frozen, suggestion
 from .layout_grid import read_grid, read_positions
 from .layout_recipes import (
     Recipe,
@@ -85,9 +83,9 @@ class Layout:
         name: for messages and captions.
         terrain: uint8 [width, height]: 0 floor, 1 pot, 2 counter, 3 onion, 4 tomato, 5 dish dispenser, 6 serving place.
         starts: (x, y) of each starting place, in the order of players.
-        orders, bonus_orders: recipes (onions, tomatoes) that are paid for, and those of them with a bonus.
-        values: float32 [8, 8], [onions, tomatoes]: what delivery pays, bonus included; 0 of what is not ordered.
-        cook_times: int32 [8, 8], [onions, tomatoes]: steps; 0 of what is no recipe.
+        orders, bonus_orders: recipes (onions, tomatoes) that pay, and those of them with a bonus.
+        values: float32 [8, 8], [onions, tomatoes]: pay of a delivery, bonus included; 0 without an order.
+        cook_times: int32 [8, 8], [onions, tomatoes]: steps; 0 outside of recipes.
         max_ingredients: of a soup.
         placement_reward, dish_reward, soup_reward: shaped rewards.
         timestep: at the start.
@@ -127,20 +125,20 @@ def read_layout(source: str | os.PathLike | Layout, /, **overrides: Any) -> Layo
         source: one of ``layout_names()``; a path (``os.PathLike``, or a str that ends in ``.layout``); a text, which is
             a str of several lines or one that begins with ``{``: the content of a file, or just its grid; or a
             ``Layout``, which is returned as it is.
-        overrides: keys of a layout file but ``grid``, which replace the file's; ``None`` takes the file's away, as
-            ``recipe_times=None`` must where ``cook_time`` is given instead. Also ``start_player_positions``, a list of
+        overrides: keys of a layout file but ``grid``, which replace the file's; ``None`` removes the file's, as in
+            ``recipe_times=None, cook_time=10``. Also ``start_player_positions``, a list of
             (x, y), instead of the places in the grid.
 
     Raises:
-        ValueError: for an unknown name, and for whatever is wrong with a layout or an override. A message says where
-            in the grid by row and column from 1, and by x and y from 0 as they are in ``start_state``.
-        OSError: if a file cannot be read.
+        ValueError: for an unknown name, and for any error in a layout or an override. A message names a place in the
+            grid by row and column from 1, and by x and y from 0 as in ``start_state``.
+        OSError: if a file is unreadable.
         TypeError: if ``source`` is of another type.
     """
     if isinstance(source, Layout):
         if overrides:
             given = ", ".join(overrides)
-            raise ValueError(f"layout {source.name!r} has been read already, {given} must be given to its read_layout")
+            raise ValueError(f"layout {source.name!r} is already read; give {given} to its read_layout")
         return source
     name, place, text = _find(source)
     given: dict[str, Any] = {}
@@ -152,7 +150,7 @@ def read_layout(source: str | os.PathLike | Layout, /, **overrides: Any) -> Layo
 
 
 def _find(source: str | os.PathLike) -> tuple[str | None, str | None, str]:
-    """Name of the layout and where it is, None of a text given as such; and the text."""
+    """Name and place of the layout, None for a text; and the text."""
     if isinstance(source, str) and ("\n" in source or source.lstrip().startswith("{")):
         return None, None, source
     if isinstance(source, os.PathLike) or (isinstance(source, str) and source.endswith(".layout")):
@@ -166,19 +164,19 @@ def _find(source: str | os.PathLike) -> tuple[str | None, str | None, str]:
     names = layout_names()
     if source not in names:
         raise ValueError(
-            f"there is no layout {source!r}{suggestion(source, names)}; torch_batchsim.envs.overcooked.layout_names() "
+            f"unknown layout {source!r}{suggestion(source, names)}; torch_batchsim.envs.overcooked.layout_names() "
             f"gives all {len(names)}; a path must end in '.layout', a text must have several lines or begin with '{{'"
         )
     return source, source, (LAYOUTS / f"{source}.layout").read_text(encoding="utf-8")
 
 
 def _settings(name: str | None, text: str, overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """What a file and ``overrides`` say together. What is None there is not in it."""
+    """The settings of a file and ``overrides``, without those that are None."""
     own_name = {} if name is None else {"layout_name": name}
     given = parse(text) if text.lstrip().startswith(("{", "#")) else {"grid": text}
     check_keys(given, "a layout file", ("grid",), KEYS)
     if "grid" in overrides:
-        raise Problem("its grid cannot be replaced; give the grid, or a file with it, as the layout itself")
+        raise Problem("an option must not replace its grid; give the grid, or a file with it, as the layout itself")
     check_keys(overrides, "the options of a layout", (), (*KEYS, "start_player_positions"))
     return {key: value for key, value in {**given, **own_name, **overrides}.items() if value is not None}
 
@@ -189,7 +187,7 @@ def _build(given: Mapping[str, Any]) -> Layout:
         raise Problem(f"layout_name must be a text, got {name!r}")
     terrain, starts = read_grid(given.get("grid"))
     if "start_player_positions" in given and "start_state" in given:
-        raise Problem("start_player_positions and start_state both say where players start; give start_state=None too")
+        raise Problem("start_player_positions and start_state exclude each other; give start_state=None too")
     if "start_player_positions" in given:
         starts = read_positions(given["start_player_positions"], terrain)
     most = most_ingredients(given)

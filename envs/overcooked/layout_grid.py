@@ -84,16 +84,16 @@ def read_positions(given: Any, terrain: np.ndarray) -> list[Cell]:
 
 def check_players(count: int, what: str) -> None:
     if not 1 <= count <= MOST_PLAYERS:
-        raise Problem(f"there are {count} {what}; 1 to {MOST_PLAYERS} are allowed")
+        raise Problem(f"the number of {what} must be 1 to {MOST_PLAYERS}, got {count}")
 
 
 def standing(places: Iterable[tuple[Any, str]], terrain: np.ndarray) -> list[Cell]:
-    """Cells of players: on the floor, each another one. ``places``: a position and whose it is."""
+    """Cells of players: on the floor, all different. ``places``: a position and its owner."""
     taken: dict[Cell, str] = {}
     for position, whose in places:
         cell = cell_of(position, whose, terrain)
         if terrain[cell] != FLOOR:
-            raise Problem(f"{whose} is in {where(*cell)}, where there is no floor")
+            raise Problem(f"{whose} is in {where(*cell)}, which is not floor")
         if cell in taken:
             raise Problem(f"{whose} is where {taken[cell]} is, in {where(*cell)}")
         taken[cell] = whose

@@ -24,7 +24,7 @@ def most_ingredients(given: Mapping[str, Any]) -> int:
     if integer(given.get("num_items_for_soup", most), "num_items_for_soup", 1, MOST_INGREDIENTS) != most:
         raise Problem(
             f"num_items_for_soup is {given['num_items_for_soup']}, but even the reference does not use it; "
-            f"max_num_ingredients, here {most}, says how many a soup may have"
+            f"max_num_ingredients, here {most}, is the number that counts"
         )
     return most
 
@@ -59,7 +59,7 @@ def recipe_values(
     orders: Sequence[Recipe],
     bonus_orders: Sequence[Recipe],
 ) -> dict[Recipe, float]:
-    """What each recipe of ``orders`` is worth when delivered."""
+    """The pay for each recipe of ``orders``."""
     keys = ("delivery_reward", "recipe_values", "onion_value", "tomato_value")
     values = _by_recipe(given, keys, listed, recipes, finite)
     bonus = plain(given.get("order_bonus", 2))
@@ -122,12 +122,12 @@ def _check_rules(given: Mapping[str, Any], keys: tuple[str, str, str, str]) -> N
     whole, each_listed, onion, tomato = keys
     if (onion in given) != (tomato in given):
         one, other = (onion, tomato) if onion in given else (tomato, onion)
-        raise Problem(f"{one} is given, but {other} is not; both or none must be")
+        raise Problem(f"{one} is given without {other}; give both or neither")
     rules = [key for key in (whole, each_listed, onion) if key in given]
     if len(rules) > 1:
         raise Problem(
-            f"{rules[0]} and {rules[1]} exclude each other; an option of None, as {rules[1]}=None, takes away "
-            "what the layout file says"
+            f"{rules[0]} and {rules[1]} exclude each other; an option of None, as {rules[1]}=None, removes "
+            "that of the layout file"
         )
 
 

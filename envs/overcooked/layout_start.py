@@ -16,7 +16,7 @@ from .layout_recipes import Recipe, read_orders, unknown_ingredient
 
 @dataclass(frozen=True)
 class Start:
-    """How a game begins. No ``orders`` stand for all recipes, no ``facings`` for north, no ``held`` for nothing."""
+    """The beginning of a game. Empty ``orders`` are all recipes, empty ``facings`` north, empty ``held`` no things."""
 
     places: Sequence[Cell]
     orders: Sequence[Recipe]
@@ -74,7 +74,7 @@ def _read_objects(
         kind, onions, tomatoes, left = _read_thing(thing, whose, times)
         cell = cell_of(thing["position"], whose, terrain)
         if terrain[cell] not in (POT, COUNTER):
-            raise Problem(f"{whose} is in {where(*cell)}, where there is neither a counter nor a pot")
+            raise Problem(f"{whose} is in {where(*cell)}, which is neither a counter nor a pot")
         if terrain[cell] == POT and kind != SOUP:
             raise Problem(f"{whose}, no soup, is in a pot in {where(*cell)}")
         if terrain[cell] == COUNTER and left:

@@ -14,7 +14,7 @@ _ALLOWED = (
 
 
 def parse(text: str) -> dict[str, Any]:
-    """The dict in a layout file. The reference evaluates the file as Python; here a literal is all that it may be."""
+    """The dict in a layout file. The reference evaluates the file as Python; here only a literal is allowed."""
     body = text.lstrip()
     lines_before = text[: len(text) - len(body)].count("\n")
     try:
@@ -53,13 +53,13 @@ def _literal_dict(node: ast.Dict) -> dict[str, Any]:
         if not isinstance(key, ast.Constant) or not isinstance(key.value, str):
             raise Problem(f"line {value.lineno}: a key that is not a text; {_ALLOWED}")
         if key.value in values:
-            raise Problem(f"line {key.lineno}: the key {key.value!r} is there twice")
+            raise Problem(f"line {key.lineno}: the key {key.value!r} occurs twice")
         values[key.value] = _literal(value)
     return values
 
 
 def _float_call(node: ast.expr) -> float | None:
-    """``float('inf')`` and the like; None if it is something else."""
+    """``float('inf')`` and the like; None for anything else."""
     match node:
         case ast.Call(ast.Name("float"), [ast.Constant(str(text))], []):
             try:

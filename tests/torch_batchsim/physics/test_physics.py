@@ -162,9 +162,9 @@ def test_far_from_the_origin_and_tiny_bodies_stay_finite() -> None:
 
 def test_touches_are_told_in_the_step_in_which_they_happen() -> None:
     env = played(10)
-    told, rows = env.sim.tensor("Told.touches").flatten(), env.sim.ragged("physics.Touch.Contact.impulse")
-    assert (told > 0).float().mean() > 0.9
-    assert torch.equal(rows.counts.cpu().to(told.dtype), told)
+    counted, rows = env.sim.tensor("Told.touches").flatten(), env.sim.ragged("physics.Touch.Contact.impulse")
+    assert (counted > 0).float().mean() > 0.9
+    assert torch.equal(rows.counts.cpu().to(counted.dtype), counted)
     assert (rows.packed()[0] > 0).all()
 
 

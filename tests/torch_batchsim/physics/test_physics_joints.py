@@ -88,9 +88,9 @@ def test_a_joint_to_a_destroyed_body_is_a_fault_until_it_is_let_go() -> None:
     for run in (crowd, free, alone):
         step(run, 10)
     crowd.sim.destroy(torch.tensor([1]), crowd.handles[1, "bob"][None])
-    with pytest.raises(WorldFault, match=r"world 1: .*simulate.*physics\.joint_to_nothing \(value 0\)") as told:
+    with pytest.raises(WorldFault, match=r"world 1: .*simulate.*physics\.joint_to_nothing \(value 0\)") as raised:
         step(crowd, 1)
-    assert told.value.mask.tolist() == [False, True, False]
+    assert raised.value.mask.tolist() == [False, True, False]
     step(alone, 1)
     for world in (0, 2):
         assert crowd.now(world).bodies == alone.now(0).bodies
@@ -172,7 +172,7 @@ def test_a_joint_wakes_both_of_its_bodies_and_their_islands() -> None:
     assert min(still(crowd)) > 0.5
 
 
-def test_what_sleeps_wakes_when_its_joint_is_told_something_else() -> None:
+def test_what_sleeps_wakes_when_its_joint_changes() -> None:
     servo = Joint("slider", None, "crate", (4.0, 0.0, 0.3), (0, 1, 0), motor=Motor(100.0, position=0.0))
     crowd, _ = asleep(servo)
     crowd.sim.ragged("Link.physics.Joint.target").values[1] = 0.5

@@ -9,7 +9,7 @@
 #pragma once
 
 // The column or line of a coordinate. Where one coordinate is greater than another, so is its cell or it is the same,
-// rounding included: so no row of a box is missed. What lies outside, or is NaN, belongs to a cell at the edge.
+// rounding included: so no row of a box is missed. Coordinates outside, and NaN, belong to a cell at the edge.
 TBS_FUNCTION u32 cell_of(f32 coordinate, f32 edge, u32 cells) {
     const f32 place = (coordinate - edge) * Constants::cells_per_unit;
     if (!(place > 0.0f)) return 0;

@@ -28,7 +28,7 @@ TBS_FUNCTION BoxPair seen_from_other(const BoxPair &pair) {
     return other;
 }
 
-// What an axis says: by how much the boxes are apart along it, negative where they overlap.
+// The result of an axis: the distance of the boxes along it, negative where they overlap.
 struct Axis {
     f32 separation;
     u32 first, second;  // of a face: its axis and 0; of two edges: their axes in the two boxes
@@ -193,7 +193,7 @@ TBS_CALLED f32 clip_face(const BoxPair &pair, u32 i, f32 margin, f32 size, const
     return lowest;
 }
 
-// Turns what was found to world axes; `b_looks`: the boxes were seen from b.
+// Turns the manifold to world axes; `b_looks`: the boxes were seen from b.
 TBS_FUNCTION void finish(const BoxPair &view, bool b_looks, const Matrix &frame, Manifold &manifold) {
     to_world(frame, {view.centre[0], view.centre[1], view.centre[2]}, manifold);
     if (!b_looks) return;

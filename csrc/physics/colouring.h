@@ -1,8 +1,8 @@
 // Colours for constraints: those of one colour have no movable body in common, so they can be worked on at once.
 //
 // Greedy, in order: each takes the lowest colour that neither of its bodies has yet. So a constraint's colour depends
-// on those before it that reach its bodies, and not on other worlds in the same workspace. What finds no colour is
-// worked on one after the other at the end of each pass.
+// on those before it that reach its bodies, and not on other worlds in the same workspace. Constraints without a colour
+// are worked on one after the other at the end of each pass.
 #pragma once
 
 #include "physics/bodies.h"
@@ -73,7 +73,7 @@ TBS_FUNCTION void colour(const W &w, u32 count, u32 *item, u32 *used, Batches &b
 }
 
 // Calls work(F, block, lane) for items first .. first + count - 1, `simd_width` of them at a time where a register
-// holds more than one; then what lies behind the last one is worked on too.
+// holds more than one, including the items behind the last one in its register.
 template <class Group, class Work>
 TBS_FUNCTION void for_items(Group &group, u32 first, u32 count, Work &&work) {
     if constexpr (simd_width > 1 && Group::group_threads == 1) {

@@ -58,7 +58,7 @@ TBS_FUNCTION SolverJoint solver_joint(const Step &step, const Joint &joint, u32 
     row.drive = u32(joint.drive);
     row.limited = u32(joint.limited);
     row.broken = 0;
-    // What stands is known to the solver as the world: anchors there are places.
+    // The solver knows standing bodies as the world: anchors there are places.
     const auto anchor = [&](u32 body, u32 mover, vec3 local) {
         return body == no_body || mover != no_body ? local : step.at[body].position + rotate(local, step.at[body].rotation);
     };
@@ -136,7 +136,7 @@ TBS_FUNCTION void part_jointed(Step &step, Group &group) {
     });
 }
 
-// Writes back what joints keep for the next step, and which have broken.
+// Writes back the impulses of joints for the next step, and broken ones.
 template <class Group>
 TBS_FUNCTION void scatter_joints(World &world, const Step &step, Contacts &kept, Group &group) {
     if (Constants::sleep != 0 && step.solver->joint_count > 0)

@@ -36,7 +36,7 @@ TBS_FUNCTION Material default_material() {
     return {Constants::static_friction, Constants::dynamic_friction, Constants::restitution};
 }
 
-// Volume, and the integrals of xx, yy, zz, xy, xz, yz over it: what mass and inertia are made of.
+// Volume, and the integrals of xx, yy, zz, xy, xz, yz over it, from which mass and inertia follow.
 struct Moments {
     f32 volume, xx, yy, zz, xy, xz, yz;
 };

@@ -1,4 +1,4 @@
-// What narrow phases share: the best of many lanes, and at most four points of many.
+// Shared by narrow phases: the best of many lanes, and at most four points of many.
 #pragma once
 
 #include "physics/shapes.h"
@@ -105,7 +105,7 @@ TBS_CALLED void choose(const Candidates<parts, n> &points, f32 margin, f32 same,
         loss = min(less, loss);
     }
     if (!found) take(nearest, deepest);
-    // Leave out what is the same as one before.
+    // Leave out repetitions.
     bool keep[4] = {true, true, true, true};
     for (u32 slot = 1; slot < 4; ++slot) {
         for (u32 other = 0; other < slot; ++other) {
@@ -142,7 +142,7 @@ TBS_FUNCTION void drop(Manifold &manifold) {
     manifold.count = 0;
 }
 
-// Whether all numbers are finite, so that what is searched among them is found.
+// Whether all numbers are finite, so that the search among them succeeds.
 TBS_FUNCTION bool all_finite(const Matrix &m, vec3 a, vec3 b, vec3 c) {
     const vec3 sum = m.x + m.y + m.z + a + b + c;
     return abs(sum.x + sum.y + sum.z) < infinity;

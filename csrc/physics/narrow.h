@@ -46,7 +46,7 @@ TBS_FUNCTION void find_numbers_before(const Contacts &kept, Step &step, Group &g
     });
 }
 
-// Two surfaces together: the geometric mean of what they have.
+// Two surfaces together: the geometric mean of both.
 TBS_FUNCTION f32 together(f32 a, f32 b) { return sqrt(a * b); }
 
 // The solver's contact of a pair, with the impulses of the step before.
@@ -141,7 +141,7 @@ TBS_FUNCTION void keep_contact(const Step &step, const Pair &pair, const SolverC
     }
 }
 
-// Keeps the impulses, of as many contacts as there is room for. What has none begins the next step without.
+// Keeps the impulses of as many contacts as fit. The others begin the next step without.
 template <class Kept, class Group>
 TBS_FUNCTION void keep_contacts(Step &step, Kept &kept, Group &group) {
     const Solver &solver = *step.solver;

@@ -1,17 +1,17 @@
-// What the rigid-body solver works on: bodies, contacts and joints of one world, or of several.
+// The rigid-body solver's workspace: bodies, contacts and joints of one world, or of several.
 //
 // How a step goes (solver.h has `solve`):
 //
 //     Workspace<64, 256, 16> &w;                           // room for 64 bodies, 256 contacts, 16 joints
-//     w.body_count = n;      put_body(w, i, body)          for i < n, from any lane: it writes what belongs to body i
+//     w.body_count = n;      put_body(w, i, body)          for i < n, from any lane: it writes body i
 //     w.contact_count = m;   w.contacts[k] = contact       for k < m
 //     w.joint_count = j;     w.joints[k] = joint           for k < j
 //     solve(w, group, settings);                           // moves the bodies through settings.time
-//     take_body(w, i, body);                               // new pose, velocity, rest; what else `body` has stays
+//     take_body(w, i, body);                               // new pose, velocity, rest; other fields of `body` stay
 //     w.contacts[k], w.joints[k]                           // new impulses, `broken`
 //
-// Write counts inside of group.once. Impulses of contacts and joints, and preloads, are results, and what the next step
-// starts from: copy them to the contact of the same pair, impulses of points by feature (0 for a new one). Static
+// Write counts inside of group.once. Impulses of contacts and joints, and preloads, are results, from which the next
+// step starts: copy them to the contact of the same pair, impulses of points by feature (0 for a new one). Static
 // and kinematic bodies are bodies like others, but static ones may be left out: a contact or joint whose `b` is
 // `no_body` is with the ground, which does not move. Contacts between two bodies that are not dynamic are ignored.
 //
@@ -23,7 +23,7 @@
 inline constexpr u32 no_body = 0xffffffffu;
 inline constexpr u32 points_per_contact = 4;
 
-// What SolverBody::kind holds.
+// The values of SolverBody::kind.
 inline constexpr u32 body_static = 0;     // never moves
 inline constexpr u32 body_kinematic = 1;  // moves with its velocity, which nothing changes
 inline constexpr u32 body_dynamic = 2;

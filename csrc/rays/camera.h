@@ -1,8 +1,8 @@
-// Pinhole cameras: depth, segmentation and shaded colour of what a ray through each pixel meets.
+// Pinhole cameras: depth, segmentation and shaded colour of the first body on a ray through each pixel.
 //
-// A camera looks along its own y axis, x to the right and z up: with the rotation of a body whose forward axis is y
-// it is that body's eye. Row 0 is at the top. Depths are along the optical axis, as depth buffers have them, not
-// along the ray.
+// A camera looks along its own y axis, x to the right and z up: with the rotation of a body whose forward axis is y it
+// is that body's eye. Row 0 is at the top. Depths are along the optical axis, as depth buffers have them, not along the
+// ray.
 #pragma once
 
 #include "rays/rays.h"
@@ -144,7 +144,7 @@ TBS_FUNCTION u32 shade(const Scene &scene, const Camera &camera, const Lens &len
     const f32 footprint = divide(depth * lens.pixel * size, slant);  // how long a pixel is on the surface
     const vec3 base = paint(scene, u32(body), surface.point, footprint, light);
     const f32 direct = lit ? max(dot(n, light.towards), 0.0f) : 0.0f;
-    const f32 from_sky = fma(0.25f, n.z, 0.75f);  // what faces up gets more of the light from everywhere
+    const f32 from_sky = fma(0.25f, n.z, 0.75f);  // surfaces that face up get more of the light from everywhere
     const f32 bright = fma(1.0f - light.ambient, direct, light.ambient * from_sky);
     const f32 far = divide(depth, camera.far);
     return pack(mix(base * bright, unpack(light.horizon), light.haze * far * far));
@@ -174,7 +174,7 @@ TBS_FUNCTION u32 through_window(const Scene &scene, const Camera &camera, const 
                                 u32 (&places)[most_bodies<Scene>]) {
     const f32 west = lens.across(f32(column)), east = lens.across(f32(column + tile_side));
     const f32 north = lens.above(f32(row)), south = lens.above(f32(row + tile_side));
-    // Planes through the camera, with what is seen on their positive side.
+    // Planes through the camera, with visible bodies on their positive side.
     const vec3 planes[4] = {lens.right - lens.forward * west, lens.forward * east - lens.right,
                             lens.forward * north - lens.up, lens.up - lens.forward * south};
     u32 count = 0;

@@ -34,7 +34,7 @@ struct Bodies {
     }
 };
 
-// Where the camera is and what it looks at, and the light; fields as picture.py has them.
+// The camera, its target and the light; fields as in rays/picture.py.
 struct View {
     vec3 eye, target, up, light;
     f32 field_of_view, near, far, ambient, tile, contrast;

@@ -26,7 +26,7 @@ inline constexpr bool in_packets = Group::group_threads == 1;
 inline constexpr u32 find_step = 16;
 #endif
 
-// What of a ray's shapes is found: bits of the distance, and the body.
+// The best hit of a ray: bits of the distance, and the body.
 struct Found {
     i32 nearest, body;
 };
@@ -64,7 +64,7 @@ TBS_FUNCTION Found find(const Scene &scene, const Ray &ray) {
     return found;
 }
 
-// What is known of a ray from what it has found.
+// The result of a ray's best hit.
 template <class Scene>
 TBS_FUNCTION Hit hit_of(const Scene &scene, const Ray &ray, Found found) {
     if (found.body == no_body) return {ray.reach, -1, {0, 0, 0}};
@@ -75,7 +75,7 @@ TBS_FUNCTION Hit hit_of(const Scene &scene, const Ray &ray, Found found) {
     return {distance, found.body, normal_at(solid_at(scene, place), prepared, distance, scene.faces[place], face)};
 }
 
-// ---- what systems call ---------------------------------------------------------------------------------------------
+// ---- called by systems ---------------------------------------------------------------------------------------------
 
 // The first body on a ray.
 template <class Scene>

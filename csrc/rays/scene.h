@@ -107,7 +107,7 @@ struct Filling {
     u32 bodies = 0, faces = 0;
 };
 
-// A scene without bodies. All lanes of `group` call this and what follows.
+// A scene without bodies. All lanes of `group` call this and the functions below.
 template <class Scene, class Group>
 TBS_FUNCTION Filling clear(Scene &, Group &) {
     static_assert(most_bodies<Scene> % 16 == 0, "a scene has places for a multiple of 16 bodies");

@@ -152,6 +152,12 @@ def tiled(
     return canvas.pixels
 
 
+def mixed(colour: Colour, other: Colour, share: float) -> Colour:
+    """A colour with a share, 0 to 1, of another one."""
+    red, green, blue = (round(a + share * (b - a)) for a, b in zip(colour, other, strict=True))
+    return red, green, blue
+
+
 def text_width(text: str, scale: int = 1) -> int:
     """The width of ``Canvas.text`` in pixels."""
     return max(0, 6 * len(text) - 1) * scale

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from torch_batchsim.draw import Canvas, Colour, Point, Sprite, text_width
+from torch_batchsim.draw import Canvas, Colour, Point, Sprite, mixed, text_width
 
 from .rules import Rules
 from .scene import LETTERS, Scene
@@ -52,10 +52,6 @@ DIGITS: tuple[list[Point], ...] = (  # the stroke of a pen, 1 high
 )
 
 
-def _mixed(colour: Colour, other: Colour, share: float) -> Colour:
-    return tuple(round(a + share * (b - a)) for a, b in zip(colour, other, strict=True))
-
-
 def _ink(color: int) -> Colour:
     """The colour of writing on a card."""
     return INK if LETTERS[color] in "YW" else WHITE
@@ -85,9 +81,9 @@ def _face(color: int, rank: int) -> Sprite:
     colour, middle = COLORS[color], (WIDTH / 2, 30)
 
     def draw(canvas: Canvas) -> None:
-        _rounded(canvas, (0, 0), (WIDTH, HEIGHT), 7, _mixed(colour, INK, 0.5))
+        _rounded(canvas, (0, 0), (WIDTH, HEIGHT), 7, mixed(colour, INK, 0.5))
         _rounded(canvas, (2, 2), (WIDTH - 2, HEIGHT - 2), 5, colour)
-        light = _mixed(colour, INK, 0.12) if LETTERS[color] == "W" else _mixed(colour, WHITE, 0.22)
+        light = mixed(colour, INK, 0.12) if LETTERS[color] == "W" else mixed(colour, WHITE, 0.22)
         for ray in range(12):
             x, y = cos(radians(30 * ray)), sin(radians(30 * ray))
             tip = 22 if ray % 2 else 17
@@ -133,10 +129,10 @@ def _marks(some_colors: int, some_ranks: int, revealed: int, colors: int, ranks:
 @lru_cache(maxsize=8)
 def _disc(colour: Colour, there: bool) -> Sprite:
     def draw(canvas: Canvas) -> None:
-        canvas.circle((8, 8), 7, _mixed(colour, INK, 0.45) if there else GHOST)
+        canvas.circle((8, 8), 7, mixed(colour, INK, 0.45) if there else GHOST)
         canvas.circle((8, 8), 5, colour if there else PANEL)
         if there:
-            canvas.circle((5.5, 5.5), 1.75, _mixed(colour, WHITE, 0.6))
+            canvas.circle((5.5, 5.5), 1.75, mixed(colour, WHITE, 0.6))
 
     return Sprite(16, 16, draw)
 
@@ -231,7 +227,7 @@ def _draw_tokens(canvas: Canvas, scene: Scene, area: Area) -> None:
         y += step
     canvas.text((area.left, y), "Deck", PALE, 2)
     for under in range(min(3, scene.deck)):
-        canvas.stamp(_box(18, 24, BACK, _mixed(BACK, WHITE, 0.6), 2, 3), (area.left + 75 + 3 * under, y - 2 * under))
+        canvas.stamp(_box(18, 24, BACK, mixed(BACK, WHITE, 0.6), 2, 3), (area.left + 75 + 3 * under, y - 2 * under))
     canvas.text((area.left + 98, y), str(scene.deck), WHITE if scene.deck else RED, 2)
 
 
@@ -241,8 +237,8 @@ def _draw_fireworks(canvas: Canvas, scene: Scene, area: Area) -> None:
     for color, played in enumerate(scene.fireworks):
         x, y = first + color * STACK, area.top + TITLE + HEIGHT / 2
         if played == 0:
-            canvas.stamp(_box(WIDTH, HEIGHT, PLATE, _mixed(COLORS[color], PANEL, 0.6), 2), (x, y))
-            canvas.text((x, y), LETTERS[color], _mixed(COLORS[color], PANEL, 0.4), 2, align=0.5)
+            canvas.stamp(_box(WIDTH, HEIGHT, PLATE, mixed(COLORS[color], PANEL, 0.6), 2), (x, y))
+            canvas.text((x, y), LETTERS[color], mixed(COLORS[color], PANEL, 0.4), 2, align=0.5)
         if scene.last["scored"] and scene.last["kind"] == color * scene.rules.ranks + played - 1:
             under = (played - 1) * PEEK
             canvas.stamp(_box(WIDTH + 8, HEIGHT + 8 + under, PANEL, GOLD, 3, 9), (x, y + under / 2))
@@ -262,7 +258,7 @@ def _draw_discards(canvas: Canvas, scene: Scene, area: Area) -> None:
                 there = copy < count
                 if there and copy == count - 1 and scene.last["kind"] == kind and not scene.last["scored"]:
                     canvas.stamp(_box(SMALL[0] + 6, SMALL[1] + 6, PANEL, GOLD, 2, 5), (x, y))
-                fill, edge = (COLORS[color],) * 2 if there else (PLATE, _mixed(COLORS[color], PANEL, 0.65))
+                fill, edge = (COLORS[color],) * 2 if there else (PLATE, mixed(COLORS[color], PANEL, 0.65))
                 canvas.stamp(_box(*SMALL, fill, edge, 1, 3), (x, y))
                 canvas.text((x, y), str(rank + 1), _ink(color) if there else FAINT, align=0.5)
                 x += COPY

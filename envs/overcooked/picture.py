@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from torch_batchsim.draw import Canvas, Colour, Point, Sprite, text_width
+from torch_batchsim.draw import Canvas, Colour, Point, Sprite, mixed, text_width
 
 from .codes import (
     COUNTER,
@@ -198,8 +198,7 @@ def _ingredients(onions: int, tomatoes: int, x: float, y: float, size: float) ->
 
 
 def _soup_colour(onions: int, tomatoes: int) -> Colour:
-    share = tomatoes / max(1, onions + tomatoes)
-    return tuple(round(a + share * (b - a)) for a, b in zip(ONION_SOUP, TOMATO_SOUP, strict=True))
+    return mixed(ONION_SOUP, TOMATO_SOUP, tomatoes / max(1, onions + tomatoes))
 
 
 @lru_cache(maxsize=4096)

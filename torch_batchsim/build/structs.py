@@ -61,7 +61,7 @@ def scope_structs(program: Program, scope: Scope) -> Iterator[str]:
     yield from _constants(scope)
     yield from _faults(program, scope)
     yield from _enums(scope)
-    yield from scope.declaration.definitions
+    yield scope.declaration.definitions
     if not scope.name:
         yield from _parameters(program)
     for struct in scope.structs:

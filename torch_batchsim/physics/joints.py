@@ -6,7 +6,6 @@ axes only: those of the six that a joint holds, and the one on which motor and l
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from enum import IntEnum
 
 from ..declare.schema import Component
@@ -80,11 +79,10 @@ class Joint(Component):
     high: f32
 
 
-def definitions() -> Iterator[str]:
+def definitions() -> str:
     """C++ of the table: ``axes_of(kind)`` as ``SolverJoint::axes`` has them, 0 for an undefined kind."""
-    yield "TBS_FUNCTION ::tbs::u32 axes_of(::tbs::i32 kind) {"
-    yield "    switch (kind) {"
-    yield from (f"        case {kind.name}: return {kind.axes};" for kind in JointKind)
-    yield "        default: return 0;"
-    yield "    }"
-    yield "}"
+    cases = "".join(f"        case {kind.name}: return {kind.axes};\n" for kind in JointKind)
+    return (
+        "TBS_FUNCTION ::tbs::u32 axes_of(::tbs::i32 kind) {\n    switch (kind) {\n"
+        f"{cases}        default: return 0;\n    }}\n}}"
+    )

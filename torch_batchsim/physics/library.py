@@ -48,7 +48,7 @@ class Physics(Library):
 
     components = (Pose, Shape, Velocity, Mass, Motion, Material, Force, Filter, Joint, Contact)
     enums = (MotionKind, JointKind, JointDrive)
-    definitions = tuple(joints.definitions())
+    definitions = joints.definitions()
     faults = (
         "not_finite", "bad_shape", "bad_mass", "bad_material", "pairs", "contacts", "joint_to_nothing", "bad_joint",
     )  # fmt: skip

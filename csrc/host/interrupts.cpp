@@ -164,7 +164,7 @@ void enter(Watch &watch) {
     if (first && asleep.exchange(false)) sem_post(&wake);
 }
 
-// A stack for handlers, so that a system that recurses without end can be told of too.
+// A stack for handlers, so that they can report a system that recurses without end.
 struct SignalStack {
     void *memory = MAP_FAILED;
     ~SignalStack() {
@@ -278,7 +278,7 @@ bool begin() {
         sigemptyset(&own.sa_mask);
         sigaction(kick, &own, nullptr);
     }
-    if (!dlsym(RTLD_DEFAULT, "__asan_init"))  // a sanitizer tells of crashes itself
+    if (!dlsym(RTLD_DEFAULT, "__asan_init"))  // a sanitizer reports crashes itself
         for (int signal : crashes) handle(signal, on_crash);
     if (monitored.exchange(true)) return true;
     sem_init(&wake, 0, 0);

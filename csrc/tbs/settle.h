@@ -162,7 +162,7 @@ TBS_FUNCTION u32 take_out_marked(const Context &context, const DynamicTable &tab
 template <class Table, u32 node, u32 fault_code, bool creates, bool destroys, bool sorted>
 struct Settle {
     static constexpr i32 rows_per_world = 1;
-    using Settled = Table;  // tells the CUDA executors that it may be run on several lanes
+    using Settled = Table;  // so that the CUDA executors may run it on several lanes
 
     template <class Context>
     static TBS_METHOD void run(const Context &context, i32 world) {

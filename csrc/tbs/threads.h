@@ -7,7 +7,7 @@
 
 // Of the OpenMP runtime that the process has; GNU's, LLVM's and Intel's know both. They are what g++ makes of
 // `#pragma omp parallel`; called by name they need neither a flag nor a runtime of the compiler's own, which could be a
-// second one. torch_batchsim/openmp.py lets them be found.
+// second one. torch_batchsim/base/openmp.py lets them be found.
 extern "C" {
 void GOMP_parallel(void (*function)(void *), void *argument, unsigned threads, unsigned flags);
 int omp_get_thread_num(void);

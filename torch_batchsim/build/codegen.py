@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import count, pairwise
 
 import torch
@@ -47,6 +49,7 @@ from ..resolve.schedule import (
     step_tasks,
     table_name,
 )
+from ..declare.declaration import ENGINE_HEADERS
 from ..declare.schema import Archetype
 from ..base.shared import LANES
 from .structs import (
@@ -121,6 +124,8 @@ def _lines(program: Program, target: Target) -> Iterator[str]:
     if program.checks is not None:
         yield from checked.definitions()
     yield '#include "tbs/tbs.h"'
+    if _uses_wide(program):
+        yield '#include "tbs/wide.h"'
     yield f'#include "tbs/{"inside.h" if target.inside else target.record.header}"'
     yield "#include <cstddef>"
     for scope in program.scopes:
@@ -209,6 +214,19 @@ def _table(program: Program, archetype: Archetype) -> Iterator[str]:
         yield "    }"
     yield "};"
     yield f"template <> struct TableOf<{cpp_name(archetype)}> : {table_name(number)} {{}};"
+
+
+@cache
+def _wide_names() -> re.Pattern[str]:
+    """The names that ``tbs/wide.h`` declares."""
+    text = (ENGINE_HEADERS / "tbs" / "wide.h").read_text()
+    found = re.findall(r"^(?:TBS_FUNCTION[^(=]*?|using |struct |inline constexpr u32 )\b(\w+)(?= ?[=({])", text, re.MULTILINE)
+    return re.compile(rf"\b(?:{'|'.join(sorted(set(found)))})\b")
+
+
+def _uses_wide(program: Program) -> bool:
+    """Whether a text may use vector registers by name. Their header takes g++ a third of a second."""
+    return any(_wide_names().search(text) for text in program.files.values())
 
 
 def _context(program: Program, cuda: bool) -> Iterator[str]:

@@ -5,9 +5,7 @@
 #include "copy.h"
 #include "lanes.h"
 #include "platform.h"
-#if defined(__AVX512F__) && !defined(__CUDACC__)
-#include <immintrin.h>
-#endif
+#include "x86.h"
 
 namespace tbs {
 
@@ -75,8 +73,8 @@ class Bits {
 
 // One byte, or as many as are left, of 0 or 1 for each bit of a word.
 TBS_FUNCTION void write_word_as_bytes(u64 word, u8 *out, u32 count) {
-#if defined(__AVX512F__) && defined(__AVX512BW__) && !defined(__CUDACC__)
-    _mm512_mask_storeu_epi8(out, ~u64{0} >> (64 - count), _mm512_maskz_set1_epi8(word, 1));
+#if TBS_AVX512
+    x86::store_bits(out, word, count);
 #else
     u32 i = 0;
     for (; i + 8 <= count; i += 8) {

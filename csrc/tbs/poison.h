@@ -25,11 +25,11 @@
 // without them.
 #pragma once
 
+// C's own headers: those of C++ around them take g++ longer than all of the engine.
+#define _GLIBCXX_INCLUDE_NEXT_C_HEADERS
 #include <math.h>
 #include <stdlib.h>
-
-#include <algorithm>
-#include <cmath>
+#undef _GLIBCXX_INCLUDE_NEXT_C_HEADERS
 
 #include "math.h"
 #include "platform.h"

@@ -215,11 +215,13 @@ def _table(program: Program, archetype: Archetype) -> Iterator[str]:
 
 @cache
 def _wide_names() -> re.Pattern[str]:
-    """The names that ``tbs/wide.h`` declares."""
-    text = (ENGINE_HEADERS / "tbs" / "wide.h").read_text()
+    """The names that only ``tbs/wide.h`` declares."""
     declared = r"^(?:TBS_FUNCTION[^(=]*?|using |struct |inline constexpr u32 )\b(\w+)(?= ?[=({])"
-    found = re.findall(declared, text, re.MULTILINE)
-    return re.compile(rf"\b(?:{'|'.join(sorted(set(found)))})\b")
+    wide, vector = (
+        set(re.findall(declared, (ENGINE_HEADERS / "tbs" / name).read_text(), re.MULTILINE))
+        for name in ("wide.h", "vector.h")
+    )
+    return re.compile(rf"\b(?:{'|'.join(sorted(wide - vector))})\b")
 
 
 def _uses_wide(program: Program) -> bool:

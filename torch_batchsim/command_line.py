@@ -70,17 +70,24 @@ def parsed(kind: type[Kind], program: str, arguments: Sequence[str], **keywords:
         raise UsageError(f"{_of_box(told.getvalue(), kind)}; {program} --help lists all") from None
 
 
+def _texts(kind: type) -> dict[str, str]:
+    """The docstrings of a dataclass's fields, those that it inherits too, as one line each."""
+    texts: dict[str, str] = {}
+    for one in filter(dataclasses.is_dataclass, reversed(kind.__mro__)):
+        [body] = ast.parse(textwrap.dedent(inspect.getsource(one))).body
+        for setting, text in pairwise(body.body):
+            is_text = isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant)
+            if isinstance(setting, ast.AnnAssign) and is_text:
+                texts[setting.target.id] = " ".join(text.value.value.split())
+    return texts
+
+
 def _describe(kind: type) -> None:
     """Give tyro the docstrings of options as one line each: it keeps the ends of lines that are indented."""
-    [body] = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
-    told = {
-        setting.target.id: text.value.value
-        for setting, text in pairwise(body.body)
-        if isinstance(setting, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant)
-    }
+    texts = _texts(kind)
     for setting in dataclasses.fields(kind):
-        if setting.name in told:
-            setting.metadata = MappingProxyType({**setting.metadata, "help": " ".join(told[setting.name].split())})
+        if setting.name in texts:
+            setting.metadata = MappingProxyType({**setting.metadata, "help": texts[setting.name]})
         default = setting.default_factory
         if isinstance(default, type) and dataclasses.is_dataclass(default):
             _describe(default)
@@ -123,13 +130,39 @@ def _given(text: str) -> str:
 LOG_LINES = 20  # that a command prints at a time
 
 
-def simulator_arguments(options: Any) -> dict[str, Any]:
-    """What ``gymnasium.make_vec`` is given for ``options.checks``, ``.log`` and ``.watchdog``, where asked for.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunFlags:
+    """Options of a command that are ``RunOptions`` of its simulators; the options of commands inherit from it."""
 
-    Environments of others need not know them.
-    """
-    given = {name: getattr(options, name) for name in ("checks", "log", "watchdog")}
-    return {name: value for name, value in given.items() if value is not None and value is not False}
+    executor: str | None = None
+    """How the simulator runs its task graph: batch or per_world on CPU; graph, megakernel or per_world on CUDA. By
+    default what was tuned before, else the first of these."""
+    checks: bool = False
+    """A checked build: an index out of its range, a division by zero and the like end the command with their place in
+    the text. Slower by a few times."""
+    log: int | None = None
+    """Keep so many lines of each world that systems note by world.log, and print the first 20 of each batch size, or
+    of iterations 1, 2, 4, 8 and so on of a training and of the one that a fault ends."""
+    watchdog: float | None = None
+    """Seconds that a step may take on CPU: one that takes longer ends the command, which names system and world."""
+
+    def run_options(self) -> dict[str, Any]:
+        """The arguments of ``gymnasium.make_vec`` that were given; environments of others need not know the rest."""
+        given = {flag.name: getattr(self, flag.name) for flag in dataclasses.fields(RunFlags)}
+        return {name: value for name, value in given.items() if value is not None and value is not False}
+
+
+RUN_FLAGS = {flag.name: f"--{flag.name.replace('_', '-')}" for flag in dataclasses.fields(RunFlags)}
+"""How commands take the options of a run, by their names as arguments."""
+
+
+def add_run_flags(parser: argparse.ArgumentParser, left_out: Sequence[str]) -> None:
+    """Let a command without tyro take the options of ``RunFlags``, but for some."""
+    texts, kinds = _texts(RunFlags), {"str | None": str, "int | None": int, "float | None": float}
+    for flag in dataclasses.fields(RunFlags):
+        if flag.name not in left_out:
+            how = {"action": "store_true"} if flag.type == "bool" else {"type": kinds[str(flag.type)]}
+            parser.add_argument(RUN_FLAGS[flag.name], help=texts[flag.name], **how)
 
 
 def noted(env: gymnasium.vector.VectorEnv) -> str:

@@ -38,13 +38,6 @@ def checked_count(count: Any, what: str, greatest: int | None = None) -> int:
     return int(count)
 
 
-def checked_first_world(first: Any, num_worlds: int) -> int:
-    last = max(0, 2**31 - num_worlds)
-    if isinstance(first, bool) or not isinstance(first, (int, np.integer)) or not 0 <= first <= last:
-        raise ValueError(f"first_world must be an integer from 0 to {last}, got {first!r}")
-    return int(first)
-
-
 def checked_seed(seed: Any) -> int | None:
     if seed is None:
         return None
@@ -132,16 +125,3 @@ def checked_mask(mask: Any, what: str, num_worlds: int, device: torch.device) ->
     if tuple(mask.shape) != (num_worlds,):
         raise ValueError(f"{what} must have shape [{num_worlds}], got {list(mask.shape)}")
     return mask.to(device).contiguous()
-
-
-def checked_watchdog(seconds: Any, device: torch.device) -> float | None:
-    """Seconds, or None. TypeError or ValueError say what is allowed."""
-    if seconds is None:
-        return None
-    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
-        raise TypeError(f"watchdog must be a number of seconds or None, got {seconds!r}")
-    if not 0 < seconds < float("inf"):
-        raise ValueError(f"watchdog must be a positive number of seconds, got {seconds!r}")
-    if device.type != "cpu":
-        raise ValueError(f"watchdog needs device='cpu': a kernel cannot be stopped, got device={str(device)!r}")
-    return float(seconds)

@@ -16,6 +16,7 @@ from ..base import openmp
 from ..base.shared import BLOCK_THREADS, ELEMENT_TYPES, action_dtypes
 from ..build import jit
 from ..build.codegen import Target
+from ..declare.run_options import RunOptions
 from ..memory.memory import Memory
 from ..memory.outputs import OutputSet
 from ..memory.streams import current_handle, is_capturing
@@ -66,10 +67,7 @@ class Execution:
     Args:
         memory: of the worlds; laid out for ``target``'s kind of device.
         target: what is run before anything has been chosen.
-        num_threads: on CPU, at most; None for as many as torch uses, whenever a step is taken.
-        watchdog: seconds that a step or reset may take, on CPU; None for any.
-        load: builds the library of a target; ``jit.load`` by default.
-        library: that of ``target``, if it has been built already.
+        options: how the simulator runs, closed for the device.
 
     Attributes:
         token: a list of one item, which the thread that uses the worlds has taken: to take it is one operation of the
@@ -81,17 +79,14 @@ class Execution:
         program: Program,
         memory: Memory,
         target: Target,
-        *,
-        num_threads: int | None,
-        watchdog: float | None = None,
-        load: Loader | None = None,
-        library: jit.Library | None = None,
+        options: RunOptions,
     ) -> None:
-        self.program, self.memory, self.num_threads = program, memory, num_threads
+        self.program, self.memory, self.num_threads = program, memory, options.num_threads
         self.device, self.num_worlds = memory.device, memory.num_worlds
         self._first_target = target
-        self._load = load or partial(_build, program, memory.device)
-        self._libraries: dict[Target, Any] = {} if library is None else {library.target: library}
+        self._load: Loader = options._loader or partial(_build, program, memory.device)
+        built = options._library
+        self._libraries: dict[Target, Any] = {} if built is None else {built.target: built}
         self._context_address = ctypes.addressof(memory.context)
         self._close: weakref.finalize | None = None
         self._most_threads = 1
@@ -99,7 +94,7 @@ class Execution:
         self.library: jit.Library | None = None
         self.step_call: StepCall = step_call.never
         self.token = [None]
-        self.watch = None if memory.cuda else interrupts.Watch(program, watchdog)
+        self.watch = None if memory.cuda else interrupts.Watch(program, options.watchdog)
         if self.watch is not None:
             memory.context.watch = self.watch.address
 

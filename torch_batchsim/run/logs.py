@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -16,35 +15,10 @@ from ..memory.memory import Memory
 from ..resolve.program import GRAPHS, Program
 from .inside import system_runs
 
-VARIABLE = "TBS_LOG"
-_DEFAULT = 64  # lines a world
-_MOST = 1 << 20
-_ON, _OFF = ("true", "on", "yes"), ("", "false", "off", "no")
 _TYPES = {
     LogKind.f32: np.dtype("<f4"), LogKind.f64: np.dtype("<f8"), LogKind.i64: np.dtype("<i8"),
     LogKind.u64: np.dtype("<u8"), LogKind.boolean: np.dtype("?"),
 }  # fmt: skip
-
-
-def checked_log(log: Any) -> int:
-    """Lines that are kept of a world: what ``log`` of a simulator means; 0 for a build without logs.
-
-    ``None`` asks the environment variable ``TBS_LOG``: 1 or 0, or a number of lines. Raises TypeError or ValueError.
-    """
-    if log is None:
-        text = os.environ.get(VARIABLE, "").strip().lower()
-        if text in _OFF or text in _ON:
-            return _DEFAULT if text in _ON else 0
-        if not text.isdigit() or int(text) > _MOST:
-            raise ValueError(f"{VARIABLE}={text}: write {VARIABLE}=1, {VARIABLE}=0, or the lines to keep of each world")
-        return _DEFAULT if text == "1" else int(text)
-    if isinstance(log, bool):
-        return _DEFAULT if log else 0
-    if not isinstance(log, (int, np.integer)):
-        raise TypeError(f"log must be True, False or the lines to keep of each world, got {log!r}")
-    if not 1 <= log <= _MOST:
-        raise ValueError(f"log must be from 1 to {_MOST} lines of each world, got {log}")
-    return int(log)
 
 
 @dataclass(frozen=True)

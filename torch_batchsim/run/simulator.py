@@ -6,18 +6,17 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode
 
 from ..base.names import suggestion
-from ..base.shared import AUTORESET, MAX_THREADS
-from ..build import jit
+from ..base.shared import AUTORESET
 from ..build.codegen import Target
-from ..declare.checks import Checks, checked_checks
 from ..declare.environment import Environment, check_instance
+from ..declare.run_options import RunKeywords, RunOptions
 from ..errors import told_briefly
 from ..memory import holding, state
 from ..memory.entities import Entities
@@ -25,10 +24,8 @@ from ..memory.inputs import (
     checked_autoreset,
     checked_count,
     checked_device,
-    checked_first_world,
     checked_mask,
     checked_seed,
-    checked_watchdog,
     checked_worlds,
 )
 from ..memory.memory import Memory
@@ -39,12 +36,14 @@ from ..memory.tables import Ragged
 from ..resolve.graph import Graph
 from ..resolve.program import Program
 from . import faults, tuning
-from .execution import Execution, Loader
+from .execution import Execution
 from .inspection import Inspection
 from .interrupts import STOPPED
 from .leftovers import CheckedExecution
-from .logs import checked_log
 from .trace import Trace
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 _P, _R = ParamSpec("_P"), TypeVar("_R")
 
@@ -75,21 +74,9 @@ class Simulator(Inspection):
         device: ``"cpu"``, ``"cuda"`` or ``"cuda:1"``.
         autoreset: what happens to worlds whose episode has ended (see ``step``).
         keep_final: keep observations and infos at the end of an episode (``SAME_STEP`` only) as ``final`` tensors.
-        num_threads: threads of a step on CPU, at most. By default as many as torch uses, now and whenever that changes
-            (``torch.set_num_threads``). They are torch's own threads, so that a policy and the simulator take turns on
-            the cores. Small batches, and the child of a fork, are stepped by the calling thread alone.
-        executor: how the task graph is run; the results are the same to the bit. CPU: ``"batch"`` (default), or
-            ``"per_world"``, world after world. CUDA: ``"graph"`` (default), a kernel for each group of nodes;
-            ``"megakernel"``, one persistent kernel; ``"per_world"``, a thread for each world.
         output_sets: 1, or 2 that take turns, so that outputs of a step stay until the step after the next one (see
             ``Outputs``): what ``observe`` writes then lies elsewhere after each step.
-        first_world: for a part of a larger batch: these are its worlds from this number on, with their ``world.id``
-            and their random numbers.
-        checks: True or a ``Checks`` for a checked build, in which an index out of its range, a division by zero and the
-            like are faults with their place in the text; False for an ordinary one. None asks ``TBS_CHECKS``.
-        log: True, or the lines to keep of each world, for a build in which ``world.log`` notes what ``logs`` returns;
-            False for one in which it costs nothing. None asks ``TBS_LOG``.
-        watchdog: seconds, on CPU: a step or reset that takes longer is stopped and raises ``StepTimeout``.
+        **run: how it runs: ``executor``, ``num_threads``, ``checks`` and so on, see ``declare.run_options.RunOptions``.
 
     Raises:
         SchemaError: the environment contradicts itself. BuildError: its systems do not compile.
@@ -111,29 +98,20 @@ class Simulator(Inspection):
         *,
         autoreset: AutoresetMode = AutoresetMode.SAME_STEP,
         keep_final: bool = True,
-        num_threads: int | None = None,
-        executor: str | None = None,
         output_sets: int = 1,
-        first_world: int = 0,
-        checks: bool | Checks | None = None,
-        log: bool | int | None = None,
-        watchdog: float | None = None,
-        _library: jit.Library | None = None,
-        _loader: Loader | None = None,
+        **run: Unpack[RunKeywords],
     ) -> None:
+        options = RunOptions.of(run, Simulator)
         check_instance(environment)
         self.device = checked_device(device)
         self.num_worlds = checked_count(num_worlds, "num_worlds")
-        self.first_world = checked_first_world(first_world, self.num_worlds)
         self.autoreset = checked_autoreset(autoreset)
-        if num_threads is not None:
-            num_threads = checked_count(num_threads, "num_threads", MAX_THREADS)
         self.environment = environment
-        watchdog = checked_watchdog(watchdog, self.device)
-        checks = checked_checks(checks)
-        self.program = Program(environment, checks, checked_log(log))
+        self.run_options = options = options.closed(self.device, self.num_worlds)
+        self.first_world, library = options.first_world, options._library
+        self.program = Program(environment, options.checks or None, int(options.log or 0))
         reset_options(self.program)  # to tell at once what is wrong with them
-        target = Target(self.device.type, executor) if _library is None else _library.target
+        target = Target(self.device.type, options.executor) if library is None else library.target
         self.memory = Memory(
             self.program,
             self.num_worlds,
@@ -144,17 +122,10 @@ class Simulator(Inspection):
             output_sets=checked_count(output_sets, "output_sets", 2),
         )
         self.memory.context.first_world = self.first_world
-        self.execution = (Execution if checks is None else CheckedExecution)(
-            self.program,
-            self.memory,
-            target,
-            num_threads=num_threads,
-            watchdog=watchdog,
-            load=_loader,
-            library=_library,
-        )
+        kind = CheckedExecution if options.checks else Execution
+        self.execution = kind(self.program, self.memory, target, options)
         self._entities = Entities(self.program, self.memory)
-        self._free = executor is None and _library is None  # to take up what was tuned
+        self._free = options.executor is None and library is None  # to take up what was tuned
         choice = tuning.stored(self.execution) if self._free else None
         self.execution.take(choice or self.execution.default_choice())
         self._started = self._was_stopped = False

@@ -77,7 +77,7 @@ class OneAgentEnv(SingleEnv):
         as_agent: which one, as a number or by name: 1 or ``"agent_1"``.
         partner: the policy of the others, see ``Partner``; by default each draws an action that is legal, every choice
             equally likely, from ``np_random``, so that the seed of a reset says which.
-        options: ``render_mode``, ``device``, ``checks``, ``log`` and ``watchdog``, as of ``SingleEnv``.
+        options: as of ``SingleEnv``.
     """
 
     def __init__(

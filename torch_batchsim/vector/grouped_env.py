@@ -7,15 +7,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import gymnasium
 import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode
 
-from ..declare.checks import Checks
 from ..declare.environment import Environment
+from ..declare.run_options import RunKeywords, RunOptions
 from ..errors import GroupFault, StepInterrupted, StepTimeout, SystemCrash, WorldFault
 from ..memory.inputs import checked_count, checked_device, checked_mask, checked_options, checked_seed
 from ..memory.reset_options import reset_options
@@ -24,6 +24,9 @@ from .results import Observation
 from .side_by_side import Outcome, Stopped, Streams, Threads
 from .vector_env import TorchVectorEnv
 from .vector_inputs import agents_per_world, number_of_worlds
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class Batch(NamedTuple):
@@ -58,11 +61,11 @@ class GroupedEnv:
         groups: how many.
         device: on CPU groups step on threads; on CUDA each on a stream of its own, where only what takes a mask waits
             for the device.
-        num_threads: of all groups together, on CPU; as many as torch uses by default. Each group that steps has one,
-            or more where there are fewer groups than threads.
-        autoreset_mode, final_obs, output, copy, render_mode, executor, checks, log, watchdog: see ``TorchVectorEnv``.
-            Without copies, what ``recv`` returns stays as it is until the next step but one of the same group.
+        autoreset_mode, final_obs, output, copy, render_mode: see ``TorchVectorEnv``. Without copies, what ``recv``
+            returns stays as it is until the next step but one of the same group.
         render_worlds: of each group, for ``environments[group].render()``.
+        **run: how simulators run, see ``declare.run_options.RunOptions``. ``num_threads`` are those of all groups
+            together: each group that steps has one, or more where there are fewer groups than threads.
 
     Attributes: ``environments`` (a ``TorchVectorEnv`` for each group; leave those alone that step), ``num_envs``,
     ``num_worlds``, ``num_agents``, ``num_groups``, ``group_envs`` (rows of a group), ``group_worlds``, ``device``,
@@ -83,14 +86,11 @@ class GroupedEnv:
         copy: bool | None = None,
         render_mode: str | None = None,
         render_worlds: int | None = None,
-        num_threads: int | None = None,
-        executor: str | None = None,
-        checks: bool | Checks | None = None,
-        log: bool | int | None = None,
-        watchdog: float | None = None,
         _make: Callable[..., TorchVectorEnv] = TorchVectorEnv,
+        **run: Unpack[RunKeywords],
     ) -> None:
         self.closed = True  # until it is whole
+        options = RunOptions.of(run, GroupedEnv)
         self.num_groups = checked_count(groups, "groups")
         self.num_agents = agents_per_world(environment)
         self.num_worlds = number_of_worlds(num_envs, num_worlds, self.num_agents)
@@ -103,9 +103,8 @@ class GroupedEnv:
             )
         self.num_envs, self.group_envs = self.num_worlds * self.num_agents, self.group_worlds * self.num_agents
         on_cpu = checked_device(device).type == "cpu"
-        if num_threads is not None:
-            num_threads = checked_count(num_threads, "num_threads")
-        threads = num_threads or torch.get_num_threads()
+        threads = options.num_threads
+        threads = torch.get_num_threads() if threads is None else checked_count(threads, "num_threads")
         workers = min(threads, self.num_groups)
         self.environments = tuple(
             _make(
@@ -118,12 +117,11 @@ class GroupedEnv:
                 copy=copy,
                 render_mode=render_mode,
                 render_worlds=render_worlds,
-                num_threads=threads // workers if on_cpu else None,
-                executor=executor,
-                checks=checks,
-                log=log,
-                watchdog=watchdog,
-                first_world=group * self.group_worlds,
+                **replace(
+                    options,
+                    num_threads=threads // workers if on_cpu else None,
+                    first_world=options.first_world + group * self.group_worlds,
+                ),
             )
             for group in range(self.num_groups)
         )

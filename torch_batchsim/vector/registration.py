@@ -16,9 +16,9 @@ from typing import Any, Literal, overload
 import gymnasium
 
 from ..base.names import suggestion, told_arguments
-from ..declare.checks import Checks
 from ..declare.environment import Environment
 from ..declare.options import SINGLE_ARGUMENTS, VECTOR_ARGUMENTS, Option
+from ..declare.run_options import RunOptions
 from .agents_env import AgentsVectorEnv
 from .agents_single_env import JointEnv, OneAgentEnv, Partner
 from .own_modules import is_missing, module_named, told_with_place
@@ -262,15 +262,13 @@ def make(
     time_limit: bool = False,
     as_agent: int | str | None = None,
     partner: Partner | None = None,
-    checks: bool | Checks | None = None,
-    log: bool | int | None = None,
-    watchdog: float | None = None,
     **options: Any,
 ) -> SingleEnv:
     """One world as a plain ``gymnasium.Env`` with numpy in and out.
 
     Where a world has several agents, a ``JointEnv``; with ``as_agent`` a ``OneAgentEnv``, where ``partner`` plays the
-    others. ``environment`` is what ``make_vec`` takes.
+    others. ``environment`` is what ``make_vec`` takes; ``options`` are the environment's own, and those of a run, see
+    ``declare.run_options.RunOptions``.
     """
     cls = _imported(_of_name(environment, options))
     if time_limit:  # gymnasium wraps its TimeLimit around this
@@ -279,10 +277,11 @@ def make(
     if "num_envs" in options:
         given = f"{environment!r}, num_envs={options['num_envs']!r}"
         raise TypeError(f"make() makes one world, and takes no num_envs: for several use make_vec({given})")
+    run = RunOptions.taken_from(options)
     declared = _declared(cls, options, SINGLE_ARGUMENTS)
     if as_agent is None and partner is not None:
         raise ValueError(f"partner plays the agents beside one: give as_agent=0 too, got partner={partner!r}")
-    given = {"render_mode": render_mode, "device": device, "checks": checks, "log": log, "watchdog": watchdog}
+    given = {"render_mode": render_mode, "device": device, **run}
     if as_agent is not None:
         made = OneAgentEnv(declared, as_agent, partner, **given)
     else:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from textwrap import shorten
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
@@ -14,13 +15,16 @@ from gymnasium.spaces import Box
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import TimeLimit
 
-from ..declare.checks import Checks
 from ..declare.environment import Environment
+from ..declare.run_options import RunKeywords, RunOptions
 from ..memory.inputs import checked_options, checked_seed, number_tensor
 from ..run.simulator import Simulator
 from .gymnasium_wrappers import resetting_wrappers
 from .vector_env import TorchVectorEnv
 from .vector_inputs import agents_per_world
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class SingleEnv(gymnasium.Env):
@@ -28,7 +32,8 @@ class SingleEnv(gymnasium.Env):
 
     Args:
         environment: the declaration.
-        render_mode, device, checks, log, watchdog: see ``TorchVectorEnv``.
+        render_mode, device: see ``TorchVectorEnv``.
+        **run: how its simulator runs, see ``declare.run_options.RunOptions``; by default on one thread.
 
     Raises ValueError for an environment with several agents in a world; ``JointEnv`` and ``OneAgentEnv`` are for those.
 
@@ -43,10 +48,9 @@ class SingleEnv(gymnasium.Env):
         *,
         render_mode: str | None = None,
         device: str = "cpu",
-        checks: bool | Checks | None = None,
-        log: bool | int | None = None,
-        watchdog: float | None = None,
+        **run: Unpack[RunKeywords],
     ) -> None:
+        options = RunOptions.of(run, SingleEnv)
         self._check_agents(environment.name, agents_per_world(environment))
         self._vector = TorchVectorEnv(
             environment,
@@ -54,11 +58,8 @@ class SingleEnv(gymnasium.Env):
             device=device,
             autoreset_mode=AutoresetMode.DISABLED,
             render_mode=render_mode,
-            num_threads=1,
-            checks=checks,
-            log=log,
-            watchdog=watchdog,
             copy=False,  # each result is copied out at once
+            **(options if options.num_threads else replace(options, num_threads=1)),
         )
         self.render_mode = render_mode
         self.follows_time_limit, self._limit = False, None

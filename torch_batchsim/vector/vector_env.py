@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from copy import deepcopy
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
@@ -13,8 +14,8 @@ import torch
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
-from ..declare.checks import Checks
 from ..declare.environment import Environment
+from ..declare.run_options import RunKeywords, RunOptions
 from ..errors import WorldFault
 from ..memory.inputs import checked_device, checked_options, checked_seed
 from ..run.simulator import Simulator
@@ -26,6 +27,9 @@ from .gymnasium_wrappers import check_callers
 from .results import Observation, Results, collected
 from .row_calls import RowCalls
 from .vector_inputs import ActionInput, agents_per_world, checked_reset_mask, number_of_worlds
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 _OUTPUTS = ("torch", "numpy")
 _KEPT = (
@@ -51,12 +55,8 @@ class TorchVectorEnv(RowCalls, OutputBinding):
             which every call writes to.
         render_mode: ``"rgb_array"``, ``"ansi"`` or None; ``metadata["render_modes"]`` has what the environment defines.
         render_worlds: ``render`` draws each of the first so many worlds once; None: a picture for each row.
-        num_threads: threads of a step on CPU, at most; as many as torch uses by default, see ``Simulator``.
-        executor: how the task graph is run, see ``Simulator``.
-        first_world: the number of its first world, where this is a part of a larger batch, see ``Simulator``.
-        checks: True, or a ``torch_batchsim.Checks``, for a checked build, see ``Simulator``.
-        log: True, or a number of lines, for a build in which ``world.log`` notes what ``sim.logs()`` returns.
-        watchdog: seconds that a step or reset may take on CPU, see ``Simulator``.
+        **run: how its simulator runs: ``executor``, ``num_threads``, ``checks`` and so on, see
+            ``declare.run_options.RunOptions``.
 
     Attributes: ``sim`` (the ``Simulator``; its tensors may be written between steps), ``device``, ``num_worlds``,
     ``num_agents`` (per world), ``autoreset_mode``, ``output``, ``copies`` (whether results are copies),
@@ -84,18 +84,11 @@ class TorchVectorEnv(RowCalls, OutputBinding):
         copy: bool | None = None,
         render_mode: str | None = None,
         render_worlds: int | None = None,
-        num_threads: int | None = None,
-        executor: str | None = None,
-        first_world: int = 0,
-        checks: bool | Checks | None = None,
-        log: bool | int | None = None,
-        watchdog: float | None = None,
-        _library: Any = None,
-        _loader: Any = None,
+        **run: Unpack[RunKeywords],
     ) -> None:
         self.closed = True  # until it is whole
-        self._arguments = {"final_obs": final_obs, "copy": copy, "num_threads": num_threads, "executor": executor}
-        self._arguments |= {"first_world": first_world, "checks": checks, "log": log, "watchdog": watchdog}
+        options = RunOptions.of(run, TorchVectorEnv)
+        self._arguments = {"final_obs": final_obs, "copy": copy}
         if output not in _OUTPUTS:
             raise ValueError(f"output must be 'torch' or 'numpy', got {output!r}")
         if not isinstance(final_obs, bool):
@@ -113,15 +106,8 @@ class TorchVectorEnv(RowCalls, OutputBinding):
             device,
             autoreset=autoreset_mode,
             keep_final=final_obs,
-            num_threads=num_threads,
-            executor=executor,
             output_sets=2 if copy is None else 1,
-            first_world=first_world,
-            checks=checks,
-            log=log,
-            watchdog=watchdog,
-            _library=_library,
-            _loader=_loader,
+            **options,
         )
         self.environment, self.device = environment, self.sim.device
         self.num_worlds, self.num_agents, self.num_envs = worlds, agents, worlds * agents
@@ -321,7 +307,8 @@ class TorchVectorEnv(RowCalls, OutputBinding):
         The copy goes on as this one would. Its outputs are in memory of its own, whatever was bound here.
         """
         names = ("output", "autoreset_mode", "render_mode", "render_worlds", "device", "num_worlds")
-        arguments = self._arguments | {name: getattr(self, name) for name in names}
+        run = replace(self.sim.run_options, _library=None, _loader=None)
+        arguments = {**self._arguments, **run, **{name: getattr(self, name) for name in names}}
         kept = {name: getattr(self, name) for name in _KEPT}
         return _restored, (type(self), self.environment, arguments, self.sim.state_dict(), kept)
 

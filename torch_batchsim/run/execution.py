@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
+from types import TracebackType
 from typing import Any
 
 import torch
 
 from ..base import openmp
-from ..base.shared import BLOCK_THREADS, ELEMENT_TYPES, action_dtypes
+from ..base.shared import BLOCK_THREADS, ELEMENT_TYPES, StepResult, action_dtypes
 from ..build import jit
 from ..build.codegen import Target
 from ..declare.run_options import RunOptions
@@ -23,13 +24,18 @@ from ..memory.streams import current_handle, is_capturing
 from ..resolve.executors import EXECUTORS, Executor, Workload
 from ..resolve.program import Program
 from ..resolve.schedule import BLOCKS, Plan, step_tasks
-from . import interrupts, step_call
+from . import faults, interrupts, step_call
 from .step_call import StepCall
 from .trace import RECORD, TaskInfo, Trace
 
 REGISTERS = {blocks: min(255, 65536 // (BLOCK_THREADS * blocks)) for blocks in BLOCKS}  # of a thread
 _THREAD_BYTES = 48 * 1024  # of columns for one thread at least: below, waking it costs more than it saves
 _HOT = 256  # bytes of a world's column that is gone through in each step, mostly; larger ones are tables to look into
+
+ANOTHER_THREAD = (
+    "another thread is stepping, resetting, saving or loading these worlds: take turns, or give each thread an "
+    "environment of its own"
+)
 
 Loader = Callable[[Target], Any]  # jit.Library, or jit.InsideLibrary
 
@@ -69,9 +75,15 @@ class Execution:
         target: what is run before anything has been chosen.
         options: how the simulator runs, closed for the device.
 
+    ``with execution:`` keeps other threads out, which get a RuntimeError, and raises the error of a step that Ctrl-C
+    has stopped.
+
     Attributes:
         token: a list of one item, which the thread that uses the worlds has taken: to take it is one operation of the
             interpreter. ``csrc/host/step_call.cpp`` takes it too.
+        why_taken: why another call has to wait.
+        has_begun: whether all worlds are in an episode.
+        was_stopped: whether the last step or reset was stopped, which has left worlds undefined.
     """
 
     def __init__(
@@ -93,7 +105,8 @@ class Execution:
         self._team = -1  # torch's threads, as they were last seen
         self.library: jit.Library | None = None
         self.step_call: StepCall = step_call.never
-        self.token = [None]
+        self.token, self.why_taken = [None], ANOTHER_THREAD
+        self.has_begun = self.was_stopped = False
         self.watch = None if memory.cuda else interrupts.Watch(program, options.watchdog)
         if self.watch is not None:
             memory.context.watch = self.watch.address
@@ -223,12 +236,12 @@ class Execution:
     # ---- running ---------------------------------------------------------------------------------------------------
 
     def step(self, to: OutputSet) -> int:
-        """A step whose outputs go to ``to``: 0, 1 if some world has a fault, or -1000 minus a CUDA error."""
+        """A step whose outputs go to ``to``: a ``StepResult``."""
         self._follow_torch()
         return self.library.step(self._handle, self._context_address, to.address, self.stream())
 
     def act_and_step(self, actions: torch.Tensor, to: OutputSet) -> int:
-        """A step with actions: the first illegal element (nothing has changed), -1, -2 with faults, or a CUDA error."""
+        """A step with actions: a ``StepResult``, or from 0 on the first illegal element; nothing has changed then."""
         self._follow_torch()
         return self.library.act_and_step(
             self._handle,
@@ -244,27 +257,93 @@ class Execution:
         self._follow_torch()
         return self.library.reset(self._handle, self._context_address, to.address, mask.data_ptr(), self.stream())
 
-    def run_nodes(self, nodes: Iterable[tuple[int, int]], worlds: torch.Tensor, to: OutputSet) -> int:
+    def run_nodes(self, nodes: Iterable[tuple[int, int]], worlds: torch.Tensor, to: OutputSet) -> None:
         """Run nodes one after the other, in a library of its own, which is built at the first call.
 
         Args:
             nodes: numbers (``schedule.inside_nodes``), each with that of its repetition.
             worlds: bool ``[worlds]``, those for which they run.
 
-        Returns 0, or ``interrupts.STOPPED`` where a node was stopped; later ones have not run then. Raises BuildError,
-        or torch.cuda.CudaError.
+        Raises BuildError, torch.cuda.CudaError, and the error of a node that was stopped; later ones have not run then.
         """
         self._follow_torch()
         library = self._library_of(Target(self._first_target.device, "per_world", inside=True))
         self.memory.make_room_for("per_world")
         for number, repetition in nodes:
             given = (self._context_address, to.address, number, repetition, worlds.data_ptr(), self.stream())
-            result = library.run_node(*given)
-            if result == interrupts.STOPPED:
-                return result
-            if result != 0:
-                raise torch.cuda.CudaError(-1000 - result)
-        return 0
+            try:
+                result = library.run_node(*given)
+            except KeyboardInterrupt:
+                self.raise_if_stopped(alone=True)
+                raise
+            self.raise_errors(result, alone=True)
+
+    # ---- errors ----------------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> None:
+        try:
+            self.token.pop()
+        except IndexError:
+            raise RuntimeError(self.why_taken) from None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            if kind is KeyboardInterrupt:
+                self.raise_if_stopped()
+        finally:
+            self.token.append(None)
+
+    def raise_errors(
+        self, result: int, *, stepped: bool | None = None, alone: bool = False, after: str | None = None
+    ) -> None:
+        """Raise the error that a ``StepResult`` stands for: a stop, a CUDA error, or faults.
+
+        Args:
+            stepped: whether the worlds without faults have taken a step; None leaves faults to a later call.
+            alone, after: see ``raise_if_stopped``.
+        """
+        if result == StepResult.stopped:
+            self.raise_if_stopped(alone=alone, after=after)
+        if result <= StepResult.cuda_error:
+            raise torch.cuda.CudaError(StepResult.cuda_error - result)
+        if result == StepResult.faults and stepped is not None:
+            self.raise_faults(stepped)
+
+    def check_not_stopped(self) -> None:
+        """Raise RuntimeError where worlds are undefined."""
+        if self.was_stopped:
+            raise RuntimeError(
+                "the last step or reset was stopped, and its worlds were left in the midst of it: call reset() of all "
+                "worlds, or load_state_dict()"
+            )
+
+    def check_begun(self, what: str) -> None:
+        """Raise RuntimeError where ``what`` has to wait for a reset."""
+        self.check_not_stopped()
+        if not self.has_begun:
+            raise RuntimeError(f"call reset() before {what}()")
+
+    def raise_faults(self, stepped: bool = False) -> None:
+        """Raise ``WorldFault`` if systems have reported faults since the last look. Waits for the device."""
+        self.synchronize()
+        faults.raise_faults(self.program, self.memory, stepped)
+
+    def raise_if_stopped(self, *, alone: bool = False, after: str | None = None) -> None:
+        """Raise the error that says where the last step or reset was stopped, if it was.
+
+        Args:
+            alone: it was a system that ran alone.
+            after: how the caller leaves the worlds; without, they are undefined from now on.
+        """
+        if self.watch is None or not self.watch.was_stopped():
+            return
+        error = self.watch.error(self.memory.columns["step"], alone=alone, after=after)
+        if after is None:
+            self.has_begun, self.was_stopped = False, True
+            self.memory.drop_half_done()
+        raise error from None
 
     def synchronize(self) -> None:
         """Wait until the device has done what it was given. Raises RuntimeError while a CUDA graph is captured."""
@@ -333,20 +412,14 @@ class _StepCounter:
     def __init__(self, library: jit.Library, taken: torch.Tensor) -> None:
         self.steps, self.taken = 0, taken
         self.marks: list[torch.Tensor] = []  # records so far, before and after each step; on CUDA not read yet
-        self._step, self._act_and_step = library.step, library.act_and_step
         library.act_and_step_address = None  # no way round this counter
-        library.step, library.act_and_step = self.step, self.act_and_step
+        library.step = partial(self._counted, library.step)
+        library.act_and_step = partial(self._counted, library.act_and_step)
 
-    def step(self, *arguments: Any) -> int:
-        return self._counted(self._step, arguments, lambda result: True)
-
-    def act_and_step(self, *arguments: Any) -> int:
-        return self._counted(self._act_and_step, arguments, lambda result: result < 0)
-
-    def _counted(self, call: Callable[..., int], arguments: tuple[Any, ...], is_step: Callable[[int], bool]) -> int:
+    def _counted(self, call: Callable[..., int], *arguments: Any) -> int:
         before = self.taken.clone()
         result = call(*arguments)
-        if is_step(result):
+        if result < 0:
             self.steps += 1
             self.marks += [before, self.taken.clone()]
         return result

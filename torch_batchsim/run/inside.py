@@ -19,7 +19,6 @@ from ..memory.memory import Memory, action_bounds
 from ..resolve.program import GRAPHS, Loop, Node, Program
 from ..resolve.schedule import inside_nodes, node_lists, with_settling
 from .execution import Execution
-from .interrupts import STOPPED
 
 _Entry = TypeVar("_Entry")
 
@@ -57,17 +56,10 @@ def system_runs(program: Program, graph: str) -> Iterator[SystemRun]:
 
 
 class Inside:
-    """Runs systems of the worlds in ``memory`` one at a time.
+    """Runs systems of the worlds in ``memory`` one at a time."""
 
-    Args:
-        raise_if_stopped: raises the error that says where the last run of a node was stopped, if it was.
-    """
-
-    def __init__(
-        self, program: Program, memory: Memory, execution: Execution, raise_if_stopped: Callable[[], None]
-    ) -> None:
+    def __init__(self, program: Program, memory: Memory, execution: Execution) -> None:
         self.program, self.memory, self.execution = program, memory, execution
-        self._raise_if_stopped = raise_if_stopped
         self._numbers = {node.c_type: number for number, node in enumerate(inside_nodes(program))}
         self._lists = node_lists(program)
         self.runs = {graph: list(system_runs(program, graph)) for graph in GRAPHS}
@@ -168,13 +160,7 @@ class Inside:
         self._run_nodes(nodes, worlds)
 
     def _run_nodes(self, nodes: Iterable[tuple[int, int]], worlds: torch.Tensor) -> None:
-        try:
-            result = self.execution.run_nodes(nodes, worlds, self.memory.outputs.present)
-        except KeyboardInterrupt:
-            self._raise_if_stopped()
-            raise
-        if result == STOPPED:
-            self._raise_if_stopped()
+        self.execution.run_nodes(nodes, worlds, self.memory.outputs.present)
 
     # ---- actions ---------------------------------------------------------------------------------------------------
 

@@ -20,9 +20,6 @@ from ..errors import BuildError, StepInterrupted, StepTimeout, SystemCrash
 from ..resolve.program import Program
 from ..resolve.schedule import TaskNode, inside_nodes, node_name, step_tasks
 
-STOPPED = -500
-"""What a step returns that was stopped: ``tbs::executors::step_stopped``."""
-
 _AFTER = "all worlds are left in the midst of a step: call reset() of all, or load_state_dict(), before anything else"
 _MOST = 4  # places that a message names
 _FIRST_PAGES = 1 << 16  # bytes from address 0 on, in which there is nothing: a field behind a null pointer
@@ -60,14 +57,15 @@ class Watch:
         """Whether the last step or reset was stopped."""
         return self._module is not None and self._module.report(self.address)[0] != 0
 
-    def error(self, steps: Any, *, alone: bool = False, after: str = _AFTER) -> BaseException:
+    def error(self, steps: Any, *, alone: bool = False, after: str | None = None) -> BaseException:
         """The error for the step or reset that was stopped, which is then forgotten.
 
         Args:
             steps: ``[worlds]``, of their episodes.
             alone: it was a node that ran alone (``schedule.inside_nodes``).
-            after: how worlds are left, and what to do.
+            after: how worlds are left, and what to do; by default that they are undefined.
         """
+        after = after or _AFTER
         cause, places = self._module.report(self.address)
         self._module.forget(self.address)
         if cause == 1:

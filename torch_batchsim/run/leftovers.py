@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..base.shared import NO_FAULT, Found
+from ..base.shared import NO_FAULT, Found, StepResult
 from ..build.context import engine_columns
 from ..declare.columns import Column
 from ..declare.fields import Field
@@ -19,13 +19,11 @@ from ..resolve.program import Node, Program
 from .execution import Execution
 from .findings import takers
 from .host_checks import note_fault, note_masks
-from .interrupts import STOPPED
 from .step_call import StepCall, never
 
 _FIRST = 16  # calls in each of which it looks
 
 Call = Callable[[], int]
-Ran = Callable[[int], bool]
 _Bytes = dict[str, torch.Tensor]  # by field of the context
 
 
@@ -85,49 +83,44 @@ class CheckedExecution(Execution):
         return self.program.checks is not None and not self.memory.cuda and "action_mask" in self.program.info
 
     def step(self, to: OutputSet) -> int:
-        result, mistake = self._looked("step", lambda: super(CheckedExecution, self).step(to), to, _ran)
-        found = self._masks_found(_ran(result), to)
-        return 1 if (found or mistake is not None) and result >= 0 else result
+        return self._checked("step", lambda: super(CheckedExecution, self).step(to), to)
 
     def act_and_step(self, actions: torch.Tensor, to: OutputSet) -> int:
-        call = lambda: super(CheckedExecution, self).act_and_step(actions, to)  # noqa: E731
-        result, mistake = self._looked("step", call, to, lambda result: result in (-1, -2))
-        found = self._masks_found(result in (-1, -2), to)
-        return -2 if result == -1 and (found or mistake is not None) else result
+        return self._checked("step", lambda: super(CheckedExecution, self).act_and_step(actions, to), to)
 
     def reset(self, mask: torch.Tensor, to: OutputSet) -> int:
-        result, mistake = self._looked("reset", lambda: super(CheckedExecution, self).reset(mask, to), to, _ran, mask)
-        found = self._masks_found(_ran(result), to, mask)
-        return 1 if (found or mistake is not None) and result >= 0 else result
+        return self._checked("reset", lambda: super(CheckedExecution, self).reset(mask, to), to, mask)
 
-    def _masks_found(self, ran: bool, to: OutputSet, worlds: torch.Tensor | None = None) -> bool:
-        """Whether a call has left rows without a legal action, which are then faults."""
-        return ran and self._looks_at_masks and note_masks(self.program, self.memory, to, worlds)
+    def _checked(self, kind: str, call: Call, to: OutputSet, worlds: torch.Tensor | None = None) -> int:
+        """A call, with those before it that look for leftovers, and with a look at the masks behind it."""
+        mistake = None
+        if self._is_due(kind):
+            look = _Look(self.program, self.memory, self._parts, call, to, worlds)
+            try:
+                mistake = look.mistake(self.watch.was_stopped)
+            except _Stopped:
+                return StepResult.stopped
+        result = call()
+        if not _has_run(result):
+            return result
+        if mistake is not None:
+            _note(self.program, self.memory, mistake)
+        # Rows without a legal action are faults too.
+        if self._looks_at_masks and note_masks(self.program, self.memory, to, worlds):
+            return StepResult.faults
+        return result if mistake is None else StepResult.faults
 
-    def _looked(
-        self, kind: str, call: Call, to: OutputSet, ran: Ran, worlds: torch.Tensor | None = None
-    ) -> tuple[int, _Mistake | None]:
+    def _is_due(self, kind: str) -> bool:
+        """Whether this call is one of those that are run again."""
         number = self._calls[kind]
         self._calls[kind] += 1
-        every = self._every
-        if every is None or not self._parts or self.target.traced or (number >= _FIRST and number % every != 0):
-            return call(), None
-        try:
-            look = _Look(self.program, self.memory, self._parts, call, to, ran, worlds)
-            mistake = look.mistake(self.watch.was_stopped)
-        except _Stopped:
-            return STOPPED, None
-        result = call()
-        if mistake is not None and ran(result):
-            _note(self.program, self.memory, mistake)
-        return result, mistake
+        return self._looks and not self.target.traced and (number < _FIRST or number % self._every == 0)
 
 
 class _Look:
     """Runs of one call.
 
     Args:
-        ran: whether the call with this result has run to its end.
         worlds: bool ``[worlds]``, those that the call is about; None for all.
     """
 
@@ -138,11 +131,10 @@ class _Look:
         parts: list[_Part],
         call: Call,
         to: OutputSet,
-        ran: Ran,
         worlds: torch.Tensor | None,
     ) -> None:
         self.program, self.memory, self.parts = program, memory, parts
-        self.call, self.ran, self.worlds = call, ran, worlds
+        self.call, self.worlds = call, worlds
         apart = memory.resource_fields()
         self.places = {name: place for name, place in memory.columns.items() if name not in apart} | to.tensors
         present = {f"present {name}": place for name, place in memory.outputs.present.tensors.items()}
@@ -233,9 +225,9 @@ class _Look:
                 filled = torch.where(self.worlds[:, None], filled, values)
             self._view(self.places, part).copy_(filled.view(self._view(self.places, part).shape))
         result = self.call()
-        if result == STOPPED:
+        if result == StepResult.stopped:
             raise _Stopped
-        if not self.ran(result):
+        if not _has_run(result):
             return None
         return {name: self.places[name].clone() for name in self.places}
 
@@ -295,9 +287,9 @@ class _Look:
         return torch.bincount(owner[rows & live], minlength=worlds) > 0
 
 
-def _ran(result: int) -> bool:
-    """Of a step without actions, and of a reset."""
-    return result in (0, 1)
+def _has_run(result: int) -> bool:
+    """Whether a call has run to its end."""
+    return result in (StepResult.done, StepResult.faults)
 
 
 def _parts(program: Program) -> Iterator[_Part]:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TextIO, TypeVar
 
 import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode
 
 from ..base.names import suggestion
-from ..base.shared import AUTORESET
+from ..base.shared import AUTORESET, StepResult
 from ..build.codegen import Target
 from ..declare.environment import Environment, check_instance
 from ..declare.run_options import RunKeywords, RunOptions
@@ -35,17 +35,20 @@ from ..memory.table_view import TableView
 from ..memory.tables import Ragged
 from ..resolve.graph import Graph
 from ..resolve.program import Program
-from . import faults, tuning
+from . import tuning
+from .changes import Changes, Mark
 from .execution import Execution
+from .inside import InsideStep, SystemRun
 from .inspection import Inspection
-from .interrupts import STOPPED
 from .leftovers import CheckedExecution
+from .logs import Logs
 from .trace import Trace
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 _P, _R = ParamSpec("_P"), TypeVar("_R")
+_DONE = StepResult.done
 
 
 def _alone(method: Callable[Concatenate[Simulator, _P], _R]) -> Callable[Concatenate[Simulator, _P], _R]:
@@ -53,19 +56,13 @@ def _alone(method: Callable[Concatenate[Simulator, _P], _R]) -> Callable[Concate
 
     @wraps(method)
     def guarded(self: Simulator, *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        try:
-            self.execution.token.pop()
-        except IndexError:
-            raise RuntimeError(self._why_taken) from None
-        try:
+        with self.execution:
             return method(self, *args, **kwargs)
-        finally:
-            self.execution.token.append(None)
 
     return guarded
 
 
-class Simulator(Inspection):
+class Simulator:
     """``num_worlds`` worlds of ``environment`` on ``device``.
 
     Args:
@@ -125,10 +122,10 @@ class Simulator(Inspection):
         kind = CheckedExecution if options.checks else Execution
         self.execution = kind(self.program, self.memory, target, options)
         self._entities = Entities(self.program, self.memory)
+        self._inspection = Inspection(self.program, self.memory, self.execution, self._entities)
         self._free = options.executor is None and library is None  # to take up what was tuned
         choice = tuning.stored(self.execution) if self._free else None
         self.execution.take(choice or self.execution.default_choice())
-        self._started = self._was_stopped = False
         self.reseed(None)
 
     @property
@@ -229,8 +226,8 @@ class Simulator(Inspection):
         RuntimeError before the first reset, KeyError, TypeError, ValueError (a world that has ended and awaits its
         reset, which would drop the row; more rows than the table's limit).
         """
-        self._check_not_stopped()
-        return self._entities.create(table, worlds, values, self._started)
+        self.execution.check_not_stopped()
+        return self._entities.create(table, worlds, values, self.execution.has_begun)
 
     @_alone
     def destroy(self, worlds: Any, entities: torch.Tensor) -> None:
@@ -239,7 +236,7 @@ class Simulator(Inspection):
         Raises ValueError, with nothing changed, if a handle means no row (see ``find``) or a row is named twice;
         RuntimeError after a step that was stopped.
         """
-        self._check_not_stopped()
+        self.execution.check_not_stopped()
         self._entities.destroy(worlds, entities)
 
     # ---- running ---------------------------------------------------------------------------------------------------
@@ -284,8 +281,8 @@ class Simulator(Inspection):
         """
         if mask is not None:
             mask = self._checked_mask(mask)
-            if not self._started:
-                self._check_not_stopped()
+            if not self.execution.has_begun:
+                self.execution.check_not_stopped()
                 raise RuntimeError("the first reset must be of all worlds; call reset() without a mask")
         seed = checked_seed(seed)
         values = reset_values(self.program, self.memory, options, mask) if options else {}
@@ -299,19 +296,15 @@ class Simulator(Inspection):
         whole = mask is None
         if whole:
             mask = torch.ones(self.num_worlds, dtype=torch.bool, device=self.device)
-        to = self.memory.outputs.for_reset(whole)
-        try:
-            with holding.given_for_once(self.program, self.memory, values):
-                result = self.execution.reset(mask, to)
-        except KeyboardInterrupt:
-            self._raise_if_stopped()
-            raise
-        if result == STOPPED:
-            self._raise_if_stopped()
+        to, run = self.memory.outputs.for_reset(whole), self.execution
+        with holding.given_for_once(self.program, self.memory, values):
+            result = run.reset(mask, to)
+        if result == StepResult.stopped:
+            run.raise_errors(result)
         self.memory.outputs.advance(to)
-        self._was_stopped = False
-        self._started = True  # also where systems report faults, so that the faulty worlds can be reset alone
-        self._check_result(result, stepped=False)
+        run.was_stopped = False
+        run.has_begun = True  # also where systems report faults, so that the faulty worlds can be reset alone
+        run.raise_errors(result, stepped=False)
 
     @_alone
     def hold(
@@ -352,101 +345,179 @@ class Simulator(Inspection):
                 f"sim.tensor({self.environment.action!r})[...] = actions of shape [worlds, rows, ...], or make a "
                 "vector environment, whose step(actions) takes them"
             )
-        if not self._started:
-            self._check_started("step")
-        self._begin_step()
-        try:
+        self._check_ready("step")
+        with self.execution:
+            self._make_room()
             outputs = self.memory.outputs
             to = outputs.next
             result = self.execution.step(to)
             outputs.advance(to)
-        except KeyboardInterrupt:
-            self._raise_if_stopped()
-            raise
-        finally:
-            self.execution.token.append(None)
-        self._check_result(result)
+        if result != StepResult.done:
+            self.execution.raise_errors(result, stepped=True)
 
     def act_and_step(self, actions: torch.Tensor) -> int:
         """Check ``actions`` (contiguous, right device and shape), write them into the action column, and ``step``.
 
-        Returns -1, or on CPU the index of the first element that is not in the action space; then no world has stepped.
+        Returns ``StepResult.done``, or on CPU the index, from 0 on, of the first element that is not in the action
+        space; then no world has stepped.
         """
-        if not self._started:
-            self._check_started("act_and_step")
-        self._begin_step()
-        try:
+        self._check_ready("act_and_step")
+        with self.execution:
+            self._make_room()
             outputs = self.memory.outputs
             to = outputs.next
             result = self.execution.act_and_step(actions, to)
             if result < 0:
                 outputs.advance(to)
-        except KeyboardInterrupt:
-            self._raise_if_stopped()
-            raise
-        finally:
-            self.execution.token.append(None)
-        if result < -1:
-            self._check_result(1 if result == -2 else result)
+        if result < StepResult.done:
+            self.execution.raise_errors(result, stepped=True)
         return result
 
-    def _begin_step(self) -> None:
-        """Raise faults that have not been told, and let crowded tables grow, not within a capture; take the token."""
-        memory = self.memory
-        if memory.fault_flag[0] and not is_capturing(self.device):
+    def _check_ready(self, what: str) -> None:
+        """Raise where there was no reset, and faults that wait, except while a CUDA graph is captured."""
+        if not self.execution.has_begun:
+            self.execution.check_begun(what)
+        if self.memory.fault_flag[0] and not is_capturing(self.device):
             self.check_faults()
-        try:
-            self.execution.token.pop()
-        except IndexError:
-            raise RuntimeError(self._why_taken) from None
-        try:
-            if memory.crowded_flag[0]:
-                self._entities.grow()
-            if memory.outputs.next.movable:
-                memory.outputs.mend()
-        except BaseException:
-            self.execution.token.append(None)
-            raise
+
+    def _make_room(self) -> None:
+        """Let crowded tables grow, which a capture forbids, and put outputs where torch has moved them."""
+        if self.memory.crowded_flag[0]:
+            self._entities.grow()
+        if self.memory.outputs.next.movable:
+            self.memory.outputs.mend()
 
     def step_plainly(self, actions: Any) -> bool:
         """``act_and_step`` in one short call, if ``actions`` are an ordinary tensor and nothing else is to be seen to.
 
         Returns False where a closer look is needed; then nothing has changed.
         """
-        if not self._started:
+        run, outputs = self.execution, self.memory.outputs
+        if not run.has_begun:
             return False
-        outputs = self.memory.outputs
         to = outputs.next
         try:
-            result = self.execution.step_call(actions, to.address, to.movable)
+            result = run.step_call(actions, to.address, to.movable)
         except KeyboardInterrupt:
-            self._raise_if_stopped()
+            run.raise_if_stopped()
             raise
-        if result is None:
+        if result == _DONE:
+            outputs.advance(to)
+            return True
+        if result >= 0 or result == StepResult.closer_look:
             return False
         outputs.advance(to)
-        if result != -1:
-            self._check_result(1 if result == -2 else result)
+        run.raise_errors(result, stepped=True)
         return True
-
-    def _check_result(self, result: int, stepped: bool = True) -> None:
-        if result == STOPPED:
-            self._raise_if_stopped()
-        if result <= -1000:
-            raise torch.cuda.CudaError(-1000 - result)
-        if result == 1:
-            self._raise_faults(stepped)
 
     def check_faults(self) -> None:
         """Raise ``WorldFault`` if systems have reported faults since the last look.
 
         On CUDA it waits for the device, and raises RuntimeError while a CUDA graph is captured.
         """
-        self._raise_faults(stepped=False)
+        self.execution.raise_faults()
 
-    def _raise_faults(self, stepped: bool) -> None:
-        self.execution.synchronize()
-        faults.raise_faults(self.program, self.memory, stepped)
+    # ---- one system at a time, what it notes, what it changes -------------------------------------------------------
+
+    def run(
+        self, systems: Any, worlds: Any = None, *, graph: str | None = None, repetition: int | None = None
+    ) -> list[SystemRun]:
+        """Run one system, or several one after the other, for all rows of some worlds, and nothing else.
+
+        The worlds are taken as they are: no step is counted, no reward zeroed, no episode ended or begun, and no
+        observation delivered (see ``observe``). Random numbers are those that the system draws in the present step of
+        a world. The first call builds a library of its own. Within ``inside_step`` this is a part of the step.
+
+        Args:
+            systems: a name, a fragment (``TaskGraph``, ``Repeat``), or a list of these.
+            worlds: a number, numbers ``[k]``, or a bool mask ``[worlds]``; all by default.
+            graph: in which the systems are: ``"step"``, ``"start"`` or ``"observe"``; by default the first of these
+                that has them.
+            repetition: which of its runs in the graph, from 0, where a system runs several times: in a ``Repeat``, or
+                named again. It decides about ``world.repetition()`` and random numbers. By default each naming is the
+                next one, from the first; within ``inside_step`` the first that has not run in all of these worlds.
+
+        Returns what has run, in order.
+
+        Raises WorldFault for faults of these systems (within ``inside_step`` at its end); RuntimeError before the first
+        reset or while a CUDA graph is captured; TypeError and ValueError, before anything has run. Ctrl-C, a watchdog
+        and crashes stop it as they stop a step.
+        """
+        return self._inspection.run(systems, worlds, graph, repetition)
+
+    def observe(self, worlds: Any = None) -> None:
+        """Run ``observe``, and deliver observations and infos as they are now: after state was written, say.
+
+        They go where the last step or reset has put its own: what that returned shows them too. Flags and rewards stay.
+        ``worlds`` and errors are as of ``run``.
+        """
+        self._inspection.observe(worlds)
+
+    def inside_step(self, actions: Any = None) -> AbstractContextManager[InsideStep]:
+        """A step of all worlds that runs system after system, as the with-block asks for them.
+
+        It begins as every step does; then ``run`` runs systems of it, for all or some worlds. At its end what has not
+        run yet runs in the graph's order, and the step ends as ``step`` does: episodes end and begin, observations are
+        delivered, faults raise. Where systems ran in the order of the graph, the results are those of ``step``, to the
+        bit::
+
+            with sim.inside_step(actions) as step:
+                sim.run("move_paddle")
+                sim.mark()
+                for system in step:  # the others, one after the other
+                    print(system, sim.diff(world=3))
+                    sim.mark()
+
+        Args:
+            actions: as those of the vector environment's ``step``; by default what the action column holds.
+
+        After an exception in the with-block the worlds are in the midst of a step: reset them, or load a state. Other
+        calls that change worlds are refused until the block has ended. Raises RuntimeError within another one.
+        """
+        return self._inspection.inside_step(actions)
+
+    def logs(self, worlds: Any = None, *, clear: bool = True) -> Logs:
+        """What systems have noted by ``world.log(label, value)`` since the last call: a sequence of ``LogLine``.
+
+        World after world, each in the order of steps, systems, rows and calls, whatever the executor and the number of
+        threads. Of each world as many lines are kept as ``log=`` says; ``dropped`` of the result counts the others. (On
+        CUDA, which lines of the system with which the room ended are kept may differ.)
+
+        Args:
+            worlds: as of ``run``; all by default.
+            clear: forget them, so that there is room again.
+
+        Raises RuntimeError where the simulator was made without ``log=True`` or ``TBS_LOG=1``, or while a CUDA graph is
+        captured; TypeError and ValueError for what are not worlds.
+        """
+        return self._inspection.logs(worlds, clear)
+
+    def mark(self) -> Mark:
+        """Keep a copy of what all worlds hold now, with which ``diff`` compares. Returns it for ``diff(since=...)``."""
+        return self._inspection.mark()
+
+    def diff(self, world: int = 0, *, since: Mark | None = None) -> Changes:
+        """What a world holds that it did not hold at the last ``mark``, or at ``since``: a sequence of ``Change``.
+
+        ``print`` shows it as a table. It has all columns, scratch included, and ``World.step``, ``World.episode``,
+        ``World.terminated`` and ``World.truncated``. Values are compared to the bit. Rows of dynamic tables are
+        followed by what they are, not where: a row that only moved has not changed.
+
+        Raises RuntimeError before the first ``mark``, ValueError or TypeError for what is not a world.
+        """
+        return self._inspection.diff(world, since)
+
+    def trace_world(self, world: int = 0, actions: Any = None, *, file: TextIO | None = None) -> dict[str, Changes]:
+        """Take the next step of all worlds, and print each system with what it changed in one of them.
+
+        Args:
+            world: its number here.
+            actions: as of ``inside_step``.
+            file: where to print; standard output by default.
+
+        Returns the same by the name of each part of the step. Raises as ``inside_step``; faults after all is printed.
+        """
+        return self._inspection.trace_world(world, actions, file)
 
     # ---- measuring -------------------------------------------------------------------------------------------------
 
@@ -465,7 +536,7 @@ class Simulator(Inspection):
 
         Raises RuntimeError before the first reset, or while it is being traced.
         """
-        self._check_started("tune")
+        self.execution.check_begun("tune")
         if self.execution.target.traced:
             raise RuntimeError("this simulator is being traced; tune it before or after")
         if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds < float("inf"):
@@ -493,7 +564,7 @@ class Simulator(Inspection):
         Raises RuntimeError inside of another tracing of this simulator, or before the first reset.
         """
         checked_count(capacity, "capacity", 1 << 28)
-        self._check_started("tracing")
+        self.execution.check_begun("tracing")
         with self.execution.tracing(capacity) as trace:
             yield trace
 
@@ -519,14 +590,14 @@ class Simulator(Inspection):
         ``load_state_dict`` restores it to the bit, random streams included. Raises RuntimeError after a step that was
         stopped.
         """
-        self._check_not_stopped()
-        return state.save(self.program, self.memory, self._started)
+        self.execution.check_not_stopped()
+        return state.save(self.program, self.memory, self.execution.has_begun)
 
     @_alone
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
         """Restore what ``state_dict`` returned. Raises CheckpointError, with nothing changed, if it does not fit."""
         state.load(self.program, self.memory, saved, self.autoreset)
-        self._started, self._was_stopped = saved["started"], False
+        self.execution.has_begun, self.execution.was_stopped = saved["started"], False
 
     def join_states(self, states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """The state of a batch of which ``states`` are those of its parts, in the order of their ``first_world``.
@@ -551,7 +622,7 @@ class Simulator(Inspection):
         Only ``world.id`` stays what it was: systems that use it may part the two. Raises RuntimeError after a step that
         was stopped, TypeError and ValueError for what are not worlds.
         """
-        self._check_not_stopped()
+        self.execution.check_not_stopped()
         source, target = self._checked_worlds(source, "source"), self._checked_worlds(target, "target")
         state.copy_worlds(self.program, self.memory, source, target)
 

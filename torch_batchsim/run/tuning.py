@@ -29,10 +29,10 @@ from ..resolve import executors
 from ..resolve.executors import EXECUTORS
 from ..resolve.schedule import Group, Plan, check_plan, default_plan, finest_plan, possible_cuts, step_tasks
 from .execution import REGISTERS, Choice, Execution
-from .interrupts import STOPPED
 from .legal import batches_of_actions
 
 _FORMAT = 1
+_RESTORED = "all worlds are as they were before tune()"
 _PROFILED = (1, 2, 4, 8)  # of BLOCKS: 255, 128, 64 and 32 registers
 _ROUNDS = 5
 _BATCHES = 8  # of actions
@@ -197,18 +197,9 @@ class _Clock:
             try:
                 result = run.step(run.memory.outputs.present)
             except KeyboardInterrupt:
-                self._raise_if_stopped()
+                run.raise_if_stopped(after=_RESTORED)
                 raise
-            if result == STOPPED:
-                self._raise_if_stopped()
-            if result <= -1000:
-                raise torch.cuda.CudaError(-1000 - result)
-
-    def _raise_if_stopped(self) -> None:
-        watch = self.run.watch
-        if watch is not None and watch.was_stopped():
-            after = "all worlds are as they were before tune()"
-            raise watch.error(self.run.memory.columns["step"], after=after) from None
+            run.raise_errors(result, after=_RESTORED)
 
     def compare(self, choices: Sequence[Choice], share: float = 1.0) -> list[float]:
         """Microseconds a step of each choice: medians of several rounds, in each of which all have a turn.

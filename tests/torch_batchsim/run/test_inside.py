@@ -284,7 +284,7 @@ def test_a_fragment_of_a_library() -> None:
         for _ in range(5):
             sim.step()
     ran = whole.run(Pushes.advance, graph="step")
-    assert [run.system for run in ran] == [run.system for run in whole._inside.runs["step"][2:-3]]
+    assert [run.system for run in ran] == [run.system for run in whole._inspection.inside.runs["step"][2:-3]]
     parts.run([run.system for run in ran])
     assert_same_bits(snapshot(parts), snapshot(whole))
 

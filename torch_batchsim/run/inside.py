@@ -11,11 +11,10 @@ import numpy as np
 import torch
 
 from ..base.names import suggestion
-from ..base.shared import Autoreset, action_dtypes
-from ..build.context import action_width
+from ..base.shared import Autoreset
 from ..declare.schema import Repeat, TaskGraph
-from ..memory.inputs import checked_mask, checked_worlds, number_tensor
-from ..memory.memory import Memory, action_bounds
+from ..memory.inputs import checked_mask, checked_worlds
+from ..memory.memory import Memory
 from ..resolve.program import GRAPHS, Loop, Node, Program
 from ..resolve.schedule import inside_nodes, node_lists, with_settling
 from .execution import Execution
@@ -161,34 +160,6 @@ class Inside:
 
     def _run_nodes(self, nodes: Iterable[tuple[int, int]], worlds: torch.Tensor) -> None:
         self.execution.run_nodes(nodes, worlds, self.memory.outputs.present)
-
-    # ---- actions ---------------------------------------------------------------------------------------------------
-
-    def checked_actions(self, actions: Any) -> torch.Tensor:
-        """Actions ``[rows, ...]`` as the column holds them. Raises TypeError or ValueError."""
-        program, memory = self.program, self.memory
-        shape, own = program.action_shape(memory.num_worlds), program.action.dtype
-        given = number_tensor(actions, "actions", f"shape {list(shape)}").to(memory.device)
-        if tuple(given.shape) != shape:
-            raise ValueError(f"actions must have shape {list(shape)}, got {list(given.shape)}")
-        if given.dtype not in action_dtypes(own):
-            allowed = ", ".join(str(dtype).removeprefix("torch.") for dtype in action_dtypes(own))
-            raise TypeError(f"actions must have one of dtypes {allowed}, got {str(given.dtype).removeprefix('torch.')}")
-        rows = given.detach().reshape(shape[0], action_width(program))
-        low, high = (torch.tensor(b, dtype=torch.float64, device=memory.device) for b in action_bounds(program))
-        idle = torch.where(low > 0, low, torch.where(high < 0, high, 0.0))
-        if program.active is not None:
-            active = memory.tensor(program.active.name).reshape(-1, 1).bool()
-            rows = torch.where(active, rows, idle.to(own))
-        legal = (rows.double() >= low) & (rows.double() <= high)  # false for NaN
-        if not bool(legal.all()):
-            row, element = (~legal).nonzero()[0].tolist()
-            world = row // program.agents.count
-            raise ValueError(
-                f"action {rows[row, element].item()} of world {world} is not in {program.action_space}; no world has "
-                "stepped"
-            )
-        return rows.to(own).reshape(shape)
 
 
 class InsideStep:

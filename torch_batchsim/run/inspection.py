@@ -13,6 +13,7 @@ from ..memory.memory import Memory
 from ..memory.streams import is_capturing
 from ..resolve.program import Program
 from . import logs
+from .actions import ActionInput
 from .changes import Changes, Mark, compared, marked, picture
 from .execution import ANOTHER_THREAD, Execution
 from .inside import Inside, InsideStep, SystemRun
@@ -77,8 +78,10 @@ class Inspection:
         if self._inside_step is not None:
             raise RuntimeError(_INSIDE_STEP)
         with self._taken("inside_step"):
-            given = None if actions is None else self.inside.checked_actions(actions)
-            step = self._inside_step = InsideStep(self.inside, given)
+            if actions is not None:
+                memory = self.memory
+                actions = ActionInput(self.program, memory.num_worlds, memory.device).for_column(actions, memory)
+            step = self._inside_step = InsideStep(self.inside, actions)
             self.execution.why_taken = _INSIDE_STEP
             try:
                 yield step

@@ -13,7 +13,7 @@ from gymnasium.spaces import Box
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from ..errors import WorldFault
-from ..memory.inputs import number_tensor
+from ..run.actions import dense_tensor
 from ..run.simulator import Simulator
 from .vector_env import TorchVectorEnv
 from .vector_inputs import agent_names
@@ -320,13 +320,7 @@ class AgentsVectorEnv:
         ):
             return actions.detach() if actions.requires_grad else actions
         what, shapes = f"actions of {agent}", self._shapes()
-        given = number_tensor(actions, what, f"shape {shapes}")
-        if given is not actions:
-            given = given.to(self.device)
-        if given.device != self.device:
-            raise ValueError(f"{what} must be on {self.device}, got a tensor on {given.device}")
-        if given.layout is not torch.strided:
-            raise TypeError(f"{what} must be a dense tensor, got layout {given.layout}")
+        given = dense_tensor(actions, what, f"shape {shapes}", self.device)
         one_world = self.num_worlds == 1 and given.shape == self._shape[1:]
         if given.shape != self._shape and not one_world and (len(self._shape) > 1 or given.shape != (*self._shape, 1)):
             raise ValueError(f"{what} must have shape {shapes}, got {list(given.shape)}")

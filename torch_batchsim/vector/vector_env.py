@@ -18,6 +18,7 @@ from ..declare.environment import Environment
 from ..declare.run_options import RunKeywords, RunOptions
 from ..errors import WorldFault
 from ..memory.inputs import checked_device, checked_options, checked_seed
+from ..run.actions import ActionInput
 from ..run.simulator import Simulator
 from ..run.trace import Trace
 from ..run.tuning import TuneReport
@@ -26,7 +27,7 @@ from .binding import OutputBinding
 from .gymnasium_wrappers import check_callers
 from .results import Observation, Results, collected
 from .row_calls import RowCalls
-from .vector_inputs import ActionInput, agents_per_world, checked_reset_mask, number_of_worlds
+from .vector_inputs import agents_per_world, checked_reset_mask, number_of_worlds
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -42,7 +42,6 @@ Things lie in pots and on counters only.
 from __future__ import annotations
 
 import ast
-import difflib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -51,6 +50,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from torch_batchsim.base.names import suggestion
 
 Recipe = tuple[int, int]  # onions, tomatoes
 Cell = tuple[int, int]  # x, y
@@ -180,7 +181,7 @@ def _find(source: str | os.PathLike) -> tuple[str | None, str | None, str]:
     names = layout_names()
     if source not in names:
         raise ValueError(
-            f"there is no layout {source!r}{_suggestion(source, names)}; torch_batchsim.envs.overcooked.layout_names() "
+            f"there is no layout {source!r}{suggestion(source, names)}; torch_batchsim.envs.overcooked.layout_names() "
             f"gives all {len(names)}; a path must end in '.layout', a text must have several lines or begin with '{{'"
         )
     return source, source, (LAYOUTS / f"{source}.layout").read_text(encoding="utf-8")
@@ -667,7 +668,7 @@ def _check_keys(given: Any, what: str, needed: Sequence[str], others: Sequence[s
     known = (*needed, *others)
     for key in given:
         if key not in known:
-            raise _Problem(f"{key!r} is unknown in {what}{_suggestion(key, known)}; known are {', '.join(known)}")
+            raise _Problem(f"{key!r} is unknown in {what}{suggestion(str(key), known)}; known are {', '.join(known)}")
     missing = [key for key in needed if key not in given]
     if missing:
         raise _Problem(f"{what} must have {', '.join(map(repr, missing))}")
@@ -708,8 +709,3 @@ def _pair(value: Any, what: str) -> tuple[int, int]:
 
 def _where(x: int, y: int) -> str:
     return f"row {y + 1}, column {x + 1} (x={x}, y={y})"
-
-
-def _suggestion(name: object, known: Sequence[str]) -> str:
-    close = difflib.get_close_matches(str(name), known, n=3)
-    return f" (did you mean {' or '.join(map(repr, close))}?)" if close else ""

@@ -14,10 +14,11 @@ from ..memory.streams import is_capturing
 from ..resolve.program import Program
 from . import logs
 from .actions import ActionInput
-from .changes import Changes, Mark, compared, marked, picture
+from .changes import Changes, Mark, compared, marked
 from .execution import ANOTHER_THREAD, Execution
 from .inside import Inside, InsideStep, SystemRun
 from .logs import Logs
+from .world_state import WorldState
 
 _INSIDE_STEP = "a step is under way (inside_step): call this before it, or when its with-block has ended"
 
@@ -116,18 +117,18 @@ class Inspection:
             raise RuntimeError("call mark() before diff(): it compares with what worlds held then")
         world = self._checked_world(world)
         self.execution.synchronize()
-        old = picture(self.program, self.memory, world, mark.held)
-        return compared(self.program, world, old, self._picture(world))
+        old, new = WorldState(self, world, mark.held), WorldState(self, world, self.memory.columns)
+        return compared(self.program, world, old, new)
 
     def trace_world(self, world: int, actions: Any, file: TextIO | None) -> dict[str, Changes]:
         """See ``Simulator.trace_world``."""
         world, told = self._checked_world(world), {}
         out = sys.stdout if file is None else file
-        before = self._picture(world)
+        before = self._state(world)
 
         def tell(what: str) -> None:
             nonlocal before
-            after = self._picture(world)
+            after = self._state(world)
             changes = compared(self.program, world, before, after)
             before = after
             if changes or not what.startswith(("(", "start")):
@@ -145,9 +146,10 @@ class Inspection:
             step.finish(tell)
         return told
 
-    def _picture(self, world: int) -> Any:
+    def _state(self, world: int) -> WorldState:
+        """What a world holds at this moment."""
         self.execution.synchronize()
-        return picture(self.program, self.memory, world, self.memory.columns)
+        return WorldState(self, world, self.memory.columns).keep()
 
     def _checked_world(self, world: Any) -> int:
         mask = self.inside.selected([world] if isinstance(world, int) and not isinstance(world, bool) else world)

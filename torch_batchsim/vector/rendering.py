@@ -9,7 +9,7 @@ import numpy as np
 from ..declare.environment import Environment
 from ..memory.inputs import checked_count
 from ..run.simulator import Simulator
-from .world_state import DrawnWorld, WorldState
+from ..run.world_state import WorldState
 
 MOST_WORLDS = 64
 """Worlds that ``render`` draws where nobody says how many: of more, pictures take minutes and gigabytes."""
@@ -43,8 +43,8 @@ def checked_render_worlds(count: Any) -> int | None:
 
 def draw_world(sim: Simulator, world: int, mode: str) -> np.ndarray | str:
     """A picture of one world, uint8 ``[height, width, 3]``, or a text."""
-    state, name = WorldState(sim, world), METHODS[mode]
-    drawn = getattr(sim.environment, name)(DrawnWorld({**state, "World.step": state["World.step"]}))
+    name = METHODS[mode]
+    drawn = getattr(sim.environment, name)(WorldState(sim, world))
     if not isinstance(drawn, _DRAWN[mode]):
         what = "an array of uint8 [height, width, 3]" if mode == "rgb_array" else "a text"
         raise TypeError(f"{sim.environment.name}.{name}() must return {what}, got {drawn!r}")

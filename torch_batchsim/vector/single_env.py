@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,6 @@ from ..declare.environment import Environment
 from ..declare.run_options import RunKeywords, RunOptions
 from ..memory.inputs import checked_options, checked_seed, number_tensor
 from ..run.simulator import Simulator
-from .gymnasium_wrappers import resetting_wrappers
 from .vector_env import TorchVectorEnv
 from .vector_inputs import agents_per_world
 
@@ -113,7 +113,7 @@ class SingleEnv(gymnasium.Env):
     def _follow_time_limit(self) -> None:
         """Look for the wrapper by which this is reset."""
         if self.follows_time_limit and self._limit is None:
-            limits = (wrapper for wrapper in resetting_wrappers(self, Wrapper) if isinstance(wrapper, TimeLimit))
+            limits = (wrapper for wrapper in _resetting_wrappers(self) if isinstance(wrapper, TimeLimit))
             self._set_limit(next((wrapper._max_episode_steps for wrapper in limits), None))
 
     def _set_limit(self, limit: int | None) -> None:
@@ -175,6 +175,26 @@ def checked_action(action: Any, space: Space) -> torch.Tensor:
     if given.is_floating_point() and not isinstance(space, Box):
         raise TypeError(f"{what}, which holds integers, got {_in_short(action)}")
     return given
+
+
+def _resetting_wrappers(env: gymnasium.Env) -> Iterator[Wrapper]:
+    """Gymnasium's wrappers around ``env`` in whose ``reset`` this call lies, the innermost first.
+
+    To be called from ``reset``, or from what that calls. The locals of other frames are left alone: until Python 3.13 a
+    look at them keeps them alive as long as the frame.
+    """
+    frame, last = sys._getframe(1), None
+    while frame is not None and frame.f_code.co_name != "reset":
+        frame = frame.f_back
+    while frame is not None:
+        of_gymnasium = frame.f_globals.get("__name__", "").startswith("gymnasium.")
+        if frame.f_code.co_name != "reset" and not of_gymnasium:
+            return
+        outer = frame.f_locals.get("self") if of_gymnasium else None
+        if isinstance(outer, Wrapper) and outer is not last and outer.unwrapped is env:
+            yield outer
+            last = outer
+        frame = frame.f_back
 
 
 def _in_short(value: Any) -> str:

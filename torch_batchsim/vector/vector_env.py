@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import deepcopy
 from dataclasses import replace
@@ -11,22 +11,23 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 import numpy as np
 import torch
-from gymnasium.vector import AutoresetMode
+from gymnasium.spaces import Box, Discrete
+from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
+from ..base.names import suggestion
 from ..declare.environment import Environment
 from ..declare.run_options import RunKeywords, RunOptions
 from ..errors import WorldFault
 from ..memory.inputs import checked_device, checked_options, checked_seed
 from ..run.actions import ActionInput
+from ..run.host_checks import without_choice
+from ..run.legal import legal_actions
 from ..run.simulator import Simulator
 from ..run.trace import Trace
 from ..run.tuning import TuneReport
-from . import episode_steps, rendering
-from .binding import OutputBinding
-from .gymnasium_wrappers import check_callers
-from .results import Observation, Results, collected
-from .row_calls import RowCalls
+from . import rendering, rows
+from .results import Observation, Results, collected, named_outputs
 from .vector_inputs import agents_per_world, checked_reset_mask, number_of_worlds
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ _KEPT = (
 )  # fmt: skip
 
 
-class TorchVectorEnv(RowCalls, OutputBinding):
+class TorchVectorEnv(VectorEnv):
     """A gymnasium ``VectorEnv`` whose rows are the agents of all worlds.
 
     Args:
@@ -114,7 +115,7 @@ class TorchVectorEnv(RowCalls, OutputBinding):
         self.num_worlds, self.num_agents, self.num_envs = worlds, agents, worlds * agents
         self.autoreset_mode = self.sim.autoreset
         self.render_mode, self.render_worlds = render_mode, rendering.checked_render_worlds(render_worlds)
-        episode_steps.check_counters(self.sim.program)
+        rows.check_counters(self.sim.program)
         self.metadata = {
             "render_modes": rendering.render_modes(environment),
             "render_fps": 30,
@@ -149,8 +150,6 @@ class TorchVectorEnv(RowCalls, OutputBinding):
                 which rows of other worlds do not count.
         """
         self.check_open()
-        if self.output == "torch":
-            check_callers(self)
         options = checked_options(options, ("reset_mask", *self.environment.reset_options))
         mask = checked_reset_mask(options.pop("reset_mask", None), self.num_worlds, self.num_agents, self.device)
         if mask is not None and not self.has_begun:
@@ -243,6 +242,238 @@ class TorchVectorEnv(RowCalls, OutputBinding):
     def close_extras(self, **kwargs: Any) -> None:
         """Forget that a reset has been: a closed environment refuses everything."""
         self.has_begun = False
+
+    # ---- where outputs go ----------------------------------------------------------------------------------------
+
+    def bind(
+        self,
+        *,
+        observations: torch.Tensor | Mapping[str, torch.Tensor] | None = None,
+        rewards: torch.Tensor | None = None,
+        terminations: torch.Tensor | None = None,
+        truncations: torch.Tensor | None = None,
+        final_obs: torch.Tensor | Mapping[str, torch.Tensor] | None = None,
+        actions: torch.Tensor | None = None,
+        **infos: torch.Tensor | None,
+    ) -> None:
+        """Let outputs go to the given tensors: the next ``step`` or ``reset`` writes there, and returns them.
+
+        Each tensor is contiguous and has the shape, dtype and device of what ``step`` returns. Other keywords are names
+        of infos, such as ``action_mask``. Nothing is copied: what the last call returned lies where it was until then.
+        Only ``actions``, the action column, moves at once. For a rollout with a place for each step see ``bind_slots``.
+        """
+        self.check_open()
+        flags, final = (terminations, truncations), self.delivers_final
+        given = named_outputs(self.sim.program, observations, final_obs, rewards, *flags, infos, final)
+        if actions is not None:
+            given[self.sim.program.action.name] = actions
+        self.sim.memory.bind(given)
+
+    def bind_slots(
+        self,
+        *,
+        observations: torch.Tensor | Mapping[str, torch.Tensor] | None = None,
+        rewards: torch.Tensor | None = None,
+        terminations: torch.Tensor | None = None,
+        truncations: torch.Tensor | None = None,
+        final_obs: torch.Tensor | Mapping[str, torch.Tensor] | None = None,
+        **infos: torch.Tensor | None,
+    ) -> None:
+        """Prepare slots for outputs: tensors ``[slots, rows, ...]``, contiguous, the same number of slots each.
+
+        ``select_slot(t)`` lets the next ``step`` write to slot ``t`` of all of them; slot 0 is selected at first. State
+        does not move, and nothing is copied. Resets do not write to slots. Other keywords are names of infos::
+
+            env.bind_slots(observations=storage.observations[1:], rewards=storage.rewards)
+            for t in range(len(storage.rewards)):
+                env.select_slot(t)
+                env.step(actions)  # writes storage.observations[t + 1] and storage.rewards[t]
+
+        ``unbind`` ends it. Raises TypeError or ValueError before anything has changed: of shapes and dtypes that do
+        not fit, of memory that outputs would share, and while other slots are bound.
+        """
+        self.check_open()
+        flags, final = (terminations, truncations), self.delivers_final
+        given = named_outputs(self.sim.program, observations, final_obs, rewards, *flags, infos, final)
+        self.sim.memory.bind_slots(given)
+
+    def select_slot(self, slot: int) -> None:
+        """Let the next ``step`` write to this slot of ``bind_slots``. Raises IndexError."""
+        self._outputs.select(slot)
+
+    def unbind(self) -> None:
+        """Let all outputs go to the simulator's own memory again, from the next ``step`` or ``reset`` on."""
+        self.check_open()
+        self._outputs.unbind()
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return self.num_envs
+
+    # ---- masks and samples -----------------------------------------------------------------------------------------
+
+    def action_masks(self) -> torch.Tensor | np.ndarray:
+        """Legal actions as the last ``step`` or ``reset`` returned them, bool ``[rows, n]``; an array with "numpy".
+
+        Of a MultiDiscrete action the choices of all parts stand side by side. Raises AttributeError where the
+        environment has no masks: every action of the action space is legal there. Raises ResetNeeded before the first
+        reset.
+        """
+        self.check_open()
+        mask = self.action_mask
+        if mask is None:
+            raise AttributeError(
+                f"{self.environment.name} has no action masks: every action of {self.single_action_space} is legal"
+            )
+        self.check_ready("action_masks(): nothing says yet which actions are legal")
+        if self.copies:
+            mask = mask.clone()
+        return mask.numpy() if self.output == "numpy" else mask
+
+    def get_action_masks(self) -> torch.Tensor | np.ndarray:
+        """``action_masks``, by the name that rl_games asks for."""
+        return self.action_masks()
+
+    def sample_actions(self) -> torch.Tensor | np.ndarray:
+        """Random actions of all rows that are legal now, ``[rows, ...]``; an array with "numpy".
+
+        Every legal choice is equally likely, in each part of a MultiDiscrete action; without masks the draw is that of
+        ``action_space.sample()``. Inactive rows get actions too. ``action_space.seed(seed)`` seeds the draws: they are
+        the same on each device, and go on from call to call. Raises ResetNeeded before the first reset, where there are
+        masks; on CPU ValueError where the mask of a row that acts allows nothing. On CUDA, where nothing waits for the
+        device, and in a checked build, which reports a fault, such a row gets any action.
+        """
+        self.check_open()
+        space, mask = self.single_action_space, self.action_mask
+        if mask is None:
+            drawn = torch.from_numpy(np.asarray(self.action_space.sample()))
+        else:
+            self.check_ready("sample_actions(): nothing says yet which actions are legal")
+            self._check_choices(mask)
+            numbers = self.action_space.np_random.integers(1, 2**31, tuple(mask.shape), dtype=np.int32)
+            drawn = legal_actions(space, mask, torch.from_numpy(numbers).to(mask.device))
+        drawn = drawn.to(self.device, None if isinstance(space, Box) else torch.int64)
+        return drawn.numpy() if self.output == "numpy" else drawn
+
+    def _check_choices(self, mask: torch.Tensor) -> None:
+        """Raise ValueError on CPU where a row that acts has no legal action; a checked build has told it as a fault."""
+        if self.device.type != "cpu" or self.sim.program.checks:
+            return
+        if isinstance(self.single_action_space, Discrete) and mask.any(1).all():
+            return
+        bad = without_choice(self.sim.program, self.sim.memory, mask, self.active)
+        if bad:
+            part, row = bad[0]
+            world, agent = divmod(row, self.num_agents)
+            of = f"world {world}" + (f", agent {agent}" if self.num_agents > 1 else "")
+            which = f" in part {part}" if self.single_action_space.shape else ""
+            raise ValueError(
+                f"{of} has no legal action{which}: the mask of a row that acts must allow one; make it inactive, or "
+                "end its episode"
+            )
+
+    # ---- names -----------------------------------------------------------------------------------------------------
+
+    def observation_name(self, index: Sequence[int], key: str = "") -> str:
+        """The field at an index of one row's observation: ``"Cart.CartState.theta"``, ``"Ship.View.drones[3, 1]"``.
+
+        Args:
+            index: into the observation of a row, or into the part of a dict that ``key`` names.
+
+        Raises KeyError for a part that the observation does not have, ValueError for an index that it does not have.
+        """
+        columns = self.sim.program.observations
+        if key not in columns:
+            parts = "it is one Box, without parts" if "" in columns else f"its parts are {', '.join(columns)}"
+            raise KeyError(f"the observation has no part {key!r}{suggestion(key, columns)}; {parts}")
+        shape = columns[key].value_shape
+        numbers = list(index) if isinstance(index, Iterable) else []
+        if len(numbers) != len(shape) or not all(0 <= i < n for i, n in zip(numbers, shape, strict=True)):
+            raise ValueError(
+                f"index must have a number for each dimension of the observation's shape {list(shape)}, such as "
+                f"{[0] * len(shape)}, got {index!r}"
+            )
+        return columns[key].element_name(index)
+
+    # ---- steps of episodes -----------------------------------------------------------------------------------------
+
+    @property
+    def episode_steps(self) -> torch.Tensor | np.ndarray:
+        """Steps of the episodes under way, int32 ``[rows]``, a copy: 0 where an episode has just begun.
+
+        An array with "numpy".
+
+        Assign integers ``[rows]`` (the agents of a world alike) or ``[worlds]`` to change the counts of all worlds.
+        Time limits follow them: an episode of at most ``n`` steps is truncated by the step that makes its count ``n``,
+        or by the next one where it is greater. Observations that tell the time follow with the next step. A world draws
+        its random numbers by its count: where it is set back, it draws the same ones again. Raises TypeError or
+        ValueError before anything has changed, and waits for the device on CUDA.
+        """
+        steps = rows.episode_steps(self.sim, self.num_agents)
+        return steps.numpy() if self.output == "numpy" else steps
+
+    @episode_steps.setter
+    def episode_steps(self, steps: Any) -> None:
+        self.check_ready("episode_steps are written")
+        rows.set_episode_steps(self.sim, self.num_agents, steps)
+
+    # ---- attributes by row, as gymnasium.vector.SyncVectorEnv has them ---------------------------------------------
+
+    def get_attr(self, name: str) -> tuple[Any, ...]:
+        """An attribute of each row, as ``gymnasium.vector.SyncVectorEnv.get_attr``: a tuple of ``num_envs``.
+
+        - ``set_attr`` of that name: what it was given.
+        - An attribute of this environment: of a tensor ``[rows, ...]`` (``"action_mask"``, ``"active"``, ``"team"``,
+          ``"episode_steps"``) each row has its entry; ``"action_space"`` and ``"observation_space"`` are those of one
+          row; anything else is the same for all rows.
+        - An option of the environment (``"max_episode_steps"``), or another attribute of its declaration: the same.
+
+        Methods are called, as ``call`` does. Raises AttributeError for an unknown name.
+        """
+        return self.call(name)
+
+    def has_attr(self, name: str) -> bool:
+        """Whether ``get_attr`` knows the name."""
+        is_public = not name.startswith("_") and name not in rows.OF_ALL
+        return name in self._of_rows or (is_public and rows.is_known(self, name))
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Call a method for each row, as ``gymnasium.vector.SyncVectorEnv.call``: a tuple of ``num_envs`` results.
+
+        ``"render"`` gives each row the picture of its world. Other methods of this environment or of its declaration
+        are called once: a tensor or array ``[rows, ...]`` that comes back is split, and all rows get anything else.
+        Raises AttributeError for an unknown name, one that begins with ``_``, and what changes all rows: ``reset``,
+        ``step``, ``close``, ``bind`` and the like.
+        """
+        if name in self._of_rows:
+            return self._of_rows[name]
+        if name == "render":
+            return self._frames_of_rows()
+        found = rows.attribute(self, name)
+        return rows.by_row(found(*args, **kwargs) if callable(found) else found, self.num_envs)
+
+    def set_attr(self, name: str, values: list[Any] | tuple[Any, ...] | Any) -> None:
+        """Set an attribute of each row, as ``gymnasium.vector.SyncVectorEnv.set_attr``.
+
+        Args:
+            name: ``"episode_steps"``, or a new name, which ``get_attr`` then knows and nothing else does.
+            values: a list or tuple with an entry for each row, or one value for all.
+
+        Raises ValueError for another number of values, AttributeError for what cannot be set: options and all other
+        attributes, which are those of the whole batch.
+        """
+        values = tuple(values) if isinstance(values, (list, tuple)) else (values,) * self.num_envs
+        if len(values) != self.num_envs:
+            raise ValueError(f"set_attr needs one value, or one for each of {self.num_envs} rows, got {len(values)}")
+        if name == "episode_steps":
+            self.episode_steps = torch.as_tensor(np.asarray(values))
+        elif rows.is_known(self, name):
+            raise AttributeError(
+                f"set_attr cannot set {name!r}, which is of the whole batch: options are given when the environment is "
+                "made, and state is written through env.unwrapped.sim.tensor(name)"
+            )
+        else:
+            self._of_rows[name] = values
 
     # ---- beyond the contract ---------------------------------------------------------------------------------------
 
@@ -356,6 +587,12 @@ class TorchVectorEnv(RowCalls, OutputBinding):
     def team(self) -> torch.Tensor | None:
         """The team of each row, integers ``[rows]``, or None if the environment has no teams."""
         return self._results().infos.get("team")
+
+    def _frames_of_rows(self) -> tuple[Any, ...]:
+        self.check_ready("render()")
+        if self.render_mode is None:
+            raise AttributeError("render needs an environment that is made with a render_mode")
+        return rendering.frames(self.sim, self.num_agents, self.render_mode, None)
 
     def _converted(self, value: Any) -> Any:
         if isinstance(value, dict):

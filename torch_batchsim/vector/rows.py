@@ -1,10 +1,12 @@
-"""How many steps the episodes under way have, read and written from outside."""
+"""What single rows of a vector environment have: attributes, and steps of their episodes."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
+from gymnasium.vector import VectorEnv
 
 from ..base.shared import INTEGER_DTYPES
 from ..errors import SchemaError
@@ -13,6 +15,54 @@ from ..resolve.program import Program
 from ..run.simulator import Simulator
 
 _GREATEST = 2**31 - 1
+_OF_ONE_ROW = {"action_space": "single_action_space", "observation_space": "single_observation_space"}
+OF_ALL = (
+    "reset", "step", "close", "close_extras", "bind", "bind_slots", "select_slot", "unbind", "load_state_dict", "tune",
+    "tracing", "set_attr", "get_attr", "call",
+)  # fmt: skip
+
+
+# ---- attributes ------------------------------------------------------------------------------------------------------
+
+
+def is_known(env: VectorEnv, name: str) -> bool:
+    """Whether the environment, its options or its declaration have an attribute of this name."""
+    declaration = env.environment
+    options = {**declaration.constants, **declaration.parameters}
+    return hasattr(env, name) or name in options or hasattr(declaration, name)
+
+
+def attribute(env: VectorEnv, name: str) -> Any:
+    """An attribute of the environment, an option, or an attribute of the declaration. Raises AttributeError."""
+    if name in OF_ALL:
+        some = 'reset(options={"reset_mask": mask}) resets some of them'
+        remedy = some if name == "reset" else f"call env.{name}"
+        raise AttributeError(f"{name}() is of all rows together; {remedy}")
+    if name.startswith("_"):
+        raise AttributeError(f"{name!r} is private; get_attr and call know public names only")
+    declaration = env.environment
+    if hasattr(env, _OF_ONE_ROW.get(name, name)):
+        return getattr(env, _OF_ONE_ROW.get(name, name))
+    for options in (declaration.constants, declaration.parameters):
+        if name in options:
+            return options[name]
+    if hasattr(declaration, name):
+        return getattr(declaration, name)
+    raise AttributeError(f"neither {type(env).__name__} nor {declaration.name} has an attribute {name!r}")
+
+
+def by_row(result: Any, rows: int) -> tuple[Any, ...]:
+    """A result for each row: its entry of what has rows, anything else alike."""
+    if isinstance(result, dict) and result and all(_is_of_rows(part, rows) for part in result.values()):
+        return tuple({key: part[row] for key, part in result.items()} for row in range(rows))
+    return tuple(result) if _is_of_rows(result, rows) else (result,) * rows
+
+
+def _is_of_rows(value: Any, rows: int) -> bool:
+    return isinstance(value, (torch.Tensor, np.ndarray)) and tuple(value.shape[:1]) == (rows,)
+
+
+# ---- steps of episodes -----------------------------------------------------------------------------------------------
 
 
 def check_counters(program: Program) -> None:
@@ -36,12 +86,12 @@ def check_counters(program: Program) -> None:
             )
 
 
-def read(sim: Simulator, agents: int) -> torch.Tensor:
+def episode_steps(sim: Simulator, agents: int) -> torch.Tensor:
     """A copy, int32 ``[rows]``: the agents of a world alike."""
     return sim.tensor("World.step").repeat_interleave(agents)
 
 
-def write(sim: Simulator, agents: int, given: Any) -> None:
+def set_episode_steps(sim: Simulator, agents: int, given: Any) -> None:
     """Set the counts of all worlds, and move the environment's own counters by as much.
 
     Args:

@@ -89,7 +89,7 @@ class RunOptions:
             first_world=_whole("first_world", self.first_world, 0, max(0, 2**31 - num_worlds)),
             checks=checked_checks(self.checks) or False,
             log=_lines(self.log) or False,
-            watchdog=_seconds(self.watchdog, device),
+            watchdog=_seconds("watchdog", self.watchdog, device),
         )
 
 
@@ -117,15 +117,15 @@ def _whole(name: str, value: Any, least: int, most: int) -> int:
     return int(value)
 
 
-def _seconds(seconds: Any, device: torch.device) -> float | None:
+def _seconds(name: str, seconds: Any, device: torch.device) -> float | None:
     if seconds is None:
         return None
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
-        raise TypeError(f"watchdog must be a number of seconds or None, got {seconds!r}")
+        raise TypeError(f"{name} must be a number of seconds or None, got {seconds!r}")
     if not 0 < seconds < float("inf"):
-        raise ValueError(f"watchdog must be a positive number of seconds, got {seconds!r}")
+        raise ValueError(f"{name} must be a positive number of seconds, got {seconds!r}")
     if device.type != "cpu":
-        raise ValueError(f"watchdog needs device='cpu': it cannot stop a kernel, got device={str(device)!r}")
+        raise ValueError(f"{name} needs device='cpu': a kernel cannot be watched, got device={str(device)!r}")
     return float(seconds)
 
 

@@ -44,7 +44,7 @@ class UsageError(SystemExit):
 
 
 class Parser(argparse.ArgumentParser):
-    """One whose mistakes are ``UsageError``: a line that says where help is, without the usage before it."""
+    """Raises ``UsageError`` at a mistake: a line that names the help, without the usage before it."""
 
     def __init__(self, program: str, **keywords: Any) -> None:
         super().__init__(program, allow_abbrev=False, **keywords)
@@ -60,14 +60,14 @@ def parsed(kind: type[Kind], program: str, arguments: Sequence[str], **keywords:
     import tyro
 
     _describe(kind)
-    told = StringIO()
+    printed = StringIO()
     try:
-        with redirect_stderr(told):
+        with redirect_stderr(printed):
             return tyro.cli(kind, prog=program, args=list(arguments), **keywords)
     except SystemExit as ended:
         if not ended.code:
             raise
-        raise UsageError(f"{_of_box(told.getvalue(), kind)}; {program} --help lists all") from None
+        raise UsageError(f"{_of_box(printed.getvalue(), kind)}; {program} --help lists all") from None
 
 
 def _texts(kind: type) -> dict[str, str]:
@@ -111,11 +111,11 @@ def _of_box(box: str, kind: type) -> str:
     return text[0].lower() + text[1:]
 
 
-def _missing_name(kind: type, shown: str, told: str) -> str:
+def _missing_name(kind: type, shown: str, text: str) -> str:
     """The name of an argument that tyro shows by its type, ``STR``, where it stands without a name on the line."""
     for setting in dataclasses.fields(kind):
         help_text = setting.metadata.get("help", "").rstrip(".")
-        if not shown.startswith("-") and help_text and told.startswith(help_text[: len(told)]):
+        if not shown.startswith("-") and help_text and text.startswith(help_text[: len(text)]):
             return setting.name.upper()
     return shown
 
@@ -201,8 +201,8 @@ def option_help(env_id: str, own: Iterable[str] = ()) -> str:
     if not lines:
         return ""
     widths = [max(len(line[i]) for line in lines) for i in (0, 1)]
-    told = [f"  {first:{widths[0]}}  {second:{widths[1]}}  {third}".rstrip() for first, second, third in lines]
-    return "\n".join([f"options of the environment {cls.__name__}, and what each takes:", *told, ""])
+    shown = [f"  {first:{widths[0]}}  {second:{widths[1]}}  {third}".rstrip() for first, second, third in lines]
+    return "\n".join([f"options of the environment {cls.__name__}, and what each takes:", *shown, ""])
 
 
 def _lines(options: Mapping[str, Any], defaults: Mapping[str, Any], hidden: set[str]) -> list[tuple[str, str, str]]:
@@ -234,7 +234,7 @@ def _defaults(env_id: str) -> dict[str, Any]:
     spec = gymnasium.spec(env_id)
     if spec.kwargs["time_limit"]:
         values["max_episode_steps"] = spec.max_episode_steps
-    with suppress(Exception):  # an environment that must be given something: its libraries are then told as they are
+    with suppress(Exception):  # an environment with an option that has no default: its libraries keep theirs
         made = declared(env_id, {})
         values |= {name: {**library.constants, **library.parameters} for name, library in made.libraries.items()}
     return values
@@ -281,8 +281,8 @@ def refuse_unknown(arguments: Iterable[str], own: Sequence[str], environments: S
             alike = next((other for other in _COUNTS if name in _COUNTS and other in own), None)
             near = f" (did you mean {alike!r}?)" if alike else suggestion(name, [*own, *environments])
             near = near.replace("_", "-").replace("'", "").replace("mean ", "mean --")
-            told = "" if near else _listed(own, environments)
-            raise UsageError(f"there is no option --{name.replace('_', '-')}{near}{told}; {command} --help lists all")
+            others = "" if near else _listed(own, environments)
+            raise UsageError(f"there is no option --{name.replace('_', '-')}{near}{others}; {command} --help lists all")
 
 
 def _listed(own: Sequence[str], environments: Sequence[str]) -> str:
@@ -300,7 +300,7 @@ def parse_env_options(pairs: Iterable[str], elsewhere: Mapping[str, str]) -> dic
 
     Args:
         pairs: what was given with ``--env-option``, each ``key=value``.
-        elsewhere: of what ``gymnasium.make_vec`` takes beside an environment's options, how this command is told it,
+        elsewhere: of what ``gymnasium.make_vec`` takes beside an environment's options, how this command takes it,
             such as ``{"num_envs": "--num-envs"}``. The rest of it cannot be chosen.
 
     Raises ValueError with a sentence for the user. Whether the environment has such options is not known here.

@@ -20,7 +20,7 @@ namespace {
 using ActAndStep = std::int64_t (*)(void *executor, void *context, const void *outputs, const void *actions, int type,
                                     void *stream);
 
-bool forked = false;  // the child of a fork has its own number of threads: see torch_batchsim/openmp.py
+bool forked = false;  // the child of a fork has its own number of threads: see torch_batchsim/base/openmp.py
 
 struct ElementType {
     int code, bits;  // DLPack's
@@ -96,7 +96,7 @@ PyObject *run(PyObject *object, PyObject *const *arguments, std::size_t count, P
     if (self.team && *self.team != at::get_num_threads()) return Py_NewRef(self.closer_look);
     DLTensor actions;
     if (self.exchange->dltensor_from_py_object_no_sync(arguments[0], &actions)) {
-        PyErr_Clear();  // whoever looks closer will say what is wrong
+        PyErr_Clear();  // the check in Python raises the error
         return Py_NewRef(self.closer_look);
     }
     const int type = plain_type(*self.expected, actions);

@@ -69,7 +69,7 @@ def bool_tensor(mask: Any, what: str) -> torch.Tensor:
 def number_tensor(values: Any, what: str, shape: str = "numbers in rows of one length") -> torch.Tensor:
     """A tensor, numpy array, number or list of these as a tensor; without a copy where torch can view it.
 
-    Raises TypeError or ValueError; ``shape`` says in words what is wanted of lists.
+    Raises TypeError or ValueError; ``shape`` describes the lists that are allowed.
     """
     if isinstance(values, (list, tuple, int, float, np.generic)):
         try:
@@ -103,7 +103,7 @@ def checked_options(options: Any, known: tuple[str, ...], here: str = "") -> dic
 
 
 def checked_worlds(worlds: Any, what: str, num_worlds: int, device: torch.device) -> torch.Tensor:
-    """World indices as int64 ``[k]`` on ``device``; TypeError or ValueError if they are none."""
+    """World indices as int64 ``[k]`` on ``device``; Raises TypeError or ValueError for anything else."""
     try:
         worlds = torch.as_tensor(worlds, device=device)
     except (TypeError, ValueError, RuntimeError):

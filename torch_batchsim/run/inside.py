@@ -1,4 +1,4 @@
-"""Systems one at a time: which there are in a task graph, and a step that runs them one after the other."""
+"""Runs systems one at a time: the runs of a task graph by name, and a step that runs them one after the other."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SystemRun:
         graph: ``"start"``, ``"step"`` or ``"observe"``.
         system: its name.
         number: how often the graph has run it before.
-        repetition: what ``world.repetition()`` tells it.
+        repetition: what ``world.repetition()`` returns there.
     """
 
     graph: str
@@ -66,7 +66,7 @@ class Inside:
     # ---- what users name -------------------------------------------------------------------------------------------
 
     def selected(self, worlds: Any) -> torch.Tensor:
-        """Worlds that a user names, as a bool mask ``[worlds]``. TypeError or ValueError if they are none."""
+        """Worlds that a user names, as a bool mask ``[worlds]``. Raises TypeError or ValueError for anything else."""
         number, device = self.memory.num_worlds, self.memory.device
         if worlds is None:
             return torch.ones(number, dtype=torch.bool, device=device)
@@ -81,7 +81,7 @@ class Inside:
     def runs_named(self, system: str, graph: str | None) -> list[SystemRun]:
         """All runs of a system in a graph: the given one, or the first of step, start and observe that has it.
 
-        Raises TypeError or ValueError where there are none.
+        Raises TypeError or ValueError for a system that no graph runs.
         """
         if not isinstance(system, str):
             raise TypeError(f"systems are named by strings, lists of them, TaskGraph and Repeat, got {system!r}")
@@ -210,15 +210,15 @@ class InsideStep:
                 worlds.zero_()
                 yield run
 
-    def finish(self, told: Callable[[str], None] = lambda what: None) -> None:
-        """Run what has not run yet, and what comes behind a graph's systems. ``told`` is called after each part."""
+    def finish(self, note: Callable[[str], None] = lambda part: None) -> None:
+        """Run what has not run yet, and what follows a graph's systems; ``note`` gets the name of each part, after it."""
         if self._is_finished:
             return
         self._is_finished = True
         inside, memory = self._inside, self._inside.memory
         same, context = self._mode is Autoreset.same_step, memory.context
         for run in self:
-            told(str(run))
+            note(str(run))
         inside.run_engine("AfterStep", self.live)
         if same:
             beginning = memory.columns["ended"] != 0
@@ -229,15 +229,15 @@ class InsideStep:
             inside.run_engine("Hold", ~self.live)
             beginning = torch.zeros_like(self.live) if self._mode is Autoreset.disabled else ~self.live
             inside.run_engine("ClearOutputs", beginning)
-        told("(end of the step)")
+        note("(end of the step)")
         inside.run_engine("Begin", beginning)
-        told("(a new episode begins)")
+        note("(a new episode begins)")
         for run in inside.runs["start"]:
             inside.run([run], beginning)
-            told(f"start: {run}")
+            note(f"start: {run}")
         for run in inside.runs["observe"]:
             inside.run([run], self.every)
-            told(f"observe: {run}")
+            note(f"observe: {run}")
         if same and context.keep_final:
             inside.run_engine("KeepOwnFinal", self.every)
         inside.run_engine("Deliver", self.every)

@@ -1,4 +1,4 @@
-"""The simulator's calls for those who look for a mistake: one system at a time, and what it changed."""
+"""The simulator's calls for debugging: one system at a time, the lines that systems log, and what has changed."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Inspection:
     def logs(self, worlds: Any, clear: bool) -> Logs:
         """See ``Simulator.logs``."""
         if not self.program.log:
-            raise RuntimeError("there are no logs: make the simulator with log=True, or set TBS_LOG=1 before")
+            raise RuntimeError("this build keeps no logs: make the simulator with log=True, or set TBS_LOG=1 before")
         mask = self.inside.selected(worlds)
         self.execution.synchronize()
         noted = logs.read(self.program, self.memory, mask)
@@ -122,29 +122,29 @@ class Inspection:
 
     def trace_world(self, world: int, actions: Any, file: TextIO | None) -> dict[str, Changes]:
         """See ``Simulator.trace_world``."""
-        world, told = self._checked_world(world), {}
+        world, parts = self._checked_world(world), {}
         out = sys.stdout if file is None else file
         before = self._state(world)
 
-        def tell(what: str) -> None:
+        def note(part: str) -> None:
             nonlocal before
             after = self._state(world)
             changes = compared(self.program, world, before, after)
             before = after
-            if changes or not what.startswith(("(", "start")):
-                told[what] = changes
+            if changes or not part.startswith(("(", "start")):
+                parts[part] = changes
                 lines = list(changes.lines()) or ["(no change)"]
-                width = max(20, len(what))
+                width = max(20, len(part))
                 for i, line in enumerate(lines):
-                    print(f"  {(what if i == 0 else '').ljust(width)}  {line}", file=out)
+                    print(f"  {(part if i == 0 else '').ljust(width)}  {line}", file=out)
 
         with self.inside_step(actions) as step:
             agents = self.program.agents
             rows = f" ({agents.name}[i]: agent i)" if agents.count > 1 else ""
             print(f"world {world}, step {int(self.memory.tensor('World.step')[world])}{rows}:", file=out)
-            tell("(begin of the step)")
-            step.finish(tell)
-        return told
+            note("(begin of the step)")
+            step.finish(note)
+        return parts
 
     def _state(self, world: int) -> WorldState:
         """What a world holds at this moment."""

@@ -1,4 +1,4 @@
-"""Steps that are stopped: at Ctrl-C, by a watchdog, or where a system crashes.
+"""Stops a step: at Ctrl-C, when the watchdog's time is over, or where a system crashes.
 
 ``csrc/host/interrupts.cpp`` stops them.
 """
@@ -26,14 +26,14 @@ _FIRST_PAGES = 1 << 16  # bytes from address 0 on, in which there is nothing: a 
 
 
 class Watch:
-    """Looks after the steps of one simulator on CPU.
+    """Watches the steps of one simulator on CPU.
 
     Args:
         program: whose systems are named.
         limit: seconds that a step or reset may take; None for any.
 
     Attributes:
-        address: of its memory, for the context; None where there can be no watch.
+        address: of its memory, for the context; None where its module is missing.
     """
 
     def __init__(self, program: Program, limit: float | None) -> None:
@@ -41,7 +41,7 @@ class Watch:
         self.address: int | None = None
         if self._module is None:
             if limit is not None:
-                raise RuntimeError("there is no watchdog here: its module could not be made, as a warning says")
+                raise RuntimeError("watchdog needs a module that could not be made here, see the warning")
             return
         self.address = self._module.take()
         if limit is not None:
@@ -72,8 +72,8 @@ class Watch:
             _heed_signals()
         crashed = [place for place in places if place[6]]
         numbered = inside_nodes(self._program) if alone else [task.node for task in step_tasks(self._program)]
-        told = [self._place(place, steps, numbered) for place in (crashed or places)[:_MOST]]
-        where = "; and ".join(told) or "no system was running"
+        named = [self._place(place, steps, numbered) for place in (crashed or places)[:_MOST]]
+        where = "; and ".join(named) or "no system was running"
         what = "run" if alone else "step"
         if crashed:
             *_, number, address = crashed[0]
@@ -101,7 +101,7 @@ class Watch:
         worlds = [world] if world >= 0 else list(range(first, last)) if listed is None else listed
         if len(worlds) == 1:
             return f"{what}, world {worlds[0]}, step {int(steps[worlds[0]])}"
-        in_a_row = f"{worlds[0]} to {worlds[-1]} (executor='per_world' tells which)"
+        in_a_row = f"{worlds[0]} to {worlds[-1]} (executor='per_world' names it)"
         several = f"worlds {in_a_row if listed is None else ', '.join(map(str, worlds[:8]))}"
         more = f" and {len(worlds) - 8} more" if listed is not None and len(worlds) > 8 else ""
         return f"{what}, one of {several}{more}, step {int(steps[worlds[0]])}"
@@ -155,11 +155,11 @@ def _heed_signals() -> None:
 
 @cache
 def _module() -> Any:
-    """The compiled module; None where there cannot be one, or ``TORCH_BATCHSIM_SIGNALS=0`` forbids it."""
+    """The compiled module; None where it cannot be compiled, or ``TORCH_BATCHSIM_SIGNALS=0`` forbids it."""
     if os.environ.get("TORCH_BATCHSIM_SIGNALS") == "0" or os.uname().sysname != "Linux":
         return None
     try:
         return jit.load_module(jit.CSRC / "host" / "interrupts.cpp", jit.CSRC / "tbs" / "watch.h")
     except (BuildError, ImportError, OSError) as error:
-        warnings.warn(f"Ctrl-C does not stop a step here, for a module could not be made: {error}", RuntimeWarning, 3)
+        warnings.warn(f"Ctrl-C does not stop a step here, because its module is missing: {error}", RuntimeWarning, 3)
         return None

@@ -1,4 +1,4 @@
-"""Steps of a checked build that are run again into other leftovers: nothing may depend on what memory held before."""
+"""Runs steps of a checked build again into other leftovers: a result must not depend on what memory held before."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .findings import takers
 from .host_checks import note_fault, note_masks
 from .step_call import StepCall, never
 
-_FIRST = 16  # calls in each of which it looks
+_FIRST = 16  # calls that are all run again
 
 Call = Callable[[], int]
 _Bytes = dict[str, torch.Tensor]  # by field of the context
@@ -46,7 +46,7 @@ class _Mistake:
 
     Attributes:
         worlds: bool ``[worlds]``. first: the first element in each of them, as ``_Part.elements`` counts.
-        depends: the number of a column that differs; -1 if it is none.
+        depends: the number of a column that differs; -1 if it is not one of the columns.
     """
 
     found: Found
@@ -151,7 +151,7 @@ class _Look:
     def mistake(self, was_stopped: Callable[[], bool]) -> _Mistake | None:
         """The first part whose leftovers the call depends on, in what worlds there is one.
 
-        Restores all memory, but where a run was stopped: that is told with what the worlds hold then.
+        Restores all memory, but not where a run was stopped: its error reports what the worlds hold then.
         """
         before = [place.clone() for place in self._all]
         try:

@@ -77,7 +77,7 @@ class Simulator:
 
     Raises:
         SchemaError: the environment contradicts itself. BuildError: its systems do not compile.
-        ValueError, TypeError: a wrong argument. RuntimeError: the device is not there.
+        ValueError, TypeError: a wrong argument. RuntimeError: the device is missing.
 
     Tensors from ``tensor`` alias the simulator's memory: read and write them between steps.
 
@@ -107,7 +107,7 @@ class Simulator:
         self.run_options = options = options.closed(self.device, self.num_worlds)
         self.first_world, library = options.first_world, options._library
         self.program = Program(environment, options.checks or None, int(options.log or 0))
-        reset_options(self.program)  # to tell at once what is wrong with them
+        reset_options(self.program)  # raises now what a reset would raise
         target = Target(self.device.type, options.executor) if library is None else library.target
         self.memory = Memory(
             self.program,
@@ -619,7 +619,7 @@ class Simulator:
         """Make worlds ``target[i]`` equal to ``source[i]`` in everything, the random numbers to come included.
 
         Both are world indices ``[k]``; the targets must be distinct. To let a copy draw other numbers, ``reseed`` it.
-        Only ``world.id`` stays what it was: systems that use it may part the two. Raises RuntimeError after a step that
+        Only ``world.id`` stays as it was: systems that use it may part the two. Raises RuntimeError after a step that
         was stopped, TypeError and ValueError for what are not worlds.
         """
         self.execution.check_not_stopped()

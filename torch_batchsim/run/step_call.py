@@ -68,7 +68,7 @@ def make(
 
 
 def _warn(error: Exception) -> None:
-    text = f"steps take some microseconds longer, for their call could not be made: {error}"
+    text = f"steps take some microseconds longer, because their call could not be made: {error}"
     warnings.warn(text, RuntimeWarning, stacklevel=3)
 
 
@@ -82,7 +82,7 @@ def _dlpack_code(dtype: torch.dtype) -> int:
 
 @cache
 def _module() -> Any:
-    """The compiled module; None, with a warning, where there cannot be one."""
+    """The compiled module; None, with a warning, where it cannot be compiled."""
     try:
         if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
             raise ImportError(f"torch {torch.__version__} is too old")

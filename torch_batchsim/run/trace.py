@@ -60,7 +60,7 @@ class Trace:
         busy: the share of that time in which a unit is at work on something, mean of all units, 0 to 1.
         clock_error: how far, in microseconds (root mean square), the units' clocks on the one axis are from the clock
             that all share; below 1 that is the step of the shared clock. None where the records are too few or too
-            close to each other to tell the speed of the SMs' clocks: 1 GHz is then assumed.
+            close to each other to measure the speed of the SMs' clocks: 1 GHz is then assumed.
         restart: ``restart()`` forgets the steps so far, within the with-block: the first of a traced build are slow.
     """
 
@@ -111,7 +111,7 @@ class Trace:
 
     def __getattr__(self, name: str) -> Any:
         if name in Trace.__annotations__:
-            raise RuntimeError("the trace is not there yet: it can be asked when the with-block of tracing() has ended")
+            raise RuntimeError("the trace is not complete yet: read it when the with-block of tracing() has ended")
         raise AttributeError(f"'Trace' object has no attribute {name!r}")
 
     def fill(
@@ -195,7 +195,7 @@ class Trace:
                 f"tracing(capacity={len(self.records) + self.dropped}) or more, or trace fewer steps"
             )
         if self.clock_error is None:
-            lines.append("too short to tell the speed of the SMs' clocks: 1 GHz is assumed, and no time is certain")
+            lines.append("too short to measure the speed of the SMs' clocks: 1 GHz is assumed, and no time is certain")
         elif self.clock_error > 1:
             lines.append(
                 f"times are uncertain by {self.clock_error:.1f} us: the SMs' clocks did not keep one speed (take some "

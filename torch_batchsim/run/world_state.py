@@ -61,7 +61,7 @@ class WorldState(Mapping[str, np.ndarray]):
         return len(self._names)
 
     def births(self, table: str) -> list[tuple[int, int]]:
-        """What tells the rows of a dynamic table apart, in their order."""
+        """When the rows of a dynamic table were created, which no two share, in their order."""
         if table not in self._births:
             born = self._all[f"table_{table}_birth"].view(-1, 2)[self._rows(table)].tolist()
             return [tuple(birth) for birth in born]

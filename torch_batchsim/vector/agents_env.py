@@ -105,11 +105,11 @@ class AgentsVectorEnv:
             results = self.vector_env.step(joined.by_row)
         except WorldFault as fault:
             if fault.outputs is not None:
-                fault.outputs = self._told(fault.outputs)
+                fault.outputs = self._split_results(fault.outputs)
             raise
         finally:
             self._places[parts[0].dtype].append(joined)
-        return self._told(results)
+        return self._split_results(results)
 
     def state(self) -> torch.Tensor | np.ndarray:
         """The observations of all agents one after the other, ``[worlds, n]``, of the last step or reset.
@@ -237,11 +237,11 @@ class AgentsVectorEnv:
     def _by_agent(self, value: Any) -> ByAgent:
         """As ``split``; infos of wrappers may hold tensors that are not by row, which go to all agents as they are."""
         if isinstance(value, dict):
-            told: ByAgent = {agent: {} for agent in self.possible_agents}
+            split: ByAgent = {agent: {} for agent in self.possible_agents}
             for key, part in value.items():
                 for agent, own in self._by_agent(part).items():
-                    told[agent][key] = own
-            return told
+                    split[agent][key] = own
+            return split
         worlds, agents = self._by_world
         if isinstance(value, torch.Tensor) and value.shape[:1] == (worlds * agents,):
             return dict(zip(self.possible_agents, value.view(worlds, agents, *value.shape[1:]).unbind(1), strict=True))
@@ -263,17 +263,17 @@ class AgentsVectorEnv:
 
     # ---- inside ----------------------------------------------------------------------------------------------------
 
-    def _told(self, results: tuple[Any, ...]) -> tuple[ByAgent, ByAgent, ByAgent, ByAgent, ByAgent]:
+    def _split_results(self, results: tuple[Any, ...]) -> tuple[ByAgent, ByAgent, ByAgent, ByAgent, ByAgent]:
         """Results of a step by agent. Views of what comes again from the same place are made once."""
         place = self._own.sim.memory.outputs.present
         if place.by_agent is None or not _same(results, place.by_agent[0]):
-            told = tuple(self._by_agent(part) for part in results)
+            by_agent = tuple(self._by_agent(part) for part in results)
             if not self._stays:
-                return told
-            place.by_agent = (*results[:4], dict(results[4])), told
+                return by_agent
+            place.by_agent = (*results[:4], dict(results[4])), by_agent
         else:
-            told = place.by_agent[1]
-        observations, *others, infos = told
+            by_agent = place.by_agent[1]
+        observations, *others, infos = by_agent
         if isinstance(self.observation_spaces[self.possible_agents[0]], gymnasium.spaces.Dict):
             observations = {agent: dict(own) for agent, own in observations.items()}
         infos = {agent: _fresh(own) for agent, own in infos.items()}
@@ -297,7 +297,7 @@ class AgentsVectorEnv:
         return parts
 
     def _check_whole_numbers(self, parts: list[torch.Tensor]) -> None:
-        """Where one agent's are floats and another's are not, the environment could not say whose do not fit."""
+        """Where one agent's are floats and another's are not, the environment could not name the agent."""
         for agent, part in zip(self.possible_agents, parts, strict=True):
             if part.is_floating_point() and not isinstance(self.vector_env.single_action_space, Box):
                 raise TypeError(f"actions of {agent} must be integers, got {part.dtype}")

@@ -67,7 +67,7 @@ class GroupedEnv:
         **run: how simulators run, see ``declare.run_options.RunOptions``. ``num_threads`` are those of all groups
             together: each group that steps has one, or more where there are fewer groups than threads.
 
-    Attributes: ``environments`` (a ``TorchVectorEnv`` for each group; leave those alone that step), ``num_envs``,
+    Attributes: ``environments`` (a ``TorchVectorEnv`` for each group; do not touch those that step), ``num_envs``,
     ``num_worlds``, ``num_agents``, ``num_groups``, ``group_envs`` (rows of a group), ``group_worlds``, ``device``,
     ``single_observation_space``, ``single_action_space``.
     """
@@ -257,8 +257,8 @@ class GroupedEnv:
     def __reduce__(self) -> NoReturn:
         """Raises TypeError."""
         raise TypeError(
-            "GroupedEnv cannot be pickled or copied, for its groups step beside its caller; make a new one, and load "
-            "the state_dict() of each of its environments there"
+            "GroupedEnv cannot be pickled or copied, because its groups step beside its caller; make a new one, and "
+            "load the state_dict() of each of its environments there"
         )
 
     def __enter__(self) -> GroupedEnv:

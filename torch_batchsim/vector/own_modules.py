@@ -37,7 +37,7 @@ def module_named(place: str, name: str) -> ModuleType:
 
 
 def _module_of_file(path: Path) -> ModuleType:
-    """Run a Python file as a module of its name, with its folder in the path. Raises ValueError where there is none."""
+    """Run a Python file as a module of its name, with its folder in the path. Raises ValueError where it is missing."""
     if not path.is_file():
         near = suggestion(path.name, [each.name for each in path.parent.glob("*.py")])
         raise ValueError(f"there is no file {path}{near}")
@@ -59,7 +59,7 @@ def _module_of_file(path: Path) -> ModuleType:
 
 
 def is_missing(error: ModuleNotFoundError, module: str) -> bool:
-    """Whether ``module`` itself, or a package that it is in, is not there, rather than one that it imports."""
+    """Whether ``module`` itself, or a package that it is in, is missing, rather than one that it imports."""
     return error.name is not None and f"{module}.".startswith(f"{error.name}.")
 
 

@@ -121,7 +121,7 @@ def _refuse_path(name: str) -> None:
 
 
 def _id_in(module: ModuleType, place: str, name: str) -> str:
-    """The id ``name``, or the only id of the class of this name, or of the module where there is no name."""
+    """The id ``name``, or the only id of the class of this name; without a name, of the module."""
     if name and _is_registered(name):
         return name
     ours = {spec.id: spec.kwargs["environment"] for spec in gymnasium.registry.values() if is_ours(spec)}
@@ -346,7 +346,7 @@ def _imported(environment: str | type[Environment]) -> type[Environment]:
             except ModuleNotFoundError as error:
                 if not is_missing(error, module):
                     raise
-                raise ValueError(f"{environment!r} cannot be made: there is no module {error.name!r}") from error
+                raise ValueError(f"{environment!r} cannot be made: module {error.name!r} is missing") from error
         try:
             cls = attrgetter(name)(imported)
         except AttributeError:

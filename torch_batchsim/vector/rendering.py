@@ -12,7 +12,7 @@ from ..run.simulator import Simulator
 from ..run.world_state import WorldState
 
 MOST_WORLDS = 64
-"""Worlds that ``render`` draws where nobody says how many: of more, pictures take minutes and gigabytes."""
+"""Worlds that ``render`` draws at most by default: of more, pictures take minutes and gigabytes."""
 
 _DRAWN = {"rgb_array": np.ndarray, "ansi": str}
 METHODS = {"rgb_array": "render", "ansi": "render_text"}
@@ -57,9 +57,9 @@ def frames(sim: Simulator, agents: int, mode: str, worlds: int | None) -> tuple[
         return tuple(draw_world(sim, world, mode) for world in range(min(worlds, sim.num_worlds)))
     if sim.num_worlds > MOST_WORLDS:
         raise ValueError(
-            f"render() does not draw {sim.num_worlds} worlds, for more than {MOST_WORLDS} take long and much memory; "
-            "make the environment with render_worlds=16 to draw the first 16 (any number, this one too), or call "
-            "render_world(world) for one"
+            f"render() does not draw {sim.num_worlds} worlds, because more than {MOST_WORLDS} take long and much "
+            "memory; make the environment with render_worlds=16 to draw the first 16 (any number, this one too), or "
+            "call render_world(world) for one"
         )
     drawn = (draw_world(sim, world, mode) for world in range(sim.num_worlds))
     return tuple(frame for frame in drawn for _ in range(agents))  # agents of a world share its picture

@@ -111,7 +111,7 @@ def set_episode_steps(sim: Simulator, agents: int, given: Any) -> None:
         of_rows = steps.view(worlds, agents)
         steps = of_rows[:, 0]
         if bool((of_rows != steps[:, None]).any()):
-            raise ValueError("episode_steps must be the same for all agents of a world, for they share its episode")
+            raise ValueError("episode_steps must be the same for all agents of a world, because they share its episode")
     least, greatest = int(steps.min()), int(steps.max())
     if least < 0 or greatest > _GREATEST:
         raise ValueError(f"episode_steps must be from 0 to {_GREATEST}, got {least if least < 0 else greatest}")

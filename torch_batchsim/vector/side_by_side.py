@@ -37,7 +37,7 @@ class Outcome:
 
 
 class Stopped(RuntimeError):
-    """There is nobody left who would run a call."""
+    """The threads that ran calls have ended."""
 
 
 class Threads:
@@ -52,7 +52,7 @@ class Threads:
         self._wake = threading.Lock()
         self._wake.acquire()
         arguments = (self._calls, self._finished, self._wake)
-        # Daemons: the interpreter waits for other threads before it lets anybody tell them to end.
+        # Daemons: the interpreter waits for other threads before anybody can end them.
         names = (f"torch_batchsim group worker {i}" for i in range(count))
         threads = [threading.Thread(target=_work, args=arguments, daemon=True, name=name) for name in names]
         for thread in threads:
@@ -85,13 +85,13 @@ class Threads:
 
 
 def _signal(wake: threading.Lock) -> None:
-    with suppress(RuntimeError):  # it has been told
+    with suppress(RuntimeError):  # it is released already
         wake.release()
 
 
 def _work(calls: SimpleQueue, finished: deque, wake: threading.Lock) -> None:
     while (item := calls.get()) is not None:
-        finished.append(Outcome(*item, BaseException))  # nobody else is here to be told
+        finished.append(Outcome(*item, BaseException))  # this thread has no caller that could catch it
         item = None  # or what the call holds would live until the next one
         _signal(wake)
 

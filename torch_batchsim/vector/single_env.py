@@ -39,7 +39,7 @@ class SingleEnv(gymnasium.Env):
 
     Attributes:
         follows_time_limit: whether systems see the limit of gymnasium's ``TimeLimit`` as ``max_episode_steps``, from
-            the first reset by it on. ``gymnasium.make`` sets it, for it tells nobody else of that limit.
+            the first reset by it on. ``gymnasium.make`` sets it, because only the wrapper knows that limit.
     """
 
     def __init__(
@@ -138,9 +138,9 @@ class SingleEnv(gymnasium.Env):
 
     @property
     def action_masks(self) -> Callable[[], np.ndarray]:
-        """Call it for what is legal now, bool ``[n]``, as ``info["action_mask"]`` told last; sb3_contrib does so.
+        """Call it for what is legal now, bool ``[n]``, as ``info["action_mask"]`` was last; sb3_contrib does so.
 
-        Raises AttributeError where the environment has no masks, so that ``hasattr`` tells.
+        Raises AttributeError where the environment has no masks, so that ``hasattr`` is False.
         """
         if "action_mask" not in self._vector.sim.program.info:
             raise AttributeError(f"{self.environment.name} has no action masks: every action is legal")
@@ -162,7 +162,7 @@ class SingleEnv(gymnasium.Env):
 def checked_action(action: Any, space: Space) -> torch.Tensor:
     """One action as a tensor of the space's shape. TypeError or ValueError name what was given and what is allowed.
 
-    Whether its numbers are in the space is for the simulator to say.
+    The simulator checks whether its numbers are in the space.
     """
     what = f"the action must be an element of {space}"
     try:
@@ -180,8 +180,8 @@ def checked_action(action: Any, space: Space) -> torch.Tensor:
 def _resetting_wrappers(env: gymnasium.Env) -> Iterator[Wrapper]:
     """Gymnasium's wrappers around ``env`` in whose ``reset`` this call lies, the innermost first.
 
-    To be called from ``reset``, or from what that calls. The locals of other frames are left alone: until Python 3.13 a
-    look at them keeps them alive as long as the frame.
+    Only ``reset``, and functions that it calls, may call it. It does not read the locals of other frames: until Python
+    3.13 reading them keeps them alive as long as the frame.
     """
     frame, last = sys._getframe(1), None
     while frame is not None and frame.f_code.co_name != "reset":

@@ -188,7 +188,7 @@ class TorchVectorEnv(VectorEnv):
             actions: ``[rows]`` integers (Discrete), ``[rows, k]`` integers (MultiDiscrete) or floats (Box); a torch
                 tensor on ``device``, or a numpy array. On CPU a value outside the action space raises ValueError and
                 nothing changes; on CUDA it is a fault of its world (``WorldFault``, raised later) and the lowest legal
-                value takes its place. Rows that ``active`` told to be inactive may hold anything, NaN too: their
+                value takes its place. Rows that ``active`` marks as inactive may hold anything, NaN too: their
                 systems see the legal value nearest to 0 (in a bound action column too). Of an environment with
                 ``clips_actions`` any finite value of a Box is taken.
         """
@@ -325,7 +325,7 @@ class TorchVectorEnv(VectorEnv):
             raise AttributeError(
                 f"{self.environment.name} has no action masks: every action of {self.single_action_space} is legal"
             )
-        self.check_ready("action_masks(): nothing says yet which actions are legal")
+        self.check_ready("action_masks(): until then no mask is known")
         if self.copies:
             mask = mask.clone()
         return mask.numpy() if self.output == "numpy" else mask
@@ -348,7 +348,7 @@ class TorchVectorEnv(VectorEnv):
         if mask is None:
             drawn = torch.from_numpy(np.asarray(self.action_space.sample()))
         else:
-            self.check_ready("sample_actions(): nothing says yet which actions are legal")
+            self.check_ready("sample_actions(): until then no mask is known")
             self._check_choices(mask)
             numbers = self.action_space.np_random.integers(1, 2**31, tuple(mask.shape), dtype=np.int32)
             drawn = legal_actions(space, mask, torch.from_numpy(numbers).to(mask.device))
@@ -356,7 +356,7 @@ class TorchVectorEnv(VectorEnv):
         return drawn.numpy() if self.output == "numpy" else drawn
 
     def _check_choices(self, mask: torch.Tensor) -> None:
-        """Raise ValueError on CPU where a row that acts has no legal action; a checked build has told it as a fault."""
+        """Raise ValueError on CPU where a row that acts has no legal action; a checked build reports a fault."""
         if self.device.type != "cpu" or self.sim.program.checks:
             return
         if isinstance(self.single_action_space, Discrete) and mask.any(1).all():
@@ -405,7 +405,7 @@ class TorchVectorEnv(VectorEnv):
 
         Assign integers ``[rows]`` (the agents of a world alike) or ``[worlds]`` to change the counts of all worlds.
         Time limits follow them: an episode of at most ``n`` steps is truncated by the step that makes its count ``n``,
-        or by the next one where it is greater. Observations that tell the time follow with the next step. A world draws
+        or by the next one where it is greater. Observations that show the time follow with the next step. A world draws
         its random numbers by its count: where it is set back, it draws the same ones again. Raises TypeError or
         ValueError before anything has changed, and waits for the device on CUDA.
         """
@@ -480,7 +480,7 @@ class TorchVectorEnv(VectorEnv):
     def checked_actions(self, actions: Any) -> torch.Tensor:
         """``actions`` as a tensor that ``step`` takes as it is; TypeError or ValueError for shapes, dtypes, devices.
 
-        Whether values are in the action space is for ``step`` to say.
+        ``step`` checks whether values are in the action space.
         """
         return self._actions.checked(actions)
 

@@ -14,7 +14,7 @@ from ..memory.inputs import bool_tensor, checked_count, checked_mask
 def checked_reset_mask(
     mask: Any, worlds: int, agents: int, device: torch.device, what: str = "reset_mask"
 ) -> torch.Tensor | None:
-    """A mask of worlds ``[worlds]`` from one of rows or worlds; None if there is none. TypeError or ValueError."""
+    """A mask of worlds ``[worlds]`` from one of rows or worlds; None for None. Raises TypeError or ValueError."""
     if mask is None:
         return None
     rows = worlds * agents
@@ -23,7 +23,7 @@ def checked_reset_mask(
         of_rows = bool_tensor(mask, what).reshape(worlds, agents)
         # On CUDA a look at it would wait for the device; there the first agents speak for their worlds.
         if of_rows.device.type == "cpu" and not torch.equal(of_rows.any(1), of_rows.all(1)):
-            raise ValueError(f"{what} must be the same for all agents of a world, for they share it")
+            raise ValueError(f"{what} must be the same for all agents of a world, because they share it")
         mask = of_rows[:, 0]
     elif shape and shape != (worlds,):
         allowed = f"[{rows}]" + (f" or [{worlds}] (worlds)" if agents > 1 else "")
@@ -35,7 +35,7 @@ def agents_per_world(environment: Environment) -> int:
     """Rows of the vector environment that a world has."""
     check_instance(environment)
     if not isinstance(environment.action, str) or not isinstance(environment.archetypes, (list, tuple)):
-        return 1  # which is told where they are read
+        return 1  # the program raises the error of the declaration
     tables = [archetype for archetype in environment.archetypes if isinstance(archetype, Archetype)]
     tables += [a.within(name) for name, library in environment.libraries.items() for a in library.archetypes]
     return next((a.count or 1 for a in tables if environment.action.startswith(f"{a.name}.")), 1)

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 _P, _R = ParamSpec("_P"), TypeVar("_R")
-_DONE = StepResult.done
+_DONE = int(StepResult.done)  # attributes of an enumeration take longer to read
 
 
 def _alone(method: Callable[Concatenate[Simulator, _P], _R]) -> Callable[Concatenate[Simulator, _P], _R]:
@@ -352,7 +352,7 @@ class Simulator:
             to = outputs.next
             result = self.execution.step(to)
             outputs.advance(to)
-        if result != StepResult.done:
+        if result != _DONE:
             self.execution.raise_errors(result, stepped=True)
 
     def act_and_step(self, actions: torch.Tensor) -> int:
@@ -369,7 +369,7 @@ class Simulator:
             result = self.execution.act_and_step(actions, to)
             if result < 0:
                 outputs.advance(to)
-        if result < StepResult.done:
+        if result < _DONE:
             self.execution.raise_errors(result, stepped=True)
         return result
 

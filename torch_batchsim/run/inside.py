@@ -211,7 +211,7 @@ class InsideStep:
                 yield run
 
     def finish(self, note: Callable[[str], None] = lambda part: None) -> None:
-        """Run what has not run yet, and what follows a graph's systems; ``note`` gets each part's name after it has run."""
+        """Run what has not run yet, and what follows a graph's systems; ``note`` gets each part's name behind it."""
         if self._is_finished:
             return
         self._is_finished = True

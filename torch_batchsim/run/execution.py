@@ -1,4 +1,4 @@
-"""How the steps of a simulator are run: its libraries, the executor in use with its tile and threads, traces."""
+"""Runs the steps of a simulator: its libraries, the executor in use with its tile and threads, errors, traces."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Execution:
 
     Args:
         memory: of the worlds; laid out for ``target``'s kind of device.
-        target: what is run before anything has been chosen.
+        target: of the library that runs until another is chosen.
         options: how the simulator runs, closed for the device.
 
     ``with execution:`` keeps other threads out, which get a RuntimeError, and raises the error of a step that Ctrl-C
@@ -86,13 +86,7 @@ class Execution:
         was_stopped: whether the last step or reset was stopped, which has left worlds undefined.
     """
 
-    def __init__(
-        self,
-        program: Program,
-        memory: Memory,
-        target: Target,
-        options: RunOptions,
-    ) -> None:
+    def __init__(self, program: Program, memory: Memory, target: Target, options: RunOptions) -> None:
         self.program, self.memory, self.num_threads = program, memory, options.num_threads
         self.device, self.num_worlds = memory.device, memory.num_worlds
         self._first_target = target
@@ -115,7 +109,7 @@ class Execution:
 
     @property
     def target(self) -> Target:
-        """What the present library is for."""
+        """Of the present library."""
         return self._first_target if self.library is None else self.library.target
 
     def choice(self) -> Choice:

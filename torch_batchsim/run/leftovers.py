@@ -10,9 +10,11 @@ import numpy as np
 import torch
 
 from ..base.shared import NO_FAULT, Found, StepResult
+from ..build.codegen import Target
 from ..build.context import engine_columns
 from ..declare.columns import Column
 from ..declare.fields import Field
+from ..declare.run_options import RunOptions
 from ..memory.memory import Memory
 from ..memory.outputs import OutputSet
 from ..resolve.program import Node, Program
@@ -57,19 +59,19 @@ class _Mistake:
 
 
 class _Stopped(Exception):
-    """One of the runs was stopped: no other one is to begin."""
+    """One of the runs was stopped: the others must not begin."""
 
 
 class CheckedExecution(Execution):
-    """On CPU: some calls are run twice more before they are run, with what holds anything at their begin filled with
-    zeros, and with ones. Results that differ are faults; afterwards all memory is as if that had not been."""
+    """On CPU: runs some calls twice more before they run: memory that may hold anything when the call begins is filled
+    with zeros, and with ones. Results that differ are faults; then all memory is as without these runs."""
 
-    def __init__(self, program: Program, memory: Memory, *arguments: Any, **options: Any) -> None:
+    def __init__(self, program: Program, memory: Memory, target: Target, options: RunOptions) -> None:
         checks = program.checks
         self._every = None if memory.cuda or checks is None else checks.leftovers
         self._calls = {"step": 0, "reset": 0}
         self._parts = list(_parts(program))
-        super().__init__(program, memory, *arguments, **options)
+        super().__init__(program, memory, target, options)
 
     def _step_call(self, library: Any) -> StepCall:
         return never if self._looks or self._looks_at_masks else super()._step_call(library)

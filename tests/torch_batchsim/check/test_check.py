@@ -323,7 +323,7 @@ def test_the_page_names_all_checks() -> None:
 def test_what_the_checked_build_looks_for_is_chosen(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(TypeError, match=r"checks must be True, False or torch_batchsim\.Checks\(\.\.\.\), got 'nan'"):
         check_env("cartpole", checks="nan")
-    with pytest.raises(ValueError, match="checks must be True or torch_batchsim.Checks"):
+    with pytest.raises(ValueError, match="checks must be True or torch_batchsim"):
         check_env("cartpole", checks=False)
     with pytest.raises(SystemExit) as ended:
         cli.main(["cartpole", "--checks", "nna=0"])

@@ -1,4 +1,4 @@
-"""What the commands of this package have in common."""
+"""Functions that the commands of this package share."""
 
 from __future__ import annotations
 
@@ -229,7 +229,7 @@ def _lines(options: Mapping[str, Any], defaults: Mapping[str, Any], hidden: set[
 
 
 def _defaults(env_id: str) -> dict[str, Any]:
-    """What differs from the defaults of the options: the registered limit of steps, and what libraries are given."""
+    """Values that differ from the defaults of the options: the registered limit of steps, and those of libraries."""
     values: dict[str, Any] = {}
     spec = gymnasium.spec(env_id)
     if spec.kwargs["time_limit"]:
@@ -262,7 +262,7 @@ def long_env_options(arguments: Sequence[str], known: Sequence[str]) -> list[str
 
 
 _MOST_LISTED = 40  # options that a message names
-_COUNTS = ("num_envs", "worlds", "num_worlds", "envs", "batch_size", "batch")  # what users call the size of a batch
+_COUNTS = ("num_envs", "worlds", "num_worlds", "envs", "batch_size", "batch")  # names of users for the size of a batch
 
 
 def refuse_unknown(arguments: Iterable[str], own: Sequence[str], environments: Sequence[str], command: str) -> None:
@@ -299,7 +299,7 @@ def parse_env_options(pairs: Iterable[str], elsewhere: Mapping[str, str]) -> dic
     Options of libraries are named with a point: ``("grid.cell=0.2",)`` to ``{"grid": {"cell": 0.2}}``.
 
     Args:
-        pairs: what was given with ``--env-option``, each ``key=value``.
+        pairs: the values of ``--env-option``, each ``key=value``.
         elsewhere: of what ``gymnasium.make_vec`` takes beside an environment's options, how this command takes it,
             such as ``{"num_envs": "--num-envs"}``. The rest of it cannot be chosen.
 

@@ -1,4 +1,4 @@
-"""Checks of what users give: each returns the checked value or raises TypeError, ValueError or RuntimeError."""
+"""Checks of arguments: each returns the checked value or raises TypeError, ValueError or RuntimeError."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What changed in one world between two moments, by name."""
+"""The differences of one world between two moments, by name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WHOLE = 4  # elements of an array, such as a vec3, that are one value
 
 @dataclass(frozen=True)
 class Change:
-    """One value, or one row, of a world that is not what it was.
+    """One value, or one row, of a world that differs from an earlier moment.
 
     Attributes:
         kind: ``"changed"``, ``"created"`` or ``"destroyed"`` (rows of dynamic tables).
@@ -90,7 +90,7 @@ class Changes(Sequence[Change]):
 
 @dataclass(frozen=True)
 class Mark:
-    """What all worlds held at a moment (``Simulator.mark``)."""
+    """The values of all worlds at a moment (``Simulator.mark``)."""
 
     held: Mapping[str, torch.Tensor] = field(repr=False)
 
@@ -101,7 +101,7 @@ def marked(memory: Memory) -> Mark:
 
 
 def compared(program: Program, world: int, old: WorldState, new: WorldState) -> Changes:
-    """What of a world differs between two moments, to the bit. Rows of dynamic tables are the same by their births."""
+    """The differences of a world between two moments, to the bit. Births identify the rows of dynamic tables."""
     changes: list[Change] = []
     for name in WORLD_FIELDS:
         changes += _of_rows(name, old[name][None], new[name][None], [(None, 0, 0)])

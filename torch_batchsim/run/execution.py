@@ -105,7 +105,7 @@ class Execution:
         if self.watch is not None:
             memory.context.watch = self.watch.address
 
-    # ---- what is run -----------------------------------------------------------------------------------------------
+    # ---- library and executor ----------------------------------------------------------------------------------------
 
     @property
     def target(self) -> Target:
@@ -136,7 +136,7 @@ class Execution:
         if target.cuda:
             context.together, context.num_threads = int(choice.together), choice.threads
             return
-        # A choice of all threads that there are is one of those that may come, too.
+        # A choice of all present threads stands for all later ones too.
         self._most_threads = choice.threads
         if choice.threads >= self.threads:
             self._most_threads = max(choice.threads, self._worthwhile_threads())
@@ -165,7 +165,7 @@ class Execution:
                 self.watch.refresh()
 
     def _use_threads(self, team: int) -> None:
-        """Let steps begin with a team of so many threads, and work with those of them that are allowed and useful."""
+        """Let steps begin with a team of so many threads, and work with those that are allowed and useful."""
         self._team, self.memory.context.team = team, max(1, team)
         self.memory.context.num_threads = min(self._most_threads, self.threads)
 
@@ -207,7 +207,7 @@ class Execution:
         return max(1, self.num_worlds * self.memory.bytes_of_world() // _THREAD_BYTES)
 
     def workload(self) -> Workload:
-        """What a tile is to be fit for."""
+        """What an executor chooses its tile by."""
         rows = max(archetype.capacity or archetype.count for archetype in self.program.archetypes)
         workers = self.multiprocessors() if self.memory.cuda else self.useful_threads()
         hot = self.memory.bytes_of_world(_HOT)
@@ -227,7 +227,7 @@ class Execution:
         """Registers of a thread in the largest kernel of a step; 0 on CPU."""
         return self.library.registers(self._context_address)
 
-    # ---- running ---------------------------------------------------------------------------------------------------
+    # ---- running -----------------------------------------------------------------------------------------------------
 
     def step(self, to: OutputSet) -> int:
         """A step whose outputs go to ``to``: a ``StepResult``."""
@@ -272,7 +272,7 @@ class Execution:
                 raise
             self.raise_errors(result, alone=True)
 
-    # ---- errors ----------------------------------------------------------------------------------------------------
+    # ---- errors ------------------------------------------------------------------------------------------------------
 
     def __enter__(self) -> None:
         try:
@@ -340,7 +340,7 @@ class Execution:
         raise error from None
 
     def synchronize(self) -> None:
-        """Wait until the device has done what it was given. Raises RuntimeError while a CUDA graph is captured."""
+        """Wait for the device. Raises RuntimeError while a CUDA graph is captured."""
         if is_capturing(self.device):
             raise RuntimeError("this waits for the device, which cannot be captured in a CUDA graph: do it outside")
         if self.device.type == "cuda":
@@ -354,7 +354,7 @@ class Execution:
         self.memory.streams.note(handle, self.device, self.memory.used)
         return handle
 
-    # ---- traces ----------------------------------------------------------------------------------------------------
+    # ---- traces ------------------------------------------------------------------------------------------------------
 
     @contextmanager
     def tracing(self, capacity: int) -> Iterator[Trace]:
@@ -401,7 +401,7 @@ class Execution:
 
 
 class _StepCounter:
-    """Counts the steps that a library takes from now on, without those that are refused for their actions."""
+    """Counts the steps that a library takes from now on, without steps whose actions it refuses."""
 
     def __init__(self, library: jit.Library, taken: torch.Tensor) -> None:
         self.steps, self.taken = 0, taken

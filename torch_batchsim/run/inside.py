@@ -63,7 +63,7 @@ class Inside:
         self._lists = node_lists(program)
         self.runs = {graph: list(system_runs(program, graph)) for graph in GRAPHS}
 
-    # ---- what users name -------------------------------------------------------------------------------------------
+    # ---- names -------------------------------------------------------------------------------------------------------
 
     def selected(self, worlds: Any) -> torch.Tensor:
         """Worlds that a user names, as a bool mask ``[worlds]``. Raises TypeError or ValueError for anything else."""
@@ -136,7 +136,7 @@ class Inside:
             taken.append(left)
         return taken
 
-    # ---- running ---------------------------------------------------------------------------------------------------
+    # ---- running -----------------------------------------------------------------------------------------------------
 
     def run(self, runs: Iterable[SystemRun], worlds: torch.Tensor) -> None:
         """Run systems for the worlds of a bool mask."""
@@ -246,7 +246,7 @@ class InsideStep:
 def _expanded(
     entries: Sequence[_Entry], loops: Callable[[_Entry], Sequence[Loop]], depth: int = 0, before: int = 0
 ) -> Iterator[tuple[_Entry, int]]:
-    """Entries of a graph in the order in which they run, those of ``loops`` again and again, with their repetition."""
+    """Entries of a graph in the order in which they run, with their repetition in ``loops``."""
     for loop, own in groupby(entries, key=lambda e: loops(e)[depth] if depth < len(loops(e)) else None):
         inside = list(own)
         if loop is None:

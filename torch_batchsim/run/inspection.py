@@ -33,7 +33,7 @@ class Inspection:
 
     @cached_property
     def inside(self) -> Inside:
-        """What runs systems."""
+        """Runs systems one at a time."""
         return Inside(self.program, self.memory, self.execution)
 
     @contextmanager
@@ -147,7 +147,7 @@ class Inspection:
         return parts
 
     def _state(self, world: int) -> WorldState:
-        """What a world holds at this moment."""
+        """The values of a world at this moment."""
         self.execution.synchronize()
         return WorldState(self, world, self.memory.columns).keep()
 

@@ -116,7 +116,7 @@ def _short(place: str) -> str:
 
 
 def _is_null(number: int, address: int) -> bool:
-    """Whether it used a null pointer; SIGILL is how g++ ends what it sees to use one."""
+    """Whether it used a null pointer; g++ ends code with SIGILL where it sees that such a pointer is used."""
     return number == signal.SIGILL or (number == signal.SIGSEGV and address < _FIRST_PAGES)
 
 
@@ -135,7 +135,7 @@ def _crash(number: int, address: int) -> str:
 
 
 def _advice(number: int, address: int, is_checked: bool) -> str:
-    """What to do next."""
+    """The next thing to do."""
     looks = "" if is_checked else " A checked build (checks=True, or TBS_CHECKS=1) names line, expression and index"
     if number == signal.SIGFPE or _is_null(number, address):
         return looks

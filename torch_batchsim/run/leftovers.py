@@ -44,7 +44,7 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Mistake:
-    """What a call depends on.
+    """A dependence of a call on leftovers.
 
     Attributes:
         worlds: bool ``[worlds]``. first: the first element in each of them, as ``_Part.elements`` counts.
@@ -113,7 +113,7 @@ class CheckedExecution(Execution):
         return result if mistake is None else StepResult.faults
 
     def _is_due(self, kind: str) -> bool:
-        """Whether this call is one of those that are run again."""
+        """Whether this call runs again."""
         number = self._calls[kind]
         self._calls[kind] += 1
         return self._looks and not self.target.traced and (number < _FIRST or number % self._every == 0)
@@ -123,7 +123,7 @@ class _Look:
     """Runs of one call.
 
     Args:
-        worlds: bool ``[worlds]``, those that the call is about; None for all.
+        worlds: bool ``[worlds]``, the worlds of the call; None for all.
     """
 
     def __init__(
@@ -207,7 +207,7 @@ class _Look:
         first = torch.full((len(worlds),), element, dtype=torch.int64)
         return _Mistake(Found.leftover, part, worlds, first, self._first_differing(base, last))
 
-    # ---- runs ------------------------------------------------------------------------------------------------------
+    # ---- runs --------------------------------------------------------------------------------------------------------
 
     def _restore(self, before: list[torch.Tensor]) -> None:
         for place, held in zip(self._all, before, strict=True):
@@ -240,10 +240,10 @@ class _Look:
         """``[worlds, elements]``, a copy or a view."""
         return self._view(places, part).reshape(self.memory.num_worlds, -1)
 
-    # ---- what differs ----------------------------------------------------------------------------------------------
+    # ---- what differs ------------------------------------------------------------------------------------------------
 
     def _differing(self, one: _Bytes, other: _Bytes) -> torch.Tensor:
-        """Worlds in which two runs differ in what is not scratch: bool ``[worlds]``."""
+        """Worlds in which two runs differ outside of scratch: bool ``[worlds]``."""
         found = torch.zeros(self.memory.num_worlds, dtype=torch.bool)
         for _, worlds in self._differences(one, other):
             found |= worlds
@@ -278,7 +278,7 @@ class _Look:
                 yield f"table_{table}_count", counts
 
     def _worlds_of(self, column: Column, rows: torch.Tensor, run: _Bytes) -> torch.Tensor:
-        """Worlds of which a row is set in a bool ``[rows]``."""
+        """Worlds with a row that is set in a bool ``[rows]``."""
         worlds = self.memory.num_worlds
         if not column.dynamic:
             return rows.view(worlds, -1).any(1)
@@ -295,7 +295,7 @@ def _has_run(result: int) -> bool:
 
 
 def _parts(program: Program) -> Iterator[_Part]:
-    """What holds anything when a call begins: what ``observe`` writes wholly, and scratch.
+    """Fields that may hold anything when a call begins: those that ``observe`` writes wholly, and scratch.
 
     Rows of dynamic tables have values from when they were created.
     """

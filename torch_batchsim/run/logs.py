@@ -1,4 +1,4 @@
-"""What systems have noted by ``world.log``, in an order that does not depend on threads or executors."""
+"""The lines that systems note by ``world.log``, in an order that does not depend on threads or executors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TYPES = {
 
 @dataclass(frozen=True)
 class LogLine:
-    """What a system noted by ``world.log(label, value)``.
+    """A line that a system noted by ``world.log(label, value)``.
 
     Attributes:
         world, row: as in tensors; the row is that among the world's.
@@ -51,7 +51,7 @@ class LogLine:
 class Logs(Sequence[LogLine]):
     """Lines world after world, each world's as systems of a step follow each other, then rows; ``print`` shows them.
 
-    ``dropped``: for each world of which more was noted than there was room for, how many lines are missing.
+    ``dropped``: by world, the number of lines for which memory was too small; only worlds with such lines.
     """
 
     def __init__(self, lines: Sequence[LogLine], dropped: dict[int, int], room: int) -> None:
@@ -76,7 +76,7 @@ class Logs(Sequence[LogLine]):
 
 
 def read(program: Program, memory: Memory, worlds: torch.Tensor) -> Logs:
-    """What the worlds of a bool mask have noted since they were cleared."""
+    """The lines of the worlds of a bool mask since they were cleared."""
     counts = memory.others["log_counts"].cpu().numpy()
     records = memory.others["log_records"].cpu().numpy().view(LOG_RECORD).reshape(memory.num_worlds, program.log)
     nodes = [node for graph in GRAPHS for node in program.graphs[graph]]
@@ -129,7 +129,7 @@ def first_lines(program: Program, memory: Memory, most: int) -> str:
 
 
 def clear(memory: Memory, worlds: torch.Tensor) -> None:
-    """Forget what the worlds of a bool mask have noted."""
+    """Forget the lines of the worlds of a bool mask."""
     memory.others["log_counts"][worlds] = 0
 
 

@@ -123,7 +123,7 @@ class Simulator:
         self.execution = kind(self.program, self.memory, target, options)
         self._entities = Entities(self.program, self.memory)
         self._inspection = Inspection(self.program, self.memory, self.execution, self._entities)
-        self._free = options.executor is None and library is None  # to take up what was tuned
+        self._free = options.executor is None and library is None  # to take up a choice of ``tune``
         choice = tuning.stored(self.execution) if self._free else None
         self.execution.take(choice or self.execution.default_choice())
         self.reseed(None)
@@ -143,7 +143,7 @@ class Simulator:
         """Whether a dynamic table may become larger than it is at first, and so move (``Archetype``'s ``limit``)."""
         return any(archetype.limit != archetype.capacity for archetype in self.program.dynamic)
 
-    # ---- tensors ---------------------------------------------------------------------------------------------------
+    # ---- tensors -----------------------------------------------------------------------------------------------------
 
     def tensor(self, name: str) -> torch.Tensor:
         """A view of a column or field, without a copy.
@@ -191,7 +191,7 @@ class Simulator:
             near = suggestion(name, [*(column.partition(".")[0] for column in program.columns), *dir(type(self))])
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{near}")
 
-    # ---- dynamic tables --------------------------------------------------------------------------------------------
+    # ---- dynamic tables ----------------------------------------------------------------------------------------------
 
     def ragged(self, name: str) -> Ragged:
         """The rows of every world in a column or field of a dynamic table, such as ``"Bullet.Place.x"``.
@@ -239,7 +239,7 @@ class Simulator:
         self.execution.check_not_stopped()
         self._entities.destroy(worlds, entities)
 
-    # ---- running ---------------------------------------------------------------------------------------------------
+    # ---- running -----------------------------------------------------------------------------------------------------
 
     def reseed(self, seed: int | None, mask: torch.Tensor | None = None) -> None:
         """Give worlds (all, or those of the bool ``mask [worlds]``) a new seed; ``None`` takes one from the system.
@@ -276,8 +276,8 @@ class Simulator:
 
         With ``seed`` those worlds are seeded first. The first reset must be of all worlds. ``options``: what the
         environment takes as ``reset_options``: tensors, arrays, lists or numbers, for all worlds alike or ``[worlds,
-        ...]``, of which the rows of other worlds do not count. They are for the episodes that begin now, and stand also
-        where something else is held (see ``hold``). ValueError or TypeError is raised before anything has changed.
+        ...]``; rows of other worlds do not count. They are for the episodes that begin now, and precede those that
+        are held (see ``hold``). ValueError or TypeError is raised before anything has changed.
         """
         if mask is not None:
             mask = self._checked_mask(mask)
@@ -326,7 +326,7 @@ class Simulator:
     def step(self, actions: None = None) -> None:
         """Advance every world by one step with the actions that its action column holds.
 
-        It takes none: ``sim.tensor(name)[...] = actions`` writes them, or ``step`` of a vector environment takes them.
+        To write actions, assign ``sim.tensor(name)[...] = actions``, or use ``step`` of a vector environment.
 
         Worlds that end are treated as ``autoreset`` says: SAME_STEP begins the next episode within this step (state and
         observations are then the new one's, flags and rewards the old one's, ``final`` tensors the last observation);
@@ -417,7 +417,7 @@ class Simulator:
         """
         self.execution.raise_faults()
 
-    # ---- one system at a time, what it notes, what it changes -------------------------------------------------------
+    # ---- one system at a time, its logs, its changes -----------------------------------------------------------------
 
     def run(
         self, systems: Any, worlds: Any = None, *, graph: str | None = None, repetition: int | None = None
@@ -437,7 +437,7 @@ class Simulator:
                 named again. It decides about ``world.repetition()`` and random numbers. By default each naming is the
                 next one, from the first; within ``inside_step`` the first that has not run in all of these worlds.
 
-        Returns what has run, in order.
+        Returns the runs in order.
 
         Raises WorldFault for faults of these systems (within ``inside_step`` at its end); RuntimeError before the first
         reset or while a CUDA graph is captured; TypeError and ValueError, before anything has run. Ctrl-C, a watchdog
@@ -469,7 +469,7 @@ class Simulator:
                     sim.mark()
 
         Args:
-            actions: as those of the vector environment's ``step``; by default what the action column holds.
+            actions: as for the vector environment's ``step``; by default the values of the action column.
 
         After an exception in the with-block the worlds are in the midst of a step: reset them, or load a state. Other
         calls that change worlds are refused until the block has ended. Raises RuntimeError within another one.
@@ -477,7 +477,7 @@ class Simulator:
         return self._inspection.inside_step(actions)
 
     def logs(self, worlds: Any = None, *, clear: bool = True) -> Logs:
-        """What systems have noted by ``world.log(label, value)`` since the last call: a sequence of ``LogLine``.
+        """The lines that systems noted by ``world.log(label, value)`` since the last call: a sequence of ``LogLine``.
 
         World after world, each in the order of steps, systems, rows and calls, whatever the executor and the number of
         threads. Of each world as many lines are kept as ``log=`` says; ``dropped`` of the result counts the others. (On
@@ -488,7 +488,7 @@ class Simulator:
             clear: forget them, so that there is room again.
 
         Raises RuntimeError where the simulator was made without ``log=True`` or ``TBS_LOG=1``, or while a CUDA graph is
-        captured; TypeError and ValueError for what are not worlds.
+        captured; TypeError and ValueError for anything but worlds.
         """
         return self._inspection.logs(worlds, clear)
 
@@ -497,13 +497,13 @@ class Simulator:
         return self._inspection.mark()
 
     def diff(self, world: int = 0, *, since: Mark | None = None) -> Changes:
-        """What a world holds that it did not hold at the last ``mark``, or at ``since``: a sequence of ``Change``.
+        """The differences of a world from the last ``mark``, or from ``since``: a sequence of ``Change``.
 
         ``print`` shows it as a table. It has all columns, scratch included, and ``World.step``, ``World.episode``,
         ``World.terminated`` and ``World.truncated``. Values are compared to the bit. Rows of dynamic tables are
-        followed by what they are, not where: a row that only moved has not changed.
+        followed by their identity: a row that only moved has not changed.
 
-        Raises RuntimeError before the first ``mark``, ValueError or TypeError for what is not a world.
+        Raises RuntimeError before the first ``mark``, ValueError or TypeError for anything but one world.
         """
         return self._inspection.diff(world, since)
 
@@ -519,11 +519,11 @@ class Simulator:
         """
         return self._inspection.trace_world(world, actions, file)
 
-    # ---- measuring -------------------------------------------------------------------------------------------------
+    # ---- measuring ---------------------------------------------------------------------------------------------------
 
     @_alone
     def tune(self, seconds: float = 5.0) -> tuning.TuneReport:
-        """Measure how steps are run best here, run them so from now on, and say what was gained.
+        """Measure the fastest way to run steps here, use it from now on, and return what was gained.
 
         On CUDA each task is timed with several register limits, tasks are grouped into kernels so that the predicted
         step is shortest, and that is measured beside the other executors and groupings, with tiles of several sizes;
@@ -568,7 +568,7 @@ class Simulator:
         with self.execution.tracing(capacity) as trace:
             yield trace
 
-    # ---- state -----------------------------------------------------------------------------------------------------
+    # ---- state -------------------------------------------------------------------------------------------------------
 
     @property
     def bytes_per_world(self) -> float:
@@ -600,7 +600,7 @@ class Simulator:
         self.execution.has_begun, self.execution.was_stopped = saved["started"], False
 
     def join_states(self, states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """The state of a batch of which ``states`` are those of its parts, in the order of their ``first_world``.
+        """The state of a batch from the ``states`` of its parts, in the order of their ``first_world``.
 
         Resources, of which there is one for all worlds, are those of the first. Raises CheckpointError for states that
         are not of one environment.
@@ -620,7 +620,7 @@ class Simulator:
 
         Both are world indices ``[k]``; the targets must be distinct. To let a copy draw other numbers, ``reseed`` it.
         Only ``world.id`` stays as it was: systems that use it may part the two. Raises RuntimeError after a step that
-        was stopped, TypeError and ValueError for what are not worlds.
+        was stopped, TypeError and ValueError for anything but worlds.
         """
         self.execution.check_not_stopped()
         source, target = self._checked_worlds(source, "source"), self._checked_worlds(target, "target")

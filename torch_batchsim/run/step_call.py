@@ -46,7 +46,7 @@ def make(
 
     Args:
         function: address of ``tbs_act_and_step`` of its library.
-        executor, context: what the function takes.
+        executor, context: arguments of the function.
         flags: address of the two flags that a step looks at before: pending faults, crowded tables.
         team: address of the context's ``team``, 0 if threads do not matter.
         stream: address of the stream for which nothing is to be noted (``StreamUse``), 0 if streams do not matter.

@@ -1,4 +1,4 @@
-"""What ran when, on which thread or multiprocessor: a table, a picture, and a file for Perfetto."""
+"""Times of tasks by thread or multiprocessor: a table, a picture, and a file for Perfetto."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _OTHER, _IDLE, _GAP = "#101010", "#ffffff", "#ececec"
 
 @dataclass(frozen=True)
 class TaskInfo:
-    """What a record's ``task`` stands for."""
+    """The meaning of a record's ``task``."""
 
     name: str  # of the system, or of the engine's own work
     phase: str  # which worlds it ran for: "all", "live", "begin" or "rest"
@@ -92,9 +92,9 @@ class Trace:
 
         Args:
             records, steps, dropped: see ``fill``.
-            tasks: what a record's ``task`` is an index of.
+            tasks: a record's ``task`` is an index into them.
             unit: "SM" or "thread".
-            title: what was traced, in a few words.
+            title: names the trace, in a few words.
             blocks_per_unit: how many blocks an SM can hold; where more are seen at once, it is taken for that many.
             num_units: how many units there are, so that those without a record count as idle; 0 leaves them out.
         """

@@ -50,13 +50,13 @@ class Candidate:
 
 @dataclass(frozen=True)
 class TuneReport:
-    """What ``Simulator.tune`` measured and chose. ``str`` is a text for people.
+    """The measurements and the choice of ``Simulator.tune``. ``str`` is a text for people.
 
     Attributes:
         chosen: how the simulator steps from now on.
         before, after: microseconds a step with what was in use and with what was chosen, measured in turns.
         gain: steps per second after, divided by those before; 1.0 where nothing was changed.
-        candidates: what was measured, the fastest first.
+        candidates: all that were measured, the fastest first.
         tasks: microseconds of each task of a step by register limit (CUDA).
         faulty_worlds: worlds that reported a fault while they were measured: if more than half, nothing is kept.
     """
@@ -100,7 +100,7 @@ def choose_groups(
 
     Args:
         times: by blocks per multiprocessor, the time of each task with that limit.
-        launch: what a kernel costs beside its tasks, in the same unit.
+        launch: the cost of a kernel beside its tasks, in the same unit.
         cuts: where groups may begin and end, ascending from 0 to the number of tasks; by default before each task.
     """
     count = len(next(iter(times.values())))
@@ -134,7 +134,7 @@ def tune(run: Execution, seconds: float, keep: bool) -> TuneReport:
     return report
 
 
-# ---- measuring -----------------------------------------------------------------------------------------------------
+# ---- measuring -------------------------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
@@ -172,7 +172,7 @@ class _Clock:
         column.copy_(self.actions[i % _BATCHES].view(column.shape))
 
     def steps(self, count: int) -> float:
-        """Microseconds a step, without what it takes to choose actions."""
+        """Microseconds a step, without the choice of actions."""
         run, elapsed = self.run, 0.0
         each = 1 if self.mask is not None else min(8, count)
         for i in range(-(-count // each)):
@@ -240,7 +240,7 @@ def _report(
     return TuneReport(title, best, measured[present], measured[best], tuple(candidates), tuple(tasks))
 
 
-# ---- CPU -----------------------------------------------------------------------------------------------------------
+# ---- CPU -------------------------------------------------------------------------------------------------------------
 
 
 def _tune_cpu(run: Execution, clock: _Clock) -> TuneReport:
@@ -255,7 +255,7 @@ def _tune_cpu(run: Execution, clock: _Clock) -> TuneReport:
     return _report(run, clock, present, dict.fromkeys(choices))
 
 
-# ---- CUDA ----------------------------------------------------------------------------------------------------------
+# ---- CUDA ------------------------------------------------------------------------------------------------------------
 
 
 def _tune_cuda(run: Execution, clock: _Clock) -> TuneReport:
@@ -327,7 +327,7 @@ def _shares(run: Execution, clock: _Clock, count: int) -> list[float]:
     return (spent / max(spent.sum(), 1e-9)).tolist()
 
 
-# ---- keeping the choice --------------------------------------------------------------------------------------------
+# ---- keeping the choice ----------------------------------------------------------------------------------------------
 
 
 def stored(run: Execution) -> Choice | None:

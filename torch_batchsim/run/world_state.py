@@ -1,4 +1,4 @@
-"""What one world holds, as NumPy arrays by name: now, or at an earlier moment."""
+"""The state of one world as NumPy arrays by name: now, or at an earlier moment."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class WorldState(Mapping[str, np.ndarray]):
     Args:
         sim: of whose worlds it is one.
         world: its number.
-        held: what all worlds held at another moment: ``Memory.columns``, or copies of these tensors.
+        held: the values of all worlds at another moment: ``Memory.columns``, or copies of these tensors.
     """
 
     def __init__(self, sim: Worlds, world: int, held: Mapping[str, torch.Tensor] | None = None) -> None:

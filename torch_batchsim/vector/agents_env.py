@@ -29,7 +29,7 @@ class _Joined(NamedTuple):
 
 
 class AgentsVectorEnv:
-    """What a vector environment of rows takes and returns, by the names of the agents of a world.
+    """A vector environment whose calls take and return dicts by the names of the agents of a world.
 
     Made by ``gymnasium.make_vec(id, by_agent=True, num_worlds=...)``, or from an environment of rows.
 
@@ -44,7 +44,7 @@ class AgentsVectorEnv:
 
     Attributes:
         vector_env: the environment of rows. ``bind``, ``state_dict``, ``tune`` and all that is not here is there, by
-            row; what is bound there is returned here, as views.
+            row; tensors that are bound there are returned here, as views.
         possible_agents: ``["agent_0", "agent_1", ...]``; agent ``i`` is row ``world * max_num_agents + i``.
         num_envs, num_worlds: the number of worlds, both.
         observation_spaces, action_spaces: a space of its own for each agent, without a dimension for worlds.
@@ -80,7 +80,7 @@ class AgentsVectorEnv:
             own.seed(None)
         return spaces
 
-    # ---- the contract ----------------------------------------------------------------------------------------------
+    # ---- the contract ------------------------------------------------------------------------------------------------
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[ByAgent, ByAgent]:
         """Begin new episodes and return ``(observations, infos)``; arguments as those of ``TorchVectorEnv.reset``."""
@@ -180,7 +180,7 @@ class AgentsVectorEnv:
         """Close the worlds; everything but ``close`` raises from then on."""
         self.vector_env.close(**kwargs)
 
-    # ---- beyond the contract ---------------------------------------------------------------------------------------
+    # ---- beyond the contract -----------------------------------------------------------------------------------------
 
     @property
     def unwrapped(self) -> AgentsVectorEnv:
@@ -218,7 +218,7 @@ class AgentsVectorEnv:
     def split(self, value: Any) -> ByAgent:
         """A tensor or array ``[rows, ...]`` as a view ``[worlds, ...]`` for each agent; of a dict, what is in it.
 
-        What is neither goes to all agents as it is. Raises ValueError for another number of rows.
+        Anything else goes to all agents as it is. Raises ValueError for another number of rows.
         """
         self._check_rows(value)
         return self._by_agent(value)
@@ -255,16 +255,16 @@ class AgentsVectorEnv:
         raise AttributeError(f"AgentsVectorEnv has no {name!r}")
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what is only kept for the next step."""
+        """Without memory that is kept only for the next step."""
         return {**self.__dict__, "_places": {}}
 
     def __repr__(self) -> str:
         return f"AgentsVectorEnv({self.vector_env!r}, {self.max_num_agents} agents in each of {self.num_worlds} worlds)"
 
-    # ---- inside ----------------------------------------------------------------------------------------------------
+    # ---- inside ------------------------------------------------------------------------------------------------------
 
     def _split_results(self, results: tuple[Any, ...]) -> tuple[ByAgent, ByAgent, ByAgent, ByAgent, ByAgent]:
-        """Results of a step by agent. Views of what comes again from the same place are made once."""
+        """Results of a step by agent. Views of the same place are made once."""
         place = self._own.sim.memory.outputs.present
         if place.by_agent is None or not _same(results, place.by_agent[0]):
             by_agent = tuple(self._by_agent(part) for part in results)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Batch(NamedTuple):
-    """What a step or reset of a group has given, as ``TorchVectorEnv.step`` returns it.
+    """The results of a step or reset of a group, as ``TorchVectorEnv.step`` returns them.
 
     After a reset ``rewards`` are 0 and flags false. Of a masked one, other rows are as they were returned before.
     """
@@ -44,7 +44,7 @@ class Batch(NamedTuple):
 
 
 class GroupedEnv:
-    """Worlds in groups of equal size, each of which is stepped by itself, while the caller does something else::
+    """Worlds in groups of equal size that step one by one, while the caller does something else::
 
         env = GroupedEnv(Overcooked(), num_envs=4096, groups=4)
         env.async_reset(seed=0)
@@ -137,7 +137,7 @@ class GroupedEnv:
         self._process = os.getpid()
         self.closed = False
 
-    # ---- the protocol ----------------------------------------------------------------------------------------------
+    # ---- the protocol ------------------------------------------------------------------------------------------------
 
     def async_reset(
         self,
@@ -153,7 +153,7 @@ class GroupedEnv:
                 one from the system).
             mask: bool ``[worlds]``: only these, in groups that ``recv`` has returned; ``recv`` returns the groups of
                 these worlds, none where the mask is false everywhere. Without, all worlds of all groups; those that
-                step are awaited, and what they give is dropped.
+                step are awaited, and their results dropped.
             options: the environment's ``reset_options``, for all worlds alike or ``[worlds, ...]``, as for
                 ``TorchVectorEnv.reset``.
         """
@@ -197,7 +197,7 @@ class GroupedEnv:
             env.sim.hold(parts[group], None if masks is None else masks[worlds])
 
     def _by_group(self, options: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """The part of each group: its rows, or what is for all worlds alike. Raises TypeError or ValueError."""
+        """The part of each group: its rows, or values for all worlds alike. Raises TypeError or ValueError."""
         known = reset_options(self.environments[0].sim.program)
         given = {name: known[name].checked(value, self.num_worlds) for name, value in options.items()}
         ends = range(0, self.num_worlds, self.group_worlds)
@@ -247,7 +247,7 @@ class GroupedEnv:
         return [group for group, busy in enumerate(self._busy) if busy]
 
     def close(self) -> None:
-        """Wait for groups that step, drop what was not received, and end the threads."""
+        """Wait for groups that step, drop their results, and end the threads."""
         if not self.closed:
             self.closed = True
             self._calls.close()
@@ -269,10 +269,10 @@ class GroupedEnv:
     ) -> None:
         self.close()
 
-    # ---- inside ----------------------------------------------------------------------------------------------------
+    # ---- inside ------------------------------------------------------------------------------------------------------
 
     def _step_call(self, group: int, actions: Any, worlds: Any) -> tuple[Callable[[], Any], list[torch.Tensor]]:
-        """What a step of the group is, and the tensors that it reads."""
+        """The call that steps the group, and the tensors that it reads."""
         self._check_usable()
         self._check_idle(group)
         env = self.environments[group]

@@ -1,4 +1,4 @@
-"""Imports authors' modules and runs their files; says in one line where one of these fails."""
+"""Imports authors' modules and runs their files; an error names the file and line of theirs that failed."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _is_within(file: str, folders: Iterable[str]) -> bool:
 
 
 def _said(error: Exception) -> str:
-    """What an error says, with the name that was meant: Python finds that only when it prints a traceback."""
+    """The message of an error, with the nearest name: Python adds that only when it prints a traceback."""
     if isinstance(error, SyntaxError):
         return error.msg
     text = str(error) if isinstance(error, _SAYS_ITSELF) else f"{type(error).__name__}: {error}"

@@ -92,7 +92,7 @@ def find_id(name: str) -> str:
     """The id that a user means: one of ours by its short name, any by its id.
 
     ``"module:id"`` and ``"module:Class"`` import the module first; ``"file.py"``, ``"file.py:Class"`` and
-    ``"file.py:id"`` run the file. Raises ValueError with what is known.
+    ``"file.py:id"`` run the file. Raises ValueError with the known names.
     """
     place, _, env_id = (name, "", "") if name.endswith(".py") else name.rpartition(":")
     if place:
@@ -184,7 +184,7 @@ def is_ours(spec: gymnasium.envs.registration.EnvSpec) -> bool:
 def environment_class(env_id: str) -> type[Environment]:
     """The class of a registered environment.
 
-    Raises gymnasium's errors for unknown ids, ValueError for what was not registered by ``register``.
+    Raises gymnasium's errors for unknown ids, ValueError for ids that another function registered.
     """
     spec = gymnasium.spec(env_id)
     if not is_ours(spec):
@@ -222,7 +222,7 @@ def make_vec(
 ) -> TorchVectorEnv | AgentsVectorEnv:
     """A ``TorchVectorEnv`` of an environment; other keyword arguments are its options or the environment's.
 
-    With ``by_agent=True`` an ``AgentsVectorEnv``, of which ``num_envs`` counts worlds.
+    With ``by_agent=True`` an ``AgentsVectorEnv``, whose ``num_envs`` counts worlds.
 
     Args:
         environment: a class, ``"module:Class"``, or what ``find_id`` takes: a short name (``"cartpole"``), an id,
@@ -296,9 +296,9 @@ def declared(env_id: str, options: Mapping[str, Any], others: tuple[str, ...] = 
 
     Args:
         options: the environment's own.
-        others: what the caller takes beside them, for the message.
+        others: arguments that the caller takes beside them, for the message.
 
-    Raises gymnasium's errors for unknown ids, ValueError for what was not registered by ``register``, TypeError and
+    Raises gymnasium's errors for unknown ids, ValueError for ids that another function registered, TypeError and
     ValueError for options.
     """
     cls, spec = environment_class(env_id), gymnasium.spec(env_id)
@@ -309,7 +309,7 @@ def declared(env_id: str, options: Mapping[str, Any], others: tuple[str, ...] = 
 
 
 def _of_name(environment: str | type[Environment], options: dict[str, Any]) -> str | type[Environment]:
-    """The class of what was registered under a name; its limit of steps is added to the options."""
+    """The class that is registered under a name; its limit of steps is added to the options."""
     if not isinstance(environment, str):
         return environment
     module, _, name = environment.rpartition(":")

@@ -52,7 +52,7 @@ def draw_world(sim: Simulator, world: int, mode: str) -> np.ndarray | str:
 
 
 def frames(sim: Simulator, agents: int, mode: str, worlds: int | None) -> tuple[Any, ...]:
-    """What ``render`` returns: one of each row, or one of each of the first ``worlds``. Raises ValueError."""
+    """The frames of ``render``: one of each row, or one of each of the first ``worlds``. Raises ValueError."""
     if worlds is not None:
         return tuple(draw_world(sim, world, mode) for world in range(min(worlds, sim.num_worlds)))
     if sim.num_worlds > MOST_WORLDS:

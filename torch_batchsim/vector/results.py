@@ -16,7 +16,7 @@ Observation = Any  # torch.Tensor, or dict of them
 
 
 class Results(NamedTuple):
-    """What is returned from one place of outputs."""
+    """The results that lie in one place of outputs."""
 
     observations: Observation
     infos: dict[str, Any]  # of a reset

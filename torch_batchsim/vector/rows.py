@@ -1,4 +1,4 @@
-"""What single rows of a vector environment have: attributes, and steps of their episodes."""
+"""Attributes of single rows of a vector environment, and steps of their episodes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def attribute(env: VectorEnv, name: str) -> Any:
 
 
 def by_row(result: Any, rows: int) -> tuple[Any, ...]:
-    """A result for each row: its entry of what has rows, anything else alike."""
+    """A result for each row: the row's entry of a tensor ``[rows, ...]``; anything else goes to all rows."""
     if isinstance(result, dict) and result and all(_is_of_rows(part, rows) for part in result.values()):
         return tuple({key: part[row] for key, part in result.items()} for row in range(rows))
     return tuple(result) if _is_of_rows(result, rows) else (result,) * rows
@@ -66,7 +66,7 @@ def _is_of_rows(value: Any, rows: int) -> bool:
 
 
 def check_counters(program: Program) -> None:
-    """Raise SchemaError where ``Environment.step_counters`` names what is not an integer of each world."""
+    """Raise SchemaError where ``Environment.step_counters`` names a column other than an integer of each world."""
     environment = program.environment
     given = environment.step_counters
     if not isinstance(given, (list, tuple)) or not all(isinstance(name, str) for name in given):

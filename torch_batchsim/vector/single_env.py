@@ -90,7 +90,7 @@ class SingleEnv(gymnasium.Env):
         return first(observations), first(infos)
 
     def hold(self, options: dict[str, Any] | None) -> None:
-        """Let all later episodes begin with ``options``, until others are held; ``None`` releases what is held.
+        """Let all later episodes begin with ``options``, until others are held; ``None`` releases them.
 
         They are as for ``reset``. Raises ValueError or TypeError before anything has changed.
         """
@@ -102,7 +102,7 @@ class SingleEnv(gymnasium.Env):
         return {name: number_tensor(value, name)[None] for name, value in options.items()}
 
     def _begin(self, seed: int | None, options: dict[str, Any] | None) -> tuple[Any, dict[str, Any]]:
-        """What the vector environment returns of a reset."""
+        """Reset, and return the vector environment's results."""
         self._follow_time_limit()
         given = self._one_world(options)
         seed = checked_seed(seed)
@@ -138,7 +138,7 @@ class SingleEnv(gymnasium.Env):
 
     @property
     def action_masks(self) -> Callable[[], np.ndarray]:
-        """Call it for what is legal now, bool ``[n]``, as ``info["action_mask"]`` was last; sb3_contrib does so.
+        """A function that returns the legal actions, bool ``[n]``, as last in ``info["action_mask"]``; for sb3_contrib.
 
         Raises AttributeError where the environment has no masks, so that ``hasattr`` is False.
         """
@@ -160,7 +160,7 @@ class SingleEnv(gymnasium.Env):
 
 
 def checked_action(action: Any, space: Space) -> torch.Tensor:
-    """One action as a tensor of the space's shape. TypeError or ValueError name what was given and what is allowed.
+    """One action as a tensor of the space's shape. TypeError or ValueError name the given and the allowed.
 
     The simulator checks whether its numbers are in the space.
     """

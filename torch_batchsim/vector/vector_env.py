@@ -55,7 +55,7 @@ class TorchVectorEnv(VectorEnv):
             step after the next one, whatever is reset meanwhile; what ``reset`` returns until then too, but for the
             second reset after it. ``True`` returns copies, which stay for ever; with ``False`` there is one set only,
             which every call writes to.
-        render_mode: ``"rgb_array"``, ``"ansi"`` or None; ``metadata["render_modes"]`` has what the environment defines.
+        render_mode: ``"rgb_array"``, ``"ansi"`` or None; ``metadata["render_modes"]`` has those of the environment.
         render_worlds: ``render`` draws each of the first so many worlds once; None: a picture for each row.
         **run: how its simulator runs: ``executor``, ``num_threads``, ``checks`` and so on, see
             ``declare.run_options.RunOptions``.
@@ -135,7 +135,7 @@ class TorchVectorEnv(VectorEnv):
         self._outputs = self.sim.memory.outputs
         self.closed = False
 
-    # ---- the contract ----------------------------------------------------------------------------------------------
+    # ---- the contract ------------------------------------------------------------------------------------------------
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -209,7 +209,7 @@ class TorchVectorEnv(VectorEnv):
         return self.step_results()
 
     def step_results(self) -> tuple[Observation, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:
-        """What ``step`` returns of the outputs as they lie now, after a step or a reset; nothing steps."""
+        """The results of the last ``step`` or ``reset`` as ``step`` returns them; nothing steps."""
         present = self._outputs.present.results or self._results()
         results = (*present.step, dict(present.step_infos))
         if self.delivers_final:
@@ -243,7 +243,7 @@ class TorchVectorEnv(VectorEnv):
         """Forget that a reset has been: a closed environment refuses everything."""
         self.has_begun = False
 
-    # ---- where outputs go ----------------------------------------------------------------------------------------
+    # ---- where outputs go --------------------------------------------------------------------------------------------
 
     def bind(
         self,
@@ -259,7 +259,7 @@ class TorchVectorEnv(VectorEnv):
         """Let outputs go to the given tensors: the next ``step`` or ``reset`` writes there, and returns them.
 
         Each tensor is contiguous and has the shape, dtype and device of what ``step`` returns. Other keywords are names
-        of infos, such as ``action_mask``. Nothing is copied: what the last call returned lies where it was until then.
+        of infos, such as ``action_mask``. Nothing is copied: results of the last call stay where they are until then.
         Only ``actions``, the action column, moves at once. For a rollout with a place for each step see ``bind_slots``.
         """
         self.check_open()
@@ -310,7 +310,7 @@ class TorchVectorEnv(VectorEnv):
         """Number of rows."""
         return self.num_envs
 
-    # ---- masks and samples -----------------------------------------------------------------------------------------
+    # ---- masks and samples -------------------------------------------------------------------------------------------
 
     def action_masks(self) -> torch.Tensor | np.ndarray:
         """Legal actions as the last ``step`` or ``reset`` returned them, bool ``[rows, n]``; an array with "numpy".
@@ -372,7 +372,7 @@ class TorchVectorEnv(VectorEnv):
                 "end its episode"
             )
 
-    # ---- names -----------------------------------------------------------------------------------------------------
+    # ---- names -------------------------------------------------------------------------------------------------------
 
     def observation_name(self, index: Sequence[int], key: str = "") -> str:
         """The field at an index of one row's observation: ``"Cart.CartState.theta"``, ``"Ship.View.drones[3, 1]"``.
@@ -395,7 +395,7 @@ class TorchVectorEnv(VectorEnv):
             )
         return columns[key].element_name(index)
 
-    # ---- steps of episodes -----------------------------------------------------------------------------------------
+    # ---- steps of episodes -------------------------------------------------------------------------------------------
 
     @property
     def episode_steps(self) -> torch.Tensor | np.ndarray:
@@ -417,12 +417,12 @@ class TorchVectorEnv(VectorEnv):
         self.check_ready("episode_steps are written")
         rows.set_episode_steps(self.sim, self.num_agents, steps)
 
-    # ---- attributes by row, as gymnasium.vector.SyncVectorEnv has them ---------------------------------------------
+    # ---- attributes by row, as gymnasium.vector.SyncVectorEnv has them -----------------------------------------------
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
         """An attribute of each row, as ``gymnasium.vector.SyncVectorEnv.get_attr``: a tuple of ``num_envs``.
 
-        - ``set_attr`` of that name: what it was given.
+        - ``set_attr`` of that name: the given values.
         - An attribute of this environment: of a tensor ``[rows, ...]`` (``"action_mask"``, ``"active"``, ``"team"``,
           ``"episode_steps"``) each row has its entry; ``"action_space"`` and ``"observation_space"`` are those of one
           row; anything else is the same for all rows.
@@ -475,7 +475,7 @@ class TorchVectorEnv(VectorEnv):
         else:
             self._of_rows[name] = values
 
-    # ---- beyond the contract ---------------------------------------------------------------------------------------
+    # ---- beyond the contract -----------------------------------------------------------------------------------------
 
     def checked_actions(self, actions: Any) -> torch.Tensor:
         """``actions`` as a tensor that ``step`` takes as it is; TypeError or ValueError for shapes, dtypes, devices.
@@ -544,7 +544,7 @@ class TorchVectorEnv(VectorEnv):
         kept = {name: getattr(self, name) for name in _KEPT}
         return _restored, (type(self), self.environment, arguments, self.sim.state_dict(), kept)
 
-    # ---- inside ----------------------------------------------------------------------------------------------------
+    # ---- inside ------------------------------------------------------------------------------------------------------
 
     def check_open(self) -> None:
         """Raise ``ClosedEnvironmentError`` after ``close``."""
@@ -557,7 +557,7 @@ class TorchVectorEnv(VectorEnv):
             raise gymnasium.error.ResetNeeded(f"call reset() before {what}")
 
     def _results(self) -> Results:
-        """What ``reset`` and ``step`` return from where the outputs lie; made once for each place."""
+        """The results of ``reset`` and ``step`` in the present place of outputs; made once for each place."""
         places = self._outputs.present
         if places.results is None:
             places.results = collected(self.sim, places, self.delivers_final)
@@ -565,7 +565,7 @@ class TorchVectorEnv(VectorEnv):
 
     @property
     def observations(self) -> Observation:
-        """What the last ``step`` or ``reset`` returned: ``[rows, ...]`` or a dict of them, without a copy."""
+        """Observations of the last ``step`` or ``reset``: ``[rows, ...]`` or a dict of them, without a copy."""
         return self._results().observations
 
     @property

@@ -1,4 +1,4 @@
-"""Checks of what a user gives to the vector environment: masks of a reset, numbers of rows and worlds."""
+"""Checks of arguments of the vector environment: masks of a reset, numbers of rows and worlds."""
 
 from __future__ import annotations
 

@@ -1049,7 +1049,7 @@ def test_names_that_an_observation_or_a_picture_does_not_have_are_told(monkeypat
     with pytest.raises(KeyError, match="the observation has no part 'speed'"):
         env.observation_name([0], "speed")
     monkeypatch.setattr(CartPole, "render", lambda self, world: world["Cart.CartStat.x"])
-    with pytest.raises(KeyError, match=r"'Cart\.CartStat\.x'.*did you mean 'Cart\.CartState\.x'"):
+    with pytest.raises(KeyError, match=r"'Cart\.CartStat\.x'.*did you mean 'Cart\.CartState"):
         env.render()
 
 

@@ -14,7 +14,7 @@ from torch.overrides import TorchFunctionMode
 from torch_batchsim.envs.cartpole import CartPole
 
 from torch_batchsim import TorchVectorEnv
-from torch_batchsim.memory.memory import streams
+from torch_batchsim.memory import streams
 from torch_batchsim.run import step_call
 
 WORLDS = 8

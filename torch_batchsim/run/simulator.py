@@ -345,15 +345,17 @@ class Simulator:
                 f"sim.tensor({self.environment.action!r})[...] = actions of shape [worlds, rows, ...], or make a "
                 "vector environment, whose step(actions) takes them"
             )
-        self._check_ready("step")
-        with self.execution:
-            self._make_room()
-            outputs = self.memory.outputs
+        run, memory, outputs = self.execution, self.memory, self.memory.outputs
+        if memory.fault_flag[0] or not run.has_begun:
+            self._check_ready("step")
+        with run:
+            if memory.crowded_flag[0] or outputs.next.movable:
+                self._make_room()
             to = outputs.next
-            result = self.execution.step(to)
+            result = run.step(to)
             outputs.advance(to)
         if result != _DONE:
-            self.execution.raise_errors(result, stepped=True)
+            run.raise_errors(result, stepped=True)
 
     def act_and_step(self, actions: torch.Tensor) -> int:
         """Check ``actions`` (contiguous, right device and shape), write them into the action column, and ``step``.
@@ -361,22 +363,23 @@ class Simulator:
         Returns ``StepResult.done``, or on CPU the index, from 0 on, of the first element that is not in the action
         space; then no world has stepped.
         """
-        self._check_ready("act_and_step")
-        with self.execution:
-            self._make_room()
-            outputs = self.memory.outputs
+        run, memory, outputs = self.execution, self.memory, self.memory.outputs
+        if memory.fault_flag[0] or not run.has_begun:
+            self._check_ready("act_and_step")
+        with run:
+            if memory.crowded_flag[0] or outputs.next.movable:
+                self._make_room()
             to = outputs.next
-            result = self.execution.act_and_step(actions, to)
+            result = run.act_and_step(actions, to)
             if result < 0:
                 outputs.advance(to)
         if result < _DONE:
-            self.execution.raise_errors(result, stepped=True)
+            run.raise_errors(result, stepped=True)
         return result
 
     def _check_ready(self, what: str) -> None:
         """Raise where there was no reset, and faults that wait, except while a CUDA graph is captured."""
-        if not self.execution.has_begun:
-            self.execution.check_begun(what)
+        self.execution.check_begun(what)
         if self.memory.fault_flag[0] and not is_capturing(self.device):
             self.check_faults()
 

@@ -1,4 +1,4 @@
-"""What the commands of this package have in common."""
+"""Functions that the commands of this package share."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class UsageError(SystemExit):
 
 
 class Parser(argparse.ArgumentParser):
-    """One whose mistakes are ``UsageError``: a line that says where help is, without the usage before it."""
+    """Raises ``UsageError`` at a mistake: a line that names the help, without the usage before it."""
 
     def __init__(self, program: str, **keywords: Any) -> None:
         super().__init__(program, allow_abbrev=False, **keywords)
@@ -60,27 +60,34 @@ def parsed(kind: type[Kind], program: str, arguments: Sequence[str], **keywords:
     import tyro
 
     _describe(kind)
-    told = StringIO()
+    printed = StringIO()
     try:
-        with redirect_stderr(told):
+        with redirect_stderr(printed):
             return tyro.cli(kind, prog=program, args=list(arguments), **keywords)
     except SystemExit as ended:
         if not ended.code:
             raise
-        raise UsageError(f"{_of_box(told.getvalue(), kind)}; {program} --help lists all") from None
+        raise UsageError(f"{_of_box(printed.getvalue(), kind)}; {program} --help lists all") from None
+
+
+def _texts(kind: type) -> dict[str, str]:
+    """The docstrings of a dataclass's fields, those that it inherits too, as one line each."""
+    texts: dict[str, str] = {}
+    for one in filter(dataclasses.is_dataclass, reversed(kind.__mro__)):
+        [body] = ast.parse(textwrap.dedent(inspect.getsource(one))).body
+        for setting, text in pairwise(body.body):
+            is_text = isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant)
+            if isinstance(setting, ast.AnnAssign) and is_text:
+                texts[setting.target.id] = " ".join(text.value.value.split())
+    return texts
 
 
 def _describe(kind: type) -> None:
     """Give tyro the docstrings of options as one line each: it keeps the ends of lines that are indented."""
-    [body] = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
-    told = {
-        setting.target.id: text.value.value
-        for setting, text in pairwise(body.body)
-        if isinstance(setting, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant)
-    }
+    texts = _texts(kind)
     for setting in dataclasses.fields(kind):
-        if setting.name in told:
-            setting.metadata = MappingProxyType({**setting.metadata, "help": " ".join(told[setting.name].split())})
+        if setting.name in texts:
+            setting.metadata = MappingProxyType({**setting.metadata, "help": texts[setting.name]})
         default = setting.default_factory
         if isinstance(default, type) and dataclasses.is_dataclass(default):
             _describe(default)
@@ -104,11 +111,11 @@ def _of_box(box: str, kind: type) -> str:
     return text[0].lower() + text[1:]
 
 
-def _missing_name(kind: type, shown: str, told: str) -> str:
+def _missing_name(kind: type, shown: str, text: str) -> str:
     """The name of an argument that tyro shows by its type, ``STR``, where it stands without a name on the line."""
     for setting in dataclasses.fields(kind):
         help_text = setting.metadata.get("help", "").rstrip(".")
-        if not shown.startswith("-") and help_text and told.startswith(help_text[: len(told)]):
+        if not shown.startswith("-") and help_text and text.startswith(help_text[: len(text)]):
             return setting.name.upper()
     return shown
 
@@ -123,13 +130,39 @@ def _given(text: str) -> str:
 LOG_LINES = 20  # that a command prints at a time
 
 
-def simulator_arguments(options: Any) -> dict[str, Any]:
-    """What ``gymnasium.make_vec`` is given for ``options.checks``, ``.log`` and ``.watchdog``, where asked for.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunFlags:
+    """Options of a command that are ``RunOptions`` of its simulators; the options of commands inherit from it."""
 
-    Environments of others need not know them.
-    """
-    given = {name: getattr(options, name) for name in ("checks", "log", "watchdog")}
-    return {name: value for name, value in given.items() if value is not None and value is not False}
+    executor: str | None = None
+    """How the simulator runs its task graph: batch or per_world on CPU; graph, megakernel or per_world on CUDA. By
+    default what was tuned before, else the first of these."""
+    checks: bool = False
+    """A checked build: an index out of its range, a division by zero and the like end the command with their place in
+    the text. Slower by a few times."""
+    log: int | None = None
+    """Keep so many lines of each world that systems note by world.log, and print the first 20 of each batch size, or
+    of iterations 1, 2, 4, 8 and so on of a training and of the one that a fault ends."""
+    watchdog: float | None = None
+    """Seconds that a step may take on CPU: one that takes longer ends the command, which names system and world."""
+
+    def run_options(self) -> dict[str, Any]:
+        """The arguments of ``gymnasium.make_vec`` that were given; environments of others need not know the rest."""
+        given = {flag.name: getattr(self, flag.name) for flag in dataclasses.fields(RunFlags)}
+        return {name: value for name, value in given.items() if value is not None and value is not False}
+
+
+RUN_FLAGS = {flag.name: f"--{flag.name.replace('_', '-')}" for flag in dataclasses.fields(RunFlags)}
+"""How commands take the options of a run, by their names as arguments."""
+
+
+def add_run_flags(parser: argparse.ArgumentParser, left_out: Sequence[str]) -> None:
+    """Let a command without tyro take the options of ``RunFlags``, but for some."""
+    texts, kinds = _texts(RunFlags), {"str | None": str, "int | None": int, "float | None": float}
+    for flag in dataclasses.fields(RunFlags):
+        if flag.name not in left_out:
+            how = {"action": "store_true"} if flag.type == "bool" else {"type": kinds[str(flag.type)]}
+            parser.add_argument(RUN_FLAGS[flag.name], help=texts[flag.name], **how)
 
 
 def noted(env: gymnasium.vector.VectorEnv) -> str:
@@ -168,8 +201,8 @@ def option_help(env_id: str, own: Iterable[str] = ()) -> str:
     if not lines:
         return ""
     widths = [max(len(line[i]) for line in lines) for i in (0, 1)]
-    told = [f"  {first:{widths[0]}}  {second:{widths[1]}}  {third}".rstrip() for first, second, third in lines]
-    return "\n".join([f"options of the environment {cls.__name__}, and what each takes:", *told, ""])
+    shown = [f"  {first:{widths[0]}}  {second:{widths[1]}}  {third}".rstrip() for first, second, third in lines]
+    return "\n".join([f"options of the environment {cls.__name__}, and what each takes:", *shown, ""])
 
 
 def _lines(options: Mapping[str, Any], defaults: Mapping[str, Any], hidden: set[str]) -> list[tuple[str, str, str]]:
@@ -196,12 +229,12 @@ def _lines(options: Mapping[str, Any], defaults: Mapping[str, Any], hidden: set[
 
 
 def _defaults(env_id: str) -> dict[str, Any]:
-    """What differs from the defaults of the options: the registered limit of steps, and what libraries are given."""
+    """Values that differ from the defaults of the options: the registered limit of steps, and those of libraries."""
     values: dict[str, Any] = {}
     spec = gymnasium.spec(env_id)
     if spec.kwargs["time_limit"]:
         values["max_episode_steps"] = spec.max_episode_steps
-    with suppress(Exception):  # an environment that must be given something: its libraries are then told as they are
+    with suppress(Exception):  # an environment with an option that has no default: its libraries keep theirs
         made = declared(env_id, {})
         values |= {name: {**library.constants, **library.parameters} for name, library in made.libraries.items()}
     return values
@@ -229,7 +262,7 @@ def long_env_options(arguments: Sequence[str], known: Sequence[str]) -> list[str
 
 
 _MOST_LISTED = 40  # options that a message names
-_COUNTS = ("num_envs", "worlds", "num_worlds", "envs", "batch_size", "batch")  # what users call the size of a batch
+_COUNTS = ("num_envs", "worlds", "num_worlds", "envs", "batch_size", "batch")  # names of users for the size of a batch
 
 
 def refuse_unknown(arguments: Iterable[str], own: Sequence[str], environments: Sequence[str], command: str) -> None:
@@ -248,8 +281,8 @@ def refuse_unknown(arguments: Iterable[str], own: Sequence[str], environments: S
             alike = next((other for other in _COUNTS if name in _COUNTS and other in own), None)
             near = f" (did you mean {alike!r}?)" if alike else suggestion(name, [*own, *environments])
             near = near.replace("_", "-").replace("'", "").replace("mean ", "mean --")
-            told = "" if near else _listed(own, environments)
-            raise UsageError(f"there is no option --{name.replace('_', '-')}{near}{told}; {command} --help lists all")
+            others = "" if near else _listed(own, environments)
+            raise UsageError(f"there is no option --{name.replace('_', '-')}{near}{others}; {command} --help lists all")
 
 
 def _listed(own: Sequence[str], environments: Sequence[str]) -> str:
@@ -266,8 +299,8 @@ def parse_env_options(pairs: Iterable[str], elsewhere: Mapping[str, str]) -> dic
     Options of libraries are named with a point: ``("grid.cell=0.2",)`` to ``{"grid": {"cell": 0.2}}``.
 
     Args:
-        pairs: what was given with ``--env-option``, each ``key=value``.
-        elsewhere: of what ``gymnasium.make_vec`` takes beside an environment's options, how this command is told it,
+        pairs: the values of ``--env-option``, each ``key=value``.
+        elsewhere: of what ``gymnasium.make_vec`` takes beside an environment's options, how this command takes it,
             such as ``{"num_envs": "--num-envs"}``. The rest of it cannot be chosen.
 
     Raises ValueError with a sentence for the user. Whether the environment has such options is not known here.

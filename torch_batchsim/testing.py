@@ -18,7 +18,7 @@ from .check.compare import compare
 from .check.differences import Comparison, Difference, Mismatch
 from .run.legal import batches_of_actions
 from .run.snapshots import Tensors, assert_same_bits, first_worlds, of_worlds, snapshot
-from .vector.world_state import WorldState
+from .run.world_state import WorldState
 
 __all__ = [
     "CheckFailed",

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from torch_batchsim.base.extras import command_needs
-from torch_batchsim.command_line import Parser, UsageError
+from torch_batchsim.command_line import RUN_FLAGS, Parser, UsageError
 
 PROGRAM = "python -m torch_batchsim.train.compare"
 MEASURES = ("charts/score", "charts/episodic_return")
-NOT_LEARNING = "seed seeds threads executor tune log watchdog track".split()
+NOT_LEARNING = ["seed", "seeds", "threads", "tune", "track", *RUN_FLAGS]
 NOT_LEARNING += ("checkpoint_every", "eval_episodes", "eval_stochastic")
 """Settings in a config.toml by which runs of the same learning may differ."""
 

@@ -22,7 +22,7 @@ class UsageError(Exception):
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(command_line.RunFlags):
     """Train an environment with PPO or A2C, go on with a training, or evaluate what was learned."""
 
     config: Config = field(default_factory=Config)
@@ -32,17 +32,6 @@ class Options:
     threads: int | None = None
     """CPU threads, which simulator and networks share. None stands for one up to 1024 rows (--num-envs) on the CPU, and
     for as many as torch takes with more."""
-    executor: str | None = None
-    """How the simulator runs its task graph: batch or per_world on CPU; graph, megakernel or per_world on CUDA. By
-    default what was tuned before, else the first of these."""
-    checks: bool = False
-    """A checked build: an index out of its range, a division by zero and the like end the training with their place in
-    the text. Slower by a few times."""
-    log: int | None = None
-    """Keep so many lines of each world that systems note by world.log in an iteration. The first 20 are printed of
-    iterations 1, 2, 4, 8 and so on, and of the one that a fault ends."""
-    watchdog: float | None = None
-    """Seconds that a step may take on the CPU: one that takes longer ends the training, and names system and world."""
     tune: bool = False
     """First measure how the simulator's steps are run best here; kept for later runs."""
     env_option: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
@@ -140,10 +129,7 @@ SAID_OTHERWISE = {
     "num_worlds": "--num-envs",
     "device": "--device",
     "num_threads": "--threads",
-    "executor": "--executor",
-    "checks": "--checks",
-    "log": "--log",
-    "watchdog": "--watchdog",
+    **command_line.RUN_FLAGS,
 }
 """What says here what `gymnasium.make_vec` takes under these names."""
 

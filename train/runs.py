@@ -384,10 +384,7 @@ def _write_summary(path: Path | None, summary: dict[str, Any]) -> None:
 
 
 def _make_env(env_id: str, options: Options, env_options: dict[str, Any], **others: Any) -> VectorEnv:
-    own = {"device": options.device}  # threads are torch's
-    if options.executor is not None:  # which environments of others need not know
-        own["executor"] = options.executor
-    own |= command_line.simulator_arguments(options)
+    own = {"device": options.device, **options.run_options()}  # threads are torch's
     with _user_errors():
         return gymnasium.make_vec(env_id, **others, **own, **env_options)
 

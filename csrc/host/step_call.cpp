@@ -20,7 +20,7 @@ namespace {
 using ActAndStep = std::int64_t (*)(void *executor, void *context, const void *outputs, const void *actions, int type,
                                     void *stream);
 
-bool forked = false;  // the child of a fork has its own number of threads: see torch_batchsim/openmp.py
+bool forked = false;  // the child of a fork has its own number of threads: see torch_batchsim/base/openmp.py
 
 struct ElementType {
     int code, bits;  // DLPack's
@@ -44,6 +44,7 @@ struct StepCall {
     const std::int32_t *team;            // torch's threads as the context has them; null on CUDA
     const std::uint64_t *stream;         // the one on which all memory is known to be used; null on CPU
     PyObject *token;                     // a list that is empty while somebody uses the simulator
+    PyObject *closer_look;               // StepResult.closer_look: nothing has happened
     Expected *expected;
 };
 
@@ -90,33 +91,32 @@ PyObject *run(PyObject *object, PyObject *const *arguments, std::size_t count, P
         PyErr_SetString(PyExc_TypeError, "a StepCall takes actions, the address of outputs and their tensors");
         return nullptr;
     }
-    if (Py_TYPE(arguments[0]) != self.tensor_type || forked) Py_RETURN_NONE;
-    if (self.flags[0] || self.flags[1]) Py_RETURN_NONE;
-    if (self.team && *self.team != at::get_num_threads()) Py_RETURN_NONE;
+    if (Py_TYPE(arguments[0]) != self.tensor_type || forked) return Py_NewRef(self.closer_look);
+    if (self.flags[0] || self.flags[1]) return Py_NewRef(self.closer_look);
+    if (self.team && *self.team != at::get_num_threads()) return Py_NewRef(self.closer_look);
     DLTensor actions;
     if (self.exchange->dltensor_from_py_object_no_sync(arguments[0], &actions)) {
-        PyErr_Clear();  // whoever looks closer will say what is wrong
-        Py_RETURN_NONE;
+        PyErr_Clear();  // the check in Python raises the error
+        return Py_NewRef(self.closer_look);
     }
     const int type = plain_type(*self.expected, actions);
-    if (type < 0) Py_RETURN_NONE;
+    if (type < 0) return Py_NewRef(self.closer_look);
     void *stream = nullptr;
     if (actions.device.device_type == kDLCUDA &&
         self.exchange->current_work_stream(kDLCUDA, actions.device.device_id, &stream))
         return nullptr;
-    if (self.stream && *self.stream != reinterpret_cast<std::uintptr_t>(stream)) Py_RETURN_NONE;
+    if (self.stream && *self.stream != reinterpret_cast<std::uintptr_t>(stream)) return Py_NewRef(self.closer_look);
     const void *const outputs = PyLong_AsVoidPtr(arguments[1]);
     if (!outputs && PyErr_Occurred()) return nullptr;
-    if (!in_place(self, arguments[2], outputs)) Py_RETURN_NONE;
+    if (!in_place(self, arguments[2], outputs)) return Py_NewRef(self.closer_look);
     const void *const data = static_cast<const char *>(actions.data) + actions.byte_offset;
-    if (PyList_GET_SIZE(self.token) == 0) Py_RETURN_NONE;  // another thread is in a step
+    if (PyList_GET_SIZE(self.token) == 0) return Py_NewRef(self.closer_look);  // another thread is in a step
     if (PyList_SetSlice(self.token, 0, 1, nullptr)) return nullptr;
     std::int64_t result;
     Py_BEGIN_ALLOW_THREADS
     result = self.function(self.executor, self.context, outputs, data, type, stream);
     Py_END_ALLOW_THREADS
     if (PyList_Append(self.token, Py_None)) return nullptr;
-    if (result >= 0) Py_RETURN_NONE;  // an illegal action: nothing has changed
     return PyLong_FromLongLong(result);
 }
 
@@ -124,9 +124,10 @@ PyObject *create(PyTypeObject *type, PyObject *arguments, PyObject *) {
     PyObject *tensor_type, *token, *shape, *types;
     unsigned long long function, executor, context, flags, team, stream;
     int device_type, device_index;
-    if (!PyArg_ParseTuple(arguments, "O!KKKKKKO!O!O!ii", &PyType_Type, &tensor_type, &function, &executor, &context, &flags,
+    PyObject *closer_look;
+    if (!PyArg_ParseTuple(arguments, "O!KKKKKKO!O!O!iiO!", &PyType_Type, &tensor_type, &function, &executor, &context, &flags,
                           &team, &stream, &PyList_Type, &token, &PyTuple_Type, &shape, &PyTuple_Type, &types,
-                          &device_type, &device_index))
+                          &device_type, &device_index, &PyLong_Type, &closer_look))
         return nullptr;
     PyObject *const capsule = PyObject_GetAttrString(tensor_type, "__dlpack_c_exchange_api__");
     if (!capsule) return nullptr;
@@ -160,6 +161,7 @@ PyObject *create(PyTypeObject *type, PyObject *arguments, PyObject *) {
     self->team = reinterpret_cast<const std::int32_t *>(team);
     self->stream = reinterpret_cast<const std::uint64_t *>(stream);
     self->token = Py_NewRef(token);
+    self->closer_look = Py_NewRef(closer_look);
     self->expected = new Expected(std::move(expected));
     return reinterpret_cast<PyObject *>(self);
 }
@@ -167,6 +169,7 @@ PyObject *create(PyTypeObject *type, PyObject *arguments, PyObject *) {
 void destroy(PyObject *object) {
     delete reinterpret_cast<StepCall *>(object)->expected;
     Py_DECREF(reinterpret_cast<StepCall *>(object)->token);
+    Py_DECREF(reinterpret_cast<StepCall *>(object)->closer_look);
     Py_TYPE(object)->tp_free(object);
 }
 

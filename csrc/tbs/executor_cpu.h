@@ -418,17 +418,22 @@ struct CpuExecutor {
 
     static bool was_stopped(const Context &context) { return context.watch != nullptr && context.watch->stop != 0; }
 
-    // Returns 1 if some world has a fault, or step_stopped.
+    // What a call returns that has gone through all worlds, or was stopped.
+    static i64 result(const Context &context) {
+        if (was_stopped(context)) return step_stopped;
+        return *context.fault_flag ? step_faults : step_done;
+    }
+
     static i64 step(const Context &context) {
         auto tile = [](const Context &own, i32 first, i32 last) { Worlds<Program>::step(own, first, last); };
         for_tiles(context, tile);
-        return was_stopped(context) ? step_stopped : *context.fault_flag;
+        return result(context);
     }
 
     static i64 reset(const Context &context, const u8 *mask) {
         auto tile = [&](const Context &own, i32 first, i32 last) { Worlds<Program>::reset(own, mask, first, last); };
         for_tiles(context, tile);
-        return was_stopped(context) ? step_stopped : *context.fault_flag;
+        return result(context);
     }
 
     // Actions ----------------------------------------------------------------------------------------------------
@@ -528,10 +533,9 @@ struct CpuExecutor {
                     Worlds<Program>::step(own, first, last);
                 };
                 for_tiles(context, tile);
-                if (was_stopped(context)) return step_stopped;
-                return *context.fault_flag ? -2 : -1;
+                return result(context);
             }
-            return -3;  // refused by the host before
+            return step_closer_look;  // the host refuses such types before
         }
     };
 

@@ -397,6 +397,8 @@ u32 registers_of(Groups<G...>) {
     return most;
 }
 
+inline i64 cuda_result(i64 error) { return error == 0 ? step_done : step_cuda_error - error; }
+
 // What the C interface calls: the calls of the executor with their arguments in the context.
 template <class Executor, class Context>
 struct CudaCalls {
@@ -404,20 +406,19 @@ struct CudaCalls {
 
     static i64 registers() { return registers_of<Executor>(typename Executor::StepGroups{}); }
 
-    i64 step(const Context &context, Stream stream) { return executor.step(context, stream); }
+    i64 step(const Context &context, Stream stream) { return cuda_result(executor.step(context, stream)); }
 
     i64 reset(const Context &given, const u8 *mask, Stream stream) {
         Context context = copy_of(given);
         context.mask = mask;
-        return executor.reset(context, stream);
+        return cuda_result(executor.reset(context, stream));
     }
 
     i64 act_and_step(const Context &given, const void *source, i32 type, Stream stream) {
         Context context = copy_of(given);
         context.action_source = source;
         context.action_type = type;
-        const i64 error = executor.step(context, stream);
-        return error != 0 ? error : -1;
+        return cuda_result(executor.step(context, stream));
     }
 };
 

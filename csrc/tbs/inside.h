@@ -56,7 +56,7 @@ template <class List, class Context>
 i64 run_masked(const Context &context, u32 number, u32 repetition, const u8 *mask, Stream stream) {
     const u32 blocks = (u32(context.num_worlds) + block_threads - 1) / block_threads;
     launch(inside_kernel<List, Context>, blocks, block_threads, stream, context, number, repetition, mask);
-    return last_error();
+    return cuda_result(last_error());
 }
 #else
 #undef TBS_DEVICE
@@ -76,7 +76,7 @@ i64 run_masked(const Context &context, u32 number, u32 repetition, const u8 *mas
     };
     const Watching watching(context.watch);
     for_each(tile, (context.num_worlds + context.tile - 1) / context.tile, Threads{context.num_threads, context.team});
-    return context.watch != nullptr && context.watch->stop != 0 ? step_stopped : 0;
+    return context.watch != nullptr && context.watch->stop != 0 ? step_stopped : step_done;
 }
 #endif
 

@@ -87,11 +87,8 @@ inline void note_launch(cudaError_t error) {
     if (!went_well(error) && launch_error == cudaSuccess) launch_error = error;
 }
 
-// 0, or -1000 minus the CUDA error of the launches so far, which is then forgotten.
-inline i64 last_error() {
-    const cudaError_t error = std::exchange(launch_error, cudaSuccess);
-    return error == cudaSuccess ? 0 : -1000 - i64(error);
-}
+// The CUDA error of the launches so far, which is then forgotten; 0 if all went well.
+inline i64 last_error() { return i64(std::exchange(launch_error, cudaSuccess)); }
 
 // `chip`: bytes on chip for a block, beside its __shared__ variables. `cooperative`: the kernel has barriers of the grid, so
 // all blocks must be on the device at once or the launch fails.

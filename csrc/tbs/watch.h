@@ -12,7 +12,6 @@ extern "C" int omp_get_thread_num(void);
 
 namespace tbs::executors {
 
-constexpr i64 step_stopped = -500;  // what a step returns that did not end
 constexpr u32 watched_threads = 256, watched_worlds = 4096;
 
 // The work of a thread. For worlds [first, last), or `count` of a list.

@@ -49,7 +49,9 @@ from typing import Any
 
 import numpy as np
 
-from .layout_checks import Cell, Problem, check_keys, frozen, suggestion
+from torch_batchsim.base.names import suggestion
+
+from .layout_checks import Cell, Problem, check_keys, frozen
 from .layout_grid import read_grid, read_positions
 from .layout_recipes import (
     Recipe,

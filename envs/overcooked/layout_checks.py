@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+
+from torch_batchsim.base.names import suggestion
 
 Cell = tuple[int, int]  # x, y
 
@@ -65,12 +66,6 @@ def pair(value: Any, what: str) -> tuple[int, int]:
 
 def where(x: int, y: int) -> str:
     return f"row {y + 1}, column {x + 1} (x={x}, y={y})"
-
-
-def suggestion(name: str, known: Sequence[str]) -> str:
-    """``" (did you mean 'cook_time'?)"``: the nearest of the known names, if one is near."""
-    near = difflib.get_close_matches(name, known, n=1)
-    return f" (did you mean {near[0]!r}?)" if near else ""
 
 
 def frozen(array: np.ndarray) -> np.ndarray:

@@ -22,6 +22,7 @@ import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode, VectorEnv
 
+from ..declare.run_options import RUN_ARGUMENTS
 from ..memory.inputs import bool_tensor, number_tensor
 from ..vector.grouped_env import Batch, GroupedEnv
 from ..vector.registration import environment_ids
@@ -38,7 +39,7 @@ def make(task_id: str, env_type: str = "gymnasium", **kwargs: Any) -> Any:
             ``batch_size``: worlds that ``recv`` returns, all by default; ``seed`` of all worlds; ``num_threads``: as
             many as torch uses by default; ``device``; ``output``: ``"numpy"``, arrays that stay for ever, or
             ``"torch"``, tensors on the device that stay until the next step but one of their group; ``executor``,
-            ``checks``, ``log`` and ``watchdog`` as for ``make_vec``, of whose environments ``env.grouped`` is one;
+            ``checks`` and so on as for ``make_vec``, of whose environments ``env.grouped`` is one;
             ``render_mode`` and ``render_env_id``; and the environment's own options. (One that is named like an
             argument of these keeps its default.)
 
@@ -86,12 +87,8 @@ class _Pool:
             autoreset_mode=AutoresetMode.NEXT_STEP,
             output=config.output,
             copy=True if self._numpy else None,
-            num_threads=config.num_threads or None,
-            executor=config.executor,
-            checks=config.checks,
-            log=config.log,
-            watchdog=config.watchdog,
             render_mode=config.render_mode,
+            **{name: getattr(config, name) for name in RUN_ARGUMENTS} | {"num_threads": config.num_threads or None},
         )
         self.all_env_ids = np.arange(self.num_envs, dtype=np.int32)
         self._every = np.arange(self.num_envs)

@@ -18,16 +18,16 @@ import torch
 from ..base.extras import needed
 from ..declare.columns import numpy_dtype
 from ..declare.environment import Environment
+from ..declare.run_options import RUN_ARGUMENTS, RunOptions
 from ..declare.spaces import bounds
 from ..memory.inputs import checked_count
 from ..resolve.program import Program
 from ..vector.registration import declared, find_id
 
 _MOST_GROUPS = 64
-_DEFAULTS = {
+_DEFAULTS = {name: RunOptions()[name] for name in RUN_ARGUMENTS} | {
     "num_envs": 1, "batch_size": None, "num_threads": 0, "thread_affinity_offset": -1, "seed": 42,
-    "gym_reset_return_info": True, "device": "cpu", "output": "numpy", "executor": None, "checks": None,
-    "log": None, "watchdog": None, "render_mode": None, "render_env_id": 0,
+    "gym_reset_return_info": True, "device": "cpu", "output": "numpy", "render_mode": None, "render_env_id": 0,
 }  # fmt: skip
 
 

@@ -40,7 +40,7 @@ def near_miss(name: str, known: Iterable[str]) -> str | None:
     """The known name that ``name`` misspells, or of which it is the singular or plural; None where none is near."""
     names = list(known)
     same = [other for other in names if _singular(other) == _singular(name) or is_mistyped(name, other)]
-    return next(iter(same or difflib.get_close_matches(name, names, n=1, cutoff=0.85)), None)
+    return same[0] if same else nearest(name, names, 0.85)
 
 
 def is_mistyped(name: str, other: str) -> bool:
@@ -85,5 +85,10 @@ def told_arguments(title: str) -> Callable[[Function], Function]:
 
 def suggestion(name: str, known: Iterable[str]) -> str:
     """``" (did you mean 'gravity'?)"``: the nearest of the known names, or nothing where none is near."""
-    close = difflib.get_close_matches(name, list(known), n=1)
-    return f" (did you mean {close[0]!r}?)" if close else ""
+    near = nearest(name, known)
+    return "" if near is None else f" (did you mean {near!r}?)"
+
+
+def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> str | None:
+    """The known name that is most like ``name``; None where none is as like as ``likeness``, from 0 to 1."""
+    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=likeness)), None)

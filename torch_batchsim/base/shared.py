@@ -78,6 +78,20 @@ class Autoreset(IntEnum):
     same_step = 2
 
 
+class StepResult(IntEnum):
+    """What a step, a reset and a node that runs alone return: ``tbs::step_done`` and so on.
+
+    A result from 0 on refuses actions: it is their first element outside the action space. CUDA error ``n`` is
+    ``cuda_error - n``.
+    """
+
+    done = -1
+    faults = -2  # done, and some world has a fault
+    stopped = -3  # by Ctrl-C, a watchdog or a crash; worlds are undefined
+    closer_look = -4  # nothing has happened: the short call of a step leaves these actions to Python
+    cuda_error = -1000
+
+
 AUTORESET = {
     AutoresetMode.DISABLED: Autoreset.disabled,
     AutoresetMode.NEXT_STEP: Autoreset.next_step,
@@ -215,6 +229,7 @@ def definitions(device_type: str) -> Iterator[str]:
     faults = {f"fault_{name}": code for code, name in enumerate(BUILTIN_FAULTS)}
     bits = {"fault_node_bits": NODE_BITS, "fault_row_bits": ROW_BITS, "fault_code_bits": CODE_BITS}
     yield from _constants({**faults, **bits})
+    yield from _constants({f"step_{name}": code for name, code in StepResult.__members__.items()}, "i64")
     yield "namespace executors {"
     limits = {"block_threads": BLOCK_THREADS, "max_tile": MAX_TILE[device_type], "max_threads": MAX_THREADS}
     limits |= {"chip_of_multiprocessor": CHIP_OF_MULTIPROCESSOR, "chip_beside": CHIP_BESIDE}
@@ -254,8 +269,8 @@ def enumeration(name: str, members: Mapping[str, int], c_type: str = "i32", scop
     return f"enum {'class ' if scoped else ''}{name} : {c_type} {{ {keys} }};"
 
 
-def _constants(values: Mapping[str, int]) -> Iterator[str]:
-    yield from (f"inline constexpr u32 {name} = {value};" for name, value in values.items())
+def _constants(values: Mapping[str, int], c_type: str = "u32") -> Iterator[str]:
+    yield from (f"inline constexpr {c_type} {name} = {int(value)};" for name, value in values.items())
 
 
 def checks() -> Iterator[str]:

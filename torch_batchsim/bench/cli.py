@@ -18,7 +18,9 @@ import tyro
 from ..base.extras import needed
 from ..base.text import table
 from ..command_line import (
+    RUN_FLAGS,
     VERSIONS,
+    RunFlags,
     UsageError,
     flags_of,
     long_env_options,
@@ -27,7 +29,6 @@ from ..command_line import (
     parse_env_options,
     parsed,
     refuse_unknown,
-    simulator_arguments,
     unheard,
 )
 from ..errors import StepInterrupted
@@ -46,21 +47,18 @@ _SAID_OTHERWISE = {
     "num_worlds": "--num-envs",
     "device": "--device",
     "num_threads": "--num-threads",
-    "executor": "--executor",
-    "checks": "--checks",
-    "log": "--log",
-    "watchdog": "--watchdog",
+    **RUN_FLAGS,
 }
 
 
 _PROGRAM = "python -m torch_batchsim.bench"
 _NOT_ENVIRONMENTS = ("peers", "ecs")
 _OF_THEIR_OWN = ("adapters", "groups", "paper", "physics", "trainers")  # modules with options of their own
-_OF_ENVIRONMENTS = ("executor", "tune", "policy", "trace", "env_option", "checks", "log", "watchdog")
+_OF_ENVIRONMENTS = ("tune", "policy", "trace", "env_option", *RUN_FLAGS)
 
 
-@dataclass
-class Options:
+@dataclass(frozen=True)
+class Options(RunFlags):
     """Steps per second through the public ``env.step(actions)`` with observations, rewards and autoreset."""
 
     environment: tyro.conf.Positional[str]
@@ -82,16 +80,6 @@ class Options:
     """Where simulators run: cpu, cuda, cuda:1."""
     num_threads: int | None = None
     """On CPU; as many as torch uses by default, of 'ecs' 1 and all cores."""
-    executor: str | None = None
-    """How the task graph is run: batch or per_world on CPU; graph, megakernel or per_world on CUDA. By default what was
-    tuned before, else the first of these."""
-    checks: bool = False
-    """A checked build: an index out of its range, a division by zero and the like end it with their place in the
-    text."""
-    log: int | None = None
-    """Keep so many lines of each world that systems note by world.log, and print the first 20 of each batch size."""
-    watchdog: float | None = None
-    """Seconds that a step may take on the CPU: one that takes longer ends the benchmark, and names system and world."""
     tune: bool = False
     """First measure how steps are run best here, and say what was gained; kept for later simulators."""
     policy: bool = False
@@ -218,13 +206,13 @@ def _text(result: dict[str, Any]) -> str:
 
 def _measure_environment(env_id: str, sizes: Sequence[int], options: Options) -> dict[str, Any]:
     env_options = parse_env_options(options.env_option, _SAID_OTHERWISE)
-    make = partial(gymnasium.make_vec, env_id, device=options.device, **simulator_arguments(options), **env_options)
+    make = partial(gymnasium.make_vec, env_id, device=options.device, **options.run_options(), **env_options)
     one = make(num_worlds=1)
     agents = one.unwrapped.num_agents
     if told := unheard(one, options.log):
         print(told)
     one.close()
-    make = partial(make, num_threads=options.num_threads, executor=options.executor)
+    make = partial(make, num_threads=options.num_threads)
     result: dict[str, Any] = {
         "env_options": env_options,
         "num_agents": agents,

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from ..base.names import suggestion
-from ..declare.checks import Checks
 from ..declare.environment import Environment
+from ..declare.run_options import RunOptions
 from ..errors import BuildError, SchemaError, StepTimeout, SystemCrash, WorldFault
-from ..memory.inputs import checked_count, checked_seed, checked_watchdog
+from ..memory.inputs import checked_count, checked_seed
 from .outcomes import CheckFailed, Failed, Outcome, Report, Skipped, Warned
 from .records import CHECKS, Check
 from .subject import Subject, declaration
@@ -30,8 +31,6 @@ def check_env(
     only: Sequence[str] = (),
     skip: Sequence[str] = (),
     reference: Callable[[], Any] | None = None,
-    checks: Checks | None = None,
-    watchdog: float | None = None,
     **options: Any,
 ) -> Report:
     """Run all checks of an environment, and raise one error with all that have failed.
@@ -43,10 +42,9 @@ def check_env(
         seed: of worlds and actions.
         only, skip: names of checks, as in ``CHECKS``, that are to run, or not to run.
         reference: makes an object with ``reset(state)`` and ``step(action)``, which is compared step by step.
-        checks: what the checked build looks for; ``Checks(nan=False)`` where rows that are not active show infinity on
-            purpose, say.
-        watchdog: seconds that a step on CPU may take; a check whose step takes longer fails. None for any.
-        **options: of the environment.
+        **options: of the environment; and of ``declare.run_options.RunOptions``, such as ``checks``: what the checked
+            build looks for, ``Checks(nan=False)`` where rows that are not active show infinity on purpose; and
+            ``watchdog``: a check whose step takes longer fails. The checks choose ``executor`` and ``num_threads``.
 
     Returns the report, whose ``warnings`` may be of interest. Raises CheckFailed, an AssertionError; TypeError or
     ValueError for arguments.
@@ -60,8 +58,6 @@ def check_env(
         only=only,
         skip=skip,
         reference=reference,
-        checks=checks,
-        watchdog=watchdog,
     )
     if report.failed:
         raise CheckFailed(report)
@@ -78,24 +74,24 @@ def run_checks(
     only: Sequence[str] = (),
     skip: Sequence[str] = (),
     reference: Callable[[], Any] | None = None,
-    checks: Checks | None = None,
-    watchdog: float | None = None,
     tell: Callable[[Outcome], None] | None = None,
 ) -> Report:
     """As ``check_env``, but failures are in the report; ``tell`` is called after each check."""
     chosen = _chosen(only, skip)
     if reference is not None and not callable(reference):
         raise TypeError(f"reference must be a function that makes an object, got {reference!r}")
-    if checks is not None and not isinstance(checks, Checks):
-        raise TypeError(f"checks must be torch_batchsim.Checks(...) or None, got {checks!r}")
+    worlds, options = checked_count(worlds, "worlds"), dict(options or {})
+    run = RunOptions.taken_from(options)
+    run = replace(run, checks=True if run.checks is None else run.checks).closed(torch.device("cpu"), worlds)
+    if not run.checks:
+        raise ValueError("checks must be True or torch_batchsim.Checks(...): the checked build is a part of the check")
     subject = Subject(
-        declaration(environment, options or {}),
-        checked_count(worlds, "worlds"),
+        declaration(environment, options),
+        worlds,
         checked_count(steps, "steps"),
         checked_seed(seed) or 0,
         reference,
-        checks or Checks(),
-        checked_watchdog(watchdog, torch.device("cpu")),
+        run,
     )
     checks_executors = any(check.name == "executors" for check in chosen) and not torch.cuda.is_available()
     outcomes: list[Outcome] = []

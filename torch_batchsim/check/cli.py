@@ -10,7 +10,15 @@ from typing import Any
 
 import gymnasium
 
-from ..command_line import Parser, UsageError, long_env_options, parse_env_options, refuse_unknown
+from ..command_line import (
+    RUN_FLAGS,
+    Parser,
+    UsageError,
+    add_run_flags,
+    long_env_options,
+    parse_env_options,
+    refuse_unknown,
+)
 from ..declare.checks import checks_in
 from ..errors import StepInterrupted
 from . import CHECKS, run_checks
@@ -19,7 +27,9 @@ from .subject import class_of
 
 _PROGRAM = "python -m torch_batchsim.check"
 _HELP = f"{_PROGRAM} --help lists all"
-_HOW = {"num_worlds": "--worlds", "num_envs": "--worlds", "checks": "--checks", "watchdog": "--watchdog"}
+_DECIDED = ("executor", "log")  # by the checks themselves
+_RUN = {name: flag for name, flag in RUN_FLAGS.items() if name not in _DECIDED}
+_HOW = {"num_worlds": "--worlds", "num_envs": "--worlds", **_RUN}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -33,7 +43,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         raise UsageError(f"name an environment: an id, module:id, module:Class, file.py or file.py:Class; {_HELP}")
     try:
         pairs = [*(pair for pairs in given.env_option for pair in pairs), *_pairs(given.environment, others)]
-        options = parse_env_options(pairs, _HOW)
+        run = {name: getattr(given, name) for name in _RUN if getattr(given, name) is not None}
+        if given.checks:
+            run["checks"] = checks_in(given.checks, "--checks ")
+        options = {**parse_env_options(pairs, _HOW), **run}
         report = run_checks(
             given.environment,
             options,
@@ -43,8 +56,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             only=_names(given.only),
             skip=_names(given.skip),
             reference=_factory(given.reference),
-            checks=checks_in(given.checks, "--checks ") if given.checks else None,
-            watchdog=given.watchdog,
             tell=_tell,
         )
     except StepInterrupted as stopped:
@@ -78,12 +89,7 @@ def _parser() -> Parser:
         metavar="NAME=VALUE,...",
         help="what the checked build looks for, such as nan=0,loops=1000 (torch_batchsim.Checks)",
     )
-    parser.add_argument(
-        "--watchdog",
-        type=float,
-        metavar="SECONDS",
-        help="that a step may take: a check whose step takes longer fails, and names system and world",
-    )
+    add_run_flags(parser, (*_DECIDED, "checks"))
     parser.add_argument(
         "--env-option",
         action="append",

@@ -15,7 +15,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from ..memory.inputs import checked_count
 from ..run.legal import batches_of_actions
 from ..run.simulator import Simulator
-from ..vector.world_state import WorldState
+from ..run.world_state import WorldState
 from .differences import Arrays, Comparison, Difference, Mismatch
 
 Actions = Sequence[Any] | Callable[[Any, dict[str, Any]], Any]

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from ..run.snapshots import assert_same_bits, of_worlds, snapshot
+from ..run.world_state import WorldState
 from ..vector.vector_env import TorchVectorEnv
-from ..vector.world_state import WorldState
 from .outcomes import Failed
 from .plays import named, where
 from .policies import Policy

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode
 
+from ..run.world_state import WorldState
 from ..vector.vector_env import TorchVectorEnv
-from ..vector.world_state import WorldState
 from .differences import Difference
 from .outcomes import Failed, Skipped
 from .plays import named

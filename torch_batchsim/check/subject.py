@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from ..base.names import suggestion
 from ..build import emulation, jit
-from ..declare.checks import Checks
 from ..declare.environment import Environment
+from ..declare.run_options import RunOptions
 from ..resolve.executors import EXECUTORS
 from ..resolve.program import Program
 from ..vector.own_modules import module_named
@@ -31,8 +31,7 @@ class Subject:
         worlds, steps: of the longest run; comparisons take fewer.
         seed: of worlds and actions.
         reference: makes an object with ``reset(state)`` and ``step(action)``, or None.
-        checks: what its checked build looks for.
-        watchdog: seconds that a step may take, or None.
+        run: how simulators run; ``checks`` is what the checked build looks for.
     """
 
     environment: Environment
@@ -40,8 +39,7 @@ class Subject:
     steps: int = 2000
     seed: int = 0
     reference: Callable[[], Any] | None = None
-    checks: Checks = field(default_factory=Checks)
-    watchdog: float | None = None
+    run: RunOptions = field(default_factory=lambda: RunOptions(checks=True))
 
     @cached_property
     def emulated(self) -> dict[str, Future[jit.Library]]:
@@ -57,10 +55,10 @@ class Subject:
 
     def make(self, worlds: int | None = None, *, checked: bool = False, **arguments: Any) -> TorchVectorEnv:
         """A vector environment of few worlds, if nothing else is said; of the checked build, or the plain one."""
-        checks = self.checks if checked else False
-        watchdog = None if "device" in arguments else self.watchdog  # a kernel cannot be stopped
-        arguments = {"num_worlds": worlds or self.few_worlds, "watchdog": watchdog} | arguments
-        return TorchVectorEnv(self.environment, checks=checks, **arguments)
+        run = self.run if checked else replace(self.run, checks=False)
+        if "device" in arguments:
+            run = replace(run, watchdog=None)  # which cannot stop a kernel
+        return TorchVectorEnv(self.environment, **{"num_worlds": worlds or self.few_worlds, **run, **arguments})
 
     @property
     def few_worlds(self) -> int:

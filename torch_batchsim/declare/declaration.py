@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
-from ..base.names import check_identifier, is_mistyped, near_miss, suggestion
+from ..base.names import check_identifier, is_mistyped, near_miss, nearest, suggestion
 from ..errors import SchemaError
 from .options import Constants, Option, Parameters, Values
 from .schema import Archetype, Component, TaskGraph
@@ -303,7 +302,7 @@ def _check_attributes(cls: type[Declaration]) -> None:
         if near is None and isinstance(value, str) and "." in value:  # the name of a column
             near = next((other for other in sorted(unset) if name in other.split("_")), None)
         if near is None and isinstance(value, TaskGraph):
-            near = next(iter(get_close_matches(name, sorted(unset & {"start", "step", "observe"}), n=1)), None)
+            near = nearest(name, sorted(unset & {"start", "step", "observe"}))
         if near is not None:
             raise SchemaError(
                 f"{cls.__name__} sets {name!r}, which {kind.__name__} does not have (did you mean {near!r}?); if it is "

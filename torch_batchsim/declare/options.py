@@ -9,6 +9,7 @@ import numpy as np
 
 from ..base.names import check_identifier, suggestion, told_arguments
 from ..errors import SchemaError
+from .run_options import RUN_ARGUMENTS
 
 
 @dataclass(frozen=True)
@@ -87,9 +88,9 @@ def _article(kind: type) -> str:
 # Keyword arguments of gymnasium.make_vec and gymnasium.make, and of the vector environment.
 VECTOR_ARGUMENTS = (
     "num_worlds", "device", "autoreset_mode", "final_obs", "output", "copy", "render_mode", "render_worlds",
-    "num_threads", "executor", "first_world", "checks", "log", "watchdog",
+    *RUN_ARGUMENTS,
 )  # fmt: skip
-SINGLE_ARGUMENTS = ("render_mode", "device", "as_agent", "partner", "checks", "log", "watchdog")
+SINGLE_ARGUMENTS = ("render_mode", "device", "as_agent", "partner", *RUN_ARGUMENTS)
 RESERVED_OPTIONS = (
     *VECTOR_ARGUMENTS, "id", "num_envs", "vectorization_mode", "vector_kwargs", "wrappers", "disable_env_checker",
     "environment", "time_limit", "by_agent", "as_agent", "partner",

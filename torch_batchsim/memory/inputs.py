@@ -1,4 +1,4 @@
-"""Checks of what users give: each returns the checked value or raises TypeError, ValueError or RuntimeError."""
+"""Checks of arguments: each returns the checked value or raises TypeError, ValueError or RuntimeError."""
 
 from __future__ import annotations
 
@@ -38,13 +38,6 @@ def checked_count(count: Any, what: str, greatest: int | None = None) -> int:
     return int(count)
 
 
-def checked_first_world(first: Any, num_worlds: int) -> int:
-    last = max(0, 2**31 - num_worlds)
-    if isinstance(first, bool) or not isinstance(first, (int, np.integer)) or not 0 <= first <= last:
-        raise ValueError(f"first_world must be an integer from 0 to {last}, got {first!r}")
-    return int(first)
-
-
 def checked_seed(seed: Any) -> int | None:
     if seed is None:
         return None
@@ -76,7 +69,7 @@ def bool_tensor(mask: Any, what: str) -> torch.Tensor:
 def number_tensor(values: Any, what: str, shape: str = "numbers in rows of one length") -> torch.Tensor:
     """A tensor, numpy array, number or list of these as a tensor; without a copy where torch can view it.
 
-    Raises TypeError or ValueError; ``shape`` says in words what is wanted of lists.
+    Raises TypeError or ValueError; ``shape`` describes the lists that are allowed.
     """
     if isinstance(values, (list, tuple, int, float, np.generic)):
         try:
@@ -110,7 +103,7 @@ def checked_options(options: Any, known: tuple[str, ...], here: str = "") -> dic
 
 
 def checked_worlds(worlds: Any, what: str, num_worlds: int, device: torch.device) -> torch.Tensor:
-    """World indices as int64 ``[k]`` on ``device``; TypeError or ValueError if they are none."""
+    """World indices as int64 ``[k]`` on ``device``; Raises TypeError or ValueError for anything else."""
     try:
         worlds = torch.as_tensor(worlds, device=device)
     except (TypeError, ValueError, RuntimeError):
@@ -132,16 +125,3 @@ def checked_mask(mask: Any, what: str, num_worlds: int, device: torch.device) ->
     if tuple(mask.shape) != (num_worlds,):
         raise ValueError(f"{what} must have shape [{num_worlds}], got {list(mask.shape)}")
     return mask.to(device).contiguous()
-
-
-def checked_watchdog(seconds: Any, device: torch.device) -> float | None:
-    """Seconds, or None. TypeError or ValueError say what is allowed."""
-    if seconds is None:
-        return None
-    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
-        raise TypeError(f"watchdog must be a number of seconds or None, got {seconds!r}")
-    if not 0 < seconds < float("inf"):
-        raise ValueError(f"watchdog must be a positive number of seconds, got {seconds!r}")
-    if device.type != "cpu":
-        raise ValueError(f"watchdog needs device='cpu': a kernel cannot be stopped, got device={str(device)!r}")
-    return float(seconds)

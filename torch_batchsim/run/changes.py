@@ -1,4 +1,4 @@
-"""What changed in one world between two moments, by name."""
+"""The differences of one world between two moments, by name."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import torch
 from ..declare.columns import Column
 from ..memory.memory import Memory
 from ..resolve.program import Program
+from .world_state import WORLD_FIELDS, WorldState
 
 _SHOWN = 12  # elements of one array that are printed
 _WHOLE = 4  # elements of an array, such as a vec3, that are one value
-_WORLD = ("step", "episode", "terminated", "truncated")
 
 
 @dataclass(frozen=True)
 class Change:
-    """One value, or one row, of a world that is not what it was.
+    """One value, or one row, of a world that differs from an earlier moment.
 
     Attributes:
         kind: ``"changed"``, ``"created"`` or ``"destroyed"`` (rows of dynamic tables).
@@ -90,22 +90,9 @@ class Changes(Sequence[Change]):
 
 @dataclass(frozen=True)
 class Mark:
-    """What all worlds held at a moment (``Simulator.mark``)."""
+    """The values of all worlds at a moment (``Simulator.mark``)."""
 
     held: Mapping[str, torch.Tensor] = field(repr=False)
-
-
-@dataclass(frozen=True)
-class WorldPicture:
-    """The values of one world at a moment.
-
-    Attributes:
-        fields: arrays ``[rows, ...]`` by name, of singletons ``[1, ...]``.
-        births: of each dynamic table, what tells its rows apart, in their order.
-    """
-
-    fields: dict[str, np.ndarray]
-    births: dict[str, list[tuple[int, int]]]
 
 
 def marked(memory: Memory) -> Mark:
@@ -113,68 +100,43 @@ def marked(memory: Memory) -> Mark:
     return Mark({name: tensor.detach().clone() for name, tensor in memory.columns.items()})
 
 
-def picture(program: Program, memory: Memory, world: int, held: Mapping[str, torch.Tensor]) -> WorldPicture:
-    """What a world holds in ``held``, the tensors of ``Memory.columns``: engine's values, then all columns."""
-    fields = {f"World.{name}": _array(held[name][world : world + 1]) for name in _WORLD}
-    births: dict[str, list[tuple[int, int]]] = {}
-    places: dict[str, tuple[int, int]] = {}
-    for archetype in program.dynamic:
-        table = f"table_{archetype.name}"
-        first, count = int(held[f"{table}_first"][world]), int(held[f"{table}_count"][world])
-        places[archetype.name] = first, count
-        births[archetype.name] = [tuple(b) for b in held[f"{table}_birth"].view(-1, 2)[first : first + count].tolist()]
-    for column in program.columns.values():
-        if column.resource:  # of no world
-            continue
-        for part in column.component.fields:
-            values = memory.view(held[f"column_{column.c_name}"], column, part)
-            if column.dynamic:
-                first, count = places[column.table]
-                values = values[first : first + count]
-            else:
-                values = values[world].unsqueeze(0) if column.singleton else values[world]
-            fields[f"{column.name}.{part.name}"] = _array(values)
-    return WorldPicture(fields, births)
-
-
-def _array(values: torch.Tensor) -> np.ndarray:
-    return values.detach().cpu().numpy().copy()
-
-
-def compared(program: Program, world: int, old: WorldPicture, new: WorldPicture) -> Changes:
-    """What of a world differs between two moments, to the bit. Rows of dynamic tables are the same by their births."""
+def compared(program: Program, world: int, old: WorldState, new: WorldState) -> Changes:
+    """The differences of a world between two moments, to the bit. Births identify the rows of dynamic tables."""
     changes: list[Change] = []
-    for name in old.fields:
-        if name.startswith("World."):
-            changes += _of_rows(name, old.fields[name], new.fields[name], [(None, 0, 0)])
+    for name in WORLD_FIELDS:
+        changes += _of_rows(name, old[name][None], new[name][None], [(None, 0, 0)])
     tables: dict[str, list[Column]] = {}
     for column in program.columns.values():
         if not column.resource:
             tables.setdefault(column.table, []).append(column)
     for table, columns in tables.items():
         names = [f"{column.name}.{part.name}" for column in columns for part in column.component.fields]
-        if table in old.births:
-            before = {birth: row for row, birth in enumerate(old.births[table])}
-            after = {birth: row for row, birth in enumerate(new.births[table])}
+        was, now = ({name: state[name] for name in names} for state in (old, new))
+        if columns[0].dynamic:
+            before = {birth: row for row, birth in enumerate(old.births(table))}
+            after = {birth: row for row, birth in enumerate(new.births(table))}
             rows = [(row, before[birth], row) for birth, row in after.items() if birth in before]
             gone = [row for birth, row in before.items() if birth not in after]
             came = [row for birth, row in after.items() if birth not in before]
         else:
-            count = len(old.fields[names[0]])
-            rows = [(None if columns[0].singleton else row, row, row) for row in range(count)]
             gone, came = [], []
+            if columns[0].singleton:
+                was, now = ({name: values[None] for name, values in state.items()} for state in (was, now))
+                rows = [(None, 0, 0)]
+            else:
+                rows = [(row, row, row) for row in range(len(was[names[0]]))]
         for name in names:
-            changes += _of_rows(name, old.fields[name], new.fields[name], rows)
+            changes += _of_rows(name, was[name], now[name], rows)
         for row in gone:
-            changes.append(Change("destroyed", table, row, (), _row(old, table, names, row), None))
+            changes.append(Change("destroyed", table, row, (), _row(was, table, row), None))
         for row in came:
-            changes.append(Change("created", table, row, (), None, _row(new, table, names, row)))
+            changes.append(Change("created", table, row, (), None, _row(now, table, row)))
     return Changes(world, changes)
 
 
-def _row(at: WorldPicture, table: str, names: Sequence[str], row: int) -> dict[str, Any]:
+def _row(fields: Mapping[str, np.ndarray], table: str, row: int) -> dict[str, Any]:
     """All fields of a row of a table, by their names in it."""
-    return {name.removeprefix(f"{table}."): _value(at.fields[name][row]) for name in names}
+    return {name.removeprefix(f"{table}."): _value(values[row]) for name, values in fields.items()}
 
 
 def _of_rows(

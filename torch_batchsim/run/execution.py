@@ -1,4 +1,4 @@
-"""How the steps of a simulator are run: its libraries, the executor in use with its tile and threads, traces."""
+"""Runs the steps of a simulator: its libraries, the executor in use with its tile and threads, errors, traces."""
 
 from __future__ import annotations
 
@@ -8,27 +8,34 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
+from types import TracebackType
 from typing import Any
 
 import torch
 
 from ..base import openmp
-from ..base.shared import BLOCK_THREADS, ELEMENT_TYPES, action_dtypes
+from ..base.shared import BLOCK_THREADS, ELEMENT_TYPES, StepResult, action_dtypes
 from ..build import jit
 from ..build.codegen import Target
+from ..declare.run_options import RunOptions
 from ..memory.memory import Memory
 from ..memory.outputs import OutputSet
 from ..memory.streams import current_handle, is_capturing
 from ..resolve.executors import EXECUTORS, Executor, Workload
 from ..resolve.program import Program
 from ..resolve.schedule import BLOCKS, Plan, step_tasks
-from . import interrupts, step_call
+from . import faults, interrupts, step_call
 from .step_call import StepCall
 from .trace import RECORD, TaskInfo, Trace
 
 REGISTERS = {blocks: min(255, 65536 // (BLOCK_THREADS * blocks)) for blocks in BLOCKS}  # of a thread
 _THREAD_BYTES = 48 * 1024  # of columns for one thread at least: below, waking it costs more than it saves
 _HOT = 256  # bytes of a world's column that is gone through in each step, mostly; larger ones are tables to look into
+
+ANOTHER_THREAD = (
+    "another thread is stepping, resetting, saving or loading these worlds: take turns, or give each thread an "
+    "environment of its own"
+)
 
 Loader = Callable[[Target], Any]  # jit.Library, or jit.InsideLibrary
 
@@ -65,49 +72,44 @@ class Execution:
 
     Args:
         memory: of the worlds; laid out for ``target``'s kind of device.
-        target: what is run before anything has been chosen.
-        num_threads: on CPU, at most; None for as many as torch uses, whenever a step is taken.
-        watchdog: seconds that a step or reset may take, on CPU; None for any.
-        load: builds the library of a target; ``jit.load`` by default.
-        library: that of ``target``, if it has been built already.
+        target: of the library that runs until another is chosen.
+        options: how the simulator runs, closed for the device.
+
+    ``with execution:`` keeps other threads out, which get a RuntimeError, and raises the error of a step that Ctrl-C
+    has stopped.
 
     Attributes:
         token: a list of one item, which the thread that uses the worlds has taken: to take it is one operation of the
             interpreter. ``csrc/host/step_call.cpp`` takes it too.
+        why_taken: why another call has to wait.
+        has_begun: whether all worlds are in an episode.
+        was_stopped: whether the last step or reset was stopped, which has left worlds undefined.
     """
 
-    def __init__(
-        self,
-        program: Program,
-        memory: Memory,
-        target: Target,
-        *,
-        num_threads: int | None,
-        watchdog: float | None = None,
-        load: Loader | None = None,
-        library: jit.Library | None = None,
-    ) -> None:
-        self.program, self.memory, self.num_threads = program, memory, num_threads
+    def __init__(self, program: Program, memory: Memory, target: Target, options: RunOptions) -> None:
+        self.program, self.memory, self.num_threads = program, memory, options.num_threads
         self.device, self.num_worlds = memory.device, memory.num_worlds
         self._first_target = target
-        self._load = load or partial(_build, program, memory.device)
-        self._libraries: dict[Target, Any] = {} if library is None else {library.target: library}
+        self._load: Loader = options._loader or partial(_build, program, memory.device)
+        built = options._library
+        self._libraries: dict[Target, Any] = {} if built is None else {built.target: built}
         self._context_address = ctypes.addressof(memory.context)
         self._close: weakref.finalize | None = None
         self._most_threads = 1
         self._team = -1  # torch's threads, as they were last seen
         self.library: jit.Library | None = None
         self.step_call: StepCall = step_call.never
-        self.token = [None]
-        self.watch = None if memory.cuda else interrupts.Watch(program, watchdog)
+        self.token, self.why_taken = [None], ANOTHER_THREAD
+        self.has_begun = self.was_stopped = False
+        self.watch = None if memory.cuda else interrupts.Watch(program, options.watchdog)
         if self.watch is not None:
             memory.context.watch = self.watch.address
 
-    # ---- what is run -----------------------------------------------------------------------------------------------
+    # ---- library and executor ----------------------------------------------------------------------------------------
 
     @property
     def target(self) -> Target:
-        """What the present library is for."""
+        """Of the present library."""
         return self._first_target if self.library is None else self.library.target
 
     def choice(self) -> Choice:
@@ -134,7 +136,7 @@ class Execution:
         if target.cuda:
             context.together, context.num_threads = int(choice.together), choice.threads
             return
-        # A choice of all threads that there are is one of those that may come, too.
+        # A choice of all present threads stands for all later ones too.
         self._most_threads = choice.threads
         if choice.threads >= self.threads:
             self._most_threads = max(choice.threads, self._worthwhile_threads())
@@ -163,7 +165,7 @@ class Execution:
                 self.watch.refresh()
 
     def _use_threads(self, team: int) -> None:
-        """Let steps begin with a team of so many threads, and work with those of them that are allowed and useful."""
+        """Let steps begin with a team of so many threads, and work with those that are allowed and useful."""
         self._team, self.memory.context.team = team, max(1, team)
         self.memory.context.num_threads = min(self._most_threads, self.threads)
 
@@ -205,7 +207,7 @@ class Execution:
         return max(1, self.num_worlds * self.memory.bytes_of_world() // _THREAD_BYTES)
 
     def workload(self) -> Workload:
-        """What a tile is to be fit for."""
+        """What an executor chooses its tile by."""
         rows = max(archetype.capacity or archetype.count for archetype in self.program.archetypes)
         workers = self.multiprocessors() if self.memory.cuda else self.useful_threads()
         hot = self.memory.bytes_of_world(_HOT)
@@ -225,15 +227,15 @@ class Execution:
         """Registers of a thread in the largest kernel of a step; 0 on CPU."""
         return self.library.registers(self._context_address)
 
-    # ---- running ---------------------------------------------------------------------------------------------------
+    # ---- running -----------------------------------------------------------------------------------------------------
 
     def step(self, to: OutputSet) -> int:
-        """A step whose outputs go to ``to``: 0, 1 if some world has a fault, or -1000 minus a CUDA error."""
+        """A step whose outputs go to ``to``: a ``StepResult``."""
         self._follow_torch()
         return self.library.step(self._handle, self._context_address, to.address, self.stream())
 
     def act_and_step(self, actions: torch.Tensor, to: OutputSet) -> int:
-        """A step with actions: the first illegal element (nothing has changed), -1, -2 with faults, or a CUDA error."""
+        """A step with actions: a ``StepResult``, or from 0 on the first illegal element; nothing has changed then."""
         self._follow_torch()
         return self.library.act_and_step(
             self._handle,
@@ -249,30 +251,96 @@ class Execution:
         self._follow_torch()
         return self.library.reset(self._handle, self._context_address, to.address, mask.data_ptr(), self.stream())
 
-    def run_nodes(self, nodes: Iterable[tuple[int, int]], worlds: torch.Tensor, to: OutputSet) -> int:
+    def run_nodes(self, nodes: Iterable[tuple[int, int]], worlds: torch.Tensor, to: OutputSet) -> None:
         """Run nodes one after the other, in a library of its own, which is built at the first call.
 
         Args:
             nodes: numbers (``schedule.inside_nodes``), each with that of its repetition.
             worlds: bool ``[worlds]``, those for which they run.
 
-        Returns 0, or ``interrupts.STOPPED`` where a node was stopped; later ones have not run then. Raises BuildError,
-        or torch.cuda.CudaError.
+        Raises BuildError, torch.cuda.CudaError, and the error of a node that was stopped; later ones have not run then.
         """
         self._follow_torch()
         library = self._library_of(Target(self._first_target.device, "per_world", inside=True))
         self.memory.make_room_for("per_world")
         for number, repetition in nodes:
             given = (self._context_address, to.address, number, repetition, worlds.data_ptr(), self.stream())
-            result = library.run_node(*given)
-            if result == interrupts.STOPPED:
-                return result
-            if result != 0:
-                raise torch.cuda.CudaError(-1000 - result)
-        return 0
+            try:
+                result = library.run_node(*given)
+            except KeyboardInterrupt:
+                self.raise_if_stopped(alone=True)
+                raise
+            self.raise_errors(result, alone=True)
+
+    # ---- errors ------------------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> None:
+        try:
+            self.token.pop()
+        except IndexError:
+            raise RuntimeError(self.why_taken) from None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            if kind is KeyboardInterrupt:
+                self.raise_if_stopped()
+        finally:
+            self.token.append(None)
+
+    def raise_errors(
+        self, result: int, *, stepped: bool | None = None, alone: bool = False, after: str | None = None
+    ) -> None:
+        """Raise the error that a ``StepResult`` stands for: a stop, a CUDA error, or faults.
+
+        Args:
+            stepped: whether the worlds without faults have taken a step; None leaves faults to a later call.
+            alone, after: see ``raise_if_stopped``.
+        """
+        if result == StepResult.stopped:
+            self.raise_if_stopped(alone=alone, after=after)
+        if result <= StepResult.cuda_error:
+            raise torch.cuda.CudaError(StepResult.cuda_error - result)
+        if result == StepResult.faults and stepped is not None:
+            self.raise_faults(stepped)
+
+    def check_not_stopped(self) -> None:
+        """Raise RuntimeError where worlds are undefined."""
+        if self.was_stopped:
+            raise RuntimeError(
+                "the last step or reset was stopped, and its worlds were left in the midst of it: call reset() of all "
+                "worlds, or load_state_dict()"
+            )
+
+    def check_begun(self, what: str) -> None:
+        """Raise RuntimeError where ``what`` has to wait for a reset."""
+        self.check_not_stopped()
+        if not self.has_begun:
+            raise RuntimeError(f"call reset() before {what}()")
+
+    def raise_faults(self, stepped: bool = False) -> None:
+        """Raise ``WorldFault`` if systems have reported faults since the last look. Waits for the device."""
+        self.synchronize()
+        faults.raise_faults(self.program, self.memory, stepped)
+
+    def raise_if_stopped(self, *, alone: bool = False, after: str | None = None) -> None:
+        """Raise the error that says where the last step or reset was stopped, if it was.
+
+        Args:
+            alone: it was a system that ran alone.
+            after: how the caller leaves the worlds; without, they are undefined from now on.
+        """
+        if self.watch is None or not self.watch.was_stopped():
+            return
+        error = self.watch.error(self.memory.columns["step"], alone=alone, after=after)
+        if after is None:
+            self.has_begun, self.was_stopped = False, True
+            self.memory.drop_half_done()
+        raise error from None
 
     def synchronize(self) -> None:
-        """Wait until the device has done what it was given. Raises RuntimeError while a CUDA graph is captured."""
+        """Wait for the device. Raises RuntimeError while a CUDA graph is captured."""
         if is_capturing(self.device):
             raise RuntimeError("this waits for the device, which cannot be captured in a CUDA graph: do it outside")
         if self.device.type == "cuda":
@@ -286,7 +354,7 @@ class Execution:
         self.memory.streams.note(handle, self.device, self.memory.used)
         return handle
 
-    # ---- traces ----------------------------------------------------------------------------------------------------
+    # ---- traces ------------------------------------------------------------------------------------------------------
 
     @contextmanager
     def tracing(self, capacity: int) -> Iterator[Trace]:
@@ -333,25 +401,19 @@ class Execution:
 
 
 class _StepCounter:
-    """Counts the steps that a library takes from now on, without those that are refused for their actions."""
+    """Counts the steps that a library takes from now on, without steps whose actions it refuses."""
 
     def __init__(self, library: jit.Library, taken: torch.Tensor) -> None:
         self.steps, self.taken = 0, taken
         self.marks: list[torch.Tensor] = []  # records so far, before and after each step; on CUDA not read yet
-        self._step, self._act_and_step = library.step, library.act_and_step
         library.act_and_step_address = None  # no way round this counter
-        library.step, library.act_and_step = self.step, self.act_and_step
+        library.step = partial(self._counted, library.step)
+        library.act_and_step = partial(self._counted, library.act_and_step)
 
-    def step(self, *arguments: Any) -> int:
-        return self._counted(self._step, arguments, lambda result: True)
-
-    def act_and_step(self, *arguments: Any) -> int:
-        return self._counted(self._act_and_step, arguments, lambda result: result < 0)
-
-    def _counted(self, call: Callable[..., int], arguments: tuple[Any, ...], is_step: Callable[[int], bool]) -> int:
+    def _counted(self, call: Callable[..., int], *arguments: Any) -> int:
         before = self.taken.clone()
         result = call(*arguments)
-        if is_step(result):
+        if result < 0:
             self.steps += 1
             self.marks += [before, self.taken.clone()]
         return result

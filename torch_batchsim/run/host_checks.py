@@ -1,4 +1,4 @@
-"""What a checked build looks for on the host, behind its calls: rows without a legal action."""
+"""The check that a checked build runs on the host, after each call: rows without a legal action."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def note_fault(
 
 
 def note_masks(program: Program, memory: Memory, to: OutputSet, worlds: torch.Tensor | None = None) -> bool:
-    """Note rows that act but have no legal action, in what a call has written; whether there are any.
+    """Note rows that act but have no legal action, in the outputs of a call; returns whether it has found any.
 
     A world whose episode has ended, and a row that is not active, may have any mask.
 
     Args:
-        worlds: bool ``[worlds]``, those that the call was about; None for all.
+        worlds: bool ``[worlds]``, the worlds of the call; None for all.
     """
     column = program.info.get("action_mask")
     if column is None:
@@ -71,7 +71,7 @@ def without_choice(
     Args:
         masks: bool ``[rows, choices]``.
         active: bool ``[rows]``; None for all.
-        worlds: bool ``[worlds]``, those that are asked about; None for all.
+        worlds: bool ``[worlds]``, to look at; None for all.
     """
     agents = program.agents.count
     acts = (memory.columns["ended"] == 0).repeat_interleave(agents)

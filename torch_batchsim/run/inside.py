@@ -1,4 +1,4 @@
-"""Systems one at a time: which there are in a task graph, and a step that runs them one after the other."""
+"""Runs systems one at a time: the runs of a task graph by name, and a step that runs them one after the other."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ import numpy as np
 import torch
 
 from ..base.names import suggestion
-from ..base.shared import Autoreset, action_dtypes
-from ..build.context import action_width
+from ..base.shared import Autoreset
 from ..declare.schema import Repeat, TaskGraph
-from ..memory.inputs import checked_mask, checked_worlds, number_tensor
-from ..memory.memory import Memory, action_bounds
+from ..memory.inputs import checked_mask, checked_worlds
+from ..memory.memory import Memory
 from ..resolve.program import GRAPHS, Loop, Node, Program
 from ..resolve.schedule import inside_nodes, node_lists, with_settling
 from .execution import Execution
-from .interrupts import STOPPED
 
 _Entry = TypeVar("_Entry")
 
@@ -32,7 +30,7 @@ class SystemRun:
         graph: ``"start"``, ``"step"`` or ``"observe"``.
         system: its name.
         number: how often the graph has run it before.
-        repetition: what ``world.repetition()`` tells it.
+        repetition: what ``world.repetition()`` returns there.
     """
 
     graph: str
@@ -57,25 +55,18 @@ def system_runs(program: Program, graph: str) -> Iterator[SystemRun]:
 
 
 class Inside:
-    """Runs systems of the worlds in ``memory`` one at a time.
+    """Runs systems of the worlds in ``memory`` one at a time."""
 
-    Args:
-        raise_if_stopped: raises the error that says where the last run of a node was stopped, if it was.
-    """
-
-    def __init__(
-        self, program: Program, memory: Memory, execution: Execution, raise_if_stopped: Callable[[], None]
-    ) -> None:
+    def __init__(self, program: Program, memory: Memory, execution: Execution) -> None:
         self.program, self.memory, self.execution = program, memory, execution
-        self._raise_if_stopped = raise_if_stopped
         self._numbers = {node.c_type: number for number, node in enumerate(inside_nodes(program))}
         self._lists = node_lists(program)
         self.runs = {graph: list(system_runs(program, graph)) for graph in GRAPHS}
 
-    # ---- what users name -------------------------------------------------------------------------------------------
+    # ---- names -------------------------------------------------------------------------------------------------------
 
     def selected(self, worlds: Any) -> torch.Tensor:
-        """Worlds that a user names, as a bool mask ``[worlds]``. TypeError or ValueError if they are none."""
+        """Worlds that a user names, as a bool mask ``[worlds]``. Raises TypeError or ValueError for anything else."""
         number, device = self.memory.num_worlds, self.memory.device
         if worlds is None:
             return torch.ones(number, dtype=torch.bool, device=device)
@@ -90,7 +81,7 @@ class Inside:
     def runs_named(self, system: str, graph: str | None) -> list[SystemRun]:
         """All runs of a system in a graph: the given one, or the first of step, start and observe that has it.
 
-        Raises TypeError or ValueError where there are none.
+        Raises TypeError or ValueError for a system that no graph runs.
         """
         if not isinstance(system, str):
             raise TypeError(f"systems are named by strings, lists of them, TaskGraph and Repeat, got {system!r}")
@@ -145,7 +136,7 @@ class Inside:
             taken.append(left)
         return taken
 
-    # ---- running ---------------------------------------------------------------------------------------------------
+    # ---- running -----------------------------------------------------------------------------------------------------
 
     def run(self, runs: Iterable[SystemRun], worlds: torch.Tensor) -> None:
         """Run systems for the worlds of a bool mask."""
@@ -168,41 +159,7 @@ class Inside:
         self._run_nodes(nodes, worlds)
 
     def _run_nodes(self, nodes: Iterable[tuple[int, int]], worlds: torch.Tensor) -> None:
-        try:
-            result = self.execution.run_nodes(nodes, worlds, self.memory.outputs.present)
-        except KeyboardInterrupt:
-            self._raise_if_stopped()
-            raise
-        if result == STOPPED:
-            self._raise_if_stopped()
-
-    # ---- actions ---------------------------------------------------------------------------------------------------
-
-    def checked_actions(self, actions: Any) -> torch.Tensor:
-        """Actions ``[rows, ...]`` as the column holds them. Raises TypeError or ValueError."""
-        program, memory = self.program, self.memory
-        shape, own = program.action_shape(memory.num_worlds), program.action.dtype
-        given = number_tensor(actions, "actions", f"shape {list(shape)}").to(memory.device)
-        if tuple(given.shape) != shape:
-            raise ValueError(f"actions must have shape {list(shape)}, got {list(given.shape)}")
-        if given.dtype not in action_dtypes(own):
-            allowed = ", ".join(str(dtype).removeprefix("torch.") for dtype in action_dtypes(own))
-            raise TypeError(f"actions must have one of dtypes {allowed}, got {str(given.dtype).removeprefix('torch.')}")
-        rows = given.detach().reshape(shape[0], action_width(program))
-        low, high = (torch.tensor(b, dtype=torch.float64, device=memory.device) for b in action_bounds(program))
-        idle = torch.where(low > 0, low, torch.where(high < 0, high, 0.0))
-        if program.active is not None:
-            active = memory.tensor(program.active.name).reshape(-1, 1).bool()
-            rows = torch.where(active, rows, idle.to(own))
-        legal = (rows.double() >= low) & (rows.double() <= high)  # false for NaN
-        if not bool(legal.all()):
-            row, element = (~legal).nonzero()[0].tolist()
-            world = row // program.agents.count
-            raise ValueError(
-                f"action {rows[row, element].item()} of world {world} is not in {program.action_space}; no world has "
-                "stepped"
-            )
-        return rows.to(own).reshape(shape)
+        self.execution.run_nodes(nodes, worlds, self.memory.outputs.present)
 
 
 class InsideStep:
@@ -253,15 +210,15 @@ class InsideStep:
                 worlds.zero_()
                 yield run
 
-    def finish(self, told: Callable[[str], None] = lambda what: None) -> None:
-        """Run what has not run yet, and what comes behind a graph's systems. ``told`` is called after each part."""
+    def finish(self, note: Callable[[str], None] = lambda part: None) -> None:
+        """Run what has not run yet, and what follows a graph's systems; ``note`` gets each part's name behind it."""
         if self._is_finished:
             return
         self._is_finished = True
         inside, memory = self._inside, self._inside.memory
         same, context = self._mode is Autoreset.same_step, memory.context
         for run in self:
-            told(str(run))
+            note(str(run))
         inside.run_engine("AfterStep", self.live)
         if same:
             beginning = memory.columns["ended"] != 0
@@ -272,15 +229,15 @@ class InsideStep:
             inside.run_engine("Hold", ~self.live)
             beginning = torch.zeros_like(self.live) if self._mode is Autoreset.disabled else ~self.live
             inside.run_engine("ClearOutputs", beginning)
-        told("(end of the step)")
+        note("(end of the step)")
         inside.run_engine("Begin", beginning)
-        told("(a new episode begins)")
+        note("(a new episode begins)")
         for run in inside.runs["start"]:
             inside.run([run], beginning)
-            told(f"start: {run}")
+            note(f"start: {run}")
         for run in inside.runs["observe"]:
             inside.run([run], self.every)
-            told(f"observe: {run}")
+            note(f"observe: {run}")
         if same and context.keep_final:
             inside.run_engine("KeepOwnFinal", self.every)
         inside.run_engine("Deliver", self.every)
@@ -289,7 +246,7 @@ class InsideStep:
 def _expanded(
     entries: Sequence[_Entry], loops: Callable[[_Entry], Sequence[Loop]], depth: int = 0, before: int = 0
 ) -> Iterator[tuple[_Entry, int]]:
-    """Entries of a graph in the order in which they run, those of ``loops`` again and again, with their repetition."""
+    """Entries of a graph in the order in which they run, with their repetition in ``loops``."""
     for loop, own in groupby(entries, key=lambda e: loops(e)[depth] if depth < len(loops(e)) else None):
         inside = list(own)
         if loop is None:

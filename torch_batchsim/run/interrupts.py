@@ -1,4 +1,4 @@
-"""Steps that are stopped: at Ctrl-C, by a watchdog, or where a system crashes.
+"""Stops a step: at Ctrl-C, when the watchdog's time is over, or where a system crashes.
 
 ``csrc/host/interrupts.cpp`` stops them.
 """
@@ -20,23 +20,20 @@ from ..errors import BuildError, StepInterrupted, StepTimeout, SystemCrash
 from ..resolve.program import Program
 from ..resolve.schedule import TaskNode, inside_nodes, node_name, step_tasks
 
-STOPPED = -500
-"""What a step returns that was stopped: ``tbs::executors::step_stopped``."""
-
 _AFTER = "all worlds are left in the midst of a step: call reset() of all, or load_state_dict(), before anything else"
 _MOST = 4  # places that a message names
 _FIRST_PAGES = 1 << 16  # bytes from address 0 on, in which there is nothing: a field behind a null pointer
 
 
 class Watch:
-    """Looks after the steps of one simulator on CPU.
+    """Watches the steps of one simulator on CPU.
 
     Args:
         program: whose systems are named.
         limit: seconds that a step or reset may take; None for any.
 
     Attributes:
-        address: of its memory, for the context; None where there can be no watch.
+        address: of its memory, for the context; None where its module is missing.
     """
 
     def __init__(self, program: Program, limit: float | None) -> None:
@@ -44,7 +41,7 @@ class Watch:
         self.address: int | None = None
         if self._module is None:
             if limit is not None:
-                raise RuntimeError("there is no watchdog here: its module could not be made, as a warning says")
+                raise RuntimeError("watchdog needs a module that could not be made here, see the warning")
             return
         self.address = self._module.take()
         if limit is not None:
@@ -60,22 +57,23 @@ class Watch:
         """Whether the last step or reset was stopped."""
         return self._module is not None and self._module.report(self.address)[0] != 0
 
-    def error(self, steps: Any, *, alone: bool = False, after: str = _AFTER) -> BaseException:
+    def error(self, steps: Any, *, alone: bool = False, after: str | None = None) -> BaseException:
         """The error for the step or reset that was stopped, which is then forgotten.
 
         Args:
             steps: ``[worlds]``, of their episodes.
             alone: it was a node that ran alone (``schedule.inside_nodes``).
-            after: how worlds are left, and what to do.
+            after: how worlds are left, and what to do; by default that they are undefined.
         """
+        after = after or _AFTER
         cause, places = self._module.report(self.address)
         self._module.forget(self.address)
         if cause == 1:
             _heed_signals()
         crashed = [place for place in places if place[6]]
         numbered = inside_nodes(self._program) if alone else [task.node for task in step_tasks(self._program)]
-        told = [self._place(place, steps, numbered) for place in (crashed or places)[:_MOST]]
-        where = "; and ".join(told) or "no system was running"
+        named = [self._place(place, steps, numbered) for place in (crashed or places)[:_MOST]]
+        where = "; and ".join(named) or "no system was running"
         what = "run" if alone else "step"
         if crashed:
             *_, number, address = crashed[0]
@@ -103,7 +101,7 @@ class Watch:
         worlds = [world] if world >= 0 else list(range(first, last)) if listed is None else listed
         if len(worlds) == 1:
             return f"{what}, world {worlds[0]}, step {int(steps[worlds[0]])}"
-        in_a_row = f"{worlds[0]} to {worlds[-1]} (executor='per_world' tells which)"
+        in_a_row = f"{worlds[0]} to {worlds[-1]} (executor='per_world' names it)"
         several = f"worlds {in_a_row if listed is None else ', '.join(map(str, worlds[:8]))}"
         more = f" and {len(worlds) - 8} more" if listed is not None and len(worlds) > 8 else ""
         return f"{what}, one of {several}{more}, step {int(steps[worlds[0]])}"
@@ -118,7 +116,7 @@ def _short(place: str) -> str:
 
 
 def _is_null(number: int, address: int) -> bool:
-    """Whether it used a null pointer; SIGILL is how g++ ends what it sees to use one."""
+    """Whether it used a null pointer; g++ ends code with SIGILL where it sees that such a pointer is used."""
     return number == signal.SIGILL or (number == signal.SIGSEGV and address < _FIRST_PAGES)
 
 
@@ -137,7 +135,7 @@ def _crash(number: int, address: int) -> str:
 
 
 def _advice(number: int, address: int, is_checked: bool) -> str:
-    """What to do next."""
+    """The next thing to do."""
     looks = "" if is_checked else " A checked build (checks=True, or TBS_CHECKS=1) names line, expression and index"
     if number == signal.SIGFPE or _is_null(number, address):
         return looks
@@ -157,11 +155,11 @@ def _heed_signals() -> None:
 
 @cache
 def _module() -> Any:
-    """The compiled module; None where there cannot be one, or ``TORCH_BATCHSIM_SIGNALS=0`` forbids it."""
+    """The compiled module; None where it cannot be compiled, or ``TORCH_BATCHSIM_SIGNALS=0`` forbids it."""
     if os.environ.get("TORCH_BATCHSIM_SIGNALS") == "0" or os.uname().sysname != "Linux":
         return None
     try:
         return jit.load_module("interrupts")
     except (BuildError, ImportError, OSError) as error:
-        warnings.warn(f"Ctrl-C does not stop a step here, for a module could not be made: {error}", RuntimeWarning, 3)
+        warnings.warn(f"Ctrl-C does not stop a step here, because its module is missing: {error}", RuntimeWarning, 3)
         return None

@@ -1,4 +1,4 @@
-"""Steps of a checked build that are run again into other leftovers: nothing may depend on what memory held before."""
+"""Runs steps of a checked build again into other leftovers: a result must not depend on what memory held before."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..base.shared import NO_FAULT, Found
+from ..base.shared import NO_FAULT, Found, StepResult
+from ..build.codegen import Target
 from ..build.context import engine_columns
 from ..declare.columns import Column
 from ..declare.fields import Field
+from ..declare.run_options import RunOptions
 from ..memory.memory import Memory
 from ..memory.outputs import OutputSet
 from ..resolve.program import Node, Program
 from .execution import Execution
 from .findings import takers
 from .host_checks import note_fault, note_masks
-from .interrupts import STOPPED
 from .step_call import StepCall, never
 
-_FIRST = 16  # calls in each of which it looks
+_FIRST = 16  # calls that are all run again
 
 Call = Callable[[], int]
-Ran = Callable[[int], bool]
 _Bytes = dict[str, torch.Tensor]  # by field of the context
 
 
@@ -44,11 +44,11 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Mistake:
-    """What a call depends on.
+    """A dependence of a call on leftovers.
 
     Attributes:
         worlds: bool ``[worlds]``. first: the first element in each of them, as ``_Part.elements`` counts.
-        depends: the number of a column that differs; -1 if it is none.
+        depends: the number of a column that differs; -1 if it is not one of the columns.
     """
 
     found: Found
@@ -59,19 +59,19 @@ class _Mistake:
 
 
 class _Stopped(Exception):
-    """One of the runs was stopped: no other one is to begin."""
+    """One of the runs was stopped: the others must not begin."""
 
 
 class CheckedExecution(Execution):
-    """On CPU: some calls are run twice more before they are run, with what holds anything at their begin filled with
-    zeros, and with ones. Results that differ are faults; afterwards all memory is as if that had not been."""
+    """On CPU: runs some calls twice more before they run: memory that may hold anything when the call begins is filled
+    with zeros, and with ones. Results that differ are faults; then all memory is as without these runs."""
 
-    def __init__(self, program: Program, memory: Memory, *arguments: Any, **options: Any) -> None:
+    def __init__(self, program: Program, memory: Memory, target: Target, options: RunOptions) -> None:
         checks = program.checks
         self._every = None if memory.cuda or checks is None else checks.leftovers
         self._calls = {"step": 0, "reset": 0}
         self._parts = list(_parts(program))
-        super().__init__(program, memory, *arguments, **options)
+        super().__init__(program, memory, target, options)
 
     def _step_call(self, library: Any) -> StepCall:
         return never if self._looks or self._looks_at_masks else super()._step_call(library)
@@ -85,50 +85,45 @@ class CheckedExecution(Execution):
         return self.program.checks is not None and not self.memory.cuda and "action_mask" in self.program.info
 
     def step(self, to: OutputSet) -> int:
-        result, mistake = self._looked("step", lambda: super(CheckedExecution, self).step(to), to, _ran)
-        found = self._masks_found(_ran(result), to)
-        return 1 if (found or mistake is not None) and result >= 0 else result
+        return self._checked("step", lambda: super(CheckedExecution, self).step(to), to)
 
     def act_and_step(self, actions: torch.Tensor, to: OutputSet) -> int:
-        call = lambda: super(CheckedExecution, self).act_and_step(actions, to)  # noqa: E731
-        result, mistake = self._looked("step", call, to, lambda result: result in (-1, -2))
-        found = self._masks_found(result in (-1, -2), to)
-        return -2 if result == -1 and (found or mistake is not None) else result
+        return self._checked("step", lambda: super(CheckedExecution, self).act_and_step(actions, to), to)
 
     def reset(self, mask: torch.Tensor, to: OutputSet) -> int:
-        result, mistake = self._looked("reset", lambda: super(CheckedExecution, self).reset(mask, to), to, _ran, mask)
-        found = self._masks_found(_ran(result), to, mask)
-        return 1 if (found or mistake is not None) and result >= 0 else result
+        return self._checked("reset", lambda: super(CheckedExecution, self).reset(mask, to), to, mask)
 
-    def _masks_found(self, ran: bool, to: OutputSet, worlds: torch.Tensor | None = None) -> bool:
-        """Whether a call has left rows without a legal action, which are then faults."""
-        return ran and self._looks_at_masks and note_masks(self.program, self.memory, to, worlds)
+    def _checked(self, kind: str, call: Call, to: OutputSet, worlds: torch.Tensor | None = None) -> int:
+        """A call, with those before it that look for leftovers, and with a look at the masks behind it."""
+        mistake = None
+        if self._is_due(kind):
+            look = _Look(self.program, self.memory, self._parts, call, to, worlds)
+            try:
+                mistake = look.mistake(self.watch.was_stopped)
+            except _Stopped:
+                return StepResult.stopped
+        result = call()
+        if not _has_run(result):
+            return result
+        if mistake is not None:
+            _note(self.program, self.memory, mistake)
+        # Rows without a legal action are faults too.
+        if self._looks_at_masks and note_masks(self.program, self.memory, to, worlds):
+            return StepResult.faults
+        return result if mistake is None else StepResult.faults
 
-    def _looked(
-        self, kind: str, call: Call, to: OutputSet, ran: Ran, worlds: torch.Tensor | None = None
-    ) -> tuple[int, _Mistake | None]:
+    def _is_due(self, kind: str) -> bool:
+        """Whether this call runs again."""
         number = self._calls[kind]
         self._calls[kind] += 1
-        every = self._every
-        if every is None or not self._parts or self.target.traced or (number >= _FIRST and number % every != 0):
-            return call(), None
-        try:
-            look = _Look(self.program, self.memory, self._parts, call, to, ran, worlds)
-            mistake = look.mistake(self.watch.was_stopped)
-        except _Stopped:
-            return STOPPED, None
-        result = call()
-        if mistake is not None and ran(result):
-            _note(self.program, self.memory, mistake)
-        return result, mistake
+        return self._looks and not self.target.traced and (number < _FIRST or number % self._every == 0)
 
 
 class _Look:
     """Runs of one call.
 
     Args:
-        ran: whether the call with this result has run to its end.
-        worlds: bool ``[worlds]``, those that the call is about; None for all.
+        worlds: bool ``[worlds]``, the worlds of the call; None for all.
     """
 
     def __init__(
@@ -138,11 +133,10 @@ class _Look:
         parts: list[_Part],
         call: Call,
         to: OutputSet,
-        ran: Ran,
         worlds: torch.Tensor | None,
     ) -> None:
         self.program, self.memory, self.parts = program, memory, parts
-        self.call, self.ran, self.worlds = call, ran, worlds
+        self.call, self.worlds = call, worlds
         apart = memory.resource_fields()
         self.places = {name: place for name, place in memory.columns.items() if name not in apart} | to.tensors
         present = {f"present {name}": place for name, place in memory.outputs.present.tensors.items()}
@@ -159,7 +153,7 @@ class _Look:
     def mistake(self, was_stopped: Callable[[], bool]) -> _Mistake | None:
         """The first part whose leftovers the call depends on, in what worlds there is one.
 
-        Restores all memory, but where a run was stopped: that is told with what the worlds hold then.
+        Restores all memory, but not where a run was stopped: its error reports what the worlds hold then.
         """
         before = [place.clone() for place in self._all]
         try:
@@ -213,7 +207,7 @@ class _Look:
         first = torch.full((len(worlds),), element, dtype=torch.int64)
         return _Mistake(Found.leftover, part, worlds, first, self._first_differing(base, last))
 
-    # ---- runs ------------------------------------------------------------------------------------------------------
+    # ---- runs --------------------------------------------------------------------------------------------------------
 
     def _restore(self, before: list[torch.Tensor]) -> None:
         for place, held in zip(self._all, before, strict=True):
@@ -233,9 +227,9 @@ class _Look:
                 filled = torch.where(self.worlds[:, None], filled, values)
             self._view(self.places, part).copy_(filled.view(self._view(self.places, part).shape))
         result = self.call()
-        if result == STOPPED:
+        if result == StepResult.stopped:
             raise _Stopped
-        if not self.ran(result):
+        if not _has_run(result):
             return None
         return {name: self.places[name].clone() for name in self.places}
 
@@ -246,10 +240,10 @@ class _Look:
         """``[worlds, elements]``, a copy or a view."""
         return self._view(places, part).reshape(self.memory.num_worlds, -1)
 
-    # ---- what differs ----------------------------------------------------------------------------------------------
+    # ---- what differs ------------------------------------------------------------------------------------------------
 
     def _differing(self, one: _Bytes, other: _Bytes) -> torch.Tensor:
-        """Worlds in which two runs differ in what is not scratch: bool ``[worlds]``."""
+        """Worlds in which two runs differ outside of scratch: bool ``[worlds]``."""
         found = torch.zeros(self.memory.num_worlds, dtype=torch.bool)
         for _, worlds in self._differences(one, other):
             found |= worlds
@@ -284,7 +278,7 @@ class _Look:
                 yield f"table_{table}_count", counts
 
     def _worlds_of(self, column: Column, rows: torch.Tensor, run: _Bytes) -> torch.Tensor:
-        """Worlds of which a row is set in a bool ``[rows]``."""
+        """Worlds with a row that is set in a bool ``[rows]``."""
         worlds = self.memory.num_worlds
         if not column.dynamic:
             return rows.view(worlds, -1).any(1)
@@ -295,13 +289,13 @@ class _Look:
         return torch.bincount(owner[rows & live], minlength=worlds) > 0
 
 
-def _ran(result: int) -> bool:
-    """Of a step without actions, and of a reset."""
-    return result in (0, 1)
+def _has_run(result: int) -> bool:
+    """Whether a call has run to its end."""
+    return result in (StepResult.done, StepResult.faults)
 
 
 def _parts(program: Program) -> Iterator[_Part]:
-    """What holds anything when a call begins: what ``observe`` writes wholly, and scratch.
+    """Fields that may hold anything when a call begins: those that ``observe`` writes wholly, and scratch.
 
     Rows of dynamic tables have values from when they were created.
     """

@@ -17,7 +17,7 @@ def legal_actions(space: Discrete | MultiDiscrete, mask: torch.Tensor, scores: t
 
     Args:
         space: of the action of one row.
-        mask: bool ``[rows, choices]``: what is legal, part after part, as ``TorchVectorEnv.action_mask``.
+        mask: bool ``[rows, choices]``: the legal choices, part after part, as ``TorchVectorEnv.action_mask``.
         scores: positive numbers ``[rows, choices]``. Where they are drawn alike and independent of each other, every
             legal choice is equally likely, but for ties: there the first wins.
 

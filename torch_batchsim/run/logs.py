@@ -1,8 +1,7 @@
-"""What systems have noted by ``world.log``, in an order that does not depend on threads or executors."""
+"""The lines that systems note by ``world.log``, in an order that does not depend on threads or executors."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -18,36 +17,10 @@ from ..memory.memory import Memory
 from ..resolve.program import GRAPHS, Program
 from .inside import system_runs
 
-VARIABLE = "TBS_LOG"
-_DEFAULT = 64  # lines a world
-_MOST = 1 << 20
-_ON, _OFF = ("true", "on", "yes"), ("", "false", "off", "no")
-
-
-def checked_log(log: Any) -> int:
-    """Lines that are kept of a world: what ``log`` of a simulator means; 0 for a build without logs.
-
-    ``None`` asks the environment variable ``TBS_LOG``: 1 or 0, or a number of lines. Raises TypeError or ValueError.
-    """
-    if log is None:
-        text = os.environ.get(VARIABLE, "").strip().lower()
-        if text in _OFF or text in _ON:
-            return _DEFAULT if text in _ON else 0
-        if not text.isdigit() or int(text) > _MOST:
-            raise ValueError(f"{VARIABLE}={text}: write {VARIABLE}=1, {VARIABLE}=0, or the lines to keep of each world")
-        return _DEFAULT if text == "1" else int(text)
-    if isinstance(log, bool):
-        return _DEFAULT if log else 0
-    if not isinstance(log, (int, np.integer)):
-        raise TypeError(f"log must be True, False or the lines to keep of each world, got {log!r}")
-    if not 1 <= log <= _MOST:
-        raise ValueError(f"log must be from 1 to {_MOST} lines of each world, got {log}")
-    return int(log)
-
 
 @dataclass(frozen=True)
 class LogLine:
-    """What a system noted by ``world.log(label, value)``.
+    """A line that a system noted by ``world.log(label, value)``.
 
     Attributes:
         world, row: as in tensors; the row is that among the world's.
@@ -75,7 +48,7 @@ class LogLine:
 class Logs(Sequence[LogLine]):
     """Lines world after world, each world's as systems of a step follow each other, then rows; ``print`` shows them.
 
-    ``dropped``: for each world of which more was noted than there was room for, how many lines are missing.
+    ``dropped``: by world, the number of lines for which memory was too small; only worlds with such lines.
     """
 
     def __init__(self, lines: Sequence[LogLine], dropped: dict[int, int], room: int) -> None:
@@ -100,7 +73,7 @@ class Logs(Sequence[LogLine]):
 
 
 def read(program: Program, memory: Memory, worlds: torch.Tensor) -> Logs:
-    """What the worlds of a bool mask have noted since they were cleared."""
+    """The lines of the worlds of a bool mask since they were cleared."""
     counts = memory.others["log_counts"].cpu().numpy()
     records = memory.others["log_records"].cpu().numpy().view(LOG_RECORD).reshape(memory.num_worlds, program.log)
     nodes = [node for graph in GRAPHS for node in program.graphs[graph]]
@@ -153,7 +126,7 @@ def first_lines(program: Program, memory: Memory, most: int) -> str:
 
 
 def clear(memory: Memory, worlds: torch.Tensor) -> None:
-    """Forget what the worlds of a bool mask have noted."""
+    """Forget the lines of the worlds of a bool mask."""
     memory.others["log_counts"][worlds] = 0
 
 

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TextIO, TypeVar
 
 import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode
 
 from ..base.names import suggestion
-from ..base.shared import AUTORESET, MAX_THREADS
-from ..build import jit
+from ..base.shared import AUTORESET, StepResult
 from ..build.codegen import Target
-from ..declare.checks import Checks, checked_checks
 from ..declare.environment import Environment, check_instance
+from ..declare.run_options import RunKeywords, RunOptions
 from ..errors import told_briefly
 from ..memory import holding, state
 from ..memory.entities import Entities
@@ -25,10 +24,8 @@ from ..memory.inputs import (
     checked_autoreset,
     checked_count,
     checked_device,
-    checked_first_world,
     checked_mask,
     checked_seed,
-    checked_watchdog,
     checked_worlds,
 )
 from ..memory.memory import Memory
@@ -38,15 +35,20 @@ from ..memory.table_view import TableView
 from ..memory.tables import Ragged
 from ..resolve.graph import Graph
 from ..resolve.program import Program
-from . import faults, tuning
-from .execution import Execution, Loader
+from . import tuning
+from .changes import Changes, Mark
+from .execution import Execution
+from .inside import InsideStep, SystemRun
 from .inspection import Inspection
-from .interrupts import STOPPED
 from .leftovers import CheckedExecution
-from .logs import checked_log
+from .logs import Logs
 from .trace import Trace
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 _P, _R = ParamSpec("_P"), TypeVar("_R")
+_DONE = int(StepResult.done)  # attributes of an enumeration take longer to read
 
 
 def _alone(method: Callable[Concatenate[Simulator, _P], _R]) -> Callable[Concatenate[Simulator, _P], _R]:
@@ -54,19 +56,13 @@ def _alone(method: Callable[Concatenate[Simulator, _P], _R]) -> Callable[Concate
 
     @wraps(method)
     def guarded(self: Simulator, *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        try:
-            self.execution.token.pop()
-        except IndexError:
-            raise RuntimeError(self._why_taken) from None
-        try:
+        with self.execution:
             return method(self, *args, **kwargs)
-        finally:
-            self.execution.token.append(None)
 
     return guarded
 
 
-class Simulator(Inspection):
+class Simulator:
     """``num_worlds`` worlds of ``environment`` on ``device``.
 
     Args:
@@ -75,25 +71,13 @@ class Simulator(Inspection):
         device: ``"cpu"``, ``"cuda"`` or ``"cuda:1"``.
         autoreset: what happens to worlds whose episode has ended (see ``step``).
         keep_final: keep observations and infos at the end of an episode (``SAME_STEP`` only) as ``final`` tensors.
-        num_threads: threads of a step on CPU, at most. By default as many as torch uses, now and whenever that changes
-            (``torch.set_num_threads``). They are torch's own threads, so that a policy and the simulator take turns on
-            the cores. Small batches, and the child of a fork, are stepped by the calling thread alone.
-        executor: how the task graph is run; the results are the same to the bit. CPU: ``"batch"`` (default), or
-            ``"per_world"``, world after world. CUDA: ``"graph"`` (default), a kernel for each group of nodes;
-            ``"megakernel"``, one persistent kernel; ``"per_world"``, a thread for each world.
         output_sets: 1, or 2 that take turns, so that outputs of a step stay until the step after the next one (see
             ``Outputs``): what ``observe`` writes then lies elsewhere after each step.
-        first_world: for a part of a larger batch: these are its worlds from this number on, with their ``world.id``
-            and their random numbers.
-        checks: True or a ``Checks`` for a checked build, in which an index out of its range, a division by zero and the
-            like are faults with their place in the text; False for an ordinary one. None asks ``TBS_CHECKS``.
-        log: True, or the lines to keep of each world, for a build in which ``world.log`` notes what ``logs`` returns;
-            False for one in which it costs nothing. None asks ``TBS_LOG``.
-        watchdog: seconds, on CPU: a step or reset that takes longer is stopped and raises ``StepTimeout``.
+        **run: how it runs: ``executor``, ``num_threads``, ``checks`` and so on, see ``declare.run_options.RunOptions``.
 
     Raises:
         SchemaError: the environment contradicts itself. BuildError: its systems do not compile.
-        ValueError, TypeError: a wrong argument. RuntimeError: the device is not there.
+        ValueError, TypeError: a wrong argument. RuntimeError: the device is missing.
 
     Tensors from ``tensor`` alias the simulator's memory: read and write them between steps.
 
@@ -111,29 +95,20 @@ class Simulator(Inspection):
         *,
         autoreset: AutoresetMode = AutoresetMode.SAME_STEP,
         keep_final: bool = True,
-        num_threads: int | None = None,
-        executor: str | None = None,
         output_sets: int = 1,
-        first_world: int = 0,
-        checks: bool | Checks | None = None,
-        log: bool | int | None = None,
-        watchdog: float | None = None,
-        _library: jit.Library | None = None,
-        _loader: Loader | None = None,
+        **run: Unpack[RunKeywords],
     ) -> None:
+        options = RunOptions.of(run, Simulator)
         check_instance(environment)
         self.device = checked_device(device)
         self.num_worlds = checked_count(num_worlds, "num_worlds")
-        self.first_world = checked_first_world(first_world, self.num_worlds)
         self.autoreset = checked_autoreset(autoreset)
-        if num_threads is not None:
-            num_threads = checked_count(num_threads, "num_threads", MAX_THREADS)
         self.environment = environment
-        watchdog = checked_watchdog(watchdog, self.device)
-        checks = checked_checks(checks)
-        self.program = Program(environment, checks, checked_log(log))
-        reset_options(self.program)  # to tell at once what is wrong with them
-        target = Target(self.device.type, executor) if _library is None else _library.target
+        self.run_options = options = options.closed(self.device, self.num_worlds)
+        self.first_world, library = options.first_world, options._library
+        self.program = Program(environment, options.checks or None, int(options.log or 0))
+        reset_options(self.program)  # raises now what a reset would raise
+        target = Target(self.device.type, options.executor) if library is None else library.target
         self.memory = Memory(
             self.program,
             self.num_worlds,
@@ -144,20 +119,13 @@ class Simulator(Inspection):
             output_sets=checked_count(output_sets, "output_sets", 2),
         )
         self.memory.context.first_world = self.first_world
-        self.execution = (Execution if checks is None else CheckedExecution)(
-            self.program,
-            self.memory,
-            target,
-            num_threads=num_threads,
-            watchdog=watchdog,
-            load=_loader,
-            library=_library,
-        )
+        kind = CheckedExecution if options.checks else Execution
+        self.execution = kind(self.program, self.memory, target, options)
         self._entities = Entities(self.program, self.memory)
-        self._free = executor is None and _library is None  # to take up what was tuned
+        self._inspection = Inspection(self.program, self.memory, self.execution, self._entities)
+        self._free = options.executor is None and library is None  # to take up a choice of ``tune``
         choice = tuning.stored(self.execution) if self._free else None
         self.execution.take(choice or self.execution.default_choice())
-        self._started = self._was_stopped = False
         self.reseed(None)
 
     @property
@@ -175,7 +143,7 @@ class Simulator(Inspection):
         """Whether a dynamic table may become larger than it is at first, and so move (``Archetype``'s ``limit``)."""
         return any(archetype.limit != archetype.capacity for archetype in self.program.dynamic)
 
-    # ---- tensors ---------------------------------------------------------------------------------------------------
+    # ---- tensors -----------------------------------------------------------------------------------------------------
 
     def tensor(self, name: str) -> torch.Tensor:
         """A view of a column or field, without a copy.
@@ -223,7 +191,7 @@ class Simulator(Inspection):
             near = suggestion(name, [*(column.partition(".")[0] for column in program.columns), *dir(type(self))])
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{near}")
 
-    # ---- dynamic tables --------------------------------------------------------------------------------------------
+    # ---- dynamic tables ----------------------------------------------------------------------------------------------
 
     def ragged(self, name: str) -> Ragged:
         """The rows of every world in a column or field of a dynamic table, such as ``"Bullet.Place.x"``.
@@ -258,8 +226,8 @@ class Simulator(Inspection):
         RuntimeError before the first reset, KeyError, TypeError, ValueError (a world that has ended and awaits its
         reset, which would drop the row; more rows than the table's limit).
         """
-        self._check_not_stopped()
-        return self._entities.create(table, worlds, values, self._started)
+        self.execution.check_not_stopped()
+        return self._entities.create(table, worlds, values, self.execution.has_begun)
 
     @_alone
     def destroy(self, worlds: Any, entities: torch.Tensor) -> None:
@@ -268,10 +236,10 @@ class Simulator(Inspection):
         Raises ValueError, with nothing changed, if a handle means no row (see ``find``) or a row is named twice;
         RuntimeError after a step that was stopped.
         """
-        self._check_not_stopped()
+        self.execution.check_not_stopped()
         self._entities.destroy(worlds, entities)
 
-    # ---- running ---------------------------------------------------------------------------------------------------
+    # ---- running -----------------------------------------------------------------------------------------------------
 
     def reseed(self, seed: int | None, mask: torch.Tensor | None = None) -> None:
         """Give worlds (all, or those of the bool ``mask [worlds]``) a new seed; ``None`` takes one from the system.
@@ -308,13 +276,13 @@ class Simulator(Inspection):
 
         With ``seed`` those worlds are seeded first. The first reset must be of all worlds. ``options``: what the
         environment takes as ``reset_options``: tensors, arrays, lists or numbers, for all worlds alike or ``[worlds,
-        ...]``, of which the rows of other worlds do not count. They are for the episodes that begin now, and stand also
-        where something else is held (see ``hold``). ValueError or TypeError is raised before anything has changed.
+        ...]``; rows of other worlds do not count. They are for the episodes that begin now, and precede those that
+        are held (see ``hold``). ValueError or TypeError is raised before anything has changed.
         """
         if mask is not None:
             mask = self._checked_mask(mask)
-            if not self._started:
-                self._check_not_stopped()
+            if not self.execution.has_begun:
+                self.execution.check_not_stopped()
                 raise RuntimeError("the first reset must be of all worlds; call reset() without a mask")
         seed = checked_seed(seed)
         values = reset_values(self.program, self.memory, options, mask) if options else {}
@@ -328,19 +296,15 @@ class Simulator(Inspection):
         whole = mask is None
         if whole:
             mask = torch.ones(self.num_worlds, dtype=torch.bool, device=self.device)
-        to = self.memory.outputs.for_reset(whole)
-        try:
-            with holding.given_for_once(self.program, self.memory, values):
-                result = self.execution.reset(mask, to)
-        except KeyboardInterrupt:
-            self._raise_if_stopped()
-            raise
-        if result == STOPPED:
-            self._raise_if_stopped()
+        to, run = self.memory.outputs.for_reset(whole), self.execution
+        with holding.given_for_once(self.program, self.memory, values):
+            result = run.reset(mask, to)
+        if result == StepResult.stopped:
+            run.raise_errors(result)
         self.memory.outputs.advance(to)
-        self._was_stopped = False
-        self._started = True  # also where systems report faults, so that the faulty worlds can be reset alone
-        self._check_result(result, stepped=False)
+        run.was_stopped = False
+        run.has_begun = True  # also where systems report faults, so that the faulty worlds can be reset alone
+        run.raise_errors(result, stepped=False)
 
     @_alone
     def hold(
@@ -362,7 +326,7 @@ class Simulator(Inspection):
     def step(self, actions: None = None) -> None:
         """Advance every world by one step with the actions that its action column holds.
 
-        It takes none: ``sim.tensor(name)[...] = actions`` writes them, or ``step`` of a vector environment takes them.
+        To write actions, assign ``sim.tensor(name)[...] = actions``, or use ``step`` of a vector environment.
 
         Worlds that end are treated as ``autoreset`` says: SAME_STEP begins the next episode within this step (state and
         observations are then the new one's, flags and rewards the old one's, ``final`` tensors the last observation);
@@ -381,107 +345,188 @@ class Simulator(Inspection):
                 f"sim.tensor({self.environment.action!r})[...] = actions of shape [worlds, rows, ...], or make a "
                 "vector environment, whose step(actions) takes them"
             )
-        if not self._started:
-            self._check_started("step")
-        self._begin_step()
-        try:
-            outputs = self.memory.outputs
+        run, memory, outputs = self.execution, self.memory, self.memory.outputs
+        if memory.fault_flag[0] or not run.has_begun:
+            self._check_ready("step")
+        with run:
+            if memory.crowded_flag[0] or outputs.next.movable:
+                self._make_room()
             to = outputs.next
-            result = self.execution.step(to)
+            result = run.step(to)
             outputs.advance(to)
-        except KeyboardInterrupt:
-            self._raise_if_stopped()
-            raise
-        finally:
-            self.execution.token.append(None)
-        self._check_result(result)
+        if result != _DONE:
+            run.raise_errors(result, stepped=True)
 
     def act_and_step(self, actions: torch.Tensor) -> int:
         """Check ``actions`` (contiguous, right device and shape), write them into the action column, and ``step``.
 
-        Returns -1, or on CPU the index of the first element that is not in the action space; then no world has stepped.
+        Returns ``StepResult.done``, or on CPU the index, from 0 on, of the first element that is not in the action
+        space; then no world has stepped.
         """
-        if not self._started:
-            self._check_started("act_and_step")
-        self._begin_step()
-        try:
-            outputs = self.memory.outputs
+        run, memory, outputs = self.execution, self.memory, self.memory.outputs
+        if memory.fault_flag[0] or not run.has_begun:
+            self._check_ready("act_and_step")
+        with run:
+            if memory.crowded_flag[0] or outputs.next.movable:
+                self._make_room()
             to = outputs.next
-            result = self.execution.act_and_step(actions, to)
+            result = run.act_and_step(actions, to)
             if result < 0:
                 outputs.advance(to)
-        except KeyboardInterrupt:
-            self._raise_if_stopped()
-            raise
-        finally:
-            self.execution.token.append(None)
-        if result < -1:
-            self._check_result(1 if result == -2 else result)
+        if result < _DONE:
+            run.raise_errors(result, stepped=True)
         return result
 
-    def _begin_step(self) -> None:
-        """Raise faults that have not been told, and let crowded tables grow, not within a capture; take the token."""
-        memory = self.memory
-        if memory.fault_flag[0] and not is_capturing(self.device):
+    def _check_ready(self, what: str) -> None:
+        """Raise where there was no reset, and faults that wait, except while a CUDA graph is captured."""
+        self.execution.check_begun(what)
+        if self.memory.fault_flag[0] and not is_capturing(self.device):
             self.check_faults()
-        try:
-            self.execution.token.pop()
-        except IndexError:
-            raise RuntimeError(self._why_taken) from None
-        try:
-            if memory.crowded_flag[0]:
-                self._entities.grow()
-            if memory.outputs.next.movable:
-                memory.outputs.mend()
-        except BaseException:
-            self.execution.token.append(None)
-            raise
+
+    def _make_room(self) -> None:
+        """Let crowded tables grow, which a capture forbids, and put outputs where torch has moved them."""
+        if self.memory.crowded_flag[0]:
+            self._entities.grow()
+        if self.memory.outputs.next.movable:
+            self.memory.outputs.mend()
 
     def step_plainly(self, actions: Any) -> bool:
         """``act_and_step`` in one short call, if ``actions`` are an ordinary tensor and nothing else is to be seen to.
 
         Returns False where a closer look is needed; then nothing has changed.
         """
-        if not self._started:
+        run, outputs = self.execution, self.memory.outputs
+        if not run.has_begun:
             return False
-        outputs = self.memory.outputs
         to = outputs.next
         try:
-            result = self.execution.step_call(actions, to.address, to.movable)
+            result = run.step_call(actions, to.address, to.movable)
         except KeyboardInterrupt:
-            self._raise_if_stopped()
+            run.raise_if_stopped()
             raise
-        if result is None:
+        if result == _DONE:
+            outputs.advance(to)
+            return True
+        if result >= 0 or result == StepResult.closer_look:
             return False
         outputs.advance(to)
-        if result != -1:
-            self._check_result(1 if result == -2 else result)
+        run.raise_errors(result, stepped=True)
         return True
-
-    def _check_result(self, result: int, stepped: bool = True) -> None:
-        if result == STOPPED:
-            self._raise_if_stopped()
-        if result <= -1000:
-            raise torch.cuda.CudaError(-1000 - result)
-        if result == 1:
-            self._raise_faults(stepped)
 
     def check_faults(self) -> None:
         """Raise ``WorldFault`` if systems have reported faults since the last look.
 
         On CUDA it waits for the device, and raises RuntimeError while a CUDA graph is captured.
         """
-        self._raise_faults(stepped=False)
+        self.execution.raise_faults()
 
-    def _raise_faults(self, stepped: bool) -> None:
-        self.execution.synchronize()
-        faults.raise_faults(self.program, self.memory, stepped)
+    # ---- one system at a time, its logs, its changes -----------------------------------------------------------------
 
-    # ---- measuring -------------------------------------------------------------------------------------------------
+    def run(
+        self, systems: Any, worlds: Any = None, *, graph: str | None = None, repetition: int | None = None
+    ) -> list[SystemRun]:
+        """Run one system, or several one after the other, for all rows of some worlds, and nothing else.
+
+        The worlds are taken as they are: no step is counted, no reward zeroed, no episode ended or begun, and no
+        observation delivered (see ``observe``). Random numbers are those that the system draws in the present step of
+        a world. The first call builds a library of its own. Within ``inside_step`` this is a part of the step.
+
+        Args:
+            systems: a name, a fragment (``TaskGraph``, ``Repeat``), or a list of these.
+            worlds: a number, numbers ``[k]``, or a bool mask ``[worlds]``; all by default.
+            graph: in which the systems are: ``"step"``, ``"start"`` or ``"observe"``; by default the first of these
+                that has them.
+            repetition: which of its runs in the graph, from 0, where a system runs several times: in a ``Repeat``, or
+                named again. It decides about ``world.repetition()`` and random numbers. By default each naming is the
+                next one, from the first; within ``inside_step`` the first that has not run in all of these worlds.
+
+        Returns the runs in order.
+
+        Raises WorldFault for faults of these systems (within ``inside_step`` at its end); RuntimeError before the first
+        reset or while a CUDA graph is captured; TypeError and ValueError, before anything has run. Ctrl-C, a watchdog
+        and crashes stop it as they stop a step.
+        """
+        return self._inspection.run(systems, worlds, graph, repetition)
+
+    def observe(self, worlds: Any = None) -> None:
+        """Run ``observe``, and deliver observations and infos as they are now: after state was written, say.
+
+        They go where the last step or reset has put its own: what that returned shows them too. Flags and rewards stay.
+        ``worlds`` and errors are as of ``run``.
+        """
+        self._inspection.observe(worlds)
+
+    def inside_step(self, actions: Any = None) -> AbstractContextManager[InsideStep]:
+        """A step of all worlds that runs system after system, as the with-block asks for them.
+
+        It begins as every step does; then ``run`` runs systems of it, for all or some worlds. At its end what has not
+        run yet runs in the graph's order, and the step ends as ``step`` does: episodes end and begin, observations are
+        delivered, faults raise. Where systems ran in the order of the graph, the results are those of ``step``, to the
+        bit::
+
+            with sim.inside_step(actions) as step:
+                sim.run("move_paddle")
+                sim.mark()
+                for system in step:  # the others, one after the other
+                    print(system, sim.diff(world=3))
+                    sim.mark()
+
+        Args:
+            actions: as for the vector environment's ``step``; by default the values of the action column.
+
+        After an exception in the with-block the worlds are in the midst of a step: reset them, or load a state. Other
+        calls that change worlds are refused until the block has ended. Raises RuntimeError within another one.
+        """
+        return self._inspection.inside_step(actions)
+
+    def logs(self, worlds: Any = None, *, clear: bool = True) -> Logs:
+        """The lines that systems noted by ``world.log(label, value)`` since the last call: a sequence of ``LogLine``.
+
+        World after world, each in the order of steps, systems, rows and calls, whatever the executor and the number of
+        threads. Of each world as many lines are kept as ``log=`` says; ``dropped`` of the result counts the others. (On
+        CUDA, which lines of the system with which the room ended are kept may differ.)
+
+        Args:
+            worlds: as of ``run``; all by default.
+            clear: forget them, so that there is room again.
+
+        Raises RuntimeError where the simulator was made without ``log=True`` or ``TBS_LOG=1``, or while a CUDA graph is
+        captured; TypeError and ValueError for anything but worlds.
+        """
+        return self._inspection.logs(worlds, clear)
+
+    def mark(self) -> Mark:
+        """Keep a copy of what all worlds hold now, with which ``diff`` compares. Returns it for ``diff(since=...)``."""
+        return self._inspection.mark()
+
+    def diff(self, world: int = 0, *, since: Mark | None = None) -> Changes:
+        """The differences of a world from the last ``mark``, or from ``since``: a sequence of ``Change``.
+
+        ``print`` shows it as a table. It has all columns, scratch included, and ``World.step``, ``World.episode``,
+        ``World.terminated`` and ``World.truncated``. Values are compared to the bit. Rows of dynamic tables are
+        followed by their identity: a row that only moved has not changed.
+
+        Raises RuntimeError before the first ``mark``, ValueError or TypeError for anything but one world.
+        """
+        return self._inspection.diff(world, since)
+
+    def trace_world(self, world: int = 0, actions: Any = None, *, file: TextIO | None = None) -> dict[str, Changes]:
+        """Take the next step of all worlds, and print each system with what it changed in one of them.
+
+        Args:
+            world: its number here.
+            actions: as of ``inside_step``.
+            file: where to print; standard output by default.
+
+        Returns the same by the name of each part of the step. Raises as ``inside_step``; faults after all is printed.
+        """
+        return self._inspection.trace_world(world, actions, file)
+
+    # ---- measuring ---------------------------------------------------------------------------------------------------
 
     @_alone
     def tune(self, seconds: float = 5.0) -> tuning.TuneReport:
-        """Measure how steps are run best here, run them so from now on, and say what was gained.
+        """Measure the fastest way to run steps here, use it from now on, and return what was gained.
 
         On CUDA each task is timed with several register limits, tasks are grouped into kernels so that the predicted
         step is shortest, and that is measured beside the other executors and groupings, with tiles of several sizes;
@@ -494,7 +539,7 @@ class Simulator(Inspection):
 
         Raises RuntimeError before the first reset, or while it is being traced.
         """
-        self._check_started("tune")
+        self.execution.check_begun("tune")
         if self.execution.target.traced:
             raise RuntimeError("this simulator is being traced; tune it before or after")
         if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds < float("inf"):
@@ -522,11 +567,11 @@ class Simulator(Inspection):
         Raises RuntimeError inside of another tracing of this simulator, or before the first reset.
         """
         checked_count(capacity, "capacity", 1 << 28)
-        self._check_started("tracing")
+        self.execution.check_begun("tracing")
         with self.execution.tracing(capacity) as trace:
             yield trace
 
-    # ---- state -----------------------------------------------------------------------------------------------------
+    # ---- state -------------------------------------------------------------------------------------------------------
 
     @property
     def bytes_per_world(self) -> float:
@@ -548,17 +593,17 @@ class Simulator(Inspection):
         ``load_state_dict`` restores it to the bit, random streams included. Raises RuntimeError after a step that was
         stopped.
         """
-        self._check_not_stopped()
-        return state.save(self.program, self.memory, self._started)
+        self.execution.check_not_stopped()
+        return state.save(self.program, self.memory, self.execution.has_begun)
 
     @_alone
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
         """Restore what ``state_dict`` returned. Raises CheckpointError, with nothing changed, if it does not fit."""
         state.load(self.program, self.memory, saved, self.autoreset)
-        self._started, self._was_stopped = saved["started"], False
+        self.execution.has_begun, self.execution.was_stopped = saved["started"], False
 
     def join_states(self, states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """The state of a batch of which ``states`` are those of its parts, in the order of their ``first_world``.
+        """The state of a batch from the ``states`` of its parts, in the order of their ``first_world``.
 
         Resources, of which there is one for all worlds, are those of the first. Raises CheckpointError for states that
         are not of one environment.
@@ -577,10 +622,10 @@ class Simulator(Inspection):
         """Make worlds ``target[i]`` equal to ``source[i]`` in everything, the random numbers to come included.
 
         Both are world indices ``[k]``; the targets must be distinct. To let a copy draw other numbers, ``reseed`` it.
-        Only ``world.id`` stays what it was: systems that use it may part the two. Raises RuntimeError after a step that
-        was stopped, TypeError and ValueError for what are not worlds.
+        Only ``world.id`` stays as it was: systems that use it may part the two. Raises RuntimeError after a step that
+        was stopped, TypeError and ValueError for anything but worlds.
         """
-        self._check_not_stopped()
+        self.execution.check_not_stopped()
         source, target = self._checked_worlds(source, "source"), self._checked_worlds(target, "target")
         state.copy_worlds(self.program, self.memory, source, target)
 

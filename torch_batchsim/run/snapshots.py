@@ -1,4 +1,4 @@
-"""What worlds hold, copied and compared to the bit."""
+"""Copies of the state of worlds, compared to the bit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def snapshot(sim: Simulator, *, final: bool = True) -> Tensors:
         final: with the values that were kept at the end of episodes, in the rows that ended in the last step.
 
     Returns tensors by name: one entry a world or row in the first dimension. Those of a dynamic table are called
-    ``"<table> <what>"``; how many of their rows are of which world says ``"<table> counts"``.
+    ``"<table> <part>"``; ``"<table> counts"`` has the number of rows of each world.
     """
     apart = {f"column_{c.c_name}" for c in sim.program.columns.values() if c.dynamic or c.resource or c.scratch}
     held = {}
@@ -28,7 +28,7 @@ def snapshot(sim: Simulator, *, final: bool = True) -> Tensors:
             held[name] = tensor.detach().clone().cpu()
     ended = held["agent_done"].bool()
     for name in held:
-        if name.startswith("final_"):  # other rows hold what was in memory before
+        if name.startswith("final_"):  # other rows are undefined
             held[name].view(len(ended), -1)[~ended] = 0
     for name, table in sim.memory.tables.items():
         if not table.archetype.scratch:

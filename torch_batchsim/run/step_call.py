@@ -9,24 +9,25 @@ from typing import Any
 
 import torch
 
-from ..base.shared import ELEMENT_TYPES
+from ..base.shared import ELEMENT_TYPES, StepResult
 from ..build import jit
 from ..errors import BuildError
 
-StepCall = Callable[[Any, int, tuple[torch.Tensor | None, ...]], int | None]
+StepCall = Callable[[Any, int, tuple[torch.Tensor | None, ...]], int]
 """Takes actions, the address of the outputs and the tensors where these should lie, and steps.
 
-Returns -1, -2 with faults, or -1000 minus a CUDA error. Returns None if nothing has happened because something needs a
-closer look: the actions (not a plain contiguous tensor of the right shape, dtype and device, or not all legal), a fault
-that has not been told, a table that is about to overflow, another number of torch's threads, a forked process, another
-CUDA stream than that of the step before, an output that torch has moved, another thread that is in a step.
+Returns a ``StepResult``, or from 0 on the first illegal element. ``closer_look`` says that nothing has happened: the
+actions are not a plain contiguous tensor of the right shape, dtype and device; a fault waits to be raised; a table is
+about to overflow; torch's number of threads, the process (a fork) or the CUDA stream differs from that of the step
+before; torch has moved an output; another thread is in a step.
 """
 
 _DEVICES = {"cpu": 1, "cuda": 2}  # of DLPack
 
 
-def never(actions: Any, outputs: int, tensors: tuple[torch.Tensor | None, ...]) -> None:
+def never(actions: Any, outputs: int, tensors: tuple[torch.Tensor | None, ...]) -> int:
     """A ``StepCall`` that leaves every step to others."""
+    return StepResult.closer_look
 
 
 def make(
@@ -45,7 +46,7 @@ def make(
 
     Args:
         function: address of ``tbs_act_and_step`` of its library.
-        executor, context: what the function takes.
+        executor, context: arguments of the function.
         flags: address of the two flags that a step looks at before: pending faults, crowded tables.
         team: address of the context's ``team``, 0 if threads do not matter.
         stream: address of the stream for which nothing is to be noted (``StreamUse``), 0 if streams do not matter.
@@ -59,14 +60,15 @@ def make(
     place = _DEVICES[device.type], device.index or 0
     addresses = function, executor, context, flags, team, stream
     try:
-        return made.StepCall(torch.Tensor, *addresses, token, tuple(shape), types, *place)
+        closer_look = int(StepResult.closer_look)
+        return made.StepCall(torch.Tensor, *addresses, token, tuple(shape), types, *place, closer_look)
     except (ImportError, ValueError) as error:  # a table of another version
         _warn(error)
         return never
 
 
 def _warn(error: Exception) -> None:
-    text = f"steps take some microseconds longer, for their call could not be made: {error}"
+    text = f"steps take some microseconds longer, because their call could not be made: {error}"
     warnings.warn(text, RuntimeWarning, stacklevel=3)
 
 
@@ -80,7 +82,7 @@ def _dlpack_code(dtype: torch.dtype) -> int:
 
 @cache
 def _module() -> Any:
-    """The compiled module; None, with a warning, where there cannot be one."""
+    """The compiled module; None, with a warning, where it cannot be compiled."""
     try:
         if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
             raise ImportError(f"torch {torch.__version__} is too old")

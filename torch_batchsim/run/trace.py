@@ -1,4 +1,4 @@
-"""What ran when, on which thread or multiprocessor: a table, a picture, and a file for Perfetto."""
+"""Times of tasks by thread or multiprocessor: a table, a picture, and a file for Perfetto."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _OTHER, _IDLE, _GAP = "#101010", "#ffffff", "#ececec"
 
 @dataclass(frozen=True)
 class TaskInfo:
-    """What a record's ``task`` stands for."""
+    """The meaning of a record's ``task``."""
 
     name: str  # of the system, or of the engine's own work
     phase: str  # which worlds it ran for: "all", "live", "begin" or "rest"
@@ -60,7 +60,7 @@ class Trace:
         busy: the share of that time in which a unit is at work on something, mean of all units, 0 to 1.
         clock_error: how far, in microseconds (root mean square), the units' clocks on the one axis are from the clock
             that all share; below 1 that is the step of the shared clock. None where the records are too few or too
-            close to each other to tell the speed of the SMs' clocks: 1 GHz is then assumed.
+            close to each other to measure the speed of the SMs' clocks: 1 GHz is then assumed.
         restart: ``restart()`` forgets the steps so far, within the with-block: the first of a traced build are slow.
     """
 
@@ -92,9 +92,9 @@ class Trace:
 
         Args:
             records, steps, dropped: see ``fill``.
-            tasks: what a record's ``task`` is an index of.
+            tasks: a record's ``task`` is an index into them.
             unit: "SM" or "thread".
-            title: what was traced, in a few words.
+            title: names the trace, in a few words.
             blocks_per_unit: how many blocks an SM can hold; where more are seen at once, it is taken for that many.
             num_units: how many units there are, so that those without a record count as idle; 0 leaves them out.
         """
@@ -111,7 +111,7 @@ class Trace:
 
     def __getattr__(self, name: str) -> Any:
         if name in Trace.__annotations__:
-            raise RuntimeError("the trace is not there yet: it can be asked when the with-block of tracing() has ended")
+            raise RuntimeError("the trace is not complete yet: read it when the with-block of tracing() has ended")
         raise AttributeError(f"'Trace' object has no attribute {name!r}")
 
     def fill(
@@ -195,7 +195,7 @@ class Trace:
                 f"tracing(capacity={len(self.records) + self.dropped}) or more, or trace fewer steps"
             )
         if self.clock_error is None:
-            lines.append("too short to tell the speed of the SMs' clocks: 1 GHz is assumed, and no time is certain")
+            lines.append("too short to measure the speed of the SMs' clocks: 1 GHz is assumed, and no time is certain")
         elif self.clock_error > 1:
             lines.append(
                 f"times are uncertain by {self.clock_error:.1f} us: the SMs' clocks did not keep one speed (take some "

@@ -29,10 +29,10 @@ from ..resolve import executors
 from ..resolve.executors import EXECUTORS
 from ..resolve.schedule import Group, Plan, check_plan, default_plan, finest_plan, possible_cuts, step_tasks
 from .execution import REGISTERS, Choice, Execution
-from .interrupts import STOPPED
 from .legal import batches_of_actions
 
 _FORMAT = 1
+_RESTORED = "all worlds are as they were before tune()"
 _PROFILED = (1, 2, 4, 8)  # of BLOCKS: 255, 128, 64 and 32 registers
 _ROUNDS = 5
 _BATCHES = 8  # of actions
@@ -50,13 +50,13 @@ class Candidate:
 
 @dataclass(frozen=True)
 class TuneReport:
-    """What ``Simulator.tune`` measured and chose. ``str`` is a text for people.
+    """The measurements and the choice of ``Simulator.tune``. ``str`` is a text for people.
 
     Attributes:
         chosen: how the simulator steps from now on.
         before, after: microseconds a step with what was in use and with what was chosen, measured in turns.
         gain: steps per second after, divided by those before; 1.0 where nothing was changed.
-        candidates: what was measured, the fastest first.
+        candidates: all that were measured, the fastest first.
         tasks: microseconds of each task of a step by register limit (CUDA).
         faulty_worlds: worlds that reported a fault while they were measured: if more than half, nothing is kept.
     """
@@ -100,7 +100,7 @@ def choose_groups(
 
     Args:
         times: by blocks per multiprocessor, the time of each task with that limit.
-        launch: what a kernel costs beside its tasks, in the same unit.
+        launch: the cost of a kernel beside its tasks, in the same unit.
         cuts: where groups may begin and end, ascending from 0 to the number of tasks; by default before each task.
     """
     count = len(next(iter(times.values())))
@@ -134,7 +134,7 @@ def tune(run: Execution, seconds: float, keep: bool) -> TuneReport:
     return report
 
 
-# ---- measuring -----------------------------------------------------------------------------------------------------
+# ---- measuring -------------------------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
@@ -172,7 +172,7 @@ class _Clock:
         column.copy_(self.actions[i % _BATCHES].view(column.shape))
 
     def steps(self, count: int) -> float:
-        """Microseconds a step, without what it takes to choose actions."""
+        """Microseconds a step, without the choice of actions."""
         run, elapsed = self.run, 0.0
         each = 1 if self.mask is not None else min(8, count)
         for i in range(-(-count // each)):
@@ -197,18 +197,9 @@ class _Clock:
             try:
                 result = run.step(run.memory.outputs.present)
             except KeyboardInterrupt:
-                self._raise_if_stopped()
+                run.raise_if_stopped(after=_RESTORED)
                 raise
-            if result == STOPPED:
-                self._raise_if_stopped()
-            if result <= -1000:
-                raise torch.cuda.CudaError(-1000 - result)
-
-    def _raise_if_stopped(self) -> None:
-        watch = self.run.watch
-        if watch is not None and watch.was_stopped():
-            after = "all worlds are as they were before tune()"
-            raise watch.error(self.run.memory.columns["step"], after=after) from None
+            run.raise_errors(result, after=_RESTORED)
 
     def compare(self, choices: Sequence[Choice], share: float = 1.0) -> list[float]:
         """Microseconds a step of each choice: medians of several rounds, in each of which all have a turn.
@@ -249,7 +240,7 @@ def _report(
     return TuneReport(title, best, measured[present], measured[best], tuple(candidates), tuple(tasks))
 
 
-# ---- CPU -----------------------------------------------------------------------------------------------------------
+# ---- CPU -------------------------------------------------------------------------------------------------------------
 
 
 def _tune_cpu(run: Execution, clock: _Clock) -> TuneReport:
@@ -264,7 +255,7 @@ def _tune_cpu(run: Execution, clock: _Clock) -> TuneReport:
     return _report(run, clock, present, dict.fromkeys(choices))
 
 
-# ---- CUDA ----------------------------------------------------------------------------------------------------------
+# ---- CUDA ------------------------------------------------------------------------------------------------------------
 
 
 def _tune_cuda(run: Execution, clock: _Clock) -> TuneReport:
@@ -336,7 +327,7 @@ def _shares(run: Execution, clock: _Clock, count: int) -> list[float]:
     return (spent / max(spent.sum(), 1e-9)).tolist()
 
 
-# ---- keeping the choice --------------------------------------------------------------------------------------------
+# ---- keeping the choice ----------------------------------------------------------------------------------------------
 
 
 def stored(run: Execution) -> Choice | None:

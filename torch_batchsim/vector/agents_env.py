@@ -13,7 +13,7 @@ from gymnasium.spaces import Box
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from ..errors import WorldFault
-from ..memory.inputs import number_tensor
+from ..run.actions import dense_tensor
 from ..run.simulator import Simulator
 from .vector_env import TorchVectorEnv
 from .vector_inputs import agent_names
@@ -29,7 +29,7 @@ class _Joined(NamedTuple):
 
 
 class AgentsVectorEnv:
-    """What a vector environment of rows takes and returns, by the names of the agents of a world.
+    """A vector environment whose calls take and return dicts by the names of the agents of a world.
 
     Made by ``gymnasium.make_vec(id, by_agent=True, num_worlds=...)``, or from an environment of rows.
 
@@ -44,7 +44,7 @@ class AgentsVectorEnv:
 
     Attributes:
         vector_env: the environment of rows. ``bind``, ``state_dict``, ``tune`` and all that is not here is there, by
-            row; what is bound there is returned here, as views.
+            row; tensors that are bound there are returned here, as views.
         possible_agents: ``["agent_0", "agent_1", ...]``; agent ``i`` is row ``world * max_num_agents + i``.
         num_envs, num_worlds: the number of worlds, both.
         observation_spaces, action_spaces: a space of its own for each agent, without a dimension for worlds.
@@ -80,7 +80,7 @@ class AgentsVectorEnv:
             own.seed(None)
         return spaces
 
-    # ---- the contract ----------------------------------------------------------------------------------------------
+    # ---- the contract ------------------------------------------------------------------------------------------------
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[ByAgent, ByAgent]:
         """Begin new episodes and return ``(observations, infos)``; arguments as those of ``TorchVectorEnv.reset``."""
@@ -105,11 +105,11 @@ class AgentsVectorEnv:
             results = self.vector_env.step(joined.by_row)
         except WorldFault as fault:
             if fault.outputs is not None:
-                fault.outputs = self._told(fault.outputs)
+                fault.outputs = self._split_results(fault.outputs)
             raise
         finally:
             self._places[parts[0].dtype].append(joined)
-        return self._told(results)
+        return self._split_results(results)
 
     def state(self) -> torch.Tensor | np.ndarray:
         """The observations of all agents one after the other, ``[worlds, n]``, of the last step or reset.
@@ -180,7 +180,7 @@ class AgentsVectorEnv:
         """Close the worlds; everything but ``close`` raises from then on."""
         self.vector_env.close(**kwargs)
 
-    # ---- beyond the contract ---------------------------------------------------------------------------------------
+    # ---- beyond the contract -----------------------------------------------------------------------------------------
 
     @property
     def unwrapped(self) -> AgentsVectorEnv:
@@ -218,7 +218,7 @@ class AgentsVectorEnv:
     def split(self, value: Any) -> ByAgent:
         """A tensor or array ``[rows, ...]`` as a view ``[worlds, ...]`` for each agent; of a dict, what is in it.
 
-        What is neither goes to all agents as it is. Raises ValueError for another number of rows.
+        Anything else goes to all agents as it is. Raises ValueError for another number of rows.
         """
         self._check_rows(value)
         return self._by_agent(value)
@@ -237,11 +237,11 @@ class AgentsVectorEnv:
     def _by_agent(self, value: Any) -> ByAgent:
         """As ``split``; infos of wrappers may hold tensors that are not by row, which go to all agents as they are."""
         if isinstance(value, dict):
-            told: ByAgent = {agent: {} for agent in self.possible_agents}
+            split: ByAgent = {agent: {} for agent in self.possible_agents}
             for key, part in value.items():
                 for agent, own in self._by_agent(part).items():
-                    told[agent][key] = own
-            return told
+                    split[agent][key] = own
+            return split
         worlds, agents = self._by_world
         if isinstance(value, torch.Tensor) and value.shape[:1] == (worlds * agents,):
             return dict(zip(self.possible_agents, value.view(worlds, agents, *value.shape[1:]).unbind(1), strict=True))
@@ -255,25 +255,25 @@ class AgentsVectorEnv:
         raise AttributeError(f"AgentsVectorEnv has no {name!r}")
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what is only kept for the next step."""
+        """Without memory that is kept only for the next step."""
         return {**self.__dict__, "_places": {}}
 
     def __repr__(self) -> str:
         return f"AgentsVectorEnv({self.vector_env!r}, {self.max_num_agents} agents in each of {self.num_worlds} worlds)"
 
-    # ---- inside ----------------------------------------------------------------------------------------------------
+    # ---- inside ------------------------------------------------------------------------------------------------------
 
-    def _told(self, results: tuple[Any, ...]) -> tuple[ByAgent, ByAgent, ByAgent, ByAgent, ByAgent]:
-        """Results of a step by agent. Views of what comes again from the same place are made once."""
+    def _split_results(self, results: tuple[Any, ...]) -> tuple[ByAgent, ByAgent, ByAgent, ByAgent, ByAgent]:
+        """Results of a step by agent. Views of the same place are made once."""
         place = self._own.sim.memory.outputs.present
         if place.by_agent is None or not _same(results, place.by_agent[0]):
-            told = tuple(self._by_agent(part) for part in results)
+            by_agent = tuple(self._by_agent(part) for part in results)
             if not self._stays:
-                return told
-            place.by_agent = (*results[:4], dict(results[4])), told
+                return by_agent
+            place.by_agent = (*results[:4], dict(results[4])), by_agent
         else:
-            told = place.by_agent[1]
-        observations, *others, infos = told
+            by_agent = place.by_agent[1]
+        observations, *others, infos = by_agent
         if isinstance(self.observation_spaces[self.possible_agents[0]], gymnasium.spaces.Dict):
             observations = {agent: dict(own) for agent, own in observations.items()}
         infos = {agent: _fresh(own) for agent, own in infos.items()}
@@ -297,7 +297,7 @@ class AgentsVectorEnv:
         return parts
 
     def _check_whole_numbers(self, parts: list[torch.Tensor]) -> None:
-        """Where one agent's are floats and another's are not, the environment could not say whose do not fit."""
+        """Where one agent's are floats and another's are not, the environment could not name the agent."""
         for agent, part in zip(self.possible_agents, parts, strict=True):
             if part.is_floating_point() and not isinstance(self.vector_env.single_action_space, Box):
                 raise TypeError(f"actions of {agent} must be integers, got {part.dtype}")
@@ -320,13 +320,7 @@ class AgentsVectorEnv:
         ):
             return actions.detach() if actions.requires_grad else actions
         what, shapes = f"actions of {agent}", self._shapes()
-        given = number_tensor(actions, what, f"shape {shapes}")
-        if given is not actions:
-            given = given.to(self.device)
-        if given.device != self.device:
-            raise ValueError(f"{what} must be on {self.device}, got a tensor on {given.device}")
-        if given.layout is not torch.strided:
-            raise TypeError(f"{what} must be a dense tensor, got layout {given.layout}")
+        given = dense_tensor(actions, what, f"shape {shapes}", self.device)
         one_world = self.num_worlds == 1 and given.shape == self._shape[1:]
         if given.shape != self._shape and not one_world and (len(self._shape) > 1 or given.shape != (*self._shape, 1)):
             raise ValueError(f"{what} must have shape {shapes}, got {list(given.shape)}")

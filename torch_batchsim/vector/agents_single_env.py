@@ -21,7 +21,7 @@ from .vector_inputs import agent_names
 Partner = Callable[[Any, dict[str, Any]], Any]
 """A policy of the other agents, ``partner(observations, infos) -> actions``.
 
-It gets numpy arrays ``[partners, ...]`` (or dicts of them) of the others in their order, as they were told last, and
+It gets numpy arrays ``[partners, ...]`` (or dicts of them) of the others in their order, as last returned, and
 returns their actions ``[partners, ...]``, a tensor, array or list.
 """
 _GREATEST_SCORE = 2**15 - 1
@@ -31,7 +31,7 @@ class JointEnv(SingleEnv):
     """One world whose agents are played together: dicts of observations and of actions by agent.
 
     The spaces are ``Dict`` with an entry for each of ``possible_agents`` (``"agent_0"``, ...). The reward is the sum of
-    the agents' rewards, and the flags are the world's. ``info[agent]`` has what the agent is told, ``action_mask`` for
+    the agents' rewards, and the flags are the world's. ``info[agent]`` has the infos of the agent, ``action_mask`` for
     instance, and its own ``reward``, ``terminated`` and ``truncated``.
     """
 
@@ -60,11 +60,11 @@ class JointEnv(SingleEnv):
             action: an action for each agent by name. An agent whose own episode has ended may be left out.
         """
         observations, *results, infos = self._by_agent.step(action)
-        told = first(infos)
-        for agent, info in told.items():
+        by_agent = first(infos)
+        for agent, info in by_agent.items():
             info["reward"], info["terminated"], info["truncated"] = (part[agent].item() for part in results)
         ended = (bool(self.sim.tensor(f"World.{flag}")[0]) for flag in ("terminated", "truncated"))
-        return first(observations), sum(info["reward"] for info in told.values()), *ended, told
+        return first(observations), sum(info["reward"] for info in by_agent.values()), *ended, by_agent
 
 
 class OneAgentEnv(SingleEnv):
@@ -76,8 +76,8 @@ class OneAgentEnv(SingleEnv):
         environment: the declaration.
         as_agent: which one, as a number or by name: 1 or ``"agent_1"``.
         partner: the policy of the others, see ``Partner``; by default each draws an action that is legal, every choice
-            equally likely, from ``np_random``, so that the seed of a reset says which.
-        options: ``render_mode``, ``device``, ``checks``, ``log`` and ``watchdog``, as of ``SingleEnv``.
+            equally likely, from ``np_random``, so that the seed of a reset decides which.
+        options: as of ``SingleEnv``.
     """
 
     def __init__(
@@ -115,10 +115,10 @@ class OneAgentEnv(SingleEnv):
         """Begin a new episode. ``options``: the environment's ``reset_options``, without a dimension for worlds."""
         results = self._begin(seed, options)
         self._drawn_from.seed(int(self.np_random.integers(2**31)))
-        return self._told(*results)
+        return self._own_part(*results)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Take one step, for which the partner is asked. After the end of an episode the world stands still.
+        """Take one step, in which the partner acts too. After the end of an episode the world stands still.
 
         The flags are those of the agent: after its own end (``AgentEnd``) its world goes on, if it is stepped. Raises
         what the partner raises, and TypeError or ValueError for actions that do not fit, before the world has stepped.
@@ -138,14 +138,14 @@ class OneAgentEnv(SingleEnv):
         else:
             actions = own[None]
         observations, *results, infos = self._vector.step(actions.to(self._vector.device))
-        observation, info = self._told(observations, infos)
+        observation, info = self._own_part(observations, infos)
         return observation, *(part[self._agent].item() for part in results), info
 
     def _masks(self) -> np.ndarray:
         return first(self._vector.action_masks()[self._agent :])
 
-    def _told(self, observations: Any, infos: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """What the agent is told of all rows; the others are told when they are asked."""
+    def _own_part(self, observations: Any, infos: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """The agent's part of all rows; the partner gets the others when it acts."""
         self._others = _rows_without(observations, self._agent), _rows_without(infos, self._agent)
         return _row(observations, self._agent), _row(infos, self._agent)
 

@@ -7,15 +7,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import gymnasium
 import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode
 
-from ..declare.checks import Checks
 from ..declare.environment import Environment
+from ..declare.run_options import RunKeywords, RunOptions
 from ..errors import GroupFault, StepInterrupted, StepTimeout, SystemCrash, WorldFault
 from ..memory.inputs import checked_count, checked_device, checked_mask, checked_options, checked_seed
 from ..memory.reset_options import reset_options
@@ -25,9 +25,12 @@ from .side_by_side import Outcome, Stopped, Streams, Threads
 from .vector_env import TorchVectorEnv
 from .vector_inputs import agents_per_world, number_of_worlds
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 
 class Batch(NamedTuple):
-    """What a step or reset of a group has given, as ``TorchVectorEnv.step`` returns it.
+    """The results of a step or reset of a group, as ``TorchVectorEnv.step`` returns them.
 
     After a reset ``rewards`` are 0 and flags false. Of a masked one, other rows are as they were returned before.
     """
@@ -41,7 +44,7 @@ class Batch(NamedTuple):
 
 
 class GroupedEnv:
-    """Worlds in groups of equal size, each of which is stepped by itself, while the caller does something else::
+    """Worlds in groups of equal size that step one by one, while the caller does something else::
 
         env = GroupedEnv(Overcooked(), num_envs=4096, groups=4)
         env.async_reset(seed=0)
@@ -58,13 +61,13 @@ class GroupedEnv:
         groups: how many.
         device: on CPU groups step on threads; on CUDA each on a stream of its own, where only what takes a mask waits
             for the device.
-        num_threads: of all groups together, on CPU; as many as torch uses by default. Each group that steps has one,
-            or more where there are fewer groups than threads.
-        autoreset_mode, final_obs, output, copy, render_mode, executor, checks, log, watchdog: see ``TorchVectorEnv``.
-            Without copies, what ``recv`` returns stays as it is until the next step but one of the same group.
+        autoreset_mode, final_obs, output, copy, render_mode: see ``TorchVectorEnv``. Without copies, what ``recv``
+            returns stays as it is until the next step but one of the same group.
         render_worlds: of each group, for ``environments[group].render()``.
+        **run: how simulators run, see ``declare.run_options.RunOptions``. ``num_threads`` are those of all groups
+            together: each group that steps has one, or more where there are fewer groups than threads.
 
-    Attributes: ``environments`` (a ``TorchVectorEnv`` for each group; leave those alone that step), ``num_envs``,
+    Attributes: ``environments`` (a ``TorchVectorEnv`` for each group; do not touch those that step), ``num_envs``,
     ``num_worlds``, ``num_agents``, ``num_groups``, ``group_envs`` (rows of a group), ``group_worlds``, ``device``,
     ``single_observation_space``, ``single_action_space``.
     """
@@ -83,14 +86,11 @@ class GroupedEnv:
         copy: bool | None = None,
         render_mode: str | None = None,
         render_worlds: int | None = None,
-        num_threads: int | None = None,
-        executor: str | None = None,
-        checks: bool | Checks | None = None,
-        log: bool | int | None = None,
-        watchdog: float | None = None,
         _make: Callable[..., TorchVectorEnv] = TorchVectorEnv,
+        **run: Unpack[RunKeywords],
     ) -> None:
         self.closed = True  # until it is whole
+        options = RunOptions.of(run, GroupedEnv)
         self.num_groups = checked_count(groups, "groups")
         self.num_agents = agents_per_world(environment)
         self.num_worlds = number_of_worlds(num_envs, num_worlds, self.num_agents)
@@ -103,9 +103,8 @@ class GroupedEnv:
             )
         self.num_envs, self.group_envs = self.num_worlds * self.num_agents, self.group_worlds * self.num_agents
         on_cpu = checked_device(device).type == "cpu"
-        if num_threads is not None:
-            num_threads = checked_count(num_threads, "num_threads")
-        threads = num_threads or torch.get_num_threads()
+        threads = options.num_threads
+        threads = torch.get_num_threads() if threads is None else checked_count(threads, "num_threads")
         workers = min(threads, self.num_groups)
         self.environments = tuple(
             _make(
@@ -118,12 +117,11 @@ class GroupedEnv:
                 copy=copy,
                 render_mode=render_mode,
                 render_worlds=render_worlds,
-                num_threads=threads // workers if on_cpu else None,
-                executor=executor,
-                checks=checks,
-                log=log,
-                watchdog=watchdog,
-                first_world=group * self.group_worlds,
+                **replace(
+                    options,
+                    num_threads=threads // workers if on_cpu else None,
+                    first_world=options.first_world + group * self.group_worlds,
+                ),
             )
             for group in range(self.num_groups)
         )
@@ -139,7 +137,7 @@ class GroupedEnv:
         self._process = os.getpid()
         self.closed = False
 
-    # ---- the protocol ----------------------------------------------------------------------------------------------
+    # ---- the protocol ------------------------------------------------------------------------------------------------
 
     def async_reset(
         self,
@@ -155,7 +153,7 @@ class GroupedEnv:
                 one from the system).
             mask: bool ``[worlds]``: only these, in groups that ``recv`` has returned; ``recv`` returns the groups of
                 these worlds, none where the mask is false everywhere. Without, all worlds of all groups; those that
-                step are awaited, and what they give is dropped.
+                step are awaited, and their results dropped.
             options: the environment's ``reset_options``, for all worlds alike or ``[worlds, ...]``, as for
                 ``TorchVectorEnv.reset``.
         """
@@ -199,7 +197,7 @@ class GroupedEnv:
             env.sim.hold(parts[group], None if masks is None else masks[worlds])
 
     def _by_group(self, options: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """The part of each group: its rows, or what is for all worlds alike. Raises TypeError or ValueError."""
+        """The part of each group: its rows, or values for all worlds alike. Raises TypeError or ValueError."""
         known = reset_options(self.environments[0].sim.program)
         given = {name: known[name].checked(value, self.num_worlds) for name, value in options.items()}
         ends = range(0, self.num_worlds, self.group_worlds)
@@ -249,7 +247,7 @@ class GroupedEnv:
         return [group for group, busy in enumerate(self._busy) if busy]
 
     def close(self) -> None:
-        """Wait for groups that step, drop what was not received, and end the threads."""
+        """Wait for groups that step, drop their results, and end the threads."""
         if not self.closed:
             self.closed = True
             self._calls.close()
@@ -259,8 +257,8 @@ class GroupedEnv:
     def __reduce__(self) -> NoReturn:
         """Raises TypeError."""
         raise TypeError(
-            "GroupedEnv cannot be pickled or copied, for its groups step beside its caller; make a new one, and load "
-            "the state_dict() of each of its environments there"
+            "GroupedEnv cannot be pickled or copied, because its groups step beside its caller; make a new one, and "
+            "load the state_dict() of each of its environments there"
         )
 
     def __enter__(self) -> GroupedEnv:
@@ -271,10 +269,10 @@ class GroupedEnv:
     ) -> None:
         self.close()
 
-    # ---- inside ----------------------------------------------------------------------------------------------------
+    # ---- inside ------------------------------------------------------------------------------------------------------
 
     def _step_call(self, group: int, actions: Any, worlds: Any) -> tuple[Callable[[], Any], list[torch.Tensor]]:
-        """What a step of the group is, and the tensors that it reads."""
+        """The call that steps the group, and the tensors that it reads."""
         self._check_usable()
         self._check_idle(group)
         env = self.environments[group]

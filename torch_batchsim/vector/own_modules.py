@@ -1,4 +1,4 @@
-"""Imports authors' modules and runs their files; says in one line where one of these fails."""
+"""Imports authors' modules and runs their files; an error names the file and line of theirs that failed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def module_named(place: str, name: str) -> ModuleType:
 
 
 def _module_of_file(path: Path) -> ModuleType:
-    """Run a Python file as a module of its name, with its folder in the path. Raises ValueError where there is none."""
+    """Run a Python file as a module of its name, with its folder in the path. Raises ValueError where it is missing."""
     if not path.is_file():
         near = suggestion(path.name, [each.name for each in path.parent.glob("*.py")])
         raise ValueError(f"there is no file {path}{near}")
@@ -59,7 +59,7 @@ def _module_of_file(path: Path) -> ModuleType:
 
 
 def is_missing(error: ModuleNotFoundError, module: str) -> bool:
-    """Whether ``module`` itself, or a package that it is in, is not there, rather than one that it imports."""
+    """Whether ``module`` itself, or a package that it is in, is missing, rather than one that it imports."""
     return error.name is not None and f"{module}.".startswith(f"{error.name}.")
 
 
@@ -91,7 +91,7 @@ def _is_within(file: str, folders: Iterable[str]) -> bool:
 
 
 def _said(error: Exception) -> str:
-    """What an error says, with the name that was meant: Python finds that only when it prints a traceback."""
+    """The message of an error, with the nearest name: Python adds that only when it prints a traceback."""
     if isinstance(error, SyntaxError):
         return error.msg
     text = str(error) if isinstance(error, _SAYS_ITSELF) else f"{type(error).__name__}: {error}"

@@ -21,7 +21,7 @@ def step_some(env: TorchVectorEnv, actions: torch.Tensor, worlds: torch.Tensor) 
 
     Args:
         env: with ``NEXT_STEP`` or ``DISABLED``.
-        actions: ``[rows, ...]`` of all worlds, as ``env.step`` takes them; those of the others do not count.
+        actions: ``[rows, ...]`` of all worlds, as ``env.step`` takes them; those of other worlds do not count.
         worlds: bool ``[worlds]`` on the environment's device.
 
     Rows of the other worlds are not worth reading. It takes longer than a step, and on CUDA it waits for the device.
@@ -56,7 +56,7 @@ def check_mode(mode: AutoresetMode) -> None:
 
 
 def reset_as_step(env: TorchVectorEnv, seed: int | None, options: dict[str, Any]) -> tuple[Any, ...]:
-    """``env.reset`` which returns what a step does, and has it in ``outputs`` of a ``WorldFault`` too."""
+    """``env.reset`` with the results of a step, which are ``outputs`` of a ``WorldFault`` too."""
     try:
         env.reset(seed=seed, options=options)
     except WorldFault as fault:  # the other worlds have begun

@@ -16,9 +16,9 @@ from typing import Any, Literal, overload
 import gymnasium
 
 from ..base.names import suggestion, told_arguments
-from ..declare.checks import Checks
 from ..declare.environment import Environment
 from ..declare.options import SINGLE_ARGUMENTS, VECTOR_ARGUMENTS, Option
+from ..declare.run_options import RunOptions
 from .agents_env import AgentsVectorEnv
 from .agents_single_env import JointEnv, OneAgentEnv, Partner
 from .own_modules import is_missing, module_named, told_with_place
@@ -92,7 +92,7 @@ def find_id(name: str) -> str:
     """The id that a user means: one of ours by its short name, any by its id.
 
     ``"module:id"`` and ``"module:Class"`` import the module first; ``"file.py"``, ``"file.py:Class"`` and
-    ``"file.py:id"`` run the file. Raises ValueError with what is known.
+    ``"file.py:id"`` run the file. Raises ValueError with the known names.
     """
     place, _, env_id = (name, "", "") if name.endswith(".py") else name.rpartition(":")
     if place:
@@ -121,7 +121,7 @@ def _refuse_path(name: str) -> None:
 
 
 def _id_in(module: ModuleType, place: str, name: str) -> str:
-    """The id ``name``, or the only id of the class of this name, or of the module where there is no name."""
+    """The id ``name``, or the only id of the class of this name; without a name, of the module."""
     if name and _is_registered(name):
         return name
     ours = {spec.id: spec.kwargs["environment"] for spec in gymnasium.registry.values() if is_ours(spec)}
@@ -184,7 +184,7 @@ def is_ours(spec: gymnasium.envs.registration.EnvSpec) -> bool:
 def environment_class(env_id: str) -> type[Environment]:
     """The class of a registered environment.
 
-    Raises gymnasium's errors for unknown ids, ValueError for what was not registered by ``register``.
+    Raises gymnasium's errors for unknown ids, ValueError for ids that another function registered.
     """
     spec = gymnasium.spec(env_id)
     if not is_ours(spec):
@@ -222,7 +222,7 @@ def make_vec(
 ) -> TorchVectorEnv | AgentsVectorEnv:
     """A ``TorchVectorEnv`` of an environment; other keyword arguments are its options or the environment's.
 
-    With ``by_agent=True`` an ``AgentsVectorEnv``, of which ``num_envs`` counts worlds.
+    With ``by_agent=True`` an ``AgentsVectorEnv``, whose ``num_envs`` counts worlds.
 
     Args:
         environment: a class, ``"module:Class"``, or what ``find_id`` takes: a short name (``"cartpole"``), an id,
@@ -262,15 +262,13 @@ def make(
     time_limit: bool = False,
     as_agent: int | str | None = None,
     partner: Partner | None = None,
-    checks: bool | Checks | None = None,
-    log: bool | int | None = None,
-    watchdog: float | None = None,
     **options: Any,
 ) -> SingleEnv:
     """One world as a plain ``gymnasium.Env`` with numpy in and out.
 
     Where a world has several agents, a ``JointEnv``; with ``as_agent`` a ``OneAgentEnv``, where ``partner`` plays the
-    others. ``environment`` is what ``make_vec`` takes.
+    others. ``environment`` is what ``make_vec`` takes; ``options`` are the environment's own, and those of a run, see
+    ``declare.run_options.RunOptions``.
     """
     cls = _imported(_of_name(environment, options))
     if time_limit:  # gymnasium wraps its TimeLimit around this
@@ -279,10 +277,11 @@ def make(
     if "num_envs" in options:
         given = f"{environment!r}, num_envs={options['num_envs']!r}"
         raise TypeError(f"make() makes one world, and takes no num_envs: for several use make_vec({given})")
+    run = RunOptions.taken_from(options)
     declared = _declared(cls, options, SINGLE_ARGUMENTS)
     if as_agent is None and partner is not None:
         raise ValueError(f"partner plays the agents beside one: give as_agent=0 too, got partner={partner!r}")
-    given = {"render_mode": render_mode, "device": device, "checks": checks, "log": log, "watchdog": watchdog}
+    given = {"render_mode": render_mode, "device": device, **run}
     if as_agent is not None:
         made = OneAgentEnv(declared, as_agent, partner, **given)
     else:
@@ -297,9 +296,9 @@ def declared(env_id: str, options: Mapping[str, Any], others: tuple[str, ...] = 
 
     Args:
         options: the environment's own.
-        others: what the caller takes beside them, for the message.
+        others: arguments that the caller takes beside them, for the message.
 
-    Raises gymnasium's errors for unknown ids, ValueError for what was not registered by ``register``, TypeError and
+    Raises gymnasium's errors for unknown ids, ValueError for ids that another function registered, TypeError and
     ValueError for options.
     """
     cls, spec = environment_class(env_id), gymnasium.spec(env_id)
@@ -310,7 +309,7 @@ def declared(env_id: str, options: Mapping[str, Any], others: tuple[str, ...] = 
 
 
 def _of_name(environment: str | type[Environment], options: dict[str, Any]) -> str | type[Environment]:
-    """The class of what was registered under a name; its limit of steps is added to the options."""
+    """The class that is registered under a name; its limit of steps is added to the options."""
     if not isinstance(environment, str):
         return environment
     module, _, name = environment.rpartition(":")
@@ -347,7 +346,7 @@ def _imported(environment: str | type[Environment]) -> type[Environment]:
             except ModuleNotFoundError as error:
                 if not is_missing(error, module):
                     raise
-                raise ValueError(f"{environment!r} cannot be made: there is no module {error.name!r}") from error
+                raise ValueError(f"{environment!r} cannot be made: module {error.name!r} is missing") from error
         try:
             cls = attrgetter(name)(imported)
         except AttributeError:

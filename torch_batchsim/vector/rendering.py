@@ -9,10 +9,10 @@ import numpy as np
 from ..declare.environment import Environment
 from ..memory.inputs import checked_count
 from ..run.simulator import Simulator
-from .world_state import DrawnWorld, WorldState
+from ..run.world_state import WorldState
 
 MOST_WORLDS = 64
-"""Worlds that ``render`` draws where nobody says how many: of more, pictures take minutes and gigabytes."""
+"""Worlds that ``render`` draws at most by default: of more, pictures take minutes and gigabytes."""
 
 _DRAWN = {"rgb_array": np.ndarray, "ansi": str}
 METHODS = {"rgb_array": "render", "ansi": "render_text"}
@@ -43,8 +43,8 @@ def checked_render_worlds(count: Any) -> int | None:
 
 def draw_world(sim: Simulator, world: int, mode: str) -> np.ndarray | str:
     """A picture of one world, uint8 ``[height, width, 3]``, or a text."""
-    state, name = WorldState(sim, world), METHODS[mode]
-    drawn = getattr(sim.environment, name)(DrawnWorld({**state, "World.step": state["World.step"]}))
+    name = METHODS[mode]
+    drawn = getattr(sim.environment, name)(WorldState(sim, world))
     if not isinstance(drawn, _DRAWN[mode]):
         what = "an array of uint8 [height, width, 3]" if mode == "rgb_array" else "a text"
         raise TypeError(f"{sim.environment.name}.{name}() must return {what}, got {drawn!r}")
@@ -52,14 +52,14 @@ def draw_world(sim: Simulator, world: int, mode: str) -> np.ndarray | str:
 
 
 def frames(sim: Simulator, agents: int, mode: str, worlds: int | None) -> tuple[Any, ...]:
-    """What ``render`` returns: one of each row, or one of each of the first ``worlds``. Raises ValueError."""
+    """The frames of ``render``: one of each row, or one of each of the first ``worlds``. Raises ValueError."""
     if worlds is not None:
         return tuple(draw_world(sim, world, mode) for world in range(min(worlds, sim.num_worlds)))
     if sim.num_worlds > MOST_WORLDS:
         raise ValueError(
-            f"render() does not draw {sim.num_worlds} worlds, for more than {MOST_WORLDS} take long and much memory; "
-            "make the environment with render_worlds=16 to draw the first 16 (any number, this one too), or call "
-            "render_world(world) for one"
+            f"render() does not draw {sim.num_worlds} worlds, because more than {MOST_WORLDS} take long and much "
+            "memory; make the environment with render_worlds=16 to draw the first 16 (any number, this one too), or "
+            "call render_world(world) for one"
         )
     drawn = (draw_world(sim, world, mode) for world in range(sim.num_worlds))
     return tuple(frame for frame in drawn for _ in range(agents))  # agents of a world share its picture

@@ -14,7 +14,7 @@ import torch
 
 
 class Outcome:
-    """What a call returned, or raised.
+    """The result of a call, or its error.
 
     Args:
         caught: kinds of errors that are kept for the one who receives this. Others go on at once: Ctrl-C is for the
@@ -22,8 +22,8 @@ class Outcome:
 
     Attributes:
         group: for which it was made.
-        value: what it returned.
-        error: what it raised, or None.
+        value: the result.
+        error: the error, or None.
     """
 
     __slots__ = ("error", "group", "value")
@@ -37,7 +37,7 @@ class Outcome:
 
 
 class Stopped(RuntimeError):
-    """There is nobody left who would run a call."""
+    """The threads that ran calls have ended."""
 
 
 class Threads:
@@ -52,7 +52,7 @@ class Threads:
         self._wake = threading.Lock()
         self._wake.acquire()
         arguments = (self._calls, self._finished, self._wake)
-        # Daemons: the interpreter waits for other threads before it lets anybody tell them to end.
+        # Daemons: the interpreter waits for other threads before anybody can end them.
         names = (f"torch_batchsim group worker {i}" for i in range(count))
         threads = [threading.Thread(target=_work, args=arguments, daemon=True, name=name) for name in names]
         for thread in threads:
@@ -61,7 +61,7 @@ class Threads:
         """Wait for the calls that run, drop those that do not yet, and end the threads."""
 
     def start(self, group: int, call: Callable[[], Any], tensors: Sequence[torch.Tensor] = ()) -> None:
-        """Let a thread make the call; a group has one call at a time. ``tensors``: what it reads."""
+        """Let a thread make the call; a group has one call at a time. ``tensors``: those that it reads."""
         self._calls.put((group, call))
 
     def next(self) -> Outcome:
@@ -85,14 +85,14 @@ class Threads:
 
 
 def _signal(wake: threading.Lock) -> None:
-    with suppress(RuntimeError):  # it has been told
+    with suppress(RuntimeError):  # it is released already
         wake.release()
 
 
 def _work(calls: SimpleQueue, finished: deque, wake: threading.Lock) -> None:
     while (item := calls.get()) is not None:
-        finished.append(Outcome(*item, BaseException))  # nobody else is here to be told
-        item = None  # or what the call holds would live until the next one
+        finished.append(Outcome(*item, BaseException))  # this thread has no caller that could catch it
+        item = None  # or the call's objects would live until the next one
         _signal(wake)
 
 
@@ -122,7 +122,7 @@ class Streams:
         self._given: dict[int, tuple[torch.cuda.Event, Outcome]] = {}
 
     def start(self, group: int, call: Callable[[], Any], tensors: Sequence[torch.Tensor] = ()) -> None:
-        """Make the call on the group's stream, after what the current one has so far. ``tensors``: what it reads."""
+        """Make the call on the group's stream, after the work of the current one. ``tensors``: those that it reads."""
         stream = self._streams[group]
         stream.wait_stream(torch.cuda.current_stream(self._device))
         for tensor in tensors:
@@ -134,7 +134,7 @@ class Streams:
         self._given[group] = event, outcome
 
     def next(self) -> Outcome:
-        """See ``Streams``. What the call has given to the device comes before what the current stream gets next."""
+        """See ``Streams``. The call's work on the device ends before later work of the current stream begins."""
         if not self._given:
             raise Stopped
         done = (group for group, (event, _) in self._given.items() if event.query())
@@ -143,5 +143,5 @@ class Streams:
         return outcome
 
     def close(self) -> None:
-        """Forget what was not received."""
+        """Forget results that were not received."""
         self._given.clear()

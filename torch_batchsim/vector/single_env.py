@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from textwrap import shorten
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
@@ -14,13 +16,15 @@ from gymnasium.spaces import Box
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import TimeLimit
 
-from ..declare.checks import Checks
 from ..declare.environment import Environment
+from ..declare.run_options import RunKeywords, RunOptions
 from ..memory.inputs import checked_options, checked_seed, number_tensor
 from ..run.simulator import Simulator
-from .gymnasium_wrappers import resetting_wrappers
 from .vector_env import TorchVectorEnv
 from .vector_inputs import agents_per_world
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class SingleEnv(gymnasium.Env):
@@ -28,13 +32,14 @@ class SingleEnv(gymnasium.Env):
 
     Args:
         environment: the declaration.
-        render_mode, device, checks, log, watchdog: see ``TorchVectorEnv``.
+        render_mode, device: see ``TorchVectorEnv``.
+        **run: how its simulator runs, see ``declare.run_options.RunOptions``; by default on one thread.
 
     Raises ValueError for an environment with several agents in a world; ``JointEnv`` and ``OneAgentEnv`` are for those.
 
     Attributes:
         follows_time_limit: whether systems see the limit of gymnasium's ``TimeLimit`` as ``max_episode_steps``, from
-            the first reset by it on. ``gymnasium.make`` sets it, for it tells nobody else of that limit.
+            the first reset by it on. ``gymnasium.make`` sets it, because only the wrapper knows that limit.
     """
 
     def __init__(
@@ -43,10 +48,9 @@ class SingleEnv(gymnasium.Env):
         *,
         render_mode: str | None = None,
         device: str = "cpu",
-        checks: bool | Checks | None = None,
-        log: bool | int | None = None,
-        watchdog: float | None = None,
+        **run: Unpack[RunKeywords],
     ) -> None:
+        options = RunOptions.of(run, SingleEnv)
         self._check_agents(environment.name, agents_per_world(environment))
         self._vector = TorchVectorEnv(
             environment,
@@ -54,11 +58,8 @@ class SingleEnv(gymnasium.Env):
             device=device,
             autoreset_mode=AutoresetMode.DISABLED,
             render_mode=render_mode,
-            num_threads=1,
-            checks=checks,
-            log=log,
-            watchdog=watchdog,
             copy=False,  # each result is copied out at once
+            **(options if options.num_threads else replace(options, num_threads=1)),
         )
         self.render_mode = render_mode
         self.follows_time_limit, self._limit = False, None
@@ -89,7 +90,7 @@ class SingleEnv(gymnasium.Env):
         return first(observations), first(infos)
 
     def hold(self, options: dict[str, Any] | None) -> None:
-        """Let all later episodes begin with ``options``, until others are held; ``None`` releases what is held.
+        """Let all later episodes begin with ``options``, until others are held; ``None`` releases them.
 
         They are as for ``reset``. Raises ValueError or TypeError before anything has changed.
         """
@@ -101,7 +102,7 @@ class SingleEnv(gymnasium.Env):
         return {name: number_tensor(value, name)[None] for name, value in options.items()}
 
     def _begin(self, seed: int | None, options: dict[str, Any] | None) -> tuple[Any, dict[str, Any]]:
-        """What the vector environment returns of a reset."""
+        """Reset, and return the vector environment's results."""
         self._follow_time_limit()
         given = self._one_world(options)
         seed = checked_seed(seed)
@@ -112,7 +113,7 @@ class SingleEnv(gymnasium.Env):
     def _follow_time_limit(self) -> None:
         """Look for the wrapper by which this is reset."""
         if self.follows_time_limit and self._limit is None:
-            limits = (wrapper for wrapper in resetting_wrappers(self, Wrapper) if isinstance(wrapper, TimeLimit))
+            limits = (wrapper for wrapper in _resetting_wrappers(self) if isinstance(wrapper, TimeLimit))
             self._set_limit(next((wrapper._max_episode_steps for wrapper in limits), None))
 
     def _set_limit(self, limit: int | None) -> None:
@@ -137,9 +138,9 @@ class SingleEnv(gymnasium.Env):
 
     @property
     def action_masks(self) -> Callable[[], np.ndarray]:
-        """Call it for what is legal now, bool ``[n]``, as ``info["action_mask"]`` told last; sb3_contrib does so.
+        """A function that returns the legal actions, bool ``[n]``, as last in ``info["action_mask"]``; for sb3_contrib.
 
-        Raises AttributeError where the environment has no masks, so that ``hasattr`` tells.
+        Raises AttributeError where the environment has no masks, so that ``hasattr`` is False.
         """
         if "action_mask" not in self._vector.sim.program.info:
             raise AttributeError(f"{self.environment.name} has no action masks: every action is legal")
@@ -159,9 +160,9 @@ class SingleEnv(gymnasium.Env):
 
 
 def checked_action(action: Any, space: Space) -> torch.Tensor:
-    """One action as a tensor of the space's shape. TypeError or ValueError name what was given and what is allowed.
+    """One action as a tensor of the space's shape. TypeError or ValueError name the given and the allowed.
 
-    Whether its numbers are in the space is for the simulator to say.
+    The simulator checks whether its numbers are in the space.
     """
     what = f"the action must be an element of {space}"
     try:
@@ -174,6 +175,26 @@ def checked_action(action: Any, space: Space) -> torch.Tensor:
     if given.is_floating_point() and not isinstance(space, Box):
         raise TypeError(f"{what}, which holds integers, got {_in_short(action)}")
     return given
+
+
+def _resetting_wrappers(env: gymnasium.Env) -> Iterator[Wrapper]:
+    """Gymnasium's wrappers around ``env`` in whose ``reset`` this call lies, the innermost first.
+
+    Only ``reset``, and functions that it calls, may call it. It does not read the locals of other frames: until Python
+    3.13 reading them keeps them alive as long as the frame.
+    """
+    frame, last = sys._getframe(1), None
+    while frame is not None and frame.f_code.co_name != "reset":
+        frame = frame.f_back
+    while frame is not None:
+        of_gymnasium = frame.f_globals.get("__name__", "").startswith("gymnasium.")
+        if frame.f_code.co_name != "reset" and not of_gymnasium:
+            return
+        outer = frame.f_locals.get("self") if of_gymnasium else None
+        if isinstance(outer, Wrapper) and outer is not last and outer.unwrapped is env:
+            yield outer
+            last = outer
+        frame = frame.f_back
 
 
 def _in_short(value: Any) -> str:

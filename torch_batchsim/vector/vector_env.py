@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import deepcopy
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
 import torch
-from gymnasium.vector import AutoresetMode
+from gymnasium.spaces import Box, Discrete
+from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from ..declare.checks import Checks
+from ..base.names import suggestion
 from ..declare.environment import Environment
+from ..declare.run_options import RunKeywords, RunOptions
 from ..errors import WorldFault
 from ..memory.inputs import checked_device, checked_options, checked_seed
+from ..run.actions import ActionInput
+from ..run.host_checks import without_choice
+from ..run.legal import legal_actions
 from ..run.simulator import Simulator
 from ..run.trace import Trace
 from ..run.tuning import TuneReport
-from . import episode_steps, rendering
-from .binding import OutputBinding
-from .gymnasium_wrappers import check_callers
-from .results import Observation, Results, collected
-from .row_calls import RowCalls
-from .vector_inputs import ActionInput, agents_per_world, checked_reset_mask, number_of_worlds
+from . import rendering, rows
+from .results import Observation, Results, collected, named_outputs
+from .vector_inputs import agents_per_world, checked_reset_mask, number_of_worlds
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 _OUTPUTS = ("torch", "numpy")
 _KEPT = (
@@ -34,7 +40,7 @@ _KEPT = (
 )  # fmt: skip
 
 
-class TorchVectorEnv(RowCalls, OutputBinding):
+class TorchVectorEnv(VectorEnv):
     """A gymnasium ``VectorEnv`` whose rows are the agents of all worlds.
 
     Args:
@@ -49,14 +55,10 @@ class TorchVectorEnv(RowCalls, OutputBinding):
             step after the next one, whatever is reset meanwhile; what ``reset`` returns until then too, but for the
             second reset after it. ``True`` returns copies, which stay for ever; with ``False`` there is one set only,
             which every call writes to.
-        render_mode: ``"rgb_array"``, ``"ansi"`` or None; ``metadata["render_modes"]`` has what the environment defines.
+        render_mode: ``"rgb_array"``, ``"ansi"`` or None; ``metadata["render_modes"]`` has those of the environment.
         render_worlds: ``render`` draws each of the first so many worlds once; None: a picture for each row.
-        num_threads: threads of a step on CPU, at most; as many as torch uses by default, see ``Simulator``.
-        executor: how the task graph is run, see ``Simulator``.
-        first_world: the number of its first world, where this is a part of a larger batch, see ``Simulator``.
-        checks: True, or a ``torch_batchsim.Checks``, for a checked build, see ``Simulator``.
-        log: True, or a number of lines, for a build in which ``world.log`` notes what ``sim.logs()`` returns.
-        watchdog: seconds that a step or reset may take on CPU, see ``Simulator``.
+        **run: how its simulator runs: ``executor``, ``num_threads``, ``checks`` and so on, see
+            ``declare.run_options.RunOptions``.
 
     Attributes: ``sim`` (the ``Simulator``; its tensors may be written between steps), ``device``, ``num_worlds``,
     ``num_agents`` (per world), ``autoreset_mode``, ``output``, ``copies`` (whether results are copies),
@@ -84,18 +86,11 @@ class TorchVectorEnv(RowCalls, OutputBinding):
         copy: bool | None = None,
         render_mode: str | None = None,
         render_worlds: int | None = None,
-        num_threads: int | None = None,
-        executor: str | None = None,
-        first_world: int = 0,
-        checks: bool | Checks | None = None,
-        log: bool | int | None = None,
-        watchdog: float | None = None,
-        _library: Any = None,
-        _loader: Any = None,
+        **run: Unpack[RunKeywords],
     ) -> None:
         self.closed = True  # until it is whole
-        self._arguments = {"final_obs": final_obs, "copy": copy, "num_threads": num_threads, "executor": executor}
-        self._arguments |= {"first_world": first_world, "checks": checks, "log": log, "watchdog": watchdog}
+        options = RunOptions.of(run, TorchVectorEnv)
+        self._arguments = {"final_obs": final_obs, "copy": copy}
         if output not in _OUTPUTS:
             raise ValueError(f"output must be 'torch' or 'numpy', got {output!r}")
         if not isinstance(final_obs, bool):
@@ -113,21 +108,14 @@ class TorchVectorEnv(RowCalls, OutputBinding):
             device,
             autoreset=autoreset_mode,
             keep_final=final_obs,
-            num_threads=num_threads,
-            executor=executor,
             output_sets=2 if copy is None else 1,
-            first_world=first_world,
-            checks=checks,
-            log=log,
-            watchdog=watchdog,
-            _library=_library,
-            _loader=_loader,
+            **options,
         )
         self.environment, self.device = environment, self.sim.device
         self.num_worlds, self.num_agents, self.num_envs = worlds, agents, worlds * agents
         self.autoreset_mode = self.sim.autoreset
         self.render_mode, self.render_worlds = render_mode, rendering.checked_render_worlds(render_worlds)
-        episode_steps.check_counters(self.sim.program)
+        rows.check_counters(self.sim.program)
         self.metadata = {
             "render_modes": rendering.render_modes(environment),
             "render_fps": 30,
@@ -147,7 +135,7 @@ class TorchVectorEnv(RowCalls, OutputBinding):
         self._outputs = self.sim.memory.outputs
         self.closed = False
 
-    # ---- the contract ----------------------------------------------------------------------------------------------
+    # ---- the contract ------------------------------------------------------------------------------------------------
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -162,8 +150,6 @@ class TorchVectorEnv(RowCalls, OutputBinding):
                 which rows of other worlds do not count.
         """
         self.check_open()
-        if self.output == "torch":
-            check_callers(self)
         options = checked_options(options, ("reset_mask", *self.environment.reset_options))
         mask = checked_reset_mask(options.pop("reset_mask", None), self.num_worlds, self.num_agents, self.device)
         if mask is not None and not self.has_begun:
@@ -202,7 +188,7 @@ class TorchVectorEnv(RowCalls, OutputBinding):
             actions: ``[rows]`` integers (Discrete), ``[rows, k]`` integers (MultiDiscrete) or floats (Box); a torch
                 tensor on ``device``, or a numpy array. On CPU a value outside the action space raises ValueError and
                 nothing changes; on CUDA it is a fault of its world (``WorldFault``, raised later) and the lowest legal
-                value takes its place. Rows that ``active`` told to be inactive may hold anything, NaN too: their
+                value takes its place. Rows that ``active`` marks as inactive may hold anything, NaN too: their
                 systems see the legal value nearest to 0 (in a bound action column too). Of an environment with
                 ``clips_actions`` any finite value of a Box is taken.
         """
@@ -223,7 +209,7 @@ class TorchVectorEnv(RowCalls, OutputBinding):
         return self.step_results()
 
     def step_results(self) -> tuple[Observation, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:
-        """What ``step`` returns of the outputs as they lie now, after a step or a reset; nothing steps."""
+        """The results of the last ``step`` or ``reset`` as ``step`` returns them; nothing steps."""
         present = self._outputs.present.results or self._results()
         results = (*present.step, dict(present.step_infos))
         if self.delivers_final:
@@ -257,12 +243,244 @@ class TorchVectorEnv(RowCalls, OutputBinding):
         """Forget that a reset has been: a closed environment refuses everything."""
         self.has_begun = False
 
-    # ---- beyond the contract ---------------------------------------------------------------------------------------
+    # ---- where outputs go --------------------------------------------------------------------------------------------
+
+    def bind(
+        self,
+        *,
+        observations: torch.Tensor | Mapping[str, torch.Tensor] | None = None,
+        rewards: torch.Tensor | None = None,
+        terminations: torch.Tensor | None = None,
+        truncations: torch.Tensor | None = None,
+        final_obs: torch.Tensor | Mapping[str, torch.Tensor] | None = None,
+        actions: torch.Tensor | None = None,
+        **infos: torch.Tensor | None,
+    ) -> None:
+        """Let outputs go to the given tensors: the next ``step`` or ``reset`` writes there, and returns them.
+
+        Each tensor is contiguous and has the shape, dtype and device of what ``step`` returns. Other keywords are names
+        of infos, such as ``action_mask``. Nothing is copied: results of the last call stay where they are until then.
+        Only ``actions``, the action column, moves at once. For a rollout with a place for each step see ``bind_slots``.
+        """
+        self.check_open()
+        flags, final = (terminations, truncations), self.delivers_final
+        given = named_outputs(self.sim.program, observations, final_obs, rewards, *flags, infos, final)
+        if actions is not None:
+            given[self.sim.program.action.name] = actions
+        self.sim.memory.bind(given)
+
+    def bind_slots(
+        self,
+        *,
+        observations: torch.Tensor | Mapping[str, torch.Tensor] | None = None,
+        rewards: torch.Tensor | None = None,
+        terminations: torch.Tensor | None = None,
+        truncations: torch.Tensor | None = None,
+        final_obs: torch.Tensor | Mapping[str, torch.Tensor] | None = None,
+        **infos: torch.Tensor | None,
+    ) -> None:
+        """Prepare slots for outputs: tensors ``[slots, rows, ...]``, contiguous, the same number of slots each.
+
+        ``select_slot(t)`` lets the next ``step`` write to slot ``t`` of all of them; slot 0 is selected at first. State
+        does not move, and nothing is copied. Resets do not write to slots. Other keywords are names of infos::
+
+            env.bind_slots(observations=storage.observations[1:], rewards=storage.rewards)
+            for t in range(len(storage.rewards)):
+                env.select_slot(t)
+                env.step(actions)  # writes storage.observations[t + 1] and storage.rewards[t]
+
+        ``unbind`` ends it. Raises TypeError or ValueError before anything has changed: of shapes and dtypes that do
+        not fit, of memory that outputs would share, and while other slots are bound.
+        """
+        self.check_open()
+        flags, final = (terminations, truncations), self.delivers_final
+        given = named_outputs(self.sim.program, observations, final_obs, rewards, *flags, infos, final)
+        self.sim.memory.bind_slots(given)
+
+    def select_slot(self, slot: int) -> None:
+        """Let the next ``step`` write to this slot of ``bind_slots``. Raises IndexError."""
+        self._outputs.select(slot)
+
+    def unbind(self) -> None:
+        """Let all outputs go to the simulator's own memory again, from the next ``step`` or ``reset`` on."""
+        self.check_open()
+        self._outputs.unbind()
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return self.num_envs
+
+    # ---- masks and samples -------------------------------------------------------------------------------------------
+
+    def action_masks(self) -> torch.Tensor | np.ndarray:
+        """Legal actions as the last ``step`` or ``reset`` returned them, bool ``[rows, n]``; an array with "numpy".
+
+        Of a MultiDiscrete action the choices of all parts stand side by side. Raises AttributeError where the
+        environment has no masks: every action of the action space is legal there. Raises ResetNeeded before the first
+        reset.
+        """
+        self.check_open()
+        mask = self.action_mask
+        if mask is None:
+            raise AttributeError(
+                f"{self.environment.name} has no action masks: every action of {self.single_action_space} is legal"
+            )
+        self.check_ready("action_masks(): until then no mask is known")
+        if self.copies:
+            mask = mask.clone()
+        return mask.numpy() if self.output == "numpy" else mask
+
+    def get_action_masks(self) -> torch.Tensor | np.ndarray:
+        """``action_masks``, by the name that rl_games asks for."""
+        return self.action_masks()
+
+    def sample_actions(self) -> torch.Tensor | np.ndarray:
+        """Random actions of all rows that are legal now, ``[rows, ...]``; an array with "numpy".
+
+        Every legal choice is equally likely, in each part of a MultiDiscrete action; without masks the draw is that of
+        ``action_space.sample()``. Inactive rows get actions too. ``action_space.seed(seed)`` seeds the draws: they are
+        the same on each device, and go on from call to call. Raises ResetNeeded before the first reset, where there are
+        masks; on CPU ValueError where the mask of a row that acts allows nothing. On CUDA, where nothing waits for the
+        device, and in a checked build, which reports a fault, such a row gets any action.
+        """
+        self.check_open()
+        space, mask = self.single_action_space, self.action_mask
+        if mask is None:
+            drawn = torch.from_numpy(np.asarray(self.action_space.sample()))
+        else:
+            self.check_ready("sample_actions(): until then no mask is known")
+            self._check_choices(mask)
+            numbers = self.action_space.np_random.integers(1, 2**31, tuple(mask.shape), dtype=np.int32)
+            drawn = legal_actions(space, mask, torch.from_numpy(numbers).to(mask.device))
+        drawn = drawn.to(self.device, None if isinstance(space, Box) else torch.int64)
+        return drawn.numpy() if self.output == "numpy" else drawn
+
+    def _check_choices(self, mask: torch.Tensor) -> None:
+        """Raise ValueError on CPU where a row that acts has no legal action; a checked build reports a fault."""
+        if self.device.type != "cpu" or self.sim.program.checks:
+            return
+        if isinstance(self.single_action_space, Discrete) and mask.any(1).all():
+            return
+        bad = without_choice(self.sim.program, self.sim.memory, mask, self.active)
+        if bad:
+            part, row = bad[0]
+            world, agent = divmod(row, self.num_agents)
+            of = f"world {world}" + (f", agent {agent}" if self.num_agents > 1 else "")
+            which = f" in part {part}" if self.single_action_space.shape else ""
+            raise ValueError(
+                f"{of} has no legal action{which}: the mask of a row that acts must allow one; make it inactive, or "
+                "end its episode"
+            )
+
+    # ---- names -------------------------------------------------------------------------------------------------------
+
+    def observation_name(self, index: Sequence[int], key: str = "") -> str:
+        """The field at an index of one row's observation: ``"Cart.CartState.theta"``, ``"Ship.View.drones[3, 1]"``.
+
+        Args:
+            index: into the observation of a row, or into the part of a dict that ``key`` names.
+
+        Raises KeyError for a part that the observation does not have, ValueError for an index that it does not have.
+        """
+        columns = self.sim.program.observations
+        if key not in columns:
+            parts = "it is one Box, without parts" if "" in columns else f"its parts are {', '.join(columns)}"
+            raise KeyError(f"the observation has no part {key!r}{suggestion(key, columns)}; {parts}")
+        shape = columns[key].value_shape
+        numbers = list(index) if isinstance(index, Iterable) else []
+        if len(numbers) != len(shape) or not all(0 <= i < n for i, n in zip(numbers, shape, strict=True)):
+            raise ValueError(
+                f"index must have a number for each dimension of the observation's shape {list(shape)}, such as "
+                f"{[0] * len(shape)}, got {index!r}"
+            )
+        return columns[key].element_name(index)
+
+    # ---- steps of episodes -------------------------------------------------------------------------------------------
+
+    @property
+    def episode_steps(self) -> torch.Tensor | np.ndarray:
+        """Steps of the episodes under way, int32 ``[rows]``, a copy: 0 where an episode has just begun.
+
+        An array with "numpy".
+
+        Assign integers ``[rows]`` (the agents of a world alike) or ``[worlds]`` to change the counts of all worlds.
+        Time limits follow them: an episode of at most ``n`` steps is truncated by the step that makes its count ``n``,
+        or by the next one where it is greater. Observations that show the time follow with the next step. A world draws
+        its random numbers by its count: where it is set back, it draws the same ones again. Raises TypeError or
+        ValueError before anything has changed, and waits for the device on CUDA.
+        """
+        steps = rows.episode_steps(self.sim, self.num_agents)
+        return steps.numpy() if self.output == "numpy" else steps
+
+    @episode_steps.setter
+    def episode_steps(self, steps: Any) -> None:
+        self.check_ready("episode_steps are written")
+        rows.set_episode_steps(self.sim, self.num_agents, steps)
+
+    # ---- attributes by row, as gymnasium.vector.SyncVectorEnv has them -----------------------------------------------
+
+    def get_attr(self, name: str) -> tuple[Any, ...]:
+        """An attribute of each row, as ``gymnasium.vector.SyncVectorEnv.get_attr``: a tuple of ``num_envs``.
+
+        - ``set_attr`` of that name: the given values.
+        - An attribute of this environment: of a tensor ``[rows, ...]`` (``"action_mask"``, ``"active"``, ``"team"``,
+          ``"episode_steps"``) each row has its entry; ``"action_space"`` and ``"observation_space"`` are those of one
+          row; anything else is the same for all rows.
+        - An option of the environment (``"max_episode_steps"``), or another attribute of its declaration: the same.
+
+        Methods are called, as ``call`` does. Raises AttributeError for an unknown name.
+        """
+        return self.call(name)
+
+    def has_attr(self, name: str) -> bool:
+        """Whether ``get_attr`` knows the name."""
+        is_public = not name.startswith("_") and name not in rows.OF_ALL
+        return name in self._of_rows or (is_public and rows.is_known(self, name))
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Call a method for each row, as ``gymnasium.vector.SyncVectorEnv.call``: a tuple of ``num_envs`` results.
+
+        ``"render"`` gives each row the picture of its world. Other methods of this environment or of its declaration
+        are called once: a tensor or array ``[rows, ...]`` that comes back is split, and all rows get anything else.
+        Raises AttributeError for an unknown name, one that begins with ``_``, and what changes all rows: ``reset``,
+        ``step``, ``close``, ``bind`` and the like.
+        """
+        if name in self._of_rows:
+            return self._of_rows[name]
+        if name == "render":
+            return self._frames_of_rows()
+        found = rows.attribute(self, name)
+        return rows.by_row(found(*args, **kwargs) if callable(found) else found, self.num_envs)
+
+    def set_attr(self, name: str, values: list[Any] | tuple[Any, ...] | Any) -> None:
+        """Set an attribute of each row, as ``gymnasium.vector.SyncVectorEnv.set_attr``.
+
+        Args:
+            name: ``"episode_steps"``, or a new name, which ``get_attr`` then knows and nothing else does.
+            values: a list or tuple with an entry for each row, or one value for all.
+
+        Raises ValueError for another number of values, AttributeError for what cannot be set: options and all other
+        attributes, which are those of the whole batch.
+        """
+        values = tuple(values) if isinstance(values, (list, tuple)) else (values,) * self.num_envs
+        if len(values) != self.num_envs:
+            raise ValueError(f"set_attr needs one value, or one for each of {self.num_envs} rows, got {len(values)}")
+        if name == "episode_steps":
+            self.episode_steps = torch.as_tensor(np.asarray(values))
+        elif rows.is_known(self, name):
+            raise AttributeError(
+                f"set_attr cannot set {name!r}, which is of the whole batch: options are given when the environment is "
+                "made, and state is written through env.unwrapped.sim.tensor(name)"
+            )
+        else:
+            self._of_rows[name] = values
+
+    # ---- beyond the contract -----------------------------------------------------------------------------------------
 
     def checked_actions(self, actions: Any) -> torch.Tensor:
         """``actions`` as a tensor that ``step`` takes as it is; TypeError or ValueError for shapes, dtypes, devices.
 
-        Whether values are in the action space is for ``step`` to say.
+        ``step`` checks whether values are in the action space.
         """
         return self._actions.checked(actions)
 
@@ -321,11 +539,12 @@ class TorchVectorEnv(RowCalls, OutputBinding):
         The copy goes on as this one would. Its outputs are in memory of its own, whatever was bound here.
         """
         names = ("output", "autoreset_mode", "render_mode", "render_worlds", "device", "num_worlds")
-        arguments = self._arguments | {name: getattr(self, name) for name in names}
+        run = replace(self.sim.run_options, _library=None, _loader=None)
+        arguments = {**self._arguments, **run, **{name: getattr(self, name) for name in names}}
         kept = {name: getattr(self, name) for name in _KEPT}
         return _restored, (type(self), self.environment, arguments, self.sim.state_dict(), kept)
 
-    # ---- inside ----------------------------------------------------------------------------------------------------
+    # ---- inside ------------------------------------------------------------------------------------------------------
 
     def check_open(self) -> None:
         """Raise ``ClosedEnvironmentError`` after ``close``."""
@@ -338,7 +557,7 @@ class TorchVectorEnv(RowCalls, OutputBinding):
             raise gymnasium.error.ResetNeeded(f"call reset() before {what}")
 
     def _results(self) -> Results:
-        """What ``reset`` and ``step`` return from where the outputs lie; made once for each place."""
+        """The results of ``reset`` and ``step`` in the present place of outputs; made once for each place."""
         places = self._outputs.present
         if places.results is None:
             places.results = collected(self.sim, places, self.delivers_final)
@@ -346,7 +565,7 @@ class TorchVectorEnv(RowCalls, OutputBinding):
 
     @property
     def observations(self) -> Observation:
-        """What the last ``step`` or ``reset`` returned: ``[rows, ...]`` or a dict of them, without a copy."""
+        """Observations of the last ``step`` or ``reset``: ``[rows, ...]`` or a dict of them, without a copy."""
         return self._results().observations
 
     @property
@@ -368,6 +587,12 @@ class TorchVectorEnv(RowCalls, OutputBinding):
     def team(self) -> torch.Tensor | None:
         """The team of each row, integers ``[rows]``, or None if the environment has no teams."""
         return self._results().infos.get("team")
+
+    def _frames_of_rows(self) -> tuple[Any, ...]:
+        self.check_ready("render()")
+        if self.render_mode is None:
+            raise AttributeError("render needs an environment that is made with a render_mode")
+        return rendering.frames(self.sim, self.num_agents, self.render_mode, None)
 
     def _converted(self, value: Any) -> Any:
         if isinstance(value, dict):

@@ -133,7 +133,7 @@ class EpisodeStatistics(TorchVectorWrapper):
         self.episode_lengths.masked_fill_(rows, 0)
 
     def _note_active(self, infos: dict[str, Any]) -> None:
-        """A copy, for the next step writes over it."""
+        """A copy, because the next step overwrites it."""
         self._active = _cloned(infos.get("active"))
 
     def _rows_of_ended_worlds(self, ended: torch.Tensor) -> torch.Tensor:

@@ -20,6 +20,7 @@ from torch_batchsim import Archetype, Checks, Component, Reward, TaskGraph, f32
 from torch_batchsim.check import CHECKS, Report, cli, contract, run_checks, stale, subject
 from torch_batchsim.check.outcomes import Failed
 from torch_batchsim.check.plays import parts_of
+from torch_batchsim.declare.run_options import RunOptions
 from torch_batchsim.resolve.program import Program
 from torch_batchsim.testing import CheckFailed, check_env
 
@@ -320,13 +321,16 @@ def test_the_page_names_all_checks() -> None:
 
 
 def test_what_the_checked_build_looks_for_is_chosen(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(TypeError, match=r"checks must be torch_batchsim\.Checks\(\.\.\.\) or None, got True"):
-        check_env("cartpole", checks=True)
+    with pytest.raises(TypeError, match=r"checks must be True, False or torch_batchsim\.Checks\(\.\.\.\), got 'nan'"):
+        check_env("cartpole", checks="nan")
+    with pytest.raises(ValueError, match="checks must be True or torch_batchsim"):
+        check_env("cartpole", checks=False)
     with pytest.raises(SystemExit) as ended:
         cli.main(["cartpole", "--checks", "nna=0"])
     said = "--checks nna=0: Checks has no option 'nna' (did you mean 'nan'?); it has: nan, loops, leftovers"
     assert ended.value.code == 2 and said in capsys.readouterr().err
-    assert subject.Subject(Walk(), checks=Checks(nan=False)).make(checked=True).sim.program.checks == Checks(nan=False)
+    checked = subject.Subject(Walk(), run=RunOptions(checks=Checks(nan=False))).make(checked=True)
+    assert checked.sim.program.checks == Checks(nan=False)
 
 
 def test_a_misspelt_option_of_the_command_is_suggested(capsys: pytest.CaptureFixture[str]) -> None:

@@ -36,8 +36,8 @@ from torch_batchsim import (
     vec2,
 )
 from torch_batchsim.resolve.program import Program
+from torch_batchsim.run.world_state import WorldState
 from torch_batchsim.testing import snapshot
-from torch_batchsim.vector.world_state import WorldState
 
 SIZE = Constant("size")
 LEGS = Constant("legs")

@@ -12,8 +12,8 @@ from support import emulated_simulator
 from torch_batchsim.envs.cartpole import CartPole
 
 from torch_batchsim import Simulator, WorldFault
-from torch_batchsim.base.shared import action_dtypes
-from torch_batchsim.memory.memory import entities, streams
+from torch_batchsim.base.shared import StepResult, action_dtypes
+from torch_batchsim.memory import entities, streams
 from torch_batchsim.run import execution, simulator, step_call
 
 HOST = {"fault_flag", "crowded_flag", "trace", "mask", "action_source", "parameters", "tables"}  # no memory of worlds
@@ -140,7 +140,7 @@ def test_a_step_on_another_stream_is_left_to_python() -> None:
     actions, outputs = torch.zeros(4, dtype=torch.int64), memory.outputs.next.address
     assert call(actions, outputs, ()) == -1 and sim.tensor("World.step").tolist() == [1] * 4
     word.value = 7
-    assert call(actions, outputs, ()) is None and sim.tensor("World.step").tolist() == [1] * 4
+    assert call(actions, outputs, ()) == StepResult.closer_look and sim.tensor("World.step").tolist() == [1] * 4
 
 
 @pytest.fixture

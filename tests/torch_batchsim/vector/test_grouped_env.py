@@ -325,7 +325,7 @@ def test_masks_of_a_step_of_some_worlds() -> None:
 def test_it_is_not_copied() -> None:
     with GroupedEnv(CartPole(), 4, groups=2) as env:
         for copied in (pickle.dumps, copy.deepcopy):
-            with pytest.raises(TypeError, match="GroupedEnv cannot be pickled or copied, for its groups step beside"):
+            with pytest.raises(TypeError, match="GroupedEnv cannot be pickled or copied, because its groups step"):
                 copied(env)
 
 

@@ -24,15 +24,12 @@ from torch_batchsim.envs.cartpole import CartPole
 from torch_batchsim import (
     Archetype,
     Component,
-    EpisodeStatistics,
     Reward,
     TaskGraph,
     TorchVectorEnv,
-    TorchVectorWrapper,
     i32,
     u8,
 )
-from torch_batchsim.vector.gymnasium_wrappers import NEED_ARRAYS
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "wrappers.md"
 TABLE = re.findall(r"^- `(\w+)`: (yes|no), (yes|no); ([\w, ]+)", PAGE.read_text(), re.MULTILINE)
@@ -142,7 +139,6 @@ def play(env: VectorEnv, name: str) -> tuple[list[Any], int]:
 
 def test_the_page_tells_all_of_gymnasiums_wrappers() -> None:
     assert set(ROWS) == set(wrappers.__all__)
-    assert {name for name, (torch_, numpy, _) in ROWS.items() if (torch_, numpy) == ("no", "yes")} == set(NEED_ARRAYS)
 
 
 @pytest.mark.parametrize("mode", AutoresetMode, ids=lambda m: m.name)
@@ -150,12 +146,14 @@ def test_the_page_tells_all_of_gymnasiums_wrappers() -> None:
 @pytest.mark.parametrize("name", [name for name in ROWS if not name.startswith("Jax")])
 @pytest.mark.usefixtures("pretended")
 @pytest.mark.filterwarnings("ignore")
-def test_a_wrapper_works_or_says_what_to_use(name: str, output: str, mode: AutoresetMode, tmp_path: Path) -> None:
+def test_a_wrapper_works_where_the_page_says_so(name: str, output: str, mode: AutoresetMode, tmp_path: Path) -> None:
     needs = {"ResizeObservation": ["cv2"], "HumanRendering": ["pygame", "cv2"]}.get(name, [])
     missing = [module for module in needs if not has(module)]
     if missing:
         pytest.skip(f"{name} needs {missing}")
     takes_tensors, takes_arrays, modes = ROWS[name]
+    if (takes_tensors if output == "torch" else takes_arrays) == "no":
+        pytest.skip("it computes with NumPy, and may fail, or return arrays")
     pictures = {"render_mode": "rgb_array"} if name in ("RecordVideo", "HumanRendering") else {}
     env = TorchVectorEnv(environment_for(name), num_worlds=3, autoreset_mode=mode, output=output, **pictures)
     if mode.value not in modes:
@@ -163,11 +161,6 @@ def test_a_wrapper_works_or_says_what_to_use(name: str, output: str, mode: Autor
             getattr(wrappers, name)(env, **arguments(name, env, tmp_path))
         return
     wrapped = getattr(wrappers, name)(env, **arguments(name, env, tmp_path))
-    if (takes_tensors if output == "torch" else takes_arrays) == "no":
-        with pytest.raises(TypeError, match=rf"^gymnasium's {name} computes with NumPy, .*output=\"numpy\", or use \w"):
-            wrapped.reset(seed=0)
-        assert not env.has_begun
-        return
     results, ends = play(wrapped, name)
     arrays = name != "NumpyToTorch" and (output == "numpy" or name == "ArrayConversion")
     assert all(isinstance(part, np.ndarray if arrays else torch.Tensor) for result in results for part in result[1:4])
@@ -184,22 +177,3 @@ def test_the_example_on_the_page(capsys: pytest.CaptureFixture[str]) -> None:
     exec(compile(example, str(PAGE), "exec"), {})
     returned, length, count = eval(capsys.readouterr().out)
     assert count > 0 and returned == pytest.approx(0.1 * length)
-
-
-def test_other_wrappers_lie_between() -> None:
-    """The guard knows wrappers further out, and not those behind a conversion to arrays."""
-    env = TorchVectorEnv(CartPole(), 2)
-    with pytest.raises(TypeError, match=r"RecordEpisodeStatistics computes.*torch_batchsim.EpisodeStatistics"):
-        wrappers.RecordEpisodeStatistics(wrappers.ClipReward(TorchVectorWrapper(env), 0, 1)).reset()
-    with pytest.raises(TypeError, match="RecordEpisodeStatistics computes"):
-        EpisodeStatistics(wrappers.RecordEpisodeStatistics(env)).reset()
-    converted = wrappers.ArrayConversion(env, env_xp=torch, target_xp=np)
-    wrappers.RecordEpisodeStatistics(converted).reset()
-
-    class Trainer:  # which has wrapped another one
-        env = wrappers.RecordEpisodeStatistics(TorchVectorEnv(CartPole(), 2))
-
-        def begin(self, own: VectorEnv) -> None:
-            own.reset()
-
-    Trainer().begin(env)

@@ -1049,8 +1049,7 @@ def test_names_that_an_observation_or_a_picture_does_not_have_are_told(monkeypat
     with pytest.raises(KeyError, match="the observation has no part 'speed'"):
         env.observation_name([0], "speed")
     monkeypatch.setattr(CartPole, "render", lambda self, world: world["Cart.CartStat.x"])
-    says = r"a world has no 'Cart\.CartStat\.x' for render\(\) \(did you mean 'Cart\.CartState\.x'\?\); it has Cart"
-    with pytest.raises(KeyError, match=says):
+    with pytest.raises(KeyError, match=r"'Cart\.CartStat\.x'.*did you mean 'Cart\.CartState"):
         env.render()
 
 

@@ -11,10 +11,6 @@
 #include <cstdint>
 #include <vector>
 
-namespace at {
-int get_num_threads();  // of <ATen/Parallel.h>, without the rest of it
-}
-
 namespace {
 
 using ActAndStep = std::int64_t (*)(void *executor, void *context, const void *outputs, const void *actions, int type,
@@ -42,6 +38,7 @@ struct StepCall {
     void *executor, *context;
     const volatile std::int32_t *flags;  // [2]: pending faults, tables that are about to overflow
     const std::int32_t *team;            // torch's threads as the context has them; null on CUDA
+    int (*get_num_threads)();            // at::get_num_threads; by address, because linking with torch takes half a second
     const std::uint64_t *stream;         // the one on which all memory is known to be used; null on CPU
     PyObject *token;                     // a list that is empty while somebody uses the simulator
     PyObject *closer_look;               // StepResult.closer_look: nothing has happened
@@ -93,7 +90,7 @@ PyObject *run(PyObject *object, PyObject *const *arguments, std::size_t count, P
     }
     if (Py_TYPE(arguments[0]) != self.tensor_type || forked) return Py_NewRef(self.closer_look);
     if (self.flags[0] || self.flags[1]) return Py_NewRef(self.closer_look);
-    if (self.team && *self.team != at::get_num_threads()) return Py_NewRef(self.closer_look);
+    if (self.team && *self.team != self.get_num_threads()) return Py_NewRef(self.closer_look);
     DLTensor actions;
     if (self.exchange->dltensor_from_py_object_no_sync(arguments[0], &actions)) {
         PyErr_Clear();  // the check in Python raises the error
@@ -122,11 +119,11 @@ PyObject *run(PyObject *object, PyObject *const *arguments, std::size_t count, P
 
 PyObject *create(PyTypeObject *type, PyObject *arguments, PyObject *) {
     PyObject *tensor_type, *token, *shape, *types;
-    unsigned long long function, executor, context, flags, team, stream;
+    unsigned long long function, executor, context, flags, team, get_num_threads, stream;
     int device_type, device_index;
     PyObject *closer_look;
-    if (!PyArg_ParseTuple(arguments, "O!KKKKKKO!O!O!iiO!", &PyType_Type, &tensor_type, &function, &executor, &context, &flags,
-                          &team, &stream, &PyList_Type, &token, &PyTuple_Type, &shape, &PyTuple_Type, &types,
+    if (!PyArg_ParseTuple(arguments, "O!KKKKKKKO!O!O!iiO!", &PyType_Type, &tensor_type, &function, &executor, &context, &flags,
+                          &team, &get_num_threads, &stream, &PyList_Type, &token, &PyTuple_Type, &shape, &PyTuple_Type, &types,
                           &device_type, &device_index, &PyLong_Type, &closer_look))
         return nullptr;
     PyObject *const capsule = PyObject_GetAttrString(tensor_type, "__dlpack_c_exchange_api__");
@@ -159,6 +156,7 @@ PyObject *create(PyTypeObject *type, PyObject *arguments, PyObject *) {
     self->context = reinterpret_cast<void *>(context);
     self->flags = reinterpret_cast<const volatile std::int32_t *>(flags);
     self->team = reinterpret_cast<const std::int32_t *>(team);
+    self->get_num_threads = reinterpret_cast<int (*)()>(get_num_threads);
     self->stream = reinterpret_cast<const std::uint64_t *>(stream);
     self->token = Py_NewRef(token);
     self->closer_look = Py_NewRef(closer_look);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import warnings
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -58,11 +59,11 @@ def make(
         return never
     types = tuple((_dlpack_code(dtype), 8 * dtype.itemsize, int(ELEMENT_TYPES[dtype])) for dtype in dtypes)
     place = _DEVICES[device.type], device.index or 0
-    addresses = function, executor, context, flags, team, stream
+    addresses = function, executor, context, flags, team, _get_num_threads(), stream
     try:
         closer_look = int(StepResult.closer_look)
         return made.StepCall(torch.Tensor, *addresses, token, tuple(shape), types, *place, closer_look)
-    except (ImportError, ValueError) as error:  # a table of another version
+    except (AttributeError, ImportError, ValueError) as error:  # a table of another version
         _warn(error)
         return never
 
@@ -70,6 +71,12 @@ def make(
 def _warn(error: Exception) -> None:
     text = f"steps take some microseconds longer, because their call could not be made: {error}"
     warnings.warn(text, RuntimeWarning, stacklevel=3)
+
+
+@cache
+def _get_num_threads() -> int:
+    """The address of torch's ``at::get_num_threads``, which the libraries of its Python module have."""
+    return ctypes.cast(ctypes.CDLL(torch._C.__file__)["_ZN2at15get_num_threadsEv"], ctypes.c_void_p).value or 0
 
 
 def _dlpack_code(dtype: torch.dtype) -> int:

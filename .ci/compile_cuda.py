@@ -3,8 +3,8 @@
 Each executor is compiled for one architecture, so that all see both, and CI is not twice as long. The code for devices
 is compiled of each unit; that for the host, which is two seconds of a core, once for each environment, with one
 executor after the other. (g++ compiles it of each unit in the tests, where CUDA is emulated.) Large units are hardly
-optimised, where nvcc knows how: that would take a minute each, and tests/torch_batchsim/build/test_kernels.py compiles a unit
-with rigid bodies as users do.
+optimised, where nvcc knows how: that would take a minute each, and tests/torch_batchsim/build/test_kernels.py compiles
+a unit with rigid bodies as users do.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests" / "common"))
+sys.path[:0] = [str(ROOT / "tests" / "common"), str(ROOT / "examples" / "experiments")]
 
 from environments.vault import Vault  # noqa: E402
+from micro import Micro  # noqa: E402
 from support import COMPILED  # noqa: E402
 from torch_batchsim.envs.cartpole import CartPole  # noqa: E402
 from torch_batchsim.envs.hanabi import Hanabi  # noqa: E402
 from torch_batchsim.envs.hideseek import HideSeek  # noqa: E402
 
 from torch_batchsim import Checks  # noqa: E402
-from torch_batchsim.bench.micro import Micro  # noqa: E402
 from torch_batchsim.build import jit  # noqa: E402
 from torch_batchsim.build.codegen import Target, generate  # noqa: E402
 from torch_batchsim.gpu_check.environments import Garden  # noqa: E402

@@ -7,14 +7,16 @@
 - ``trace``: which system runs when in a step of HideSeek, and how long (figure 5).
 
 What is timed is ``env.step(actions)`` with random actions, new episodes included. Actions are prepared, or where an
-environment has masks drawn between the steps, which is told. What is compared takes its runs in turn, so that whatever
-else the machine does strikes all alike. What fails leaves its error in place of its figures, and the rest goes on.
+environment has masks drawn between the steps, which the tables report. Contenders take their runs in turn, so that
+other work of the machine slows all of them alike. A contender that fails leaves its error in place of its figures, and
+the rest goes on.
 """
 
 from __future__ import annotations
 
 import gc
 import statistics
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -26,21 +28,21 @@ from typing import Annotated, Any, Literal
 import gymnasium
 import torch
 import tyro
+from charts import in_k
+from crowds import CROWDS, make_micro
+from paper_report import PAPER, PICTURES, Cell, Record, all_records, write
 
-from ..base.extras import needed
-from ..base.text import figure
-from ..command_line import UsageError, parsed
-from ..memory.inputs import checked_device
-from ..resolve.executors import EXECUTORS
-from ..run.trace import Trace
-from ..testing import random_actions
-from ..vector.registration import environment_ids, find_id
-from ..vector.vector_env import TorchVectorEnv
-from .charts import in_k
-from .crowds import CROWDS, make_micro
-from .paper_report import PAPER, PICTURES, Cell, Record, all_records, write
-from .report import machine_facts, made_folder
-from .throughput import measure, us_of_drawing
+from torch_batchsim.base.extras import needed
+from torch_batchsim.base.text import figure
+from torch_batchsim.bench.report import machine_facts, made_folder
+from torch_batchsim.bench.throughput import measure, us_of_drawing
+from torch_batchsim.command_line import UsageError, parsed
+from torch_batchsim.memory.inputs import checked_device
+from torch_batchsim.resolve.executors import EXECUTORS
+from torch_batchsim.run.trace import Trace
+from torch_batchsim.testing import random_actions
+from torch_batchsim.vector.registration import environment_ids, find_id
+from torch_batchsim.vector.vector_env import TorchVectorEnv
 
 Make = Callable[..., TorchVectorEnv]
 
@@ -127,7 +129,7 @@ class PaperOptions:
 
 def main(arguments: Sequence[str]) -> None:
     """Measure; print tables and write them, all figures, and the pictures."""
-    options = parsed(PaperOptions, "python -m torch_batchsim.bench paper", arguments)
+    options = parsed(PaperOptions, "python examples/experiments/paper.py", arguments)
     try:
         options.check()
         needed("matplotlib")  # rather than miss it when all has been measured
@@ -183,7 +185,7 @@ def measure_batch(makers: Mapping[str, Make], options: PaperOptions) -> list[Rec
             cells = _executors(make, worlds, options)
             agents = next((cell["agents"] for cell in cells.values() if "error" not in cell), None)
             records.append({"environment": name, "num_worlds": worlds, "agents": agents, "cells": cells})
-            _tell(records[-1])
+            _print(records[-1])
     return records
 
 
@@ -194,7 +196,7 @@ def measure_agents(options: PaperOptions) -> list[Record]:
         for worlds, agents in options.over_agents(name):
             cells = _executors(partial(CROWDS[name].make, agents), worlds, options)
             records.append({"environment": name, "num_worlds": worlds, "agents": agents, "cells": cells})
-            _tell(records[-1])
+            _print(records[-1])
     return records
 
 
@@ -226,7 +228,7 @@ def measure_tune(makers: Mapping[str, Make], options: PaperOptions) -> list[Reco
             gains = [b / a for a, b in zip(cells["default"]["runs"], cells["tuned"]["runs"], strict=True)]
             record.update(gain=statistics.median(gains), gain_least=min(gains), gain_most=max(gains))
         records.append(record)
-        _tell(record)
+        _print(record)
     return records
 
 
@@ -245,11 +247,11 @@ def measure_trace(make: Make, options: PaperOptions) -> list[Record]:
         trace.save(options.output / "figure5.json")
         cell: Cell = {"agents": env.num_agents, "us": trace.span, "busy": trace.busy, "tasks": trace.table()}
         env.close()
-        told = f"{trace.span / 1e3:.1f} ms a step"
+        printed = f"{trace.span / 1e3:.1f} ms a step"
     except Exception as error:  # as in side_by_side
         cell = {"error": f"{type(error).__name__}: {error}"}
-        told = cell["error"].splitlines()[0]
-    print(f"{options.trace_environment}, {in_k(worlds)} worlds, traced: {executor} {told}", flush=True)
+        printed = cell["error"].splitlines()[0]
+    print(f"{options.trace_environment}, {in_k(worlds)} worlds, traced: {executor} {printed}", flush=True)
     return [{"environment": options.trace_environment, "num_worlds": worlds, "cells": {executor: cell}}]
 
 
@@ -331,7 +333,7 @@ def _figures(env: TorchVectorEnv, runs: list[float], us_of_drawing: float) -> Ce
     }
 
 
-def _tell(record: Record) -> None:
+def _print(record: Record) -> None:
     what = [record["environment"], f"{in_k(record['num_worlds'])} worlds"]
     what += [f"{record['agents']} agents in each"] if (record.get("agents") or 1) > 1 else []
     rates = (
@@ -339,3 +341,7 @@ def _tell(record: Record) -> None:
         for name, cell in record["cells"].items()
     )
     print(f"{', '.join(what)}: {', '.join(rates)}", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

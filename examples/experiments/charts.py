@@ -8,7 +8,7 @@ from math import ceil, floor, log10
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..base.extras import needed
+from torch_batchsim.base.extras import needed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,4 +1,4 @@
-"""What ``bench paper`` has measured, as tables and figures beside the paper's own numbers."""
+"""Tables and figures of the measurements of ``paper.py``, beside the paper's own numbers."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..base.text import figure, table
-from .charts import Line, Panel, draw, in_k
-from .crowds import CROWDS
+from charts import Line, Panel, draw, in_k
+from crowds import CROWDS
+
+from torch_batchsim.base.text import figure, table
 
 Cell = dict[str, Any]
 """Figures of one of those that are compared, or its ``error``."""

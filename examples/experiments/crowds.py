@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import gymnasium
+from micro import Micro
 
-from ..vector.vector_env import TorchVectorEnv
-from .micro import Micro
+from torch_batchsim.vector.vector_env import TorchVectorEnv
 
 # A kitchen with 40 starting places. The first eight stand apart, so that a few chefs are not all in one corner.
 KITCHEN = """

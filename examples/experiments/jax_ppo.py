@@ -1,5 +1,5 @@
 """A PPO in JAX on gymnax's CartPole, of which a whole iteration, simulation and updates, is one jitted function, as in
-PureJaxRL: what ``bench trainers`` has beside ours."""
+PureJaxRL: ``trainers.py`` measures it beside ours."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import gymnax
 import jax
 import jax.numpy as jnp
 import optax
-
-from ..train import Config
+from torch_batchsim.train import Config
 
 
 class JaxPPO:

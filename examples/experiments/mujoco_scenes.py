@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import MissingExtra
-from .scenes import AXES, Body, Joint, Scene, Shape, Trajectory, conjugate, matrices, product
+from torch_batchsim.bench.scenes import AXES, Body, Joint, Scene, Shape, Trajectory, conjugate, matrices, product
+from torch_batchsim.errors import MissingExtra
 
 LONGEST_TIMESTEP = 2e-4  # of the reference
 

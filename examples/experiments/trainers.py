@@ -26,12 +26,12 @@ from typing import Any
 
 import gymnasium
 import torch
+from plain_ppo import PlainPPO
+from torch_batchsim.train import Config, Trainer
 
-from ..base.text import table
-from ..command_line import UsageError, parsed
-from ..train import Config, Trainer
-from .plain_ppo import PlainPPO
-from .report import machine_facts, made_folder
+from torch_batchsim.base.text import table
+from torch_batchsim.bench.report import machine_facts, made_folder
+from torch_batchsim.command_line import UsageError, parsed
 
 _MANY = 10**12  # steps, more than are ever taken
 Iterate = Callable[[], Any]
@@ -66,7 +66,7 @@ class Options:
 
 def main(arguments: Sequence[str]) -> None:
     """Measure, print a table, write JSON."""
-    options = parsed(Options, "python -m torch_batchsim.bench trainers", arguments)
+    options = parsed(Options, "python examples/experiments/trainers.py", arguments)
     unknown = [name for name in options.trainers if name not in TRAINERS]
     if unknown or not options.trainers:
         raise UsageError(f"--trainers takes {', '.join(TRAINERS)}, got {', '.join(unknown) or 'none'}")
@@ -133,7 +133,7 @@ def _measured(name: str, config: Config, seconds: float, cores: list[int]) -> tu
     given = json.dumps({"name": name, "settings": asdict(config), "seconds": seconds, "cores": cores})
     threads = str(len(cores))
     environment = {**os.environ, "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, "JAX_PLATFORMS": "cpu"}
-    command = [sys.executable, "-m", __name__, given]
+    command = [sys.executable, __file__, "--child", given]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         lines = done.stderr.strip().splitlines()
@@ -175,7 +175,7 @@ def _torch(config: Config, threads: int) -> Iterate:
 
 
 def _jax(config: Config, threads: int) -> Iterate:
-    from .jax_ppo import JaxPPO
+    from jax_ppo import JaxPPO
 
     return JaxPPO(config).iterate
 
@@ -216,4 +216,7 @@ TRAINERS: dict[str, Callable[[Config, int], Iterate]] = {
 
 
 if __name__ == "__main__":
-    _child(sys.argv[1])
+    if sys.argv[1:2] == ["--child"]:
+        _child(sys.argv[2])
+    else:
+        main(sys.argv[1:])

@@ -6,7 +6,6 @@ import pickle
 from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,7 +18,6 @@ from support import COMPILED
 
 import torch_batchsim  # noqa: F401  (registers the environments)
 from torch_batchsim import Environment
-from torch_batchsim.bench import adapters
 from torch_batchsim.errors import WorldFault
 
 checks, state_checks, supersuit = library(__file__, "pettingzoo.test", "pettingzoo.test.state_test", "supersuit")
@@ -292,8 +290,3 @@ def test_unknown_agents_are_refused(made: Callable[[], Any]) -> None:
 def test_the_script_of_the_page() -> None:
     names = run_script("PettingZoo")
     assert names["parallel"].agents == [] and names["game"].agents == []
-
-
-def test_the_benchmark_measures_it(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    adapters.main(["PettingZoo", "--seconds", "0.01", "--runs", "1", "--json", str(tmp_path / "figures.json")])
-    assert "PettingZoo" in capsys.readouterr().out

@@ -13,7 +13,6 @@ import torch
 from libraries_of_others import library, run_script, script_of
 
 import torch_batchsim
-from torch_batchsim.bench import adapters
 
 library(__file__, "rl_games")
 
@@ -133,8 +132,3 @@ def test_bad_input_is_refused() -> None:
     torch_batchsim.register("tests/DuelOfRlGames-v0", "environments.duel:Duel")
     with pytest.raises(ValueError, match=r"parts of equal length, and the parts of MultiDiscrete\(\[3 2\]\) differ"):
         RlGamesEnv(num_actors=2, env="tests/DuelOfRlGames-v0").get_action_masks()
-
-
-def test_the_benchmark_measures_it(tmp_path, capsys) -> None:
-    adapters.main(["rl_games", "--seconds", "0.01", "--runs", "1", "--json", str(tmp_path / "figures.json")])
-    assert "rl_games" in capsys.readouterr().out

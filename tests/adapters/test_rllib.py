@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 
 import gymnasium
@@ -12,8 +11,6 @@ import torch
 from libraries_of_others import library, run_script
 
 import torch_batchsim
-from torch_batchsim.bench import adapters
-from torch_batchsim.errors import MissingExtra
 from torch_batchsim.testing import assert_same_bits, snapshot
 
 ray, _ = library(__file__, "ray", "ray.rllib")
@@ -234,18 +231,6 @@ def test_wrong_arguments_are_refused() -> None:
         RLlibVectorEnv({"num_envs": 2})
     with pytest.raises(TypeError, match="RLlibMultiAgentEnv takes no copy: it is always False, got True"):
         RLlibMultiAgentEnv({"env": OVERCOOKED, "copy": True})
-
-
-def test_the_missing_library_is_named(monkeypatch) -> None:
-    monkeypatch.delitem(sys.modules, "torch_batchsim.adapters.rllib")
-    monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(MissingExtra, match=r"needs ray.*pip install 'torch_batchsim\[rllib\]'"):
-        __import__("torch_batchsim.adapters.rllib")
-
-
-def test_the_benchmark_measures_it(tmp_path, capsys) -> None:
-    adapters.main(["RLlib", "--seconds", "0.01", "--runs", "1", "--json", str(tmp_path / "figures.json")])
-    assert "RLlib" in capsys.readouterr().out
 
 
 @pytest.mark.full

@@ -11,7 +11,6 @@ from gymnasium.vector import AutoresetMode
 from libraries_of_others import library, run_script
 
 from torch_batchsim import TorchVectorEnv
-from torch_batchsim.bench import adapters
 
 library(__file__, "skrl")
 
@@ -206,8 +205,3 @@ def test_ippo_and_mappo_learn_overcooked_as_on_the_page(tmp_path, monkeypatch) -
     monkeypatch.chdir(tmp_path)
     for returns in run_script("skrl", 1)["returns"].values():
         assert returns[-1] > returns[0] + 1
-
-
-def test_the_benchmark_measures_it(tmp_path, capsys) -> None:
-    adapters.main(["skrl", "--seconds", "0.01", "--runs", "1", "--json", str(tmp_path / "figures.json")])
-    assert "skrl" in capsys.readouterr().out

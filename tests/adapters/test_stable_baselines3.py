@@ -14,7 +14,6 @@ from environments.melee import Melee
 from libraries_of_others import library, run_script
 
 from torch_batchsim import EpisodeStatistics, TorchVectorEnv
-from torch_batchsim.bench import adapters
 from torch_batchsim.testing import random_actions
 
 library(__file__, "stable_baselines3", "sb3_contrib")
@@ -309,8 +308,3 @@ def test_ppo_solves_cartpole() -> None:
 def test_masked_ppo_plays_hanabi() -> None:
     names = run_script("Stable-Baselines3", 1)
     assert names["mean"] > 2 * names["random"]
-
-
-def test_the_benchmark_measures_it(tmp_path, capsys) -> None:
-    adapters.main(["Stable-Baselines3", "--seconds", "0.01", "--runs", "1", "--json", str(tmp_path / "figures.json")])
-    assert "Stable-Baselines3" in capsys.readouterr().out

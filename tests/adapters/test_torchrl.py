@@ -17,7 +17,6 @@ from gymnasium.spaces import Discrete
 from libraries_of_others import library, run_script
 
 from torch_batchsim import EpisodeStatistics, TorchVectorEnv
-from torch_batchsim.bench import adapters
 
 library(__file__, "torchrl", "tensordict")
 from tensordict import TensorDict, TensorDictBase  # noqa: E402
@@ -475,10 +474,3 @@ def test_ppo_learns_cartpole() -> None:
 def test_mappo_learns_in_overcooked() -> None:
     returns = run_script("TorchRL", 1)["returns"]
     assert np.mean(returns[-4:]) > 3 * np.mean(returns[:4])
-
-
-def test_the_benchmark_measures_it(tmp_path, capsys) -> None:
-    adapters.main(
-        ["TorchRL", "TorchRL, Swarm", "--seconds", "0.01", "--runs", "1", "--json", str(tmp_path / "figures.json")]
-    )
-    assert "TorchRL, Swarm" in capsys.readouterr().out

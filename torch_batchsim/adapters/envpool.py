@@ -23,9 +23,11 @@ import torch
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from ..memory.inputs import bool_tensor, number_tensor
+from ..testing import random_actions
 from ..vector.grouped_env import Batch, GroupedEnv
 from ..vector.registration import environment_ids
-from .envpool_spec import EnvSpec, checked_ids, dm_env, listed, make_spec, time_step
+from .envpool_spec import RUN_OPTIONS, EnvSpec, checked_ids, dm_env, listed, make_spec, time_step
+from .records import Played
 
 
 def make(task_id: str, env_type: str = "gymnasium", **kwargs: Any) -> Any:
@@ -87,11 +89,8 @@ class _Pool:
             output=config.output,
             copy=True if self._numpy else None,
             num_threads=config.num_threads or None,
-            executor=config.executor,
-            checks=config.checks,
-            log=config.log,
-            watchdog=config.watchdog,
             render_mode=config.render_mode,
+            **{name: getattr(config, name) for name in RUN_OPTIONS},
         )
         self.all_env_ids = np.arange(self.num_envs, dtype=np.int32)
         self._every = np.arange(self.num_envs)
@@ -440,3 +439,10 @@ def _joined(parts: list[Any]) -> Any:
     if isinstance(parts[0], dict):
         return {key: _joined([part[key] for part in parts]) for key in parts[0]}
     return torch.cat(parts) if isinstance(parts[0], torch.Tensor) else np.concatenate(parts)
+
+
+def play(environment: str, num_envs: int, **options: Any) -> Played:
+    """Worlds with random actions."""
+    env = make(environment, num_envs=num_envs, seed=0, **options)
+    env.reset()
+    return Played(env, EnvPool.step, [actions.numpy() for actions in random_actions(env.grouped.environments[0])])

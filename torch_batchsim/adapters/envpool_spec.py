@@ -15,19 +15,20 @@ import gymnasium
 import numpy as np
 import torch
 
-from ..base.extras import needed
 from ..declare.columns import numpy_dtype
 from ..declare.environment import Environment
 from ..declare.spaces import bounds
 from ..memory.inputs import checked_count
 from ..resolve.program import Program
 from ..vector.registration import declared, find_id
+from .records import ADAPTERS
 
 _MOST_GROUPS = 64
+RUN_OPTIONS = ("executor", "checks", "log", "watchdog")  # passed on as they are
 _DEFAULTS = {
     "num_envs": 1, "batch_size": None, "num_threads": 0, "thread_affinity_offset": -1, "seed": 42,
-    "gym_reset_return_info": True, "device": "cpu", "output": "numpy", "executor": None, "checks": None,
-    "log": None, "watchdog": None, "render_mode": None, "render_env_id": 0,
+    "gym_reset_return_info": True, "device": "cpu", "output": "numpy", **dict.fromkeys(RUN_OPTIONS),
+    "render_mode": None, "render_env_id": 0,
 }  # fmt: skip
 
 
@@ -230,7 +231,7 @@ def _either(flags: Mapping[str, Any]) -> Any:
 
 def dm_env() -> Any:
     """The package. Raises MissingExtra."""
-    needed("dm_env", extra="dm-env")
+    ADAPTERS["dm_env"].require()
     return importlib.import_module("dm_env")
 
 

@@ -9,19 +9,15 @@ import gymnasium
 import numpy as np
 import torch
 from gymnasium.spaces import Box, Discrete, MultiDiscrete
-from gymnasium.vector import AutoresetMode
 
 from ..declare.environment import Environment
 from ..memory.inputs import checked_options
 from ..run.legal import legal_actions
 from ..vector.registration import find_id, option_names
 from ..vector.vector_env import TorchVectorEnv
+from .records import Interface
 from .source import vector_env
 
-_FIXED = {
-    "num_worlds": 1, "autoreset_mode": AutoresetMode.DISABLED, "num_threads": 1, "copy": False, "device": "cpu",
-    "output": "torch",
-}  # fmt: skip
 _BOOLS = {bool, np.bool_}
 
 
@@ -30,7 +26,7 @@ class OneWorld:
 
     Args:
         env: an id, see ``find_id``, or a declared environment.
-        adapter: whose world it is, for messages.
+        interface: the class whose world it is, which fixes what one world needs.
         options: arguments of ``TorchVectorEnv`` such as ``render_mode``, and with an id the environment's own.
 
     Attributes:
@@ -44,8 +40,8 @@ class OneWorld:
     All but ``actions`` are the simulator's memory: the next call writes over them.
     """
 
-    def __init__(self, env: str | Environment, adapter: str, /, **options: Any) -> None:
-        self.vector: TorchVectorEnv = vector_env(env, adapter, options, fixed=_FIXED, takes_made=False)
+    def __init__(self, env: str | Environment, interface: Interface, /, **options: Any) -> None:
+        self.vector: TorchVectorEnv = vector_env(env, interface, options)
         self.agents = self.vector.num_agents
         self.observation_space = self.vector.single_observation_space
         self.action_space: Box | Discrete | MultiDiscrete = self.vector.single_action_space

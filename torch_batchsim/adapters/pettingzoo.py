@@ -22,8 +22,11 @@ from ..memory.inputs import checked_count
 from ..vector.vector_env import TorchVectorEnv
 from ..vector.vector_inputs import agent_names
 from .one_world import OneWorld, actions_of, mapped, takes_turns, unknown_agent, with_turns
+from .records import ADAPTERS, Interface, Played
 
-needed("pettingzoo", extra="pettingzoo")
+RECORD = ADAPTERS["pettingzoo"]
+RECORD.require()
+
 from pettingzoo import AECEnv, ParallelEnv  # noqa: E402
 from pettingzoo.utils.conversions import parallel_to_aec  # noqa: E402
 
@@ -65,13 +68,15 @@ class _OfAgents:
     ``action_space(agent).sample(mask)``; of a ``MultiDiscrete`` a tuple of masks.
     """
 
+    _interface: Interface
+
     def __init__(
         self, env: str | Environment, render_mode: str | None = None, max_cycles: int | None = None, **options: Any
     ) -> None:
         self.max_cycles = None if max_cycles is None else checked_count(max_cycles, "max_cycles")
         options = with_turns(env, options)
         human = render_mode == "human"
-        self._world = world = OneWorld(env, type(self).__name__, render_mode=None if human else render_mode, **options)
+        self._world = world = OneWorld(env, self._interface, render_mode=None if human else render_mode, **options)
         vector = world.vector
         modes = vector.metadata["render_modes"]
         if human:
@@ -215,6 +220,8 @@ class PettingZooParallelEnv(_OfAgents, ParallelEnv):
     and comes later enters it. When nobody is left, steps return empty dicts until ``reset``.
     """
 
+    _interface = RECORD.interface("PettingZooParallelEnv")
+
     def reset(
         self, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
@@ -291,6 +298,8 @@ class PettingZooAECEnv(_OfAgents, AECEnv):
     Here they are not asked, and spaces and masks have no such action. In ``max_cycles`` cycles each agent has so many
     turns.
     """
+
+    _interface = RECORD.interface("PettingZooAECEnv")
 
     def __init__(
         self, env: str | Environment, render_mode: str | None = None, max_cycles: int | None = None, **options: Any
@@ -381,3 +390,19 @@ class PettingZooAECEnv(_OfAgents, AECEnv):
 def _rows_of_dict(seen: dict[str, np.ndarray], agents: int) -> list[dict[str, np.ndarray]]:
     copied = {key: part.copy() for key, part in seen.items()}
     return [{key: part[i] for key, part in copied.items()} for i in range(agents)]
+
+
+def play(environment: str, num_envs: int, **options: Any) -> Played:
+    """One world of two agents or more, which begins anew when it has ended."""
+    env = parallel_env(environment, **options)
+    env.reset(seed=0)
+    most = [space.n - 1 for space in env.action_spaces.values()]
+    numbers = [[i % (n + 1) if j % 2 == 0 else n - i % (n + 1) for j, n in enumerate(most)] for i in range(16)]
+    return Played(env, _stepped, [dict(zip(env.possible_agents, each, strict=True)) for each in numbers])
+
+
+def _stepped(env: PettingZooParallelEnv, actions: dict[str, int]) -> tuple[Any, ...]:
+    results = env.step(actions)
+    if not env.agents:
+        env.reset()
+    return results

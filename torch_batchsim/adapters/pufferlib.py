@@ -15,23 +15,21 @@ from typing import Any
 import gymnasium
 import numpy as np
 import torch
-from gymnasium.vector import AutoresetMode
 
-from ..base.extras import needed
 from ..declare.environment import Environment
 from ..declare.spaces import check_from_zero
 from ..errors import UnalignedMemory
 from ..memory.inputs import number_tensor
+from ..testing import random_actions
 from .episodes import Episodes, stepped
+from .records import ADAPTERS, Played
 from .source import vector_env
 
-needed("pufferlib", extra="pufferlib")
+RECORD = ADAPTERS["pufferlib"]
+RECORD.require()
 
 import pufferlib  # noqa: E402
 
-_FIXED = {
-    "autoreset_mode": AutoresetMode.SAME_STEP, "copy": False, "device": "cpu", "final_obs": False, "output": "torch",
-}  # fmt: skip
 _BUFFERS = {"rewards": "rewards", "terminations": "terminals", "truncations": "truncations"}  # to PufferLib's names
 
 
@@ -62,7 +60,7 @@ class PufferLibEnv(pufferlib.PufferEnv):
         seed: int | None = None,
         **options: Any,
     ) -> None:
-        env = self.vector_env = vector_env(env, "PufferLibEnv", options, num_envs, fixed=_FIXED, takes_made=False)
+        env = self.vector_env = vector_env(env, RECORD.interface("PufferLibEnv"), options, num_envs)
         space = env.single_observation_space
         if not isinstance(space, gymnasium.spaces.Box):
             raise TypeError(
@@ -146,3 +144,13 @@ class PufferLibEnv(pufferlib.PufferEnv):
         for name, tensor in self._copied.items():
             if name in outputs:
                 tensor.copy_(outputs[name])
+
+
+def play(environment: str, num_envs: int, **options: Any) -> Played:
+    """Rows with random actions, by PufferLib's own maker."""
+    import pufferlib.vector
+
+    vecenv = pufferlib.vector.make(PufferLibEnv, env_args=[environment], env_kwargs={"num_envs": num_envs, **options})
+    vecenv.reset(seed=0)
+    actions = [actions.numpy().astype("int32") for actions in random_actions(vecenv.vector_env)]
+    return Played(vecenv, type(vecenv).step, actions)

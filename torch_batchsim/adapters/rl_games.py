@@ -15,12 +15,14 @@ from gymnasium import Space
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
 from gymnasium.spaces.utils import flatdim
 
-from ..base.extras import needed
 from ..declare.environment import Environment
-from .source import SAME_STEP_IN_TORCH, vector_env
+from ..testing import random_actions
+from .records import ADAPTERS, Played
+from .source import vector_env
 from .stepping import choices_from_zero, first_choice, flat, float_space
 
-needed("rl_games", extra="rl-games")
+RECORD = ADAPTERS["rl_games"]
+RECORD.require()
 
 from rl_games.common import env_configurations, vecenv  # noqa: E402
 from rl_games.common.ivecenv import IVecEnv  # noqa: E402
@@ -66,13 +68,7 @@ class RlGamesEnv(IVecEnv):
         seed: int | None = None,
         **options: Any,
     ) -> None:
-        for name in ("num_envs", "num_worlds"):
-            if name in options:
-                raise TypeError(
-                    f"RlGamesEnv takes no {name}: num_actors is the number of worlds, got {options[name]!r}"
-                )
-        fixed = {**SAME_STEP_IN_TORCH, "num_worlds": num_actors}
-        self.vector_env = vector_env(env, "RlGamesEnv", options, fixed=fixed, takes_made=False)
+        self.vector_env = vector_env(env, RECORD.interface("RlGamesEnv"), options, num_actors)
         self._central, self._seed = central_value, seed
         space = self.vector_env.single_observation_space
         self.observation_space = _inputs(space)
@@ -185,3 +181,10 @@ def _tuple_of(space: Space) -> Space:
     if not isinstance(space, (Box, Discrete)):
         raise TypeError(f"rl_games has policies for Discrete, MultiDiscrete and Box actions, not for {space}")
     return space
+
+
+def play(environment: str, num_envs: int, **options: Any) -> Played:
+    """Worlds with random actions."""
+    env = RlGamesEnv(num_actors=num_envs, env=environment, seed=0, **options)
+    env.reset()
+    return Played(env, RlGamesEnv.step, random_actions(env.vector_env))

@@ -17,24 +17,25 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from ..base.extras import needed
 from ..declare.environment import Environment
 from ..declare.spaces import check_from_zero, choices, for_each
+from ..testing import random_actions
 from ..vector.vector_env import TorchVectorEnv
 from ..vector.vector_inputs import agent_names
 from .one_world import OneWorld, actions_of, mapped, takes_turns, with_turns
+from .records import ADAPTERS, Interface, Played
 from .source import vector_env
 from .stepping import float_space
 
-needed("ray", extra="rllib")
-needed("ray.rllib", extra="rllib")
+RECORD = ADAPTERS["rllib"]
+RECORD.require()
 
 from ray.rllib.env.multi_agent_env import MultiAgentEnv  # noqa: E402
 
-_FIXED = {"autoreset_mode": AutoresetMode.NEXT_STEP, "copy": True, "device": "cpu", "output": "numpy"}
+_ROWS, _ONE_WORLD = RECORD.interfaces
 
 
 class RLlibVectorEnv(VectorEnv):
@@ -60,8 +61,8 @@ class RLlibVectorEnv(VectorEnv):
         self.closed = True  # until it is whole
         if "num_envs" not in config:
             raise ValueError("RLlibVectorEnv needs env_runners(gym_env_vectorize_mode='vector_entry_point')")
-        of, options = _of(config, "RLlibVectorEnv")
-        env = self.vector_env = vector_env(of, "RLlibVectorEnv", options, fixed=_FIXED, takes_made=False)
+        of, options = _of(config, _ROWS)
+        env = self.vector_env = vector_env(of, _ROWS, options)
         _check_spaces(env)
         if env.sim.program.agent_end is not None or env.active is not None:
             raise ValueError(f"agents of {env.environment.name} come and go, which needs RLlibMultiAgentEnv")
@@ -116,9 +117,9 @@ class RLlibMultiAgentEnv(MultiAgentEnv):
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        env, options = _of(config, "RLlibMultiAgentEnv")
+        env, options = _of(config, _ONE_WORLD)
         options.pop("num_envs", None)
-        self._world = world = OneWorld(env, "RLlibMultiAgentEnv", **with_turns(env, options))
+        self._world = world = OneWorld(env, _ONE_WORLD, **with_turns(env, options))
         vector = world.vector
         _check_spaces(vector)
         self._turns = takes_turns(vector.environment) and vector.environment.constants["turns"] == "all"
@@ -215,11 +216,11 @@ class RLlibMultiAgentEnv(MultiAgentEnv):
         return {agent: mapped(itemgetter(i), seen) for agent, i in rows.items()}, told
 
 
-def _of(config: Mapping[str, Any], adapter: str) -> tuple[str | Environment, dict[str, Any]]:
+def _of(config: Mapping[str, Any], interface: Interface) -> tuple[str | Environment, dict[str, Any]]:
     """The environment that an ``env_config`` means, and its other entries."""
     options = dict(config)
     if "env" not in options:
-        raise TypeError(f"env_config of {adapter} needs 'env', such as 'torch_batchsim/CartPole-v0'; got {options}")
+        raise TypeError(f"env_config of {interface.name} needs 'env', such as 'cartpole'; got {options}")
     return options.pop("env"), options
 
 
@@ -241,3 +242,10 @@ def _seen(observations: Any, action_mask: np.ndarray | None, space: gymnasium.Sp
     if isinstance(observations, dict):
         return {name: _seen(part, None, space[name]) for name, part in observations.items()}
     return observations.astype(np.float32, copy=False) if isinstance(space, Box) else observations
+
+
+def play(environment: str, num_envs: int, **options: Any) -> Played:
+    """Rows with random actions."""
+    env = RLlibVectorEnv({"env": environment, "num_envs": num_envs, **options})
+    env.reset(seed=0)
+    return Played(env, RLlibVectorEnv.step, [actions.numpy() for actions in random_actions(env.vector_env)])

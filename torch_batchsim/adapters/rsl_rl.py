@@ -8,14 +8,16 @@ import torch
 from gymnasium.spaces import Box
 from gymnasium.vector import VectorEnv
 
-from ..base.extras import needed
 from ..declare.environment import Environment
 from ..memory.inputs import checked_count, number_tensor
+from ..testing import random_actions
 from .episodes import stepped
-from .source import SAME_STEP_IN_TORCH, vector_env
+from .records import ADAPTERS, Played
+from .source import vector_env
 from .stepping import Clipped, Places
 
-needed("rsl_rl", "tensordict", extra="rsl-rl")
+RECORD = ADAPTERS["rsl_rl"]
+RECORD.require()
 
 from rsl_rl.env import VecEnv  # noqa: E402
 from tensordict import TensorDict  # noqa: E402
@@ -51,7 +53,7 @@ class RslRlEnv(VecEnv):
         seed: int | None = None,
         **options: Any,
     ) -> None:
-        self.env = vector_env(env, "RslRlEnv", options, num_envs, fixed=SAME_STEP_IN_TORCH)
+        self.env = vector_env(env, RECORD.interface("RslRlEnv"), options, num_envs)
         own = self.vector_env = self.env.unwrapped
         name, space = own.environment.name, own.single_action_space
         if not isinstance(space, Box) or len(space.shape) != 1:
@@ -138,3 +140,9 @@ class RslRlEnv(VecEnv):
         groups = observations if isinstance(observations, dict) else {"policy": observations}
         floats = {key: part.float() if part.ndim > 1 else part.float().unsqueeze(-1) for key, part in groups.items()}
         return TensorDict(floats, batch_size=[self.num_envs], device=self.device).lock_()
+
+
+def play(environment: str, num_envs: int, **options: Any) -> Played:
+    """Rows with random actions."""
+    env = RslRlEnv(environment, num_envs, seed=0, **options)
+    return Played(env, RslRlEnv.step, random_actions(env.vector_env))

@@ -19,16 +19,18 @@ from gymnasium.spaces import Box, Dict, Discrete
 from gymnasium.spaces.utils import flatdim
 from gymnasium.vector import VectorEnv
 
-from ..base.extras import needed
 from ..declare.environment import Environment
 from ..memory.inputs import number_tensor
+from ..testing import random_actions
 from ..vector.vector_env import TorchVectorEnv
 from ..vector.vector_inputs import agent_names
 from .episodes import stepped
-from .source import SAME_STEP_IN_TORCH, vector_env
+from .records import ADAPTERS, Played
+from .source import vector_env
 from .stepping import Clipped, Places, choices_from_zero, first_choice, flat, float_space, is_flat
 
-needed("skrl", extra="skrl")
+RECORD = ADAPTERS["skrl"]
+RECORD.require()
 
 from skrl import config  # noqa: E402
 from skrl.envs.wrappers.torch import MultiAgentEnvWrapper, Wrapper  # noqa: E402
@@ -66,7 +68,7 @@ class SkrlEnv(Wrapper):
         seed: int | None = None,
         **options: Any,
     ) -> None:
-        super().__init__(vector_env(env, "SkrlEnv", options, num_envs, fixed=SAME_STEP_IN_TORCH))
+        super().__init__(vector_env(env, RECORD.interface("SkrlEnv"), options, num_envs))
         self._input = _Input(self._env, masked, self._env.num_envs)
         self._places = Places(self._viewed)
         self._seed = config.torch.key if seed is None else seed
@@ -158,7 +160,7 @@ class SkrlMultiAgentEnv(MultiAgentEnvWrapper):
         seed: int | None = None,
         **options: Any,
     ) -> None:
-        super().__init__(vector_env(env, "SkrlMultiAgentEnv", options, num_envs, fixed=SAME_STEP_IN_TORCH))
+        super().__init__(vector_env(env, RECORD.interface("SkrlMultiAgentEnv"), options, num_envs))
         self._input = _Input(self._env, masked, self._unwrapped.num_worlds)
         self._places = Places(self._viewed)
         self._seed = config.torch.key if seed is None else seed
@@ -308,3 +310,10 @@ class _Input:
         if self._first is not None:
             return actions + self._first
         return actions if self._clipped is None else self._clipped(actions)
+
+
+def play(environment: str, num_envs: int, **options: Any) -> Played:
+    """Rows with random actions."""
+    env = SkrlEnv(environment, num_envs, seed=0, **options)
+    env.reset()
+    return Played(env, SkrlEnv.step, [actions.view(num_envs, -1) for actions in random_actions(env.vector_env)])

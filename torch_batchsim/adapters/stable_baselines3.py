@@ -18,19 +18,21 @@ import gymnasium
 import numpy as np
 import torch
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import VectorEnv
 
-from ..base.extras import needed
 from ..declare.environment import Environment
 from ..declare.spaces import bounds
 from ..memory.inputs import checked_options, checked_seed
+from ..testing import random_actions
 from ..vector import rendering
 from ..vector.vector_env import TorchVectorEnv
 from .episodes import Episodes, stepped
+from .records import ADAPTERS, Played
 from .source import vector_env
 from .stepping import choices_from_zero
 
-needed("stable_baselines3", extra="stable-baselines3")
+RECORD = ADAPTERS["stable_baselines3"]
+RECORD.require()
 
 from stable_baselines3.common.monitor import Monitor  # noqa: E402
 from stable_baselines3.common.vec_env import VecEnv  # noqa: E402
@@ -108,8 +110,7 @@ class StableBaselinesVecEnv(VecEnv):
     """
 
     def __init__(self, env: str | Environment | VectorEnv, num_envs: int | None = None, **options: Any) -> None:
-        fixed = {"autoreset_mode": AutoresetMode.SAME_STEP}
-        self.env = vector_env(env, "StableBaselinesVecEnv", options, num_envs, fixed=fixed, needs_final=True)
+        self.env = vector_env(env, RECORD.interface("StableBaselinesVecEnv"), options, num_envs)
         self.vector_env: TorchVectorEnv = self.env.unwrapped
         self.spec = self.env.spec
         self.infos: dict[str, Any] = {}
@@ -309,3 +310,11 @@ def _taken(values: Any, rows: np.ndarray) -> Sequence[Any]:
     if isinstance(values, torch.Tensor) and values.device.type != "cpu":
         return _seen(values[torch.from_numpy(rows).to(values.device)])
     return _seen(values).take(rows, 0)
+
+
+def play(environment: str, num_envs: int, **options: Any) -> Played:
+    """Rows with random actions."""
+    env = StableBaselinesVecEnv(environment, num_envs, **options)
+    env.seed(0)
+    env.reset()
+    return Played(env, StableBaselinesVecEnv.step, [actions.numpy() for actions in random_actions(env.vector_env)])

@@ -14,22 +14,21 @@ from typing import Any
 import gymnasium
 import numpy as np
 import torch
-from gymnasium.vector import AutoresetMode
 
-from ..base.extras import needed
 from ..declare.environment import Environment
 from ..declare.spaces import check_from_zero
 from ..memory.inputs import number_tensor
+from ..testing import random_actions
 from ..vector.partial_step import step_some
+from .records import ADAPTERS, Played
 from .source import vector_env
 
-needed("tianshou", extra="tianshou")
+RECORD = ADAPTERS["tianshou"]
+RECORD.require()
 
 from tianshou.data import Batch  # noqa: E402
 from tianshou.env import BaseVectorEnv  # noqa: E402
 
-# With one set of outputs they stay where they are, and are copied here, only the rows that are asked for.
-_FIXED = {"autoreset_mode": AutoresetMode.DISABLED, "copy": False, "device": "cpu", "output": "torch"}
 _ORDINARY = {np.dtype(np.int64), np.dtype(np.int32), np.dtype(np.float32)}  # of actions that torch takes as they are
 Ids = int | Sequence[int] | np.ndarray | None
 
@@ -58,7 +57,7 @@ class TianshouVectorEnv(BaseVectorEnv):
 
     # No super().__init__(), which makes a worker for each row, as in Tianshou's own wrappers.
     def __init__(self, env: str | Environment, num_envs: int | None = None, **options: Any) -> None:
-        env = self.vector_env = vector_env(env, "TianshouVectorEnv", options, num_envs, fixed=_FIXED, takes_made=False)
+        env = self.vector_env = vector_env(env, RECORD.interface("TianshouVectorEnv"), options, num_envs)
         check_from_zero(env.single_action_space, "Tianshou")
         if env.sim.program.agent_end is not None:
             name = env.environment.name
@@ -228,3 +227,18 @@ class TianshouVectorEnv(BaseVectorEnv):
         """A copy of these rows."""
         array = tensor.numpy()
         return array.copy() if ids is self._rows else array[ids]
+
+
+def play(environment: str, num_envs: int, **options: Any) -> Played:
+    """Rows with random actions; those that have ended begin anew after the step."""
+    venv = TianshouVectorEnv(environment, num_envs, **options)
+    venv.seed(0)
+    return Played(venv, _stepped, [actions.numpy() for actions in random_actions(venv.vector_env)])
+
+
+def _stepped(venv: TianshouVectorEnv, actions: np.ndarray) -> tuple[Any, ...]:
+    results = venv.step(actions)
+    ended = (results[2] | results[3]).nonzero()[0]
+    if len(ended):
+        venv.reset(ended)
+    return results

@@ -9,16 +9,18 @@ from typing import Any
 import torch
 from gymnasium.vector import AutoresetMode, VectorWrapper
 
-from ..base.extras import needed
 from ..declare.environment import Environment
 from ..memory.inputs import checked_seed
+from ..testing import random_actions
 from ..vector.vector_env import TorchVectorEnv
 from ..vector.vector_inputs import agent_names
 from .episodes import stepped
+from .records import ADAPTERS, Played
 from .source import vector_env
 from .stepping import first_choice
 
-needed("tensordict", "torchrl", extra="torchrl")
+RECORD = ADAPTERS["torchrl"]
+RECORD.require()
 
 from tensordict import TensorDict, TensorDictBase  # noqa: E402
 from torchrl.data import Composite, TensorSpec  # noqa: E402
@@ -117,8 +119,7 @@ class TorchRLEnv(EnvBase):
             )
         if isinstance(env, (str, Environment)):
             options = {"autoreset_mode": AutoresetMode.DISABLED, **options}
-        fixed = {"output": "torch"}
-        made = vector_env(env, "TorchRLEnv", options, num_envs, fixed=fixed, takes_wrapped=False, needs_final=True)
+        made = vector_env(env, RECORD.interface("TorchRLEnv"), options, num_envs)
         names = agent_names(made.num_agents)
         grouping = grouping_of(made, group_map, names)
         super().__init__(device=made.device, batch_size=[made.num_worlds])
@@ -388,3 +389,15 @@ class TorchRLEnv(EnvBase):
 
     def _new(self, tensor: torch.Tensor) -> torch.Tensor:
         return tensor.to(self.device) if self._moves else tensor.clone()
+
+
+def play(environment: str, num_envs: int, **options: Any) -> Played:
+    """Rows with random actions, which begin anew as in the vector environment by itself."""
+    env = TorchRLEnv(environment, num_envs, **{"autoreset_mode": AutoresetMode.SAME_STEP, **options})
+    env.set_seed(0)
+    env.reset()
+    spec = env.full_action_spec
+    key = next(iter(spec.keys(True, True)))
+    shaped = [{key: actions.view(spec[key].shape)} for actions in random_actions(env.vector_env)]
+    prepared = [TensorDict(actions, env.batch_size) for actions in shaped]
+    return Played(env, lambda env, tensordict: env.step(tensordict).pop("next"), prepared)

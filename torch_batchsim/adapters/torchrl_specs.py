@@ -9,11 +9,11 @@ import gymnasium
 import torch
 from gymnasium.spaces import Dict, Discrete, MultiDiscrete
 
-from ..base.extras import needed
 from ..declare.spaces import bounds
 from ..vector.vector_env import TorchVectorEnv
+from .records import ADAPTERS
 
-needed("tensordict", "torchrl", extra="torchrl")
+ADAPTERS["torchrl"].require()
 
 from torchrl.data import (  # noqa: E402
     Binary,

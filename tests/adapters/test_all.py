@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 
 import gymnasium
 import pytest
-from libraries_of_others import REQUIRED, SKIPPED
+from libraries_of_others import adapter as part_of
 from support import COMPILED
 
 from torch_batchsim.adapters.records import ADAPTERS, CARTPOLE, OVERCOOKED, Adapter, Interface
 from torch_batchsim.bench import adapters as bench
-from torch_batchsim.errors import MissingExtra
 from torch_batchsim.vector.vector_env import TorchVectorEnv
 
 os.environ.setdefault("NUMBA_DISABLE_JIT", "1")  # of Tianshou's few loops
@@ -48,27 +47,17 @@ MADE = [
 ]
 
 
-def skip_without(record: Adapter) -> None:
-    """Skip the test where the library is missing; raise where it may not be."""
-    try:
-        record.load()
-    except MissingExtra as error:
-        if REQUIRED:
-            raise
-        pytest.skip(f"{SKIPPED}: {error}")
-
-
 @pytest.fixture(params=MADE, ids=str)
 def adapter(request: pytest.FixtureRequest) -> Made:
     """Each whose library is installed."""
-    skip_without(request.param.record)
+    part_of(request.param.record.module, "play")
     return request.param
 
 
 @pytest.fixture(params=ADAPTERS.values(), ids=str)
 def record(request: pytest.FixtureRequest) -> Adapter:
     """Likewise."""
-    skip_without(request.param)
+    part_of(request.param.module, "play")
     return request.param
 
 
@@ -151,9 +140,9 @@ def test_a_closed_environment_says_so(record: Adapter) -> None:
 
 @pytest.mark.parametrize("name", bench.CONTENDERS)
 def test_the_benchmark_measures_it(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    library = bench.CONTENDERS[name]
-    if not library.installed():
-        skip_without(next(record for record in ADAPTERS.values() if name.startswith(record.library)))
+    for record in ADAPTERS.values():
+        if name.startswith(record.library):
+            part_of(record.module, "play")
     short = ["--num-envs", "8", "--seconds", "0.01", "--runs", "1", "--json", str(tmp_path / "figures.json")]
     bench.main([name, *short])
     assert name in capsys.readouterr().out

@@ -25,7 +25,7 @@ from ..testing import random_actions
 from ..vector.vector_env import TorchVectorEnv
 from ..vector.vector_inputs import agent_names
 from .episodes import stepped
-from .records import ADAPTERS, Played
+from .records import ADAPTERS, Interface, Played
 from .source import vector_env
 from .stepping import Clipped, Places, choices_from_zero, first_choice, flat, float_space, is_flat
 
@@ -36,7 +36,50 @@ from skrl import config  # noqa: E402
 from skrl.envs.wrappers.torch import MultiAgentEnvWrapper, Wrapper  # noqa: E402
 
 
-class SkrlEnv(Wrapper):
+class _Shared:
+    """The parts that both environments have: how they are made, drawn and closed."""
+
+    _env = _unwrapped = None  # while a copy is made: skrl looks up in them what an object does not have
+    _interface: Interface
+
+    def __init__(
+        self,
+        env: str | Environment | VectorEnv,
+        num_envs: int | None = None,
+        *,
+        masked: bool = False,
+        seed: int | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(vector_env(env, self._interface, options, num_envs))
+        self._input = _Input(self._env, masked, self.num_envs)
+        self._places = Places(self._viewed)
+        self._seed = config.torch.key if seed is None else seed
+        self._last: tuple[Any, dict[str, Any]] | None = None
+
+    @property
+    def vector_env(self) -> TorchVectorEnv:
+        """Without the wrappers that may be around it."""
+        return self._unwrapped
+
+    def reset(self) -> tuple[Any, dict[str, Any]]:
+        """The first observations; at later calls the present ones, because worlds begin anew by themselves."""
+        self._unwrapped.check_open()
+        if self._last is None:
+            observations, infos = self._env.reset(seed=self._seed)
+            self._last = self._given(observations, infos), infos
+        return self._last
+
+    def render(self, *args: Any, **kwargs: Any) -> Any:
+        """As the vector environment does; None without a ``render_mode``, because skrl's trainers ask in every step."""
+        return None if self._env.render_mode is None else self._env.render()
+
+    def close(self) -> None:
+        """Close the vector environment."""
+        self._env.close()
+
+
+class SkrlEnv(_Shared, Wrapper):
     """A vector environment for skrl's agents, each row of it an environment.
 
     Args:
@@ -57,27 +100,7 @@ class SkrlEnv(Wrapper):
     environments.
     """
 
-    _env = _unwrapped = None  # while a copy is made: skrl looks up in them what an object does not have
-
-    def __init__(
-        self,
-        env: str | Environment | VectorEnv,
-        num_envs: int | None = None,
-        *,
-        masked: bool = False,
-        seed: int | None = None,
-        **options: Any,
-    ) -> None:
-        super().__init__(vector_env(env, RECORD.interface("SkrlEnv"), options, num_envs))
-        self._input = _Input(self._env, masked, self._env.num_envs)
-        self._places = Places(self._viewed)
-        self._seed = config.torch.key if seed is None else seed
-        self._last: tuple[torch.Tensor, dict[str, Any]] | None = None
-
-    @property
-    def vector_env(self) -> TorchVectorEnv:
-        """Without the wrappers that may be around it."""
-        return self._unwrapped
+    _interface = RECORD.interface("SkrlEnv")
 
     @property
     def num_agents(self) -> int:
@@ -93,14 +116,6 @@ class SkrlEnv(Wrapper):
     def action_space(self) -> Space:
         """Of a row."""
         return self._input.action_space
-
-    def reset(self) -> tuple[torch.Tensor, dict[str, Any]]:
-        """The first observations; at later calls the present ones, for worlds begin anew by themselves."""
-        self._unwrapped.check_open()
-        if self._last is None:
-            observations, infos = self._env.reset(seed=self._seed)
-            self._last = self._input.observations(observations, infos), infos
-        return self._last
 
     def step(
         self, actions: torch.Tensor
@@ -118,7 +133,7 @@ class SkrlEnv(Wrapper):
     ) -> tuple[Any, ...]:
         seen, *others = self._places.of(observations, rewards, terminated, truncated)
         if seen is None:
-            seen = self._input.observations(observations, infos)
+            seen = self._given(observations, infos)
         self._last = seen, infos
         return seen, *others, infos
 
@@ -126,20 +141,15 @@ class SkrlEnv(Wrapper):
         """None: a row has no other state than its observation."""
         return
 
-    def render(self, *args: Any, **kwargs: Any) -> Any:
-        """As the vector environment does; None without a ``render_mode``, for skrl's trainers ask in every step."""
-        return None if self._env.render_mode is None else self._env.render()
-
-    def close(self) -> None:
-        """Close the vector environment."""
-        self._env.close()
+    def _given(self, observations: Any, infos: dict[str, Any]) -> torch.Tensor:
+        return self._input.observations(observations, infos)
 
     def _viewed(self, observations: Any, *others: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         kept = flat(observations) if is_flat(observations) and not self._input.masked else None
         return kept, *(tensor.view(-1, 1) for tensor in others)
 
 
-class SkrlMultiAgentEnv(MultiAgentEnvWrapper):
+class SkrlMultiAgentEnv(_Shared, MultiAgentEnvWrapper):
     """A vector environment for skrl's multi-agents (IPPO, MAPPO), each world of it an environment.
 
     Arguments as those of ``SkrlEnv``. Agents are ``"agent_0"``, ``"agent_1"``, ...; actions, observations (float32
@@ -149,33 +159,18 @@ class SkrlMultiAgentEnv(MultiAgentEnvWrapper):
     ``[worlds, agents * features]``, the same for each.
     """
 
-    _env = _unwrapped = None  # while a copy is made: skrl looks up in them what an object does not have
+    _interface = RECORD.interface("SkrlMultiAgentEnv")
 
     def __init__(
-        self,
-        env: str | Environment | VectorEnv,
-        num_envs: int | None = None,
-        *,
-        masked: bool = False,
-        seed: int | None = None,
-        **options: Any,
+        self, env: str | Environment | VectorEnv, num_envs: int | None = None, *, masked: bool = False, **options: Any
     ) -> None:
-        super().__init__(vector_env(env, RECORD.interface("SkrlMultiAgentEnv"), options, num_envs))
-        self._input = _Input(self._env, masked, self._unwrapped.num_worlds)
-        self._places = Places(self._viewed)
-        self._seed = config.torch.key if seed is None else seed
-        self._last: tuple[dict[str, torch.Tensor], dict[str, Any]] | None = None
-        self._state: torch.Tensor | None = None
+        super().__init__(env, num_envs, masked=masked, **options)
         own = self._unwrapped
+        self._state: torch.Tensor | None = None
         self._names = agent_names(own.num_agents)
         self._expected = frozenset(self._names)
         size = own.num_agents * flatdim(self._input.observation_space)
         self._state_space = Box(-np.inf, np.inf, (size,), np.float32)
-
-    @property
-    def vector_env(self) -> TorchVectorEnv:
-        """Without the wrappers that may be around it."""
-        return self._unwrapped
 
     @property
     def num_envs(self) -> int:
@@ -212,14 +207,6 @@ class SkrlMultiAgentEnv(MultiAgentEnvWrapper):
         """By agent."""
         return dict.fromkeys(self._names, self._input.action_space)
 
-    def reset(self) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-        """The first observations; at later calls the present ones, for worlds begin anew by themselves."""
-        self._unwrapped.check_open()
-        if self._last is None:
-            observations, infos = self._env.reset(seed=self._seed)
-            self._last = self._by_agent(self._input.observations(observations, infos)), infos
-        return self._last
-
     def step(
         self, actions: dict[str, torch.Tensor]
     ) -> tuple[
@@ -243,7 +230,7 @@ class SkrlMultiAgentEnv(MultiAgentEnvWrapper):
         return stepped(self._env, self._input.actions(rows.flatten(0, 1)), self._delivered)
 
     def _delivered(self, *results: Any) -> tuple[Any, ...]:
-        observations = self._by_agent(self._input.observations(results[0], results[4]))
+        observations = self._given(results[0], results[4])
         self._last = observations, results[4]
         return observations, *(dict(part) for part in self._places.of(*results[:4])), results[4]
 
@@ -252,16 +239,8 @@ class SkrlMultiAgentEnv(MultiAgentEnvWrapper):
         self._unwrapped.check_open()
         return dict.fromkeys(self._names, self._state)
 
-    def render(self, *args: Any, **kwargs: Any) -> Any:
-        """As the vector environment does; None without a ``render_mode``, for skrl's trainers ask in every step."""
-        return None if self._env.render_mode is None else self._env.render()
-
-    def close(self) -> None:
-        """Close the vector environment."""
-        self._env.close()
-
-    def _by_agent(self, observations: torch.Tensor) -> dict[str, torch.Tensor]:
-        by_world = self._unwrapped.by_world(observations)
+    def _given(self, observations: Any, infos: dict[str, Any]) -> dict[str, torch.Tensor]:
+        by_world = self._unwrapped.by_world(self._input.observations(observations, infos))
         self._state = by_world.flatten(1)
         return dict(zip(self._names, by_world.unbind(1), strict=True))
 

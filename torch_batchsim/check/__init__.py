@@ -13,7 +13,6 @@ from ..base.names import suggestion
 from ..declare.checks import Checks
 from ..declare.environment import Environment
 from ..errors import BuildError, SchemaError, StepTimeout, SystemCrash, WorldFault
-from ..memory.inputs import checked_count, checked_seed, checked_watchdog
 from .outcomes import CheckFailed, Failed, Outcome, Report, Skipped, Warned
 from .records import CHECKS, Check
 from .subject import Subject, declaration
@@ -41,27 +40,18 @@ def check_env(
             ``"module:my/Env-v0"``, ``"module:Class"``, ``"file.py"`` or ``"file.py:Class"``.
         worlds, steps: of the long run with random and extreme actions; other checks take fewer.
         seed: of worlds and actions.
-        only, skip: names of checks, as in ``CHECKS``, that are to run, or not to run.
+        only, skip: names of checks, as in ``CHECKS``, that run, or that do not.
         reference: makes an object with ``reset(state)`` and ``step(action)``, which is compared step by step.
-        checks: what the checked build looks for; ``Checks(nan=False)`` where rows that are not active show infinity on
-            purpose, say.
+        checks: the findings of the checked build, such as ``Checks(nan=False)`` where inactive rows show infinity on
+            purpose.
         watchdog: seconds that a step on CPU may take; a check whose step takes longer fails. None for any.
         **options: of the environment.
 
     Returns the report, whose ``warnings`` may be of interest. Raises CheckFailed, an AssertionError; TypeError or
-    ValueError for arguments.
+    ValueError for wrong arguments.
     """
     report = run_checks(
-        environment,
-        options,
-        worlds=worlds,
-        steps=steps,
-        seed=seed,
-        only=only,
-        skip=skip,
-        reference=reference,
-        checks=checks,
-        watchdog=watchdog,
+        Subject(declaration(environment, options), worlds, steps, seed, reference, checks, watchdog), only, skip
     )
     if report.failed:
         raise CheckFailed(report)
@@ -69,42 +59,21 @@ def check_env(
 
 
 def run_checks(
-    environment: str | type[Environment] | Environment,
-    options: dict[str, Any] | None = None,
-    *,
-    worlds: int = 64,
-    steps: int = 2000,
-    seed: int = 0,
+    subject: Subject,
     only: Sequence[str] = (),
     skip: Sequence[str] = (),
-    reference: Callable[[], Any] | None = None,
-    checks: Checks | None = None,
-    watchdog: float | None = None,
-    tell: Callable[[Outcome], None] | None = None,
+    after_each: Callable[[Outcome], None] | None = None,
 ) -> Report:
-    """As ``check_env``, but failures are in the report; ``tell`` is called after each check."""
+    """The report of all checks, or of those that are chosen; failures are in it. ``after_each`` gets each outcome."""
     chosen = _chosen(only, skip)
-    if reference is not None and not callable(reference):
-        raise TypeError(f"reference must be a function that makes an object, got {reference!r}")
-    if checks is not None and not isinstance(checks, Checks):
-        raise TypeError(f"checks must be torch_batchsim.Checks(...) or None, got {checks!r}")
-    subject = Subject(
-        declaration(environment, options or {}),
-        checked_count(worlds, "worlds"),
-        checked_count(steps, "steps"),
-        checked_seed(seed) or 0,
-        reference,
-        checks or Checks(),
-        checked_watchdog(watchdog, torch.device("cpu")),
-    )
     checks_executors = any(check.name == "executors" for check in chosen) and not torch.cuda.is_available()
     outcomes: list[Outcome] = []
     for check in chosen:
         outcomes.append(_outcome(check, subject, outcomes))
         if check.name == "build" and outcomes[-1].status == "passed" and checks_executors:
             subject.emulated  # noqa: B018  compiled while other checks run
-        if tell is not None:
-            tell(outcomes[-1])
+        if after_each is not None:
+            after_each(outcomes[-1])
     title = f"{subject.environment.name}: {subject.worlds} worlds, {subject.steps} steps, seed {subject.seed}"
     return Report(title, tuple(outcomes))
 
@@ -117,7 +86,7 @@ def _chosen(only: Sequence[str], skip: Sequence[str]) -> list[Check]:
         for name in names:
             if name not in known:
                 near = suggestion(name, known)
-                raise ValueError(f"{what} names {name!r}, which is not a check{near}; there are {', '.join(known)}")
+                raise ValueError(f"{what} names {name!r}, which is not a check{near}; checks are {', '.join(known)}")
     return [check for check in CHECKS if (not only or check.name in only) and check.name not in skip]
 
 
@@ -135,7 +104,7 @@ def _outcome(check: Check, subject: Subject, before: Sequence[Outcome]) -> Outco
         return Outcome(check.name, "failed", wrong.says, wrong.remedy)
     except WorldFault as fault:
         if "faults" in failed:
-            return Outcome(check.name, "skipped", "stopped by a fault, as told by 'faults'")
+            return Outcome(check.name, "skipped", "stopped by a fault, which 'faults' reports")
         return Outcome(check.name, "failed", f"a system reported a fault: {fault.faults[0]}", "repair that system")
     except (BuildError, SchemaError) as error:
         return Outcome(check.name, "failed", str(error))

@@ -84,7 +84,7 @@ def test_environments_that_are_made_already(adapter: Made) -> None:
     if adapter.interface.takes_made:
         assert bare.make(made).vector_env is made
         said = refusal(lambda: bare.make(made, device="cpu"), TypeError)
-        assert said.endswith("got an environment that is made already, and options for it: device")
+        assert "made already" in said and said.endswith("got device")
         others = gymnasium.make_vec("CartPole-v1", vectorization_mode="sync")
         assert "a declared environment or a TorchVectorEnv" in refusal(lambda: bare.make(others), TypeError)
     else:
@@ -127,7 +127,7 @@ def test_unknown_options_are_refused(adapter: Made) -> None:
     assert not refused_arguments(adapter.interface) & {*allowed}
     bare = adapter._replace(bare=True)
     said = refusal(lambda: bare.make(COMPILED["cartpole"](), max_episode_steps=7), TypeError)
-    assert said == "options go with an id; CartPole has been declared with its own, got max_episode_steps too"
+    assert said == "options go with an id, got the declared CartPole and max_episode_steps"
 
 
 def test_a_closed_environment_says_so(record: Adapter) -> None:

@@ -252,13 +252,13 @@ def test_bad_input_is_refused() -> None:
         world.step({"agent_0": 0, "agent_1": 0})
     world.reset(seed=0)
     for actions, message in (
-        ({"agent_0": 0}, "an action of each of agent_0, agent_1, got none of agent_1"),
+        ({"agent_0": 0}, "an action of each of agent_0, agent_1; missing are agent_1"),
         ({"agent_0": 0, "agent_1": 0.5}, r"the action of agent_1 must be in Discrete\(6\), got 0.5"),
         ({"agent_0": [0, 1], "agent_1": 0}, r"the action of agent_0 must be in Discrete\(6\), got \[0, 1\]"),
         ({"agent_0": 0, "agent_1": None}, "the action of agent_1 must be in"),
         ({"agent_0": 0, "agent_1": True}, "the action of agent_1 must be in .*, got True"),
         ({"agent_0": 0, "agent_1": "1"}, "the action of agent_1 must be in .*, got '1'"),
-        ({"agent_0": 0, "agent_1": 0, "chef": 0}, "there is no agent 'chef'; there are agent_0, agent_1"),
+        ({"agent_0": 0, "agent_1": 0, "chef": 0}, "agents are agent_0, agent_1, got 'chef'"),
         ({"agent_0": 0, "agent_1": 6}, "agent 1 is not in Discrete"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -283,7 +283,7 @@ def test_unknown_agents_are_refused(made: Callable[[], Any]) -> None:
     world.reset(seed=0)
     calls = [world.observation_space, world.action_space]
     for call in calls + ([world.observe] if isinstance(world, PettingZooAECEnv) else []):
-        with pytest.raises(ValueError, match="there is no agent 'zz'; there are agent_0, agent_1"):
+        with pytest.raises(ValueError, match="agents are agent_0, agent_1, got 'zz'"):
             call("zz")
 
 

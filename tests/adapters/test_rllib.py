@@ -155,9 +155,9 @@ def test_each_agent_that_is_there_has_an_action_and_nobody_else() -> None:
     env.step({"agent_0": 0, "agent_1": 1})
     before = snapshot(env.vector_env.sim)
     for actions, message in (
-        ({}, "an action of each of agent_0, agent_1, got none of agent_0, agent_1"),
-        ({"agent_0": 1}, "an action of each of agent_0, agent_1, got none of agent_1"),
-        ({"agent_0": 1, "agent_1": 1, "chef": 1}, "there is no agent 'chef'; there are agent_0, agent_1"),
+        ({}, "missing are agent_0, agent_1"),
+        ({"agent_0": 1}, "an action of each of agent_0, agent_1, missing are agent_1"),
+        ({"agent_0": 1, "agent_1": 1, "chef": 1}, "agents are agent_0, agent_1, got 'chef'"),
         ({"agent_0": 1, "agent_1": [1]}, r"the action of agent_1 must be in Discrete\(6\), got \[1\]"),
         ({"agent_0": 1, "agent_1": 1.0}, r"the action of agent_1 must be in Discrete\(6\), got 1.0"),
         ({"agent_0": "1", "agent_1": 1}, r"the action of agent_0 must be in Discrete\(6\), got '1'"),
@@ -193,7 +193,7 @@ def test_players_take_turns() -> None:
     assert list(observations) == ["agent_0"] and len(env.agents) == 3
     assert observations["agent_0"] in env.observation_spaces["agent_0"]
     for actions, message in (
-        ({"agent_0": 1, "agent_1": 1}, "agent_1 cannot act now; those who act are: agent_0"),
+        ({"agent_0": 1, "agent_1": 1}, "actions must be of agent_0 now, got those of agent_1"),
         ({"agent_0": 30}, r"the action of agent_0 must be in Discrete\(30\), got 30"),  # the no-op of those who wait
     ):
         with pytest.raises(ValueError, match=message):

@@ -126,7 +126,7 @@ def test_seeds_and_options_are_of_the_next_reset() -> None:
     assert hanabi.vector_env.sim.tensor("Table.mover").flatten().tolist() == [1, 0]
     with pytest.raises(TypeError, match="one dict for all worlds, got list"):
         hanabi.set_options([{}, {}])
-    with pytest.raises(ValueError, match="no reset_mask"):
+    with pytest.raises(ValueError, match="the option reset_mask"):
         hanabi.set_options({"reset_mask": torch.tensor([True, False])})
     with pytest.raises(ValueError, match="reset has no option 'starter'; it has: deck, start_player"):
         hanabi.set_options({"starter": torch.tensor([1, 0])})
@@ -193,7 +193,7 @@ def test_attributes_are_of_the_vector_environment() -> None:
     made.reset()
     made.set_attr("episode_steps", 7, 2)
     assert made.get_attr("episode_steps") == [0, 0, 7, 0] and made.get_attr("action_space") == [made.action_space] * 4
-    with pytest.raises(AttributeError, match="'action_masks' and 'render', not 'compute_reward'"):
+    with pytest.raises(AttributeError, match="'action_masks' and 'render', got 'compute_reward'"):
         made.env_method("compute_reward")
     with pytest.raises(AttributeError, match="set_attr cannot set 'num_worlds'"):
         made.set_attr("num_worlds", 1)

@@ -339,7 +339,7 @@ def test_the_device_of_outputs() -> None:
     "made_with, options, error, words",
     [
         (None, {}, TypeError, "needs an id, a declared environment or a TorchVectorEnv without wrappers, got <"),
-        ({}, {"num_envs": 8, "device": "cpu"}, TypeError, "is made already, and options for it: num_envs, device"),
+        ({}, {"num_envs": 8, "device": "cpu"}, TypeError, "made already, got num_envs, device"),
         ({"output": "numpy"}, {}, ValueError, "needs output='torch', got an environment with output='numpy'"),
         ({"final_obs": False}, {}, ValueError, "needs final_obs=True with SAME_STEP"),
         (EpisodeStatistics, {}, TypeError, r"without wrappers, .*EpisodeStatistics.*RewardSum\(\), StepCounter\(\)"),
@@ -366,7 +366,7 @@ def test_actions_that_do_not_fit_are_refused_before_anything_steps() -> None:
         given = TensorDict({"action": actions}, [])  # whose batch size checks no shape
         with pytest.raises(ValueError, match=rf"actions of shape \[3\] at 'action', got shape .*{actions.shape[-1]}\]"):
             env._step(given)
-    with pytest.raises(ValueError, match=r"step\(\) needs actions of shape \[3\] at 'action', got nothing"):
+    with pytest.raises(ValueError, match=r"step\(\) needs actions of shape \[3\] at 'action', got none"):
         env.step(now)
     of_teams["team_0", "action"] = torch.zeros(5, 2, dtype=torch.int64)
     with pytest.raises(ValueError, match=r"actions of shape \[5, 2\] at \('team_1', 'action'\), got nothing"):
@@ -422,7 +422,7 @@ def test_pictures() -> None:
 
 
 def test_teams_must_be_there() -> None:
-    with pytest.raises(ValueError, match="group_map='team' needs teams, and CartPole has none"):
+    with pytest.raises(ValueError, match="group_map='team' needs teams"):
         made("CartPole", group_map="team")
 
 

@@ -36,15 +36,15 @@ _BUFFERS = {"rewards": "rewards", "terminations": "terminals", "truncations": "t
 class PufferLibEnv(pufferlib.PufferEnv):
     """All worlds of an environment as one native ``pufferlib.PufferEnv``, whose agents are the rows.
 
-    PufferLib's buffers are bound as outputs, so that a step writes there. A buffer whose address does not allow that
-    (rows are written as vectors, and shared memory of ``Multiprocessing`` may lie in between) gets copies. Episodes
-    begin anew in the step that ends them. Where the environment tells which rows are active, ``masks`` says so.
+    PufferLib's buffers are bound as outputs, so that a step writes there. A buffer at an unaligned address, as in the
+    shared memory of ``Multiprocessing``, gets copies. Episodes begin anew in the step that ends them. Where rows can
+    be inactive, ``masks`` holds the active ones.
 
     Args:
         env: an id, or a declared environment. Its observations are in a Box, and its actions are counted from 0.
         num_envs: rows; or give ``num_worlds``.
         buf: PufferLib's buffers; its backends give them.
-        seed: of the first ``reset``, if that is not given one.
+        seed: of the first ``reset``, unless that has its own.
         options: arguments of ``TorchVectorEnv``, and with an id the environment's own.
 
     Attributes: ``vector_env`` (the ``TorchVectorEnv``), ``num_agents`` (rows), ``render_mode``, and ``action_mask``,
@@ -88,14 +88,14 @@ class PufferLibEnv(pufferlib.PufferEnv):
     def step(self, actions: np.ndarray) -> tuple[Any, ...]:
         """Step all worlds by ``actions [rows, ...]``; return PufferLib's buffers and a list of infos.
 
-        The list has ``{"episode_return": [...], "episode_length": [...]}`` of the episodes that have ended, if any has.
+        The list has ``{"episode_return": [...], "episode_length": [...]}`` of episodes that have ended, or is empty.
         """
         return stepped(self.vector_env, number_tensor(actions, "actions"), self._delivered)
 
     def render(self) -> np.ndarray | str | None:
         """The first world: a picture ``uint8 [height, width, 3]``, or a text with ``render_mode="ansi"``.
 
-        None and a warning where it was made without a ``render_mode``.
+        Returns None and warns without a ``render_mode``.
         """
         return self.vector_env.render() if self.render_mode is None else self.vector_env.render_world(0)
 
@@ -119,7 +119,7 @@ class PufferLibEnv(pufferlib.PufferEnv):
         self.vector_env.close()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Of a copy, whose outputs go to its own buffers."""
+        """Binds the outputs of a copy to its own buffers."""
         self.__dict__.update(state)
         self._bind_all()
 

@@ -72,7 +72,7 @@ class RslRlEnv(VecEnv):
         self._observations, _ = self._begun(seed)
 
     def reset(self) -> tuple[TensorDict, dict[str, Any]]:
-        """Begin new episodes in all worlds: ``(observations, extras)``. Runners do not ask for it."""
+        """Begin new episodes in all worlds: ``(observations, extras)``. Runners do not call it."""
         self._observations, extras = self._begun(None)
         return self._observations, extras
 
@@ -93,7 +93,7 @@ class RslRlEnv(VecEnv):
         truncated: torch.Tensor,
         extras: dict[str, Any],
     ) -> tuple[TensorDict, torch.Tensor, torch.Tensor, dict[str, Any]]:
-        extras.pop("episode", None)  # of EpisodeStatistics: rsl_rl counts by itself, and would average over all rows
+        extras.pop("episode", None)  # of EpisodeStatistics: rsl_rl counts by itself, and would average it over all rows
         extras["time_outs"] = torch.gt(truncated, terminated)
         dones = extras.get("_final_obs")
         if dones is None:
@@ -108,7 +108,7 @@ class RslRlEnv(VecEnv):
         """Steps of each row's episode so far, int32 ``[rows]``, a copy: ``episode_steps`` of the vector environment.
 
         Assign to it to let episodes begin at different times, as runners do with ``init_at_random_ep_len=True``. The
-        rows of a world share its episode. Runners draw a number for each of them: that of the first one counts.
+        rows of a world share its episode; of the numbers that runners draw for them the first counts.
         """
         return self.vector_env.episode_steps
 
@@ -132,7 +132,7 @@ class RslRlEnv(VecEnv):
         return self._converted(observations), infos
 
     def _groups(self, observations: Any, *_: torch.Tensor) -> TensorDict | None:
-        """Of observations that lie where they are; None where each step needs another conversion."""
+        """Of observations without a copy; None where each step needs a new conversion."""
         parts = observations.values() if isinstance(observations, dict) else [observations]
         return self._converted(observations) if all(part.dtype == torch.float32 for part in parts) else None
 

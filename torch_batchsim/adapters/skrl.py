@@ -1,8 +1,8 @@
 """skrl: its ``Wrapper`` over rows, and its ``MultiAgentEnvWrapper`` over worlds. All tensors stay on the device.
 
-What skrl calls the next observation is, at the end of an episode, the first of the next one, as with its own wrappers
-of vector environments: its trainers decide on it next. The last observation of the ended episode is in
-``infos["final_obs"]``, whose rows are valid where ``infos["_final_obs"]``. So an agent of skrl that bootstraps at time
+At the end of an episode skrl's next observation is the first of the next episode, as with its own wrappers of vector
+environments: its trainers decide on it next. The last observation of the ended episode is in
+``infos["final_obs"]``, whose rows are valid where ``infos["_final_obs"]``. An agent of skrl that bootstraps at time
 limits (``time_limit_bootstrap=True``) takes the value of the first observation of the next episode.
 """
 
@@ -155,8 +155,8 @@ class SkrlMultiAgentEnv(_Shared, MultiAgentEnvWrapper):
     Arguments as those of ``SkrlEnv``. Agents are ``"agent_0"``, ``"agent_1"``, ...; actions, observations (float32
     ``[worlds, features]``), rewards (float32) and flags (bool, ``[worlds, 1]``) are dicts by agent, views of the rows
     without a copy where the environment's observations are float32. Infos are those of the rows: agent ``i`` is row
-    ``world * num_agents + i``. ``state()`` is what all agents of a world observe, float32
-    ``[worlds, agents * features]``, the same for each.
+    ``world * num_agents + i``. ``state()`` has the observations of all agents of a
+    world, float32 ``[worlds, agents * features]``, the same for each agent.
     """
 
     _interface = RECORD.interface("SkrlMultiAgentEnv")
@@ -184,7 +184,7 @@ class SkrlMultiAgentEnv(_Shared, MultiAgentEnvWrapper):
 
     @property
     def agents(self) -> list[str]:
-        """All, at any time: ``infos["active"]`` tells which of them take part, where some may not."""
+        """All, at any time; ``infos["active"]`` has those that take part, where some may not."""
         return self._names
 
     @property
@@ -224,7 +224,7 @@ class SkrlMultiAgentEnv(_Shared, MultiAgentEnvWrapper):
         if not isinstance(actions, Mapping):
             raise TypeError(f"actions must be a dict with an entry for each agent, got {type(actions).__name__}")
         if actions.keys() != self._expected:
-            given = ", ".join(map(str, actions)) or "nobody"
+            given = ", ".join(map(str, actions)) or "no agent"
             raise ValueError(f"actions must be of {', '.join(self._names)}, got those of {given}")
         rows = torch.stack([self._input.tensor(actions[name], f"actions of {name}") for name in self._names], dim=1)
         return stepped(self._env, self._input.actions(rows.flatten(0, 1)), self._delivered)
@@ -235,7 +235,7 @@ class SkrlMultiAgentEnv(_Shared, MultiAgentEnvWrapper):
         return observations, *(dict(part) for part in self._places.of(*results[:4])), results[4]
 
     def state(self) -> dict[str, torch.Tensor | None]:
-        """What all agents observe, after the last ``reset`` or ``step``; None before."""
+        """The observations of all agents after the last ``reset`` or ``step``; None before."""
         self._unwrapped.check_open()
         return dict.fromkeys(self._names, self._state)
 
@@ -250,12 +250,12 @@ class SkrlMultiAgentEnv(_Shared, MultiAgentEnvWrapper):
 
 
 class _Input:
-    """Observations as skrl wants them, and actions as the environment does; skrl gives ``batch`` actions at once."""
+    """Observations as skrl takes them, and actions as the environment does; skrl gives ``batch`` actions at once."""
 
     def __init__(self, env: VectorEnv, masked: bool, batch: int) -> None:
         own, space = env.unwrapped, env.single_action_space
         if masked and own.sim.program.info.get("action_mask") is None:
-            raise ValueError(f"masked=True needs an environment with action masks; {own.environment.name} has none")
+            raise ValueError(f"masked=True needs action masks, which {own.environment.name} lacks")
         self.masked, self.observation_space = masked, float_space(env.single_observation_space)
         if masked:
             mask = Box(0.0, 1.0, own.action_mask.shape[1:], np.float32)

@@ -1,4 +1,4 @@
-"""The environment that an adapter steps: made here from an id or a declaration, or checked where it is made already."""
+"""The vector environment of an adapter: made here from an id or a declaration, or given and checked."""
 
 from __future__ import annotations
 
@@ -19,17 +19,16 @@ from .records import Interface
 def vector_env(
     env: str | Environment | VectorEnv, interface: Interface, options: Mapping[str, Any], num_envs: int | None = None
 ) -> VectorEnv:
-    """The vector environment that is meant, of one world where no number is given.
+    """The vector environment of ``env``, by default of one world.
 
     Args:
         env: an id or a short name, see ``find_id``; a declared environment; or a ``TorchVectorEnv``.
         interface: the class that steps it.
-        options: what its user has given beside ``env`` and ``num_envs``: arguments of ``TorchVectorEnv``, and with an
-            id the environment's own.
-        num_envs: rows, or what ``interface.counts`` is: worlds.
+        options: other arguments of the user: those of ``TorchVectorEnv``, and with an id the environment's own.
+        num_envs: rows; with ``interface.counts`` worlds.
 
-    Raises TypeError for another ``env``, for arguments that are fixed or unknown; ValueError for an id that is not one
-    of ours, and for an environment that differs from what is fixed; gymnasium's errors for unknown ids.
+    Raises TypeError for another ``env``, for fixed and for unknown arguments; ValueError for an id of others, and for
+    an environment whose arguments differ from the fixed ones; gymnasium's errors for unknown ids.
     """
     given = dict(options) if num_envs is None or interface.counts else {"num_envs": num_envs, **options}
     if isinstance(env, (str, Environment)):
@@ -65,7 +64,7 @@ def _made(env: str | Environment, interface: Interface, given: dict[str, Any], n
         return gymnasium.make_vec(env_id, **arguments)
     own = [name for name in given if name not in ("num_envs", *VECTOR_ARGUMENTS)]
     if own:
-        raise TypeError(f"options go with an id; {env.name} has been declared with its own, got {', '.join(own)} too")
+        raise TypeError(f"options go with an id, got the declared {env.name} and {', '.join(own)}")
     return TorchVectorEnv(env, **arguments)
 
 
@@ -75,7 +74,7 @@ def _check_made(env: Any, interface: Interface, given: dict[str, Any]) -> None:
         bare = "" if interface.takes_wrapped else " without wrappers"
         raise TypeError(f"{name} needs an id, a declared environment or a TorchVectorEnv{bare}, got {env!r}")
     if given:
-        raise TypeError(f"{name} got an environment that is made already, and options for it: {', '.join(given)}")
+        raise TypeError(f"{name} takes no options with an environment that is made already, got {', '.join(given)}")
     for argument, value in interface.fixed.items():
         if getattr(own, argument) != value:
             has = _shown(getattr(own, argument))

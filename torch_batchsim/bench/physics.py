@@ -48,12 +48,12 @@ class Options:
 
 @dataclass
 class Contender:
-    """What is timed: ``step(batch)`` advances all worlds by ``steps`` steps."""
+    """A way to step all worlds: ``step(batch)`` takes ``world_steps`` steps in all."""
 
     figures: dict[str, Any]
     step: Callable[[Any], Any]
     batches: Sequence[Any]
-    world_steps: int  # of one call
+    world_steps: int
     rates: list[float] = field(default_factory=list)
 
     def time(self, seconds: float, device: str) -> None:

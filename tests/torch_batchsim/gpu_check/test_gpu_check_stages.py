@@ -14,7 +14,6 @@ import pytest
 import torch
 from gymnasium.vector import AutoresetMode
 from pretended_gpu import NCU, SMALL, Stream
-from torch_batchsim.memory.entities import Entities
 
 from torch_batchsim import TorchVectorEnv
 from torch_batchsim.gpu_check import (
@@ -34,6 +33,7 @@ from torch_batchsim.gpu_check import (
 )
 from torch_batchsim.gpu_check.findings import Findings, Skipped
 from torch_batchsim.gpu_check.playing import Make
+from torch_batchsim.memory.entities import Entities
 from torch_batchsim.resolve.executors import EXECUTORS
 
 pytest_plugins = ["pretended_gpu"]

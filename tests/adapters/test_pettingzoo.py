@@ -267,9 +267,9 @@ def test_bad_input_is_refused() -> None:
         world.step([0, 0])
     with pytest.raises(ValueError, match="max_cycles must be a positive integer, got 0"):
         parallel_env(OVERCOOKED, max_cycles=0)
-    with pytest.raises(ValueError, match="has no masks of a Discrete action space"):
+    with pytest.raises(ValueError, match="masks of a Discrete action space, which Overcooked"):
         PettingZooAECEnv(OVERCOOKED)
-    with pytest.warns(UserWarning, match="has no option 'sede', and ignores it; it has: none"):
+    with pytest.warns(UserWarning, match="has no option 'sede', and ignores it; it has: no options"):
         world.reset(options={"sede": 1})
     game = env(HANABI)
     game.reset(seed=0)

@@ -156,7 +156,7 @@ def test_each_agent_that_is_there_has_an_action_and_nobody_else() -> None:
     before = snapshot(env.vector_env.sim)
     for actions, message in (
         ({}, "missing are agent_0, agent_1"),
-        ({"agent_0": 1}, "an action of each of agent_0, agent_1, missing are agent_1"),
+        ({"agent_0": 1}, "an action of each of agent_0, agent_1; missing are agent_1"),
         ({"agent_0": 1, "agent_1": 1, "chef": 1}, "agents are agent_0, agent_1, got 'chef'"),
         ({"agent_0": 1, "agent_1": [1]}, r"the action of agent_1 must be in Discrete\(6\), got \[1\]"),
         ({"agent_0": 1, "agent_1": 1.0}, r"the action of agent_1 must be in Discrete\(6\), got 1.0"),

@@ -189,7 +189,7 @@ def test_bad_input_is_refused() -> None:
         SkrlEnv(gymnasium.make_vec(CARTPOLE, num_envs=2, output="numpy"))
     with pytest.raises(TypeError, match="made already, got num_envs"):
         SkrlMultiAgentEnv(gymnasium.make_vec(OVERCOOKED, num_worlds=1), num_envs=2)
-    with pytest.raises(ValueError, match="masked=True needs an environment with action masks; CartPole has none"):
+    with pytest.raises(ValueError, match="masked=True needs action masks"):
         SkrlEnv(CARTPOLE, num_envs=2, masked=True)
 
 

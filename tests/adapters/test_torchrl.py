@@ -369,7 +369,7 @@ def test_actions_that_do_not_fit_are_refused_before_anything_steps() -> None:
     with pytest.raises(ValueError, match=r"step\(\) needs actions of shape \[3\] at 'action', got none"):
         env.step(now)
     of_teams["team_0", "action"] = torch.zeros(5, 2, dtype=torch.int64)
-    with pytest.raises(ValueError, match=r"actions of shape \[5, 2\] at \('team_1', 'action'\), got nothing"):
+    with pytest.raises(ValueError, match=r"actions of shape \[5, 2\] at \('team_1', 'action'\), got none"):
         teams.step(of_teams)
     with pytest.raises(TypeError, match="actions must have dtype"):
         env.step(now.set("action", torch.zeros(3)))

@@ -18,7 +18,7 @@ _STYLES, _MARKERS = ("-", "--", ":", "-."), ("o", "s", "^", "D")
 
 @dataclass(frozen=True)
 class Line:
-    """Points ``(x, y, low, high)`` in the order of x; between low and high the chart is shaded."""
+    """Points ``(x, y, low, high)`` in the order of x; the chart is shaded between low and high."""
 
     label: str
     points: Sequence[tuple[float, float, float, float]]

@@ -1,12 +1,11 @@
-"""The experiments of the paper's evaluation (section 6 of Shacklett et al. 2023), with the environments that exist.
+"""The experiments of the paper's evaluation (section 6 of Shacklett et al. 2023), with the bundled environments.
 
 - ``batch``: throughput of every executor over the number of worlds (figure 3), and its peaks (table 1);
 - ``tune``: with and without the profile-guided choice of ``sim.tune()`` (table 2; not the utilisation of the GPU);
-- ``agents``: throughput of Micro, Overcooked and HideSeek over agents in a world (figure 4; what they are is in
-  ``crowds``);
+- ``agents``: throughput of Micro, Overcooked and HideSeek over agents in a world (figure 4; see ``crowds``);
 - ``trace``: which system runs when in a step of HideSeek, and how long (figure 5).
 
-What is timed is ``env.step(actions)`` with random actions, new episodes included. Actions are prepared, or where an
+The experiments time ``env.step(actions)`` with random actions, new episodes included. Actions are prepared, or where an
 environment has masks drawn between the steps, which the tables report. Contenders take their runs in turn, so that
 other work of the machine slows all of them alike. A contender that fails leaves its error in place of its figures, and
 the rest goes on.
@@ -112,7 +111,7 @@ class PaperOptions:
         return [(w, a) for w in sorted(set(worlds)) for a in sorted(set(self.agents or CROWDS[environment].agents))]
 
     def check(self) -> None:
-        """Raise ValueError for what cannot be measured, whatever the machine."""
+        """Raise ValueError for options that no machine can measure."""
         sizes = [n for given in (self.batch_sizes, self.agents, self.agents_batch_sizes) for n in given or ()]
         sizes += [] if self.trace_worlds is None else [self.trace_worlds]
         lengths = [self.seconds, self.warm_up_seconds, self.tune_seconds]
@@ -132,7 +131,7 @@ def main(arguments: Sequence[str]) -> None:
     options = parsed(PaperOptions, "python examples/experiments/paper.py", arguments)
     try:
         options.check()
-        needed("matplotlib")  # rather than miss it when all has been measured
+        needed("matplotlib")  # before the measurements, not after them
         checked_device(options.device)
         makers = {name: _maker(name) for name in options.environments}
         traced = _maker(options.trace_environment)
@@ -173,7 +172,7 @@ def _maker(environment: str) -> Make:
         env_id = find_id(environment)
     except ValueError as error:
         raise ValueError(f"{error} (and 'micro')") from None
-    gymnasium.spec(env_id)  # raises if there is none
+    gymnasium.spec(env_id)  # raises for an unknown id
     return lambda **arguments: gymnasium.make_vec(env_id, **arguments).unwrapped
 
 
@@ -206,7 +205,7 @@ def _executors(make: Make, worlds: int, options: PaperOptions) -> dict[str, Cell
 
 
 def measure_tune(makers: Mapping[str, Make], options: PaperOptions) -> list[Record]:
-    """The device's default executor as it comes beside what ``sim.tune()`` chooses."""
+    """The device's default executor beside the choice of ``sim.tune()``."""
     records = []
     for name, make in makers.items():
         worlds = max(options.sizes(name))
@@ -221,7 +220,7 @@ def measure_tune(makers: Mapping[str, Make], options: PaperOptions) -> list[Reco
             record.update(chosen=str(report.chosen), report=report.as_dict())
             return env
 
-        # By its name: without one it might be what an earlier sim.tune() has chosen.
+        # By its name: without one an earlier choice of sim.tune() might run.
         default = partial(made, executor=EXECUTORS[options.device_type][0])
         cells = record["cells"] = side_by_side({"default": default, "tuned": tuned}, options)
         if not any("error" in cell for cell in cells.values()):
@@ -233,8 +232,8 @@ def measure_tune(makers: Mapping[str, Make], options: PaperOptions) -> list[Reco
 
 
 def measure_trace(make: Make, options: PaperOptions) -> list[Record]:
-    """What runs when in a step of the device's default executor: ``figure5.png``, ``figure5.json``, and the table of
-    their times. Of several steps the shortest is taken, which other work on the machine has disturbed least."""
+    """The systems of a step of the device's default executor, in time: ``figure5.png``, ``figure5.json``, and a table.
+    Takes the shortest of several steps, which other work of the machine has disturbed least."""
     executor, worlds = EXECUTORS[options.device_type][0], options.trace_worlds or _TRACED_WORLDS[options.device_type]
     try:
         env = make(num_worlds=worlds, device=options.device, executor=executor)
@@ -265,7 +264,7 @@ def _traced_step(env: TorchVectorEnv, actions: Sequence[torch.Tensor]) -> Trace:
 
 
 def warm_up(env: TorchVectorEnv, actions: Sequence[torch.Tensor], seconds: float) -> None:
-    """Let dynamic tables grow as they need: while they do, a step costs several times what it does later."""
+    """Let dynamic tables grow: while they do, a step takes several times as long as later."""
     end = time.perf_counter() + seconds
     for i in range(1000 if env.sim.program.dynamic else 0):
         env.step(actions[i % len(actions)])
@@ -283,7 +282,7 @@ def side_by_side(makers: Mapping[str, Callable[[], TorchVectorEnv]], options: Pa
     def attempt(name: str, do: Callable[[], None]) -> None:
         try:
             do()
-        except Exception as error:  # whatever it is: out of memory, no compiler, a fault of a world
+        except Exception as error:  # any: out of memory, no compiler, a fault of a world
             cells[name] = {"error": f"{type(error).__name__}: {error}"}
             envs.pop(name, None)
 

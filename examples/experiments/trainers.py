@@ -2,11 +2,11 @@
 
 - ``ours``: ``torch_batchsim.train``; ``ours_bfloat16``: the same with ``--matmul-precision medium``.
 - ``torch``: a plain PPO in the manner of CleanRL on Gymnasium's own vector CartPole (``plain_ppo``).
-- ``jax``: a PPO of which simulation and updates are one jitted function, as in PureJaxRL, on gymnax (``jax_ppo``).
+- ``jax``: a PPO whose simulation and updates are one jitted function, as in PureJaxRL, on gymnax (``jax_ppo``).
 - ``sb3``: Stable-Baselines3.
 
-Each runs in a process of its own, on the same cores, and in turns with the others. Those that are not installed are
-left out with a note: ``pip install gymnax jax six stable-baselines3`` brings them. Whole iterations are timed, rollout
+Each runs in a process of its own, on the same cores, and in turns with the others. Missing ones are left out with a
+note: ``pip install gymnax jax six stable-baselines3`` brings them. Whole iterations are timed, rollout
 and updates, without the compilation and the first of them.
 """
 
@@ -129,7 +129,7 @@ def _rows(rates: dict[str, list[float]]) -> list[dict[str, Any]]:
 
 
 def _measured(name: str, config: Config, seconds: float, cores: list[int]) -> tuple[float, str]:
-    """Steps per second in a process of its own; 0.0 and why where it cannot run."""
+    """Steps per second in a process of its own; 0.0 and the reason where it cannot run."""
     given = json.dumps({"name": name, "settings": asdict(config), "seconds": seconds, "cores": cores})
     threads = str(len(cores))
     environment = {**os.environ, "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, "JAX_PLATFORMS": "cpu"}

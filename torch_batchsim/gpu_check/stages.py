@@ -44,7 +44,7 @@ def _smoke(found: Findings) -> None:
     """One environment by one executor."""
     make = maker("cuda", CUDA[0])
     found.check_seconds = _BUILD_SECONDS + 30  # its own process is ended before
-    found.check("a build", _built, found, "cartpole", "cuda", CUDA[0], "plain")
+    found.check("a build", _built, found, "cartpole", "cuda", CUDA[0])
     found.check_seconds = Findings.check_seconds
     found.check("the CPU's bits", bits.same_as, CPU, make, "cartpole", _SIZES["cartpole"], 40, MODES[0])
     found.check("a fault", faults.bad_action, make, ("cartpole",))
@@ -72,17 +72,17 @@ def _give_time(found: Findings, name: str) -> None:
 
 def _build(found: Findings) -> None:
     others = [name for name in ENVIRONMENTS if name not in (*_FIRST, *_ONE_EXECUTOR, *_LONG_BUILDS)]
-    jobs = [(name, "cuda", executor, "plain") for executor, name in product(CUDA, _FIRST)]
-    jobs += [(name, "cuda", executor, "plain") for executor, name in product(CUDA, others)]
-    jobs += [(name, "cuda", CUDA[0], "plain") for name in _ONE_EXECUTOR]
-    jobs += [(name, "cpu", EXECUTORS["cpu"][0], "plain") for name in ENVIRONMENTS if name not in _LONG_BUILDS]
+    jobs = [(name, "cuda", executor) for executor, name in product(CUDA, _FIRST)]
+    jobs += [(name, "cuda", executor) for executor, name in product(CUDA, others)]
+    jobs += [(name, "cuda", CUDA[0]) for name in _ONE_EXECUTOR]
+    jobs += [(name, "cpu", EXECUTORS["cpu"][0]) for name in ENVIRONMENTS if name not in _LONG_BUILDS]
     _run_jobs(found, jobs)
 
 
 def _build_hideseek(found: Findings) -> None:
     """Builds are of "hideseek" and "hunt" alike, which differ in parameters."""
-    jobs = [("hideseek", "cuda", executor, "plain") for executor in CUDA]
-    _run_jobs(found, [*jobs, ("hideseek", "cpu", EXECUTORS["cpu"][0], "plain")])
+    jobs = [("hideseek", "cuda", executor) for executor in CUDA]
+    _run_jobs(found, [*jobs, ("hideseek", "cpu", EXECUTORS["cpu"][0])])
 
 
 def _run_jobs(found: Findings, jobs: Sequence[tuple[str, ...]]) -> None:

@@ -1,6 +1,6 @@
 """Small runs in processes of their own, without and with NVIDIA's tools: compute-sanitizer, Nsight Compute.
 
-``python -m torch_batchsim.gpu_check.tools build NAME DEVICE EXECUTOR KIND``, ``... play EXECUTOR SET`` and
+``python -m torch_batchsim.gpu_check.tools build NAME DEVICE EXECUTOR``, ``... play EXECUTOR SET`` and
 ``... profile NAME EXECUTOR WORLDS`` are those runs.
 """
 
@@ -12,7 +12,6 @@ import re
 import sys
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -73,18 +72,12 @@ def _command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "torch_batchsim.gpu_check.tools", *arguments]
 
 
-def build(name: str, device: str, executor: str, kind: str) -> None:
-    """Build an environment, take a step, and print the seconds of both.
-
-    ``kind``: "plain", "traced", or "tuned", which also builds the candidates of tuning.
-    """
+def build(name: str, device: str, executor: str) -> None:
+    """Build an environment, take a step, and print the seconds of both."""
     started = time.perf_counter()
     env = maker(device, executor)(name, 1000)  # no size of the measurements: tuning would keep its choice for it
     env.reset(seed=SEED)
-    if kind == "tuned":
-        env.sim.tune(0.1)
-    with env.sim.tracing() if kind == "traced" else nullcontext():
-        env.step(random_actions(env, 1)[0])
+    env.step(random_actions(env, 1)[0])
     env.check_faults()
     compiled = env.sim.execution.library.build_seconds
     origin = f"{compiled:.1f} s to compile" if compiled else "from the build cache"

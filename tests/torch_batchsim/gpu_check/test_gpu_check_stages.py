@@ -81,7 +81,7 @@ def test_long_builds_have_a_stage_and_a_limit_of_their_own(
     assert not {"hideseek", "hunt"} & {name for name, *_ in limits["build"]}
     assert set(limits["build"].values()) == {90.0}
     assert limits["build_hideseek"] == {
-        ("hideseek", "cuda", "graph", "plain"): 420.0, ("hideseek", "cpu", "batch", "plain"): 420.0
+        ("hideseek", "cuda", "graph"): 420.0, ("hideseek", "cpu", "batch"): 420.0
     }  # fmt: skip
     names = [stage.name for stage in stages.STAGES]
     assert names.index("hanabi") < names.index("build_hideseek") < names.index("hideseek") < names.index("bits")

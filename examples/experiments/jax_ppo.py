@@ -52,8 +52,8 @@ class JaxPPO:
         value = forward(weights["critic"], seen)[..., 0]
         keys, step = jax.random.split(env_key, self.config.num_envs), jax.vmap(self.env.step, (0, 0, 0, None))
         after, world, reward, done, _ = step(keys, state["world"], action, self.params)
-        rollout = {"seen": seen, "action": action, "log_prob": log_prob(logits, action), "value": value}
-        return ({**state, "seen": after, "world": world}, key), {**rollout, "reward": reward, "done": done}
+        taken = {"seen": seen, "action": action, "log_prob": log_prob(logits, action), "value": value}
+        return ({**state, "seen": after, "world": world}, key), {**taken, "reward": reward, "done": done}
 
     def _advantages(self, rollout: Any, last: Any) -> Any:
         config = self.config

@@ -19,16 +19,16 @@ from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests" / "common"))
+sys.path[:0] = [str(ROOT / "tests" / "common"), str(ROOT / "examples" / "experiments")]
 
 from environments.vault import Vault  # noqa: E402
+from micro import Micro  # noqa: E402
 from support import COMPILED  # noqa: E402
 from torch_batchsim.envs.cartpole import CartPole  # noqa: E402
 from torch_batchsim.envs.hanabi import Hanabi  # noqa: E402
 from torch_batchsim.envs.hideseek import HideSeek  # noqa: E402
 
 from torch_batchsim import Checks  # noqa: E402
-from torch_batchsim.bench.micro import Micro  # noqa: E402
 from torch_batchsim.build import jit  # noqa: E402
 from torch_batchsim.build.codegen import Target, generate  # noqa: E402
 from torch_batchsim.gpu_check.environments import Garden  # noqa: E402

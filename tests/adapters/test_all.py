@@ -2,74 +2,62 @@
 
 from __future__ import annotations
 
-import importlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import gymnasium
 import pytest
-from libraries_of_others import REQUIRED, SKIPPED
+from libraries_of_others import adapter as part_of
 from support import COMPILED
 
+from torch_batchsim.adapters.records import ADAPTERS, CARTPOLE, OVERCOOKED, Adapter, Interface
+from torch_batchsim.bench import adapters as bench
 from torch_batchsim.vector.vector_env import TorchVectorEnv
 
 os.environ.setdefault("NUMBA_DISABLE_JIT", "1")  # of Tianshou's few loops
-CARTPOLE, OVERCOOKED = "torch_batchsim/CartPole-v0", "torch_batchsim/Overcooked-v0"
+CLOSED = {"tianshou": AssertionError}  # the library's own; all others raise gymnasium's
 
 
-class Adapter(NamedTuple):
-    """How to make one.
+class Made(NamedTuple):
+    """A class of an adapter. Without ``bare`` it is given the options with which CartPole fits it."""
 
-    ``cls`` of ``module`` takes the environment as ``env``, or in the dict ``config``. ``fixed`` is what it decides.
-    """
-
-    library: str
-    module: str
-    cls: str
-    fixed: dict[str, Any]
-    takes_made: bool = False
-    needs: dict[str, Any] = {}
-    config: bool = False
+    record: Adapter
+    interface: Interface
+    bare: bool = False
 
     def __str__(self) -> str:
-        return self.cls
+        return self.interface.name
 
     def make(self, env: Any, **options: Any) -> Any:
         """One of this environment."""
-        made = getattr(importlib.import_module(f"torch_batchsim.adapters.{self.module}"), self.cls)
-        arguments = {**self.needs, **options}
-        return made({"env": env, **arguments}) if self.config else made(env=env, **arguments)
+        arguments = {**({} if self.bare else self.record.options), **options}
+        cls = getattr(self.record.load(), self.interface.name)
+        if not self.interface.config:
+            return cls(env=env, **arguments)
+        return cls({"env": env, **({"num_envs": 1} if "num_worlds" not in self.interface.fixed else {}), **arguments})
 
 
-SAME_STEP, DISABLED = {"autoreset_mode": "NextStep"}, {"autoreset_mode": "NextStep", "copy": True, "device": "cuda"}
-ONE_WORLD = {**DISABLED, "num_worlds": 2, "num_envs": 2, "num_threads": 2, "output": "numpy"}
-ADAPTERS = [
-    Adapter("stable_baselines3", "stable_baselines3", "StableBaselinesVecEnv", SAME_STEP, True),
-    Adapter("torchrl", "torchrl", "TorchRLEnv", {"output": "numpy"}, True),
-    Adapter("skrl", "skrl", "SkrlEnv", {**SAME_STEP, "output": "numpy"}, True),
-    Adapter("skrl", "skrl", "SkrlMultiAgentEnv", {**SAME_STEP, "output": "numpy"}, True),
-    Adapter("rsl_rl", "rsl_rl", "RslRlEnv", {**SAME_STEP, "output": "numpy"}, True, {"continuous": True}),
-    Adapter("rl_games", "rl_games", "RlGamesEnv", {**SAME_STEP, "output": "numpy", "num_worlds": 2, "num_envs": 2}),
-    Adapter("tianshou", "tianshou", "TianshouVectorEnv", {**DISABLED, "output": "numpy"}),
-    Adapter("pufferlib", "pufferlib", "PufferLibEnv", {**DISABLED, "output": "numpy", "final_obs": True}),
-    Adapter("ray.rllib", "rllib", "RLlibVectorEnv", {**DISABLED, "output": "torch"}, False, {"num_envs": 1}, True),
-    Adapter("ray.rllib", "rllib", "RLlibMultiAgentEnv", {**DISABLED, "num_worlds": 2}, False, {}, True),
-    Adapter("pettingzoo", "pettingzoo", "PettingZooParallelEnv", ONE_WORLD),
-    Adapter("pettingzoo", "pettingzoo", "parallel_env", ONE_WORLD),
-    Adapter("dm_env", "dm_env", "DmEnvironment", ONE_WORLD),
+MADE = [
+    Made(record, interface)
+    for record in ADAPTERS.values()
+    for interface in record.interfaces
+    if interface.name != "PettingZooAECEnv"  # whose agents take turns: CartPole's do not
 ]
 
 
-@pytest.fixture(params=ADAPTERS, ids=str)
-def adapter(request: pytest.FixtureRequest) -> Iterator[Adapter]:
-    """Each whose library is installed; all, where none may be left out."""
-    try:
-        importlib.import_module(request.param.library)
-    except ModuleNotFoundError:
-        if REQUIRED:
-            raise
-        pytest.skip(f"{SKIPPED}: test_all.py needs {request.param.library}; see .ci/test_adapters")
+@pytest.fixture(params=MADE, ids=str)
+def adapter(request: pytest.FixtureRequest) -> Made:
+    """Each whose library is installed."""
+    part_of(request.param.record.module, "play")
+    return request.param
+
+
+@pytest.fixture(params=ADAPTERS.values(), ids=str)
+def record(request: pytest.FixtureRequest) -> Adapter:
+    """Likewise."""
+    part_of(request.param.module, "play")
     return request.param
 
 
@@ -82,23 +70,21 @@ def refusal(make: Callable[[], Any], *errors: type[Exception]) -> str:
     return said
 
 
-def test_short_names_ids_and_declared_environments_are_taken(adapter: Adapter) -> None:
-    declared = COMPILED["cartpole"](**{name: True for name in adapter.needs if name == "continuous"})
-    needs = adapter._replace(needs={name: value for name, value in adapter.needs.items() if name != "continuous"})
-    for made in (adapter.make("cartpole"), adapter.make(CARTPOLE, max_episode_steps=7), needs.make(declared)):
+def test_short_names_ids_and_declared_environments_are_taken(adapter: Made) -> None:
+    declared, bare = COMPILED["cartpole"](**adapter.record.options), adapter._replace(bare=True)
+    for made in (adapter.make("cartpole"), adapter.make(CARTPOLE, max_episode_steps=7), bare.make(declared)):
         assert type(made.vector_env) is TorchVectorEnv
         assert made.vector_env.environment.name == "CartPole" and made.vector_env.num_worlds == 1
         made.close()
 
 
-def test_environments_that_are_made_already(adapter: Adapter) -> None:
-    """Some adapters take them, and no options beside; the others say that they make their own."""
-    made = gymnasium.make_vec(CARTPOLE, num_envs=2, **{name: True for name in adapter.needs if name == "continuous"})
-    bare = adapter._replace(needs={} if adapter.takes_made else adapter.needs)
-    if adapter.takes_made:
+def test_environments_that_are_made_already(adapter: Made) -> None:
+    """Some adapters take them, and no options beside; the others report that they make their own."""
+    made, bare = gymnasium.make_vec(CARTPOLE, num_envs=2, **adapter.record.options), adapter._replace(bare=True)
+    if adapter.interface.takes_made:
         assert bare.make(made).vector_env is made
         said = refusal(lambda: bare.make(made, device="cpu"), TypeError)
-        assert said.endswith("got an environment that is made already, and options for it: device")
+        assert "made already" in said and said.endswith("got device")
         others = gymnasium.make_vec("CartPole-v1", vectorization_mode="sync")
         assert "a declared environment or a TorchVectorEnv" in refusal(lambda: bare.make(others), TypeError)
     else:
@@ -109,7 +95,7 @@ def test_environments_that_are_made_already(adapter: Adapter) -> None:
     assert "needs an id" in refusal(lambda: bare.make(by_agent), TypeError)
 
 
-def test_foreign_ids_are_refused(adapter: Adapter) -> None:
+def test_foreign_ids_are_refused(adapter: Made) -> None:
     said = refusal(lambda: adapter.make("CartPole-v1"), ValueError)
     near = "there is no environment 'CartPole-v1' (did you mean 'cartpole'?)"
     assert said.startswith(f"{near}; known are: cartpole, hanabi")
@@ -119,22 +105,47 @@ def test_foreign_ids_are_refused(adapter: Adapter) -> None:
     assert said.startswith("there is no environment 'torch_batchsim/Foo-v0' (did you mean 'torch_batchsim/")
 
 
-def test_arguments_that_it_decides_are_refused(adapter: Adapter) -> None:
-    name = "PettingZooParallelEnv" if adapter.cls == "parallel_env" else adapter.cls
-    for argument, value in {"by_agent": True, **adapter.fixed}.items():
-        said = refusal(lambda argument=argument, value=value: adapter.make(CARTPOLE, **{argument: value}), TypeError)
-        assert said.startswith(f"{name} takes no {argument}: ") and said.endswith(f", got {value!r}")
+def refused_arguments(interface: Interface) -> set[str]:
+    """Arguments of the vector environment that its user cannot give."""
+    names = {"by_agent", *interface.fixed}
+    if interface.counts or "num_worlds" in interface.fixed:
+        names |= {"num_envs", "num_worlds"}
+    return names - {"num_envs"} if interface.config else names  # which RLlib gives to all
 
 
-def test_unknown_options_are_refused(adapter: Adapter) -> None:
+def test_arguments_that_it_decides_are_refused(adapter: Made) -> None:
+    for argument in refused_arguments(adapter.interface):
+        said = refusal(lambda argument=argument: adapter.make(CARTPOLE, **{argument: "other"}), TypeError)
+        assert said.startswith(f"{adapter} takes no {argument}: ") and said.endswith(", got 'other'")
+
+
+def test_unknown_options_are_refused(adapter: Made) -> None:
     said = refusal(lambda: adapter.make(CARTPOLE, max_episode_step=7), TypeError)
     assert said.startswith("CartPole got an unexpected keyword argument 'max_episode_step' (did you mean")
     allowed = said.partition("it has: ")[2].split(", ")
     assert "max_episode_steps" in allowed and "render_mode" in allowed
-    assert not {"by_agent", *adapter.fixed} & {*allowed}
-    options = adapter._replace(needs={k: v for k, v in adapter.needs.items() if k != "continuous"})
-    said = refusal(lambda: options.make(COMPILED["cartpole"](), max_episode_steps=7), TypeError)
-    assert said == "options go with an id; CartPole has been declared with its own, got max_episode_steps too"
+    assert not refused_arguments(adapter.interface) & {*allowed}
+    bare = adapter._replace(bare=True)
+    said = refusal(lambda: bare.make(COMPILED["cartpole"](), max_episode_steps=7), TypeError)
+    assert said == "options go with an id, got the declared CartPole and max_episode_steps"
+
+
+def test_a_closed_environment_says_so(record: Adapter) -> None:
+    env, step, actions = record.load().play(record.environment, record.rows or 2, **record.options)
+    step(env, actions[0])
+    env.close()
+    with pytest.raises(CLOSED.get(record.module, gymnasium.error.ClosedEnvironmentError)):
+        step(env, actions[0])
+
+
+@pytest.mark.parametrize("name", bench.CONTENDERS)
+def test_the_benchmark_measures_it(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for record in ADAPTERS.values():
+        if name.startswith(record.library):
+            part_of(record.module, "play")
+    short = ["--num-envs", "8", "--seconds", "0.01", "--runs", "1", "--json", str(tmp_path / "figures.json")]
+    bench.main([name, *short])
+    assert name in capsys.readouterr().out
 
 
 def test_envpool_says_the_same() -> None:

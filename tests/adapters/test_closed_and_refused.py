@@ -53,9 +53,9 @@ def test_one_world_begins_as_a_whole() -> None:
 def test_tianshous_ids_are_the_mask() -> None:
     venv = adapter("tianshou", "TianshouVectorEnv")(CARTPOLE, 3)
     venv.reset()
-    with pytest.raises(ValueError, match="give it in place of the option reset_mask"):
+    with pytest.raises(ValueError, match="in place of the option reset_mask"):
         venv.reset([1], options={"reset_mask": [True, False, False]})
-    with pytest.raises(ValueError, match=r"seed must be a number, or a list of one at least, got \[\]"):
+    with pytest.raises(ValueError, match=r"seed must be a number or a list of numbers, got \[\]"):
         venv.seed([])
     assert venv.seed(np.array([1, 2, 3])) == [[1]] * 3
 

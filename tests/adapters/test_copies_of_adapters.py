@@ -12,17 +12,11 @@ import pytest
 import torch
 from libraries_of_others import adapter
 
-CARTPOLE, OVERCOOKED, HANABI = (f"torch_batchsim/{name}-v0" for name in ("CartPole", "Overcooked", "Hanabi"))
+from torch_batchsim.adapters.records import ADAPTERS, CARTPOLE, OVERCOOKED, Adapter
+
+HANABI = "torch_batchsim/Hanabi-v0"
 SHORT = {"num_worlds": 4, "max_episode_steps": 7}  # episodes end within the test
-RIGHT = torch.ones(4, dtype=torch.int64)
 Call = Callable[[Any], Any]
-
-
-def of_tianshou(venv: Any) -> Any:
-    """Step two of four worlds, and let one that has ended begin anew; the others stand still."""
-    results = venv.step(RIGHT[:2].numpy(), id=[0, 2])
-    ended = np.array([0, 2])[results[2] | results[3]]
-    return results[:4], venv.reset(ended[:1])[0] if len(ended) else (), venv.vector_env.sim.tensor("World.step")
 
 
 def of_torchrl(env: Any) -> Any:
@@ -36,52 +30,33 @@ def by_agent(env: Any) -> Any:
     return env.step(dict.fromkeys(env.agents, torch.randint(4, ()).numpy()[()]))
 
 
-def stepped(actions: Any, parts: int = 5) -> Call:
-    """A step; without its infos where these have ``final_obs``, whose rows are valid at ends only."""
-    return lambda env: env.step(actions)[:parts]
-
-
-def of_rsl_rl(env: Any) -> Any:
-    return env.step(torch.ones(4, 1))[:3], env.episode_length_buf, env.get_observations()
-
-
 MULTI = {"num_worlds": 4, "horizon": 7}
+# Other state of adapters: module and class, a function that makes it, and one that steps it.
 CASES: dict[str, tuple[str, str, Call, Call]] = {
-    "stable_baselines3": (
-        "stable_baselines3", "StableBaselinesVecEnv", lambda c: c(CARTPOLE, **SHORT), stepped(RIGHT.numpy()),
-    ),
-    "skrl": ("skrl", "SkrlEnv", lambda c: c(CARTPOLE, seed=0, **SHORT), stepped(RIGHT.view(-1, 1), 4)),
     "skrl agents": (
         "skrl", "SkrlMultiAgentEnv", lambda c: c(OVERCOOKED, seed=0, **MULTI),
         lambda env: (env.step(dict.fromkeys(env.agents, torch.randint(4, (4, 1))))[:4], env.state()),
     ),
-    "rsl_rl": ("rsl_rl", "RslRlEnv", lambda c: c(CARTPOLE, seed=0, continuous=True, **SHORT), of_rsl_rl),
-    "rl_games": ("rl_games", "RlGamesEnv", lambda c: c(num_actors=4, env=CARTPOLE, seed=0), stepped(RIGHT, 3)),
-    "tianshou": ("tianshou", "TianshouVectorEnv", lambda c: c(CARTPOLE, **SHORT), of_tianshou),
     "torchrl": ("torchrl", "TorchRLEnv", lambda c: c(CARTPOLE, **SHORT), of_torchrl),
     "torchrl masks": (
         "torchrl", "TorchRLEnv", lambda c: c(HANABI, num_worlds=4, autoreset_mode="SameStep"), of_torchrl,
     ),
-    "pufferlib": ("pufferlib", "PufferLibEnv", lambda c: c(CARTPOLE, **SHORT), stepped(RIGHT.numpy())),
     "pufferlib masks": (
         "pufferlib", "PufferLibEnv", lambda c: c(HANABI, num_worlds=4),
         lambda env: (env.step(env.action_mask.argmax(1)), env.action_mask),
     ),
-    "rllib": (
-        "rllib", "RLlibVectorEnv", lambda c: c({"env": CARTPOLE, "num_envs": 4, "max_episode_steps": 7}),
-        stepped(RIGHT.numpy()),
-    ),
     "rllib agents": ("rllib", "RLlibMultiAgentEnv", lambda c: c({"env": OVERCOOKED, "horizon": 30}), by_agent),
-    "dm_env": ("dm_env", "DmEnvironment", lambda c: c(CARTPOLE, seed=0, max_episode_steps=7), stepped(np.int64(1))),
-    "pettingzoo": ("pettingzoo", "parallel_env", lambda c: c(OVERCOOKED, horizon=30), by_agent),
 }  # fmt: skip
+LENGTHS = {CARTPOLE: {"max_episode_steps": 7}, OVERCOOKED: {"horizon": 30}}  # episodes end within the test, or do not
+PLAYED = [record for record in ADAPTERS.values() if record.module != "envpool"]  # which refuses copies
 
 
 def leaves(value: Any) -> Iterator[np.ndarray]:
-    """The numbers in what an adapter returns, copied; other objects do not count."""
+    """Copies of all numbers in an adapter's results, but for final values, which are valid at ends only."""
     if isinstance(value, (Mapping, tuple, list)) or hasattr(value, "batch_size"):
-        for part in value.values() if hasattr(value, "values") else value:
-            yield from leaves(part)
+        for name, part in value.items() if hasattr(value, "items") else enumerate(value):
+            if not str(name).startswith("final"):
+                yield from leaves(part)
     elif isinstance(value, (torch.Tensor, np.ndarray, np.generic, int, float)):
         array = value.numpy().copy() if isinstance(value, torch.Tensor) else np.array(value)
         if array.dtype != object:
@@ -104,13 +79,13 @@ def assert_alike(copy: list[list[np.ndarray]], original: list[list[np.ndarray]])
     assert any(repr(parts) != repr(original[0]) for parts in original), "nothing happens"
 
 
-@pytest.mark.parametrize("copied", [deepcopy, lambda env: pickle.loads(pickle.dumps(env))], ids=["deepcopy", "pickle"])
-@pytest.mark.parametrize("name", CASES)
-def test_a_copy_goes_on_alike(name: str, copied: Call) -> None:
-    """The copy plays first: what it did to the original would show in what that plays afterwards."""
-    module, cls, make, step = CASES[name]
-    original = make(adapter(module, cls))
-    original.reset()
+of_both_kinds = pytest.mark.parametrize(
+    "copied", [deepcopy, lambda env: pickle.loads(pickle.dumps(env))], ids=["deepcopy", "pickle"]
+)
+
+
+def assert_copies_go_on(original: Any, step: Call, copied: Call) -> None:
+    """The copy plays first: a change of the original by the copy would show in the original's later steps."""
     played(original, step, 3)
     copy = copied(original)
     again = played(copy, step)
@@ -118,7 +93,26 @@ def test_a_copy_goes_on_alike(name: str, copied: Call) -> None:
     assert_alike(played(copied(copy), step), played(original, step))
 
 
-@pytest.mark.parametrize("copied", [deepcopy, lambda env: pickle.loads(pickle.dumps(env))], ids=["deepcopy", "pickle"])
+@of_both_kinds
+@pytest.mark.parametrize("record", PLAYED, ids=str)
+def test_a_copy_goes_on_alike(record: Adapter, copied: Call) -> None:
+    play = adapter(record.module, "play")
+    original, step, actions = play(
+        record.environment, record.rows or 4, **record.options, **LENGTHS[record.environment]
+    )
+    assert_copies_go_on(original, lambda env: step(env, actions[int(torch.randint(len(actions), ()))]), copied)
+
+
+@of_both_kinds
+@pytest.mark.parametrize("name", CASES)
+def test_other_state_goes_on_alike(name: str, copied: Call) -> None:
+    module, cls, make, step = CASES[name]
+    original = make(adapter(module, cls))
+    original.reset()
+    assert_copies_go_on(original, step, copied)
+
+
+@of_both_kinds
 def test_copies_of_rsl_rl_have_counters_of_their_own(copied: Call) -> None:
     original = adapter("rsl_rl", "RslRlEnv")(CARTPOLE, seed=0, continuous=True, **SHORT)
     copy = copied(original)

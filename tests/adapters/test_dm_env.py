@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import unittest
-from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -14,7 +13,6 @@ from support import COMPILED
 
 import torch_batchsim  # noqa: F401  (registers the environments)
 from torch_batchsim import Environment
-from torch_batchsim.bench import adapters
 
 dm_env, test_utils = library(__file__, "dm_env", "dm_env.test_utils")
 from torch_batchsim.adapters.dm_env import DmEnvironment  # noqa: E402
@@ -134,8 +132,3 @@ def test_bad_actions_are_refused() -> None:
 
 def test_the_script_of_the_page() -> None:
     assert run_script("dm_env")["steps"] > 0
-
-
-def test_the_benchmark_measures_it(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    adapters.main(["dm_env", "--seconds", "0.01", "--runs", "1", "--json", str(tmp_path / "figures.json")])
-    assert "dm_env" in capsys.readouterr().out

@@ -470,7 +470,7 @@ def test_what_is_not_sent() -> None:
         (zeros, np.array([0, 1, 2, 2]), ValueError, "env_id must name each env once, got 2 twice"),
         (zeros, four * 0.5, TypeError, r"env_id must be integers of shape \[envs\], got float64"),
         (zeros, four.reshape(2, 2), TypeError, r"got int64 of shape \[2, 2\]"),
-        (zeros[:0], four[:0], ValueError, "env_id must name at least one env, got none"),
+        (zeros[:0], four[:0], ValueError, "env_id must name at least one env"),
         (zeros[:3], four, ValueError, r"actions of 4 envs must have shape \[4\], got \[3\]"),
         (zeros + 0.5, four, TypeError, "actions must be integers, got float64"),
         ({"action": zeros, "env_id": four, "players.env_id": four[::-1]}, None, ValueError, "players.env_id must name"),
@@ -492,7 +492,7 @@ def test_what_is_not_sent() -> None:
         env.recv()
     env.send(zeros, four)
     assert env.recv()[-1]["elapsed_step"].tolist() == [2] * 4
-    with pytest.raises(RuntimeError, match="there is no XLA interface"):
+    with pytest.raises(RuntimeError, match="JAX cannot trace"):
         env.xla()
     env.close()
     with pytest.raises(gymnasium.error.ClosedEnvironmentError):
@@ -502,7 +502,7 @@ def test_what_is_not_sent() -> None:
 def test_it_is_not_copied() -> None:
     env = ours.make(CARTPOLE)
     for copied in (pickle.dumps, copy.deepcopy):
-        with pytest.raises(TypeError, match="EnvPool cannot be pickled or copied, for its worlds step beside"):
+        with pytest.raises(TypeError, match="EnvPool cannot be pickled or copied"):
             copied(env)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from copy import deepcopy
 
 import gymnasium
@@ -12,9 +11,7 @@ import torch
 from libraries_of_others import library, run_script
 
 import torch_batchsim
-from torch_batchsim.bench import adapters
 from torch_batchsim.build.jit import _path_with_ninja
-from torch_batchsim.errors import MissingExtra
 
 pufferlib, _ = library(__file__, "pufferlib", "pufferlib.vector")
 
@@ -161,21 +158,9 @@ def test_wrong_arguments_are_refused() -> None:
         PufferLibEnv(CARTPOLE, output="numpy")
 
 
-def test_the_missing_library_is_named(monkeypatch) -> None:
-    monkeypatch.delitem(sys.modules, "torch_batchsim.adapters.pufferlib")
-    monkeypatch.setitem(sys.modules, "pufferlib", None)
-    with pytest.raises(MissingExtra, match=r"needs pufferlib-core.*pip install 'torch_batchsim\[pufferlib\]'"):
-        __import__("torch_batchsim.adapters.pufferlib")
-
-
 def test_the_script_of_the_page() -> None:
     names = run_script("PufferLib")
     assert names["observations"].shape == (256, 4)
-
-
-def test_the_benchmark_measures_it(tmp_path, capsys) -> None:
-    adapters.main(["PufferLib", "--seconds", "0.01", "--runs", "1", "--json", str(tmp_path / "figures.json")])
-    assert "PufferLib" in capsys.readouterr().out
 
 
 @pytest.mark.full

@@ -13,7 +13,6 @@ import torch
 from libraries_of_others import library, run_script, script_of
 
 import torch_batchsim
-from torch_batchsim.bench import adapters
 
 library(__file__, "rl_games")
 
@@ -128,13 +127,8 @@ def test_bad_input_is_refused() -> None:
         RlGamesEnv(num_actors=2, env=CARTPOLE, num_envs=2)
     env = RlGamesEnv(num_actors=2, env=CARTPOLE)
     assert not env.has_action_masks()
-    with pytest.raises(ValueError, match="use_action_masks is set, and CartPole has no action masks"):
+    with pytest.raises(ValueError, match="use_action_masks needs action masks, which CartPole lacks"):
         env.get_action_masks()
     torch_batchsim.register("tests/DuelOfRlGames-v0", "environments.duel:Duel")
-    with pytest.raises(ValueError, match=r"parts of equal length, and the parts of MultiDiscrete\(\[3 2\]\) differ"):
+    with pytest.raises(ValueError, match=r"parts of equal length, got MultiDiscrete\(\[3 2\]\)"):
         RlGamesEnv(num_actors=2, env="tests/DuelOfRlGames-v0").get_action_masks()
-
-
-def test_the_benchmark_measures_it(tmp_path, capsys) -> None:
-    adapters.main(["rl_games", "--seconds", "0.01", "--runs", "1", "--json", str(tmp_path / "figures.json")])
-    assert "rl_games" in capsys.readouterr().out

@@ -10,7 +10,6 @@ from libraries_of_others import library, run_script
 
 import torch_batchsim
 from torch_batchsim import TorchVectorEnv
-from torch_batchsim.bench import adapters
 
 library(__file__, "rsl_rl", "tensordict")
 
@@ -112,8 +111,3 @@ def test_bad_input_is_refused() -> None:
         RslRlEnv("torch_batchsim/Overcooked-v0", num_worlds=2)
     with pytest.raises(TypeError, match="RslRlEnv needs an id, a declared environment or a TorchVectorEnv"):
         RslRlEnv(gymnasium.make_vec("CartPole-v1", 2))
-
-
-def test_the_benchmark_measures_it(tmp_path, capsys) -> None:
-    adapters.main(["rsl_rl", "--seconds", "0.01", "--runs", "1", "--json", str(tmp_path / "figures.json")])
-    assert "rsl_rl" in capsys.readouterr().out

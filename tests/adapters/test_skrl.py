@@ -11,7 +11,6 @@ from gymnasium.vector import AutoresetMode
 from libraries_of_others import library, run_script
 
 from torch_batchsim import TorchVectorEnv
-from torch_batchsim.bench import adapters
 
 library(__file__, "skrl")
 
@@ -163,7 +162,7 @@ def test_actions_that_do_not_fit_are_refused_before_anything_steps() -> None:
     agents = "actions must be of agent_0, agent_1, got those of "
     for actions, words in (
         ({"agent_0": fits}, agents + "agent_0$"),
-        ({}, agents + "nobody"),
+        ({}, agents + "no agent"),
         ({"agent_0": fits, "agent_1": fits, "agent_2": fits}, agents + "agent_0, agent_1, agent_2"),
         ({"agent_0": fits, "agent_1": fits[:1]}, r"actions of agent_1 must have shape \[2, 1\], got \[1, 1\]"),
     ):
@@ -188,9 +187,9 @@ def test_bad_input_is_refused() -> None:
         SkrlEnv(made)
     with pytest.raises(ValueError, match="needs output='torch', got an environment with output='numpy'"):
         SkrlEnv(gymnasium.make_vec(CARTPOLE, num_envs=2, output="numpy"))
-    with pytest.raises(TypeError, match="is made already, and options for it: num_envs"):
+    with pytest.raises(TypeError, match="made already, got num_envs"):
         SkrlMultiAgentEnv(gymnasium.make_vec(OVERCOOKED, num_worlds=1), num_envs=2)
-    with pytest.raises(ValueError, match="masked=True needs an environment with action masks; CartPole has none"):
+    with pytest.raises(ValueError, match="masked=True needs action masks"):
         SkrlEnv(CARTPOLE, num_envs=2, masked=True)
 
 
@@ -206,8 +205,3 @@ def test_ippo_and_mappo_learn_overcooked_as_on_the_page(tmp_path, monkeypatch) -
     monkeypatch.chdir(tmp_path)
     for returns in run_script("skrl", 1)["returns"].values():
         assert returns[-1] > returns[0] + 1
-
-
-def test_the_benchmark_measures_it(tmp_path, capsys) -> None:
-    adapters.main(["skrl", "--seconds", "0.01", "--runs", "1", "--json", str(tmp_path / "figures.json")])
-    assert "skrl" in capsys.readouterr().out

@@ -6,7 +6,6 @@ import copy
 import os
 import pickle
 import re
-import sys
 
 import gymnasium
 import numpy as np
@@ -15,8 +14,6 @@ import torch
 from libraries_of_others import library, run_script
 
 import torch_batchsim
-from torch_batchsim.bench import adapters
-from torch_batchsim.errors import MissingExtra
 from torch_batchsim.testing import assert_same_bits, of_worlds, snapshot
 
 os.environ["NUMBA_DISABLE_JIT"] = "1"  # compiling Tianshou's few loops takes longer than all that is run of them here
@@ -228,18 +225,6 @@ def test_agents_with_ends_of_their_own_are_refused() -> None:
     torch_batchsim.register("tests/Melee-v0", "environments.melee:Melee")
     with pytest.raises(ValueError, match="agents of Melee may end before their world"):
         TianshouVectorEnv("tests/Melee-v0", num_worlds=2)
-
-
-def test_the_missing_library_is_named(monkeypatch) -> None:
-    monkeypatch.delitem(sys.modules, "torch_batchsim.adapters.tianshou")
-    monkeypatch.setitem(sys.modules, "tianshou", None)
-    with pytest.raises(MissingExtra, match=r"needs tianshou.*pip install 'torch_batchsim\[tianshou\]'"):
-        __import__("torch_batchsim.adapters.tianshou")
-
-
-def test_the_benchmark_measures_it(tmp_path, capsys) -> None:
-    adapters.main(["Tianshou", "--seconds", "0.01", "--runs", "1", "--json", str(tmp_path / "figures.json")])
-    assert "Tianshou" in capsys.readouterr().out
 
 
 @pytest.mark.full

@@ -13,15 +13,17 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from ..base.extras import needed
 from ..declare.environment import Environment
 from ..declare.spaces import choices
 from ..memory.inputs import checked_seed
 from ..vector.vector_env import TorchVectorEnv
 from .dm_specs import spec_of
 from .one_world import OneWorld, fits, mapped
+from .records import ADAPTERS, Played
 
-needed("dm_env", extra="dm-env")
+RECORD = ADAPTERS["dm_env"]
+RECORD.require()
+
 import dm_env  # noqa: E402
 from dm_env import specs  # noqa: E402
 
@@ -46,7 +48,7 @@ class DmEnvironment(dm_env.Environment):
 
     def __init__(self, env: str | Environment, *, seed: int | None = None, **options: Any) -> None:
         self._seed = checked_seed(seed)
-        self._world = OneWorld(env, "DmEnvironment", **options)
+        self._world = OneWorld(env, RECORD.interface("DmEnvironment"), **options)
         self._one = self._world.agents == 1
         self._over = True
         self._observation_spec = self._specs()
@@ -138,3 +140,10 @@ class DmEnvironment(dm_env.Environment):
         if not fits(action, self._world.action_space, self._rows):
             raise ValueError(f"action must fit {self._action_spec}, got {action!r}")
         self._world.actions[:] = action
+
+
+def play(environment: str, num_envs: int, **options: Any) -> Played:
+    """One world."""
+    env = DmEnvironment(environment, seed=0, **options)
+    env.reset()
+    return Played(env, DmEnvironment.step, [0, 1] * 8)

@@ -1,4 +1,4 @@
-"""EnvPool's interface: ``send`` and ``recv`` with ``batch_size < num_envs``, for its scripts with the import changed.
+"""EnvPool's interface: ``send`` and ``recv`` with ``batch_size < num_envs``. Its scripts run with another import.
 
 >>> from torch_batchsim.adapters import envpool
 >>> env = envpool.make("torch_batchsim/CartPole-v0", env_type="gymnasium", num_envs=64, batch_size=16, seed=1)
@@ -7,7 +7,7 @@
 ...     observations, rewards, terminated, truncated, info = env.recv()
 ...     env.send(policy(observations), info["env_id"])
 
-EnvPool itself is not needed. The worlds step in groups, see ``torch_batchsim.vector.grouped_env``.
+EnvPool itself is unnecessary. The worlds step in groups, see ``torch_batchsim.vector.grouped_env``.
 """
 
 from __future__ import annotations
@@ -24,9 +24,11 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 
 from ..declare.run_options import RUN_ARGUMENTS
 from ..memory.inputs import bool_tensor, number_tensor
+from ..testing import random_actions
 from ..vector.grouped_env import Batch, GroupedEnv
 from ..vector.registration import environment_ids
 from .envpool_spec import EnvSpec, checked_ids, dm_env, listed, make_spec, time_step
+from .records import Played
 
 
 def make(task_id: str, env_type: str = "gymnasium", **kwargs: Any) -> Any:
@@ -36,12 +38,11 @@ def make(task_id: str, env_type: str = "gymnasium", **kwargs: Any) -> Any:
         task_id: an environment of ours by its short name, or any that was registered with ``torch_batchsim`` by its id.
         env_type: ``"gymnasium"``, ``"gym"`` (the same) or ``"dm"``, which needs ``dm_env``.
         **kwargs: ``num_envs``: worlds (an environment with several agents has several rows for each);
-            ``batch_size``: worlds that ``recv`` returns, all by default; ``seed`` of all worlds; ``num_threads``: as
-            many as torch uses by default; ``device``; ``output``: ``"numpy"``, arrays that stay for ever, or
-            ``"torch"``, tensors on the device that stay until the next step but one of their group; ``executor``,
-            ``checks`` and so on as for ``make_vec``, of whose environments ``env.grouped`` is one;
-            ``render_mode`` and ``render_env_id``; and the environment's own options. (One that is named like an
-            argument of these keeps its default.)
+            ``batch_size``: worlds that ``recv`` returns, by default all; ``seed`` of all worlds; ``num_threads``: by
+            default torch's; ``device``; ``output``: ``"numpy"``, arrays that stay for ever, or ``"torch"``, tensors on
+            the device that stay until the next step but one of their group; ``executor``, ``checks`` and so on as for
+            ``make_vec``, of whose environments ``env.grouped`` is one; ``render_mode`` and ``render_env_id``; and the
+            environment's own options. (An option with the name of one of these arguments keeps its default.)
 
     Worlds step in groups of the greatest number that divides both ``num_envs`` and ``batch_size``, at most 64 groups.
     """
@@ -70,7 +71,7 @@ def list_all_envs() -> list[str]:
 
 
 class _Pool:
-    """The protocol; ``_to`` makes a result of what subclasses return."""
+    """The protocol; ``_to`` of a subclass makes the results."""
 
     def __init__(self, spec: EnvSpec) -> None:
         self.closed = True  # until it is whole
@@ -95,7 +96,7 @@ class _Pool:
         self._agents = self.grouped.num_agents
         self._begun = False
         self._acting = np.zeros(self.num_envs, np.bool_)  # worlds with actions or a reset that recv() has not returned
-        self._parts: list[dict[str, Any]] = []  # received, and not returned
+        self._parts: list[dict[str, Any]] = []  # received, but not returned
         self._sent: dict[int, np.ndarray | None] = {}  # groups with the worlds to return, None: all in their order
         self._waiting: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # groups that lack actions: those, and of whom
         self.closed = False
@@ -105,17 +106,17 @@ class _Pool:
     def async_reset(self, env_id: Any = None) -> None:
         """Let worlds begin new episodes, all or those of ``env_id``; ``recv`` returns them.
 
-        All: results that were not received are dropped. Some: with ``batch_size < num_envs`` the other worlds of their
-        groups are returned too, as they were.
+        A reset of all drops results that were not received. A reset of some with ``batch_size < num_envs`` returns the
+        other worlds of their groups too, unchanged.
         """
         self._reset(None if env_id is None else self._ids(env_id))
 
     def send(self, action: Any, env_id: Any = None) -> None:
-        """Let worlds step, all or those of ``env_id``; returns at once.
+        """Let worlds step, all or those of ``env_id``; does not wait.
 
         Args:
             action: ``[envs * agents, ...]``, in the order of ``env_id``; or a dict, see ``spec.action_array_spec``.
-                A tensor is read until ``recv`` returns those worlds; of an array there is a copy.
+                A tensor is read until ``recv`` returns those worlds; an array is copied.
             env_id: integers ``[envs]``, each at most once; worlds that ``recv`` has returned since their last actions.
 
         With ``batch_size < num_envs`` a group steps when all of its worlds have actions. Before a reset, actions for
@@ -140,7 +141,7 @@ class _Pool:
         """The next ``batch_size`` worlds that are ready; with ``batch_size == num_envs`` all that were sent.
 
         Returns ``(observations, rewards, terminated, truncated, info)``, with ``reset`` ``(observations, info)``.
-        ``info["env_id"]`` says whose they are. A world that has ended begins anew with its next action, whatever it is.
+        ``info["env_id"]`` has their worlds. A world that has ended begins anew with its next action, whatever it is.
 
         Raises RuntimeError where it would wait for ever, ValueError for actions outside the space, ``GroupFault``.
         """
@@ -172,7 +173,7 @@ class _Pool:
         """``async_reset`` and ``recv``: of ``batch_size`` worlds, or of ``env_id``.
 
         Args:
-            seed: a new one, for all that are reset; ``None`` goes on with the present.
+            seed: a new one of all worlds that are reset; ``None`` goes on with the present one.
             options: ``{"reset_mask": bool [num_envs]}`` for ``env_id``, and the environment's own, ``[worlds, ...]``.
         """
         options = dict(options or {})
@@ -194,27 +195,28 @@ class _Pool:
 
     @property
     def config(self) -> dict[str, Any]:
-        """What it was made with."""
+        """Its arguments and options."""
         return self.spec.config._asdict()
 
     def __len__(self) -> int:
         return self.num_envs
 
     def seed(self, seed: int | None = None) -> None:
-        """Does nothing but warn, as in EnvPool."""
+        """Only warns, as in EnvPool."""
         gymnasium.logger.warn("seed() does nothing: give the seed to make(), or to reset()")
 
     def xla(self) -> Any:
         """Raises RuntimeError."""
         raise RuntimeError(
-            "there is no XLA interface: JAX cannot trace these steps; output='torch' gives tensors, which "
+            "xla() is missing because JAX cannot trace these steps; output='torch' gives tensors, which "
             "jax.dlpack.from_dlpack takes without a copy"
         )
 
     def render(self, env_ids: Any = None, camera_id: int | None = None) -> np.ndarray:
         """Pictures ``uint8 [envs, height, width, 3]`` of ``env_ids``, by default of ``render_env_id``.
 
-        Worlds that step are awaited, and drawn behind their step, which ``recv`` still returns. Raises as it does.
+        Waits for worlds that step, and draws them after their step, which ``recv`` still returns; raises the errors of
+        ``recv``.
         """
         if self.render_mode is None:
             raise RuntimeError("render() needs render_mode='rgb_array', given to make()")
@@ -236,20 +238,20 @@ class _Pool:
 
     def __reduce__(self) -> NoReturn:
         """Raises TypeError."""
-        raise TypeError(f"{type(self).__name__} cannot be pickled or copied, for its worlds step beside its caller")
+        raise TypeError(f"{type(self).__name__} cannot be pickled or copied, because its worlds step beside its caller")
 
     def __repr__(self) -> str:
         return f"{type(self.spec.environment).__name__}{type(self).__name__}({listed(self.config)})"
 
     __str__ = __repr__
 
-    # ---- what is sent ----------------------------------------------------------------------------------------------
+    # ---- sending ---------------------------------------------------------------------------------------------------
 
     def _ids(self, env_id: Any) -> np.ndarray:
         return checked_ids(env_id, self.num_envs)
 
     def _given(self, action: Any, env_id: Any) -> tuple[torch.Tensor, np.ndarray]:
-        """Actions of the right shape, and the worlds that they are for."""
+        """Actions of the right shape, and their worlds."""
         if isinstance(action, Mapping):
             env_id = action.get("env_id") if env_id is None else env_id
             action = {**{f"players.{name}": value for name, value in (action.get("players") or {}).items()}, **action}
@@ -280,7 +282,7 @@ class _Pool:
             raise ValueError(f"env {acting[0]} has actions already: recv() must return it before the next ones")
 
     def _send_groups(self, actions: torch.Tensor, ids: np.ndarray) -> None:
-        """Each group steps that has all of its actions; those of others wait."""
+        """Step each group that has all of its actions; keep the actions of the others."""
         n, rows = self._of_group, self._of_group * self._agents
         whole = len(ids) % n == 0 and ids.reshape(-1, n)
         if whole is not False and (whole == whole[:, :1] + np.arange(n)).all() and not (whole[:, 0] % n).any():
@@ -305,7 +307,7 @@ class _Pool:
         self._sent[group] = None
 
     def _of_all(self, actions: torch.Tensor, ids: np.ndarray) -> tuple[torch.Tensor, torch.Tensor | None, Any]:
-        """With one group: actions of all rows, who of the worlds is to step, and in which order to return them."""
+        """With one group: actions of all rows, the mask of the worlds that step, and the order of the results."""
         if ids is self._every or np.array_equal(ids, self._every):
             return actions, None, None
         rows = torch.from_numpy(self._rows(ids)).to(actions.device)
@@ -333,10 +335,10 @@ class _Pool:
         self._sent |= {int(group): None if self.is_async else ids for group in groups}
         self._acting[np.isin(self.all_env_ids // self._of_group, groups) if self.is_async else ids] = True
 
-    # ---- what is received ------------------------------------------------------------------------------------------
+    # ---- receiving -------------------------------------------------------------------------------------------------
 
     def _collect(self) -> None:
-        """Receive what was sent, for whoever asks next: one group takes one call at a time."""
+        """Receive all results of earlier calls, because a group takes one call at a time."""
         while self._sent:
             self._receive()
 
@@ -355,7 +357,7 @@ class _Pool:
         return (worlds[:, None] * self._agents + np.arange(self._agents)).reshape(-1)
 
     def _part(self, batch: Batch, order: np.ndarray | None) -> dict[str, Any]:
-        """The worlds of a group that are to be returned, in the order in which they were sent."""
+        """The results of a group, in the order in which its worlds were sent."""
         sim = self.grouped.environments[batch.group].sim
         by_world = {"elapsed_step": sim.tensor("World.step")}
         # Without gymnasium's masks, which EnvPool does not have.
@@ -424,16 +426,23 @@ def _dm_class() -> type:
 
 
 def _taken(value: Any, rows: np.ndarray) -> Any:
-    """These rows of an array or tensor, or of all in a dict."""
+    """These rows of an array or tensor, or of each in a dict."""
     if isinstance(value, dict):
         return {key: _taken(part, rows) for key, part in value.items()}
     return value[torch.from_numpy(rows).to(value.device)] if isinstance(value, torch.Tensor) else value[rows]
 
 
 def _joined(parts: list[Any]) -> Any:
-    """One after the other, in dicts each by itself."""
+    """One after the other, in dicts by key."""
     if len(parts) == 1:
         return parts[0]
     if isinstance(parts[0], dict):
         return {key: _joined([part[key] for part in parts]) for key in parts[0]}
     return torch.cat(parts) if isinstance(parts[0], torch.Tensor) else np.concatenate(parts)
+
+
+def play(environment: str, num_envs: int, **options: Any) -> Played:
+    """Worlds with random actions."""
+    env = make(environment, num_envs=num_envs, seed=0, **options)
+    env.reset()
+    return Played(env, EnvPool.step, [actions.numpy() for actions in random_actions(env.grouped.environments[0])])

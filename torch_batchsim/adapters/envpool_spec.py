@@ -15,7 +15,6 @@ import gymnasium
 import numpy as np
 import torch
 
-from ..base.extras import needed
 from ..declare.columns import numpy_dtype
 from ..declare.environment import Environment
 from ..declare.run_options import RUN_ARGUMENTS, RunOptions
@@ -23,6 +22,7 @@ from ..declare.spaces import bounds
 from ..memory.inputs import checked_count
 from ..resolve.program import Program
 from ..vector.registration import declared, find_id
+from .records import ADAPTERS
 
 _MOST_GROUPS = 64
 _DEFAULTS = {name: RunOptions()[name] for name in RUN_ARGUMENTS} | {
@@ -32,7 +32,7 @@ _DEFAULTS = {name: RunOptions()[name] for name in RUN_ARGUMENTS} | {
 
 
 def make_spec(task_id: str, **kwargs: Any) -> EnvSpec:
-    """What ``make`` would make of the same arguments: spaces and ``config``."""
+    """The spec of the pool that ``make`` makes of the same arguments."""
     chosen = {name: kwargs.pop(name, default) for name, default in _DEFAULTS.items()}
     if chosen["gym_reset_return_info"] is not True:
         raise ValueError("gym_reset_return_info must be True: resets return observations and an info")
@@ -40,7 +40,7 @@ def make_spec(task_id: str, **kwargs: Any) -> EnvSpec:
         gymnasium.logger.warn("thread_affinity_offset does nothing here: threads are not tied to cores")
     if isinstance(chosen["seed"], bool) or not isinstance(chosen["seed"], (int, np.integer)) or chosen["seed"] < 0:
         raise ValueError(
-            f"seed must be one integer from 0 on: worlds draw from streams of their own, got {chosen['seed']!r}"
+            f"seed must be one integer from 0 on, because worlds draw from streams of their own; got {chosen['seed']!r}"
         )
     env_id = find_id(task_id)
     worlds = checked_count(chosen["num_envs"], "num_envs")
@@ -49,14 +49,14 @@ def make_spec(task_id: str, **kwargs: Any) -> EnvSpec:
     if groups > _MOST_GROUPS:
         raise ValueError(
             f"num_envs={worlds} and batch_size={batch} would make {groups} groups of {worlds // groups}, at most "
-            f"{_MOST_GROUPS} are allowed: worlds step in groups of a size that divides both; take num_envs={3 * batch}"
+            f"{_MOST_GROUPS} are allowed: the size of a group divides both; take num_envs={3 * batch}"
         )
     environment = declared(env_id, kwargs, tuple(_DEFAULTS))
     return EnvSpec(env_id, environment, chosen | {"num_envs": worlds, "batch_size": batch})
 
 
 class ArraySpec(NamedTuple):
-    """Of the arrays of one name, as EnvPool has it. A ``shape`` that begins with -1 has a row for each agent.
+    """The spec of the arrays of one name, as EnvPool has it. A ``shape`` that begins with -1 has a row for each agent.
 
     ``minimum`` and ``maximum`` are numbers, or arrays of the rest of the shape.
     """
@@ -69,7 +69,7 @@ class ArraySpec(NamedTuple):
 
 
 class EnvSpec:
-    """What there is to know of a pool before it is made.
+    """The facts of a pool before it is made.
 
     Attributes: ``id``, ``environment`` (the declaration), ``config`` (a namedtuple of arguments and options, see
     ``field_names``), ``reward_threshold``, ``observation_space`` and ``action_space`` of one agent.
@@ -90,7 +90,7 @@ class EnvSpec:
 
     @property
     def state_array_spec(self) -> dict[str, ArraySpec]:
-        """Of what a step gives, by EnvPool's keys: ``"obs"``, ``"reward"``, ``"info:env_id"``, ``"info:score"`` ...
+        """Of a step's results, by EnvPool's keys: ``"obs"``, ``"reward"``, ``"info:env_id"``, ``"info:score"`` ...
 
         With several agents observations and infos of theirs are ``"obs:players.obs"``, ``"info:players.score"``.
         """
@@ -118,14 +118,14 @@ class EnvSpec:
 
     @property
     def action_array_spec(self) -> dict[str, ArraySpec]:
-        """Of what ``send`` takes as a dict: ``"env_id"``, ``"players.env_id"`` and ``"action"`` of all agents."""
+        """Of the dict that ``send`` takes: ``"env_id"``, ``"players.env_id"`` and ``"action"`` of all agents."""
         dtype = self.action_space.dtype if isinstance(self.action_space, gymnasium.spaces.Box) else np.dtype(np.int32)
         ids = {"env_id": _array_spec(np.int32, []), "players.env_id": _array_spec(np.int32, [-1])}
         name = "players.action" if self.agents > 1 else "action"
         return {**ids, name: _spec_of(self.action_space, dtype, [-1])}
 
     def observation_spec(self) -> Any:
-        """A namedtuple of ``dm_env.specs``, of one row each: what ``TimeStep.observation`` holds."""
+        """A namedtuple of ``dm_env.specs``, of one row each, as in ``TimeStep.observation``."""
         state: dict[str, Any] = {}
         players: dict[str, Any] = {}
         for key, spec in self.state_array_spec.items():
@@ -146,7 +146,7 @@ class EnvSpec:
 
 
 def field_names(names: Iterable[str]) -> tuple[str, ...]:
-    """Names as fields of a namedtuple, in their order: ``"grid.cell"`` is ``grid_cell``, ``"lambda"`` is ``lambda_``.
+    """Names as fields of a namedtuple, in order: ``"grid.cell"`` is ``grid_cell``, ``"lambda"`` is ``lambda_``.
 
     Underscores at the front are dropped, and of equal names later ones have an underscore more at the end.
     """
@@ -186,10 +186,10 @@ def _dm_spec(name: str, spec: ArraySpec) -> Any:
 
 
 def checked_ids(env_id: Any, num_envs: int) -> np.ndarray:
-    """``env_id`` as int64 ``[envs]``; TypeError or ValueError unless it names some envs, each once."""
+    """``env_id`` as int64 ``[envs]``. Raises TypeError or ValueError unless it names envs, each once."""
     ids = np.atleast_1d(env_id.cpu().numpy() if isinstance(env_id, torch.Tensor) else np.asarray(env_id))
     if not len(ids):
-        raise ValueError("env_id must name at least one env, got none")
+        raise ValueError("env_id must name at least one env, got an empty one")
     if ids.ndim != 1 or ids.dtype.kind not in "iu":
         raise TypeError(f"env_id must be integers of shape [envs], got {ids.dtype} of shape {list(ids.shape)}")
     wrong = ids[(ids < 0) | (ids >= num_envs)]
@@ -230,12 +230,12 @@ def _either(flags: Mapping[str, Any]) -> Any:
 
 def dm_env() -> Any:
     """The package. Raises MissingExtra."""
-    needed("dm_env", extra="dm-env")
+    ADAPTERS["dm_env"].require()
     return importlib.import_module("dm_env")
 
 
 def made_namedtuple(name: str, values: Mapping[str, Any]) -> Any:
-    """One of such a type, see ``field_names``."""
+    """A namedtuple with these fields, see ``field_names``."""
     return _named(name, tuple(values))(*values.values())
 
 
@@ -245,5 +245,5 @@ def _named(name: str, names: tuple[str, ...]) -> type:
 
 
 def listed(values: Mapping[str, Any]) -> str:
-    """As arguments are written."""
+    """``name=value, ...``."""
     return ", ".join(f"{name}={value!r}" for name, value in values.items())

@@ -1,4 +1,4 @@
-"""For adapters that keep something from step to step: returns and lengths of episodes, and steps that report faults."""
+"""State that adapters keep from step to step: returns and lengths of episodes; and steps that report faults."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Episodes:
         self._active: np.ndarray | None = None  # before the next step
 
     def begin(self, active: np.ndarray | None) -> None:
-        """After a reset of all rows. ``active``: bool ``[rows]``, of which a copy is kept; None if all always are."""
+        """After a reset of all rows. ``active``: bool ``[rows]``, which is copied; None if all rows always are."""
         self.returns.fill(0)
         self.lengths.fill(0)
         self._note(active)
 
     def count(self, rewards: np.ndarray, active: np.ndarray | None) -> None:
-        """A step has given ``rewards [rows]``, and rows are ``active`` now, as in ``begin``."""
+        """Add the ``rewards [rows]`` of a step, after which rows are ``active``, as in ``begin``."""
         if self._active is None:
             self.returns += rewards
             self.lengths += 1
@@ -38,20 +38,20 @@ class Episodes:
         self._note(active)
 
     def ended(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Returns and lengths of these rows (indices), which begin new episodes; length 0 where there was none."""
-        told = self.returns[rows], self.lengths[rows]
+        """Returns and lengths of these rows (indices), which begin new episodes; length 0 for idle rows."""
+        episodes = self.returns[rows], self.lengths[rows]
         self.returns[rows], self.lengths[rows] = 0, 0
-        return told
+        return episodes
 
     def _note(self, active: np.ndarray | None) -> None:
         self._active = None if active is None else active.copy()
 
 
 def stepped(env: VectorEnv, actions: Any, delivered: Callable[..., Any]) -> Any:
-    """What ``delivered`` makes of the results of a step.
+    """``delivered`` of the results of a step.
 
     Where systems have reported faults the other worlds have stepped all the same: ``delivered`` is called then too, so
-    that nothing stays behind, and the error's ``outputs`` are what it has made.
+    that the adapter's state goes on, and the error's ``outputs`` are its result.
     """
     try:
         results = env.step(actions)

@@ -9,19 +9,15 @@ import gymnasium
 import numpy as np
 import torch
 from gymnasium.spaces import Box, Discrete, MultiDiscrete
-from gymnasium.vector import AutoresetMode
 
 from ..declare.environment import Environment
 from ..memory.inputs import checked_options
 from ..run.legal import legal_actions
 from ..vector.registration import find_id, option_names
 from ..vector.vector_env import TorchVectorEnv
+from .records import Interface
 from .source import vector_env
 
-_FIXED = {
-    "num_worlds": 1, "autoreset_mode": AutoresetMode.DISABLED, "num_threads": 1, "copy": False, "device": "cpu",
-    "output": "torch",
-}  # fmt: skip
 _BOOLS = {bool, np.bool_}
 
 
@@ -30,22 +26,22 @@ class OneWorld:
 
     Args:
         env: an id, see ``find_id``, or a declared environment.
-        adapter: whose world it is, for messages.
+        interface: the class whose world it is, which fixes what one world needs.
         options: arguments of ``TorchVectorEnv`` such as ``render_mode``, and with an id the environment's own.
 
     Attributes:
         vector: the vector environment; its rows are the agents.
         agents: how many there are.
-        actions: what ``step`` takes, ``[agents, ...]``: int64, or the dtype of a box. Write into it.
+        actions: of the next ``step``, ``[agents, ...]``: int64, or the dtype of a box. Write into it.
         observations: ``[agents, ...]`` or a dict of them; ``infos``: dict of arrays ``[agents, ...]``, without those
-            that follow; ``action_mask``: bool ``[agents, n]``; ``active``: bool ``[agents]``; both None without such.
+            that follow; ``action_mask``: bool ``[agents, n]``; ``active``: bool ``[agents]``; both None where missing.
         rewards: float32 ``[agents]``; ``terminations``, ``truncations``: bool ``[agents]``; of the last step.
 
     All but ``actions`` are the simulator's memory: the next call writes over them.
     """
 
-    def __init__(self, env: str | Environment, adapter: str, /, **options: Any) -> None:
-        self.vector: TorchVectorEnv = vector_env(env, adapter, options, fixed=_FIXED, takes_made=False)
+    def __init__(self, env: str | Environment, interface: Interface, /, **options: Any) -> None:
+        self.vector: TorchVectorEnv = vector_env(env, interface, options)
         self.agents = self.vector.num_agents
         self.observation_space = self.vector.single_observation_space
         self.action_space: Box | Discrete | MultiDiscrete = self.vector.single_action_space
@@ -103,7 +99,7 @@ class OneWorld:
         return any(self.ends)
 
     def any_actions(self) -> np.ndarray:
-        """Actions that the environment accepts now, for agents without a will: legal ones, or those nearest to 0."""
+        """Actions that the environment accepts now, for agents without one: legal ones, or those nearest to 0."""
         space = self.action_space
         if self.action_mask is not None:
             mask = torch.from_numpy(self.action_mask)
@@ -131,7 +127,7 @@ def mapped(function: Any, value: Any) -> Any:
 def fits(action: Any, space: gymnasium.Space, rows: tuple[int, ...] = ()) -> bool:
     """Whether it is a number, array or list ``[*rows, *space.shape]``, of integers unless the space is a Box; no bool.
 
-    Values are not looked at: the vector environment checks them before a world steps.
+    The vector environment checks the values, before a world steps.
     """
     try:
         given = np.asarray(action)
@@ -141,10 +137,10 @@ def fits(action: Any, space: gymnasium.Space, rows: tuple[int, ...] = ()) -> boo
 
 
 def actions_of(agents: Sequence[str], actions: Any, space: gymnasium.Space, possible: Iterable[str]) -> np.ndarray:
-    """``[agents, ...]`` of a dict with an action for each of ``agents``, maybe for others of the ``possible`` too.
+    """``[agents, ...]`` of a dict with an action of each of ``agents``, and of others of the ``possible``.
 
-    Raises TypeError where it is not a dict, ValueError for unknown names, for agents without an action, and where an
-    action does not fit, see ``fits``.
+    Raises TypeError for no dict; ValueError for unknown names, missing actions, and actions that do not fit, see
+    ``fits``.
     """
     if not isinstance(actions, Mapping):
         raise TypeError(f"actions must be a dict with the name of each agent, got {type(actions).__name__}")
@@ -153,7 +149,7 @@ def actions_of(agents: Sequence[str], actions: Any, space: gymnasium.Space, poss
             raise unknown_agent(agent, possible)
     missing = [agent for agent in agents if agent not in actions]
     if missing:
-        raise ValueError(f"step needs an action of each of {', '.join(agents)}, got none of {', '.join(missing)}")
+        raise ValueError(f"step needs an action of each of {', '.join(agents)}; missing are {', '.join(missing)}")
     given = [actions[agent] for agent in agents]
     if not given:
         return np.empty((0, *space.shape), space.dtype)
@@ -164,12 +160,12 @@ def actions_of(agents: Sequence[str], actions: Any, space: gymnasium.Space, poss
 
 
 def unknown_agent(agent: Any, possible: Iterable[str]) -> ValueError:
-    """What to raise for a name that is not an agent's."""
-    return ValueError(f"there is no agent {agent!r}; there are {', '.join(possible)}")
+    """The error for a name that is no agent's."""
+    return ValueError(f"agents are {', '.join(possible)}, got {agent!r}")
 
 
 def with_turns(env: str | Environment, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options by which all players of a game with turns are agents, unless they say something else."""
+    """``options``, by which all players of a game with turns are agents unless they give ``turns``."""
     return {**({"turns": "all"} if isinstance(env, str) and takes_turns(env) else {}), **options}
 
 

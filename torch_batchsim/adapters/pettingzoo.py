@@ -22,8 +22,11 @@ from ..memory.inputs import checked_count
 from ..vector.vector_env import TorchVectorEnv
 from ..vector.vector_inputs import agent_names
 from .one_world import OneWorld, actions_of, mapped, takes_turns, unknown_agent, with_turns
+from .records import ADAPTERS, Interface, Played
 
-needed("pettingzoo", extra="pettingzoo")
+RECORD = ADAPTERS["pettingzoo"]
+RECORD.require()
+
 from pettingzoo import AECEnv, ParallelEnv  # noqa: E402
 from pettingzoo.utils.conversions import parallel_to_aec  # noqa: E402
 
@@ -59,11 +62,13 @@ def env(
 
 
 class _OfAgents:
-    """What both kinds of environments have: agents, their spaces, observations, infos, state and pictures.
+    """The parts of both kinds of environments: agents, their spaces, observations, infos, state and pictures.
 
     Where the environment has masks of actions, an observation is ``{"observation": ..., "action_mask": int8 [n]}``, for
     ``action_space(agent).sample(mask)``; of a ``MultiDiscrete`` a tuple of masks.
     """
+
+    _interface: Interface
 
     def __init__(
         self, env: str | Environment, render_mode: str | None = None, max_cycles: int | None = None, **options: Any
@@ -71,12 +76,13 @@ class _OfAgents:
         self.max_cycles = None if max_cycles is None else checked_count(max_cycles, "max_cycles")
         options = with_turns(env, options)
         human = render_mode == "human"
-        self._world = world = OneWorld(env, type(self).__name__, render_mode=None if human else render_mode, **options)
+        self._world = world = OneWorld(env, self._interface, render_mode=None if human else render_mode, **options)
         vector = world.vector
         modes = vector.metadata["render_modes"]
         if human:
             if not modes:
-                raise ValueError(f"render_mode must be None, got 'human': {vector.environment.name} has no pictures")
+                name = vector.environment.name
+                raise ValueError(f"render_mode must be None because {name} has no pictures, got 'human'")
             vector.render_mode = "ansi" if "ansi" in modes else "rgb_array"
         self.render_mode = render_mode
         self.metadata: dict[str, Any] = {
@@ -167,11 +173,11 @@ class _OfAgents:
             raise gymnasium.error.ResetNeeded(f"call reset() before {call}()")
 
     def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> None:
-        """Reset the world. PettingZoo's checkers give options of no meaning, so unknown ones only warn."""
+        """Reset the world. Unknown options only warn, because PettingZoo's checkers give some."""
         known = self._world.vector.environment.reset_options
         for name in options or {}:
             if name not in known:
-                text = f"reset has no option {name!r}, and ignores it; it has: {', '.join(known) or 'none'}"
+                text = f"reset has no option {name!r}, and ignores it; it has: {', '.join(known) or 'no options'}"
                 warnings.warn(text, UserWarning, stacklevel=4)
         self._world.reset(seed, {name: value for name, value in (options or {}).items() if name in known})
         self._steps = 0
@@ -215,6 +221,8 @@ class PettingZooParallelEnv(_OfAgents, ParallelEnv):
     and comes later enters it. When nobody is left, steps return empty dicts until ``reset``.
     """
 
+    _interface = RECORD.interface("PettingZooParallelEnv")
+
     def reset(
         self, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
@@ -228,11 +236,11 @@ class PettingZooParallelEnv(_OfAgents, ParallelEnv):
     def step(
         self, actions: Mapping[str, Any]
     ) -> tuple[dict[str, Any], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]:
-        """Advance the world, and return what there is for those in ``agents``, and for who has come.
+        """Advance the world, and return the results of those in ``agents``, and of those that have come.
 
         ``actions`` has an entry for each of ``agents``: a number, array or list of the shape of its space, of integers
-        unless that is a Box. Those of agents that have left are ignored. Raises TypeError or ValueError for anything
-        else, and nothing has changed.
+        unless that is a Box. Those of agents that have left are ignored. Raises TypeError or ValueError for others,
+        before anything changes.
         """
         self._check_ready("step")
         if not self.agents:
@@ -287,10 +295,11 @@ class PettingZooParallelEnv(_OfAgents, ParallelEnv):
 class PettingZooAECEnv(_OfAgents, AECEnv):
     """A world whose agents take turns, one row each, see ``env``.
 
-    The environment's masks say whose turn it is: all others may do nothing but the last action of the space, the no-op.
-    Here they are not asked, and spaces and masks have no such action. In ``max_cycles`` cycles each agent has so many
-    turns.
+    The environment's masks define the turn: all others may only take the last action of the space, the no-op. Here they
+    do not act, and spaces and masks lack that action. In ``max_cycles`` cycles each agent has so many turns.
     """
+
+    _interface = RECORD.interface("PettingZooAECEnv")
 
     def __init__(
         self, env: str | Environment, render_mode: str | None = None, max_cycles: int | None = None, **options: Any
@@ -299,7 +308,7 @@ class PettingZooAECEnv(_OfAgents, AECEnv):
         space = self._world.action_space
         if not self._masked or not isinstance(space, Discrete):
             name = self._world.vector.environment.name
-            raise ValueError(f"{name} has no masks of a Discrete action space, so agents do not take turns")
+            raise ValueError(f"agents take turns by masks of a Discrete action space, which {name} lacks")
         self._no_op = int(space.start + space.n - 1)
 
     def _space_of_actions(self) -> gymnasium.Space:
@@ -319,12 +328,12 @@ class PettingZooAECEnv(_OfAgents, AECEnv):
         self.agent_selection = self._whose_turn()
 
     def last(self, observe: bool = True) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """What the agent that acts next is told, see ``pettingzoo.AECEnv.last``."""
+        """The observation and results of the agent that acts next, see ``pettingzoo.AECEnv.last``."""
         self._check_ready("last")
         return super().last(observe)
 
     def observe(self, agent: str) -> Any:
-        """``{"observation": ..., "action_mask": int8 [n]}``, a copy; nothing is legal for those who wait."""
+        """``{"observation": ..., "action_mask": int8 [n]}``, a copy; agents that wait have no legal action."""
         self._check_ready("observe")
         i, world = self._number[self._checked(agent)], self._world
         mask = world.action_mask[i, :-1].astype(np.int8)
@@ -372,8 +381,8 @@ class PettingZooAECEnv(_OfAgents, AECEnv):
         if len(free) != 1:
             name = self._world.vector.environment.name
             raise ValueError(
-                f"in {name} {len(free)} agents may do something else than the last action, the no-op, in place of one: "
-                "they do not take turns; parallel_env is for those that act at once"
+                f"one agent must have other actions than the no-op, the last one; in {name} {len(free)} have: they do "
+                "not take turns, so use parallel_env"
             )
         return self.possible_agents[free[0]]
 
@@ -381,3 +390,19 @@ class PettingZooAECEnv(_OfAgents, AECEnv):
 def _rows_of_dict(seen: dict[str, np.ndarray], agents: int) -> list[dict[str, np.ndarray]]:
     copied = {key: part.copy() for key, part in seen.items()}
     return [{key: part[i] for key, part in copied.items()} for i in range(agents)]
+
+
+def play(environment: str, num_envs: int, **options: Any) -> Played:
+    """One world of two agents or more, which begins anew when it has ended."""
+    env = parallel_env(environment, **options)
+    env.reset(seed=0)
+    most = [space.n - 1 for space in env.action_spaces.values()]
+    numbers = [[i % (n + 1) if j % 2 == 0 else n - i % (n + 1) for j, n in enumerate(most)] for i in range(16)]
+    return Played(env, _stepped, [dict(zip(env.possible_agents, each, strict=True)) for each in numbers])
+
+
+def _stepped(env: PettingZooParallelEnv, actions: dict[str, int]) -> tuple[Any, ...]:
+    results = env.step(actions)
+    if not env.agents:
+        env.reset()
+    return results

@@ -15,38 +15,36 @@ from typing import Any
 import gymnasium
 import numpy as np
 import torch
-from gymnasium.vector import AutoresetMode
 
-from ..base.extras import needed
 from ..declare.environment import Environment
 from ..declare.spaces import check_from_zero
 from ..errors import UnalignedMemory
 from ..memory.inputs import number_tensor
+from ..testing import random_actions
 from .episodes import Episodes, stepped
+from .records import ADAPTERS, Played
 from .source import vector_env
 
-needed("pufferlib", extra="pufferlib")
+RECORD = ADAPTERS["pufferlib"]
+RECORD.require()
 
 import pufferlib  # noqa: E402
 
-_FIXED = {
-    "autoreset_mode": AutoresetMode.SAME_STEP, "copy": False, "device": "cpu", "final_obs": False, "output": "torch",
-}  # fmt: skip
 _BUFFERS = {"rewards": "rewards", "terminations": "terminals", "truncations": "truncations"}  # to PufferLib's names
 
 
 class PufferLibEnv(pufferlib.PufferEnv):
     """All worlds of an environment as one native ``pufferlib.PufferEnv``, whose agents are the rows.
 
-    PufferLib's buffers are bound as outputs, so that a step writes there. A buffer whose address does not allow that
-    (rows are written as vectors, and shared memory of ``Multiprocessing`` may lie in between) gets copies. Episodes
-    begin anew in the step that ends them. Where the environment tells which rows are active, ``masks`` says so.
+    PufferLib's buffers are bound as outputs, so that a step writes there. A buffer at an unaligned address, as in the
+    shared memory of ``Multiprocessing``, gets copies. Episodes begin anew in the step that ends them. Where rows can
+    be inactive, ``masks`` holds the active ones.
 
     Args:
         env: an id, or a declared environment. Its observations are in a Box, and its actions are counted from 0.
         num_envs: rows; or give ``num_worlds``.
         buf: PufferLib's buffers; its backends give them.
-        seed: of the first ``reset``, if that is not given one.
+        seed: of the first ``reset``, unless that has its own.
         options: arguments of ``TorchVectorEnv``, and with an id the environment's own.
 
     Attributes: ``vector_env`` (the ``TorchVectorEnv``), ``num_agents`` (rows), ``render_mode``, and ``action_mask``,
@@ -62,7 +60,7 @@ class PufferLibEnv(pufferlib.PufferEnv):
         seed: int | None = None,
         **options: Any,
     ) -> None:
-        env = self.vector_env = vector_env(env, "PufferLibEnv", options, num_envs, fixed=_FIXED, takes_made=False)
+        env = self.vector_env = vector_env(env, RECORD.interface("PufferLibEnv"), options, num_envs)
         space = env.single_observation_space
         if not isinstance(space, gymnasium.spaces.Box):
             raise TypeError(
@@ -90,14 +88,14 @@ class PufferLibEnv(pufferlib.PufferEnv):
     def step(self, actions: np.ndarray) -> tuple[Any, ...]:
         """Step all worlds by ``actions [rows, ...]``; return PufferLib's buffers and a list of infos.
 
-        The list has ``{"episode_return": [...], "episode_length": [...]}`` of the episodes that have ended, if any has.
+        The list has ``{"episode_return": [...], "episode_length": [...]}`` of episodes that have ended, or is empty.
         """
         return stepped(self.vector_env, number_tensor(actions, "actions"), self._delivered)
 
     def render(self) -> np.ndarray | str | None:
         """The first world: a picture ``uint8 [height, width, 3]``, or a text with ``render_mode="ansi"``.
 
-        None and a warning where it was made without a ``render_mode``.
+        Returns None and warns without a ``render_mode``.
         """
         return self.vector_env.render() if self.render_mode is None else self.vector_env.render_world(0)
 
@@ -121,7 +119,7 @@ class PufferLibEnv(pufferlib.PufferEnv):
         self.vector_env.close()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Of a copy, whose outputs go to its own buffers."""
+        """Binds the outputs of a copy to its own buffers."""
         self.__dict__.update(state)
         self._bind_all()
 
@@ -146,3 +144,13 @@ class PufferLibEnv(pufferlib.PufferEnv):
         for name, tensor in self._copied.items():
             if name in outputs:
                 tensor.copy_(outputs[name])
+
+
+def play(environment: str, num_envs: int, **options: Any) -> Played:
+    """Rows with random actions, by PufferLib's own maker."""
+    import pufferlib.vector
+
+    vecenv = pufferlib.vector.make(PufferLibEnv, env_args=[environment], env_kwargs={"num_envs": num_envs, **options})
+    vecenv.reset(seed=0)
+    actions = [actions.numpy().astype("int32") for actions in random_actions(vecenv.vector_env)]
+    return Played(vecenv, type(vecenv).step, actions)

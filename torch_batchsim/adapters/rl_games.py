@@ -1,6 +1,6 @@
 """rl_games: an ``IVecEnv`` and an environment for its players, by the name ``torch_batchsim`` in its YAML files.
 
-All tensors stay on the device but for action masks, which rl_games wants on the CPU.
+All tensors stay on the device but for action masks, which rl_games needs on the CPU.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from gymnasium import Space
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
 from gymnasium.spaces.utils import flatdim
 
-from ..base.extras import needed
 from ..declare.environment import Environment
-from .source import SAME_STEP_IN_TORCH, vector_env
+from ..testing import random_actions
+from .records import ADAPTERS, Played
+from .source import vector_env
 from .stepping import choices_from_zero, first_choice, flat, float_space
 
-needed("rl_games", extra="rl-games")
+RECORD = ADAPTERS["rl_games"]
+RECORD.require()
 
 from rl_games.common import env_configurations, vecenv  # noqa: E402
 from rl_games.common.ivecenv import IVecEnv  # noqa: E402
@@ -39,18 +41,18 @@ class RlGamesEnv(IVecEnv):
     """A vector environment as rl_games trains it, and as its players play it.
 
     Args:
-        config_name: not used; rl_games gives it.
+        config_name: ignored; rl_games gives it.
         num_actors: worlds. A world has as many rows as agents; rl_games has one policy for all.
         env: an id such as ``"torch_batchsim/CartPole-v0"``, or a declared environment.
-        central_value: give what all agents of a world observe as its state, float32 ``[worlds, agents * features]``,
-            for a ``central_value_config``.
+        central_value: deliver the observations of all agents of a world as its state, float32
+            ``[worlds, agents * features]``, for a ``central_value_config``.
         seed: of the first reset. rl_games sets it to its own.
         options: arguments of ``TorchVectorEnv`` such as ``device``, and with an id the environment's own.
 
     ``step`` returns observations ``[rows, ...]`` (with ``central_value`` ``{"obs", "states"}``), rewards float32
     ``[rows]``, dones bool ``[rows]``, and infos with ``time_outs``, bool ``[rows]``: of rows whose episode was
-    truncated and not terminated, for ``value_bootstrap: True``. Bytes are float32 here, since rl_games takes them for
-    pictures and divides by 255, but for those that are pictures; so are observations of choices or bits. MultiDiscrete
+    truncated and not terminated, for ``value_bootstrap: True``. Bytes other than pictures are float32 here,
+    because rl_games takes bytes for pictures and divides by 255; so are observations of choices or bits. MultiDiscrete
     actions are a tuple of Discrete ones. Choices are counted from 0, whatever the ``start`` of the action space.
 
     Attributes: ``vector_env``, the ``TorchVectorEnv``.
@@ -66,13 +68,7 @@ class RlGamesEnv(IVecEnv):
         seed: int | None = None,
         **options: Any,
     ) -> None:
-        for name in ("num_envs", "num_worlds"):
-            if name in options:
-                raise TypeError(
-                    f"RlGamesEnv takes no {name}: num_actors is the number of worlds, got {options[name]!r}"
-                )
-        fixed = {**SAME_STEP_IN_TORCH, "num_worlds": num_actors}
-        self.vector_env = vector_env(env, "RlGamesEnv", options, fixed=fixed, takes_made=False)
+        self.vector_env = vector_env(env, RECORD.interface("RlGamesEnv"), options, num_actors)
         self._central, self._seed = central_value, seed
         space = self.vector_env.single_observation_space
         self.observation_space = _inputs(space)
@@ -122,20 +118,20 @@ class RlGamesEnv(IVecEnv):
         return self.vector_env.num_agents
 
     def has_action_masks(self) -> bool:
-        """Whether ``use_action_masks: True`` can be had."""
+        """Whether the environment has masks for ``use_action_masks: True``."""
         return self.vector_env.action_mask is not None
 
     def get_action_masks(self) -> np.ndarray:
-        """Legal actions, bool ``[rows, n]``, on the CPU: rl_games makes tensors of them that take nothing else.
+        """Legal actions, bool ``[rows, n]``, on the CPU, because rl_games makes tensors of them there.
 
-        Raises ValueError where there are none, and where the parts of a MultiDiscrete action differ in size.
+        Raises ValueError where the masks are missing, and where the parts of a MultiDiscrete action differ in size.
         """
         mask, space = self.vector_env.action_mask, self.vector_env.single_action_space
         if mask is None:
             name = self.vector_env.environment.name
-            raise ValueError(f"use_action_masks is set, and {name} has no action masks")
+            raise ValueError(f"use_action_masks needs action masks, which {name} lacks")
         if isinstance(space, MultiDiscrete) and len(set(space.nvec.flat)) > 1:
-            raise ValueError(f"rl_games splits masks into parts of equal length, and the parts of {space} differ")
+            raise ValueError(f"rl_games splits masks into parts of equal length, got {space}")
         return mask.cpu().numpy()
 
     # ---- a player's environment ------------------------------------------------------------------------------------
@@ -179,9 +175,16 @@ def _floats(observations: Any, space: Space) -> Any:
 
 
 def _tuple_of(space: Space) -> Space:
-    """MultiDiscrete as rl_games knows it. Raises TypeError for what it cannot have."""
+    """MultiDiscrete as rl_games knows it. Raises TypeError for other spaces that rl_games lacks."""
     if isinstance(space, MultiDiscrete):
         return gymnasium.spaces.Tuple([Discrete(int(n)) for n in space.nvec])
     if not isinstance(space, (Box, Discrete)):
-        raise TypeError(f"rl_games has policies for Discrete, MultiDiscrete and Box actions, not for {space}")
+        raise TypeError(f"rl_games has policies for Discrete, MultiDiscrete and Box actions, got {space}")
     return space
+
+
+def play(environment: str, num_envs: int, **options: Any) -> Played:
+    """Worlds with random actions."""
+    env = RlGamesEnv(num_actors=num_envs, env=environment, seed=0, **options)
+    env.reset()
+    return Played(env, RlGamesEnv.step, random_actions(env.vector_env))

@@ -17,30 +17,31 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from ..base.extras import needed
 from ..declare.environment import Environment
 from ..declare.spaces import check_from_zero, choices, for_each
+from ..testing import random_actions
 from ..vector.vector_env import TorchVectorEnv
 from ..vector.vector_inputs import agent_names
 from .one_world import OneWorld, actions_of, mapped, takes_turns, with_turns
+from .records import ADAPTERS, Interface, Played
 from .source import vector_env
 from .stepping import float_space
 
-needed("ray", extra="rllib")
-needed("ray.rllib", extra="rllib")
+RECORD = ADAPTERS["rllib"]
+RECORD.require()
 
 from ray.rllib.env.multi_agent_env import MultiAgentEnv  # noqa: E402
 
-_FIXED = {"autoreset_mode": AutoresetMode.NEXT_STEP, "copy": True, "device": "cpu", "output": "numpy"}
+_ROWS, _ONE_WORLD = RECORD.interfaces
 
 
 class RLlibVectorEnv(VectorEnv):
     """All rows of a ``SingleAgentEnvRunner``: NumPy copies, autoreset with the next step.
 
-    Observations are float32, for RLlib's networks take nothing else; those that are not in a Box stay integers, for
+    Observations are float32, because RLlib's networks take nothing else; those that are not in a Box stay integers, for
     RLlib's ``FlattenObservations``. Where the environment has masks of legal actions,
     they are dicts of ``observations`` and ``action_mask`` (float32 ``[rows, n]``, 0 or 1), which RLlib's example
     ``ActionMaskingTorchRLModule`` takes.
@@ -52,19 +53,18 @@ class RLlibVectorEnv(VectorEnv):
     Attributes: ``vector_env``, the ``TorchVectorEnv``.
 
     Raises ValueError for environments whose rows come and go, or whose agents may end before their world: those take
-    ``RLlibMultiAgentEnv``; for Discrete spaces that do not begin at 0; and where RLlib has not been told that it is a
-    vector environment.
+    ``RLlibMultiAgentEnv``; for Discrete spaces that do not begin at 0; and without ``gym_env_vectorize_mode``.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self.closed = True  # until it is whole
         if "num_envs" not in config:
             raise ValueError("RLlibVectorEnv needs env_runners(gym_env_vectorize_mode='vector_entry_point')")
-        of, options = _of(config, "RLlibVectorEnv")
-        env = self.vector_env = vector_env(of, "RLlibVectorEnv", options, fixed=_FIXED, takes_made=False)
+        of, options = _of(config, _ROWS)
+        env = self.vector_env = vector_env(of, _ROWS, options)
         _check_spaces(env)
         if env.sim.program.agent_end is not None or env.active is not None:
-            raise ValueError(f"agents of {env.environment.name} come and go, which needs RLlibMultiAgentEnv")
+            raise ValueError(f"agents of {env.environment.name} come and go: use RLlibMultiAgentEnv")
         self.num_envs, self.metadata, self.render_mode = env.num_envs, env.metadata, env.render_mode
         moves = 0 if env.action_mask is None else env.action_mask.shape[1]
         self.single_observation_space = _space(env.single_observation_space, moves)
@@ -102,11 +102,11 @@ class RLlibVectorEnv(VectorEnv):
 class RLlibMultiAgentEnv(MultiAgentEnv):
     """One world with an entry for each of its agents, ``agent_0`` and so on, for policies of their own.
 
-    Agents that are not there are in no dict. Who has an end of its own, or becomes inactive (terminated then), leaves
-    it, and comes back with the next episode only. Observations are as those of ``RLlibVectorEnv``.
+    Dicts hold only agents that are present. An agent that ends, or becomes inactive (terminated then), leaves, and
+    comes back only with the next episode. Observations are as those of ``RLlibVectorEnv``.
 
-    Who is observed acts next, as everywhere in RLlib, and nobody else does. Where agents take turns (``turns="all"``,
-    with an id the default) that is one player, without the no-op of those who wait; rewards are everybody's.
+    The observed agents act next, as everywhere in RLlib, and only they. Where agents take turns (``turns="all"``, with
+    an id the default) that is one player, without the no-op of those that wait; all get rewards.
 
     Args:
         config: RLlib's ``env_config``: ``env`` (an id, or a declared environment) and, with an id, options of the
@@ -116,9 +116,9 @@ class RLlibMultiAgentEnv(MultiAgentEnv):
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        env, options = _of(config, "RLlibMultiAgentEnv")
+        env, options = _of(config, _ONE_WORLD)
         options.pop("num_envs", None)
-        self._world = world = OneWorld(env, "RLlibMultiAgentEnv", **with_turns(env, options))
+        self._world = world = OneWorld(env, _ONE_WORLD, **with_turns(env, options))
         vector = world.vector
         _check_spaces(vector)
         self._turns = takes_turns(vector.environment) and vector.environment.constants["turns"] == "all"
@@ -148,28 +148,28 @@ class RLlibMultiAgentEnv(MultiAgentEnv):
         """Take one step by an action of each agent that has been observed and has not ended.
 
         Returns observations, rewards, terminations, truncations (both with ``__all__``, of the world) and infos.
-        Raises TypeError or ValueError for actions that do not fit, or are missing, or of other agents; then nothing has
-        changed.
+        Raises TypeError or ValueError for actions that do not fit, are missing, or are of other agents, before anything
+        changes.
         """
         world = self._world
         if world.observations is None:
             raise gymnasium.error.ResetNeeded("call reset() before step()")
         self._act(action_dict)
         world.step()
-        told = np.isin(self.possible_agents, self.agents)
+        present = np.isin(self.possible_agents, self.agents)
         terminations, truncations, active = world.terminations, world.truncations, world.active
         if active is not None:
             come = active & ~(self._been | terminations | truncations)
             self._been |= come
-            told |= come
-            terminations = terminations | told & ~(active | truncations)
-        remaining = told & ~(terminations | truncations)
+            present |= come
+            terminations = terminations | present & ~(active | truncations)
+        remaining = present & ~(terminations | truncations)
         self.agents = self._names(remaining)
         over = dict(zip(("terminated", "truncated"), world.ends, strict=True))
-        terminated = self._entries(terminations, told) | {"__all__": over["terminated"]}
-        truncated = self._entries(truncations, told) | {"__all__": over["truncated"]}
-        observations, infos = self._observed(self._act_next(remaining) | told & ~remaining)
-        return observations, self._entries(world.rewards, told), terminated, truncated, infos
+        terminated = self._entries(terminations, present) | {"__all__": over["terminated"]}
+        truncated = self._entries(truncations, present) | {"__all__": over["truncated"]}
+        observations, infos = self._observed(self._act_next(remaining) | present & ~remaining)
+        return observations, self._entries(world.rewards, present), terminated, truncated, infos
 
     def render(self) -> Any:
         """A picture or text of the world, see ``TorchVectorEnv.render``."""
@@ -185,14 +185,15 @@ class RLlibMultiAgentEnv(MultiAgentEnv):
         given = actions_of(acting, actions, world.action_space, self.possible_agents)
         if len(actions) > len(acting):
             others = [agent for agent in actions if agent not in acting]
-            raise ValueError(f"{', '.join(others)} cannot act now; those who act are: {', '.join(acting) or 'none'}")
+            wanted = ", ".join(acting) or "no agent"
+            raise ValueError(f"actions must be of {wanted} now, got those of {', '.join(others)} too")
         if self._turns and acting and given[0] == self.action_spaces[acting[0]].n:
             raise ValueError(f"the action of {acting[0]} must be in {self.action_spaces[acting[0]]}, got {given[0]}")
         world.actions[:] = world.any_actions()
         world.actions[np.isin(self.possible_agents, acting)] = given
 
     def _act_next(self, remaining: np.ndarray) -> np.ndarray:
-        """Which rows of these act next; notes their names."""
+        """The mask of those of these rows that act next; keeps their names."""
         if self._turns:
             remaining = remaining & ~self._world.action_mask[:, -1]
         self._acting = self._names(remaining)
@@ -211,15 +212,15 @@ class RLlibMultiAgentEnv(MultiAgentEnv):
         infos = {name: array.copy() for name, array in world.infos.items()}
         legal = world.action_mask[:, :-1] if self._turns else world.action_mask
         seen = _seen(mapped(np.copy, world.observations), legal, world.observation_space)
-        told = {agent: {name: array[i] for name, array in infos.items()} for agent, i in rows.items()}
-        return {agent: mapped(itemgetter(i), seen) for agent, i in rows.items()}, told
+        by_agent = {agent: {name: array[i] for name, array in infos.items()} for agent, i in rows.items()}
+        return {agent: mapped(itemgetter(i), seen) for agent, i in rows.items()}, by_agent
 
 
-def _of(config: Mapping[str, Any], adapter: str) -> tuple[str | Environment, dict[str, Any]]:
-    """The environment that an ``env_config`` means, and its other entries."""
+def _of(config: Mapping[str, Any], interface: Interface) -> tuple[str | Environment, dict[str, Any]]:
+    """The environment of an ``env_config``, and the other entries."""
     options = dict(config)
     if "env" not in options:
-        raise TypeError(f"env_config of {adapter} needs 'env', such as 'torch_batchsim/CartPole-v0'; got {options}")
+        raise TypeError(f"env_config of {interface.name} needs 'env', such as 'cartpole'; got {options}")
     return options.pop("env"), options
 
 
@@ -229,7 +230,7 @@ def _check_spaces(env: TorchVectorEnv) -> None:
 
 
 def _space(space: gymnasium.Space, moves: int) -> gymnasium.Space:
-    """The space of what a row observes here; with masks of so many ``moves``, if any."""
+    """The space of a row's observations here, with masks of ``moves`` choices unless 0."""
     space = float_space(space, boxes_only=True)
     return Dict({"observations": space, "action_mask": Box(0.0, 1.0, (moves,), np.float32)}) if moves else space
 
@@ -241,3 +242,10 @@ def _seen(observations: Any, action_mask: np.ndarray | None, space: gymnasium.Sp
     if isinstance(observations, dict):
         return {name: _seen(part, None, space[name]) for name, part in observations.items()}
     return observations.astype(np.float32, copy=False) if isinstance(space, Box) else observations
+
+
+def play(environment: str, num_envs: int, **options: Any) -> Played:
+    """Rows with random actions."""
+    env = RLlibVectorEnv({"env": environment, "num_envs": num_envs, **options})
+    env.reset(seed=0)
+    return Played(env, RLlibVectorEnv.step, [actions.numpy() for actions in random_actions(env.vector_env)])

@@ -8,14 +8,16 @@ import torch
 from gymnasium.spaces import Box
 from gymnasium.vector import VectorEnv
 
-from ..base.extras import needed
 from ..declare.environment import Environment
 from ..memory.inputs import checked_count, number_tensor
+from ..testing import random_actions
 from .episodes import stepped
-from .source import SAME_STEP_IN_TORCH, vector_env
+from .records import ADAPTERS, Played
+from .source import vector_env
 from .stepping import Clipped, Places
 
-needed("rsl_rl", "tensordict", extra="rsl-rl")
+RECORD = ADAPTERS["rsl_rl"]
+RECORD.require()
 
 from rsl_rl.env import VecEnv  # noqa: E402
 from tensordict import TensorDict  # noqa: E402
@@ -51,7 +53,7 @@ class RslRlEnv(VecEnv):
         seed: int | None = None,
         **options: Any,
     ) -> None:
-        self.env = vector_env(env, "RslRlEnv", options, num_envs, fixed=SAME_STEP_IN_TORCH)
+        self.env = vector_env(env, RECORD.interface("RslRlEnv"), options, num_envs)
         own = self.vector_env = self.env.unwrapped
         name, space = own.environment.name, own.single_action_space
         if not isinstance(space, Box) or len(space.shape) != 1:
@@ -70,7 +72,7 @@ class RslRlEnv(VecEnv):
         self._observations, _ = self._begun(seed)
 
     def reset(self) -> tuple[TensorDict, dict[str, Any]]:
-        """Begin new episodes in all worlds: ``(observations, extras)``. Runners do not ask for it."""
+        """Begin new episodes in all worlds: ``(observations, extras)``. Runners do not call it."""
         self._observations, extras = self._begun(None)
         return self._observations, extras
 
@@ -91,7 +93,7 @@ class RslRlEnv(VecEnv):
         truncated: torch.Tensor,
         extras: dict[str, Any],
     ) -> tuple[TensorDict, torch.Tensor, torch.Tensor, dict[str, Any]]:
-        extras.pop("episode", None)  # of EpisodeStatistics: rsl_rl counts by itself, and would average over all rows
+        extras.pop("episode", None)  # of EpisodeStatistics: rsl_rl counts by itself, and would average it over all rows
         extras["time_outs"] = torch.gt(truncated, terminated)
         dones = extras.get("_final_obs")
         if dones is None:
@@ -106,7 +108,7 @@ class RslRlEnv(VecEnv):
         """Steps of each row's episode so far, int32 ``[rows]``, a copy: ``episode_steps`` of the vector environment.
 
         Assign to it to let episodes begin at different times, as runners do with ``init_at_random_ep_len=True``. The
-        rows of a world share its episode. Runners draw a number for each of them: that of the first one counts.
+        rows of a world share its episode; of the numbers that runners draw for them the first counts.
         """
         return self.vector_env.episode_steps
 
@@ -130,7 +132,7 @@ class RslRlEnv(VecEnv):
         return self._converted(observations), infos
 
     def _groups(self, observations: Any, *_: torch.Tensor) -> TensorDict | None:
-        """Of observations that lie where they are; None where each step needs another conversion."""
+        """Of observations without a copy; None where each step needs a new conversion."""
         parts = observations.values() if isinstance(observations, dict) else [observations]
         return self._converted(observations) if all(part.dtype == torch.float32 for part in parts) else None
 
@@ -138,3 +140,9 @@ class RslRlEnv(VecEnv):
         groups = observations if isinstance(observations, dict) else {"policy": observations}
         floats = {key: part.float() if part.ndim > 1 else part.float().unsqueeze(-1) for key, part in groups.items()}
         return TensorDict(floats, batch_size=[self.num_envs], device=self.device).lock_()
+
+
+def play(environment: str, num_envs: int, **options: Any) -> Played:
+    """Rows with random actions."""
+    env = RslRlEnv(environment, num_envs, seed=0, **options)
+    return Played(env, RslRlEnv.step, random_actions(env.vector_env))

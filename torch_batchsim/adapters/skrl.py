@@ -1,8 +1,8 @@
 """skrl: its ``Wrapper`` over rows, and its ``MultiAgentEnvWrapper`` over worlds. All tensors stay on the device.
 
-What skrl calls the next observation is, at the end of an episode, the first of the next one, as with its own wrappers
-of vector environments: its trainers decide on it next. The last observation of the ended episode is in
-``infos["final_obs"]``, whose rows are valid where ``infos["_final_obs"]``. So an agent of skrl that bootstraps at time
+At the end of an episode skrl's next observation is the first of the next episode, as with its own wrappers of vector
+environments: its trainers decide on it next. The last observation of the ended episode is in
+``infos["final_obs"]``, whose rows are valid where ``infos["_final_obs"]``. An agent of skrl that bootstraps at time
 limits (``time_limit_bootstrap=True``) takes the value of the first observation of the next episode.
 """
 
@@ -19,22 +19,67 @@ from gymnasium.spaces import Box, Dict, Discrete
 from gymnasium.spaces.utils import flatdim
 from gymnasium.vector import VectorEnv
 
-from ..base.extras import needed
 from ..declare.environment import Environment
 from ..memory.inputs import number_tensor
+from ..testing import random_actions
 from ..vector.vector_env import TorchVectorEnv
 from ..vector.vector_inputs import agent_names
 from .episodes import stepped
-from .source import SAME_STEP_IN_TORCH, vector_env
+from .records import ADAPTERS, Interface, Played
+from .source import vector_env
 from .stepping import Clipped, Places, choices_from_zero, first_choice, flat, float_space, is_flat
 
-needed("skrl", extra="skrl")
+RECORD = ADAPTERS["skrl"]
+RECORD.require()
 
 from skrl import config  # noqa: E402
 from skrl.envs.wrappers.torch import MultiAgentEnvWrapper, Wrapper  # noqa: E402
 
 
-class SkrlEnv(Wrapper):
+class _Shared:
+    """The parts that both environments have: how they are made, drawn and closed."""
+
+    _env = _unwrapped = None  # while a copy is made: skrl looks up in them what an object does not have
+    _interface: Interface
+
+    def __init__(
+        self,
+        env: str | Environment | VectorEnv,
+        num_envs: int | None = None,
+        *,
+        masked: bool = False,
+        seed: int | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(vector_env(env, self._interface, options, num_envs))
+        self._input = _Input(self._env, masked, self.num_envs)
+        self._places = Places(self._viewed)
+        self._seed = config.torch.key if seed is None else seed
+        self._last: tuple[Any, dict[str, Any]] | None = None
+
+    @property
+    def vector_env(self) -> TorchVectorEnv:
+        """Without the wrappers that may be around it."""
+        return self._unwrapped
+
+    def reset(self) -> tuple[Any, dict[str, Any]]:
+        """The first observations; at later calls the present ones, because worlds begin anew by themselves."""
+        self._unwrapped.check_open()
+        if self._last is None:
+            observations, infos = self._env.reset(seed=self._seed)
+            self._last = self._given(observations, infos), infos
+        return self._last
+
+    def render(self, *args: Any, **kwargs: Any) -> Any:
+        """As the vector environment does; None without a ``render_mode``, because skrl's trainers ask in every step."""
+        return None if self._env.render_mode is None else self._env.render()
+
+    def close(self) -> None:
+        """Close the vector environment."""
+        self._env.close()
+
+
+class SkrlEnv(_Shared, Wrapper):
     """A vector environment for skrl's agents, each row of it an environment.
 
     Args:
@@ -55,27 +100,7 @@ class SkrlEnv(Wrapper):
     environments.
     """
 
-    _env = _unwrapped = None  # while a copy is made: skrl looks up in them what an object does not have
-
-    def __init__(
-        self,
-        env: str | Environment | VectorEnv,
-        num_envs: int | None = None,
-        *,
-        masked: bool = False,
-        seed: int | None = None,
-        **options: Any,
-    ) -> None:
-        super().__init__(vector_env(env, "SkrlEnv", options, num_envs, fixed=SAME_STEP_IN_TORCH))
-        self._input = _Input(self._env, masked, self._env.num_envs)
-        self._places = Places(self._viewed)
-        self._seed = config.torch.key if seed is None else seed
-        self._last: tuple[torch.Tensor, dict[str, Any]] | None = None
-
-    @property
-    def vector_env(self) -> TorchVectorEnv:
-        """Without the wrappers that may be around it."""
-        return self._unwrapped
+    _interface = RECORD.interface("SkrlEnv")
 
     @property
     def num_agents(self) -> int:
@@ -91,14 +116,6 @@ class SkrlEnv(Wrapper):
     def action_space(self) -> Space:
         """Of a row."""
         return self._input.action_space
-
-    def reset(self) -> tuple[torch.Tensor, dict[str, Any]]:
-        """The first observations; at later calls the present ones, for worlds begin anew by themselves."""
-        self._unwrapped.check_open()
-        if self._last is None:
-            observations, infos = self._env.reset(seed=self._seed)
-            self._last = self._input.observations(observations, infos), infos
-        return self._last
 
     def step(
         self, actions: torch.Tensor
@@ -116,7 +133,7 @@ class SkrlEnv(Wrapper):
     ) -> tuple[Any, ...]:
         seen, *others = self._places.of(observations, rewards, terminated, truncated)
         if seen is None:
-            seen = self._input.observations(observations, infos)
+            seen = self._given(observations, infos)
         self._last = seen, infos
         return seen, *others, infos
 
@@ -124,56 +141,36 @@ class SkrlEnv(Wrapper):
         """None: a row has no other state than its observation."""
         return
 
-    def render(self, *args: Any, **kwargs: Any) -> Any:
-        """As the vector environment does; None without a ``render_mode``, for skrl's trainers ask in every step."""
-        return None if self._env.render_mode is None else self._env.render()
-
-    def close(self) -> None:
-        """Close the vector environment."""
-        self._env.close()
+    def _given(self, observations: Any, infos: dict[str, Any]) -> torch.Tensor:
+        return self._input.observations(observations, infos)
 
     def _viewed(self, observations: Any, *others: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         kept = flat(observations) if is_flat(observations) and not self._input.masked else None
         return kept, *(tensor.view(-1, 1) for tensor in others)
 
 
-class SkrlMultiAgentEnv(MultiAgentEnvWrapper):
+class SkrlMultiAgentEnv(_Shared, MultiAgentEnvWrapper):
     """A vector environment for skrl's multi-agents (IPPO, MAPPO), each world of it an environment.
 
     Arguments as those of ``SkrlEnv``. Agents are ``"agent_0"``, ``"agent_1"``, ...; actions, observations (float32
     ``[worlds, features]``), rewards (float32) and flags (bool, ``[worlds, 1]``) are dicts by agent, views of the rows
     without a copy where the environment's observations are float32. Infos are those of the rows: agent ``i`` is row
-    ``world * num_agents + i``. ``state()`` is what all agents of a world observe, float32
-    ``[worlds, agents * features]``, the same for each.
+    ``world * num_agents + i``. ``state()`` has the observations of all agents of a
+    world, float32 ``[worlds, agents * features]``, the same for each agent.
     """
 
-    _env = _unwrapped = None  # while a copy is made: skrl looks up in them what an object does not have
+    _interface = RECORD.interface("SkrlMultiAgentEnv")
 
     def __init__(
-        self,
-        env: str | Environment | VectorEnv,
-        num_envs: int | None = None,
-        *,
-        masked: bool = False,
-        seed: int | None = None,
-        **options: Any,
+        self, env: str | Environment | VectorEnv, num_envs: int | None = None, *, masked: bool = False, **options: Any
     ) -> None:
-        super().__init__(vector_env(env, "SkrlMultiAgentEnv", options, num_envs, fixed=SAME_STEP_IN_TORCH))
-        self._input = _Input(self._env, masked, self._unwrapped.num_worlds)
-        self._places = Places(self._viewed)
-        self._seed = config.torch.key if seed is None else seed
-        self._last: tuple[dict[str, torch.Tensor], dict[str, Any]] | None = None
-        self._state: torch.Tensor | None = None
+        super().__init__(env, num_envs, masked=masked, **options)
         own = self._unwrapped
+        self._state: torch.Tensor | None = None
         self._names = agent_names(own.num_agents)
         self._expected = frozenset(self._names)
         size = own.num_agents * flatdim(self._input.observation_space)
         self._state_space = Box(-np.inf, np.inf, (size,), np.float32)
-
-    @property
-    def vector_env(self) -> TorchVectorEnv:
-        """Without the wrappers that may be around it."""
-        return self._unwrapped
 
     @property
     def num_envs(self) -> int:
@@ -187,7 +184,7 @@ class SkrlMultiAgentEnv(MultiAgentEnvWrapper):
 
     @property
     def agents(self) -> list[str]:
-        """All, at any time: ``infos["active"]`` tells which of them take part, where some may not."""
+        """All, at any time; ``infos["active"]`` has those that take part, where some may not."""
         return self._names
 
     @property
@@ -210,14 +207,6 @@ class SkrlMultiAgentEnv(MultiAgentEnvWrapper):
         """By agent."""
         return dict.fromkeys(self._names, self._input.action_space)
 
-    def reset(self) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-        """The first observations; at later calls the present ones, for worlds begin anew by themselves."""
-        self._unwrapped.check_open()
-        if self._last is None:
-            observations, infos = self._env.reset(seed=self._seed)
-            self._last = self._by_agent(self._input.observations(observations, infos)), infos
-        return self._last
-
     def step(
         self, actions: dict[str, torch.Tensor]
     ) -> tuple[
@@ -235,31 +224,23 @@ class SkrlMultiAgentEnv(MultiAgentEnvWrapper):
         if not isinstance(actions, Mapping):
             raise TypeError(f"actions must be a dict with an entry for each agent, got {type(actions).__name__}")
         if actions.keys() != self._expected:
-            given = ", ".join(map(str, actions)) or "nobody"
+            given = ", ".join(map(str, actions)) or "no agent"
             raise ValueError(f"actions must be of {', '.join(self._names)}, got those of {given}")
         rows = torch.stack([self._input.tensor(actions[name], f"actions of {name}") for name in self._names], dim=1)
         return stepped(self._env, self._input.actions(rows.flatten(0, 1)), self._delivered)
 
     def _delivered(self, *results: Any) -> tuple[Any, ...]:
-        observations = self._by_agent(self._input.observations(results[0], results[4]))
+        observations = self._given(results[0], results[4])
         self._last = observations, results[4]
         return observations, *(dict(part) for part in self._places.of(*results[:4])), results[4]
 
     def state(self) -> dict[str, torch.Tensor | None]:
-        """What all agents observe, after the last ``reset`` or ``step``; None before."""
+        """The observations of all agents after the last ``reset`` or ``step``; None before."""
         self._unwrapped.check_open()
         return dict.fromkeys(self._names, self._state)
 
-    def render(self, *args: Any, **kwargs: Any) -> Any:
-        """As the vector environment does; None without a ``render_mode``, for skrl's trainers ask in every step."""
-        return None if self._env.render_mode is None else self._env.render()
-
-    def close(self) -> None:
-        """Close the vector environment."""
-        self._env.close()
-
-    def _by_agent(self, observations: torch.Tensor) -> dict[str, torch.Tensor]:
-        by_world = self._unwrapped.by_world(observations)
+    def _given(self, observations: Any, infos: dict[str, Any]) -> dict[str, torch.Tensor]:
+        by_world = self._unwrapped.by_world(self._input.observations(observations, infos))
         self._state = by_world.flatten(1)
         return dict(zip(self._names, by_world.unbind(1), strict=True))
 
@@ -269,12 +250,12 @@ class SkrlMultiAgentEnv(MultiAgentEnvWrapper):
 
 
 class _Input:
-    """Observations as skrl wants them, and actions as the environment does; skrl gives ``batch`` actions at once."""
+    """Observations as skrl takes them, and actions as the environment does; skrl gives ``batch`` actions at once."""
 
     def __init__(self, env: VectorEnv, masked: bool, batch: int) -> None:
         own, space = env.unwrapped, env.single_action_space
         if masked and own.sim.program.info.get("action_mask") is None:
-            raise ValueError(f"masked=True needs an environment with action masks; {own.environment.name} has none")
+            raise ValueError(f"masked=True needs action masks, which {own.environment.name} lacks")
         self.masked, self.observation_space = masked, float_space(env.single_observation_space)
         if masked:
             mask = Box(0.0, 1.0, own.action_mask.shape[1:], np.float32)
@@ -308,3 +289,10 @@ class _Input:
         if self._first is not None:
             return actions + self._first
         return actions if self._clipped is None else self._clipped(actions)
+
+
+def play(environment: str, num_envs: int, **options: Any) -> Played:
+    """Rows with random actions."""
+    env = SkrlEnv(environment, num_envs, seed=0, **options)
+    env.reset()
+    return Played(env, SkrlEnv.step, [actions.view(num_envs, -1) for actions in random_actions(env.vector_env)])

@@ -18,19 +18,21 @@ import gymnasium
 import numpy as np
 import torch
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import VectorEnv
 
-from ..base.extras import needed
 from ..declare.environment import Environment
 from ..declare.spaces import bounds
 from ..memory.inputs import checked_options, checked_seed
+from ..testing import random_actions
 from ..vector import rendering
 from ..vector.vector_env import TorchVectorEnv
 from .episodes import Episodes, stepped
+from .records import ADAPTERS, Played
 from .source import vector_env
 from .stepping import choices_from_zero
 
-needed("stable_baselines3", extra="stable-baselines3")
+RECORD = ADAPTERS["stable_baselines3"]
+RECORD.require()
 
 from stable_baselines3.common.monitor import Monitor  # noqa: E402
 from stable_baselines3.common.vec_env import VecEnv  # noqa: E402
@@ -39,7 +41,7 @@ _MASKS = "action_masks"  # the method of a row that sb3_contrib asks for
 
 
 class RowInfos(Sequence):
-    """A dict for each row, made when one is first read: for thousands of rows that takes longer than a step.
+    """A dict for each row, made when one is first read, because for thousands of rows that takes longer than a step.
 
     Dicts of rows that have not ended are empty. Those of ``rows``, which have, hold their entries of ``columns``, and
     ``episode`` from ``returns``, ``lengths`` and ``seconds`` unless its length is 0. The dicts are the reader's own,
@@ -98,8 +100,8 @@ class StableBaselinesVecEnv(VecEnv):
     ``TimeLimit.truncated``, the environment's last infos of the episode by name, and ``episode``: return ``r``, length
     ``l`` and seconds ``t`` since this was made, as those of SB3's ``Monitor``; the other dicts are empty. A row counts
     while it is active: one that has left has no episode until its world begins anew. Choices are counted from 0,
-    whatever the ``start`` of the action space; observations of choices that begin at another number are in a Box, since
-    SB3 makes one-hot vectors of the others.
+    whatever the ``start`` of the action space; observations of choices that begin at another number are in a Box,
+    because SB3 makes one-hot vectors of the others.
 
     Attributes: ``vector_env``, the ``TorchVectorEnv``; ``env``, the same with its wrappers; ``infos``, those of the
     last reset or step, tensors ``[rows, ...]``.
@@ -108,8 +110,7 @@ class StableBaselinesVecEnv(VecEnv):
     """
 
     def __init__(self, env: str | Environment | VectorEnv, num_envs: int | None = None, **options: Any) -> None:
-        fixed = {"autoreset_mode": AutoresetMode.SAME_STEP}
-        self.env = vector_env(env, "StableBaselinesVecEnv", options, num_envs, fixed=fixed, needs_final=True)
+        self.env = vector_env(env, RECORD.interface("StableBaselinesVecEnv"), options, num_envs)
         self.vector_env: TorchVectorEnv = self.env.unwrapped
         self.spec = self.env.spec
         self.infos: dict[str, Any] = {}
@@ -122,7 +123,7 @@ class StableBaselinesVecEnv(VecEnv):
         space = self.env.single_observation_space
         seen = _observed(space)
         parts = [(key, space[key], seen[key]) for key in space] if isinstance(space, Dict) else [("", space, seen)]
-        self._scalars = {key for key, given, told in parts if given.shape != told.shape}
+        self._scalars = {key for key, given, shown in parts if given.shape != shown.shape}
         super().__init__(self.env.num_envs, seen, actions)
         self.metadata["render_fps"] = self.vector_env.metadata["render_fps"]
         self._episodes = Episodes(self.num_envs)
@@ -141,12 +142,12 @@ class StableBaselinesVecEnv(VecEnv):
     def set_options(self, options: dict[str, Any] | None = None) -> None:
         """Options of the next reset, as the vector environment takes them: ``[worlds, ...]`` for all worlds.
 
-        Raises TypeError or ValueError for what is not a dict of options that the environment has.
+        Raises TypeError or ValueError for anything but a dict of the environment's options.
         """
         if options is not None and not isinstance(options, dict):
             raise TypeError(f"options are one dict for all worlds, got {type(options).__name__}")
         if "reset_mask" in (options or {}):
-            raise ValueError("a VecEnv resets all rows: its options have no reset_mask")
+            raise ValueError("a VecEnv resets all rows, got the option reset_mask")
         self._options = [checked_options(options, (*self.vector_env.environment.reset_options,))] * self.num_envs
 
     def seed(self, seed: int | None = None) -> Sequence[int | None]:
@@ -203,7 +204,7 @@ class StableBaselinesVecEnv(VecEnv):
         """Close the vector environment."""
         self.env.close()
 
-    # ---- what a row has --------------------------------------------------------------------------------------------
+    # ---- attributes of rows -----------------------------------------------------------------------------------------
 
     def get_images(self) -> list[np.ndarray]:
         """A picture ``uint8 [height, width, 3]`` of each world, or with ``render_worlds`` of the first so many.
@@ -215,7 +216,7 @@ class StableBaselinesVecEnv(VecEnv):
         return list(rendering.frames(env.sim, 1, env.render_mode or "rgb_array", env.render_worlds))
 
     def has_attr(self, attr_name: str) -> bool:
-        """Whether ``get_attr`` knows it; ``action_masks`` is there where the environment restricts actions."""
+        """Whether ``get_attr`` knows it; ``action_masks`` exists where the environment restricts actions."""
         if attr_name == _MASKS:
             return self.vector_env.action_mask is not None
         return self.vector_env.has_attr(attr_name)
@@ -232,7 +233,7 @@ class StableBaselinesVecEnv(VecEnv):
         return [values[row] for row in rows]
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        """Give all of these rows this value, see ``TorchVectorEnv.set_attr``. Raises as that, and as ``get_attr``."""
+        """Give these rows this value, see ``TorchVectorEnv.set_attr``. Raises its errors, and those of ``get_attr``."""
         if indices is None:
             values = [value] * self.num_envs
         else:
@@ -245,12 +246,12 @@ class StableBaselinesVecEnv(VecEnv):
     def env_method(self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any) -> list[Any]:
         """``action_masks`` of the rows, a bool array each, or ``render`` of all worlds that ``get_images`` shows.
 
-        Raises AttributeError for other methods: rows are no environments of their own.
+        Raises AttributeError for other methods, because rows are no environments of their own.
         """
         if method_name == "render":
             return list(self.get_images())
         if method_name != _MASKS:
-            raise AttributeError(f"rows have the methods 'action_masks' and 'render', not {method_name!r}")
+            raise AttributeError(f"rows have the methods 'action_masks' and 'render', got {method_name!r}")
         if not self.has_attr(_MASKS):
             raise AttributeError(f"{self.vector_env.environment.name} has no action masks")
         rows = self._get_indices(indices)
@@ -261,7 +262,7 @@ class StableBaselinesVecEnv(VecEnv):
         return self.env_method(_MASKS, indices=row)[0]
 
     def env_is_wrapped(self, wrapper_class: type[gymnasium.Wrapper], indices: Any = None) -> list[bool]:
-        """True for SB3's ``Monitor``, since infos have its ``episode``; other wrappers of one row there are none."""
+        """True for SB3's ``Monitor``, because infos have its ``episode``; False for all others."""
         return [issubclass(wrapper_class, Monitor)] * len(self._get_indices(indices))
 
     def _get_indices(self, indices: Any) -> Sequence[int]:
@@ -278,7 +279,7 @@ class StableBaselinesVecEnv(VecEnv):
 
 
 def _observed(space: gymnasium.Space) -> gymnasium.Space:
-    """The same values in a space that SB3 knows: its choices begin at 0, and boxes of its networks have an axis."""
+    """The same values in a space that SB3 takes: its choices begin at 0, and boxes of its networks have an axis."""
     if isinstance(space, Dict):
         return Dict({key: _observed(part) for key, part in space.items()})
     shifted = isinstance(space, (Discrete, MultiDiscrete)) and choices_from_zero(space) is not space
@@ -309,3 +310,11 @@ def _taken(values: Any, rows: np.ndarray) -> Sequence[Any]:
     if isinstance(values, torch.Tensor) and values.device.type != "cpu":
         return _seen(values[torch.from_numpy(rows).to(values.device)])
     return _seen(values).take(rows, 0)
+
+
+def play(environment: str, num_envs: int, **options: Any) -> Played:
+    """Rows with random actions."""
+    env = StableBaselinesVecEnv(environment, num_envs, **options)
+    env.seed(0)
+    env.reset()
+    return Played(env, StableBaselinesVecEnv.step, [actions.numpy() for actions in random_actions(env.vector_env)])

@@ -1,4 +1,4 @@
-"""For adapters whose tensors stay in torch: views of outputs made only once, spaces for networks, and actions."""
+"""Shared by adapters whose tensors stay in torch: views of outputs, made once; spaces for networks; and actions."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ _KEPT_PLACES = 8  # outputs lie in two places in turn, and in two more after res
 
 
 class Places:
-    """Keeps what ``make`` returns of the tensors of a step: the same tensors come again, for outputs take turns."""
+    """Keeps the results of ``make`` for the tensors of a step, because outputs take turns and come again."""
 
     def __init__(self, make: Callable[..., Any]) -> None:
         self._make = make
         self._kept: dict[tuple[int, ...], tuple[Any, Any]] = {}
 
     def of(self, observations: Any, rewards: torch.Tensor, terminated: torch.Tensor, truncated: torch.Tensor) -> Any:
-        """From before if these very objects were seen lately, else made now."""
+        """The kept result of these very objects, else a new one."""
         key = id(observations), id(rewards), id(terminated), id(truncated)
         kept = self._kept.get(key)
         if kept is None:
-            if len(self._kept) == _KEPT_PLACES:  # copies, which never come again
+            if len(self._kept) == _KEPT_PLACES:  # outputs are copies, which never come again
                 self._kept.clear()
             results = observations, rewards, terminated, truncated
-            kept = self._kept[key] = self._make(*results), results  # which live on, so that no other has their id
+            kept = self._kept[key] = self._make(*results), results  # kept alive, so that no other object has their id
         return kept[0]
 
     def __getstate__(self) -> dict[str, Any]:
-        """With nothing kept: the tensors of a copy are others, and their ids too."""
+        """Without kept results, because a copy has other tensors."""
         return self.__dict__ | {"_kept": {}}
 
 
@@ -60,7 +60,7 @@ def float_space(space: Space, boxes_only: bool = False) -> Space:
 
 
 def choices_from_zero(space: Space) -> Space:
-    """The actions as policies count them: choices from 0, and those of several numbers in one row."""
+    """The space of actions as policies count them: choices from 0, and several numbers in one row."""
     if isinstance(space, Discrete):
         return space if space.start == 0 else Discrete(int(space.n))
     if isinstance(space, MultiDiscrete) and (space.nvec.ndim > 1 or space.start.any()):
@@ -69,7 +69,7 @@ def choices_from_zero(space: Space) -> Space:
 
 
 def first_choice(space: Space, device: torch.device) -> int | torch.Tensor | None:
-    """What a choice of 0 means in ``space``, a number or a tensor of its shape; None where that is 0."""
+    """The first choice of ``space``, a number or a tensor of its shape; None where that is 0."""
     first = np.asarray(getattr(space, "start", 0))
     if not first.any():
         return None
@@ -82,7 +82,7 @@ def is_flat(observations: Any) -> bool:
 
 
 class Clipped:
-    """Actions within the Box of an environment, of which policies that draw from a normal distribution know nothing."""
+    """Clips actions to the Box of an environment, because policies draw them from a normal distribution."""
 
     def __init__(self, env: TorchVectorEnv) -> None:
         space: Box = env.single_action_space
@@ -94,5 +94,5 @@ class Clipped:
             self._low, self._high = (torch.as_tensor(bound, device=env.device) for bound in (space.low, space.high))
 
     def __call__(self, actions: torch.Tensor) -> torch.Tensor:
-        """``[rows, ...]`` of the space's shape; NaN stays, for the environment to refuse."""
+        """``[rows, ...]`` of the space's shape; NaN stays, and the environment rejects it."""
         return actions.clamp(self._low, self._high) if self._needed else actions

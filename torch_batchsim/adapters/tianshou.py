@@ -14,22 +14,21 @@ from typing import Any
 import gymnasium
 import numpy as np
 import torch
-from gymnasium.vector import AutoresetMode
 
-from ..base.extras import needed
 from ..declare.environment import Environment
 from ..declare.spaces import check_from_zero
 from ..memory.inputs import number_tensor
+from ..testing import random_actions
 from ..vector.partial_step import step_some
+from .records import ADAPTERS, Played
 from .source import vector_env
 
-needed("tianshou", extra="tianshou")
+RECORD = ADAPTERS["tianshou"]
+RECORD.require()
 
 from tianshou.data import Batch  # noqa: E402
 from tianshou.env import BaseVectorEnv  # noqa: E402
 
-# With one set of outputs they stay where they are, and are copied here, only the rows that are asked for.
-_FIXED = {"autoreset_mode": AutoresetMode.DISABLED, "copy": False, "device": "cpu", "output": "torch"}
 _ORDINARY = {np.dtype(np.int64), np.dtype(np.int32), np.dtype(np.float32)}  # of actions that torch takes as they are
 Ids = int | Sequence[int] | np.ndarray | None
 
@@ -37,7 +36,7 @@ Ids = int | Sequence[int] | np.ndarray | None
 class TianshouVectorEnv(BaseVectorEnv):
     """All rows of an environment behind Tianshou's interface, for its ``Collector``.
 
-    What ``reset`` and ``step`` return are copies. Observations are arrays; where the environment has masks of legal
+    ``reset`` and ``step`` return copies. Observations are arrays; where the environment has masks of legal
     actions or several parts of observations, a ``Batch``: ``obs`` (or the parts) and ``mask``, which Tianshou's
     policies look for. Infos are an object array with a dict for each row; where the environment has none, these are
     empty and the same each time.
@@ -49,20 +48,20 @@ class TianshouVectorEnv(BaseVectorEnv):
 
     Attributes: ``vector_env``, the ``TorchVectorEnv``.
 
-    Raises ValueError for environments whose agents may end before their world, for Tianshou resets all rows that end,
-    and for actions that are not counted from 0.
+    Raises ValueError for environments whose agents may end before their world, because Tianshou resets all rows that
+    end; and for actions that are not counted from 0.
     """
 
-    # Tianshou's own passes names of gymnasium on to workers, at a price for every access. Here they are below.
+    # Tianshou's own passes names of gymnasium on to workers, which slows every access; here they are properties.
     __getattribute__ = object.__getattribute__
 
     # No super().__init__(), which makes a worker for each row, as in Tianshou's own wrappers.
     def __init__(self, env: str | Environment, num_envs: int | None = None, **options: Any) -> None:
-        env = self.vector_env = vector_env(env, "TianshouVectorEnv", options, num_envs, fixed=_FIXED, takes_made=False)
+        env = self.vector_env = vector_env(env, RECORD.interface("TianshouVectorEnv"), options, num_envs)
         check_from_zero(env.single_action_space, "Tianshou")
         if env.sim.program.agent_end is not None:
             name = env.environment.name
-            raise ValueError(f"agents of {name} may end before their world, which Tianshou cannot reset one by one")
+            raise ValueError(f"Tianshou cannot reset agents one by one, and those of {name} may end before their world")
         self.env_num, self.is_async, self.is_closed = env.num_envs, False, False
         self._rows, self._every = np.arange(env.num_envs), np.ones(env.num_envs, dtype=bool)
         self._action_shape = env.single_action_space.shape
@@ -95,7 +94,7 @@ class TianshouVectorEnv(BaseVectorEnv):
         return [values[row] for row in self._ids(id)[0]]
 
     def set_env_attr(self, key: str, value: Any, id: Ids = None) -> None:
-        """Refused: the rows share one environment."""
+        """Raises AttributeError, because the rows share one environment."""
         raise AttributeError(f"rows share one environment, and {key!r} cannot be set for them; set it in .vector_env")
 
     def reset(self, env_id: Ids = None, **kwargs: Any) -> tuple[Any, np.ndarray]:
@@ -111,21 +110,21 @@ class TianshouVectorEnv(BaseVectorEnv):
         ids, mask = self._ids(env_id)
         given = kwargs.get("options") or {}
         if "reset_mask" in given:
-            raise ValueError("env_id says which worlds begin anew here; give it in place of the option reset_mask")
+            raise ValueError("give env_id in place of the option reset_mask")
         if ids is self._rows:
             self.vector_env.reset(**kwargs)
         elif kwargs or not self.vector_env.has_begun:
             kwargs["options"] = {**given, "reset_mask": self._worlds_of(mask)}
             self.vector_env.reset(**kwargs)
         else:
-            self.vector_env.sim.reset(self._worlds_of(mask))  # writes where they lie, and puts no results together
+            self.vector_env.sim.reset(self._worlds_of(mask))  # writes in place, without gathering results
         return self._observed(ids)
 
     def step(self, action: np.ndarray | torch.Tensor, id: Ids = None) -> tuple[Any, ...]:
-        """Step the worlds of these rows by ``action [ids, ...]``, all agents of a world together; others stand still.
+        """Step the worlds of these rows by ``action [ids, ...]``, all agents of a world together; others do not change.
 
         Returns observations, rewards, terminations, truncations and infos of the rows, the first dimension ``[ids]``.
-        Raises TypeError or ValueError for ids and actions that do not fit, and nothing has changed.
+        Raises TypeError or ValueError for ids and actions that do not fit, before anything changes.
         """
         self._assert_is_not_closed()
         ids, mask = self._ids(id)
@@ -142,11 +141,11 @@ class TianshouVectorEnv(BaseVectorEnv):
     def seed(self, seed: int | Sequence[int] | np.ndarray | None = None) -> list[list[int] | None]:
         """Seed all worlds by one number, the first one of a list, and reset them: all begin new episodes.
 
-        A ``Collector`` does not know of that: seed before it is made, or reset it afterwards.
+        A ``Collector`` does not notice: seed before it is made, or reset it afterwards.
         """
         several = isinstance(seed, (list, tuple, np.ndarray)) and np.ndim(seed) == 1
         if several and len(seed) == 0:
-            raise ValueError(f"seed must be a number, or a list of one at least, got {seed!r}")
+            raise ValueError(f"seed must be a number or a list of numbers, got {seed!r}")
         first = seed[0] if several else seed
         self.reset(seed=first)
         return [None if first is None else [first]] * self.env_num
@@ -188,7 +187,7 @@ class TianshouVectorEnv(BaseVectorEnv):
         return f"ids must be integers from 0 to {self.env_num - 1}, each once, or None for all, got {ids!r}"
 
     def _checked_actions(self, action: Any, ids: np.ndarray) -> torch.Tensor:
-        """Of these rows; TypeError or ValueError where they do not fit."""
+        """Actions of these rows. Raises TypeError or ValueError where they do not fit."""
         shape = (len(ids), *self._action_shape)
         if type(action) is np.ndarray and action.dtype in _ORDINARY and action.flags.carray:
             actions = torch.from_numpy(action)
@@ -200,31 +199,46 @@ class TianshouVectorEnv(BaseVectorEnv):
         return actions
 
     def _worlds_of(self, rows: np.ndarray) -> torch.Tensor:
-        """The mask of their worlds, bool ``[worlds]``, of one of rows."""
+        """The mask of worlds, bool ``[worlds]``, from one of rows."""
         agents = self.vector_env.num_agents
         if agents > 1:
             by_world = rows.reshape(-1, agents)
             rows = by_world.any(1)
             if not np.array_equal(rows, by_world.all(1)):
-                raise ValueError("ids must be those of all agents of a world, for they share it")
+                raise ValueError("ids must be those of all agents of a world, because they share it")
         return torch.from_numpy(rows)
 
     def _observed(self, ids: np.ndarray) -> tuple[Any, np.ndarray]:
         """Observations and infos of these rows at present."""
-        # In the environment's memory, which with copy=False stays where it is.
+        # In the environment's memory, which with copy=False does not move.
         observations, infos = self.vector_env.observations, self.vector_env.infos
-        told = {name: self._taken(part, ids) for name, part in infos.items()}
-        masks = {"mask": told.pop("action_mask")} if "action_mask" in told else {}
+        taken = {name: self._taken(part, ids) for name, part in infos.items()}
+        masks = {"mask": taken.pop("action_mask")} if "action_mask" in taken else {}
         dicts = self._nothing if ids is self._rows else self._nothing[: len(ids)]
-        if told:
-            rows = zip(*(part.tolist() for part in told.values()), strict=True)
-            dicts = np.array([dict(zip(told, row, strict=True)) for row in rows])
+        if taken:
+            rows = zip(*(part.tolist() for part in taken.values()), strict=True)
+            dicts = np.array([dict(zip(taken, row, strict=True)) for row in rows])
         if isinstance(observations, dict):
             return Batch({name: self._taken(part, ids) for name, part in observations.items()} | masks), dicts
-        taken = self._taken(observations, ids)
-        return (Batch(obs=taken, **masks) if masks else taken), dicts
+        rows = self._taken(observations, ids)
+        return (Batch(obs=rows, **masks) if masks else rows), dicts
 
     def _taken(self, tensor: torch.Tensor, ids: np.ndarray) -> np.ndarray:
         """A copy of these rows."""
         array = tensor.numpy()
         return array.copy() if ids is self._rows else array[ids]
+
+
+def play(environment: str, num_envs: int, **options: Any) -> Played:
+    """Rows with random actions; those that have ended begin anew after the step."""
+    venv = TianshouVectorEnv(environment, num_envs, **options)
+    venv.seed(0)
+    return Played(venv, _stepped, [actions.numpy() for actions in random_actions(venv.vector_env)])
+
+
+def _stepped(venv: TianshouVectorEnv, actions: np.ndarray) -> tuple[Any, ...]:
+    results = venv.step(actions)
+    ended = (results[2] | results[3]).nonzero()[0]
+    if len(ended):
+        venv.reset(ended)
+    return results

@@ -9,16 +9,18 @@ from typing import Any
 import torch
 from gymnasium.vector import AutoresetMode, VectorWrapper
 
-from ..base.extras import needed
 from ..declare.environment import Environment
 from ..memory.inputs import checked_seed
+from ..testing import random_actions
 from ..vector.vector_env import TorchVectorEnv
 from ..vector.vector_inputs import agent_names
 from .episodes import stepped
+from .records import ADAPTERS, Played
 from .source import vector_env
 from .stepping import first_choice
 
-needed("tensordict", "torchrl", extra="torchrl")
+RECORD = ADAPTERS["torchrl"]
+RECORD.require()
 
 from tensordict import TensorDict, TensorDictBase  # noqa: E402
 from torchrl.data import Composite, TensorSpec  # noqa: E402
@@ -45,7 +47,7 @@ _BESIDE = ("action_mask", "active")  # infos that policies and losses read: they
 
 @dataclass
 class _Kept:
-    """What changes from call to call; attributes of an ``EnvBase``, a module, take microseconds to set.
+    """State that changes in each call: an attribute of an ``EnvBase``, a module, would take microseconds to set.
 
     Attributes:
         last: observations and infos of the last call; None before the first reset.
@@ -59,7 +61,7 @@ class _Kept:
 class TorchRLEnv(EnvBase):
     """Worlds as a TorchRL environment with ``batch_size [num_worlds]``.
 
-    Every call returns new tensors, since rollouts and collectors of TorchRL keep what they get and stack it later.
+    Every call returns new tensors, because rollouts and collectors of TorchRL keep them and stack them later.
 
     Args:
         env: an id such as ``"torch_batchsim/CartPole-v0"``, a declared environment, or a ``TorchVectorEnv`` with
@@ -72,7 +74,7 @@ class TorchRLEnv(EnvBase):
             ``infos["team"]`` (resets the environment to read it). By default worlds with several agents have one group
             ``"agents"``, and those with one agent none.
         categorical_actions: discrete actions are integers; with False one-hot vectors. Of these the place of the
-            greatest value counts; on the CPU they are refused if they have more or fewer 1s in all than they should.
+            greatest value counts; on the CPU a wrong number of 1s raises ValueError.
 
     Keys, at the root or, with groups, within each of them, whose batch size is ``[num_worlds, agents]``: ``"action"``,
     ``"observation"`` (nested where observations are dicts), ``"reward"``, ``"action_mask"``, ``"active"``, and
@@ -81,24 +83,24 @@ class TorchRLEnv(EnvBase):
     lie in the groups too. Action indices begin at 0, whatever the ``start`` of the action space.
 
     Autoreset modes: TorchRL resets worlds that are done, by ``"_reset"`` masks. ``DISABLED`` and ``NEXT_STEP`` reset
-    these then. With ``SAME_STEP`` they have begun anew within the step; ``"next"`` holds what was final, and the reset
-    hands out what has begun. Worlds that are done must be reset before the next step, as TorchRL does;
-    ``rollout(break_when_all_done=True)``, which leaves them, needs ``DISABLED``.
+    these then. With ``SAME_STEP`` they have begun anew within the step; ``"next"`` holds the final values, and the
+    reset returns the first ones of the new episodes. Worlds that are done must be reset before the next step, as
+    TorchRL does; ``rollout(break_when_all_done=True)``, which leaves them, needs ``DISABLED``.
 
-    Action masks are in the action spec, so that ``rand_action`` is legal. A row where nothing is legal (its episode has
-    ended, or it is inactive) allows everything, for distributions need something; its action is ignored. Transforms
-    work with a copy of the spec: give them ``ActionMask`` too.
+    Action masks are in the action spec, so that ``rand_action`` is legal. A row without a legal action (its episode has
+    ended, or it is inactive) allows all, because distributions need one; its action is ignored. Transforms work with a
+    copy of the spec: give them ``ActionMask`` too.
 
     ``set_seed`` holds from the next reset of all worlds on. ``reset(options=...)`` takes the environment's
-    ``reset_options``. ``to(device)`` moves what is delivered, not the simulation. ``render()`` returns the frames of
+    ``reset_options``. ``to(device)`` moves the results, not the simulation. ``render()`` returns the frames of
     the vector environment.
 
     Observations that are not a Box in the environment are integers within their bounds.
 
     Attributes: ``vector_env``; with groups ``agent_names`` and ``group_map``.
 
-    Raises TypeError or ValueError for an ``env`` that it cannot take, and for groups that do not fit; for actions and
-    masks that are missing or do not fit, before anything steps.
+    Raises TypeError or ValueError for another ``env``, for groups that do not fit, and, before anything steps, for
+    actions and masks that are missing or do not fit.
     """
 
     def __init__(
@@ -117,13 +119,12 @@ class TorchRLEnv(EnvBase):
             )
         if isinstance(env, (str, Environment)):
             options = {"autoreset_mode": AutoresetMode.DISABLED, **options}
-        fixed = {"output": "torch"}
-        made = vector_env(env, "TorchRLEnv", options, num_envs, fixed=fixed, takes_wrapped=False, needs_final=True)
+        made = vector_env(env, RECORD.interface("TorchRLEnv"), options, num_envs)
         names = agent_names(made.num_agents)
         grouping = grouping_of(made, group_map, names)
         super().__init__(device=made.device, batch_size=[made.num_worlds])
         self.vector_env = made
-        self.is_closed, self._owned = False, env is not made  # what others have made is theirs to close
+        self.is_closed, self._owned = False, env is not made  # who has made it closes it
         if grouping is not None:
             self.agent_names, self.group_map = names, grouping
         self._groups = groups_of(grouping, names, made.num_worlds)
@@ -148,12 +149,12 @@ class TorchRLEnv(EnvBase):
         done = flag_specs(self.batch_size, device)
         for group in self._groups:
             shape = group.shape
-            told: dict[Path, TensorSpec] = observation_specs(env.single_observation_space, shape, device)
+            filed: dict[Path, TensorSpec] = observation_specs(env.single_observation_space, shape, device)
             for name, path in self._info_paths.items():
-                told[path] = number_spec((*shape, *(infos[name].shape[2:] or (1,))), infos[name].dtype, device)
+                filed[path] = number_spec((*shape, *(infos[name].shape[2:] or (1,))), infos[name].dtype, device)
             acts = action_spec(env.single_action_space, shape, device, self._categorical_actions)
             paid = number_spec((*shape, 1), torch.float32, device)
-            observation |= self._filed(group, told, composite)
+            observation |= self._filed(group, filed, composite)
             action |= self._filed(group, {("action",): acts}, composite)
             reward |= self._filed(group, {("reward",): paid}, composite)
             if self._own_ends:
@@ -166,7 +167,7 @@ class TorchRLEnv(EnvBase):
         self._find_action_specs()
 
     def _find_action_specs(self) -> None:
-        """Of each group, and where actions lie; kept, since looking one up takes as long as many steps."""
+        """The specs of each group, and the places of actions; kept, because a look-up takes as long as many steps."""
         self._action_specs = [self.full_action_spec[group.key("action")] for group in self._groups]
         self._action_places = [
             (group.key("action"), spec.shape) for group, spec in zip(self._groups, self._action_specs, strict=True)
@@ -175,7 +176,7 @@ class TorchRLEnv(EnvBase):
     # ---- TorchRL's contract ----------------------------------------------------------------------------------------
 
     def step(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """As ``EnvBase.step``, without its checks of what ``_step`` returns, which take longer than many steps."""
+        """As ``EnvBase.step``, without its checks of ``_step``'s results, which take longer than many steps."""
         special = tensordict.get("_step", None) is not None or tensordict.get("next", None) is not None
         if special or tensordict.batch_size != self.batch_size:
             return super().step(tensordict)
@@ -208,11 +209,11 @@ class TorchRLEnv(EnvBase):
             copies["done",] = copies["terminated",] | copies["truncated",]
             sim = self.vector_env.sim
             terminations, truncations = sim.tensor("World.terminated"), sim.tensor("World.truncated")
-        told = self._told(copies)
-        terminated = told["terminated"] = self._of_worlds(terminations)
-        truncated = told["truncated"] = self._of_worlds(truncations)
-        told["done"] = terminated | truncated
-        return TensorDict._new_unsafe(told, batch_size=self.batch_size, device=self.device)
+        filed = self._shaped(copies)
+        terminated = filed["terminated"] = self._of_worlds(terminations)
+        truncated = filed["truncated"] = self._of_worlds(truncations)
+        filed["done"] = terminated | truncated
+        return TensorDict._new_unsafe(filed, batch_size=self.batch_size, device=self.device)
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDict:
         mask = None if tensordict is None else tensordict.get("_reset", None)
@@ -227,16 +228,16 @@ class TorchRLEnv(EnvBase):
         if mask is not None:
             mask = self._checked_mask(mask, "_reset").to(self.vector_env.device)
             if self._same_step and kept.last is not None:
-                mask = mask & ~self.vector_env.ended_worlds()  # which have just begun
+                mask = mask & ~self.vector_env.ended_worlds()  # they have just begun
             options["reset_mask"] = mask
         if mask is None or kept.last is None or mask.any():
             kept.last = self.vector_env.reset(seed=seed, options=options or None)
             kept.seed = None if mask is None else kept.seed
         copies = {path: self._new(rows) for path, rows in self._by_path(*kept.last).items()}
         if (legal := copies.get(("action_mask",))) is not None:
-            legal |= ~legal.any(-1, keepdim=True)  # slower than in a step, and right whoever has begun
-        told = self._told(copies)
-        return TensorDict._new_unsafe(told, batch_size=self.batch_size, device=self.device)
+            legal |= ~legal.any(-1, keepdim=True)  # slower than in a step, and right for all rows
+        filed = self._shaped(copies)
+        return TensorDict._new_unsafe(filed, batch_size=self.batch_size, device=self.device)
 
     def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
         """As ``EnvBase.set_seed``: for the next reset of all worlds. Raises TypeError or ValueError."""
@@ -246,7 +247,7 @@ class TorchRLEnv(EnvBase):
         self._kept.seed = seed
 
     def to(self, device: torch.device | str | int) -> TorchRLEnv:
-        """Deliver tensors on ``device`` and take actions from there; worlds stay where they are simulated."""
+        """Deliver tensors on ``device`` and take actions from there; the simulation does not move."""
         super().to(device)
         self._moves = self.device != self.vector_env.device
         self._find_action_specs()
@@ -274,7 +275,7 @@ class TorchRLEnv(EnvBase):
         for key, shape in self._action_places:
             actions = tensordict.get(key, None)
             if actions is None or actions.shape != shape:
-                there = "nothing" if actions is None else f"shape {list(actions.shape)}"
+                there = "none" if actions is None else f"shape {list(actions.shape)}"
                 raise ValueError(f"step() needs actions of shape {list(shape)} at {key!r}, got {there}")
             given.append(actions)
         if self._one_hot_sizes is not None:
@@ -290,10 +291,10 @@ class TorchRLEnv(EnvBase):
         return actions if self._first is None else actions + self._first
 
     def _chosen(self, group: Group, actions: torch.Tensor) -> torch.Tensor:
-        """One-hot actions as integers: where the greatest value of each part is.
+        """One-hot actions as integers: the place of the greatest value of each part.
 
-        On the CPU raises ValueError where there are too many or too few 1s in all. A look at each part would take as
-        long as the step, and on a GPU any look waits for it.
+        On the CPU raises ValueError for a wrong number of 1s. A check of each part would take as long as the step, and
+        on a GPU any check would wait for it.
         """
         sizes = self._one_hot_sizes
         if actions.dtype is torch.bool:
@@ -322,21 +323,21 @@ class TorchRLEnv(EnvBase):
         return mask.reshape(self.batch_size)
 
     def _check_no_other_masks(self, tensordict: TensorDictBase) -> None:
-        """Raise ValueError for masks of agents without one of worlds: these would all be reset."""
+        """Raise ValueError for masks of agents without one of worlds, because all worlds would be reset."""
         for group in self._groups:
             if group.name is not None and tensordict.get(group.key("_reset"), None) is not None:
                 raise ValueError(f"worlds are reset by '_reset' at the root, got {group.key('_reset')!r} without it")
 
     def _check_partial(self, stepping: torch.Tensor) -> None:
-        """Raise ValueError unless the worlds that ``"_step"`` leaves out stand still anyway."""
+        """Raise ValueError unless the worlds that ``"_step"`` leaves out have ended."""
         if self.vector_env.autoreset_mode is not AutoresetMode.DISABLED:
             raise ValueError("'_step' masks and break_when_all_done=True need autoreset_mode='Disabled'")
         stepping = self._checked_mask(stepping, "_step").to(self.vector_env.device)
         if not bool((stepping | self.vector_env.ended_worlds()).all()):
-            raise ValueError("'_step' may leave out only worlds that are done; the others step together")
+            raise ValueError("'_step' may leave out only worlds that are done, because the others step together")
 
     def _by_path(self, observations: Any, infos: Mapping[str, torch.Tensor]) -> dict[Path, torch.Tensor]:
-        """Outputs ``[rows, ...]`` by where they are told."""
+        """Outputs ``[rows, ...]`` by their path."""
         if isinstance(observations, dict):
             values = {("observation", key): rows for key, rows in observations.items()}
         else:
@@ -346,33 +347,33 @@ class TorchRLEnv(EnvBase):
         return values
 
     def _put_final(self, copies: dict[Path, torch.Tensor], infos: Mapping[str, Any]) -> None:
-        """Write what was final into the rows whose episode has ended."""
+        """Write final values into the rows whose episode has ended."""
         ended = infos["_final_obs"].nonzero().flatten()
-        if len(ended):  # seldom many rows: torch.where over all would take longer than many a step
+        if len(ended):  # seldom many rows: torch.where over all may take longer than the step
             there = ended.to(self.device)
             for path, final in self._by_path(infos["final_obs"], infos["final_info"]).items():
                 copies[path][there] = final.index_select(0, ended).to(self.device)
 
     def _of_worlds(self, flags: torch.Tensor) -> torch.Tensor:
-        """New ``[worlds, 1]`` from flags of worlds, or of rows, of whose world the first agent tells."""
+        """New ``[worlds, 1]`` from flags of worlds, or of rows, where a world's first agent counts."""
         flags = flags.view(self.batch_size[0], -1)
         return self._new(flags if flags.shape[1] == 1 else flags[:, :1])
 
-    def _told(self, copies: Mapping[Path, torch.Tensor]) -> dict[str, Any]:
+    def _shaped(self, copies: Mapping[Path, torch.Tensor]) -> dict[str, Any]:
         """Rows as ``[worlds, ...]`` or ``[worlds, agents, ...]``, by key. Masks go to the action specs too."""
         shaped = {path: rows.view(*self._leading, *(rows.shape[1:] or (1,))) for path, rows in copies.items()}
-        told: dict[str, Any] = {}
+        filed: dict[str, Any] = {}
         for group, spec in zip(self._groups, self._action_specs, strict=True):
             parts = shaped
             if group.agents is not None:
                 parts = {path: tensor[:, group.agents] for path, tensor in shaped.items()}
-            told |= self._filed(group, parts, TensorDict._new_unsafe)
+            filed |= self._filed(group, parts, TensorDict._new_unsafe)
             if ("action_mask",) in parts:
                 spec.update_mask(parts["action_mask",])
-        return told
+        return filed
 
     def _filed(self, group: Group, values: Mapping[Path, Any], made: Callable[..., Any]) -> dict[str, Any]:
-        """Values by path as nested ``made(dict, ...)``, to be put at the root."""
+        """Values by path as nested ``made(dict, ...)``, for the root."""
         within: dict[str, Any] = {}
         for (first, *rest), value in values.items():
             if rest:
@@ -388,3 +389,15 @@ class TorchRLEnv(EnvBase):
 
     def _new(self, tensor: torch.Tensor) -> torch.Tensor:
         return tensor.to(self.device) if self._moves else tensor.clone()
+
+
+def play(environment: str, num_envs: int, **options: Any) -> Played:
+    """Rows with random actions, which begin anew as in the vector environment by itself."""
+    env = TorchRLEnv(environment, num_envs, **{"autoreset_mode": AutoresetMode.SAME_STEP, **options})
+    env.set_seed(0)
+    env.reset()
+    spec = env.full_action_spec
+    key = next(iter(spec.keys(True, True)))
+    shaped = [{key: actions.view(spec[key].shape)} for actions in random_actions(env.vector_env)]
+    prepared = [TensorDict(actions, env.batch_size) for actions in shaped]
+    return Played(env, lambda env, tensordict: env.step(tensordict).pop("next"), prepared)

@@ -1,4 +1,4 @@
-"""TorchRL: groups of the agents of a world, and the specs of what they are given and give."""
+"""TorchRL: groups of the agents of a world, and the specs of their observations, actions and rewards."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import gymnasium
 import torch
 from gymnasium.spaces import Dict, Discrete, MultiDiscrete
 
-from ..base.extras import needed
 from ..declare.spaces import bounds
 from ..vector.vector_env import TorchVectorEnv
+from .records import ADAPTERS
 
-needed("tensordict", "torchrl", extra="torchrl")
+ADAPTERS["torchrl"].require()
 
 from torchrl.data import (  # noqa: E402
     Binary,
@@ -49,7 +49,7 @@ class Group:
     shape: torch.Size
 
     def key(self, name: str) -> str | Path:
-        """Where something of the group lies."""
+        """The key of an entry of the group."""
         return name if self.name is None else (self.name, name)
 
 
@@ -70,7 +70,7 @@ def grouping_of(env: TorchVectorEnv, group_map: GroupMap | None, names: list[str
 
 def _by_team(env: TorchVectorEnv, names: list[str]) -> dict[str, list[str]]:
     if env.team is None:
-        raise ValueError(f"group_map='team' needs teams, and {env.environment.name} has none")
+        raise ValueError(f"group_map='team' needs teams, which {env.environment.name} lacks")
     env.reset()
     teams = env.by_world(env.team)
     if not bool((teams == teams[0]).all()):
@@ -100,14 +100,14 @@ def groups_of(grouping: dict[str, list[str]] | None, names: list[str], worlds: i
 
 
 def observation_specs(space: gymnasium.Space, shape: torch.Size, device: torch.device) -> dict[Path, TensorSpec]:
-    """By where they lie."""
+    """Specs by path."""
     if isinstance(space, Dict):
         return {("observation", key): _box_spec(part, shape, device) for key, part in space.items()}
     return {("observation",): _box_spec(space, shape, device)}
 
 
 def _box_spec(space: gymnasium.Space, shape: torch.Size, device: torch.device) -> TensorSpec:
-    """Of a Box, and of other spaces as one of integers."""
+    """The spec of a Box, and of other spaces as one of integers."""
     low, high = (torch.as_tensor(bound.astype(space.dtype), device=device) for bound in bounds(space))
     whole = (*shape, *(space.shape or (1,)))
     if low.is_floating_point() and bool((low.isinf() & high.isinf()).all()):
@@ -116,19 +116,19 @@ def _box_spec(space: gymnasium.Space, shape: torch.Size, device: torch.device) -
 
 
 def number_spec(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> TensorSpec:
-    """Of an info or a reward."""
+    """The spec of an info or a reward."""
     if dtype is torch.bool:
         return Binary(shape[-1], shape=torch.Size(shape), dtype=dtype, device=device)
     return Unbounded(torch.Size(shape), device=device, dtype=dtype)
 
 
 def flag_specs(shape: torch.Size, device: torch.device) -> dict[str, TensorSpec]:
-    """Of all that tell of ends."""
+    """The specs of ``FLAGS``."""
     return {name: Categorical(2, shape=(*shape, 1), dtype=torch.bool, device=device) for name in FLAGS}
 
 
 def action_spec(space: gymnasium.Space, shape: torch.Size, device: torch.device, categorical: bool) -> TensorSpec:
-    """Choices are counted from 0, and those of several numbers are in one row, whatever the space has."""
+    """The spec of actions: choices from 0, and several numbers in one row, whatever the space has."""
     if isinstance(space, Discrete):
         if categorical:
             return Categorical(int(space.n), shape=shape, device=device)
@@ -142,26 +142,26 @@ def action_spec(space: gymnasium.Space, shape: torch.Size, device: torch.device,
 
 
 def one_hot_sizes(space: gymnasium.Space) -> list[int] | None:
-    """Lengths of the parts of a one-hot action; None where there are no choices."""
+    """Lengths of the parts of a one-hot action; None for a Box."""
     if isinstance(space, Discrete):
         return [int(space.n)]
     return space.nvec.reshape(-1).tolist() if isinstance(space, MultiDiscrete) else None
 
 
 def from_one_hot(actions: torch.Tensor, sizes: list[int]) -> torch.Tensor:
-    """Where the greatest value of each part is: ``[..., parts]``, or ``[...]`` of a single part."""
+    """The place of the greatest value of each part: ``[..., parts]``, or ``[...]`` of a single part."""
     if len(sizes) == 1:
         return actions.argmax(-1)
     return torch.stack([part.argmax(-1) for part in actions.split(sizes, -1)], -1)
 
 
 def not_one_hot(actions: torch.Tensor, sizes: list[int]) -> torch.Tensor:
-    """Which of the actions ``[..., sum of sizes]`` are not a single 1 and else 0 in each part: bool ``[...]``."""
+    """bool ``[...]``: the actions ``[..., sum of sizes]`` with a part that is not a single 1 and otherwise 0."""
     ones = actions == 1
     counts = torch.stack([part.sum(-1) for part in ones.split(sizes, -1)], -1)
     return (counts != 1).any(-1) | (ones != (actions != 0)).any(-1)
 
 
 def composite(values: dict[str, TensorSpec], batch_size: torch.Size, device: torch.device) -> Composite:
-    """Named as a ``TensorDict``'s, whose nesting is made by the same lines."""
+    """With the arguments of a ``TensorDict``, so that the same code nests both."""
     return Composite(values, shape=batch_size, device=device)

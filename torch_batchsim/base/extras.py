@@ -4,31 +4,25 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Mapping
 
 from ..errors import MissingExtra
 
-_INSTALLED_AS = {
-    "PIL": "pillow",
-    "dm_env": "dm-env",
-    "imageio_ffmpeg": "imageio-ffmpeg",
-    "pufferlib": "pufferlib-core",
-    "ray": "ray[rllib]",
-    "rl_games": "rl-games",
-    "rsl_rl": "rsl-rl-lib",
-    "sb3_contrib": "sb3-contrib",
-    "stable_baselines3": "stable-baselines3",
-}
+_INSTALLED_AS = {"PIL": "pillow", "imageio_ffmpeg": "imageio-ffmpeg"}
 
 
-def needed(*modules: str, extra: str = "train") -> None:
-    """Raise MissingExtra unless these modules can be imported, which ``extra`` brings."""
+def needed(*modules: str, extra: str = "train", packages: Mapping[str, str] = _INSTALLED_AS) -> None:
+    """Raise MissingExtra unless these modules can be imported, which ``extra`` brings.
+
+    ``packages``: their names for pip, where these differ from the modules'.
+    """
     for module in modules:
         try:
             importlib.import_module(module)
         except ModuleNotFoundError as error:
             if error.name != module:
                 raise  # it is there, and lacks something itself
-            name = _INSTALLED_AS.get(module, module)
+            name = packages.get(module, module)
             command = f"pip install 'torch_batchsim[{extra}]'"
             raise MissingExtra(f"this needs {name}, which is not installed: {command} brings it", name=module) from None
 

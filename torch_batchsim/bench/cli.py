@@ -41,7 +41,7 @@ from .report import machine_facts, made_folder
 from .throughput import build_seconds, measure, us_of_drawing
 
 _BATCH_SIZES = (1, 1024, 16384, 131072, 1048576)
-_SAID_OTHERWISE = {
+_OTHER_OPTIONS = {
     "id": "the first argument",
     "num_envs": "--num-envs",
     "num_worlds": "--num-envs",
@@ -53,7 +53,7 @@ _SAID_OTHERWISE = {
 
 _PROGRAM = "python -m torch_batchsim.bench"
 _NOT_ENVIRONMENTS = ("peers", "ecs")
-_OF_THEIR_OWN = ("adapters", "groups", "paper", "physics", "trainers")  # modules with options of their own
+_OF_THEIR_OWN = ("adapters", "groups", "physics")  # modules with options of their own
 _OF_ENVIRONMENTS = ("tune", "policy", "trace", "env_option", *RUN_FLAGS)
 
 
@@ -63,9 +63,8 @@ class Options(RunFlags):
 
     environment: tyro.conf.Positional[str]
     """An environment by its short name (cartpole), its id, module:id or file.py; or 'peers': other libraries beside
-    ours; or 'ecs': rows that come and go, beside C++ by hand; or 'paper': the paper's experiments ('paper --help'); or
-    'physics': rigid bodies ('physics --help'); or 'adapters': through other libraries' interfaces; or 'groups':
-    worlds in groups ('groups --help'); or 'trainers': our PPO beside others ('trainers --help')."""
+    ours; or 'ecs': rows that come and go, beside C++ by hand; or 'physics': rigid bodies ('physics --help'); or
+    'adapters': through other libraries' interfaces; or 'groups': worlds in groups ('groups --help')."""
     num_envs: list[int] | None = None
     """Batch sizes (rows, rounded to whole worlds); of 'ecs' and 'peers' worlds. By default from 1 to 1048576, of 'ecs'
     from 64 to 65536."""
@@ -81,9 +80,9 @@ class Options(RunFlags):
     num_threads: int | None = None
     """On CPU; as many as torch uses by default, of 'ecs' 1 and all cores."""
     tune: bool = False
-    """First measure how steps are run best here, and say what was gained; kept for later simulators."""
+    """First choose the fastest way to run steps here, and print the gain; kept for later simulators."""
     policy: bool = False
-    """Also measure env.step alone with a policy in torch between steps, as in a training, and the whole loop."""
+    """Also measure env.step with a policy in torch between steps, as in a training: without it, and the whole loop."""
     trace: Path | None = None
     """Folder for a trace of a few steps of each batch size: a file for ui.perfetto.dev, a picture, a table."""
     seconds: float = 1.0
@@ -127,9 +126,9 @@ def main() -> None:
 
 
 def _prepared(arguments: list[str]) -> list[str]:
-    """The arguments with options of the environment as ``--env-option``; prints these options where help is asked for.
+    """The arguments with options of the environment as ``--env-option``; with ``--help`` prints these options.
 
-    Raises UsageError for an option that there is not, ValueError for an environment that there is not.
+    Raises UsageError for an unknown option, ValueError for an unknown environment.
     """
     name, own = next(iter(arguments), ""), flags_of(Options)
     if not name:
@@ -149,7 +148,7 @@ def _prepared(arguments: list[str]) -> list[str]:
 
 
 def _check(options: Options) -> None:
-    """Raise ValueError for what does not go together."""
+    """Raise ValueError for options that do not go together."""
     numbers = {"--num-envs": options.num_envs or (), "--rows": options.rows, "--runs": (options.runs,)}
     for name, given in {**numbers, "--seconds": (options.seconds,)}.items():
         wrong = next((number for number in given if number <= 0), None)
@@ -158,11 +157,11 @@ def _check(options: Options) -> None:
     given = [name for name in _OF_ENVIRONMENTS if getattr(options, name) not in (None, False, ())]
     if options.environment in ("peers", "ecs") and given:
         names = " and ".join(f"--{name.replace('_', '-')}" for name in given)
-        raise ValueError(f"{names} can be given for environments, not for {options.environment!r}")
+        raise ValueError(f"{names} can only be given for environments, got {options.environment!r}")
     if options.executor and options.tune:
         raise ValueError(f"--tune chooses the executor, but --executor {options.executor} was given too")
     if options.environment == "ecs" and options.device != "cpu":
-        raise ValueError("'ecs' has a baseline for CPU only")
+        raise ValueError(f"'ecs' has a baseline for CPU only, got --device {options.device}")
     if options.peers_of != "cartpole" and options.environment != "peers":
         raise ValueError(f"--peers-of goes with 'peers', not with {options.environment!r}")
     if options.peers_of not in PEERS:
@@ -180,7 +179,7 @@ def _measured(options: Options) -> dict[str, Any]:
 
 
 def _text(result: dict[str, Any]) -> str:
-    """What is printed of the figures."""
+    """The figures as text."""
     rows, lines = result["rows"], []
     if result.get("env_options"):
         given = (f"{key}={value!r}" for key, value in result["env_options"].items())
@@ -191,7 +190,7 @@ def _text(result: dict[str, Any]) -> str:
         lines.append("every step includes drawing actions that the masks allow, which takes us_of_drawing")
     if any("policy_steps_per_second" in row for row in rows):
         lines.append(
-            f"policy_steps_per_second is env.step alone where a policy of {UNITS} tanh units decides before each step; "
+            f"policy_steps_per_second is env.step without the policy of {UNITS} tanh units between steps; "
             "loop_steps_per_second is both"
         )
     lines.append(table(printable(rows) if result["benchmark"] == "ecs" else rows))
@@ -205,12 +204,12 @@ def _text(result: dict[str, Any]) -> str:
 
 
 def _measure_environment(env_id: str, sizes: Sequence[int], options: Options) -> dict[str, Any]:
-    env_options = parse_env_options(options.env_option, _SAID_OTHERWISE)
+    env_options = parse_env_options(options.env_option, _OTHER_OPTIONS)
     make = partial(gymnasium.make_vec, env_id, device=options.device, **options.run_options(), **env_options)
     one = make(num_worlds=1)
     agents = one.unwrapped.num_agents
-    if told := unheard(one, options.log):
-        print(told)
+    if warning := unheard(one, options.log):
+        print(warning)
     one.close()
     make = partial(make, num_threads=options.num_threads)
     result: dict[str, Any] = {
@@ -228,7 +227,7 @@ def _measure_environment(env_id: str, sizes: Sequence[int], options: Options) ->
 
 
 def _whole_worlds(sizes: Sequence[int], agents: int) -> list[int]:
-    """Numbers of worlds for numbers of rows; tells where these are others."""
+    """Numbers of worlds for numbers of rows; prints where rows are rounded."""
     worlds = [max(1, size // agents) for size in sizes]
     for size, count in zip(sizes, worlds, strict=True):
         if count * agents != size:
@@ -273,7 +272,7 @@ def _measure_size(env: gymnasium.vector.VectorEnv, options: Options) -> dict[str
 
 
 def _trace(env: gymnasium.vector.VectorEnv, actions: Sequence[torch.Tensor], folder: Path, name: str) -> None:
-    """Trace some steps: as many as give a picture in which one step can still be told from the next."""
+    """Trace five steps: few enough to see each of them in the picture."""
     with env.unwrapped.tracing() as trace:
         for i in range(105):
             if i == 100:

@@ -1,8 +1,8 @@
 """Rows that come and go, beside the same simulation written by hand in C++ with one container for each world.
 
 Every step moves all particles of a world, destroys one in ten and creates as many. ecs_baseline.cpp does so with a
-``std::vector`` for each world, once plain and once with handles of the rows, which the engine's rows have too. Before
-anything is timed, engine and baselines must have computed the same, to the bit.
+``std::vector`` for each world, once plain and once with handles of the rows, which the engine's rows have too. Engine
+and baselines must first have computed the same bits.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Source(Component):
 
 
 class Knob(Component):
-    position: i32  # turns nothing: an agent must have an action
+    position: i32  # without effect: an agent must have an action
 
 
 class View(Component):
@@ -104,7 +104,7 @@ class Baseline:
         particles = np.empty(self._worlds * self._rows, _PARTICLE)
         lost = self._library.baseline_read(self._address, counts.ctypes, views.ctypes, particles.ctypes)
         if lost:
-            raise RuntimeError(f"{lost} rows of the baseline are not where their handles say")
+            raise RuntimeError(f"{lost} rows of the baseline are missing at their handles")
         particles = particles[: counts.sum()]
         return {"counts": counts, "View": views.view(np.uint32), **{name: particles[name] for name in _PARTICLE.names}}
 
@@ -127,7 +127,7 @@ def engine_state(sim: Simulator) -> dict[str, np.ndarray]:
 def _baseline_library() -> ctypes.CDLL:
     """ecs_baseline.cpp, built by the compiler that builds environments, with their flags."""
     source = Path(__file__).with_name("ecs_baseline.cpp")
-    with tempfile.TemporaryDirectory() as folder:  # what has been loaded needs its file no more
+    with tempfile.TemporaryDirectory() as folder:  # a loaded library needs no file
         path = Path(folder) / "baseline.so"
         flags = [*jit.compiler_flags("cpu"), "-pthread", "-fPIC", "-shared"]
         command = [jit.cpp_compiler(), *flags, str(source), "-o", str(path)]
@@ -165,13 +165,13 @@ def check_same(rows: int, threads: int, worlds: int = _CHECKED_WORLDS, steps: in
         if wrong:
             name = f"the baseline {'with' if handles else 'without'} handles"
             raise RuntimeError(
-                f"engine and {name} have not computed the same after {steps} steps of {worlds} worlds with {rows} rows "
+                f"engine and {name} differ after {steps} steps of {worlds} worlds with {rows} rows "
                 f"on {threads} threads: {', '.join(wrong)} differ"
             )
 
 
 def differences(ours: Mapping[str, np.ndarray], theirs: Mapping[str, np.ndarray]) -> list[str]:
-    """Names of what is not the same."""
+    """Names of arrays that differ."""
     return [name for name, array in ours.items() if not np.array_equal(array, theirs[name])]
 
 
@@ -199,8 +199,8 @@ def measure_ecs(
 ) -> list[dict[str, Any]]:
     """Rows per second of engine and baselines for each number of worlds, rows and threads (1 and all by default).
 
-    Each run measures the engine, then the baselines, so that what else the machine does meets all of them: a ratio is
-    the median of the runs' ratios. Raises RuntimeError, before anything is timed, if they do not compute the same.
+    Each run measures the engine, then the baselines, so that other work of the machine slows all of them: a ratio is
+    the median of the runs' ratios. Raises RuntimeError, before anything is timed, if their bits differ.
     """
     all_threads = [num_threads] if num_threads is not None else sorted({1, len(os.sched_getaffinity(0))})
     for row_count in rows:

@@ -30,10 +30,10 @@ from .report import machine_facts, made_folder
 from .throughput import wait_for
 
 ABOUT = """\
-Groups pay where something waits: for a policy on another device, or for the few worlds whose episodes begin with long
-work while threads are idle. They do not pay where policy and worlds take turns on the same cores, and cost where a
-step is short: handing a group over takes some tens of microseconds. Whoever takes the first group that is ready sees
-worlds less often that take long. Figures are rows per second; the ratio is to one batch."""
+Groups gain where threads wait: for a policy on another device, or for the few worlds whose episodes begin with long
+work. They gain nothing where policy and worlds take turns on the same cores, and cost where a step is short, because
+a group's hand-over takes some tens of microseconds. A loop that takes the first ready group sees slow worlds less
+often. Figures are rows per second; the ratio is to one batch."""
 
 
 class Ground(Component):
@@ -81,8 +81,8 @@ class Options:
     device: str = "cpu"
     num_threads: int | None = None
     wait_ms: float | None = None
-    """Of a decision for all rows by a policy elsewhere, which is simulated by sleeping; for a group it is in proportion
-    to its rows. By default as long as a step, 5 ms at least: a sleep is late by some tenths of a millisecond."""
+    """Time of a decision for all rows by a policy elsewhere, simulated by a sleep; that of a group is in proportion to
+    its rows. By default as long as a step, at least 5 ms: a sleep is late by some tenths of a millisecond."""
     seconds: float = 1.0
     """Length of one run; a figure is the median of the runs."""
     runs: Annotated[int, tyro.conf.arg(name="runs")] = 5
@@ -95,7 +95,7 @@ Decider = Callable[[Any], Decide]  # from a vector environment
 
 
 def prepared(env: Any) -> Decide:
-    """No policy: actions that are there already, legal ones where there are masks."""
+    """No policy: prepared actions, with masks legal ones."""
     actions, count = random_actions(env), 0
 
     def decide(observations: Any) -> torch.Tensor:

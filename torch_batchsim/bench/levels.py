@@ -1,4 +1,4 @@
-"""Levels in which physics is measured: a walled square with rooms, boxes, ramps, and agents that are pushed about.
+"""Levels of the physics benchmark: a walled square with rooms, boxes, ramps, and agents that are pushed about.
 
 Sizes, masses and coefficients of friction are those of hide and seek (Baker et al. 2020, arXiv 1909.07528, as Shacklett
 et al. 2023 simulate it): 16 bodies that move, 20 walls, a floor.
@@ -28,7 +28,7 @@ _Rectangle = tuple[float, float, float, float]  # left, bottom, right, top
 def level(seed: int, dt: float = 1 / 30, substeps: int = 4) -> Scene:
     """A level: agents, boxes, ramps, then walls and the floor; nothing overlaps.
 
-    Raises RuntimeError if there is no room for a body, which no seed below 1,000 leads to.
+    Raises RuntimeError where a body finds no room, which happens with no seed below 1,000.
     """
     generator = np.random.default_rng(seed)
     walls = [_outline(*rectangle) for rectangle in _walls(generator)]
@@ -113,7 +113,7 @@ def _place(
         corners = _outline(-half[0], -half[1], *half) @ np.array([(c, s), (-s, c)]) + (x, y)
         if np.abs(corners).max() < HALF and not any(_meet(corners, other) for other in taken):
             return corners, float(x), float(y), float(yaw)
-    raise RuntimeError(f"no room for a body of {half} after {_MOST_TRIES} tries")
+    raise RuntimeError(f"a body of {half} found no room in {_MOST_TRIES} tries")
 
 
 def _meet(a: np.ndarray, b: np.ndarray) -> bool:

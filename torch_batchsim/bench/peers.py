@@ -1,11 +1,11 @@
 """Other public libraries beside ours, measured in one run on one machine.
 
-Those that are not installed are left out with a note; ``pip install gymnax envpool`` brings those of CartPole,
+Missing ones are left out with a note; ``pip install gymnax envpool`` brings those of CartPole,
 ``pip install jaxmarl overcooked-ai`` those of Overcooked (the latter needs ``"numpy<2"``), ``pip install jaxmarl
 open_spiel hanabi-learning-environment`` those of Hanabi. All step with autoreset and deliver observations, rewards and
 flags. A world is one CartPole; or one kitchen (cramped_room, 400 steps) with two chefs, who are both observed; or one
-game of Hanabi (all colours and ranks) for two, of whom both are observed or only the one to move, as the name says, and
-whose steps include drawing a legal move. JaxMARL's kitchen knows the old dynamics only, so ours has them too.
+game of Hanabi (all colours and ranks) for two, with observations of both or of the one to move, as the name says; its
+steps include drawing a legal move. JaxMARL's kitchen has only the old dynamics, so ours has them too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 from ..testing import random_actions
 from .throughput import measure
 
-# From a number of worlds: a function of one batch of actions, such batches, and how many steps one call takes.
+# From a number of worlds: a function of one batch of actions, such batches, and the number of steps in a call.
 Prepare = Callable[[int], tuple[Callable[[Any], Any], Sequence[Any], int]]
 _SCAN_STEPS = 64
 
@@ -33,7 +33,7 @@ class Peer:
 
 
 def measure_peers(environment: str, batch_sizes: Sequence[int], seconds: float, runs: int) -> list[dict[str, Any]]:
-    """World steps per second of every library at every number of worlds, or those up to its greatest."""
+    """World steps per second of every library at every number of worlds up to its greatest."""
     rows = []
     for name, peer in PEERS[environment].items():
         for worlds in batch_sizes:
@@ -195,7 +195,7 @@ def _rl_env(worlds: int) -> tuple[Callable[[Any], Any], Sequence[Any], int]:
 def _compiled(worlds: int, reset: Callable[..., Any], step: Callable[..., Any]) -> Callable[[Any], Any]:
     """Many steps in one compiled call, as users of jax run them; a call for each step is slower at most sizes.
 
-    ``reset`` and ``step`` are of one world; what is returned takes actions of ``_SCAN_STEPS`` steps of all worlds.
+    ``reset`` and ``step`` are of one world; the result takes actions of ``_SCAN_STEPS`` steps of all worlds.
     """
     import jax
 
@@ -224,17 +224,17 @@ PEERS: Mapping[str, Mapping[str, Peer]] = {
         "torch_batchsim": Peer(partial(_ours, "torch_batchsim/CartPole-v0")),
         "gymnasium CartPoleVectorEnv": Peer(_gymnasium),
         "gymnax, jitted": Peer(_gymnax),
-        "envpool": Peer(_envpool, 16384),  # where its own threads end
+        "envpool": Peer(_envpool, 16384),  # the most that its own threads can run
     },
     "overcooked": {
         "torch_batchsim": Peer(partial(_ours, "torch_batchsim/Overcooked-v0", old_dynamics=True)),
-        "jaxmarl, jitted": Peer(_jaxmarl, 16384),  # whose observations of one call are 1 GB
+        "jaxmarl, jitted": Peer(_jaxmarl, 16384),  # its observations of one call are 1 GB
         "overcooked_ai": Peer(_overcooked_ai, 64),  # the same at any number
     },
     "hanabi": {
         "torch_batchsim, to move": Peer(partial(_ours, "torch_batchsim/Hanabi-v0")),
         "torch_batchsim, both": Peer(partial(_ours, "torch_batchsim/Hanabi-v0", turns="all")),
-        "jaxmarl, jitted, both": Peer(_jaxmarl_hanabi, 4096),  # whose observations of one call are 1.4 GB
+        "jaxmarl, jitted, both": Peer(_jaxmarl_hanabi, 4096),  # its observations of one call are 1.4 GB
         "open_spiel, to move": Peer(_open_spiel, 64),
         "rl_env, both": Peer(_rl_env, 64),
     },

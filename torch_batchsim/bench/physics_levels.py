@@ -22,7 +22,7 @@ from .scenes import Scene
 
 BEAMS = 30  # of an agent's lidar
 MOVERS = AGENTS + CUBES + LONG_BOXES + RAMPS
-CONTACTS = 192  # pairs that a world has room for: what is fast has contacts ahead of time
+CONTACTS = 192  # pairs that a world has room for: fast bodies have contacts ahead of time
 
 
 class Push(Component):
@@ -33,7 +33,7 @@ class Push(Component):
 
 
 class Knob(Component):
-    position: i32  # turns nothing: an agent must have an action
+    position: i32  # without effect: an agent must have an action
 
 
 class View(Component):
@@ -41,7 +41,7 @@ class View(Component):
 
 
 class Levels(Environment):
-    """Agents that are pushed, things that they push, walls and a floor; what they are is written after a reset."""
+    """Agents that are pushed, things that they push, walls and a floor; a level is written into them after a reset."""
 
     systems = "physics_levels.h"
     libraries = (Physics,)
@@ -67,12 +67,12 @@ class Levels(Environment):
 
 
 class Senses(Component):
-    distance: f32[BEAMS]  # of what the beams of a lidar meet, metres
-    sees: boolean[MOVERS]  # whether nothing stands before each agent and thing
+    distance: f32[BEAMS]  # metres to the first hit of each beam of a lidar
+    sees: boolean[MOVERS]  # whether the line to each agent and thing is free
 
 
 class SeeingLevels(Levels):
-    """The same, and each agent casts ``BEAMS`` rays around itself and looks for all that moves: 150 rays, 80 lines."""
+    """The same, and each agent casts ``BEAMS`` rays and tests the line to all that moves: 150 rays, 80 lines."""
 
     systems = ("physics_levels.h", "physics_senses.h")
     libraries = (Physics, Rays)
@@ -83,7 +83,7 @@ class SeeingLevels(Levels):
 def make_levels(
     levels: Sequence[Scene], worlds: int, pushed: int, sleep: bool, rays: bool, **options: Any
 ) -> Simulator:
-    """Worlds of which ``w`` has level ``w % len(levels)``; ``options`` are those of ``Simulator``."""
+    """Worlds, where ``w`` has level ``w % len(levels)``; ``options`` are those of ``Simulator``."""
     given = physics_options(levels[0]) | {"sleep": sleep, "contacts": CONTACTS}
     environment = (SeeingLevels if rays else Levels)(pushed=pushed, physics=given)
     sim = Simulator(environment, worlds, **options)

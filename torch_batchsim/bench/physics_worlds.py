@@ -1,4 +1,4 @@
-"""Scenes in the physics library: an environment of many worlds that all begin as a scene says."""
+"""Scenes in the physics library: an environment of many worlds that all begin as a scene."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _COLUMNS = {
 
 
 class Knob(Component):
-    position: i32  # turns nothing: an agent must have an action
+    position: i32  # without effect: an agent must have an action
 
 
 class Stage(Environment):
-    """Rows for bodies and joints that only physics acts on; a scene is written into them after a reset."""
+    """Rows for bodies and joints that only physics changes; a scene is written into them after a reset."""
 
     systems = ()
     libraries = (Physics,)
@@ -56,14 +56,14 @@ class Stage(Environment):
 
 
 def physics_options(scene: Scene) -> dict[str, Any]:
-    """What the library is to be told of a scene."""
+    """The library's options for a scene."""
     gravity = dict(zip(("gravity_x", "gravity_y", "gravity_z"), scene.gravity, strict=True))
     hulls = {name: vertices for vertices, name in hull_names([scene]).items()}
     return {"time": scene.dt, "substeps": scene.substeps, "sleep": scene.sleep, "hulls": hulls, **gravity}
 
 
 def hull_names(scenes: Sequence[Scene]) -> dict[tuple[Any, ...], str]:
-    """A name for each hull that bodies have, and for the wedge: scenes with and without one are then compiled alike."""
+    """A name for each hull of the bodies, and for the wedge, so that scenes with and without one share a build."""
     vertices = (body.shape.vertices for scene in scenes for body in scene.bodies if body.shape.kind == "hull")
     return {points: f"hull_{i}" for i, points in enumerate(dict.fromkeys((WEDGE, *vertices)))}
 
@@ -126,12 +126,12 @@ def _joint(scene: Scene, joint: scenes.Joint) -> dict[str, Any]:
 
 
 def _size(shape: Shape) -> tuple[float, float, float]:
-    """As the library has it: a capsule's half length is its second number."""
+    """The library's size: a capsule's half length is its second number."""
     return (shape.size[0], shape.size[2], 0.0) if shape.kind == "capsule" else shape.size
 
 
 def _mass(body: Body) -> tuple[float, tuple[float, ...]]:
-    """1/mass, and the inverse of the inertia as xx, yy, zz, xy, xz, yz; of what cannot be pushed zeros."""
+    """1/mass, and the inverse inertia as xx, yy, zz, xy, xz, yz; zeros unless the body is dynamic."""
     if body.kind != "dynamic":
         return 0.0, (0.0,) * 6
     shape = body.shape
@@ -142,19 +142,19 @@ def _mass(body: Body) -> tuple[float, tuple[float, ...]]:
 
 
 class SceneRun:
-    """Worlds that all begin as the scene does, until ``write`` says otherwise.
+    """Worlds that all begin as the scene, until ``write`` changes them.
 
     Args:
-        scene: what is run.
-        worlds: how many.
-        options: further ones of ``Simulator``: threads, device, executor.
+        scene: bodies, joints and gravity.
+        worlds: their number.
+        options: of ``Simulator``: threads, device, executor.
     """
 
     def __init__(self, scene: Scene, worlds: int = 1, **options: Any) -> None:
         self.scene = scene
         self._movers = [i for i, body in enumerate(scene.bodies) if body.kind != "static"]
         walls = [i for i, body in enumerate(scene.bodies) if body.kind == "static"]
-        # Scenes of about the same size share what is compiled.
+        # Scenes of about the same size share a build.
         counts = {"movers": len(self._movers), "walls": len(walls), "links": len(scene.joints)}
         room = {name: room_for(count, 4 if name == "links" else 8) for name, count in counts.items()}
         environment = Stage(**room, physics=physics_options(scene))
@@ -187,12 +187,12 @@ class SceneRun:
         return self.sim.create(table, torch.arange(worlds), given)
 
     def _rows(self, name: str) -> tuple[torch.Tensor, torch.Tensor]:
-        """A column of the movers, and which of its rows ``[worlds, movers]`` are those of a world."""
+        """A column of the movers, and the numbers ``[worlds, movers]`` of each world's rows."""
         ragged = self.sim.ragged(f"Mover.physics.{name}")
         return ragged.values, ragged.first.long()[:, None] + torch.arange(len(self._movers))
 
     def start(self) -> dict[str, np.ndarray]:
-        """How the scene begins, for ``write``: names as in ``Trajectory``, arrays ``[worlds, bodies, ...]``."""
+        """The start of the scene, for ``write``: names as in ``Trajectory``, arrays ``[worlds, bodies, ...]``."""
         initial = self.scene.initial()
         return {name: np.repeat(getattr(initial, name), self.sim.num_worlds, axis=0) for name in _COLUMNS}
 
@@ -211,7 +211,7 @@ class SceneRun:
         return state
 
     def step(self) -> None:
-        """One step of the scene's ``dt``. Raises WorldFault where a world has one."""
+        """One step of the scene's ``dt``. Raises WorldFault."""
         self.sim.step()
         self.sim.check_faults()
 

@@ -1,4 +1,4 @@
-"""Steps between the decisions of a policy, as a training takes them: torch's threads are then busy in between."""
+"""Steps between the decisions of a policy, as in a training, where torch's threads are busy in between."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LEAST = 1e-9
 
 
 class Policy:
-    """A network of 64 tanh units that has learned nothing. Draws actions: legal ones, where there are masks."""
+    """An untrained network of 64 tanh units. Draws actions, with masks legal ones."""
 
     def __init__(self, env: Any) -> None:
         """``env``: a ``TorchVectorEnv``, or wrappers around one."""
@@ -36,7 +36,7 @@ class Policy:
         self._first, self._second = (weight.to(self._env.device) for weight in weights)
 
     def __call__(self, observations: Any) -> torch.Tensor:
-        """Actions ``[rows, ...]`` for what ``reset`` or ``step`` returned: int64, or float32 where they are a box."""
+        """Actions ``[rows, ...]`` for the observations of ``reset`` or ``step``: int64, or float32 for a Box."""
         outputs = torch.tanh(_flat(observations) @ self._first) @ self._second
         if isinstance(self._space, Box):
             actions = (outputs + torch.randn_like(outputs)).clamp(self._low, self._high)
@@ -54,7 +54,7 @@ def _flat(observations: Any) -> torch.Tensor:
 
 
 def measure_with_policy(env: Any, seconds: float, runs: int, device: str = "cpu") -> tuple[Rate, Rate]:
-    """Rows per second of ``env.step`` alone, between a policy's decisions, and of both; runs of about ``seconds``."""
+    """Rows per second of ``env.step`` without and with a policy, in runs of about ``seconds``."""
     policy = Policy(env)
     observations = env.reset(seed=0)[0]
 

@@ -1,4 +1,4 @@
-"""The facts of the machine that figures belong to."""
+"""The facts of the machine, for reports of figures."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _processor() -> str:
 
 
 def _commit() -> str:
-    """Of the checkout; "unknown" outside of one, and where there is no git."""
+    """The checkout's commit; "unknown" outside of a checkout, and where git is missing."""
     folder = Path(__file__).parent
     command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=12"]
     try:
@@ -51,7 +51,7 @@ def _commit() -> str:
 
 
 def made_folder(path: Path, option: str) -> Path:
-    """The folder, made if need be; ends the program with a sentence if it cannot be."""
+    """The folder, made where it is missing; ends the program with a sentence where that fails."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:

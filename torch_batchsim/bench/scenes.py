@@ -1,4 +1,4 @@
-"""Scenes of rigid bodies as plain data, from which models of several engines are made: ours, and MuJoCo's.
+"""Scenes of rigid bodies as plain data, which our engine and MuJoCo both simulate.
 
 Metres, kilograms, seconds, radians; z is up. Rotations are unit quaternions (w, x, y, z). A body's position is that of
 its centre of mass, so the vertices of a hull are given from their centroid.
@@ -15,18 +15,17 @@ import numpy as np
 
 Vector = tuple[float, float, float]
 Quaternion = tuple[float, float, float, float]
-AXES = ("x", "y", "z", "rx", "ry", "rz")  # what locks name: along the world's axes, and about them
+AXES = ("x", "y", "z", "rx", "ry", "rz")  # degrees of freedom, for locks: along the world's axes, and about them
 _ZERO: Vector = (0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What a body looks like.
+    """The shape of a body.
 
     Attributes:
-        kind: which one.
         size: a sphere's radius is the first; a capsule's radius the first, and half the length of its segment along z
-            the last; a box's half extents; a hull's scale; of a plane (solid below its z = 0) nothing.
+            the last; a box's half extents; a hull's scale; unused for a plane (solid below its z = 0).
         vertices: of a hull only, before they are scaled; their hull's centroid is the origin.
     """
 
@@ -67,7 +66,7 @@ PLANE = Shape("plane")
 
 @dataclass(frozen=True)
 class Material:
-    """Coefficients; bodies that touch in these scenes have the same, so that no rule of combination matters."""
+    """Coefficients; touching bodies of these scenes have the same, so that no rule of combination matters."""
 
     static_friction: float = 0.5
     dynamic_friction: float = 0.5
@@ -81,7 +80,7 @@ def rough(friction: float, restitution: float = 0.0) -> Material:
 
 @dataclass(frozen=True)
 class Body:
-    """A body as it is at the start.
+    """A body at the start.
 
     Attributes:
         name: of a letter and letters, digits, underscores.
@@ -121,7 +120,7 @@ class Joint:
 
     Attributes:
         kind: a name of ``physics.JointKind``, in small letters.
-        anchor: where it is at the start, in the world's frame.
+        anchor: its place at the start, in the world's frame.
         axis: of a hinge or slider at the start, in the world's frame.
         limits: of the angle or the way, which are 0 at the start.
     """
@@ -137,7 +136,7 @@ class Joint:
 
 @dataclass(frozen=True)
 class Scene:
-    """Bodies and what acts on them; ``dt`` seconds a step, of ``substeps`` each."""
+    """Bodies, joints and gravity; a step has ``dt`` seconds and ``substeps`` substeps."""
 
     name: str
     bodies: tuple[Body, ...]
@@ -148,7 +147,7 @@ class Scene:
     sleep: bool = False
 
     def index(self, name: str) -> int:
-        """Which row of a trajectory is the body ``name``. Raises KeyError if there is none."""
+        """The row of the body ``name`` in a trajectory. Raises KeyError for an unknown one."""
         for i, body in enumerate(self.bodies):
             if body.name == name:
                 return i
@@ -168,7 +167,7 @@ class Scene:
 
 @dataclass(frozen=True)
 class Trajectory:
-    """What a run gave, float64: the start, then one row for each step.
+    """The results of a run, float64: the start, then one row for each step.
 
     Attributes:
         times: ``[steps + 1]``, seconds.

@@ -39,7 +39,7 @@ def measure(
         wait_for(device)
         return time.perf_counter() - started
 
-    timed(2)  # jax may compile twice: for the state of a reset, and for that of a step
+    timed(2)  # jax may compile twice: for the state after a reset, and for that after a step
     count = 1
     while (elapsed := timed(count)) < 0.1:
         count *= 2
@@ -49,13 +49,13 @@ def measure(
 
 
 def wait_for(device: str) -> None:
-    """Until the device has done what it was given."""
+    """Wait until the device has finished its work."""
     if torch.device(device).type == "cuda":
         torch.cuda.synchronize(device)
 
 
 def us_of_drawing(actions: Sequence[torch.Tensor], seconds: float, device: str) -> float:
-    """Microseconds that drawing takes in each step; 0.0 for prepared actions."""
+    """Microseconds of drawing actions in each step; 0.0 for prepared actions."""
     if not isinstance(actions, LegalActions):
         return 0.0
     return 1e6 / measure(lambda batch: None, actions, 1, seconds, 1, device).median
@@ -82,7 +82,7 @@ def build_seconds(
 ) -> tuple[float, float]:
     """Medians of the time from ``import`` done to the first step with an empty cache, and with a filled one.
 
-    ``name`` is what ``find_id`` takes; ``env_options`` are Python literals.
+    ``name`` is an argument of ``find_id``; ``env_options`` are Python literals.
     """
     script = _FIRST_STEP.format(name=name, device=device, env_options=dict(env_options or {}))
     cold, warm = [], []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from ..base.names import suggestion
 from ..declare.environment import Environment
 from ..declare.run_options import RunOptions
 from ..errors import BuildError, SchemaError, StepTimeout, SystemCrash, WorldFault
-from ..memory.inputs import checked_count, checked_seed
 from .outcomes import CheckFailed, Failed, Outcome, Report, Skipped, Warned
 from .records import CHECKS, Check
 from .subject import Subject, declaration
@@ -40,67 +38,39 @@ def check_env(
             ``"module:my/Env-v0"``, ``"module:Class"``, ``"file.py"`` or ``"file.py:Class"``.
         worlds, steps: of the long run with random and extreme actions; other checks take fewer.
         seed: of worlds and actions.
-        only, skip: names of checks, as in ``CHECKS``, that are to run, or not to run.
+        only, skip: names of checks, as in ``CHECKS``, that run, or that do not.
         reference: makes an object with ``reset(state)`` and ``step(action)``, which is compared step by step.
-        **options: of the environment; and of ``declare.run_options.RunOptions``, such as ``checks``: what the checked
-            build looks for, ``Checks(nan=False)`` where rows that are not active show infinity on purpose; and
-            ``watchdog``: a check whose step takes longer fails. The checks choose ``executor`` and ``num_threads``.
+        **options: of the environment; and of ``RunOptions``, such as ``checks``, the findings of the checked build
+            (``Checks(nan=False)`` where inactive rows show infinity on purpose), and ``watchdog``: a check whose step
+            takes longer fails.
 
     Returns the report, whose ``warnings`` may be of interest. Raises CheckFailed, an AssertionError; TypeError or
-    ValueError for arguments.
+    ValueError for wrong arguments.
     """
-    report = run_checks(
-        environment,
-        options,
-        worlds=worlds,
-        steps=steps,
-        seed=seed,
-        only=only,
-        skip=skip,
-        reference=reference,
-    )
+    run = RunOptions.taken_from(options)
+    subject = Subject(declaration(environment, options), worlds, steps, seed, reference, run)
+    report = run_checks(subject, only, skip)
     if report.failed:
         raise CheckFailed(report)
     return report
 
 
 def run_checks(
-    environment: str | type[Environment] | Environment,
-    options: dict[str, Any] | None = None,
-    *,
-    worlds: int = 64,
-    steps: int = 2000,
-    seed: int = 0,
+    subject: Subject,
     only: Sequence[str] = (),
     skip: Sequence[str] = (),
-    reference: Callable[[], Any] | None = None,
-    tell: Callable[[Outcome], None] | None = None,
+    after_each: Callable[[Outcome], None] | None = None,
 ) -> Report:
-    """As ``check_env``, but failures are in the report; ``tell`` is called after each check."""
+    """The report of all checks, or of those that are chosen; failures are in it. ``after_each`` gets each outcome."""
     chosen = _chosen(only, skip)
-    if reference is not None and not callable(reference):
-        raise TypeError(f"reference must be a function that makes an object, got {reference!r}")
-    worlds, options = checked_count(worlds, "worlds"), dict(options or {})
-    run = RunOptions.taken_from(options)
-    run = replace(run, checks=True if run.checks is None else run.checks).closed(torch.device("cpu"), worlds)
-    if not run.checks:
-        raise ValueError("checks must be True or torch_batchsim.Checks(...): the checked build is a part of the check")
-    subject = Subject(
-        declaration(environment, options),
-        worlds,
-        checked_count(steps, "steps"),
-        checked_seed(seed) or 0,
-        reference,
-        run,
-    )
     checks_executors = any(check.name == "executors" for check in chosen) and not torch.cuda.is_available()
     outcomes: list[Outcome] = []
     for check in chosen:
         outcomes.append(_outcome(check, subject, outcomes))
         if check.name == "build" and outcomes[-1].status == "passed" and checks_executors:
             subject.emulated  # noqa: B018  compiled while other checks run
-        if tell is not None:
-            tell(outcomes[-1])
+        if after_each is not None:
+            after_each(outcomes[-1])
     title = f"{subject.environment.name}: {subject.worlds} worlds, {subject.steps} steps, seed {subject.seed}"
     return Report(title, tuple(outcomes))
 
@@ -113,7 +83,7 @@ def _chosen(only: Sequence[str], skip: Sequence[str]) -> list[Check]:
         for name in names:
             if name not in known:
                 near = suggestion(name, known)
-                raise ValueError(f"{what} names {name!r}, which is not a check{near}; there are {', '.join(known)}")
+                raise ValueError(f"{what} names {name!r}, which is not a check{near}; checks are {', '.join(known)}")
     return [check for check in CHECKS if (not only or check.name in only) and check.name not in skip]
 
 
@@ -131,7 +101,7 @@ def _outcome(check: Check, subject: Subject, before: Sequence[Outcome]) -> Outco
         return Outcome(check.name, "failed", wrong.says, wrong.remedy)
     except WorldFault as fault:
         if "faults" in failed:
-            return Outcome(check.name, "skipped", "stopped by a fault, as told by 'faults'")
+            return Outcome(check.name, "skipped", "stopped by a fault, which 'faults' reports")
         return Outcome(check.name, "failed", f"a system reported a fault: {fault.faults[0]}", "repair that system")
     except (BuildError, SchemaError) as error:
         return Outcome(check.name, "failed", str(error))

@@ -20,10 +20,11 @@ from ..command_line import (
     refuse_unknown,
 )
 from ..declare.checks import checks_in
+from ..declare.run_options import RunOptions
 from ..errors import StepInterrupted
 from . import CHECKS, run_checks
 from .outcomes import Outcome
-from .subject import class_of
+from .subject import Subject, class_of, declaration
 
 _PROGRAM = "python -m torch_batchsim.check"
 _HELP = f"{_PROGRAM} --help lists all"
@@ -46,18 +47,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         run = {name: getattr(given, name) for name in _RUN if getattr(given, name) is not None}
         if given.checks:
             run["checks"] = checks_in(given.checks, "--checks ")
-        options = {**parse_env_options(pairs, _HOW), **run}
-        report = run_checks(
-            given.environment,
-            options,
+        options = parse_env_options(pairs, _HOW)
+        subject = Subject(
+            declaration(given.environment, options),
             worlds=given.worlds,
             steps=given.steps,
             seed=given.seed,
-            only=_names(given.only),
-            skip=_names(given.skip),
             reference=_factory(given.reference),
-            tell=_tell,
+            run=RunOptions(**run),
         )
+        report = run_checks(subject, _names(given.only), _names(given.skip), _print)
     except StepInterrupted as stopped:
         print(f"error: {stopped}", file=sys.stderr)
         return 130
@@ -87,7 +86,7 @@ def _parser() -> Parser:
     parser.add_argument(
         "--checks",
         metavar="NAME=VALUE,...",
-        help="what the checked build looks for, such as nan=0,loops=1000 (torch_batchsim.Checks)",
+        help="findings of the checked build, such as nan=0,loops=1000 (torch_batchsim.Checks)",
     )
     add_run_flags(parser, (*_DECIDED, "checks"))
     parser.add_argument(
@@ -98,14 +97,14 @@ def _parser() -> Parser:
         metavar="KEY=VALUE",
         help="an option of the environment; --KEY VALUE is short for it",
     )
-    parser.add_argument("--list", action="store_true", help="list the checks, and run none")
+    parser.add_argument("--list", action="store_true", help="list the checks without running them")
     return parser
 
 
 def _pairs(environment: str, others: Sequence[str]) -> list[str]:
-    """``--gravity 9`` as ``"gravity=9"``: what is not an option of the command is one of the environment, or refused.
+    """``--gravity 9`` as ``"gravity=9"``, for options that are the environment's and not the command's.
 
-    Raises UsageError, and what ``class_of`` raises for the environment.
+    Raises UsageError for other options, and the errors of ``class_of``.
     """
     if not others:
         return []
@@ -115,7 +114,7 @@ def _pairs(environment: str, others: Sequence[str]) -> list[str]:
     refuse_unknown((word for word in long if word != "--env-option"), own, known, _PROGRAM)
     lost = [word for word in long[::2] if word != "--env-option"]
     if lost:
-        raise UsageError(f"there is no place for {lost[0]!r} behind the environment; {_HELP}")
+        raise UsageError(f"options follow the environment, got {lost[0]!r}; {_HELP}")
     return long[1::2]
 
 
@@ -124,7 +123,7 @@ def _names(given: Sequence[str]) -> tuple[str, ...]:
 
 
 def _factory(given: str | None) -> Callable[[], Any] | None:
-    """Raises ValueError for what cannot be found."""
+    """The function that ``module:factory`` names. Raises ValueError where it is missing."""
     if given is None:
         return None
     module, _, name = given.partition(":")
@@ -136,5 +135,5 @@ def _factory(given: str | None) -> Callable[[], Any] | None:
         raise ValueError(f"the reference {given!r} cannot be imported: {error}") from error
 
 
-def _tell(outcome: Outcome) -> None:
+def _print(outcome: Outcome) -> None:
     print(f"{outcome.name}: {outcome.status}", flush=True)

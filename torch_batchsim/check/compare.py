@@ -1,4 +1,4 @@
-"""Compares an environment with another implementation of it, step by step: for ports of environments in NumPy."""
+"""Compares an environment with another implementation of it step by step, such as its original in NumPy."""
 
 from __future__ import annotations
 
@@ -46,21 +46,21 @@ def compare(
         reference_env: a vector environment with as many rows and the same autoreset mode
             (``metadata["autoreset_mode"]``), or, where ``env`` has one row, a single environment, which is then reset
             as ``env`` resets itself.
-        steps: how many, at most as many as there are ``actions``.
+        steps: their number; ``actions`` may end earlier.
         seed: of the first reset, given to both.
         actions: a sequence of batches ``[rows, ...]``; or a function of the observations and infos that ``env`` has
-            returned last, which returns one. Random legal ones by default.
+            returned last, which returns one. By default random legal ones.
         state: called as ``state(reference_env, world, values)``; puts the state of a world of ``env`` into the
-            reference, where an episode has begun. What has been observed before that is not compared. Without it
-            episodes must begin alike.
+            reference, where an episode has begun. The first observations of an episode are not compared then. Without
+            it episodes must begin alike.
         before_each_step: call ``state`` for all worlds before each step, so that differences do not grow.
         infos: names of infos to compare, which both have.
-        ignore: names of what is not compared, as in ``Difference.name``; with an observation goes the final one.
-        atol, rtol: numbers of which one is floating agree where ``|found - expected| <= atol + rtol * |expected|``.
-            Others are to be equal; NaN equals NaN.
+        ignore: names that are not compared, as in ``Difference.name``; that of an observation also means the final one.
+        atol, rtol: two numbers agree where ``|found - expected| <= atol + rtol * |expected|``, if one is floating;
+            others must be equal. NaN equals NaN.
         tolerances: ``atol`` by name in place of the two, with an ``rtol`` of 0; for integers too.
 
-    Rows that were inactive before a step are not compared. Returns what was compared. Raises ``Mismatch``, an
+    Rows that were inactive before a step are not compared. Returns a summary. Raises ``Mismatch``, an
     AssertionError, with the first difference; TypeError or ValueError where the two do not fit together.
     """
     if before_each_step and state is None:
@@ -91,7 +91,7 @@ def compare(
 def _check_arguments(
     state: Any, infos: Any, ignore: Any, tolerances: Mapping[str, Any], by_name: Mapping[str, Any] | None
 ) -> None:
-    """TypeError or ValueError for those that would only be noticed in the midst of it."""
+    """Raise TypeError or ValueError for wrong arguments, before the first step."""
     if state is not None and not callable(state):
         raise TypeError(f"state must be a function of (reference_env, world, values), got {state!r}")
     for what, names in (("infos", infos), ("ignore", ignore)):
@@ -105,7 +105,7 @@ def _check_arguments(
 
 
 class _Shown(NamedTuple):
-    """What both have returned: observations and infos, and of a step rewards and flags."""
+    """The results of both: observations and infos, and rewards and flags of a step."""
 
     ours: tuple[Any, dict[str, Any]]
     theirs: tuple[Any, dict[str, Any]]
@@ -114,7 +114,7 @@ class _Shown(NamedTuple):
 
 
 class _Checked(gymnasium.Wrapper):
-    """Raises ValueError for observations whose shapes are not those of the space, by which they would be copied."""
+    """Raises ValueError for observations whose shapes differ from the space's, by which SyncVectorEnv copies."""
 
     def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
         observation, info = self.env.reset(**kwargs)
@@ -130,7 +130,7 @@ class _Checked(gymnasium.Wrapper):
             if name not in shown or (shape is not None and shown[name].shape != shape):
                 found = f"shape {list(shown[name].shape)}" if name in shown else "nothing"
                 raise ValueError(
-                    f"reference_env returns {found} as {name}, and its observation_space says shape {list(shape or ())}"
+                    f"reference_env returns {found} as {name}, and its observation_space has shape {list(shape or ())}"
                 )
         return observation
 
@@ -138,8 +138,8 @@ class _Checked(gymnasium.Wrapper):
 class _Sides:
     """The two, in step.
 
-    Attributes: ``own``, the unwrapped environment; ``mode``, of both; ``waiting``, bool ``[worlds]``, which worlds the
-    next step resets (NEXT_STEP).
+    Attributes: ``own``, the unwrapped environment; ``mode``, of both; ``waiting``, bool ``[worlds]``: the worlds that
+    the next step resets (NEXT_STEP).
     """
 
     def __init__(self, env: VectorEnv, reference: VectorEnv | gymnasium.Env) -> None:
@@ -166,7 +166,7 @@ class _Sides:
             )
         if self.env.num_envs != 1:
             raise ValueError(
-                f"a single reference_env is for one row, env has {self.env.num_envs}; or give a vector one"
+                f"a single reference_env has one row, env has {self.env.num_envs}; give a vector environment"
             )
         return SyncVectorEnv([lambda: _Checked(reference)], autoreset_mode=self.mode)
 
@@ -189,7 +189,7 @@ class _Sides:
         return _array(self.own.ended_worlds())
 
     def begin(self, shown: _Shown) -> tuple[np.ndarray, _Shown]:
-        """Which worlds have begun an episode since the last step, and what they show."""
+        """The worlds that have begun an episode since the last step, and the results with their first observations."""
         ended = self.ended()
         if self.mode is AutoresetMode.NEXT_STEP:
             begun, self.waiting = self.waiting, ended
@@ -207,7 +207,7 @@ class _Sides:
 
 
 class _Check:
-    """Compares what the two sides show, and counts."""
+    """Compares the results of the two sides, and counts."""
 
     def __init__(
         self,
@@ -247,7 +247,7 @@ class _Check:
         self._raise()
 
     def beginning(self, shown: _Shown, worlds: np.ndarray, *, compared: bool) -> None:
-        """Worlds, bool ``[worlds]``, have begun an episode: compare what they show, and note what all show."""
+        """Compare the first observations of ``worlds``, bool ``[worlds]``, and keep those of all."""
         self._episodes += int(worlds.sum()) if self._step else 0
         self._episode_step[worlds] = 0
         if "active" in shown.ours[1]:
@@ -273,7 +273,7 @@ class _Check:
             self._compare(f"info.{name}", expected, found, rows[there[rows]])
 
     def _finals(self, shown: _Shown) -> None:
-        """What rows saw when they ended (SAME_STEP)."""
+        """Compare final observations (SAME_STEP)."""
         flags = shown.our_outcome["termination"] | shown.our_outcome["truncation"]
         rows = np.flatnonzero(flags & self._active)
         if len(rows) and not {"final_observation", "observation"} & self._ignore:
@@ -285,7 +285,7 @@ class _Check:
     def _compare(
         self, name: str, expected: np.ndarray, found: np.ndarray, rows: np.ndarray, *, packed: bool = False
     ) -> None:
-        """Note where these rows differ; ``packed`` arrays hold no others."""
+        """Record where these rows differ; ``packed`` arrays hold only these rows."""
         of_steps = name.removeprefix("final_")
         if {name, of_steps} & self._ignore:
             return
@@ -344,7 +344,7 @@ class _Check:
 
 
 def _batches(own: Any, actions: Actions | None, seed: int) -> Iterator[Callable[[Any, dict[str, Any]], Any]]:
-    """For each step a function of what ``env`` has shown that gives the actions."""
+    """A function of ``env``'s last observations and infos that returns the actions, for each step."""
     if callable(actions):
         while True:
             yield actions
@@ -361,31 +361,31 @@ def _batches(own: Any, actions: Actions | None, seed: int) -> Iterator[Callable[
 
 
 def _check_names(space: gymnasium.Space, infos: Sequence[str], names: Sequence[str]) -> None:
-    """ValueError for what is not compared anyway."""
+    """Raise ValueError for names that are not compared."""
     observations = [f"observation.{key}" for key in space] if isinstance(space, gymnasium.spaces.Dict) else []
     seen = [f"{final}{name}" for name in ("observation", *observations) for final in ("", "final_")]
     known = ["reward", "termination", "truncation", *seen, *(f"info.{name}" for name in infos)]
     for name in names:
         if name not in known:
-            raise ValueError(f"nothing named {name!r} is compared; there are {', '.join(known)}")
+            raise ValueError(f"names that are compared are {', '.join(known)}, got {name!r}")
 
 
 def _check_parts(ours: Arrays, theirs: Arrays) -> None:
-    """ValueError where the two observe arrays of other names."""
+    """Raise ValueError where the names of the two sides' arrays differ."""
     if ours.keys() != theirs.keys():
         one, other = (", ".join(sorted(set(a) - set(b))) or "nothing more" for a, b in ((ours, theirs), (theirs, ours)))
         raise ValueError(f"observations have other parts: only env has {one}, only reference_env {other}")
 
 
 def _shapes(name: str, space: gymnasium.Space) -> dict[str, tuple[int, ...] | None]:
-    """The shapes of what is observed, by name as ``_named`` gives them; None where arrays have none."""
+    """The shapes of observations, by name as ``_named`` gives them; None where the space has no shape."""
     if isinstance(space, gymnasium.spaces.Dict):
         return {key: shape for part in space for key, shape in _shapes(f"{name}.{part}", space[part]).items()}
     return {name: space.shape}
 
 
 def _array(value: Any) -> np.ndarray:
-    """A copy; TypeError for what is not an array."""
+    """A copy. Raises TypeError for values that are no array."""
     if isinstance(value, torch.Tensor):
         return value.detach().cpu().numpy().copy()
     try:
@@ -395,7 +395,7 @@ def _array(value: Any) -> np.ndarray:
 
 
 def _named(name: str, value: Any, rows: np.ndarray | None = None) -> Arrays:
-    """An observation's arrays by name ``observation.key``; of some rows, if given."""
+    """An observation's arrays by name ``observation.key``, of all rows or of ``rows``."""
     if isinstance(value, np.ndarray) and value.dtype == object and rows is not None:  # gymnasium's final_obs
         parts = [_named(name, value[row]) for row in rows]
         return {key: np.stack([part[key] for part in parts]) for key in parts[0]}
@@ -407,5 +407,5 @@ def _named(name: str, value: Any, rows: np.ndarray | None = None) -> Arrays:
 
 def _given(infos: Mapping[str, Any], name: str) -> Any:
     if name not in infos:
-        raise ValueError(f"infos have no {name!r} on one side; there are {', '.join(map(str, infos)) or 'none'}")
+        raise ValueError(f"info {name!r} is missing on one side, which has {', '.join(map(str, infos)) or 'no infos'}")
     return infos[name]

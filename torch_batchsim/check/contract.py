@@ -1,4 +1,4 @@
-"""Checks of single steps: spaces, dtypes, bounds, numbers, masks, faults, refused actions."""
+"""Checks of single steps: spaces, dtypes, bounds, numbers, masks, faults, rejected actions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def build(subject: Subject) -> str:
 
 
 def spaces(subject: Subject) -> str:
-    """What reset and step return, beside what the spaces promise; as arrays, which gymnasium's spaces judge."""
+    """Reset and step return arrays of the shapes and dtypes that the spaces promise."""
     env = subject.make(output="numpy", checked=True)
     declared = parts_of(env.single_observation_space)
     observations, _ = env.reset(seed=subject.seed)
@@ -34,7 +34,7 @@ def spaces(subject: Subject) -> str:
             expected = (env.num_envs, *space.shape)
             if tuple(tensor.shape) != expected or tensor.numpy().dtype != space.dtype:
                 raise Failed(
-                    f"{name} is {tensor.dtype} of shape {list(tensor.shape)}, its space says {space.dtype} of shape "
+                    f"{name} is {tensor.dtype} of shape {list(tensor.shape)}, its space has {space.dtype} and shape "
                     f"{list(expected)}",
                     "let the component of the observation and observation_space have one shape and dtype",
                 )
@@ -98,7 +98,7 @@ def masks(subject: Subject) -> str:
 
 
 def refused_actions(subject: Subject) -> str:
-    """Actions outside of the space change nothing; those that a system has to clip do no harm."""
+    """Actions outside the space change nothing; systems clip those that ``clips_actions`` promises to clip."""
     env = subject.make(min(subject.few_worlds, 4), checked=True)
     env.reset(seed=subject.seed)
     space = env.single_action_space
@@ -112,14 +112,14 @@ def refused_actions(subject: Subject) -> str:
         except ValueError:
             pass
         else:
-            raise Failed(f"an action of {what} was not refused")
+            raise Failed(f"an action of {what} was not rejected")
         try:
             assert_same_bits(before, snapshot(env.sim))
         except AssertionError as error:
-            raise Failed(f"an action of {what} was refused, but has changed {error}") from None
-    told = f"refused, with nothing changed: {', '.join(wrong)}"
+            raise Failed(f"an action of {what} was rejected, but has changed {error}") from None
+    rejected = f"rejected, with nothing changed: {', '.join(wrong)}"
     if not clips:
-        return told
+        return rejected
     for far in (-1e30, 1e30):
         try:
             observations, *_ = env.step(torch.full_like(legal, far))
@@ -130,14 +130,14 @@ def refused_actions(subject: Subject) -> str:
             low, high = (torch.as_tensor(np.asarray(end)) for end in bounds(space))
             if bool(((tensor < low) | (tensor > high) | ~torch.isfinite(tensor)).any()):
                 raise Failed(f"after an action of {far:g} {name} is not within its space", _CLIP)
-    return f"{told}; 1e30 and -1e30 are clipped"
+    return f"{rejected}; 1e30 and -1e30 are clipped"
 
 
-_CLIP = "clips_actions = True promises that systems clip: clamp the action where it is read, or leave the promise out"
+_CLIP = "clips_actions = True promises that systems clip: clamp the action where it is read, or remove the promise"
 
 
 def _outside(space: Any, legal: torch.Tensor, clips: bool) -> dict[str, torch.Tensor]:
-    """Batches in which one element is not in the space."""
+    """Batches with one element outside the space."""
     low, high = (np.asarray(end).reshape(-1)[0] for end in bounds(space))
     if isinstance(space, Box):
         values = {"NaN": np.nan, "infinity": np.inf}

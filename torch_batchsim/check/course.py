@@ -1,4 +1,4 @@
-"""Checks of whole episodes: that they end, that rewards and observations tell something, that actions matter."""
+"""Checks of whole episodes: they end, rewards and observations change, and actions matter."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def episodes(subject: Subject) -> str:
     if max(play.lengths) == 1:
         raise Failed(
             f"each of {count} episodes ended in its first step",
-            "look at where episode.terminated is set: is it true from the start?",
+            "look at the system that sets episode.terminated: is it true from the start?",
         )
     never = int((~play.ended).sum())
     lengths = f"{min(play.lengths)} to {max(play.lengths)} steps, {play.mean_length:.3g} on average"
@@ -39,7 +39,7 @@ def episodes(subject: Subject) -> str:
 
 
 def _limit(subject: Subject) -> str:
-    """No episode has ended by itself: with the option ``max_episode_steps`` they end at this limit."""
+    """The sentence where no episode has ended by itself: with ``max_episode_steps`` they must end at this limit."""
     limit = subject.environment.parameters.get("max_episode_steps")
     steps = subject.play.steps
     if limit is None:
@@ -71,13 +71,13 @@ def rewards(subject: Subject) -> str:
     if least == greatest == 0:
         raise Warned(
             f"the reward was 0 in all {play.steps} steps of {play.rows} rows",
-            "random actions may never earn one (then a shaped reward helps); else look at where Reward is written",
+            "random actions may never earn one (then a shaped reward helps); else look at the writer of Reward",
         )
     constant_returns = not play.lengths or play.returns[0] == play.returns[1]
     if least == greatest and constant_returns:
         raise Warned(
             f"the reward was {least:g} in every step, and no episode's return differs",
-            "a constant tells a policy nothing, unless episodes are of different length",
+            "a policy learns nothing from a constant, unless episodes differ in length",
         )
     returns = f"; returns {play.returns[0]:g} to {play.returns[1]:g}" if play.lengths else ""
     return f"rewards {least:g} to {greatest:g}{returns}"
@@ -102,13 +102,13 @@ def observations(subject: Subject) -> str:
         kind = Failed if len(constant) == len(subject.play.observations) else Warned
         raise kind(
             f"{' and '.join(constant)} never changed within an episode in {subject.play.steps} steps",
-            "is the system that writes it in 'observe' (or in 'step'), and does what it reads change?",
+            "is the system that writes it in 'observe' (or in 'step'), and do the columns that it reads change?",
         )
     return "observations change within episodes" + (f" ({'; '.join(notes)})" if notes else "")
 
 
 def actions(subject: Subject) -> str:
-    """From one state on, other actions lead elsewhere."""
+    """From one state, other actions lead to other results."""
     env = subject.make(checked=True)
     env.reset(seed=subject.seed)
     start = env.state_dict()
@@ -125,13 +125,13 @@ def actions(subject: Subject) -> str:
         raise Warned(
             f"part {', '.join(map(str, dead))} of the action changed no observation, reward or end in {_TWIN_STEPS} "
             "steps",
-            "does a system read it? Random play may never come to where it matters",
+            "does a system read it? Random play may never reach the states in which it matters",
         )
     return "other actions lead to other observations, rewards or ends"
 
 
 def _dead_parts(env: TorchVectorEnv, policy: Policy, start: dict, expected: list[bytes]) -> list[int]:
-    """Parts of an action of several that make no difference by themselves; none where masks bind them together."""
+    """Parts of an action that make no difference by themselves; empty where masks bind the parts together."""
     space = env.single_action_space
     width = int(np.prod(space.shape)) if isinstance(space, (Box, MultiDiscrete)) else 1
     if not 1 < width <= _MOST_PARTS or env.action_mask is not None:
@@ -151,7 +151,7 @@ def _dead_parts(env: TorchVectorEnv, policy: Policy, start: dict, expected: list
 def _outcome(
     env: TorchVectorEnv, policy: Policy, start: dict, fixed: tuple[int, float] | None = None
 ) -> list[bytes]:
-    """What the environment shows from a state on; ``fixed``: an element of all actions, and its value."""
+    """The results of steps from a state on; ``fixed``: an element of all actions, and its value."""
     env.load_state_dict(start)
     shown = []
     for _ in range(_TWIN_STEPS):

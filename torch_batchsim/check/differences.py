@@ -1,4 +1,4 @@
-"""What a comparison of two environments tells: that they agree, or the first difference."""
+"""The result of a comparison of two environments: agreement, or the first difference."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _MOST_NUMBERS = 32  # of an observation in a message
 
 @dataclass(frozen=True)
 class Comparison:
-    """That two environments have agreed.
+    """Two environments have agreed.
 
     Attributes:
         steps: of each row.
         rows: compared in each step.
-        episodes: that ended, of worlds.
-        largest: by name of what was compared, the largest difference of two numbers.
+        episodes: of worlds, that ended.
+        largest: the largest difference of two numbers, by name as in ``Difference.name``.
     """
 
     steps: int
@@ -41,16 +41,16 @@ class Difference:
     """The first difference.
 
     Attributes:
-        name: ``"observation"``, ``"observation.<key>"``, ``"final_observation"`` (with SAME_STEP, what was seen at the
-            end of an episode), ``"reward"``, ``"termination"``, ``"truncation"`` or ``"info.<name>"``.
+        name: ``"observation"``, ``"observation.<key>"``, ``"final_observation"`` (with SAME_STEP, that at the end
+            of an episode), ``"reward"``, ``"termination"``, ``"truncation"`` or ``"info.<name>"``.
         step: the first is 1; 0 is the reset.
         episode_step: of the row's episode, counted in the same way.
         world, agent, row: where; the agent is None if worlds have one.
         element: the index within the row, ``()`` of a number.
-        expected: of the reference; ``found``: of ``env``.
+        expected: the value of the reference; ``found``: that of ``env``.
         action: of the row in this step, None at a reset; ``seen``: the row's observations before it, by name.
-        others: by name, in how many rows this step differs.
-        before: lines about the steps before; ``hint``: what may be the cause.
+        others: by name, the number of rows that differ in this step.
+        before: lines about the steps before; ``hint``: a possible cause.
     """
 
     name: str
@@ -74,7 +74,7 @@ class Difference:
         when = f"in step {self.step} (step {self.episode_step} of the episode)" if self.step else "at the first reset"
         lines = [
             f"{self.name}{element} differs first {when}, {where}: expected {self.expected}, found {self.found}",
-            "rows that differ then: " + ", ".join(f"{rows} in {name}" for name, rows in self.others.items()),
+            "rows that differ in this step: " + ", ".join(f"{rows} in {name}" for name, rows in self.others.items()),
         ]
         if self.action is not None:
             lines.append(f"action {self.action}, after the observation {self._seen_in_short()}")

@@ -1,4 +1,4 @@
-"""Checks of what becomes of worlds: autoreset modes, resets of some, saved, loaded and copied."""
+"""Checks of the lifetime of worlds: autoreset modes, resets of some, and states saved, loaded and copied."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from .policies import Policy
 from .subject import Subject
 
 _WORLD_ID = re.compile(r"\bworlds?(\s*\[[^\]]*\])?\s*\.\s*id\b")
-_BEFORE = 20  # steps before something is done
+_BEFORE = 20  # steps before a reset, a save or a copy
 _HIDDEN = (
-    "something that a world needs is no part of its state: look for scratch that a system reads before it writes, and "
-    "for 'observe' changing what it should only look at"
+    "a system depends on something outside the world's state: look for scratch that a system reads before it writes, "
+    "and for 'observe' changing columns that it should only read"
 )
 
-# Of each step of an episode, by (world, episode, step): the bytes of what was shown, by name.
+# The bytes of each step's results by name, of each (world, episode, step).
 _Course = dict[tuple[int, int, int], dict[str, bytes]]
 
 
 def autoreset(subject: Subject) -> str:
-    """Each world's episodes are the same, whatever happens at their ends."""
+    """Each world's episodes are the same in all autoreset modes."""
     courses = {mode: _course(subject, mode) for mode in AutoresetMode}
     expected = courses[AutoresetMode.DISABLED]
     for mode in (AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP):
@@ -38,7 +38,7 @@ def autoreset(subject: Subject) -> str:
                     raise Failed(
                         f"{name} differs in step {step} of episode {episode}, world {world}, between the autoreset "
                         f"modes {mode.name} and DISABLED",
-                        _HIDDEN + "; what is 'kept' must not count steps or observations",
+                        _HIDDEN + "; 'kept' fields must not count steps or observations",
                     )
     ends = len({key[:2] for key in expected}) - subject.few_worlds
     if not ends:
@@ -98,13 +98,13 @@ def _note(
 
 
 def partial_reset(subject: Subject) -> str:
-    """A reset of some worlds leaves the others alone, and these begin as beside all others."""
+    """A reset of some worlds changes no other world, and these begin as in a reset of all."""
     some, every = subject.make(), subject.make()
     _played(subject, some)
     every.load_state_dict(some.state_dict())
     mask = torch.arange(some.num_worlds) % 2 == 0
     if some.num_worlds < 2:
-        raise Skipped("it needs two worlds")
+        raise Skipped("this check needs two worlds")
     before = of_worlds(snapshot(some.sim, final=False), ~mask)
     seen = named("observation", some.observations)
     seen = {name: some.by_world(tensor).clone()[~mask] for name, tensor in seen.items()}
@@ -129,7 +129,7 @@ def partial_reset(subject: Subject) -> str:
 
 
 def save_and_restore(subject: Subject) -> str:
-    """A state that is loaded elsewhere, and again, goes on as it would have."""
+    """A state goes on alike where it was saved, in another environment, and loaded again."""
     first, second = subject.make(), subject.make()
     policy = _played(subject, first)
     state = first.state_dict()
@@ -147,7 +147,7 @@ def save_and_restore(subject: Subject) -> str:
 
 
 def copies(subject: Subject) -> str:
-    """A copied world goes on as its source, where it takes the same actions."""
+    """A copied world goes on as its source when both take the same actions."""
     env = subject.make(max(2, subject.few_worlds))
     policy = _played(subject, env)
     half = env.num_worlds // 2

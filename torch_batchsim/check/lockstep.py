@@ -1,4 +1,4 @@
-"""Two environments side by side: the same actions, and the first thing that is not the same to the bit."""
+"""Two environments side by side by the same actions: finds the first difference of a bit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Results = dict[str, torch.Tensor]
 
 
 def shown(results: tuple[Any, ...]) -> Results:
-    """What ``reset`` or ``step`` has returned, by name, without final values."""
+    """The results of ``reset`` or ``step`` by name, without final values."""
     observations, *outcome, infos = results
     found = named("observation", observations)
     for name, tensor in zip(("reward", "termination", "truncation"), outcome, strict=False):
@@ -31,7 +31,7 @@ def shown(results: tuple[Any, ...]) -> Results:
 
 
 def stepped(env: TorchVectorEnv, policy: Policy, worlds: torch.Tensor | None = None) -> Results:
-    """A step, after which worlds that stand still are reset."""
+    """Step, and then reset the worlds that have ended, where they do not reset themselves."""
     found = {name: tensor.clone() for name, tensor in shown(env.step(policy(env, worlds))).items()}
     if env.autoreset_mode.name == "DISABLED" and bool((ended := env.ended_worlds()).any()):
         env.reset(options={"reset_mask": ended})
@@ -49,9 +49,9 @@ def compared(
     remedy: str = "",
     before_step: Callable[[], None] | None = None,
 ) -> None:
-    """Step both; worlds of ``second`` are those of ``first`` from its own ``first_world`` on.
+    """Step both; worlds of ``second`` are those of ``first`` from ``second``'s ``first_world`` on.
 
-    With ``seed`` both are reset first, else they go on. Raises Failed with the first difference.
+    With ``seed`` both are reset first; without it they go on. Raises Failed with the first difference.
     """
     offset = second.sim.first_world
     part = slice(offset * first.num_agents, offset * first.num_agents + second.num_envs)
@@ -84,7 +84,7 @@ def _check(
 def _check_states(
     first: TorchVectorEnv, second: TorchVectorEnv, offset: int, steps: int, sides: tuple[str, str], remedy: str
 ) -> None:
-    """All that worlds hold, after the last step."""
+    """Compare all state, after the last step."""
     chosen = torch.zeros(first.num_worlds, dtype=torch.bool)
     chosen[offset : offset + second.num_worlds] = True
     try:
@@ -123,7 +123,7 @@ def state_difference(
 
 
 def first_difference(one: torch.Tensor, other: torch.Tensor) -> tuple[list[int], Any, Any] | None:
-    """Index and values of the first element that differs in a bit; None where all are the same."""
+    """Index and values of the first element that differs in a bit; None where no element differs."""
     if one.numel() == 0:
         return None
     bits = [tensor.contiguous().reshape(-1, 1).view(torch.uint8) for tensor in (one, other)]

@@ -1,4 +1,4 @@
-"""What a check tells: outcomes, the exceptions by which checks end otherwise than well, and the table of all."""
+"""Results of checks: outcomes, the exceptions that end a check, and the table of all outcomes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _WIDTH = 118
 
 
 class Failed(Exception):
-    """What was found does not hold: a sentence, and what to do."""
+    """The check found an error: a sentence, and a remedy."""
 
     def __init__(self, says: str, remedy: str = "") -> None:
         super().__init__(says)
@@ -20,16 +20,16 @@ class Failed(Exception):
 
 
 class Warned(Failed):
-    """What was found may be meant."""
+    """The check found something that may be intended."""
 
 
 class Skipped(Exception):
-    """The check does not apply; the reason."""
+    """The check does not apply, with the reason."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Of one check. ``says`` is a sentence: what was shown, or what is wrong; ``remedy`` what to do about it."""
+    """The result of one check: ``says`` is a sentence about it, ``remedy`` the repair of a failure."""
 
     name: str
     status: Status
@@ -42,7 +42,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Report:
-    """Of all checks, in order. ``str`` gives the table."""
+    """The results of all checks, in order. ``str`` gives the table."""
 
     title: str
     outcomes: tuple[Outcome, ...]
@@ -56,7 +56,7 @@ class Report:
         return tuple(outcome for outcome in self.outcomes if outcome.status == "warning")
 
     def outcome(self, name: str) -> Outcome:
-        """That of a check. Raises KeyError where it has not run."""
+        """The outcome of a check. Raises KeyError where it has not run."""
         return {outcome.name: outcome for outcome in self.outcomes}[name]
 
     def __str__(self) -> str:
@@ -68,10 +68,10 @@ class Report:
 
     @property
     def summary(self) -> str:
-        """How many checks ended how."""
+        """The number of checks by status."""
         counts = [(status, sum(o.status == status for o in self.outcomes)) for status in _ORDER]
-        told = [f"{count} {_words(status, count)}" for status, count in counts if count]
-        return ", ".join(told) or "nothing was checked"
+        words = [f"{count} {_words(status, count)}" for status, count in counts if count]
+        return ", ".join(words) or "no check has run"
 
 
 _ORDER: Sequence[Status] = ("passed", "warning", "skipped", "failed")
@@ -91,7 +91,7 @@ def _rows(outcome: Outcome, width: int) -> list[str]:
 
 
 class CheckFailed(AssertionError):
-    """Raised by ``check_env``: checks have failed. ``report`` has all outcomes."""
+    """Raised by ``check_env`` where checks have failed; ``report`` has all outcomes."""
 
     def __init__(self, report: Report) -> None:
         count = len(report.failed)

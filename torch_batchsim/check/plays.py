@@ -1,4 +1,4 @@
-"""The long run of a check: all worlds, random and extreme actions, and what was seen of observations, rewards, ends."""
+"""The long run of a check: all worlds by random and extreme actions; records observations, rewards and ends."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_FAULTS = 3
 
 @dataclass
 class Seen:
-    """Of one part of the observation: where it was, over all rows and steps."""
+    """The range of one part of the observation, over all rows and steps."""
 
     low: torch.Tensor  # of the space
     high: torch.Tensor
@@ -32,7 +32,7 @@ class Seen:
 
 @dataclass
 class Play:
-    """What the long run has shown. Problems are sentences, the first of a kind each."""
+    """Records of the long run. Problems are sentences, of each kind the first."""
 
     steps: int = 0
     rows: int = 0
@@ -62,7 +62,7 @@ def named(name: str, value: Any) -> dict[str, torch.Tensor]:
 
 
 def parts_of(space: Any) -> dict[str, Any]:
-    """The spaces of what an observation consists of, by the same names."""
+    """The spaces of an observation's parts, by the same names."""
     if isinstance(space, Dict):
         return {f"observation.{key}": part for key, part in space.items()}
     return {"observation": space}
@@ -135,7 +135,7 @@ class _Run:
         return f"with {STYLES[self.style]}, in {when}"
 
     def _observed(self, observations: Any, infos: Mapping[str, Any]) -> dict[str, torch.Tensor]:
-        active = infos.get("active")  # nobody learns from the other rows
+        active = infos.get("active")  # policies ignore the other rows
         self._judge(observations, active)
         self._masks(infos.get("action_mask"))
         for name, value in infos.items():
@@ -145,7 +145,7 @@ class _Run:
         return {name: tensor.clone() for name, tensor in named("observation", observations).items()}
 
     def _judge(self, observations: Any, rows: torch.Tensor | None = None) -> None:
-        """Note the values of observations; ``rows``: of which there are such."""
+        """Record the values of observations; ``rows`` is the mask of those that exist, None for all."""
         for name, tensor in named("observation", observations).items():
             seen = self.play.observations[name]
             numbers = torch.arange(len(tensor)) if rows is None else rows.nonzero().flatten()

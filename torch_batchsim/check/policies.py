@@ -23,14 +23,13 @@ _FAR = 1e6  # in place of an infinite bound
 
 
 class Policy:
-    """Actions for ``env.step``: for a world's row the same wherever its episode and step are the same.
+    """Actions for ``env.step``, which depend only on a world's number, episode and step.
 
     Args:
-        env: of the same environment as those that are to be played.
-        worlds: of the largest one of those.
-        style: one of ``STYLES``. Where there are masks, only legal choices are taken.
+        env: of the same environment as those that it will play.
+        worlds: of the largest of those.
+        style: one of ``STYLES``. With masks it takes only legal choices.
         seed: of the draws.
-        first_world: what the first world of a smaller environment is called in the largest.
     """
 
     def __init__(self, env: TorchVectorEnv, worlds: int, style: str = "random", seed: int = 0) -> None:
@@ -42,7 +41,7 @@ class Policy:
         self._drawn, self._masked = torch.from_numpy(draw(rows, generator)), masked
 
     def __call__(self, env: TorchVectorEnv, worlds: torch.Tensor | None = None) -> torch.Tensor:
-        """``[rows, ...]`` on the environment's device; ``worlds [worlds]``: whose actions each takes, its own else."""
+        """``[rows, ...]`` on the environment's device; ``worlds [worlds]``: the world whose actions each takes."""
         worlds = torch.arange(env.num_worlds) + env.sim.first_world if worlds is None else worlds
         episode, step = (env.sim.tensor(f"World.{name}").cpu().long() for name in ("episode", "step"))
         moment = episode * 7 + (step // _HELD if self._style == "held" else step)
@@ -53,7 +52,7 @@ class Policy:
         return drawn.to(env.device)
 
     def _scores(self, rows: int, generator: np.random.Generator) -> np.ndarray:
-        """The greatest of the legal ones is taken, in each part: ``[drawn, rows, choices]``."""
+        """``[drawn, rows, choices]``: the legal choice with the greatest score is taken, in each part."""
         parts = np.asarray(getattr(self._space, "nvec", getattr(self._space, "n", 0))).reshape(-1)
         rising = np.concatenate([np.arange(1, count + 1) for count in parts]).astype(np.int16)
         falling = np.concatenate([np.arange(count, 0, -1) for count in parts]).astype(np.int16)
@@ -78,6 +77,6 @@ class Policy:
             return np.where(generator.random(shape) < 0.5, low, high).astype(dtype)
         if not isinstance(self._space, Box):
             return generator.integers(low, high + 1, shape).astype(dtype)
-        near = np.clip(low, -3.0, None), np.clip(high, None, 3.0)  # what is unbounded is drawn from here
+        near = np.clip(low, -3.0, None), np.clip(high, None, 3.0)  # the range of draws where the space is unbounded
         low, high = (np.where(np.abs(end) < _FAR, end, other) for end, other in zip((low, high), near, strict=True))
         return np.clip(generator.uniform(low, np.maximum(low, high), shape).astype(dtype), low, high).astype(dtype)

@@ -1,4 +1,4 @@
-"""The check beside a reference: an object in Python that takes a world's state and makes one step of it."""
+"""The check beside a reference: an object in Python that takes a world's state and steps it once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def reference(subject: Subject) -> str:
     for name in ("reset", "step"):
         if not callable(getattr(other, name, None)):
             raise Failed(
-                f"the reference {type(other).__name__} has no method {name}", "it has reset(state) and step(action)"
+                f"the reference {type(other).__name__} has no method {name}", "give it reset(state) and step(action)"
             )
     env = subject.make(min(subject.worlds, _WORLDS), checked=True, autoreset_mode=AutoresetMode.DISABLED)
     steps = 0
@@ -45,7 +45,7 @@ def reference(subject: Subject) -> str:
 
 
 def _step(env: TorchVectorEnv, other: Any, actions: torch.Tensor, step: int) -> None:
-    """One step of all worlds beside the reference, which is given each world's state and actions in turn."""
+    """One step of all worlds beside the reference, which takes each world's state and actions in turn."""
     agents = env.num_agents
     seen = {name: tensor.clone().numpy() for name, tensor in named("observation", env.observations).items()}
     moments = env.sim.tensor("World.step").tolist()
@@ -60,7 +60,7 @@ def _step(env: TorchVectorEnv, other: Any, actions: torch.Tensor, step: int) -> 
         if not isinstance(outcome, tuple) or len(outcome) not in (4, 5):
             raise Failed(
                 f"the reference's step returned {type(outcome).__name__}",
-                "it returns (observation, reward, terminated, truncated), or these and infos",
+                "return (observation, reward, terminated, truncated), or these and infos",
             )
         state = getattr(other, "state", None)
         state = state() if callable(state) else state
@@ -106,10 +106,10 @@ def _compare(
         if value is None:
             continue
         if name not in found:
-            raise Failed(f"the reference has {name}, which the environment has not; it has: {', '.join(found)}")
+            raise Failed(f"the reference has {name!r}, which is missing in the environment; it has: {', '.join(found)}")
         a, b = np.asarray(value), np.asarray(found[name])
         if a.shape != b.shape and a.size == b.size:
-            a = a.reshape(b.shape)  # a number for an array of one
+            a = a.reshape(b.shape)  # a number in place of an array of one
         if a.shape != b.shape:
             raise Failed(f"{name} has shape {list(a.shape)} in the reference, {list(b.shape)} in the environment")
         floating = "f" in a.dtype.kind + b.dtype.kind
@@ -141,5 +141,5 @@ def _compare(
                 before=(),
             )
         ),
-        "the reference was put into the world's state before this step: so one of the two is wrong in this step",
+        "both began this step from the same state, so one of them is wrong in this step",
     )

@@ -1,4 +1,4 @@
-"""Checks that however steps are run, they give the same bits: threads, batch sizes, executors, seeds."""
+"""Checks that steps give the same bits with all threads, batch sizes and executors, and by their seed."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _two_threads() -> Iterator[None]:
 
 
 def _wake_threads_before_steps(env: TorchVectorEnv) -> None:
-    """A thread that sleeps would take no part in a step that another one has done before it is awake."""
+    """Wake all threads before each step: another thread would finish the step before a sleeping one takes part."""
     step, numbers = env.step, torch.empty(1 << 17)  # so many that torch shares them out
 
     def step_by_all(actions: Tensor) -> object:
@@ -57,7 +57,7 @@ def _wake_threads_before_steps(env: TorchVectorEnv) -> None:
 
 
 def batch_sizes(subject: Subject) -> str:
-    """The first worlds, and a part from another world on, beside more and by themselves."""
+    """Some worlds give the same bits among more worlds and by themselves: the first ones, and later ones."""
     worlds = max(3, subject.few_worlds)
     few = worlds // 3
     for first in (0, few):
@@ -87,7 +87,7 @@ def _on_cuda(subject: Subject) -> list[str]:
 
 
 def _emulated(subject: Subject) -> list[str]:
-    """On a machine without a GPU: the CUDA units, compiled by g++."""
+    """The CUDA units compiled by g++, on a machine without a GPU."""
     worlds, steps = min(subject.few_worlds, _EMULATED_WORLDS), min(subject.few_steps, _EMULATED_STEPS)
     for name, unit in subject.emulated.items():
         try:
@@ -95,7 +95,7 @@ def _emulated(subject: Subject) -> list[str]:
         except BuildError as error:
             raise Failed(
                 f"the unit for CUDA ({name}) does not compile under g++: {error}",
-                "write what both devices understand; the message has the line",
+                "write C++ that both compilers accept; the message has the line",
             ) from None
         other = subject.make(worlds, _library=library)
         other.sim.memory.context.tile = max(1, worlds // 2)
@@ -111,7 +111,7 @@ def seeds(subject: Subject) -> str:
         first,
         second,
         ("once", "and once more with the same seed"),
-        remedy="draw by world.random() only: addresses, times and what others have left are not of a seed",
+        remedy="draw by world.random() only: addresses, times and leftovers of others do not follow from the seed",
     )
     second.reset(seed=subject.seed + 1)
     first.reset(seed=subject.seed)
@@ -124,7 +124,7 @@ def seeds(subject: Subject) -> str:
         return "the same seed gives the same bits, another seed another state, which observations do not show"
     raise Warned(
         "another seed gives the same episodes",
-        "where that is meant, all is well; else draw in 'start' by world.random()",
+        "if that is intended, ignore this; otherwise draw in 'start' by world.random()",
     )
 
 

@@ -1,4 +1,4 @@
-"""Random bytes where nothing may be read before it is written: runs then differ where something is."""
+"""Random bytes in memory that must be written before it is read: two runs differ where a system reads it earlier."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..run.simulator import Simulator
 
 
 def spoil_scratch(sim: Simulator) -> None:
-    """Fill all scratch with random bytes, which are others each time: nothing may depend on them."""
+    """Fill all scratch with new random bytes: nothing may depend on them."""
     for column in sim.program.columns.values():
         if column.scratch:
             memory = sim.memory.columns[f"column_{column.c_name}"]
@@ -20,10 +20,10 @@ def spoil_scratch(sim: Simulator) -> None:
 
 
 def spoil(sim: Simulator) -> None:
-    """Fill with random bytes what the next step writes before anybody reads it: nothing may depend on them.
+    """Fill memory that the next step writes before it is read with new random bytes: nothing may depend on them.
 
-    That is scratch, where its outputs go, and what only ``observe`` writes: an ``observe`` that does not write a column
-    wholly makes two runs differ. What lies between fields is left alone.
+    These are scratch, the places of the next outputs, and columns that only ``observe`` writes: an ``observe`` that
+    writes a column in part makes two runs differ. Bytes between fields stay.
     """
     spoil_scratch(sim)
     program, memory = sim.program, sim.memory

@@ -1,4 +1,4 @@
-"""Checks that an observation is that of its state: written wholly, by the right graph, and looked at only."""
+"""Checks that an observation belongs to its state: written wholly, by the right graph, without changing the state."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PURE = "'observe' computes from the state, writes its columns wholly every time
 
 
 def leftovers(subject: Subject) -> str:
-    """Two runs into random bytes, wherever a step may not look."""
+    """Two runs agree where all memory that a step may not read holds random bytes."""
     first, second = subject.make(), subject.make()
     first.reset(seed=subject.seed)
     policy = Policy(first, first.num_worlds, seed=subject.seed)
@@ -35,15 +35,15 @@ def leftovers(subject: Subject) -> str:
         min(subject.few_steps, 100),
         seed=subject.seed,
         sides=("once", "and the next time, into other leftovers"),
-        remedy="a system reads what it did not write before: 'observe' writes its columns wholly, every time, and "
-        "scratch is written before it is read",
+        remedy="a system reads memory that it has not written: 'observe' must write its columns wholly, every time; "
+        "scratch must be written before it is read",
         before_step=before_step,
     )
-    return "nothing depends on what memory held before: scratch and outputs were filled with random bytes"
+    return "nothing depends on earlier contents of memory: scratch and outputs held random bytes"
 
 
 def stale(subject: Subject) -> str:
-    """Observations that are not of their state."""
+    """Observations belong to the state that they are returned with."""
     _by_declaration(subject.program)
     env = subject.make(autoreset_mode=AutoresetMode.DISABLED)
     env.reset(seed=subject.seed)
@@ -57,12 +57,12 @@ def stale(subject: Subject) -> str:
     notes = _observed_twice(env)
     if bool(ended.any()):
         _still(env, policy, ended)
-        notes.append("a world that stands still stays as it is")
-    return "; ".join(["what is returned is of the state that is returned", *notes])
+        notes.append("a world that has ended does not change")
+    return "; ".join(["observations belong to the state that they are returned with", *notes])
 
 
 def _by_declaration(program: Program) -> None:
-    """A column that is an output only, written in 'step' in front of what changes what it was computed from."""
+    """Raise Failed for an output that 'step' computes from a column which a later system of the step changes."""
     for column in program.outputs:
         writers = {graph: _writers(program, graph, column.name) for graph in program.graphs}
         nodes = program.graphs["step"]
@@ -76,7 +76,7 @@ def _by_declaration(program: Program) -> None:
             if changed:
                 raise Failed(
                     f"{column.name} is written by system '{last.system.name}' from {changed[0]}, which "
-                    f"'{node.system.name}' changes later in the step: what is returned is of the state before",
+                    f"'{node.system.name}' changes later in the step: the output belongs to the earlier state",
                     f"put '{last.system.name}' into 'observe', or behind '{node.system.name}'",
                 )
         if column in program.observations.values() and not writers["start"]:
@@ -109,8 +109,8 @@ def _observed_twice(env: TorchVectorEnv) -> list[str]:
     try:
         assert_same_bits(before, snapshot(env.sim, final=False))
     except AssertionError as error:
-        raise Failed(f"to observe a second time changes the state: {error}", _PURE) from None
-    return ["to observe twice gives the same"]
+        raise Failed(f"observing a second time changes the state: {error}", _PURE) from None
+    return ["observing twice gives the same"]
 
 
 def _still(env: TorchVectorEnv, policy: Policy, ended: torch.Tensor) -> None:

@@ -1,4 +1,4 @@
-"""What is checked: an environment, in how many worlds and steps, and how its vector environments are made."""
+"""The subject of a check: an environment, numbers of worlds and steps, and how its vector environments are made."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+import torch
+
 from ..base.names import suggestion
 from ..build import emulation, jit
 from ..declare.environment import Environment
 from ..declare.run_options import RunOptions
+from ..memory.inputs import checked_count, checked_seed
 from ..resolve.executors import EXECUTORS
 from ..resolve.program import Program
 from ..vector.own_modules import module_named
@@ -31,7 +34,10 @@ class Subject:
         worlds, steps: of the longest run; comparisons take fewer.
         seed: of worlds and actions.
         reference: makes an object with ``reset(state)`` and ``step(action)``, or None.
-        run: how simulators run; ``checks`` is what the checked build looks for.
+        run: how simulators run; ``checks`` are the findings of the checked build, which is a part of the check. The
+            checks choose ``executor`` and ``num_threads``.
+
+    Raises TypeError or ValueError for wrong ones.
     """
 
     environment: Environment
@@ -39,7 +45,17 @@ class Subject:
     steps: int = 2000
     seed: int = 0
     reference: Callable[[], Any] | None = None
-    run: RunOptions = field(default_factory=lambda: RunOptions(checks=True))
+    run: RunOptions = field(default_factory=RunOptions)
+
+    def __post_init__(self) -> None:
+        self.worlds, self.steps = checked_count(self.worlds, "worlds"), checked_count(self.steps, "steps")
+        self.seed = checked_seed(self.seed) or 0
+        if self.reference is not None and not callable(self.reference):
+            raise TypeError(f"reference must be a function that makes an object, got {self.reference!r}")
+        checks = True if self.run.checks is None else self.run.checks
+        self.run = replace(self.run, checks=checks).closed(torch.device("cpu"), self.worlds)
+        if not self.run.checks:
+            raise ValueError("checks must be True or torch_batchsim.Checks(...): the check runs the checked build")
 
     @cached_property
     def emulated(self) -> dict[str, Future[jit.Library]]:
@@ -54,10 +70,10 @@ class Subject:
         return Program(self.environment)
 
     def make(self, worlds: int | None = None, *, checked: bool = False, **arguments: Any) -> TorchVectorEnv:
-        """A vector environment of few worlds, if nothing else is said; of the checked build, or the plain one."""
+        """A vector environment of the checked build, or of the plain one; by default of few worlds."""
         run = self.run if checked else replace(self.run, checks=False)
         if "device" in arguments:
-            run = replace(run, watchdog=None)  # which cannot stop a kernel
+            run = replace(run, watchdog=None)  # a kernel cannot be stopped
         return TorchVectorEnv(self.environment, **{"num_worlds": worlds or self.few_worlds, **run, **arguments})
 
     @property
@@ -67,7 +83,7 @@ class Subject:
 
     @cached_property
     def play(self) -> Play:
-        """What was seen in the longest run, which is taken once."""
+        """The observations of the longest run, which is taken once."""
         return play_all(self.make(self.worlds, checked=True), self.steps, self.seed)
 
     @property
@@ -78,13 +94,13 @@ class Subject:
 
 
 def declaration(target: str | type[Environment] | Environment, options: Mapping[str, Any]) -> Environment:
-    """The declaration that a user means: of a class, an id, a short name, ``module:id``, ``module:Class`` or a file.
+    """The declaration of a class, an id, a short name, ``module:id``, ``module:Class`` or a file.
 
-    Raises ValueError or TypeError with a sentence for the user.
+    Raises ValueError or TypeError.
     """
     if isinstance(target, Environment):
         if options:
-            raise TypeError("options are for an environment's class or id; this one has been made already")
+            raise TypeError("options go with a class or an id, got options and an instance of Environment")
         return target
     env_id = _id_of(target)
     if env_id:
@@ -95,16 +111,16 @@ def declaration(target: str | type[Environment] | Environment, options: Mapping[
 
 
 def class_of(target: str | type[Environment]) -> type[Environment]:
-    """The class that a user means, as ``declaration``."""
+    """The class that ``target`` names, as for ``declaration``."""
     env_id = _id_of(target)
     if env_id:
         return environment_class(env_id)
     if isinstance(target, type):
         if not issubclass(target, Environment):
-            raise TypeError(f"what is checked must be a class of torch_batchsim.Environment, got {target!r}")
+            raise TypeError(f"a check needs a class of torch_batchsim.Environment, got {target!r}")
         return target
     if not isinstance(target, str):
-        raise TypeError(f"what is checked must be an id, a class or an instance of Environment, got {target!r}")
+        raise TypeError(f"a check needs an id, a class or an instance of Environment, got {target!r}")
     place, name = _place_and_name(target)
     module = module_named(place, target)
     own = {
@@ -118,7 +134,7 @@ def class_of(target: str | type[Environment]) -> type[Environment]:
     if not isinstance(found, type) or not issubclass(found, Environment):
         known = ", ".join(own) or "none"
         what = f"no environment {name!r}{suggestion(name, own)}" if name else f"{len(own)} environments"
-        raise ValueError(f"{place} has {what}; name one as {place}:Class; there are: {known}")
+        raise ValueError(f"{place} has {what}; name one as {place}:Class, known are: {known}")
     return found
 
 

@@ -22,12 +22,12 @@ from .runner import out_of_time, run_stages
 
 _PROGRAM = "python -m torch_batchsim.gpu_check"
 _OUTPUT = Path("runs") / "gpu_check"
-_RESERVE = 5.0  # seconds for what comes after the stages
+_RESERVE = 5.0  # seconds for the report after the stages
 
 
 def main(arguments: Sequence[str] | None = None, module: str = "torch_batchsim.gpu_check.stages") -> int:
-    """Run the stages of ``module`` and write the report. Returns 0 if nothing has failed, 1 if something has, 2 if
-    there is no GPU, or no nvcc to compile for it."""
+    """Run the stages of ``module`` and write the report. Returns 0, 1 if a stage has failed, or 2 where the GPU or nvcc
+    is missing."""
     stages = importlib.import_module(module).STAGES
     options = _options(arguments, [stage.name for stage in stages])
     if options.list:
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None, module: str = "torch_batchsim.g
     if options.cache is not None:
         _use_cache(options.cache)
     facts = _facts(min(60.0, options.budget / 2))
-    if facts["missing"] and options.go_on:  # the report that is there stays
+    if facts["missing"] and options.go_on:  # the earlier report stays
         print("\n".join(facts["missing"]))
         return 2
     done, earlier = _before(options.output, facts["machine"]) if options.go_on else ([], {})
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None, module: str = "torch_batchsim.g
         report["status"] = "failed"
 
     def note(result: dict[str, Any]) -> None:
-        """Keep the files up to date, so that a check that is cut short leaves a report."""
+        """Update the files after each stage, so that a check that is cut short leaves a report."""
         report["stages"].append(result)
         if result["status"] == "failed":
             report["status"] = "failed"
@@ -76,25 +76,25 @@ def main(arguments: Sequence[str] | None = None, module: str = "torch_batchsim.g
     reports.write(report, options.output)
     print(f"{report['status']}; written to {options.output / 'report.md'} and {options.output / 'report.json'}")
     if report["next"]:
-        print(f"no time was left for all; next:\n{report['next']}")
+        print(f"time has run out; go on with:\n{report['next']}")
     return {"passed": 0, "failed": 1, "no device": 2}[report["status"]]
 
 
 def _options(arguments: Sequence[str] | None, known: Sequence[str]) -> argparse.Namespace:
     parser = Parser(
         _PROGRAM,
-        description="Checks and measures on a GPU what no other machine can show, and writes a report.",
+        description="Checks and measures on a GPU, and writes a report.",
     )
     parser.add_argument("--list", action="store_true", help="print the stages and end")
     parser.add_argument("--stages", type=_names, help="only these, such as build,capture")
-    parser.add_argument("--budget", type=float, default=270.0, help="seconds for everything; what is left is named")
+    parser.add_argument("--budget", type=float, default=270.0, help="seconds for everything; the report names the rest")
     parser.add_argument("--output", type=Path, default=_OUTPUT, help=f"folder of the report (default: {_OUTPUT})")
     parser.add_argument("--cache", type=Path, help="folder of builds (default: $TORCH_BATCHSIM_CACHE, or the user's)")
     parser.add_argument("--continue", dest="go_on", action="store_true", help="go on with the report in --output")
     options = parser.parse_args(arguments)
     for name in options.stages or ():
         if name not in known:
-            raise UsageError(f"there is no stage {name!r}; there are: {', '.join(known)}")
+            raise UsageError(f"stages are {', '.join(known)}, got {name!r}")
     if not 0 < options.budget <= 86_400:
         raise UsageError(f"--budget must be positive and at most 86400 seconds, got {options.budget:g}")
     if not options.list:
@@ -109,14 +109,14 @@ def _names(text: str) -> list[str]:
 
 
 def _use_cache(folder: Path) -> None:
-    """Let all processes after this keep what they compile there: the engine's builds, and torch.compile's."""
+    """Let all later processes keep their builds there: the engine's, and torch.compile's."""
     os.environ["TORCH_BATCHSIM_CACHE"] = str(folder.resolve())
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder.resolve() / "inductor")
     os.environ["TRITON_CACHE_DIR"] = str(folder.resolve() / "triton")
 
 
 def _facts(seconds: float) -> dict[str, Any]:
-    """The machine, and what it lacks: by another process, since asking for a GPU may crash or hang too."""
+    """The machine and its missing parts, from another process, because a look at a GPU may crash or hang."""
     status, said = run_limited([sys.executable, "-m", "torch_batchsim.gpu_check.machine"], seconds)
     try:
         if status == 0:
@@ -124,13 +124,13 @@ def _facts(seconds: float) -> dict[str, Any]:
     except (ValueError, StopIteration):
         pass
     how = f"no answer after {seconds:.0f} s" if status is None else f"exit status {status}"
-    return {"machine": {}, "missing": [f"the machine could not be asked: {how} {said.strip()}"]}
+    return {"machine": {}, "missing": [f"the look at the machine failed: {how} {said.strip()}"]}
 
 
 def _before(folder: Path, machine: dict[str, Any]) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]]]:
-    """The stages of the report in ``folder`` that have come to the end, and by name those that had no time to.
+    """The finished stages of the report in ``folder``, and by name those that ran out of time.
 
-    Ends the program if that report is of another commit or GPU: its figures would not belong together.
+    Ends the program if that report is of another commit or GPU, because its figures would not belong together.
     """
     path = folder / "report.json"
     if not path.is_file():
@@ -139,14 +139,15 @@ def _before(folder: Path, machine: dict[str, Any]) -> tuple[list[dict[str, Any]]
     for what in ("commit", "GPU"):
         if old["format"] != reports.FORMAT or old["machine"].get(what) != machine.get(what):
             here, there = machine.get(what), old["machine"].get(what)
-            told = f"{path} is of another {what} or version ({there}, here {here}); take another --output"
-            raise UsageError(f"--continue: {told}")
+            raise UsageError(
+                f"--continue: {path} is of another {what} or version ({there}, here {here}); take another --output"
+            )
     done = [stage for stage in old["stages"] if not out_of_time(stage)]
     return done, {stage["name"]: stage for stage in old["stages"] if out_of_time(stage)}
 
 
 def _next(results: Sequence[dict[str, Any]], options: argparse.Namespace) -> str:
-    """The command that goes on where time ran out; nothing if all stages have come to the end."""
+    """The command that goes on where time ran out; empty if all stages are finished."""
     left = [result["name"] for result in results if out_of_time(result)]
     if not left:
         return ""

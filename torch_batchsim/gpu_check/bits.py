@@ -1,4 +1,4 @@
-"""The same bits: on every device, in every run, for every number of worlds, for every type of actions."""
+"""The same bits on every device, in every run, for every number of worlds and every type of actions."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ..testing import Tensors, assert_same_bits, of_worlds, random_actions
 from .environments import GROWING
 from .playing import SEED, Make, copied, expect, expect_same_steps, expect_same_story, play, snapshot
 
-_BALANCE = (0.1, 0.3, 1.0, 1.0)  # by which weights of CartPole's state a push keeps the pole up
+_BALANCE = (0.1, 0.3, 1.0, 1.0)  # weights of CartPole's state, by which a push keeps the pole up
 
 
 def same_as(
     reference: Make, make: Make, name: str, worlds: int, steps: int, mode: AutoresetMode, **arguments: Any
 ) -> str:
-    """What all steps return, and the state after them."""
+    """The results of all steps, and the state after them."""
     arguments |= {"autoreset_mode": mode}
     first, second = reference(name, worlds, **arguments), make(name, worlds, **arguments)
     wait = name in GROWING
@@ -30,7 +30,7 @@ def same_as(
 
 
 def balanced(reference: Make, make: Make, worlds: int, steps: int, mode: AutoresetMode) -> str:
-    """CartPole by a policy that keeps the pole up, so that episodes come to their limit and are truncated."""
+    """CartPole by a policy that keeps the pole up, so that episodes are truncated at their limit."""
     first, second = (each("cartpole", worlds, autoreset_mode=mode) for each in (reference, make))
     observations, _ = first.reset(seed=SEED)
     second.reset(seed=SEED)
@@ -42,12 +42,12 @@ def balanced(reference: Make, make: Make, worlds: int, steps: int, mode: Autores
         observations, truncated = expected["observations"], truncated + int(expected["truncations"].sum())
     second.check_faults()
     assert_same_bits(snapshot(first.sim), snapshot(second.sim), "at the end: ")
-    expect(truncated >= worlds // 2, f"{truncated} truncations in {worlds} worlds, so little was shown")
+    expect(truncated >= worlds // 2, f"{truncated} truncations in {worlds} worlds are too few for this check")
     return f"{worlds} worlds, {steps} steps, {truncated} truncations"
 
 
 def repeatable(make: Make, name: str, worlds: int, steps: int) -> str:
-    """Twice the same run, the second time over a memory that others have used."""
+    """Twice the same run, the second time in memory that other simulators have used."""
     wait = name in GROWING
     first = make(name, worlds)
     expected, held = play(first, steps, wait=wait), snapshot(first.sim)
@@ -63,7 +63,7 @@ def repeatable(make: Make, name: str, worlds: int, steps: int) -> str:
 
 
 def batch_size(make: Make, name: str, few: int, many: int, steps: int) -> str:
-    """A world does the same beside others and alone."""
+    """A world gives the same bits in a large and in a small number of worlds."""
     small, large = make(name, few), make(name, many)
     wait = name in GROWING
     expected = play(small, steps, wait=wait, most_worlds=many)
@@ -96,9 +96,9 @@ def action_types(make: Make) -> str:
 
 
 def together(make: Make) -> str:
-    """Three simulators in turns do what each does alone."""
+    """Three simulators in turns give the same bits as each by itself."""
     names = (("cartpole", 700), ("meadow", 20), ("cartpole", 33))
-    alone = [play(make(name, worlds), 10) for name, worlds in names]
+    apart = [play(make(name, worlds), 10) for name, worlds in names]
     envs = [make(name, worlds) for name, worlds in names]
     for env in envs:
         env.reset(seed=SEED)
@@ -106,21 +106,21 @@ def together(make: Make) -> str:
     for batches in zip(*(random_actions(env, 10) for env in envs), strict=True):
         for env, batch, returned in zip(envs, batches, turns, strict=True):
             returned.append(copied(env.step(batch)))
-    for expected, found in zip(alone, turns, strict=True):
+    for expected, found in zip(apart, turns, strict=True):
         expect_same_steps(expected, found)
-    for _ in range(20):  # memory that goes while the device is at work
+    for _ in range(20):  # memory that is freed while the device is at work
         env = make("cartpole", 5000)
         env.reset(seed=SEED)
         env.step(random_actions(env, 1)[0])
         del env
-    expect_same_steps(alone[0], play(make("cartpole", 700), 10))
+    expect_same_steps(apart[0], play(make("cartpole", 700), 10))
     return "3 in turns, 20 that came and went"
 
 
 def given_levels(reference: Make, make: Make) -> str:
-    """A level that is given to a reset of some worlds, and to the next episode only."""
+    """A level that is given to a reset of some worlds, for the next episode only."""
 
-    def tell(make_one: Make) -> tuple[str, list[Tensors], Simulator]:
+    def story(make_one: Make) -> tuple[str, list[Tensors], Simulator]:
         env = make_one("hunt", 9)
         env.reset(seed=SEED)
         mask = torch.arange(9, device=env.device) % 2 == 0
@@ -130,18 +130,18 @@ def given_levels(reference: Make, make: Make) -> str:
         env.reset(options={"reset_mask": mask, **Level.options([level] * 9, env.environment)})
         places = env.sim.tensor("Agent.physics.Pose.position")[mask, :, :2]
         given = torch.tensor(agents, device=env.device)[:, :2].expand_as(places)
-        expect(torch.equal(places, given), "agents do not stand where the level has them")
+        expect(torch.equal(places, given), "agents do not stand at the level's places")
         returned = [copied(env.step(batch)) for batch in random_actions(env, 20)]
         env.check_faults()
         return "5 of 9 worlds, 20 steps", returned, env.sim
 
-    return expect_same_story(reference, make, tell)
+    return expect_same_story(reference, make, story)
 
 
 def given_decks(reference: Make, make: Make) -> str:
-    """Decks and players to begin that are given to a reset of some worlds, and to the next episode only."""
+    """Decks and first players that are given to a reset of some worlds, for the next episode only."""
 
-    def tell(make_one: Make) -> tuple[str, list[Tensors], Simulator]:
+    def story(make_one: Make) -> tuple[str, list[Tensors], Simulator]:
         env = make_one("decks", 9)
         env.reset(seed=SEED)
         mask = torch.arange(9, device=env.device) % 2 == 0
@@ -152,4 +152,4 @@ def given_decks(reference: Make, make: Make) -> str:
         env.check_faults()
         return "5 of 9 worlds, 60 steps", returned, env.sim
 
-    return expect_same_story(reference, make, tell)
+    return expect_same_story(reference, make, story)

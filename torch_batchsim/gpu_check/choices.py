@@ -1,4 +1,4 @@
-"""How steps are run changes no bit: tiles, plans, tuning, tracing."""
+"""Tiles, plans, tuning and tracing change no bit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def tile(reference: Make, make: Make, name: str, worlds: int, steps: int, size: 
 
 
 def plan(reference: Make, make: Make, name: str, worlds: int, steps: int, number: int) -> str:
-    """The step cut into kernels anywhere: at all places for ``number`` 0, else where chance has it."""
+    """The step cut into kernels: at all places for ``number`` 0, else at random ones."""
     env = make(name, worlds)
     first, *places, last = possible_cuts(step_tasks(env.sim.program))
     generator = np.random.default_rng(number)
@@ -43,7 +43,7 @@ def _same(reference: Make, second: TorchVectorEnv, name: str, steps: int) -> str
 
 
 def tuned(make: Make, name: str, worlds: int, seconds: float) -> str:
-    """Tuning changes no bit, of the present state or of what comes, and can be read."""
+    """Tuning changes no bit, of the present state or of later steps, and its report is text."""
     plain, env = make(name, worlds), make(name, worlds)
     expected = play(plain, 6)
     play(env, 6)
@@ -59,7 +59,7 @@ def tuned(make: Make, name: str, worlds: int, seconds: float) -> str:
 
 
 def traced(make: Make, name: str, worlds: int, steps: int = 3) -> str:
-    """Tracing changes no bit, and its records can be what has happened."""
+    """Tracing changes no bit, and its records are plausible."""
     plain, env = make(name, worlds), make(name, worlds)
     wait = name in GROWING
     play(plain, steps, wait=wait)
@@ -80,5 +80,5 @@ def traced(make: Make, name: str, worlds: int, steps: int = 3) -> str:
     expect(0 < trace.span < 60e6, f"a span of {trace.span} us")
     expect(0 < trace.busy <= 1.05, f"busy for {trace.busy} of the time")
     expect_same_steps(play(plain, 4, wait=wait), play(env, 4, wait=wait))
-    told = f"{len(trace.records)} records, {trace.span:.0f} us, {100 * trace.busy:.0f} % busy, {len(trace.units)} units"
-    return f"{told}\n{trace}"
+    records = f"{len(trace.records)} records, {trace.span:.0f} us, {100 * trace.busy:.0f} % busy"
+    return f"{records}, {len(trace.units)} units\n{trace}"

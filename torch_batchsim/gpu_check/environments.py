@@ -1,4 +1,4 @@
-"""The environments that are checked: the bundled ones, and a garden of what these leave out."""
+"""The environments of the checks: the bundled ones, and a garden of the features that these leave out."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Shift(Component):
 class Stem(Component):
     height: f32
     age: i32
-    extra: i32  # children in every step beside the usual ones: what a check writes to fill the table
+    extra: i32  # more children in every step: a check writes it to fill the table
 
 
 class Kin(Component):
@@ -134,7 +134,7 @@ ENVIRONMENTS: dict[str, Callable[[], Environment]] = {
     "hanabi": Hanabi,
     "hanabi_floats": partial(Hanabi, obs_dtype="float32"),
     "hanabi_bits": partial(Hanabi, obs_dtype="bits"),
-    # Games in which all see something, as packed bits, and any player begins.
+    # All players observe, as packed bits, and any player begins.
     "decks": partial(Hanabi, players=3, turns="all", obs_dtype="bits", random_start_player=True),
     "hideseek": HideSeek,
     # The same builds: rounds that are soon over, with any number of walls and boxes.
@@ -143,5 +143,5 @@ ENVIRONMENTS: dict[str, Callable[[], Environment]] = {
     # Its tables never grow, so that it can be captured, and are so large that a block of threads settles them.
     "meadow": partial(Garden, room=640, limit=640),
 }  # fmt: skip
-CHECKED = ("cartpole", "kitchens", "decks", "skirmish", "garden", "meadow", "hunt")  # what takes long to build is last
+CHECKED = ("cartpole", "kitchens", "decks", "skirmish", "garden", "meadow", "hunt")  # the longest build is last
 GROWING = ("skirmish", "garden")  # the host may see late that a table is crowded: checks wait after each step

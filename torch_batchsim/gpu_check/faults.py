@@ -1,4 +1,4 @@
-"""What fails in one world is told, and the others go on."""
+"""Faults of one world are reported, and the others go on."""
 
 from __future__ import annotations
 
@@ -30,17 +30,18 @@ def bad_action(make: Make, names: Sequence[str] = ("cartpole", "meadow")) -> str
         for taken, meant in zip((batches[0], wrong), (batches[0], lowest), strict=True):
             assert_same_bits(copied(other.step(meant)), copied(env.step(taken)), f"{name}, {bad}: ")
         fault = fault_of(env)
-        told = fault.faults[0]
-        expect((told.world, told.system, told.row, told.cause) == (world, "check_actions", 0, "bad_action"), str(told))
+        first = fault.faults[0]
+        found = (first.world, first.system, first.row, first.cause)
+        expect(found == (world, "check_actions", 0, "bad_action"), str(first))
         expect(int(fault.mask.sum()) == 1, f"{int(fault.mask.sum())} faulty worlds for 1")
         for batch in batches[2:]:
             assert_same_bits(copied(other.step(batch)), copied(env.step(batch)), f"{name}, {bad}, later: ")
-        env.check_faults()  # told once
-    return "above, below, NaN; the other worlds go on, and the fault is told once"
+        env.check_faults()  # reported once
+    return "above, below, NaN; the other worlds go on, and the fault is reported once"
 
 
 def fault_of_step(env: TorchVectorEnv, batch: torch.Tensor) -> WorldFault:
-    """What a step raises at once, as on CPU, or a look at faults after it."""
+    """The fault that a step raises at once, as on CPU, or that a look after it raises."""
     try:
         env.step(batch)
         return fault_of(env)
@@ -49,39 +50,39 @@ def fault_of_step(env: TorchVectorEnv, batch: torch.Tensor) -> WorldFault:
 
 
 def checked_build(reference: Make, make: Make) -> str:
-    """A checked build tells of a number that is not finite as on CPU."""
+    """A checked build reports a number that is not finite, as on CPU."""
 
-    def tell(make_one: Make) -> str:
+    def report(make_one: Make) -> str:
         env = make_one("cartpole", 70, checks=True)
         env.reset(seed=SEED)
         env.sim.tensor("Cart.CartState.theta")[41] = float("nan")
-        (told,) = fault_of_step(env, random_actions(env, 1)[0]).faults
-        return str(told)
+        (finding,) = fault_of_step(env, random_actions(env, 1)[0]).faults
+        return str(finding)
 
-    expected, found = tell(reference), tell(make)
+    expected, found = report(reference), report(make)
     expect(expected == found, f"{expected} on CPU, {found}")
     return found
 
 
 def system_fault(reference: Make, make: Make) -> str:
-    """What a system reports of two worlds; these are then reset alone."""
+    """A system reports two worlds; only these are then reset."""
 
-    def tell(make_one: Make) -> tuple[str, list[Tensors], Simulator]:
+    def story(make_one: Make) -> tuple[str, list[Tensors], Simulator]:
         env = make_one("meadow", 12)
         env.reset(seed=SEED)
         batches = random_actions(env, 4)
         env.sim.tensor("Gardener.Hand.skill")[3, 1] = float("nan")
         env.sim.tensor("Gardener.Hand.skill")[7, 0] = 3e6
         fault = fault_of_step(env, batches[0])
-        return told_on_both(fault), after_reset(env, fault, batches[1:]), env.sim
+        return reported_on_both(fault), after_reset(env, fault, batches[1:]), env.sim
 
-    return expect_same_story(reference, make, tell)
+    return expect_same_story(reference, make, story)
 
 
 def overflow(reference: Make, make: Make) -> str:
-    """A world that wants more rows than its limit has a fault; the others do not notice."""
+    """A world that needs more rows than its limit has a fault; the others are unchanged."""
 
-    def tell(make_one: Make) -> tuple[str, list[Tensors], Simulator]:
+    def story(make_one: Make) -> tuple[str, list[Tensors], Simulator]:
         env = make_one("meadow", 6)
         env.reset(seed=SEED)
         batches = random_actions(env, 4)
@@ -92,18 +93,18 @@ def overflow(reference: Make, make: Make) -> str:
         expect("table_full" in str(fault.faults), str(fault.faults))
         faulty = fault.mask.tolist()
         expect(faulty == [world == 4 for world in range(6)], f"faulty worlds {faulty}")
-        return told_on_both(fault), after_reset(env, fault, batches[2:]), env.sim
+        return reported_on_both(fault), after_reset(env, fault, batches[2:]), env.sim
 
-    return expect_same_story(reference, make, tell)
+    return expect_same_story(reference, make, story)
 
 
-def told_on_both(fault: WorldFault) -> str:
-    """What is told of faults but for the step, which CUDA does not know."""
+def reported_on_both(fault: WorldFault) -> str:
+    """The reports of faults but for the step, which CUDA does not know."""
     return str([replace(each, step=None) for each in fault.faults])
 
 
 def after_reset(env: TorchVectorEnv, fault: WorldFault, batches: Sequence[torch.Tensor]) -> list[Tensors]:
-    """What steps return once the faulty worlds have been reset alone; they have no fault more."""
+    """The results of steps after a reset of the faulty worlds, which have no fault any more."""
     env.reset(options={"reset_mask": fault.mask})
     returned = [copied(env.step(batch)) for batch in batches]
     env.check_faults()

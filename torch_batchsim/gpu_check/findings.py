@@ -1,7 +1,7 @@
-"""What a stage finds, and the process that it runs in: ``python -m torch_batchsim.gpu_check.findings``.
+"""The findings of a stage, and the process that it runs in: ``python -m torch_batchsim.gpu_check.findings``.
 
 The findings are a JSON file that is written anew before and after every check, so that a process that crashes or hangs
-leaves what it has found, and the name of the check that did it.
+leaves its findings so far and the name of its last check.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-NO_TIME = "no time left"  # how the text of what is skipped for that reason begins
-SPOILED = 86  # exit status: an error has spoiled the process, another one is to go on
+NO_TIME = "no time left"  # the beginning of the reason, where a check or a stage is skipped because time ran out
+SPOILED = 86  # exit status: an error has spoiled the process, and another one must go on
 
 
 class Skipped(Exception):
-    """Raised by a check or a stage that cannot be done here; the text says why."""
+    """Raised by a check or a stage that this machine does not allow; the text is the reason."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,10 @@ class Stage:
     """Checks that run in a process of their own.
 
     Attributes:
-        about: what it shows, in one line.
-        run: finds out, by calls of ``Findings.check``.
-        seconds: of time it has; then its process is ended.
-        least: it is not begun with less than that left.
+        about: its claim, in one line.
+        run: makes the checks, by calls of ``Findings.check``.
+        seconds: after which its process is ended.
+        least: seconds that must be left for it to begin.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Findings:
     """The findings of one stage.
 
     Args:
-        path: of the file; what it holds already has been found by a process before this one.
+        path: of the file, which may hold the findings of an earlier process.
         until: the time (of ``time.time``) at which this process is ended.
         watched: end this process, with a traceback, when a check takes longer than ``check_seconds``: only for one
             that does nothing else.
@@ -59,7 +59,7 @@ class Findings:
     def __init__(self, path: Path, until: float, *, watched: bool = False) -> None:
         self._path, self._until, self._watched = path, until, watched
         self.found: dict[str, Any] = {"checks": [], "notes": [], "tables": {}, "running": None, "traceback": ""}
-        if path.is_file():  # a process before this one has not come to the end
+        if path.is_file():  # an earlier process has not finished
             self.found = json.loads(path.read_text())
         self._before = {check["name"] for check in self.found["checks"]}
         self._done: set[str] = set()
@@ -67,11 +67,11 @@ class Findings:
     def check(self, name: str, function: Callable[..., str | None], *arguments: Any, **keywords: Any) -> None:
         """Call ``function``: it fails by an exception, else it has passed.
 
-        What it returns is reported: a remark of one line, and what may follow it. A check that an earlier process of
-        this stage has come to is left out.
+        The report has the text that it returns: a remark of one line, and further lines. A check that an earlier
+        process of this stage has reached is left out.
         """
         if name in self._done:
-            raise ValueError(f"there are two checks {name!r}")
+            raise ValueError(f"names of checks must differ, got {name!r} twice")
         self._done.add(name)
         if self.has(name):
             return
@@ -95,10 +95,10 @@ class Findings:
         self.found["running"] = None
         self.save()
         if spoiled:
-            os._exit(SPOILED)  # nothing on the way out may touch the device
+            os._exit(SPOILED)  # an ordinary exit would touch the device
 
     def has(self, name: str) -> bool:
-        """Whether an earlier process of this stage has come to a check."""
+        """Whether an earlier process of this stage has reached a check."""
         return name in self._before
 
     def note(self, text: str) -> None:
@@ -117,7 +117,7 @@ class Findings:
         return self._until - time.time()
 
     def save(self) -> None:
-        """Write the file, which is never seen half-written."""
+        """Write the file at once, so that no reader finds half of it."""
         half = self._path.with_suffix(".half")
         half.write_text(json.dumps(self.found))
         os.replace(half, self._path)
@@ -128,8 +128,8 @@ def _headline(error: Exception) -> str:
 
 
 def _spoils(error: Exception) -> bool:
-    """Whether checks after this one cannot be trusted: an error sticks to the CUDA context, or may have left a capture
-    half-done. A mere difference does not spoil anything."""
+    """Whether later checks are worthless: an error stays in the CUDA context, or may have left a capture unfinished. A
+    difference of bits spoils nothing."""
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_initialized():
         return False

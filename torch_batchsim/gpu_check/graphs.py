@@ -18,9 +18,9 @@ WARM_UPS = 3
 def capture(
     function: Callable[[], Any], warm_ups: int = WARM_UPS, generators: Sequence[torch.Generator] = ()
 ) -> tuple[torch.cuda.CUDAGraph, Any]:
-    """``function`` as a CUDA graph, and what it returned; before, it runs on a side stream, as torch's notes ask.
+    """``function`` as a CUDA graph, and its result; it first runs on a side stream, as torch's notes ask.
 
-    ``generators``: from which it draws random numbers, beside the device's own; each replay draws others.
+    ``generators``: those that it draws random numbers from, beside the device's own; each replay draws others.
     """
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
@@ -39,7 +39,7 @@ def capture(
 
 def captured_step(reference: Make, make: Make, name: str, worlds: int, mode: AutoresetMode) -> str:
     """One step as a graph, replayed with other actions and among steps that are not captured; a fault in a replay."""
-    # One set of outputs: a replay writes where the captured step did, whoever's turn it is.
+    # One set of outputs: every replay writes to the place of the captured step.
     env, other = make(name, worlds, autoreset_mode=mode, copy=False), reference(name, worlds, autoreset_mode=mode)
     env.reset(seed=SEED)
     other.reset(seed=SEED)
@@ -58,7 +58,7 @@ def captured_step(reference: Make, make: Make, name: str, worlds: int, mode: Aut
             results_now = results
         assert_same_bits(copied(expected), copied(results_now), f"step {step}: ")
         if mode is AutoresetMode.DISABLED and step % 4 == 0:
-            for each in (other, env):  # not by flags: replays write them where the captured step did
+            for each in (other, env):  # not by flags: replays write them to the place of the captured step
                 each.reset(options={"reset_mask": each.sim.memory.columns["ended"] != 0})
     env.check_faults()
     assert_same_bits(snapshot(other.sim), snapshot(env.sim), "at the end: ")
@@ -66,9 +66,9 @@ def captured_step(reference: Make, make: Make, name: str, worlds: int, mode: Aut
     world = worlds // 3 if active is None else int(env.sim.tensor(active.name)[:, 0].nonzero()[-1])
     actions.view(worlds, -1)[world, 0] = 99
     graph.replay()
-    told = fault_of(env).faults[0]
-    expect(told.world == world and told.cause == "bad_action", str(told))
-    return f"{worlds} worlds, 29 steps, most of them replayed; {told}"
+    fault = fault_of(env).faults[0]
+    expect(fault.world == world and fault.cause == "bad_action", str(fault))
+    return f"{worlds} worlds, 29 steps, most of them replayed; {fault}"
 
 
 def captured_rollout(reference: Make, make: Make, name: str, worlds: int, steps: int) -> str:
@@ -91,7 +91,7 @@ def captured_rollout(reference: Make, make: Make, name: str, worlds: int, steps:
             assert_same_bits(dict(flat(expected)), dict(flat(rollout.results(step))), f"replay {replay}, step {step}: ")
         assert_same_bits(snapshot(other.sim), snapshot(env.sim), f"after replay {replay}: ")
     chosen = rollout.actions.double()
-    expect(float(chosen.std()) > 0.1, "the policy always does the same, so nothing was shown")
+    expect(float(chosen.std()) > 0.1, "the policy always chooses the same action, so this check is void")
     ended = int(rollout.flags.sum())
     return f"{worlds} worlds, 3 replays of {steps} steps, {ended} episodes ended in the last"
 
@@ -129,7 +129,7 @@ class Rollout:
         )
 
     def results(self, step: int) -> dict[str, Any]:
-        """What a step has returned, by name."""
+        """The results of a step, by name."""
         parts = {key: buffer[step + 1] for key, buffer in self._observations.items()}
         return {
             "observations": parts.get("", parts),
@@ -140,7 +140,7 @@ class Rollout:
 
     @torch.no_grad()
     def run(self) -> None:
-        """Play all steps, from the observations on with which the last run ended."""
+        """Play all steps, from the last observations of the previous run."""
         for buffer in self._observations.values():
             buffer[0].copy_(buffer[self._steps])
         for step in range(self._steps):
@@ -154,7 +154,7 @@ class Rollout:
 
 
 def growth_in_capture(make: Make) -> str:
-    """A table that has to grow refuses to be captured, and grows afterwards."""
+    """A step in which a table must grow refuses its capture, and the table grows afterwards."""
     env = make("garden", 20)
     env.reset(seed=SEED)
     batches = random_actions(env, 3)

@@ -1,4 +1,4 @@
-"""Columns of more bytes than 32 bits count."""
+"""Columns with more bytes than 32 bits can count."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from ..vector.vector_env import TorchVectorEnv
 from .findings import Skipped
 from .playing import SEED, Make, flat
 
-_EDGE = 256  # worlds before and behind the place where the limit lies
+_EDGE = 256  # worlds before and behind the limit
 
 
 def large_columns(reference: Make, make: Make, name: str, limit: int, steps: int) -> str:
-    """The largest column has more than ``limit`` bytes; its first worlds and those at the limit do as they do alone.
+    """The largest column has more than ``limit`` bytes; its first worlds and those at the limit give the CPU's bits.
 
-    A world's random numbers depend on its number, which few worlds on the CPU are given here.
+    A world's random numbers depend on its number, so the few worlds on the CPU take the numbers of those.
     """
     few = reference(name, 3 * _EDGE, copy=False)
     sizes = [column.rows_per_world * column.component.size for column in few.sim.program.columns.values()]
@@ -24,7 +24,7 @@ def large_columns(reference: Make, make: Make, name: str, limit: int, steps: int
     wanted = int(1.2 * worlds * few.sim.bytes_per_world) + 2**30
     free = torch.cuda.mem_get_info()[0]
     if wanted > free:
-        raise Skipped(f"{wanted / 2**30:.0f} GiB of the device's memory are wanted, and {free / 2**30:.0f} are free")
+        raise Skipped(f"{wanted / 2**30:.0f} GiB of the device's memory are needed, and {free / 2**30:.0f} are free")
     env = make(name, worlds, copy=False)
     chosen = torch.cat([torch.arange(_EDGE), torch.arange(worlds - 2 * _EDGE, worlds)])
     env.reset(seed=SEED)
@@ -42,7 +42,7 @@ def large_columns(reference: Make, make: Make, name: str, limit: int, steps: int
 
 
 def _picked(env: TorchVectorEnv, results: tuple, worlds: torch.Tensor) -> Tensors:
-    """What ``step`` has returned of some worlds, final values aside."""
+    """The results of ``step`` for some worlds, without final values."""
     names = ("observations", "rewards", "terminations", "truncations", "infos")
     parts = flat(dict(zip(names, results, strict=True)))
     index = worlds.to(env.device)

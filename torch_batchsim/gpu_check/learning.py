@@ -1,4 +1,4 @@
-"""PPO of ``torch_batchsim.train`` on the device: that policies learn there, with rollouts as they are and captured."""
+"""Policies learn on the device by PPO of ``torch_batchsim.train``, with ordinary and with captured rollouts."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ KITCHEN = replace(
     anneal_from=0.95,  # nothing else is learned in so few steps
     anneal_until=1.0,
 )
-WANTED = 475.0  # of CartPole's 500: what counts as solved
-FACTOR = 2.0  # by which Overcooked's shaped returns are to grow
+WANTED = 475.0  # of CartPole's 500: solved
+FACTOR = 2.0  # by which Overcooked's shaped returns must grow
 _RETURN = "charts/episodic_return"
 _WORLDS = 256  # of the evaluation
 
 
 def cartpole(make: Make, captured: bool) -> str:
     """Train, and play greedily: the mean return must be ``WANTED`` with one of three seeds."""
-    told = []
+    results = []
     for seed in (1, 2, 3):
         trainer, seconds = _trained(make, "cartpole", replace(CARTPOLE, seed=seed), captured)
         reached = float(evaluate(make("cartpole", _WORLDS), trainer.agents, seed=100 + seed).returns.mean())
-        told.append(f"seed {seed}: {reached:.1f} after {trainer.global_step:,} steps and {seconds:.1f} s")
+        results.append(f"seed {seed}: {reached:.1f} after {trainer.global_step:,} steps and {seconds:.1f} s")
         if reached >= WANTED:
-            return "; ".join(told)
-    raise AssertionError(f"a mean return of {WANTED:g} was wanted; {'; '.join(told)}")
+            return "; ".join(results)
+    raise AssertionError(f"the mean return must reach {WANTED:g}; {'; '.join(results)}")
 
 
 def kitchen(make: Make, captured: bool) -> str:
@@ -45,19 +45,19 @@ def kitchen(make: Make, captured: bool) -> str:
     returns = [value for value in torch.stack(curve).tolist() if value == value]  # NaN where none has ended
     quarter = max(1, len(returns) // 4)
     first, last = sum(returns[:quarter]) / quarter, sum(returns[-quarter:]) / quarter
-    expect(last >= FACTOR * first, f"returns went from {first:.3g} to {last:.3g}; {FACTOR:g} times as much was wanted")
+    expect(last >= FACTOR * first, f"returns must grow by {FACTOR:g}, and went from {first:.3g} to {last:.3g}")
     return f"returns from {first:.3g} to {last:.3g} in {trainer.global_step:,} steps and {seconds:.1f} s"
 
 
 def _trained(
-    make: Make, name: str, config: Config, captured: bool, tell: Callable[[dict[str, Any]], None] = lambda metrics: None
+    make: Make, name: str, config: Config, captured: bool, note: Callable[[dict[str, Any]], None] = lambda metrics: None
 ) -> tuple[Trainer, float]:
     """A trainer after all its iterations, and the seconds that they took."""
     env = make(name, None, num_envs=config.num_envs)
     trainer = Trainer(env, replace(config, capture_rollouts=captured))
     started = time.monotonic()
     for _ in range(trainer.num_iterations):
-        tell(trainer.iterate())
+        note(trainer.iterate())
     trainer.check_finite()
     env.check_faults()
     return trainer, time.monotonic() - started

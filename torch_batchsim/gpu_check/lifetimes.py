@@ -1,4 +1,4 @@
-"""Simulators that go away, or meet what others have left, while streams and captures of the user's are at work.
+"""Simulators that are freed, or meet leftovers of others, while streams and captures of the user are at work.
 
 ``make`` is CUDA's, ``reference`` the CPU's.
 """
@@ -17,7 +17,7 @@ from .graphs import capture
 from .playing import SEED, Make, copied, expect, expect_same_steps, fault_of, play, snapshot
 from .streams import SLEEP, cycles_of
 
-_STAMP = 0x5A  # the byte that fills memory in which nobody may write
+_STAMP = 0x5A  # the byte that fills memory which no step may write
 _REPLAYED = 6  # steps with the same tensors: by then the engine has a CUDA graph of its own
 
 
@@ -33,7 +33,7 @@ def _stepped(make: Make, name: str, worlds: int, steps: int = _REPLAYED) -> tupl
 
 
 def gone_in_capture(make: Make, name: str, worlds: int) -> str:
-    """A simulator with graphs and a stream of its own goes away while the user captures something else."""
+    """A simulator with graphs and a stream of its own is freed while the user captures something else."""
     counted = torch.zeros(4, device=make(name, 2).device)
     gone, _ = _stepped(make, name, worlds)
     held = [gone]
@@ -53,7 +53,7 @@ def gone_in_capture(make: Make, name: str, worlds: int) -> str:
 
 
 def gone_before_replays(make: Make, name: str, worlds: int) -> str:
-    """A captured step of one simulator outlives another one of the same library, which goes away before the replays."""
+    """A captured step of one simulator outlives another of the same library, which is freed before the replays."""
     env, actions = _stepped(make, name, worlds)
     other, _ = _stepped(make, name, worlds)
     graph, _ = capture(lambda: env.step(actions))
@@ -70,9 +70,9 @@ def gone_before_replays(make: Make, name: str, worlds: int) -> str:
 
 
 def gone_while_stepping(make: Make, name: str, worlds: int) -> str:
-    """A simulator goes away while its steps wait on another stream: nobody gets its memory before they are done.
+    """A simulator is freed while its steps wait on another stream: its memory has no new owner before they are done.
 
-    What the steps write would show as other bytes than those that the new owner of the memory has written.
+    Otherwise the steps would change bytes that the new owner of the memory has written.
     """
     env, actions = _stepped(make, name, worlds)
     memory = env.sim.memory
@@ -97,9 +97,9 @@ def gone_while_stepping(make: Make, name: str, worlds: int) -> str:
 
 
 def pending_fault(make: Make, name: str, worlds: int) -> str:
-    """A fault of which nobody has asked when the user's capture begins: no step waits for the device inside of it.
+    """A fault that is still unreported when the user's capture begins: no step waits for the device inside the capture.
 
-    The step is either captured or refused; what else is captured stays whole in both cases, and the fault is told.
+    The step is captured or refused; the rest of the capture stays whole in both cases, and the fault is reported.
     """
     env, actions = _stepped(make, name, worlds)
     wrong = actions.clone()
@@ -121,21 +121,21 @@ def pending_fault(make: Make, name: str, worlds: int) -> str:
     before = counted.clone()
     graph.replay()
     torch.cuda.synchronize()
-    expect(bool((counted == before + 1).all()), "the capture has lost what came after the step")
-    told = [error for error in refused if isinstance(error, WorldFault)] or [fault_of(env)]
-    expect("bad_action" in str(told[0].faults), f"the fault told is {told[0]}")
-    return f"refused: {refused[0]}" if refused else "captured, and the fault told afterwards"
+    expect(bool((counted == before + 1).all()), "the capture has lost the operation after the step")
+    reported = [error for error in refused if isinstance(error, WorldFault)] or [fault_of(env)]
+    expect("bad_action" in str(reported[0].faults), f"the fault is {reported[0]}")
+    return f"refused: {refused[0]}" if refused else "captured, and the fault reported afterwards"
 
 
 def foreign_error(make: Make, name: str, worlds: int) -> str:
-    """An error that another library's call has left behind is not reported as that of a step."""
+    """No step reports the error that another library's call has left behind."""
     env, actions = _stepped(make, name, worlds, steps=1)
     status = torch.cuda.cudart().cudaHostUnregister(0)
     try:
         for _ in range(_REPLAYED):
             env.step(actions)
     finally:
-        with suppress(RuntimeError):  # torch looks, and clears what was left
+        with suppress(RuntimeError):  # torch clears the error when it looks
             torch.zeros(1, device=env.device).add_(1)
     env.check_faults()
     return f"status {status} was left behind, and the steps went on"

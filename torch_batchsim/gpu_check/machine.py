@@ -1,4 +1,4 @@
-"""What machine this is: ``python -m torch_batchsim.gpu_check.machine`` prints it as JSON."""
+"""The facts of this machine: ``python -m torch_batchsim.gpu_check.machine`` prints them as JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..errors import BuildError
 
 
 def missing() -> list[str]:
-    """What a GPU check needs and this machine has not, in sentences."""
+    """A sentence for each requirement of a GPU check that this machine lacks."""
     lacks = []
     if torch.version.cuda is None:
         lacks.append(f"torch {torch.__version__} is a build without CUDA")
@@ -25,7 +25,7 @@ def missing() -> list[str]:
 
 
 def facts() -> dict[str, object]:
-    """Processor, GPU, versions, commit, date, and which of NVIDIA's tools are there."""
+    """Processor, GPU, versions, commit, date, and NVIDIA's tools."""
     found: dict[str, object] = {}
     on_cuda = torch.version.cuda is not None and torch.cuda.is_available()
     if on_cuda:
@@ -60,14 +60,14 @@ def find_tool(name: str) -> str | None:
 
 
 def _version(command: list[str]) -> str:
-    """The line that a tool prints its version in."""
+    """The line of a tool's output with its version."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
     except (OSError, subprocess.SubprocessError):
         return "unknown"
     lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
-    telling = [line for line in lines if "ersion" in line or "release" in line]
-    return (telling[-1:] + lines + ["unknown"])[0]
+    versions = [line for line in lines if "ersion" in line or "release" in line]
+    return (versions[-1:] + lines + ["unknown"])[0]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Memory of the user's, tables that grow, changes from the host, and states that move."""
+"""The user's memory, tables that grow, changes from the host, and states that move between devices."""
 
 from __future__ import annotations
 
@@ -39,25 +39,25 @@ def bound(make: Make, name: str, worlds: int, steps: int) -> str:
 
 
 def growth(reference: Make, make: Make, worlds: int, steps: int) -> str:
-    """Tables that get more room on the way: the same rows in the same rooms."""
+    """Tables that grow between steps hold the same rows in the same rooms."""
     first, second = reference("garden", worlds), make("garden", worlds)
     expect_same_steps(play(first, steps, wait=True), play(second, steps, wait=True))
     assert_same_bits(snapshot(first.sim), snapshot(second.sim), "at the end: ")
     rooms = second.sim.ragged("Plant.Stem.age").first.diff()
-    expect(second.sim.layout > 0 and int(rooms.max()) > 16, "no table has grown, so nothing was shown")
+    expect(second.sim.layout > 0 and int(rooms.max()) > 16, "no table has grown, so this check is void")
     expect(second.sim.layout == first.sim.layout, f"{second.sim.layout} growths for {first.sim.layout}")
     return f"{second.sim.layout} growths, up to {int(rooms.max())} rows of room"
 
 
 def late_growth(make: Make, worlds: int, steps: int) -> str:
-    """The same without waiting: the host may see late what grows, but no row is lost where room is left."""
+    """The same without waiting: the host may see growth late, but no row is lost while room is left."""
     patient, hasty = make("garden", worlds), make("garden", worlds)
     expected = play(patient, steps, wait=True)
     try:
         found = play(hasty, steps)
     except WorldFault as fault:
         expect(all(f.cause == "table_full" for f in fault.faults), str(fault))
-        return f"a world ran out of room before the host looked, and said so: {fault.faults[0].table} is full"
+        return f"a world ran out of room before the host looked, and reported it: {fault.faults[0].table} is full"
     expect_same_steps(expected, found)
     return f"{hasty.sim.layout} growths, the same rows"
 
@@ -107,7 +107,7 @@ def state_moves(reference: Make, make: Make, name: str, worlds: int) -> str:
 
 
 def copies(make: Make) -> str:
-    """Copied worlds do the same from then on, and others do not change; a copy that is seeded anew goes its own way."""
+    """Copied worlds go on as their sources, others do not change, and a copy that is seeded anew differs."""
     env, plain = make("garden", 40), make("garden", 40)
     for one in (env, plain):
         play(one, 9, wait=True)
@@ -125,7 +125,7 @@ def copies(make: Make) -> str:
     mask[[3, 5]] = True
     env.reset(seed=11, options={"reset_mask": mask})
     hands = env.sim.tensor("Gardener.Hand.at")
-    expect(not torch.equal(hands[5], hands[3]), "worlds that were seeded anew still do the same")
+    expect(not torch.equal(hands[5], hands[3]), "worlds that were seeded anew are still alike")
     return "3 of 40 worlds, 8 steps"
 
 

@@ -1,7 +1,7 @@
-"""How checks make environments, play them and compare what comes of it.
+"""How checks make environments, play them and compare the results.
 
 ``Make`` makes them: ``make("swarm", worlds, **arguments of TorchVectorEnv)``. It decides where they run, so that checks
-need no GPU. A check raises if it fails; what it returns is a remark for the report.
+need no GPU. A check raises if it fails; its result is a remark for the report.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from ..vector.vector_env import TorchVectorEnv
 from .environments import ENVIRONMENTS
 
 Make = Callable[..., TorchVectorEnv]
+Story = Callable[[Make], tuple[str, list[Tensors], Simulator]]
 
 MODES = tuple(AutoresetMode)
 SEED = 7
@@ -35,7 +36,7 @@ def maker(device: str, executor: str | None = None) -> Make:
 
 
 def flat(value: Any, name: str = "") -> Iterator[tuple[str, torch.Tensor]]:
-    """All tensors in what ``step`` returned, with names."""
+    """All tensors in the results of ``step``, with names."""
     if isinstance(value, Mapping):
         for key, part in value.items():
             yield from flat(part, f"{name}.{key}" if name else key)
@@ -44,7 +45,7 @@ def flat(value: Any, name: str = "") -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def copied(results: tuple[Any, ...]) -> Tensors:
-    """Copies of what ``step`` returned, by name; of final values those rows that mean something, the others as 0."""
+    """Copies of the results of ``step``, by name; rows of final values that mean nothing are 0."""
     names = ("observations", "rewards", "terminations", "truncations", "infos")
     held = {name: tensor.clone() for name, tensor in flat(dict(zip(names, results, strict=True)))}
     for name in held:
@@ -55,10 +56,10 @@ def copied(results: tuple[Any, ...]) -> Tensors:
 
 
 def play(env: TorchVectorEnv, steps: int, *, wait: bool = False, most_worlds: int | None = None) -> list[Tensors]:
-    """Reset, take random steps, and return copies of what each has returned.
+    """Reset, take random steps, and return copies of the results of each.
 
-    Nothing waits for the device until the end, so that what does not keep to the order of the stream shows; but for
-    ``wait``, which tables that may grow need: when the host sees that one is crowded is then the same on all devices.
+    Without ``wait`` no call waits for the device before the end, so that work outside the stream's order shows. Tables
+    that may grow need ``wait``, by which the host sees a crowded table after the same step on all devices.
     """
     batches = random_actions(env, steps, most_worlds=most_worlds)
     env.reset(seed=SEED)
@@ -75,7 +76,7 @@ def play(env: TorchVectorEnv, steps: int, *, wait: bool = False, most_worlds: in
 
 
 def snapshot(sim: Simulator) -> Tensors:
-    """What worlds hold, final values aside, which mean something in ended rows only."""
+    """The state of worlds, without final values, which mean something in ended rows only."""
     return testing.snapshot(sim, final=False)
 
 
@@ -85,17 +86,17 @@ def expect_same_steps(expected: list[Tensors], found: list[Tensors]) -> None:
         assert_same_bits(a, b, f"step {step}: ")
 
 
-def expect_same_story(reference: Make, make: Make, tell: Callable[[Make], tuple[str, list[Tensors], Simulator]]) -> str:
-    """Raise AssertionError unless the same is told wherever it is played.
+def expect_same_story(reference: Make, make: Make, story: Story) -> str:
+    """Raise AssertionError unless ``story`` gives the same with both makers.
 
     Args:
-        tell: plays, and returns words, what steps have returned, and the simulator as it is at the end.
+        story: plays, and returns a sentence, the results of steps, and the simulator at its end.
 
-    Returns the words.
+    Returns the sentence.
     """
-    expected, returned, sim = tell(reference)
-    words, found, other = tell(make)
-    expect(words == expected, f"told {words} for {expected}")
+    expected, returned, sim = story(reference)
+    words, found, other = story(make)
+    expect(words == expected, f"{words}, expected {expected}")
     expect_same_steps(returned, found)
     assert_same_bits(snapshot(sim), snapshot(other), "at the end: ")
     return words
@@ -107,16 +108,16 @@ def expect(condition: bool, otherwise: str) -> None:
 
 
 def fault_of(env: TorchVectorEnv) -> WorldFault:
-    """The fault that the device has met; AssertionError if it has met none."""
+    """The fault of the device. Raises AssertionError where the device has none."""
     try:
         env.check_faults()
     except WorldFault as fault:
         return fault
-    raise AssertionError("no world has a fault, though one should have")
+    raise AssertionError("one world should have a fault, and none has")
 
 
 def filled(value: Any) -> Any:
-    """Memory for what ``value`` holds, with something else in it."""
+    """Tensors like those of ``value``, with other contents."""
     if isinstance(value, Mapping):
         return {key: filled(part) for key, part in value.items()}
     return torch.full_like(value, 77)

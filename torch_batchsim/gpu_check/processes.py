@@ -1,4 +1,4 @@
-"""Processes that are ended with their children, and never waited for without a limit."""
+"""Processes that are ended with their children, and waited for with a limit."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _DYING = 10.0  # seconds in which a killed process is gone, unless a driver hold
 def run_limited(
     command: Sequence[str], seconds: float, environment: Mapping[str, str] | None = None
 ) -> tuple[int | None, str]:
-    """Run ``command``: its exit status, None if it had to be ended after ``seconds``, and all that it has printed.
+    """Run ``command``: its exit status, None if it was ended after ``seconds``, and its output.
 
-    It stays in this process's group, so that whoever ends that group ends it too.
+    It stays in this process's group, so that a kill of that group ends it too.
     """
     with tempfile.TemporaryFile("w+", errors="replace") as output:  # a pipe would be held open by children
         process = subprocess.Popen(
@@ -49,13 +49,13 @@ def descendants(ancestor: int) -> list[int]:
 
 
 def end(processes: Sequence[int]) -> None:
-    """Kill processes, those that are gone already left out."""
+    """Kill processes; ignores those that have ended."""
     for process in processes:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(process, signal.SIGKILL)
 
 
 def reap(process: subprocess.Popen) -> None:
-    """Wait for a killed process, but not for ever: one that a driver holds is left behind."""
+    """Wait for a killed process for a limited time, because a driver may hold it."""
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(_DYING)

@@ -1,4 +1,4 @@
-"""The report: one JSON file, and the same as a page to be read."""
+"""The report: one JSON file, and the same as a page."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 FORMAT = 2
 _SHOWN = 6  # checks of a stage whose whole text the page shows
 _HEADLINES = {
-    "passed": "**Everything that was checked has passed.**",
-    "failed": "**Something has failed.**",
-    "no device": "**Nothing was checked.**",
+    "passed": "**All checks have passed.**",
+    "failed": "**Checks have failed.**",
+    "no device": "**No check has run.**",
 }
 
 
@@ -23,13 +23,13 @@ def write(report: Mapping[str, Any], folder: Path) -> None:
 
 
 def markdown(report: Mapping[str, Any]) -> str:
-    """``report`` as a page: how it went, the machine, and what each stage has found."""
+    """``report`` as a page: the result, the machine, and the findings of each stage."""
     lines = ["# GPU check", "", _HEADLINES[report["status"]], ""]
     lines += [f"- {reason}" for reason in report["missing"]] + [""] * bool(report["missing"])
     machine = [{"machine": key, "": value} for key, value in report["machine"].items()]
     lines += [table(machine), "", f"{report['seconds']:.0f} s in all.", ""]
     if report["next"]:
-        lines += ["There was no time for all of it. To go on:", "", *_code(report["next"])]
+        lines += ["Time has run out. To go on:", "", *_code(report["next"])]
     if report["stages"]:
         lines += [table([_summary(stage) for stage in report["stages"]]), ""]
     for stage in report["stages"]:
@@ -66,7 +66,7 @@ def _stage(stage: Mapping[str, Any]) -> list[str]:
     for name, text in long[:_SHOWN]:
         lines += [f"### {name}", "", *_code(text)]
     if len(long) > _SHOWN:
-        lines += [f"Of {len(long) - _SHOWN} more checks report.json has the whole text.", ""]
+        lines += [f"report.json has the whole text of {len(long) - _SHOWN} more checks.", ""]
     return lines + (_code(stage["traceback"]) if stage["traceback"] else [])
 
 
@@ -75,7 +75,7 @@ def _code(text: str) -> list[str]:
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Rows with the same keys as a table of Markdown; numbers stand to the right."""
+    """Rows with the same keys as a table of Markdown, numbers to the right."""
     if not rows:
         return "(nothing)"
     keys = list(rows[0])
@@ -86,7 +86,7 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _cell(value: Any) -> str:
-    """Four digits of a number at least; nothing for what was not measured."""
+    """At least four digits of a number; empty for None."""
     if value is None:
         return ""
     if isinstance(value, float):

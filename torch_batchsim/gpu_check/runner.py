@@ -1,4 +1,4 @@
-"""Runs stages one after the other, each in a process of its own, whatever becomes of it."""
+"""Runs stages one after the other, each in a process of its own, which may crash or hang."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from .findings import NO_TIME, SPOILED, Stage
 from .processes import reap
 
 _PACKAGE = Path(__file__).parents[1]
-_TAIL = 6000  # characters of what a process has printed
-_HANGS = 2  # checks of a stage that may hang; where more do, all will
+_TAIL = 6000  # characters of a process's output
+_HANGS = 2  # checks of a stage that may hang before the rest is left out
 _HUNG = "it had not ended after the time that a check has"
-_KEPT = ("checks", "notes", "tables")  # of what an earlier run has found of a stage
+_KEPT = ("checks", "notes", "tables")  # of the findings of an earlier run
 
 
 def run_stages(
@@ -31,13 +31,13 @@ def run_stages(
     report: Callable[[dict[str, Any]], None],
     earlier: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> list[dict[str, Any]]:
-    """Run all ``stages`` of ``module`` (an importable name) and return what each has found.
+    """Run all ``stages`` of ``module`` (an importable name) and return the findings of each.
 
     Args:
         folder: for the files of the processes; they are removed when read.
-        deadline: of ``time.monotonic``. Stages that do not fit any more are skipped.
+        deadline: of ``time.monotonic``. Stages without enough time before it are skipped.
         report: called with each stage's result as it comes.
-        earlier: results of stages that had no time to come to the end, by name: they go on from there.
+        earlier: by name, results of stages that ran out of time: they go on from there.
     """
     results, before = [], earlier or {}
     for stage in stages:
@@ -53,12 +53,12 @@ def run_stages(
 
 
 def out_of_time(result: Mapping[str, Any]) -> bool:
-    """Whether a stage is to be run again, since it had too little time."""
+    """Whether a stage must run again because it had too little time."""
     return result["reason"].startswith(NO_TIME)
 
 
 def _kept(result: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What an earlier run has found of a stage, but for the checks that it had no time to finish."""
+    """The findings of an earlier run, without the checks that it had no time to finish."""
     found: dict[str, Any] = {"running": None, "traceback": "", **{key: (result or {}).get(key) for key in _KEPT}}
     found["checks"] = [check for check in found["checks"] or [] if not check["text"].startswith(NO_TIME)]
     return found | {"notes": found["notes"] or [], "tables": found["tables"] or {}}
@@ -67,7 +67,7 @@ def _kept(result: Mapping[str, Any] | None) -> dict[str, Any]:
 def _run(
     stage: Stage, module: str, folder: Path, seconds: float, cut: bool, known: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Run one stage; ``cut`` says that it has less time than it asked for, ``known`` is what has been found before."""
+    """Run one stage; ``cut``: with less time than it asks for; ``known``: the findings of an earlier run."""
     path, log = folder / f"{stage.name}.findings", folder / f"{stage.name}.log"
     path.write_text(json.dumps(known))
     started = time.monotonic()
@@ -104,7 +104,7 @@ def _run(
 
 
 def _process(arguments: list[str], log: Path, seconds: float) -> int | None:
-    """The exit status of a process of ``findings``, None if it had to be ended. Leaves no process of it behind."""
+    """The exit status of a process of ``findings``, None if it was ended. Leaves no process behind."""
     command = [sys.executable, "-m", "torch_batchsim.gpu_check.findings", *arguments]
     search = os.pathsep.join([str(_PACKAGE.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
     with open(log, "w") as output:
@@ -142,7 +142,7 @@ def _settle(found: dict[str, Any], path: Path, status: str, text: str, printed: 
 def _death(status: int | None, printed: str) -> str:
     if status is None:
         return "the process did not end"
-    if "Timeout (" in printed and status == 1:  # as faulthandler says it
+    if "Timeout (" in printed and status == 1:  # as faulthandler prints it
         return _HUNG
     if status < 0:
         return f"the process ended with {signal.Signals(-status).name}"

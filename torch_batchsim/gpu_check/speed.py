@@ -1,4 +1,4 @@
-"""What is measured: the speed of steps beside the memory's, and beside CartPole written in torch's operations."""
+"""Measures the speed of steps, beside the memory's and beside CartPole in torch's operations."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from .streams import cycles_of
 DEVICE = "cuda"
 RATE = "M world steps/s"
 _SLOT_BYTES = 16  # bookkeeping of a slot of a dynamic table, see docs/design.md
-_SLEEP = 0.05  # seconds in which the host can enqueue what is to be timed
+_SLEEP = 0.05  # seconds in which the host can enqueue the timed calls
 _ENQUEUED = 8  # steps: fewer kernels than the device's queue holds, which is about a thousand
 _ROLLOUT = 32  # steps
 
 
 def bytes_of_step(sim: Simulator) -> int:
-    """Bytes that a step must move at least, if each is read once and written once: an estimate.
+    """An estimate of the bytes that a step must move, if each is read once and written once.
 
     Counted are the columns that the systems of ``step`` and ``observe`` read, and those that they write (of dynamic
     tables for the rows that there are now), the copies of state that are delivered, 16 bytes for each slot of a dynamic
-    table, and of the engine's own columns all that are not seeds, streams or faults, read and written. Not counted:
-    what worlds that end need beside, and actions on their way into their column.
+    table, and of the engine's own columns all that are not seeds, streams or faults, read and written. Not counted
+    are the extra work of worlds that end, and copies of actions into their column.
     """
     program = sim.program
     nodes = [node for graph in ("step", "observe") for node in program.graphs[graph]]
@@ -86,7 +86,7 @@ def device_seconds(call: Callable[[], Any], calls: int, repeats: int = 5) -> tup
 def measure_steps(
     found: Findings, table: str, env: TorchVectorEnv, executor: str, copied: float, seconds: float = 0.2
 ) -> str:
-    """A row of figures for ``env.step``, and for what lies within it. ``copied`` is what ``copy_bandwidth`` gave."""
+    """A row of figures for ``env.step`` and its parts. ``copied``: the result of ``copy_bandwidth``."""
     env.reset(seed=0)
     batches = random_actions(env, 4)
     for _ in range(25):  # tables find their size
@@ -158,7 +158,7 @@ def torch_cartpole(
 
 
 class _Slots:
-    """What a rollout of CartPole delivers, and the actions that it is given."""
+    """The outputs of a rollout of CartPole, and its actions."""
 
     def __init__(self, worlds: int) -> None:
         self.observations = torch.zeros(_ROLLOUT, worlds, 4, device=DEVICE)
@@ -216,13 +216,13 @@ def measure_rollout(found: Findings, table: str, label: str, worlds: int, run: C
 
 
 def compiled_cartpole() -> Callable[..., Any]:
-    """``torch_cartpole`` by ``torch.compile``; Skipped where that does not work."""
+    """``torch_cartpole`` by ``torch.compile``. Raises Skipped where that fails."""
     step = torch.compile(torch_cartpole, fullgraph=True, dynamic=False)
     worlds = torch.zeros(64, 4, device=DEVICE), torch.zeros(64, dtype=torch.int32, device=DEVICE)
     try:
         step(*worlds, torch.zeros(64, dtype=torch.int64, device=DEVICE))
     except Exception as error:
-        raise Skipped(f"torch.compile does not work here: {str(error).strip().partition(chr(10))[0]}") from None
+        raise Skipped(f"torch.compile fails here: {str(error).strip().partition(chr(10))[0]}") from None
     return step
 
 

@@ -1,4 +1,4 @@
-"""The stages of the GPU check that measure."""
+"""The measuring stages of the GPU check."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TUNE_SECONDS = 2.0  # of measuring
 _FEW_SECONDS = 8.0  # in which a size is measured
 _SANITIZED_SECONDS = 60.0  # of one tool over one executor and one set of environments
 _PROFILED_SECONDS = 45.0
-_LEAST_SECONDS = 20.0  # in which a tool comes to anything
+_LEAST_SECONDS = 20.0  # below which a tool does not begin
 _ENDING = 5.0  # kept back at the end of a stage
 
 
@@ -56,10 +56,10 @@ def _speed(found: Findings, name: str, sizes: Sequence[int]) -> float:
     found.note(f"A copy of 1 GiB in the device's memory: {copied / 1e9:,.0f} GB/s, read and written.")
     found.note(
         "`us/step`: `env.step(actions)` over and over, as a user sees it. `device us/step`, `host us/call`: the same "
-        "call while the other side is not waited for. `bytes/world` is an estimate of what a step must move at "
-        "least (`torch_batchsim/gpu_check/speed.py` says how), and `GB/s` that over the device's time; small batches "
+        "call without waiting for the other side. `bytes/world` is an estimate of the bytes that a step must move "
+        "(`torch_batchsim/gpu_check/speed.py` explains it), and `GB/s` that over the device's time; small batches "
         "stay in the second-level cache, whose bandwidth is not the memory's. Where actions are drawn by masks, "
-        "`us/step` has that in it; `device us/step` and `host us/call` have not, and `drawing us` is the device's time "
+        "`us/step` includes that; `device us/step` and `host us/call` do not, and `drawing us` is the device's time "
         "for it."
     )
     for worlds in speed.sizes_that_fit(sizes, found, _FEW_SECONDS):
@@ -71,7 +71,7 @@ def _speed(found: Findings, name: str, sizes: Sequence[int]) -> float:
 
 
 def _note_goal(found: Findings, name: str) -> None:
-    """How far the best rate is from the goal, if there is one and something was measured."""
+    """Note the best rate as a share of the goal, where both exist."""
     rows = found.found["tables"].get(_title(name), [])
     if name in GOALS and rows:
         best = max(rows, key=lambda row: row[speed.RATE])
@@ -89,7 +89,7 @@ def _measure(found: Findings, make: Make, name: str, worlds: int, label: str, co
 
 
 def tuned(found: Findings) -> None:
-    """What tuning gains at the sizes of the goals."""
+    """The gain of tuning at the sizes of the goals."""
     copied = speed.copy_bandwidth()
     usual = found.check_seconds
     for name, worlds in _TUNED.items():
@@ -101,15 +101,15 @@ def _measure_tuned(found: Findings, name: str, worlds: int, copied: float) -> st
     env = maker("cuda")(name, worlds)
     env.reset(seed=0)
     report = env.sim.tune(_TUNE_SECONDS)
-    told = speed.measure_steps(found, _title(name), env, f"tuned: {env.sim.executor}", copied)
-    return f"{told}; gain {report.gain:.2f}"
+    rate = speed.measure_steps(found, _title(name), env, f"tuned: {env.sim.executor}", copied)
+    return f"{rate}; gain {report.gain:.2f}"
 
 
 def peers(found: Findings) -> None:
     found.note(
         "Rollouts of 32 steps with given actions, each captured as one CUDA graph, which delivers observations, "
-        "rewards and flags of all steps. In torch's operations CartPole is as one would write it without a simulator; "
-        "by `torch.compile` the whole step is one kernel or two."
+        "rewards and flags of all steps. CartPole in torch's operations is the ordinary way without a simulator; "
+        "`torch.compile` makes one or two kernels of its step."
     )
     table = "Rollouts of CartPole"
     for worlds in _ROLLOUTS:
@@ -133,7 +133,7 @@ def _measure_peer(found: Findings, table: str, worlds: int, label: str, step: Ca
 
 
 def sanitizers(found: Findings) -> None:
-    """One at a time, so that what there is time for comes to its end."""
+    """One tool at a time, so that those within the time finish."""
     tool = find_tool("compute-sanitizer")
     if tool is None:
         raise Skipped("compute-sanitizer, of the CUDA toolkit, is not installed")
@@ -148,9 +148,9 @@ def profile(found: Findings) -> None:
     if tool is None:
         raise Skipped("ncu (Nsight Compute) is not installed, so occupancy and traffic are not available")
     found.note(
-        "One `env.step` with a new tensor of actions, by ncu, which runs each kernel alone, with cold caches. Sectors "
-        "are of 32 bytes; local ones are what a thread keeps in memory for want of registers, and should be 0. "
-        "`warps at long scoreboard`: of a scheduler, that wait for memory whenever it issues."
+        "One `env.step` with a new tensor of actions, by ncu, which runs each kernel by itself, with cold caches. "
+        "A sector has 32 bytes; local sectors hold spilled registers, and should be 0. `warps at long scoreboard`: "
+        "warps of a scheduler that wait for memory whenever it issues."
     )
     found.check_seconds = _PROFILED_SECONDS + 30
     for executor, (name, worlds) in product(CUDA, _PROFILED.items()):
@@ -159,7 +159,7 @@ def profile(found: Findings) -> None:
 
 
 def _in_time(found: Findings, run: Callable[[float], str], seconds: float) -> str:
-    """``run`` with so many seconds, or those that are left of the stage's, so that it is not ended in the midst."""
+    """``run`` with ``seconds``, or with the rest of the stage's, so that it ends within them."""
     left = found.time_left() - _ENDING
     if left < min(seconds, _LEAST_SECONDS):
         raise Skipped(NO_TIME)

@@ -1,4 +1,4 @@
-"""The stages of the GPU check, in the order in which they run: what tells most comes first."""
+"""The stages of the GPU check in the order in which they run: the most important first."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .playing import MODES, maker
 CUDA = EXECUTORS["cuda"]
 CPU = maker("cpu")
 _FIRST = ("cartpole", "overcooked", "hanabi")  # built first: the goals are about their speeds
-_ONE_EXECUTOR = ("kitchens_floats", "hanabi_floats")  # of which nothing else is to be shown
+_ONE_EXECUTOR = ("kitchens_floats", "hanabi_floats")  # checked only by one
 _LONG_BUILDS = {"hideseek": 420.0, "hunt": 420.0}  # seconds; they have a stage of their own, after the other speeds
 _TRACED = ("cartpole", "meadow")
 _CAPTURED = ("cartpole", "meadow")  # their tables never grow
@@ -31,7 +31,7 @@ _FEW = 20  # worlds: fewer than a GPU has multiprocessors
 _MANY = 1_048_576
 _TILES = (1, 249, 1024)
 _LIMITS = (2**31, 2**32)  # bytes of a column
-_PLANS = {"cartpole": 2, "meadow": 2}  # of which the first cuts everywhere
+_PLANS = {"cartpole": 2, "meadow": 2}  # numbers of plans; the first one cuts everywhere
 _TUNE_SECONDS = 2.0  # of measuring
 _BUILD_SECONDS = 90.0  # of one environment for one executor, but for _LONG_BUILDS
 _ENDING = 5.0  # seconds kept back at the end of a stage
@@ -41,10 +41,10 @@ _ENDING = 5.0  # seconds kept back at the end of a stage
 
 
 def _smoke(found: Findings) -> None:
-    """One environment by one executor: whether anything works."""
+    """One environment by one executor."""
     make = maker("cuda", CUDA[0])
     found.check_seconds = _BUILD_SECONDS + 30  # its own process is ended before
-    found.check("a build", _built, found, "cartpole", "cuda", CUDA[0], "plain")
+    found.check("a build", _built, found, "cartpole", "cuda", CUDA[0])
     found.check_seconds = Findings.check_seconds
     found.check("the CPU's bits", bits.same_as, CPU, make, "cartpole", _SIZES["cartpole"], 40, MODES[0])
     found.check("a fault", faults.bad_action, make, ("cartpole",))
@@ -52,7 +52,7 @@ def _smoke(found: Findings) -> None:
 
 
 def _built(found: Findings, *job: str) -> str:
-    """Build in a process of its own, which has so much time of its own, or what is left of the stage's."""
+    """Build in a process of its own, within the build's time and the rest of the stage's."""
     limit = _LONG_BUILDS.get(job[0], _BUILD_SECONDS)
     seconds = min(limit, found.time_left() - _ENDING)
     if seconds < _ENDING:
@@ -66,27 +66,27 @@ def _built(found: Findings, *job: str) -> str:
 
 
 def _give_time(found: Findings, name: str) -> None:
-    """To a check of ``name``, in which it is built where the stages that build were left out."""
+    """Give a check of ``name`` the time of its build, in case the building stages were left out."""
     found.check_seconds = _LONG_BUILDS.get(name, Findings.check_seconds)
 
 
 def _build(found: Findings) -> None:
     others = [name for name in ENVIRONMENTS if name not in (*_FIRST, *_ONE_EXECUTOR, *_LONG_BUILDS)]
-    jobs = [(name, "cuda", executor, "plain") for executor, name in product(CUDA, _FIRST)]
-    jobs += [(name, "cuda", executor, "plain") for executor, name in product(CUDA, others)]
-    jobs += [(name, "cuda", CUDA[0], "plain") for name in _ONE_EXECUTOR]
-    jobs += [(name, "cpu", EXECUTORS["cpu"][0], "plain") for name in ENVIRONMENTS if name not in _LONG_BUILDS]
+    jobs = [(name, "cuda", executor) for executor, name in product(CUDA, _FIRST)]
+    jobs += [(name, "cuda", executor) for executor, name in product(CUDA, others)]
+    jobs += [(name, "cuda", CUDA[0]) for name in _ONE_EXECUTOR]
+    jobs += [(name, "cpu", EXECUTORS["cpu"][0]) for name in ENVIRONMENTS if name not in _LONG_BUILDS]
     _run_jobs(found, jobs)
 
 
 def _build_hideseek(found: Findings) -> None:
     """Builds are of "hideseek" and "hunt" alike, which differ in parameters."""
-    jobs = [("hideseek", "cuda", executor, "plain") for executor in CUDA]
-    _run_jobs(found, [*jobs, ("hideseek", "cpu", EXECUTORS["cpu"][0], "plain")])
+    jobs = [("hideseek", "cuda", executor) for executor in CUDA]
+    _run_jobs(found, [*jobs, ("hideseek", "cpu", EXECUTORS["cpu"][0])])
 
 
 def _run_jobs(found: Findings, jobs: Sequence[tuple[str, ...]]) -> None:
-    """As many at a time as there are cores, each in a process of its own; told as they come to the end."""
+    """Run a job for each core at a time, each in a process of its own; reported as they end."""
     found.check_seconds = found.time_left() + 60  # this process is ended before
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         left = [job for job in jobs if not found.has(", ".join(job))]
@@ -133,7 +133,7 @@ def _long(found: Findings) -> None:
 
 
 def _large(found: Findings) -> None:
-    """More worlds, and larger columns, than small numbers count."""
+    """Numbers of worlds, and sizes of columns, beyond small integers."""
     for executor in CUDA:
         make = maker("cuda", executor)
         found.check(f"{executor}: {_MANY:,} worlds", bits.same_as, CPU, make, "cartpole", _MANY, 8, MODES[0])
@@ -143,7 +143,7 @@ def _large(found: Findings) -> None:
 
 
 def _choices(found: Findings) -> None:
-    """However steps are run."""
+    """Tiles of several sizes, and steps cut into kernels."""
     for executor, name, size in product(CUDA, ("cartpole", "decks"), _TILES):
         make, worlds = maker("cuda", executor), _SIZES["cartpole"]
         found.check(f"{executor}: {name}, tiles of {size}", choices.tile, CPU, make, name, worlds, 20, size)
@@ -270,7 +270,7 @@ def _trace(found: Findings) -> None:
 
 
 STAGES = (
-    Stage("smoke", "One build, the CPU's bits, a fault, a capture: whether anything works.", _smoke, 100, 5),
+    Stage("smoke", "One build, the CPU's bits, a fault, a capture.", _smoke, 100, 5),
     Stage("build", "Every environment but HideSeek is compiled for every executor and takes a step.", _build, 150),
     Stage("cartpole", "CartPole from 1,024 to 1,048,576 worlds.", speed_stages.cartpole, 60),
     Stage("overcooked", "Overcooked, whose observations are large.", speed_stages.overcooked, 60),
@@ -280,18 +280,18 @@ STAGES = (
     Stage("bits", "Every executor gives the CPU's bits, in all autoreset modes.", _bits, 120),
     Stage("capture", "Steps and whole rollouts in the user's own CUDA graph.", _capture, 90),
     Stage("streams", "No call waits for the device; streams, threads, devices, several simulators.", _streams, 90),
-    Stage("faults", "What fails in one world is told, and the others go on.", _faults, 60),
-    Stage("lifetimes", "Simulators that go away while captures and streams are at work.", _lifetimes, 90),
+    Stage("faults", "Faults of one world are reported, and the others go on.", _faults, 60),
+    Stage("lifetimes", "Simulators that are freed while captures and streams are at work.", _lifetimes, 90),
     Stage("sanitizers", "compute-sanitizer finds nothing in small runs.", speed_stages.sanitizers, 400, 20),
-    Stage("profile", "What ncu sees of the kernels of a step.", speed_stages.profile, 240, 20),
+    Stage("profile", "Figures of ncu for the kernels of a step.", speed_stages.profile, 240, 20),
     Stage("long", "Whole episodes of CartPole, Overcooked, Hanabi and HideSeek.", _long, 120),
     Stage("large", "A million worlds; columns of more than 2^31 and 2^32 bytes.", _large, 90),
     Stage("learn", "PPO learns on the device, with rollouts step by step and captured.", _learn, 180),
     Stage("memory", "Bound tensors, tables that grow, changes from the host, states that move.", _memory, 90),
     Stage("repeat", "The same bits in every run and for every number of worlds.", _repeat, 90),
     Stage("choices", "Tiles of any size and steps cut into kernels anywhere change no bit.", _choices, 200),
-    Stage("trace", "Tracing changes no bit, and tells what has run.", _trace, 150),
+    Stage("trace", "Tracing changes no bit, and records all systems.", _trace, 150),
     Stage("swarm", "Swarm, whose rows come and go.", speed_stages.swarm, 60),
     Stage("peers", "CartPole beside CartPole in torch's operations, as rollouts.", speed_stages.peers, 75),
-    Stage("tune", "Tuning changes no bit; what it gains.", _tune, 1800),
+    Stage("tune", "Tuning changes no bit; measures its gain.", _tune, 1800),
 )

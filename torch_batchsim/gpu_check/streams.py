@@ -27,7 +27,7 @@ SLEEP = 0.3  # seconds that the device is kept busy: far more than any call take
 
 @cache
 def cycles_of(seconds: float) -> int:
-    """What ``torch.cuda._sleep`` needs to be told for so long a sleep, about."""
+    """The argument of ``torch.cuda._sleep`` for about so long a sleep."""
     tried = 10_000_000
     torch.cuda._sleep(1000)
     begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -39,7 +39,7 @@ def cycles_of(seconds: float) -> int:
 
 
 def no_waiting(make: Make, name: str, worlds: int) -> str:
-    """Calls return while the device is still asleep, and use nothing of torch that waits."""
+    """Calls return while the device is still asleep, and call no function of torch that waits."""
     env = make(name, worlds)
     observations, _ = env.reset(seed=SEED)
     actions = random_actions(env, 1)[0]
@@ -84,7 +84,7 @@ def no_waiting(make: Make, name: str, worlds: int) -> str:
 
 
 def no_allocation(make: Make, name: str, worlds: int) -> str:
-    """Steps ask torch for no memory, and the device has as much of it afterwards."""
+    """Steps allocate no memory of torch, and the device has as much free memory afterwards."""
     env = make(name, worlds)
     env.reset(seed=SEED)
     batches = random_actions(env, 20)
@@ -101,7 +101,7 @@ def no_allocation(make: Make, name: str, worlds: int) -> str:
 
 
 def side_stream(reference: Make, make: Make, name: str, worlds: int) -> str:
-    """On a stream of the user's, where the actions come late: on any other stream a step would not wait for them."""
+    """On the user's stream, where actions come late: a step on any other stream would not wait for them."""
     env, other = make(name, worlds), reference(name, worlds)
     env.reset(seed=SEED)
     batches = random_actions(env, 6)
@@ -121,9 +121,9 @@ def side_stream(reference: Make, make: Make, name: str, worlds: int) -> str:
 
 
 def fast_step(reference: Make, make: Make, name: str, worlds: int) -> str:
-    """The step in one call of C++ asks torch for the stream by itself: a user's, and that of another thread.
+    """The step in one call of C++ takes torch's current stream: the user's, and that of another thread.
 
-    Actions that come late show a step on any other stream, since it would not wait for them.
+    Actions come late: a step on any other stream would not wait for them.
     """
     env, other = make(name, worlds), reference(name, worlds)
     if env.sim.execution.step_call is step_call.never:
@@ -177,7 +177,7 @@ def two_streams(make: Make, name: str, worlds: int) -> str:
 
 
 def groups(reference: Make, make: Make, name: str, worlds: int) -> str:
-    """Worlds in groups, each on a stream of its own. Actions come late, and results are read when they are told."""
+    """Worlds in groups, each on a stream of its own. Actions come late, and results are read when ``recv`` returns."""
     half = max(1, worlds // 2)
     other, device = reference(name, 2 * half), make(name, 1).device
 
@@ -223,9 +223,9 @@ def two_threads(make: Make, name: str, worlds: int) -> str:
 
 
 def second_device(reference: Make, executor: str, name: str, worlds: int) -> str:
-    """On ``cuda:1`` while ``cuda:0`` is the current device, and stays it."""
+    """On ``cuda:1`` while ``cuda:0`` is and stays the current device."""
     if torch.cuda.device_count() < 2:
-        raise Skipped("there is one GPU")
-    told = same_as(reference, maker("cuda:1", executor), name, worlds, 20, AutoresetMode.SAME_STEP)
+        raise Skipped("this machine has one GPU")
+    result = same_as(reference, maker("cuda:1", executor), name, worlds, 20, AutoresetMode.SAME_STEP)
     expect(torch.cuda.current_device() == 0, f"the current device is now {torch.cuda.current_device()}")
-    return told
+    return result

@@ -1,6 +1,6 @@
-"""Small runs in processes of their own, by themselves and under NVIDIA's tools: compute-sanitizer, Nsight Compute.
+"""Small runs in processes of their own, without and with NVIDIA's tools: compute-sanitizer, Nsight Compute.
 
-``python -m torch_batchsim.gpu_check.tools build NAME DEVICE EXECUTOR KIND``, ``... play EXECUTOR SET`` and
+``python -m torch_batchsim.gpu_check.tools build NAME DEVICE EXECUTOR``, ``... play EXECUTOR SET`` and
 ``... profile NAME EXECUTOR WORLDS`` are those runs.
 """
 
@@ -12,7 +12,6 @@ import re
 import sys
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -22,13 +21,13 @@ from .findings import Findings, Skipped
 from .playing import MODES, SEED, maker, play
 from .processes import run_limited
 
-SANITIZERS = ("memcheck", "racecheck", "synccheck", "initcheck")  # by what they are likely to find
+SANITIZERS = ("memcheck", "racecheck", "synccheck", "initcheck")  # the likeliest to find an error first
 _ERRORS_FOUND = 87
 _PLAYED = "played to the end"
 _OUR_KERNEL = re.compile(r"\btbs(::|_step|_reset|_act)")
 _REFUSED = ("not supported", "Unable to", "Failed to", "ERR_NVGPUCTRPERM", "insufficient driver", "LibraryNotLoaded")
 
-# By name of ncu: the column of the report, and what to multiply with.
+# By ncu's name: the column of the report, and its factor.
 METRICS = {
     "gpu__time_duration.sum": ("us", 1e-3),
     "dram__bytes_read.sum": ("MB read", 1e-6),
@@ -52,13 +51,13 @@ PLAYED = {
 
 
 class NoEnd(AssertionError):
-    """A run had to be ended."""
+    """A run did not end in its time."""
 
 
 def run_apart(*arguments: str, seconds: float) -> str:
-    """The last line that one of the runs has printed. AssertionError, with all that it has printed, if it fails.
+    """The last line of a run's output. Raises AssertionError with the whole output where it fails.
 
-    It is NoEnd where the run had not ended after ``seconds``.
+    Raises NoEnd where the run has not ended after ``seconds``.
     """
     status, said = run_limited(_command(*arguments), seconds)
     last = (["nothing printed"] + said.strip().splitlines())[-1]
@@ -73,26 +72,20 @@ def _command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "torch_batchsim.gpu_check.tools", *arguments]
 
 
-def build(name: str, device: str, executor: str, kind: str) -> None:
-    """Build what an environment needs, take a step with it, and print how long that took.
-
-    ``kind``: "plain", "traced", or "tuned", which also builds what tuning tries.
-    """
+def build(name: str, device: str, executor: str) -> None:
+    """Build an environment, take a step, and print the seconds of both."""
     started = time.perf_counter()
-    env = maker(device, executor)(name, 1000)  # not a number that is measured: the choice would be kept for it
+    env = maker(device, executor)(name, 1000)  # no size of the measurements: tuning would keep its choice for it
     env.reset(seed=SEED)
-    if kind == "tuned":
-        env.sim.tune(0.1)
-    with env.sim.tracing() if kind == "traced" else nullcontext():
-        env.step(random_actions(env, 1)[0])
+    env.step(random_actions(env, 1)[0])
     env.check_faults()
     compiled = env.sim.execution.library.build_seconds
-    told = f"{compiled:.1f} s to compile" if compiled else "from the build cache"
-    print(f"{told}, {time.perf_counter() - started:.1f} s in all")
+    origin = f"{compiled:.1f} s to compile" if compiled else "from the build cache"
+    print(f"{origin}, {time.perf_counter() - started:.1f} s in all")
 
 
 def play_all(executor: str, games: str) -> None:
-    """What the sanitizers look at: all environments of ``PLAYED[games]``, CartPole in all modes."""
+    """The run under the sanitizers: all environments of ``PLAYED[games]``, CartPole in all modes."""
     make = maker("cuda", executor)
     for name, (worlds, steps) in PLAYED[games].items():
         for mode in MODES if name == "cartpole" else MODES[:1]:
@@ -104,7 +97,7 @@ def sanitize(tool: str, check: str, executor: str, games: str, seconds: float) -
     """Run one tool of compute-sanitizer (at the path ``tool``) over ``play_all``."""
     command = [tool, "--tool", check, "--error-exitcode", str(_ERRORS_FOUND), "--target-processes", "all"]
     command += _command("play", executor, games)
-    # Each tensor in memory of its own, so that what reaches over its end is seen.
+    # Each tensor in memory of its own, so that an access beyond its end is detected.
     environment = {**os.environ, "PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
     status, said = run_limited(command, seconds, environment)
     if status is not None:
@@ -115,7 +108,7 @@ def sanitize(tool: str, check: str, executor: str, games: str, seconds: float) -
 
 
 def judge_sanitizer(status: int, said: str) -> str:
-    """What a sanitizer's exit status and output mean: AssertionError for errors, Skipped where it could not work."""
+    """The result of a sanitizer's run. Raises AssertionError for errors, Skipped where the tool does not work."""
     summary = "; ".join(line.strip("= ") for line in said.splitlines() if "SUMMARY" in line)
     if status == 0 and _PLAYED in said:
         return summary or "no errors"
@@ -129,7 +122,7 @@ def judge_sanitizer(status: int, said: str) -> str:
 
 
 def _errors(said: str) -> str:
-    """From the first error on, as far as a person reads."""
+    """Forty lines from the first error on."""
     lines = said.splitlines()
     first = next((i for i, line in enumerate(lines) if _OUR_KERNEL.search(line)), None)
     start = max(0, len(lines) - 40) if first is None else max(0, first - 2)
@@ -141,8 +134,7 @@ def _last_lines(said: str) -> str:
 
 
 def profile_step(name: str, executor: str, worlds: int) -> None:
-    """What ncu looks at: one ``env.step`` with a tensor of actions that no step has seen, after some that it does not
-    see."""
+    """The run under ncu: one ``env.step`` with a new tensor of actions, after steps that ncu does not record."""
     env = maker("cuda", executor)(name, worlds)
     env.reset(seed=SEED)
     batches = random_actions(env, 20)
@@ -163,7 +155,7 @@ def profile(found: Findings, tool: str, name: str, executor: str, worlds: int, s
     command += _command("profile", name, executor, str(worlds))
     status, said = run_limited(command, seconds)
     if status is None:
-        raise Skipped("ncu had no time to come to the end; occupancy and traffic are not available")
+        raise Skipped("ncu did not end in its time; occupancy and traffic are not available")
     rows = kernels(said)
     if not rows:
         reason = "ERR_NVGPUCTRPERM" if "ERR_NVGPUCTRPERM" in said else _last_lines(said)
@@ -174,7 +166,7 @@ def profile(found: Findings, tool: str, name: str, executor: str, worlds: int, s
 
 
 def kernels(said: str) -> list[dict[str, Any]]:
-    """The kernels in ncu's CSV, in order of launch, with the figures of ``METRICS`` (None for what is not there)."""
+    """The kernels in ncu's CSV, in order of launch, with the figures of ``METRICS`` (None where missing)."""
     lines = said.splitlines()
     header = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), None)
     if header is None:

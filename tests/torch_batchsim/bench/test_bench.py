@@ -137,7 +137,7 @@ def test_steps_between_decisions_of_a_policy_are_measured(run: Run) -> None:
     result, printed = run("cartpole", "--num-envs", 20, 40, "--policy")
     for row in result["rows"]:
         assert row["policy_steps_per_second"] > row["loop_steps_per_second"] > 0
-    assert "policy_steps_per_second is env.step alone where a policy of 64 tanh units decides before" in printed
+    assert "policy_steps_per_second is env.step without the policy of 64 tanh units" in printed
     result, printed = run("cartpole", "--num-envs", 20)
     assert "loop_steps_per_second" not in result["rows"][0] and "tanh" not in printed
 
@@ -205,9 +205,9 @@ def test_builds_are_measured_with_the_options() -> None:
     [
         (["overcooked", "--env-option", "layouts=2"], "got an unexpected keyword argument 'layouts'"),
         (["cartpole", "--env-option", "num_threads=2"], "num_threads is not an option .*; use --num-threads"),
-        (["ecs", "--env-option", "a=2"], "--env-option can be given for environments, not for 'ecs'"),
-        (["peers", "--executor", "batch", "--tune"], "--executor and --tune can be given for environments, not for"),
-        (["ecs", "--policy"], "--policy can be given for environments, not for 'ecs'"),
+        (["ecs", "--env-option", "a=2"], "--env-option can only be given for environments, got 'ecs'"),
+        (["peers", "--executor", "batch", "--tune"], "--executor and --tune can only be given for environments, got"),
+        (["ecs", "--policy"], "--policy can only be given for environments, got 'ecs'"),
         (["cartpole", "--executor", "batch", "--tune"], "--tune chooses the executor, but --executor batch was given"),
         (["cartpole", "--num-envs", "0"], "must be positive"),
         (["ecs", "--device", "cuda"], "'ecs' has a baseline for CPU only"),

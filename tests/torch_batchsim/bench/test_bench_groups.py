@@ -29,7 +29,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
         row["ratio"] == row["rows_per_second"] / rows[i // 3 * 3]["rows_per_second"] for i, row in enumerate(rows)
     )
     printed = capsys.readouterr().out
-    assert "Groups pay where something waits" in printed and "Terrain" in printed and " 1.00\n" in printed
+    assert "Groups gain where threads wait" in printed and "Terrain" in printed and " 1.00\n" in printed
     for wrong, says in ((["--groups", "5"], "multiple of 5 groups"), (["--runs", "0"], "must be positive")):
         monkeypatch.setattr(sys, "argv", [*given, *wrong])
         with pytest.raises(SystemExit, match=rf"error: .*{says}"):

@@ -8,11 +8,12 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import physics_beside_mujoco
 import pytest
+from mujoco_scenes import MuJoCoRun, mjcf, mujoco
+from physics_beside_mujoco import SOLVERS, STEPS, MuJoCoRollout
 
 from torch_batchsim.bench import levels, physics
-from torch_batchsim.bench.mujoco_rollout import SOLVERS, STEPS, MuJoCoRollout
-from torch_batchsim.bench.mujoco_scenes import MuJoCoRun, mjcf, mujoco
 from torch_batchsim.errors import MissingExtra
 
 
@@ -97,7 +98,7 @@ def test_wrong_options_end_in_a_sentence(options: list[str], message: str) -> No
     assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr
 
 
-def test_without_mujoco_one_sentence_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_mujoco_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mujoco", None)
     with pytest.raises(MissingExtra, match="needs mujoco, which is not installed: pip install mujoco"):
         mujoco()
@@ -107,7 +108,7 @@ def test_without_mujoco_one_sentence_tells(monkeypatch: pytest.MonkeyPatch) -> N
 def test_the_command_writes_figures(tmp_path: Path) -> None:
     path = tmp_path / "figures" / "physics.json"
     short = ("--num-worlds", "8", "--rays", "without", "--seconds", "0.01", "--runs", "1")
-    physics.main([*short, "--beside", "mujoco", "--json", str(path)])
+    physics_beside_mujoco.main([*short, "--json", str(path)])
     figures = json.loads(path.read_text())
     engines = {row["engine"].replace(":", " ").split()[0] for row in figures["rows"]}
     assert engines == {"torch_batchsim", "mujoco"}

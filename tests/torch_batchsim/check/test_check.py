@@ -16,8 +16,8 @@ from environments.walk import Broken, Walk
 from gymnasium.spaces import Box
 from support import ENVIRONMENTS, declare
 
-from torch_batchsim import Archetype, Checks, Component, Reward, TaskGraph, f32
-from torch_batchsim.check import CHECKS, Report, cli, contract, run_checks, stale, subject
+from torch_batchsim import Archetype, Checks, Component, Reward, TaskGraph, check, f32
+from torch_batchsim.check import CHECKS, Report, cli, contract, stale, subject
 from torch_batchsim.check.outcomes import Failed
 from torch_batchsim.check.plays import parts_of
 from torch_batchsim.declare.run_options import RunOptions
@@ -50,6 +50,12 @@ FOUND = [
     ("SCRATCH", "copies", "failed", r"observation of a copy differs from its source world \d+ \d+ steps after"),
 ]  # fmt: skip
 FAST = {"faults", "bounds", "masks", "observations", "actions", "leftovers", "batch", "state"}
+
+
+def run_checks(
+    environment: Any, options: dict[str, Any] | None = None, only: tuple[str, ...] = (), **more: Any
+) -> Report:
+    return check.run_checks(subject.Subject(subject.declaration(environment, options or {}), **more), only)
 
 
 @cache
@@ -140,8 +146,8 @@ def test_an_observation_of_the_state_before_is_found() -> None:
     assert not by_declaration(begin, TaskGraph("fall", "judge"), TaskGraph("look"))
     assert not by_declaration(TaskGraph("begin", "look"), TaskGraph("fall", "look", "judge"), nothing)
     assert by_declaration(TaskGraph("begin", "look"), TaskGraph("look", "fall", "judge"), nothing) == (
-        "Game.View is written by system 'look' from Game.Ball, which 'fall' changes later in the step: what is "
-        "returned is of the state before"
+        "Game.View is written by system 'look' from Game.Ball, which 'fall' changes later in the step: the "
+        "output belongs to the earlier state"
     )
     assert by_declaration(begin, TaskGraph("fall", "look", "judge"), nothing) == (
         "Game.View is written by 'look' in 'step' only: after a reset it is all zero"
@@ -178,7 +184,7 @@ def test_a_space_that_says_otherwise_is_found(monkeypatch: pytest.MonkeyPatch) -
     double = Box(-1.0, 2.0, (2,), np.float64)
     monkeypatch.setattr(contract, "parts_of", lambda space: dict.fromkeys(parts_of(space), double))
     found = run_checks(Walk, only=("spaces",), **SIZE).outcome("spaces")
-    assert found.status == "failed" and "torch.float32 of shape [16, 2], its space says float64" in found.says
+    assert found.status == "failed" and "torch.float32 of shape [16, 2], its space has float64" in found.says
 
 
 def test_an_error_in_python_is_told() -> None:
@@ -340,7 +346,7 @@ def test_a_misspelt_option_of_the_command_is_suggested(capsys: pytest.CaptureFix
     assert ended.value.code == 2 and said.startswith("error: there is no option --onyl (did you mean --only?); python")
     with pytest.raises(SystemExit):
         cli.main(["cartpole", "--only", "bonds"])
-    says = "error: only names 'bonds', which is not a check (did you mean 'bounds'?); there are build, faults, spaces, "
+    says = "error: only names 'bonds', which is not a check (did you mean 'bounds'?); checks are build, faults, "
     assert capsys.readouterr().err.startswith(says)
 
 

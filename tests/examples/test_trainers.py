@@ -1,4 +1,4 @@
-"""``python -m torch_batchsim.bench trainers``: our trainer beside other PPOs."""
+"""``examples/experiments/trainers.py``: our trainer beside other PPOs."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+import trainers
 from torch_batchsim.train import Config
+from trainers import TRAINERS
 
-from torch_batchsim.bench import trainers
-from torch_batchsim.bench.trainers import TRAINERS
 from torch_batchsim.command_line import UsageError
 
 SMALL = Config(num_envs=8, num_steps=4, num_minibatches=2, update_epochs=1, hidden_sizes=(8, 8))

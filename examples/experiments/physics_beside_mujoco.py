@@ -1,20 +1,49 @@
-"""MuJoCo's speed in the levels: ``mujoco.rollout``, its own way to step many worlds on several threads."""
+"""Our physics beside MuJoCo: the levels of ``python -m torch_batchsim.bench physics``, in turns in one run.
+
+MuJoCo steps the levels by ``mujoco.rollout``, its own way to step many worlds on several threads, with a time step of
+1/120 s and four of them in a step, on as many threads as ours: once with its default options, and once with fewer
+iterations of its solver. Options are those of ``bench physics``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from mujoco_scenes import mjcf, mujoco
 
-from .levels import FORCE, HOLD, TORQUE, agents
-from .mujoco_scenes import mjcf, mujoco
-from .scenes import Scene
+from torch_batchsim.bench.levels import AGENTS, FORCE, HOLD, TORQUE, agents, level
+from torch_batchsim.bench.physics import LEVELS, SETTLING, Contender, Options, report, threads_of
+from torch_batchsim.bench.scenes import Scene
+from torch_batchsim.command_line import parsed
 
 STEPS = 30  # of each timed call
-# What is said in MJCF's <option>: MuJoCo as it comes (Newton's method, pyramidal cones, Euler's integrator), and with
-# few iterations; with 4 of them some levels burst apart.
+MUJOCO_WORLDS = 64  # more change nothing: each thread takes them one by one
+# Attributes of MJCF's <option>: MuJoCo's defaults (Newton's method, pyramidal cones, Euler's integrator), and few
+# iterations; with 4 of them some levels burst apart.
 SOLVERS = {"as it comes": "", "at most 10 iterations": 'iterations="10" ls_iterations="10"'}
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Measure, print a table, write JSON."""
+    report(parsed(Options, "python examples/experiments/physics_beside_mujoco.py", arguments), contenders)
+
+
+def contenders(options: Options) -> Iterator[Contender]:
+    """MuJoCo with each solver, with all agents pushed and with one."""
+    levels = [level(seed) for seed in range(LEVELS)]
+    for label, solver in SOLVERS.items():
+        for pushed in (AGENTS, 1):
+            run = MuJoCoRollout(levels, MUJOCO_WORLDS, threads_of(options), solver, pushed)
+            for _ in range(-(-SETTLING // STEPS)):
+                run.advance(run.controls())
+            figures = {
+                "engine": f"mujoco {run.version}: {label}", "worlds": MUJOCO_WORLDS, "pushed": pushed, "rays": "no",
+                "contacts": run.contacts(),
+            }  # fmt: skip
+            yield Contender(figures, run.advance, [run.controls() for _ in range(4)], MUJOCO_WORLDS * STEPS)
 
 
 class MuJoCoRollout:
@@ -78,3 +107,7 @@ class MuJoCoRollout:
     def close(self) -> None:
         """End the threads."""
         self._rollout.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,4 +1,4 @@
-"""What ``bench paper`` has measured, as tables and figures beside the paper's own numbers."""
+"""Tables and figures of the measurements of ``paper.py``, beside the paper's own numbers."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..base.text import figure, table
-from .charts import Line, Panel, draw, in_k
-from .crowds import CROWDS
+from charts import Line, Panel, draw, in_k
+from crowds import CROWDS
+
+from torch_batchsim.base.text import figure, table
 
 Cell = dict[str, Any]
-"""Figures of one of those that are compared, or its ``error``."""
+"""Figures of one contender, or its ``error``."""
 Record = dict[str, Any]
-"""What was measured side by side: environment, num_worlds, and ``cells`` by name."""
+"""Measurements side by side: environment, num_worlds, and ``cells`` by name."""
 
 PICTURES = ("figure3.png", "figure4.png", "figure5.png", "figure5.json")
 _LEAST_SHARE = 0.1  # per cent of a step: tasks of less are one row of figure 5's table
@@ -38,7 +39,7 @@ _COUNTERPARTS = {
 
 
 def write(result: Mapping[str, Any], folder: Path) -> str:
-    """Write what there is so far into ``folder``; returns the tables."""
+    """Write the results so far into ``folder``; returns the tables."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "paper.json").write_text(json.dumps(result, indent=2) + "\n")
     machine = result["machine"]
@@ -57,7 +58,7 @@ def write(result: Mapping[str, Any], folder: Path) -> str:
 
 
 def tables(result: Mapping[str, Any]) -> str:
-    """What has been measured as text; ``failed [1]`` refers to the errors at the end."""
+    """The measurements as text; ``failed [1]`` refers to the errors at the end."""
     errors: dict[str, int] = {}
 
     def text(cell: Cell, what: str = "world_steps_per_second") -> str:

@@ -1,4 +1,4 @@
-"""A plain PPO in torch on Gymnasium's own vector CartPole, in the manner of CleanRL: what ``bench trainers`` has beside
+"""A plain PPO in torch on Gymnasium's own vector CartPole, in the manner of CleanRL: ``trainers.py`` measures it beside
 ours."""
 
 from __future__ import annotations
@@ -7,8 +7,7 @@ import gymnasium
 import numpy as np
 import torch
 from torch import Tensor, nn
-
-from ..train import Config
+from torch_batchsim.train import Config
 
 
 def network(outputs: int, config: Config, gain: float) -> nn.Sequential:

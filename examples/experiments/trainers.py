@@ -2,11 +2,11 @@
 
 - ``ours``: ``torch_batchsim.train``; ``ours_bfloat16``: the same with ``--matmul-precision medium``.
 - ``torch``: a plain PPO in the manner of CleanRL on Gymnasium's own vector CartPole (``plain_ppo``).
-- ``jax``: a PPO of which simulation and updates are one jitted function, as in PureJaxRL, on gymnax (``jax_ppo``).
+- ``jax``: a PPO whose simulation and updates are one jitted function, as in PureJaxRL, on gymnax (``jax_ppo``).
 - ``sb3``: Stable-Baselines3.
 
-Each runs in a process of its own, on the same cores, and in turns with the others. Those that are not installed are
-left out with a note: ``pip install gymnax jax six stable-baselines3`` brings them. Whole iterations are timed, rollout
+Each runs in a process of its own, on the same cores, and in turns with the others. Missing ones are left out with a
+note: ``pip install gymnax jax six stable-baselines3`` brings them. Whole iterations are timed, rollout
 and updates, without the compilation and the first of them.
 """
 
@@ -26,12 +26,12 @@ from typing import Any
 
 import gymnasium
 import torch
+from plain_ppo import PlainPPO
+from torch_batchsim.train import Config, Trainer
 
-from ..base.text import table
-from ..command_line import UsageError, parsed
-from ..train import Config, Trainer
-from .plain_ppo import PlainPPO
-from .report import machine_facts, made_folder
+from torch_batchsim.base.text import table
+from torch_batchsim.bench.report import machine_facts, made_folder
+from torch_batchsim.command_line import UsageError, parsed
 
 _MANY = 10**12  # steps, more than are ever taken
 Iterate = Callable[[], Any]
@@ -66,7 +66,7 @@ class Options:
 
 def main(arguments: Sequence[str]) -> None:
     """Measure, print a table, write JSON."""
-    options = parsed(Options, "python -m torch_batchsim.bench trainers", arguments)
+    options = parsed(Options, "python examples/experiments/trainers.py", arguments)
     unknown = [name for name in options.trainers if name not in TRAINERS]
     if unknown or not options.trainers:
         raise UsageError(f"--trainers takes {', '.join(TRAINERS)}, got {', '.join(unknown) or 'none'}")
@@ -129,11 +129,11 @@ def _rows(rates: dict[str, list[float]]) -> list[dict[str, Any]]:
 
 
 def _measured(name: str, config: Config, seconds: float, cores: list[int]) -> tuple[float, str]:
-    """Steps per second in a process of its own; 0.0 and why where it cannot run."""
+    """Steps per second in a process of its own; 0.0 and the reason where it cannot run."""
     given = json.dumps({"name": name, "settings": asdict(config), "seconds": seconds, "cores": cores})
     threads = str(len(cores))
     environment = {**os.environ, "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, "JAX_PLATFORMS": "cpu"}
-    command = [sys.executable, "-m", __name__, given]
+    command = [sys.executable, __file__, "--child", given]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         lines = done.stderr.strip().splitlines()
@@ -175,7 +175,7 @@ def _torch(config: Config, threads: int) -> Iterate:
 
 
 def _jax(config: Config, threads: int) -> Iterate:
-    from .jax_ppo import JaxPPO
+    from jax_ppo import JaxPPO
 
     return JaxPPO(config).iterate
 
@@ -216,4 +216,7 @@ TRAINERS: dict[str, Callable[[Config, int], Iterate]] = {
 
 
 if __name__ == "__main__":
-    _child(sys.argv[1])
+    if sys.argv[1:2] == ["--child"]:
+        _child(sys.argv[2])
+    else:
+        main(sys.argv[1:])

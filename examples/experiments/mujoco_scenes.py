@@ -1,4 +1,4 @@
-"""MuJoCo's models of scenes, and what MuJoCo makes of them: a reference to measure beside.
+"""MuJoCo's models of scenes, and their simulation by MuJoCo as a reference.
 
 A scene becomes a model in MJCF, MuJoCo's format (https://mujoco.readthedocs.io/en/stable/XMLreference.html). Each
 scene's joints must form a forest whose roots are ``a``. MuJoCo has no restitution, one coefficient of friction (the
@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import MissingExtra
-from .scenes import AXES, Body, Joint, Scene, Shape, Trajectory, conjugate, matrices, product
+from torch_batchsim.bench.scenes import AXES, Body, Joint, Scene, Shape, Trajectory, conjugate, matrices, product
+from torch_batchsim.errors import MissingExtra
 
 LONGEST_TIMESTEP = 2e-4  # of the reference
 
 
 def mujoco() -> ModuleType:
-    """The package. Raises MissingExtra if it is not installed."""
+    """The package. Raises MissingExtra where it is missing."""
     try:
         import mujoco
     except ModuleNotFoundError as error:
@@ -33,13 +33,13 @@ def mjcf(scene: Scene, timestep: float, options: str = "", stiff: bool = True, p
     """The model's text.
 
     Args:
-        scene: what is modelled.
+        scene: bodies, joints and gravity.
         timestep: seconds.
         options: further attributes of ``<option>``, such as ``iterations="10"``.
         stiff: contacts, limits and friction as hard as ``timestep`` allows, for a reference; else MuJoCo's defaults.
         pushed: bodies that get three actuators each, in this order: forces along own x and y, the torque about own z.
 
-    Raises ValueError for what MuJoCo has no joints for.
+    Raises ValueError for locks that no joint of MuJoCo has.
     """
     children: dict[str | None, list[Joint]] = {}
     for joint in scene.joints:
@@ -86,7 +86,7 @@ class _Writer:
                 self.actuators.append(f'<motor site="push_{name}" gear="{gear}"/>')
 
     def body(self, body: Body, parent: Body | None, joint: Joint | None) -> str:
-        """With all that hangs on it; ``joint`` connects it with ``parent``, or with the world."""
+        """A body with its children; ``joint`` connects it with ``parent``, or with the world."""
         position, rotation = body.position, body.rotation
         if parent is not None:
             back = matrices(parent.rotation).T

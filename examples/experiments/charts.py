@@ -8,7 +8,7 @@ from math import ceil, floor, log10
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..base.extras import needed
+from torch_batchsim.base.extras import needed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,7 +18,7 @@ _STYLES, _MARKERS = ("-", "--", ":", "-."), ("o", "s", "^", "D")
 
 @dataclass(frozen=True)
 class Line:
-    """Points ``(x, y, low, high)`` in the order of x; between low and high the chart is shaded."""
+    """Points ``(x, y, low, high)`` in the order of x; the chart is shaded between low and high."""
 
     label: str
     points: Sequence[tuple[float, float, float, float]]

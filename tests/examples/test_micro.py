@@ -8,10 +8,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
+from micro import Micro
 from support import assert_same_bits, compiled, random_actions, snapshot
 
 from torch_batchsim import TorchVectorEnv
-from torch_batchsim.bench.micro import Micro
 from torch_batchsim.build import jit
 from torch_batchsim.resolve.executors import EXECUTORS
 
@@ -62,9 +62,8 @@ if torch.cuda.is_available():
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("agents, worlds", [(1, 2500), (3, 900), (16, 250), (200, 30)])  # enough for two threads
-def test_micro_is_its_model_on_every_executor(agents: int, worlds: int, sincos: Sincos) -> None:
-    work, length, ends = 9, 5, []
+def test_micro_is_its_model_on_every_executor(sincos: Sincos) -> None:
+    agents, worlds, work, length, ends = 3, 900, 9, 5, []  # enough rows for two threads
     for device, executor, threads in VARIANTS:
         env = TorchVectorEnv(
             Micro(agents=agents, work=work, max_episode_steps=length),
@@ -101,21 +100,3 @@ def check_start(pendulums: np.ndarray, observations: torch.Tensor, sincos: Sinco
     assert (abs(angle - np.pi) <= 0.5).all() and angle.std() > 0.2 and (speed == 0).all()
     np.testing.assert_array_equal(observations.cpu(), observe(pendulums, sincos))
     return pendulums
-
-
-@pytest.mark.full
-def test_work_does_not_change_what_a_step_is(sincos: Sincos) -> None:
-    """More small steps are a finer integration of the same motion."""
-    start = np.array([[3.0, 0.0], [2.5, 1.0]], f32)
-    coarse, fine = start, start
-    for _ in range(20):
-        coarse = swing(coarse, np.array([0, 2]), 8, sincos)
-        fine = swing(fine, np.array([0, 2]), 512, sincos)
-    np.testing.assert_allclose(coarse, fine, atol=0.01)
-    assert abs(fine - start).max() > 0.3
-
-
-@pytest.mark.parametrize("agents", [0, 1025])
-def test_micro_refuses_other_numbers_of_agents(agents: int) -> None:
-    with pytest.raises(ValueError, match=f"option agents must be at .*, got {agents}"):
-        Micro(agents=agents)

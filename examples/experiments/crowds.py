@@ -1,4 +1,4 @@
-"""Environments in which there may be as many agents in a world as one likes, for figure 4 of the paper."""
+"""Environments with any number of agents in a world, for figure 4 of the paper."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import gymnasium
+from micro import Micro
 
-from ..vector.vector_env import TorchVectorEnv
-from .micro import Micro
+from torch_batchsim.vector.vector_env import TorchVectorEnv
 
 # A kitchen with 40 starting places. The first eight stand apart, so that a few chefs are not all in one corner.
 KITCHEN = """
@@ -26,13 +26,13 @@ XXSXPPXSXX
 
 @dataclass(frozen=True)
 class Crowd:
-    """What figure 4 has of an environment.
+    """An environment of figure 4.
 
     Attributes:
         make: a vector environment, from ``agents`` in a world and keyword arguments of ``TorchVectorEnv``.
         agents: in a world, by default.
         worlds: by default, on each type of device.
-        about: what the agents have to do with each other.
+        about: how the agents depend on each other.
     """
 
     make: Callable[..., TorchVectorEnv]
@@ -63,10 +63,10 @@ CROWDS = {
         make_micro,
         (1, 4, 16, 64, 256, 1024),
         {"cuda": (128, 1024), "cpu": (16, 128)},
-        "Agents have nothing to do with each other",
+        "Agents do not affect each other",
     ),
-    # Observations of 40 chefs are 0.7 MB a world, and final observations as much again: 1.4 GB for 1024 worlds, of
-    # which there is one for each executor.
+    # Observations of 40 chefs are 0.7 MB a world, and final observations as much again: 1.4 GB for 1024 worlds, once
+    # for each executor.
     "overcooked": Crowd(
         make_kitchen,
         (2, 4, 8, 16, 24, 32, 40),

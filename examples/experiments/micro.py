@@ -22,10 +22,10 @@ from __future__ import annotations
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
-from ..declare.environment import Environment
-from ..declare.options import Constants, Option, Parameters
-from ..declare.schema import Archetype, Component, Reward, TaskGraph
-from ..types import f32, i32
+from torch_batchsim.declare.environment import Environment
+from torch_batchsim.declare.options import Constants, Option, Parameters
+from torch_batchsim.declare.schema import Archetype, Component, Reward, TaskGraph
+from torch_batchsim.types import f32, i32
 
 
 class Pendulum(Component):

@@ -1,5 +1,5 @@
 """A PPO in JAX on gymnax's CartPole, of which a whole iteration, simulation and updates, is one jitted function, as in
-PureJaxRL: what ``bench trainers`` has beside ours."""
+PureJaxRL: ``trainers.py`` measures it beside ours."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import gymnax
 import jax
 import jax.numpy as jnp
 import optax
-
-from ..train import Config
+from torch_batchsim.train import Config
 
 
 class JaxPPO:
@@ -35,10 +34,10 @@ class JaxPPO:
 
     def _iteration(self, state: Any, key: Any) -> tuple[Any, Any]:
         size = self.config.num_envs * self.config.num_steps
-        (state, key), told = jax.lax.scan(self._step, (state, key), None, self.config.num_steps)
-        advantage = self._advantages(told, forward(state["weights"]["critic"], state["seen"])[..., 0])
-        batch = {name: told[name] for name in ("seen", "action", "log_prob")}
-        batch |= {"advantage": advantage, "wanted": advantage + told["value"]}
+        (state, key), rollout = jax.lax.scan(self._step, (state, key), None, self.config.num_steps)
+        advantage = self._advantages(rollout, forward(state["weights"]["critic"], state["seen"])[..., 0])
+        batch = {name: rollout[name] for name in ("seen", "action", "log_prob")}
+        batch |= {"advantage": advantage, "wanted": advantage + rollout["value"]}
         batch = jax.tree.map(lambda each: each.reshape(size, *each.shape[2:]), batch)
         learned = state["weights"], state["moments"]
         (learned, key, _), _ = jax.lax.scan(self._epoch, (learned, key, batch), None, self.config.update_epochs)
@@ -53,10 +52,10 @@ class JaxPPO:
         value = forward(weights["critic"], seen)[..., 0]
         keys, step = jax.random.split(env_key, self.config.num_envs), jax.vmap(self.env.step, (0, 0, 0, None))
         after, world, reward, done, _ = step(keys, state["world"], action, self.params)
-        told = {"seen": seen, "action": action, "log_prob": log_prob(logits, action), "value": value}
-        return ({**state, "seen": after, "world": world}, key), {**told, "reward": reward, "done": done}
+        taken = {"seen": seen, "action": action, "log_prob": log_prob(logits, action), "value": value}
+        return ({**state, "seen": after, "world": world}, key), {**taken, "reward": reward, "done": done}
 
-    def _advantages(self, told: Any, last: Any) -> Any:
+    def _advantages(self, rollout: Any, last: Any) -> Any:
         config = self.config
 
         def back(carry: Any, each: Any) -> tuple[Any, Any]:
@@ -66,7 +65,7 @@ class JaxPPO:
             advantage = delta + config.gamma * config.gae_lambda * going_on * advantage
             return (advantage, each["value"]), advantage
 
-        return jax.lax.scan(back, (jnp.zeros_like(last), last), told, reverse=True)[1]
+        return jax.lax.scan(back, (jnp.zeros_like(last), last), rollout, reverse=True)[1]
 
     def _epoch(self, carry: Any, _: None) -> tuple[Any, None]:
         learned, key, batch = carry

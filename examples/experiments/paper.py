@@ -1,20 +1,21 @@
-"""The experiments of the paper's evaluation (section 6 of Shacklett et al. 2023), with the environments that exist.
+"""The experiments of the paper's evaluation (section 6 of Shacklett et al. 2023), with the bundled environments.
 
 - ``batch``: throughput of every executor over the number of worlds (figure 3), and its peaks (table 1);
 - ``tune``: with and without the profile-guided choice of ``sim.tune()`` (table 2; not the utilisation of the GPU);
-- ``agents``: throughput of Micro, Overcooked and HideSeek over agents in a world (figure 4; what they are is in
-  ``crowds``);
+- ``agents``: throughput of Micro, Overcooked and HideSeek over agents in a world (figure 4; see ``crowds``);
 - ``trace``: which system runs when in a step of HideSeek, and how long (figure 5).
 
-What is timed is ``env.step(actions)`` with random actions, new episodes included. Actions are prepared, or where an
-environment has masks drawn between the steps, which is told. What is compared takes its runs in turn, so that whatever
-else the machine does strikes all alike. What fails leaves its error in place of its figures, and the rest goes on.
+The experiments time ``env.step(actions)`` with random actions, new episodes included. Actions are prepared, or where an
+environment has masks drawn between the steps, which the tables report. Contenders take their runs in turn, so that
+other work of the machine slows all of them alike. A contender that fails leaves its error in place of its figures, and
+the rest goes on.
 """
 
 from __future__ import annotations
 
 import gc
 import statistics
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -26,21 +27,21 @@ from typing import Annotated, Any, Literal
 import gymnasium
 import torch
 import tyro
+from charts import in_k
+from crowds import CROWDS, make_micro
+from paper_report import PAPER, PICTURES, Cell, Record, all_records, write
 
-from ..base.extras import needed
-from ..base.text import figure
-from ..command_line import UsageError, parsed
-from ..memory.inputs import checked_device
-from ..resolve.executors import EXECUTORS
-from ..run.trace import Trace
-from ..testing import random_actions
-from ..vector.registration import environment_ids, find_id
-from ..vector.vector_env import TorchVectorEnv
-from .charts import in_k
-from .crowds import CROWDS, make_micro
-from .paper_report import PAPER, PICTURES, Cell, Record, all_records, write
-from .report import machine_facts, made_folder
-from .throughput import measure, us_of_drawing
+from torch_batchsim.base.extras import needed
+from torch_batchsim.base.text import figure
+from torch_batchsim.bench.report import machine_facts, made_folder
+from torch_batchsim.bench.throughput import measure, us_of_drawing
+from torch_batchsim.command_line import UsageError, parsed
+from torch_batchsim.memory.inputs import checked_device
+from torch_batchsim.resolve.executors import EXECUTORS
+from torch_batchsim.run.trace import Trace
+from torch_batchsim.testing import random_actions
+from torch_batchsim.vector.registration import environment_ids, find_id
+from torch_batchsim.vector.vector_env import TorchVectorEnv
 
 Make = Callable[..., TorchVectorEnv]
 
@@ -110,7 +111,7 @@ class PaperOptions:
         return [(w, a) for w in sorted(set(worlds)) for a in sorted(set(self.agents or CROWDS[environment].agents))]
 
     def check(self) -> None:
-        """Raise ValueError for what cannot be measured, whatever the machine."""
+        """Raise ValueError for options that no machine can measure."""
         sizes = [n for given in (self.batch_sizes, self.agents, self.agents_batch_sizes) for n in given or ()]
         sizes += [] if self.trace_worlds is None else [self.trace_worlds]
         lengths = [self.seconds, self.warm_up_seconds, self.tune_seconds]
@@ -127,10 +128,10 @@ class PaperOptions:
 
 def main(arguments: Sequence[str]) -> None:
     """Measure; print tables and write them, all figures, and the pictures."""
-    options = parsed(PaperOptions, "python -m torch_batchsim.bench paper", arguments)
+    options = parsed(PaperOptions, "python examples/experiments/paper.py", arguments)
     try:
         options.check()
-        needed("matplotlib")  # rather than miss it when all has been measured
+        needed("matplotlib")  # before the measurements, not after them
         checked_device(options.device)
         makers = {name: _maker(name) for name in options.environments}
         traced = _maker(options.trace_environment)
@@ -171,7 +172,7 @@ def _maker(environment: str) -> Make:
         env_id = find_id(environment)
     except ValueError as error:
         raise ValueError(f"{error} (and 'micro')") from None
-    gymnasium.spec(env_id)  # raises if there is none
+    gymnasium.spec(env_id)  # raises for an unknown id
     return lambda **arguments: gymnasium.make_vec(env_id, **arguments).unwrapped
 
 
@@ -183,7 +184,7 @@ def measure_batch(makers: Mapping[str, Make], options: PaperOptions) -> list[Rec
             cells = _executors(make, worlds, options)
             agents = next((cell["agents"] for cell in cells.values() if "error" not in cell), None)
             records.append({"environment": name, "num_worlds": worlds, "agents": agents, "cells": cells})
-            _tell(records[-1])
+            _print(records[-1])
     return records
 
 
@@ -194,7 +195,7 @@ def measure_agents(options: PaperOptions) -> list[Record]:
         for worlds, agents in options.over_agents(name):
             cells = _executors(partial(CROWDS[name].make, agents), worlds, options)
             records.append({"environment": name, "num_worlds": worlds, "agents": agents, "cells": cells})
-            _tell(records[-1])
+            _print(records[-1])
     return records
 
 
@@ -204,7 +205,7 @@ def _executors(make: Make, worlds: int, options: PaperOptions) -> dict[str, Cell
 
 
 def measure_tune(makers: Mapping[str, Make], options: PaperOptions) -> list[Record]:
-    """The device's default executor as it comes beside what ``sim.tune()`` chooses."""
+    """The device's default executor beside the choice of ``sim.tune()``."""
     records = []
     for name, make in makers.items():
         worlds = max(options.sizes(name))
@@ -219,20 +220,20 @@ def measure_tune(makers: Mapping[str, Make], options: PaperOptions) -> list[Reco
             record.update(chosen=str(report.chosen), report=report.as_dict())
             return env
 
-        # By its name: without one it might be what an earlier sim.tune() has chosen.
+        # By its name: without one an earlier choice of sim.tune() might run.
         default = partial(made, executor=EXECUTORS[options.device_type][0])
         cells = record["cells"] = side_by_side({"default": default, "tuned": tuned}, options)
         if not any("error" in cell for cell in cells.values()):
             gains = [b / a for a, b in zip(cells["default"]["runs"], cells["tuned"]["runs"], strict=True)]
             record.update(gain=statistics.median(gains), gain_least=min(gains), gain_most=max(gains))
         records.append(record)
-        _tell(record)
+        _print(record)
     return records
 
 
 def measure_trace(make: Make, options: PaperOptions) -> list[Record]:
-    """What runs when in a step of the device's default executor: ``figure5.png``, ``figure5.json``, and the table of
-    their times. Of several steps the shortest is taken, which other work on the machine has disturbed least."""
+    """The systems of a step of the device's default executor, in time: ``figure5.png``, ``figure5.json``, and a table.
+    Takes the shortest of several steps, which other work of the machine has disturbed least."""
     executor, worlds = EXECUTORS[options.device_type][0], options.trace_worlds or _TRACED_WORLDS[options.device_type]
     try:
         env = make(num_worlds=worlds, device=options.device, executor=executor)
@@ -245,11 +246,11 @@ def measure_trace(make: Make, options: PaperOptions) -> list[Record]:
         trace.save(options.output / "figure5.json")
         cell: Cell = {"agents": env.num_agents, "us": trace.span, "busy": trace.busy, "tasks": trace.table()}
         env.close()
-        told = f"{trace.span / 1e3:.1f} ms a step"
+        printed = f"{trace.span / 1e3:.1f} ms a step"
     except Exception as error:  # as in side_by_side
         cell = {"error": f"{type(error).__name__}: {error}"}
-        told = cell["error"].splitlines()[0]
-    print(f"{options.trace_environment}, {in_k(worlds)} worlds, traced: {executor} {told}", flush=True)
+        printed = cell["error"].splitlines()[0]
+    print(f"{options.trace_environment}, {in_k(worlds)} worlds, traced: {executor} {printed}", flush=True)
     return [{"environment": options.trace_environment, "num_worlds": worlds, "cells": {executor: cell}}]
 
 
@@ -263,7 +264,7 @@ def _traced_step(env: TorchVectorEnv, actions: Sequence[torch.Tensor]) -> Trace:
 
 
 def warm_up(env: TorchVectorEnv, actions: Sequence[torch.Tensor], seconds: float) -> None:
-    """Let dynamic tables grow as they need: while they do, a step costs several times what it does later."""
+    """Let dynamic tables grow: while they do, a step takes several times as long as later."""
     end = time.perf_counter() + seconds
     for i in range(1000 if env.sim.program.dynamic else 0):
         env.step(actions[i % len(actions)])
@@ -281,7 +282,7 @@ def side_by_side(makers: Mapping[str, Callable[[], TorchVectorEnv]], options: Pa
     def attempt(name: str, do: Callable[[], None]) -> None:
         try:
             do()
-        except Exception as error:  # whatever it is: out of memory, no compiler, a fault of a world
+        except Exception as error:  # any: out of memory, no compiler, a fault of a world
             cells[name] = {"error": f"{type(error).__name__}: {error}"}
             envs.pop(name, None)
 
@@ -331,7 +332,7 @@ def _figures(env: TorchVectorEnv, runs: list[float], us_of_drawing: float) -> Ce
     }
 
 
-def _tell(record: Record) -> None:
+def _print(record: Record) -> None:
     what = [record["environment"], f"{in_k(record['num_worlds'])} worlds"]
     what += [f"{record['agents']} agents in each"] if (record.get("agents") or 1) > 1 else []
     rates = (
@@ -339,3 +340,7 @@ def _tell(record: Record) -> None:
         for name, cell in record["cells"].items()
     )
     print(f"{', '.join(what)}: {', '.join(rates)}", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -47,7 +47,7 @@ class Cells:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self._systems = {node_name(node): node for nodes in program.graphs.values() for node in nodes}
+        self._systems = {node_name(node): node for node in program.nodes}
         self._zeroed = {zero_node_name(columns): columns for columns in state_tables(program).values()}
         self._types = {f"column_{c.c_name}": cpp_name(c.component) for c in program.columns.values()}
         self._types |= {name: c_type for name, c_type, *_ in (*ENGINE_COLUMNS, PHASE)}

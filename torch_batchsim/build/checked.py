@@ -139,7 +139,7 @@ def column_as_written(program: Program, source: Source, line: int, column: int) 
 
 def node_members(program: Program, node: Node) -> Iterator[str]:
     """What a node has for ``csrc/tbs/run_checked.h``."""
-    yield f"    static constexpr u32 checked_number = {node.index + 1};"
+    yield f"    static constexpr u32 checked_number = {node.word_number};"
     columns = _looked_at(program, node)
     yield f"    static constexpr bool verifies = {str(bool(columns)).lower()};"
     yield f"    static constexpr bool has_loops = {str(_has_loops(program, node)).lower()};"
@@ -148,7 +148,7 @@ def node_members(program: Program, node: Node) -> Iterator[str]:
         parameters = "const Context &context, i32 count, const World &world, checks::Guard &guard"
         yield f"    static void verify({parameters}) {{"
         for column in columns:
-            number = list(program.columns.values()).index(column)
+            number = column.number
             pieces = ", ".join(f"{{{offset}, {numbers}, {size}}}" for offset, numbers, size in floats(column))
             yield f"        static constexpr checks::Floats floats{number}[] = {{{pieces}}};"
             per_world = 0 if column.dynamic else column.rows_per_world
@@ -170,13 +170,13 @@ def looks_behind(program: Program, node: Node, arguments: list[str]) -> list[str
     """Statements behind a system on CUDA that look for NaN in what it may write of its own row."""
     if not program.checks.nan or node.system.worlds > 1:
         return []
-    looked, numbers, statements = _looked_at(program, node), list(program.columns.values()), []
+    looked, statements = _looked_at(program, node), []
     given = zip(node.system.parameters, node.columns, arguments[1:], strict=True)
     for parameter, column, argument in given:
         if not isinstance(column, Column) or not parameter.writes or column not in looked:
             continue
         for offset, count, size in floats(column):
-            place = f"{argument}, {numbers.index(column)}, {offset}, {count}, {size}"
+            place = f"{argument}, {column.number}, {offset}, {count}, {size}"
             statements.append(f"checks::verify_floats(world.check_site(), {place});")
     return statements
 

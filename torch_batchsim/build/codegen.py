@@ -148,9 +148,8 @@ def _lines(program: Program, target: Target) -> Iterator[str]:
     for scope in program.scopes:
         yield from _texts(program, scope.name, cuda)
     yield "namespace tbs {"
-    for nodes in program.graphs.values():
-        for node in nodes:
-            yield from _node(program, node, cuda)
+    for node in program.nodes:
+        yield from _node(program, node, cuda)
     yield from engine_nodes(program)
     yield "namespace executors {"
     if target.inside:
@@ -311,17 +310,17 @@ def _agent_accessors(program: Program) -> Iterator[str]:
 
 def _column_accessors(program: Program) -> Iterator[str]:
     tags = {archetype.name: cpp_name(archetype) for archetype in program.archetypes}
-    for number, column in enumerate(program.columns.values()):
+    for column in program.columns.values():
         component = cpp_name(column.component)
         if column.singleton:
             world, row = ("u32", "0") if column.resource else ("u32 world", "world")
             yield f"template <> struct OnlyRow<{component}> {{"
-            yield f"    static constexpr u32 number = {number};"
+            yield f"    static constexpr u32 number = {column.number};"
             yield f"    static TBS_METHOD {component} &get(const Context &context, {world}) {{"
             yield f"        return context.column_{column.c_name}[{row}];"
         else:
             yield f"template <> struct ColumnOf<{tags[column.table]}, {component}> {{"
-            yield f"    static constexpr u32 number = {number};"
+            yield f"    static constexpr u32 number = {column.number};"
             yield f"    static TBS_METHOD {component} *get(const Context &context) {{"
             yield f"        return context.column_{column.c_name};"
         yield "    }"
@@ -479,7 +478,7 @@ def _node_key(program: Program, node: Node) -> str:
     own = entity_tables(program)[node.table.name] if node.table else 0
     draws = [str(bool(node.system.kinds(kind))).lower() for kind in ("random", "random_item")]
     created = [tables(node.creates if once else ()) for once in (node.lanes == 1, node.lanes > 1)]
-    parts = [f"{node.index + 1}u", f"{_random_key(node)}u", f"{own}u", *draws]
+    parts = [f"{node.word_number}u", f"{_random_key(node)}u", f"{own}u", *draws]
     parts += [tables(node.looks), *created, tables(node.destroys), columns(node.reached), columns(node.reached_writes)]
     return ", ".join(parts)
 
@@ -523,7 +522,7 @@ def _cuda_program(program: Program, target: Target) -> Iterator[str]:
     blocks = blocks_by_default(target.record)
     resets = [(again[first:last], blocks, "") for first, last in pairwise(cuts(again, target.record))]
     cells, numbers = Cells(program), count()
-    nodes = {node_name(node): node for own in program.graphs.values() for node in own}
+    nodes = {node_name(node): node for node in program.nodes}
     written: dict[str, list[str]] = {"StepGroups": [], "ResetGroups": []}
     for name, given in zip(written, (groups, resets), strict=True):
         for own, blocks, few in given:

@@ -66,7 +66,7 @@ def _by_declaration(program: Program) -> None:
     for column in program.outputs:
         writers = {graph: _writers(program, graph, column.name) for graph in program.graphs}
         nodes = program.graphs["step"]
-        state = any(column.name in _only_read(node) for graph in program.graphs.values() for node in graph)
+        state = any(column.name in _only_read(node) for node in program.nodes)
         if writers["observe"] or not writers["step"] or state:
             continue
         last = writers["step"][-1]

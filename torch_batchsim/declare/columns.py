@@ -27,6 +27,7 @@ class Column:
     scratch: bool = False  # holds anything when a task graph begins
     workspace: bool = False  # a system's for as long as it runs for a world; none of the program's columns
     c_name: str = ""  # in generated code; distinct
+    number: int = -1  # among the columns of a program, or among its workspace
 
     @property
     def dtype(self) -> torch.dtype | None:

@@ -45,7 +45,7 @@ def place(node: Node) -> Place:
 def in_rows(program: Program, executor: str, chip_bytes: int) -> set[Column]:
     """The workspace that a row for each world is needed for, where a block may have ``chip_bytes`` of it on chip."""
     needed: set[Column] = set()
-    for node in _nodes(program):
+    for node in program.nodes:
         own = place(node)
         groups = BLOCK_THREADS // node.lanes if node.lanes > 1 else 1
         fits = executor != "per_world" and groups * own.bytes <= chip_bytes
@@ -65,7 +65,3 @@ def chip_bytes_of(device: torch.device) -> int:
         return BLOCK_BYTES - VARIABLE_BYTES
     properties = torch.cuda.get_device_properties(device)
     return max(0, getattr(properties, "shared_memory_per_block_optin", 0) - VARIABLE_BYTES)
-
-
-def _nodes(program: Program) -> Iterable[Node]:
-    return (node for nodes in program.graphs.values() for node in nodes)

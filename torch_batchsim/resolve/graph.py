@@ -45,7 +45,7 @@ class Graph:
 
     def __init__(self, program: Program) -> None:
         self.name = program.environment.name
-        self.nodes = [_access(node) for graph in GRAPHS for node in program.graphs[graph]]
+        self.nodes = [_access(node) for node in program.nodes]
 
     def __str__(self) -> str:
         lines = []

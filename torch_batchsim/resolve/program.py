@@ -46,7 +46,7 @@ class Node:
     """A system over the rows of one table (``None``: once per world)."""
 
     graph: str
-    index: int  # in the order of all graphs; names the system in fault words
+    number: int  # its place in Program.nodes
     system: System
     table: Archetype | None
     occurrence: int  # how often the system has run before in its graph; separates random streams
@@ -60,6 +60,11 @@ class Node:
     reached: frozenset[str] = frozenset()
     reached_writes: frozenset[str] = frozenset()
     looks: frozenset[str] = frozenset()
+
+    @property
+    def word_number(self) -> int:
+        """Its number in fault words and log records, where 0 is the engine's check of actions."""
+        return self.number + 1
 
     @property
     def changes(self) -> list[str]:
@@ -86,7 +91,8 @@ class Program:
     log: int = 0
     """Lines of ``world.log`` that are kept of each world; 0 for a build without."""
     columns: dict[str, Column] = field(init=False)
-    graphs: dict[str, list[Node]] = field(init=False)
+    nodes: tuple[Node, ...] = field(init=False)
+    """Those of all task graphs in the order of ``GRAPHS``."""
 
     def __post_init__(self) -> None:
         self._check_kinds()
@@ -128,7 +134,11 @@ class Program:
         self._check_types()
         self.systems = self._systems(systems_in(self.sources))
         check_agents(self.environment, self.archetypes)
-        self.graphs = self._graphs()
+        self.nodes = tuple(self._nodes())
+        if len(self.nodes) >= MAX_NODES:
+            raise SchemaError(
+                f"{self.environment.name} has {len(self.nodes)} nodes; at most {MAX_NODES - 1} are allowed"
+            )
         for nodes in self.graphs.values():
             self._check_scratch(nodes)
         self._resolve_roles()
@@ -225,8 +235,8 @@ class Program:
     def has_entities(self) -> bool:
         """Whether worlds need what handles of rows are made from."""
         fields = (f.type.name for c in self.components for f in c.fields)
-        parameters = (p.type for nodes in self.graphs.values() for n in nodes for p in n.system.parameters)
-        kinds = (r.kind for nodes in self.graphs.values() for n in nodes for r in n.system.reaches)
+        parameters = (p.type for n in self.nodes for p in n.system.parameters)
+        kinds = (r.kind for n in self.nodes for r in n.system.reaches)
         asked = set(kinds) & {"find", "index_of", "entity", "tables", "alive", "destroy"}
         return bool(self.dynamic or asked or "Entity" in fields or "Entity" in parameters)
 
@@ -357,7 +367,7 @@ class Program:
 
     def _warn_of_idle_systems(self) -> None:
         """Issue a ``BuildWarning`` for each system of the author's own, not of libraries, that no task graph names."""
-        run = {node.system.name for nodes in self.graphs.values() for node in nodes}
+        run = {node.system.name for node in self.nodes}
         for system in self.systems.values():
             if system.name not in run and not system.namespace:
                 text = f"system '{system.name}' never runs: name it in start, step or observe, or delete it"
@@ -371,7 +381,7 @@ class Program:
     def _warn_of_unwritten_outputs(self) -> None:
         """Issue a ``BuildWarning`` for each output that nobody writes. Rewards may well be left at 0."""
         written = {self.action.name, self.reward.name, self.agent_end.name if self.agent_end else ""}
-        written = written.union(*(node.writes for nodes in self.graphs.values() for node in nodes))
+        written = written.union(*(node.writes for node in self.nodes))
         for role, key, column in self._named_outputs():
             if column.name in written:
                 continue
@@ -410,26 +420,25 @@ class Program:
                     )
                     self._warn_of_system(node.system, text)
 
-    def _graphs(self) -> dict[str, list[Node]]:
-        graphs: dict[str, list[Node]] = {}
-        index, numbers = 0, count()
+    @cached_property
+    def graphs(self) -> dict[str, list[Node]]:
+        """The nodes of each task graph in order."""
+        return {graph: [node for node in self.nodes if node.graph == graph] for graph in GRAPHS}
+
+    def _nodes(self) -> Iterator[Node]:
+        numbers, loop_numbers = count(), count()
         for graph in GRAPHS:
-            nodes: list[Node] = []
-            entries = list(self.flattened(getattr(self.environment, graph), "", graph, numbers))
+            entries = list(self.flattened(getattr(self.environment, graph), "", graph, loop_numbers))
             names = [name for name, _ in entries]
             for position, (name, loops) in enumerate(entries):
                 for table, columns in self.queries.matches(self.systems[name]):
                     system = self.systems[name]
                     occurrence = names[:position].count(name)
                     accesses = self.queries.accesses(system, table, columns)
-                    nodes.append(Node(graph, index, system, table, occurrence, columns, **accesses, loops=loops))
+                    node = Node(graph, next(numbers), system, table, occurrence, columns, **accesses, loops=loops)
                     if graph == "observe":
-                        _check_looks_only(nodes[-1])
-                    index += 1
-            graphs[graph] = nodes
-        if index >= MAX_NODES:
-            raise SchemaError(f"{self.environment.name} has {index} nodes; at most {MAX_NODES - 1} are allowed")
-        return graphs
+                        _check_looks_only(node)
+                    yield node
 
     def _check_scratch(self, nodes: list[Node]) -> None:
         """Refuse nodes of a task graph that read scratch before any of them has written it."""
@@ -502,9 +511,8 @@ class Program:
     def observe_only(self) -> set[str]:
         """Columns that only ``observe`` writes: it writes them wholly, so a new episode need not zero them."""
         written: dict[str, set[str]] = {graph: set() for graph in GRAPHS}
-        for graph in GRAPHS:
-            for node in self.graphs[graph]:
-                written[graph] |= node.writes
+        for node in self.nodes:
+            written[node.graph] |= node.writes
         return written["observe"] - written["step"] - written["start"]
 
     # ---- outputs ---------------------------------------------------------------------------------------------------
@@ -591,5 +599,5 @@ def _distinct(columns: Iterable[Column]) -> dict[str, Column]:
         name = column.name.replace(".", "_")
         while name in distinct:
             name += "_"
-        distinct[name] = replace(column, c_name=name)
+        distinct[name] = replace(column, c_name=name, number=len(distinct))
     return {column.name: column for column in distinct.values()}

@@ -157,13 +157,13 @@ def with_settling(program: Program, nodes: list[Node]) -> Iterator[TaskNode]:
             number = [archetype.name for archetype in program.dynamic].index(name)
             code = len(program.faults) + number
             flags = [name in node.creates, name in node.destroys, node.lanes == 1]
-            arguments = [table_name(number + 1), node.index + 1, code, *(str(flag).lower() for flag in flags)]
+            arguments = [table_name(number + 1), node.word_number, code, *(str(flag).lower() for flag in flags)]
             yield TaskNode(f"settle {name}", f"Settle<{', '.join(map(str, arguments))}>", rows=None, loops=node.loops)
 
 
 def node_name(node: Node) -> str:
     """The name of the generated struct."""
-    return f"Node{node.index}_{node.system.name.replace('.', '_')}"
+    return f"Node{node.number}_{node.system.name.replace('.', '_')}"
 
 
 def zero_node_name(columns: list[Column]) -> str:

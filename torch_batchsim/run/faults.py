@@ -32,15 +32,14 @@ def decoded(program: Program, world: int, word: int, memory: Memory | None = Non
     ``memory`` has the record of what a checked build has found.
     """
     node, row, code, value = fault_parts(word)
-    nodes = [n for graph in program.graphs.values() for n in graph]
-    system = nodes[node - 1].system.name if node else "check_actions"
+    system = program.nodes[node - 1].system.name if node else "check_actions"
     if code == CHECK_FAULT and memory is not None:
         records = memory.others["check_records"].cpu().numpy().view(CHECK_RECORD)
-        found = finding(program, nodes[node - 1], Found(value), records[world])
+        found = finding(program, program.nodes[node - 1], Found(value), records[world])
         return Fault(world, system, row, found.kind, int(records[world]["value"]), finding=found)
     if code >= program.first_check_code:
         begun = 0 if memory is None else int(memory.others["check_steps"][world])
-        failed = failed_check(program, nodes[node - 1], code - program.first_check_code, value, begun)
+        failed = failed_check(program, program.nodes[node - 1], code - program.first_check_code, value, begun)
         return Fault(world, system, row, failed.kind, int(failed.value or 0), finding=failed)
     step = _step(program, world, node, memory)
     if code >= len(program.faults):
@@ -58,7 +57,7 @@ def _step(program: Program, world: int, node: int, memory: Memory | None) -> int
     On CPU a fault is told before the world's next step, so that its count is still that of the fault, unless the world
     has begun an episode since. On CUDA the count goes on.
     """
-    if any(start.index == node - 1 for start in program.graphs["start"]):
+    if node and program.nodes[node - 1].graph == "start":
         return 0
     if memory is None or node == 0 or memory.cuda:
         return None
@@ -71,7 +70,7 @@ def _place(program: Program, node: int, cause: str, table: str | None = None) ->
     """The place in a text of a fault that the system of a node has reported, of 0 of none."""
     if node == 0:
         return ""
-    system = [n for graph in program.graphs.values() for n in graph][node - 1].system
+    system = program.nodes[node - 1].system
     if cause in BUILTIN_FAULTS and cause != "stale_entity":
         return system.place
     return fault_place(program.sources, system, cause, table, [archetype.name for archetype in program.dynamic])

@@ -109,7 +109,7 @@ class Watch:
         return f"{what}, one of {several}{more}, step {int(steps[worlds[0]])}"
 
     def _systems(self) -> dict[str, Any]:
-        return {node_name(node): node.system for nodes in self._program.graphs.values() for node in nodes}
+        return {node_name(node): node.system for node in self._program.nodes}
 
 
 def _short(place: str) -> str:

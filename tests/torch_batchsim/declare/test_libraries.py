@@ -99,7 +99,7 @@ def test_graph_and_random_streams_use_qualified_names() -> None:
     assert [node.system.name for node in program.graphs["start"]][:3] == ["enter", "pushes.draw_wind", "buckets.clear"]
     text = str(Simulator(Hall(), 1).graph)
     assert "start    buckets.insert over Cart\n         reads Cart.buckets.Body\n" in text
-    nodes = [node for graph in program.graphs.values() for node in graph]
+    nodes = program.nodes
     assert len({_random_key(node) for node in nodes}) == len(nodes)
     assert program.faults == (*BUILTIN_FAULTS, "crowded", "buckets.outside")
 

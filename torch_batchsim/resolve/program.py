@@ -20,9 +20,9 @@ from ..declare.library import Library
 from ..declare.roles import INFO_ROLES, check_agents, check_kinds, resolve
 from ..declare.schema import AUTHOR_STRUCTS, Archetype, Component, Repeat, TaskGraph
 from ..errors import SchemaError, class_place, warn_at
-from ..read.check_sites import check_sites
-from ..read.copies import written_copies
+from ..read.cpp_rules import written_copies
 from ..read.cpp_text import Source, global_names
+from ..read.sites import FaultSite, check_sites
 from ..read.systems import System, Unit, read_units, systems_in
 from .queries import Queries
 from .scopes import Scopes, column_name, qualified_name
@@ -30,6 +30,7 @@ from .scopes import Scopes, column_name, qualified_name
 GRAPHS = ("start", "step", "observe")
 MAX_NODES = 1 << NODE_BITS
 MAX_FAULTS = 1 << CODE_BITS
+_REPORTED_BY_CALLS = ("nan", "stale_entity")  # of the engine's own faults
 MAX_DYNAMIC = 64  # bits of tbs::NodeKey::creates
 
 
@@ -331,8 +332,32 @@ class Program:
                     f"archetype, an enumeration, a value of one, or one of {', '.join(AUTHOR_STRUCTS)}"
                 )
             name = f"{system.namespace}.{system.name}" if system.namespace else system.name
-            systems[name] = replace(system, name=name)
+            systems[name] = replace(system, name=name, sites=tuple(map(self._resolved, system.sites)))
         return systems
+
+    def _resolved(self, site: FaultSite) -> FaultSite:
+        """The call with the table's name as in ``tensor``; without, if what it names is not an archetype."""
+        if site.call == "fail":
+            return site
+        meanings = (self.scopes.meaning(name, site.namespace) for name in site.names)
+        return replace(site, names=tuple(meaning.name for meaning in meanings if isinstance(meaning, Archetype)))
+
+    def fault_place(self, node: Node, cause: str, table: str = "") -> str:
+        """``"maze.h:41"``: the only call by which a node can have reported a fault, else the line of its system.
+
+        A call in a library that the system uses counts as its system's line, since the author has not written it.
+
+        Args:
+            cause: one of ``faults``, or ``"table_full"`` with the name of the table.
+        """
+        system = node.system
+        if cause in BUILTIN_FAULTS and cause not in _REPORTED_BY_CALLS:
+            return system.place
+        sites = [site for site in system.sites if site.can_report(cause)]
+        if table:
+            sites = [site for site in sites if not site.names or table in site.names]
+        places = {site.place if site.namespace == system.namespace else system.place for site in sites}
+        return places.pop() if len(places) == 1 else system.place
 
     def _check_types(self) -> None:
         """Refuse types and functions of a text that have the name of what the engine declares in front of it."""

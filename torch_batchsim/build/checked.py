@@ -16,7 +16,8 @@ from .device_checks import with_looks
 from ..declare.fields import Field
 from .inlining import Put
 from .instrumented import with_stores
-from ..resolve.program import Node, Program
+from ..resolve.nodes import Node
+from ..resolve.program import Program
 from ..read.systems import Unit
 
 _SANITIZERS = (
@@ -171,9 +172,8 @@ def looks_behind(program: Program, node: Node, arguments: list[str]) -> list[str
     if not program.checks.nan or node.system.worlds > 1:
         return []
     looked, statements = _looked_at(program, node), []
-    given = zip(node.system.parameters, node.columns, arguments[1:], strict=True)
-    for parameter, column, argument in given:
-        if not isinstance(column, Column) or not parameter.writes or column not in looked:
+    for (column, writes), argument in zip(node.arguments, arguments[1:], strict=True):
+        if not isinstance(column, Column) or not writes or column not in looked:
             continue
         for offset, count, size in floats(column):
             place = f"{argument}, {column.number}, {offset}, {count}, {size}"
@@ -194,8 +194,7 @@ def _looked_at(program: Program, node: Node) -> list[Column]:
     """Columns with floats that the node writes: what lasts, not scratch."""
     if not program.checks.nan:
         return []
-    given = zip(node.system.parameters, node.columns, strict=True)
-    names = {column.name for parameter, column in given if isinstance(column, Column) and parameter.writes}
+    names = {column.name for column, writes in node.arguments if isinstance(column, Column) and writes}
     names |= node.reached_writes | {
         column.name for column in program.columns.values() if column.table in node.creates
     }
@@ -207,8 +206,7 @@ def _rows(program: Program, column: Column) -> str:
     """A function of C++ that tells which rows a world has in a column of a dynamic table, with those that are new."""
     if not column.dynamic:
         return "0"
-    number = [archetype.name for archetype in program.dynamic].index(column.table)
-    table = f"context.tables[{number}]"
+    table = f"context.tables[{program.tables.by_name[column.table].number - 1}]"
     count = f"std::min(u32({table}.count[world]) + {table}.added[world], {table}.room(u32(world)))"
     return f"[&](i32 world, i64 &first, i32 &rows) {{ first = {table}.first[world]; rows = i32({count}); }}"
 

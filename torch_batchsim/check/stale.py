@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from gymnasium.vector import AutoresetMode
 
-from ..resolve.program import Node, Program
+from ..resolve.nodes import Node
+from ..resolve.program import Program
 from ..run.snapshots import assert_same_bits, snapshot
 from ..vector.vector_env import TorchVectorEnv
 from .lockstep import compared, first_difference, shown, state_difference

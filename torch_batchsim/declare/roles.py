@@ -130,7 +130,8 @@ class Roles:
     agents: Archetype
     action: Column
     observations: dict[str, Column]  # by key of the observation space; "" if that is not a dict
-    info: dict[str, Column]  # by key of infos
+    info: dict[str, Column]  # by key of infos, those of ``critic`` included
+    critic: dict[str, Column]
     reward: Column
     end: Column | None
     action_space: gymnasium.Space
@@ -228,6 +229,7 @@ def resolve(
         action,
         found["observation"],
         info,
+        found["critic"],
         found["reward"][""],
         end,
         action_space,

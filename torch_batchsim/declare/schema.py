@@ -191,6 +191,7 @@ class Archetype:
         self.components = components
         self.count, self.capacity, self.limit = count, capacity, limit
         self.ephemeral, self.scratch = ephemeral, scratch
+        self.number = 0  # of the table in handles of rows, from 1, dynamic tables first; a program gives it
 
     def __repr__(self) -> str:
         rows = f"count={self.count}" if self.count is not None else f"capacity={self.capacity}"

@@ -13,7 +13,8 @@ import torch
 
 from ..base.shared import BLOCK_THREADS, CHIP_OF_WARP, LANES
 from ..declare.columns import Column
-from .program import Node, Program
+from .nodes import Node
+from .program import Program
 
 VARIABLE_BYTES = 48 * 1024
 """``__shared__`` variables of a kernel at most, which CUDA allows; they are on chip too."""

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from .program import GRAPHS, Loop, Node, Program
+from .nodes import GRAPHS, Loop, Node
+from .program import Program
 
 _ROW, _COLUMN, _SECTION, _MARGIN = 24, 26, 30, 16  # pixels: of a node, a column, the title of a task graph
 _LETTER, _BOLD = 6.7, 8.0  # width of a letter, at most about
@@ -44,7 +45,7 @@ class Graph:
     """The nodes of all task graphs in the order in which they run. ``str`` gives a table, ``draw`` a picture."""
 
     def __init__(self, program: Program) -> None:
-        self.name = program.environment.name
+        self.name = program.name
         self.nodes = [_access(node) for node in program.nodes]
 
     def __str__(self) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
-from typing import Any
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 from ..base.shared import LANES
 from ..declare.columns import Column
@@ -12,29 +11,36 @@ from ..declare.roles import ENGINE_COMPONENTS
 from ..declare.schema import Archetype, Component
 from ..errors import SchemaError
 from ..read.systems import BY_VALUE, Parameter, Reach, System
+from .nodes import Argument, Loop, Node
 from .scopes import ENGINE_PARAMETERS, Scopes
+from .tables import Tables
 
 
 class Queries:
     """The queries of systems over the tables of a program, whose names ``scopes`` knows. Raises SchemaError."""
 
-    def __init__(
-        self,
-        scopes: Scopes,
-        archetypes: Sequence[Archetype],
-        columns: Mapping[str, Column],
-        workspaces: Iterable[Column],
-    ) -> None:
-        self.scopes, self.archetypes, self.columns = scopes, archetypes, columns
-        self.workspaces = {column.component: column for column in workspaces}
-        self.dynamic = [archetype for archetype in archetypes if archetype.dynamic]
+    def __init__(self, scopes: Scopes, tables: Tables) -> None:
+        self.scopes = scopes
+        self.archetypes, self.dynamic, self.columns = tables.archetypes, tables.dynamic, tables.columns
+        self.columns_of = tables.by_component
+        self.workspaces = {column.component: column for column in tables.workspaces.values()}
 
-    @cached_property
-    def columns_of(self) -> dict[tuple[str | None, type[Component]], Column]:
-        """Columns by table (None: singletons and resources) and component."""
-        return {(None if c.singleton else c.table, c.component): c for c in self.columns.values()}
+    def nodes(
+        self, system: System, graph: str, occurrence: int, loops: tuple[Loop, ...], first: int
+    ) -> Iterator[Node]:
+        """The nodes of a system at one place of a task graph, one for each table that it runs over.
 
-    def matches(self, system: System) -> list[tuple[Archetype | None, tuple[Column | str, ...]]]:
+        Args:
+            occurrence, loops: as in ``Node``.
+            first: the number of the first.
+        """
+        for number, table in enumerate(self._tables(system), start=first):
+            arguments = self._arguments(system, table)
+            accesses = self._accesses(system, table, arguments)
+            yield Node(graph, number, system, table, occurrence, loops, arguments, **accesses)
+
+    def _tables(self, system: System) -> list[Archetype | None]:
+        """The tables that have all components of a query; None for a system that runs once per world."""
         in_tables = {component for archetype in self.archetypes for component in archetype.components}
         query = []
         for parameter in system.parameters:
@@ -57,7 +63,7 @@ class Queries:
                     f"{system.place}: system '{system.name}' matches no archetype: none has all of {names}"
                     f"{self.scopes.bundles_with(query) or self._nearly_matching(system, query)}"
                 )
-        return [(table, self._arguments(system, table)) for table in tables]
+        return tables
 
     def _nearly_matching(self, system: System, query: Sequence[type[Component]]) -> str:
         """The archetypes that have most of what a system takes, and what they lack."""
@@ -89,15 +95,15 @@ class Queries:
             )
         return component
 
-    def _arguments(self, system: System, table: Archetype | None) -> tuple[Column | str, ...]:
-        columns: list[Column | str] = []
+    def _arguments(self, system: System, table: Archetype | None) -> tuple[Argument, ...]:
+        arguments: list[Argument] = []
         for parameter in system.parameters:
             if parameter.type in BY_VALUE and table is None:
                 raise SchemaError(
                     f"{system.place}: system '{system.name}' runs once per world and so has no {parameter.type}"
                 )
             if parameter.type in (*BY_VALUE, *LANES):
-                columns.append(parameter.type)
+                arguments.append(Argument(parameter.type, parameter.writes))
                 continue
             if parameter.type == "Episode":
                 column = None
@@ -105,7 +111,7 @@ class Queries:
                 component = self._component(system, parameter.type)
                 if component in self.workspaces:
                     _check_workspace(system, parameter, table)
-                    columns.append(self.workspaces[component])
+                    arguments.append(Argument(self.workspaces[component], parameter.writes))
                     continue
                 column = self.columns_of.get((table.name if table else None, component))
                 column = column or self.columns_of[None, component]
@@ -121,21 +127,24 @@ class Queries:
                     f"from {_rows(table)} of {table.name} at a time; take it as const, or write it in a system "
                     "that runs once per world"
                 )
-            columns.append(column or "Episode")
-        return tuple(columns)
+            arguments.append(Argument(column or "Episode", parameter.writes))
+        return tuple(arguments)
 
-    def accesses(self, system: System, table: Archetype | None, columns: tuple[Column | str, ...]) -> dict[str, Any]:
-        """What the system reads, writes, creates, destroys and reaches over ``table``, by the names of Node's fields.
+    def _accesses(
+        self, system: System, table: Archetype | None, arguments: tuple[Argument, ...]
+    ) -> dict[str, frozenset[str] | tuple[str, ...]]:
+        """The columns and tables that the system reads, writes, creates, destroys and reaches, by fields of ``Node``.
 
-        Checks that rows that run at once do not meet in what they write, and what systems on several lanes may do.
+        Raises SchemaError if rows that run at once would meet in what they write, and for anything that systems on
+        several lanes may not do.
         """
         _check_lanes(system)
-        _check_worlds(system, columns)
+        _check_worlds(system, arguments)
         reads, writes, creates, destroys = set(), set(), set(), set()
         reached, reached_writes, looks = set(), set(), set()
-        for parameter, column in zip(system.parameters, columns, strict=True):
-            if column == "Episode" or (isinstance(column, Column) and not column.workspace):
-                (writes if parameter.writes else reads).add(column if isinstance(column, str) else column.name)
+        for value, is_written in arguments:
+            if value == "Episode" or (isinstance(value, Column) and not value.workspace):
+                (writes if is_written else reads).add(value if isinstance(value, str) else value.name)
         written = set(writes)
         if table is not None and table.dynamic:
             reads.add(table.name)
@@ -351,7 +360,7 @@ def _check_lanes(system: System) -> None:
             )
 
 
-def _check_worlds(system: System, columns: tuple[Column | str, ...]) -> None:
+def _check_worlds(system: System, arguments: tuple[Argument, ...]) -> None:
     if system.worlds == 1:
         return
     if system.lanes == 1:
@@ -359,8 +368,8 @@ def _check_worlds(system: System, columns: tuple[Column | str, ...]) -> None:
             f"{system.place}: system '{system.name}' takes several worlds on one lane; take Warp & or Block &, whose "
             "operations are over the items of all of them"
         )
-    for parameter, column in zip(system.parameters, columns, strict=True):
-        if column not in LANES and not (isinstance(column, Column) and column.workspace):
+    for parameter, (value, _) in zip(system.parameters, arguments, strict=True):
+        if value not in LANES and not (isinstance(value, Column) and value.workspace):
             raise SchemaError(
                 f"{system.place}: system '{system.name}' takes {parameter.type} beside several worlds, which go "
                 "with workspace, Warp & and Block &; reach what a world has by worlds[k], as worlds[k].get<Singleton>()"

@@ -8,7 +8,8 @@ from itertools import groupby, pairwise
 
 from ..declare.columns import Column
 from .executors import Executor
-from .program import Loop, Node, Program
+from .nodes import Loop, Node
+from .program import Program
 
 BLOCKS = (1, 2, 3, 4, 6, 8)
 """How many blocks may be asked to fit on a multiprocessor: at most 255, 128, 80, 64, 40, 32 registers a thread."""
@@ -90,10 +91,10 @@ def node_lists(program: Program) -> dict[str, list[TaskNode]]:
     if program.has_entities:
         zero.append(TaskNode("BeginEntities", "BeginEntities"))
     if program.dynamic:
-        zero.append(_empty(range(1, len(program.dynamic) + 1)))
+        zero.append(_empty([archetype.number for archetype in program.dynamic]))
     if program.held_columns:
         zero.append(TaskNode("RestoreHeld", "RestoreHeld"))
-    ephemeral = [number for number, a in enumerate(program.dynamic, start=1) if a.ephemeral or a.scratch]
+    ephemeral = [archetype.number for archetype in program.dynamic if archetype.ephemeral or archetype.scratch]
     keep_rows = None if copied_by_warp(program.outputs) else agents
     deliver_rows = None if copied_by_warp(program.delivered) else agents
     reward = TaskNode("ZeroReward", "ZeroReward", rows=agents)
@@ -141,7 +142,7 @@ def _empty(tables: Iterable[int]) -> TaskNode:
 
 
 def table_name(number: int) -> str:
-    """The generated description of an archetype's table, by its number in handles (``codegen.entity_tables``)."""
+    """The generated description of an archetype's table, by its number in handles (``Archetype.number``)."""
     return f"Table{number}"
 
 
@@ -151,30 +152,19 @@ def with_settling(program: Program, nodes: list[Node]) -> Iterator[TaskNode]:
         # Reads of singletons, resources and random numbers are no rows of others. The compiler has no other reaches.
         own = ("random", "random_item")
         local = all(r.kind in own or (r.kind == "get" and not r.writes) for r in node.system.reaches)
-        rows = (node.table.count if node.table else 1) if is_flat(node) else None
-        yield TaskNode(node.system.name, node_name(node), False, rows, local, node.loops)
+        rows = node.rows if node.flat else None
+        yield TaskNode(node.system.name, node.c_name, False, rows, local, node.loops)
         for name in node.changes:
-            number = [archetype.name for archetype in program.dynamic].index(name)
-            code = len(program.faults) + number
+            number = program.tables.by_name[name].number
+            code = program.full_code(number)
             flags = [name in node.creates, name in node.destroys, node.lanes == 1]
-            arguments = [table_name(number + 1), node.word_number, code, *(str(flag).lower() for flag in flags)]
+            arguments = [table_name(number), node.word_number, code, *(str(flag).lower() for flag in flags)]
             yield TaskNode(f"settle {name}", f"Settle<{', '.join(map(str, arguments))}>", rows=None, loops=node.loops)
-
-
-def node_name(node: Node) -> str:
-    """The name of the generated struct."""
-    return f"Node{node.number}_{node.system.name.replace('.', '_')}"
 
 
 def zero_node_name(columns: list[Column]) -> str:
     """The name of the generated struct that zeroes these columns of one table."""
     return f"ZeroState_{columns[0].c_name}"
-
-
-def is_flat(node: Node) -> bool:
-    """Whether the rows of the node may be run as one loop over all worlds, see csrc/tbs/engine.h."""
-    alone = node.changes or node.lanes > 1 or node.workspaces  # that is one for all worlds of a CPU thread
-    return not alone and (node.table is None or not node.table.dynamic)
 
 
 def state_tables(program: Program) -> dict[str, list[Column]]:

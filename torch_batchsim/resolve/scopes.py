@@ -10,7 +10,7 @@ from functools import cache, cached_property
 from typing import Any
 
 from ..base.names import check_identifier, suggestion
-from ..base.shared import LANES
+from ..base.shared import BUILTIN_FAULTS, LANES
 from ..declare.declaration import ENGINE_HEADERS, Declaration
 from ..declare.environment import Environment
 from ..declare.fields import Struct, structs_in
@@ -18,7 +18,7 @@ from ..declare.library import Library, claim, library_names, prepare_libraries
 from ..declare.roles import ENGINE_COMPONENTS
 from ..declare.schema import AUTHOR_STRUCTS, ENGINE_TENSORS, Archetype, Component, check_component
 from ..errors import SchemaError
-from ..read.systems import BY_VALUE
+from ..read.systems import BY_VALUE, Unit
 
 ENGINE_PARAMETERS = (*BY_VALUE, *LANES, "Episode")
 # What neither a component nor an archetype can be named, since the name has a meaning already where both are named: in
@@ -52,7 +52,10 @@ def namespace_of(declared: Archetype | type[Component]) -> str:
 
 @dataclass
 class Scope:
-    """What the author (``name`` is ``""``) or a library declares, read once; archetypes are named as in ``tensor``."""
+    """What the author (``name`` is ``""``) or a library declares, read once; archetypes are named as in ``tensor``.
+
+    ``units`` are its texts; ``constants`` and ``parameters`` are values by name.
+    """
 
     name: str
     declaration: Declaration
@@ -70,15 +73,18 @@ class Scope:
 
     def __post_init__(self) -> None:
         declaration = self.declaration
+        self.title = declaration.title
+        self.prefix = f"{self.name}." if self.name else ""  # of names in Python
+        self.constants, self.parameters = declaration.constants, declaration.parameters
         for what in ("archetypes", "singletons", "resources", "scratch", "workspace", "kept", "enums", "faults"):
             setattr(self, what, self._listed(what))
         for archetype in self.archetypes:
             if not isinstance(archetype, Archetype):
-                raise SchemaError(f"{declaration.title}: archetypes must be Archetype(...) each, got {archetype!r}")
+                raise SchemaError(f"{self.title}: archetypes must be Archetype(...) each, got {archetype!r}")
         self.components = self._listed("components") if isinstance(declaration, Library) else []
         for what in ("components", "singletons", "resources", "scratch", "workspace", "kept"):
             for component in getattr(self, what):
-                check_component(component, f"{declaration.title}: {what}")
+                check_component(component, f"{self.title}: {what}")
         if isinstance(declaration, Library):
             lists = ("components", "singletons", "resources", "workspace", "archetypes")
             claim(type(declaration), {what: getattr(self, what) for what in lists})
@@ -92,15 +98,25 @@ class Scope:
     def _closed(self, component: type[Component]) -> type[Component]:
         """With the values of the constants that it names, which are those of whoever declares it."""
         owner = self.libraries.get(component.library.name) if component.library is not None else None
-        return component.closed((owner or self.declaration).constants)
+        return component.closed(owner.constants if owner else self.constants)
 
     def _listed(self, what: str) -> list[Any]:
         value = getattr(self.declaration, what)
         if not isinstance(value, (list, tuple)):
             one = value.__name__ if isinstance(value, type) else repr(value)
             write = f"; write {what} = [{one}]" if isinstance(value, (type, str, Archetype)) else ""
-            raise SchemaError(f"{self.declaration.title}: {what} must be a list or tuple, got {value!r}{write}")
+            raise SchemaError(f"{self.title}: {what} must be a list or tuple, got {value!r}{write}")
         return list(value)
+
+    @cached_property
+    def units(self) -> list[Unit]:
+        """Its headers. Raises SchemaError for a file or a folder that does not exist."""
+        folders = self.declaration.include_folders
+        return [Unit(source, self.name, folders) for source in self.declaration.sources]
+
+    def is_of(self, library: type[Library]) -> bool:
+        """Whether it is the scope of a library."""
+        return isinstance(self.declaration, library)
 
     @cached_property
     def structs(self) -> list[type[Struct]]:
@@ -109,7 +125,7 @@ class Scope:
         found = list(dict.fromkeys(struct for component in own for struct in structs_in(component.members)))
         for struct in found:
             if any(other.__name__ == struct.__name__ for other in found if other is not struct):
-                raise SchemaError(f"{self.declaration.title}: two structs have the name {struct.__name__}")
+                raise SchemaError(f"{self.title}: two structs have the name {struct.__name__}")
         return found
 
     @property
@@ -143,19 +159,20 @@ class Scopes:
                 namespace, _, last = name.rpartition(".")
                 if last in RESERVED_NAMES:
                     raise SchemaError(
-                        f"{scope.declaration.title}: no component or archetype can be named {last}, which the engine "
+                        f"{scope.title}: no component or archetype can be named {last}, which the engine "
                         f"gives a meaning; such names are {', '.join(sorted(RESERVED_NAMES))}"
                     )
                 if ENGINE_COMPONENTS.get(last, declared) is not declared:
                     raise SchemaError(
-                        f"{scope.declaration.title}: {last} is the engine's component; take torch_batchsim.{last}"
+                        f"{scope.title}: {last} is the engine's component; take torch_batchsim.{last}"
                     )
                 if self._meanings.setdefault((namespace, last), declared) is not declared or names.count(name) > 1:
                     raise SchemaError(
-                        f"{scope.declaration.title}: the name {name} is used twice among archetypes and components"
+                        f"{scope.title}: the name {name} is used twice among archetypes and components"
                     )
         for scope in self:
             self._check_enums(scope)
+            _check_faults(scope)
         for name in libraries:
             self._check_name(name)
 
@@ -165,23 +182,23 @@ class Scopes:
         yield self.author
 
     def of(self, namespace: str) -> Scope:
+        """The scope of a namespace, ``""`` for the author's."""
         return self.libraries[namespace] if namespace else self.author
 
     def _check_owner(self, scope: Scope, component: type[Component]) -> None:
         owner: Any = component.library
-        if owner is None or isinstance(scope.declaration, owner):
+        if owner is None or scope.is_of(owner):
             return
-        others = (self.libraries[name].declaration for name in scope.visible)
-        if not any(isinstance(library, owner) for library in others):
+        if not any(self.libraries[name].is_of(owner) for name in scope.visible):
             where = "uses" if scope.name else "libraries"
             raise SchemaError(
-                f"{scope.declaration.title} has the component {component.__name__} of library {owner.name}, which it "
+                f"{scope.title} has the component {component.__name__} of library {owner.name}, which it "
                 f"does not name: add {owner.__name__} to {where}"
             )
 
     def _check_enums(self, scope: Scope) -> None:
         """Names of enumerations and of their values stand beside those of components and archetypes in C++."""
-        title = scope.declaration.title
+        title = scope.title
         taken = {*RESERVED_NAMES, *ENGINE_COMPONENTS, *(name for owner, name in self._meanings if owner == scope.name)}
         for struct in scope.structs:
             if struct.__name__ in taken:
@@ -208,7 +225,7 @@ class Scopes:
         taken = next((key for key in self._meanings if key[1] == name), None)
         if taken is not None:
             kind = "an archetype" if isinstance(self._meanings[taken], Archetype) else "a component"
-            owner = self.of(taken[0]).declaration.title
+            owner = self.of(taken[0]).title
             raise SchemaError(f"the library {name!r} has the name of {kind} of {owner}; rename one of them")
         if name in _engine_names():
             raise SchemaError(f"a library cannot be named {name!r}, which is a name of the engine's own")
@@ -266,6 +283,15 @@ class Scopes:
             return "; it is a Struct, which is part of components: take the component"
         others = [name for name in known if name.rpartition("::")[2] == last]
         return suggestion(others[0], others) if others else suggestion(text, known)
+
+
+def _check_faults(scope: Scope) -> None:
+    for name in scope.faults:
+        check_identifier(name, "a fault")
+        if name in BUILTIN_FAULTS:
+            raise SchemaError(f"faults of {scope.title}: {name!r} is a fault of the engine's own; rename it")
+        if scope.faults.count(name) > 1:
+            raise SchemaError(f"faults of {scope.title} name {name!r} twice; leave one out")
 
 
 @cache

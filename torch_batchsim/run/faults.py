@@ -5,7 +5,8 @@ from __future__ import annotations
 from ..base.shared import CHECK_FAULT, CHECK_RECORD, NO_FAULT, Found, fault_parts
 from ..errors import Fault, WorldFault
 from ..memory.memory import Memory
-from ..resolve.program import Node, Program
+from ..resolve.nodes import Node
+from ..resolve.program import Program
 from ..resolve.schedule import ACTION_NODE
 from .findings import failed_check, finding
 
@@ -47,7 +48,7 @@ def decoded(program: Program, world: int, word: int, memory: Memory | None = Non
         return Fault(world, system, row, failed.kind, int(failed.value or 0), finding=failed)
     step = _step(world, node, memory)
     if code >= len(program.faults):
-        table = program.dynamic[code - len(program.faults)].name
+        table = program.dynamic[code - program.full_code(1)].name
         place = program.fault_place(node, "table_full", table)
         return Fault(world, system, row, "table_full", value, table, place=place, step=step)
     cause = program.faults[code]

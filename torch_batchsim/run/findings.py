@@ -17,7 +17,8 @@ from ..declare.fields import Field
 from ..declare.roles import choices
 from ..errors import Finding
 from ..read.macros import call_at, expanded, macros_of
-from ..resolve.program import Node, Program
+from ..resolve.nodes import Node
+from ..resolve.program import Program
 
 _C_TYPES = {
     "unsigned char": "u8", "short unsigned int": "u16", "unsigned int": "u32", "long unsigned int": "u64",

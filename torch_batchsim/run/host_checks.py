@@ -9,7 +9,8 @@ from ..base.shared import CHECK_FAULT, CHECK_RECORD, CODE_BITS, ROW_BITS, VALUE_
 from ..declare.roles import choices
 from ..memory.memory import Memory
 from ..memory.outputs import OutputSet
-from ..resolve.program import Node, Program
+from ..resolve.nodes import Node
+from ..resolve.program import Program
 
 
 def note_fault(

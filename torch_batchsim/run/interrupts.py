@@ -18,7 +18,7 @@ from typing import Any
 from ..build import jit
 from ..errors import BuildError, StepInterrupted, StepTimeout, SystemCrash
 from ..resolve.program import Program
-from ..resolve.schedule import TaskNode, inside_nodes, node_name, step_tasks
+from ..resolve.schedule import TaskNode, inside_nodes, step_tasks
 
 STOPPED = -500
 """What a step returns that was stopped: ``tbs::executors::step_stopped``."""
@@ -109,7 +109,7 @@ class Watch:
         return f"{what}, one of {several}{more}, step {int(steps[worlds[0]])}"
 
     def _systems(self) -> dict[str, Any]:
-        return {node_name(node): node.system for node in self._program.nodes}
+        return {node.c_name: node.system for node in self._program.nodes}
 
 
 def _short(place: str) -> str:

@@ -15,7 +15,8 @@ from ..declare.columns import Column
 from ..declare.fields import Field
 from ..memory.memory import Memory
 from ..memory.outputs import OutputSet
-from ..resolve.program import Node, Program
+from ..resolve.nodes import Node
+from ..resolve.program import Program
 from .execution import Execution
 from .findings import takers
 from .host_checks import note_fault, note_masks

@@ -13,7 +13,8 @@ import torch
 
 from ..base.shared import LOG_RECORD, LogKind
 from ..memory.memory import Memory
-from ..resolve.program import GRAPHS, Program
+from ..resolve.nodes import GRAPHS
+from ..resolve.program import Program
 from .inside import system_runs
 
 VARIABLE = "TBS_LOG"

@@ -37,7 +37,7 @@ from torch_batchsim import (
     i32,
 )
 from torch_batchsim.build import jit
-from torch_batchsim.build.codegen import Target, _random_key
+from torch_batchsim.build.codegen import Target
 from torch_batchsim.command_line import parse_env_options
 from torch_batchsim.resolve.program import BUILTIN_FAULTS, Program
 
@@ -100,7 +100,7 @@ def test_graph_and_random_streams_use_qualified_names() -> None:
     text = str(Simulator(Hall(), 1).graph)
     assert "start    buckets.insert over Cart\n         reads Cart.buckets.Body\n" in text
     nodes = program.nodes
-    assert len({_random_key(node) for node in nodes}) == len(nodes)
+    assert len({node.random_key for node in nodes}) == len(nodes)
     assert program.faults == (*BUILTIN_FAULTS, "crowded", "buckets.outside")
 
 

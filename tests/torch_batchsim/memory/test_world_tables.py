@@ -32,7 +32,6 @@ from torch_batchsim import (
     WorldFault,
     i32,
 )
-from torch_batchsim.build.context import entity_tables
 from torch_batchsim.read.systems import Reach, Unit, Wanted, read_systems
 from torch_batchsim.resolve.program import Program
 
@@ -63,7 +62,7 @@ def expected(sim: Simulator, world: int) -> tuple[dict[str, int], dict[str, list
     prefix = {name: f"{name}.Place.x" if name.startswith("depot") else f"{name}.depot.Place.x" for name in tables}
     places = {name: _rows(sim, prefix[name], world) for name in tables}
     kilos = {name: _rows(sim, f"{name}.depot.Weight.kilos", world) for name in ("Crate", "Cart")}
-    numbers, value = entity_tables(sim.program), 0
+    numbers, value = {a.name: a.number for a in sim.program.archetypes}, 0
     for name in tables:
         for i, x in enumerate(places[name]):
             kilo = kilos[name][i] if name in kilos else -1
@@ -284,7 +283,7 @@ def test_a_template_declares_its_loop(tmp_path: Path) -> None:
 
 def test_most_rows() -> None:
     program = Program(Yard())
-    constants = program.scopes.libraries["depot"].declaration.constants
+    constants = program.scopes.libraries["depot"].constants
     assert constants == {"most": 40 + 3 + 3 + 35 + 2, "loads": 40 + 3 + 35}
     assert next(a for a in program.archetypes if a.name == "depot.Note").capacity == 40 + 3 + 35
     environment = Yard()

@@ -13,7 +13,7 @@ from ..declare.columns import Column
 from ..declare.declaration import ENGINE_HEADERS
 from ..declare.environment import Environment
 from ..declare.fields import Field
-from ..declare.roles import check_agents, check_kinds, resolve
+from ..declare.roles import Declared, check_agents, declared_roles, resolve
 from ..declare.schema import AUTHOR_STRUCTS, Archetype, Component
 from ..errors import SchemaError, class_place
 from ..read.cpp_text import Source, global_names
@@ -57,7 +57,7 @@ class Program:
         environment = self.environment
         self.name = environment.name
         graphs = declared_graphs(environment)
-        check_kinds(environment)
+        roles = declared_roles(environment)
         self.scopes = Scopes(environment)
         self.tables = Tables(self.scopes)
         self.columns = self.tables.columns
@@ -77,12 +77,12 @@ class Program:
             )
         self._check_types()
         self.systems = self._systems(systems_in(self.sources))
-        check_agents(environment, self.archetypes)
+        check_agents(roles, self.archetypes)
         self.task_graphs = TaskGraphs(self.scopes, self.systems, self.sources)
         self.nodes = self.task_graphs.nodes(graphs, Queries(self.scopes, self.tables))
         for nodes in self.graphs.values():
             check_nodes(nodes, self.columns, self.dynamic)
-        self._resolve_roles()
+        self._resolve_roles(roles)
         self.held_columns: list[Column] = self._held_columns()
         self._warn()
         if environment.step is Environment.step:
@@ -308,8 +308,8 @@ class Program:
 
     # ---- roles in the vector environment ---------------------------------------------------------------------------
 
-    def _resolve_roles(self) -> None:
-        self.roles = roles = resolve(self.environment, self.archetypes, self.columns, self.find)
+    def _resolve_roles(self, declared: Declared) -> None:
+        self.roles = roles = resolve(declared, self.archetypes, self.columns, self.find)
         self.agents, self.action, self.reward, self.agent_end = roles.agents, roles.action, roles.reward, roles.end
         self.observations, self.info = roles.observations, roles.info
         self.action_space, self.observation_space = roles.action_space, roles.observation_space

@@ -1,4 +1,4 @@
-"""Reads the signatures of systems, which are their queries, and what their bodies reach, create and destroy."""
+"""Reads systems: their signatures, which are their queries, and the rules for systems on several lanes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .reaches import Reach, Text, declared_reaches, helpers_in, reaches_in, text
 from .sites import FaultSite, fault_sites
 
 BY_VALUE = ("Row", "Entity")
-ENGINE_TYPES = ("World", "Episode", "Reward", *BY_VALUE, *LANES)  # to which the reader gives a meaning
+ENGINE_TYPES = ("World", "Episode", "Reward", *BY_VALUE, *LANES)  # types that the reader knows
 
 _PARAMETER = re.compile(
     r"(?P<front>const\s+)?(?P<type>\w+(?:\s*::\s*\w+)*)(?P<back>\s+const)?\s*(?P<reference>&?)\s*(?P<name>\w*)"
@@ -37,7 +37,7 @@ MOST_WORLDS = 16  # in one call of a system
 class Parameter:
     """One parameter of a system: its type, whether the system writes it (a non-const reference), and its name.
 
-    The type is as written, ``"CartState"`` or ``"grid::Cell"``; the engine's own (``Row``) are without ``tbs::``.
+    The type is as written, ``"CartState"`` or ``"grid::Cell"``; types of the engine (``Row``) stand without ``tbs::``.
     """
 
     type: str
@@ -92,10 +92,11 @@ class System:
 
 @dataclass(frozen=True)
 class Unit:
-    """Systems to be read: a header, with what it includes, and the namespace in which it is compiled.
+    """A header with systems, the files that it includes, and the namespace in which it is compiled.
 
-    ``namespace`` is ``""`` for the author's systems, or the name of a library, ``"grid"``. ``include_paths`` are
-    its folders, in which included files are looked for, after the folder of the file that includes.
+    Attributes:
+        namespace: ``""`` for the author's systems, else the name of a library, ``"grid"``.
+        include_paths: folders for included files, searched after the folder of the including file.
     """
 
     source: Path
@@ -104,9 +105,9 @@ class Unit:
 
 
 def read_units(*units: Unit) -> list[tuple[str, Source]]:
-    """The files of the units with their namespaces: the headers, and what they include before them, each once.
+    """The files of the units with their namespaces, each once, included files first.
 
-    Raises SchemaError as ``read_files`` does, and for a file that is of two namespaces: it has one.
+    Raises SchemaError as ``read_files`` does, and for a file that two namespaces include.
     """
     found: dict[Path, tuple[str, Source]] = {}
     for unit in units:
@@ -115,7 +116,7 @@ def read_units(*units: Unit) -> list[tuple[str, Source]]:
             if namespace != unit.namespace:
                 raise SchemaError(
                     f"{unit.source.name} includes {source.path.name}, which is of library {namespace}: leave the "
-                    f"include out, what it defines is there as {namespace}::..."
+                    f"include out, its definitions are known as {namespace}::..."
                 )
     return list(found.values())
 
@@ -128,7 +129,7 @@ def read_systems(*units: Unit) -> dict[str, System]:
 def systems_in(sources: Sequence[tuple[str, Source]]) -> dict[str, System]:
     """Every ``TBS_SYSTEM`` of files with their namespaces, by name, as ``read_systems`` has them.
 
-    Raises SchemaError, with file and line, for what is not understood or would not run on every device.
+    Raises SchemaError, with file and line, for text that the reader cannot parse or that some device cannot run.
     """
     systems: dict[str, System] = {}
     helpers: dict[str, list[Text]] = {}
@@ -214,12 +215,12 @@ def _read_parameters(source: Source, first: int, last: int, name: str, place: st
 
 
 def _taken_twice(kind: str, first: str, again: str, system: str, place: str) -> str:
-    """What is said of the second of two parameters of one type."""
-    said = f"{place}: system '{system}' takes {kind} twice, by '{first}' and by '{again}'; leave one out"
+    """The message about the second of two parameters of one type."""
+    message = f"{place}: system '{system}' takes {kind} twice, by '{first}' and by '{again}'; leave one out"
     if kind in ENGINE_TYPES:
-        return said
+        return message
     return (
-        f"{said}: both are that of its own row. Other rows are read by world.rows<Archetype, const {kind}>(), "
+        f"{message}: both are that of its own row. Read other rows by world.rows<Archetype, const {kind}>(), "
         f"that of another entity by world.find<const {kind}>(entity)"
     )
 
@@ -232,7 +233,7 @@ def _read_parameter(text: str, system: str, place: str) -> Parameter:
     if match and type_name in _NUMBERS:
         raise SchemaError(
             f"{place}: system '{system}' takes '{text}', which is not a component; {_TAKEN}. A number that "
-            "all worlds share is world.parameters.name or Constants::name; functions may take one: TBS_FUNCTION"
+            "all worlds share is world.parameters.name or Constants::name; only functions take one: TBS_FUNCTION"
         )
     if match and not match["reference"] and match["name"] and type_name not in BY_VALUE:
         named = f"{type_name} &{match['name']}"
@@ -264,9 +265,10 @@ _OF_TABLES = re.compile(
 
 
 def _writes_outside_of_operations(body: str, written: Iterable[str]) -> tuple[str, ...]:
-    """Where every lane would write what all lanes share, or create: as it stands in the text.
+    """The statements by which every lane would write shared memory, or create, as written.
 
-    ``written`` are the names of the parameters that the system writes.
+    Args:
+        written: names of the parameters that the system writes.
     """
     outside, rows = _opened_tables(body)
     while (match := _LAMBDA.search(outside)) is not None:
@@ -281,7 +283,7 @@ def _writes_outside_of_operations(body: str, written: Iterable[str]) -> tuple[st
 
 
 def _opened_tables(code: str) -> tuple[str, list[str]]:
-    """The text in which ``world.tables`` is given a block and no lambda: it is no operation, for all lanes run that.
+    """The text with the lambdas of ``world.tables`` turned into blocks, because all lanes run them.
 
     Also the names of rows that may be written there.
     """

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..declare.columns import Column
-from .context import ENGINE_COLUMNS, PHASE
 from ..resolve.nodes import Node
 from ..resolve.program import Program
 from ..resolve.schedule import Task, state_tables, zero_node_name
+from .context import ENGINE_COLUMNS, PHASE
 from .structs import cpp_name
 
 _LARGEST = 64  # bytes of a row in registers

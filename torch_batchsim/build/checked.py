@@ -10,15 +10,15 @@ import numpy as np
 
 from ..base import shared
 from ..declare.columns import Column
-from ..read.cpp_text import Source
 from ..declare.declaration import ENGINE_HEADERS
-from .device_checks import with_looks
 from ..declare.fields import Field
-from .inlining import Put
-from .instrumented import with_stores
+from ..read.cpp_text import Source
+from ..read.systems import Unit
 from ..resolve.nodes import Node
 from ..resolve.program import Program
-from ..read.systems import Unit
+from .device_checks import with_looks
+from .inlining import Put
+from .instrumented import with_stores
 
 _SANITIZERS = (
     "bounds-strict", "shift", "integer-divide-by-zero", "signed-integer-overflow", "float-cast-overflow", "return",

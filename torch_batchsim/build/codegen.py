@@ -9,24 +9,11 @@ from itertools import count, pairwise
 
 import torch
 
-from . import checked
-from ..resolve import chip, executors
 from ..base import shared
-from .cells import Cells, in_cells
-from .context import (
-    MAX_KERNEL_PARAMETERS,
-    action_width,
-    bounds_in_context,
-    check_spare_bytes,
-    context_structure,
-    engine_columns,
-    output_columns,
-    output_flags,
-    outputs_structure,
-)
-from .engine_nodes import engine_nodes, place_in_node, run_in_cells
+from ..base.shared import LANES
+from ..declare.schema import Archetype
 from ..errors import SchemaError
-from .inlining import inlined
+from ..resolve import chip, executors
 from ..resolve.nodes import Node
 from ..resolve.program import Program
 from ..resolve.schedule import (
@@ -45,8 +32,21 @@ from ..resolve.schedule import (
     step_tasks,
     table_name,
 )
-from ..declare.schema import Archetype
-from ..base.shared import LANES
+from . import checked
+from .cells import Cells, in_cells
+from .context import (
+    MAX_KERNEL_PARAMETERS,
+    action_width,
+    bounds_in_context,
+    check_spare_bytes,
+    context_structure,
+    engine_columns,
+    output_columns,
+    output_flags,
+    outputs_structure,
+)
+from .engine_nodes import engine_nodes, place_in_node, run_in_cells
+from .inlining import inlined
 from .structs import (
     AUTHOR_NAMESPACE,
     cpp_function,

@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..declare.declaration import ENGINE_HEADERS
-from .diagnostics import Diagnostic, diagnostics, plain
 from ..errors import warn_at
 from ..resolve.program import Program
+from .diagnostics import Diagnostic, diagnostics, plain
 from .remedies import remedy
 
 _UNDECLARED = re.compile(

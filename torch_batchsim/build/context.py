@@ -6,9 +6,9 @@ import ctypes
 
 import torch
 
+from ..base.shared import ActionBounds, DynamicTable, TraceBuffer
 from ..declare.columns import Column
 from ..resolve.program import Program
-from ..base.shared import ActionBounds, DynamicTable, TraceBuffer
 from .structs import parameters_structure
 
 # The engine's own columns: name in the context, C type, dtype, and whether the column has a row per agent or per world.

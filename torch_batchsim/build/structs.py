@@ -6,13 +6,13 @@ import ctypes
 from collections.abc import Iterator
 
 from ..base import shared
+from ..base.shared import BUILTIN_FAULTS
 from ..declare.fields import Layout, Member
-from ..resolve.program import Program
 from ..declare.roles import ENGINE_COMPONENTS
 from ..declare.schema import Archetype, Component
-from ..resolve.scopes import Scope, namespace_of
-from ..base.shared import BUILTIN_FAULTS
 from ..read.systems import System
+from ..resolve.program import Program
+from ..resolve.scopes import Scope, namespace_of
 from ..types import FieldType
 
 AUTHOR_NAMESPACE = "systems"  # within tbs::fence, see csrc/tbs/poison.h

@@ -1,4 +1,4 @@
-"""What systems mean: the tables over which they run, the columns that they take, what they reach beyond their row."""
+"""Queries of systems: the tables that they run over, the columns that they take, and those that they reach."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .tables import Tables
 
 
 class Queries:
-    """The queries of systems over the tables of a program, whose names ``scopes`` knows. Raises SchemaError."""
+    """Resolves systems against the tables of a program. Raises SchemaError for names and accesses that do not fit."""
 
     def __init__(self, scopes: Scopes, tables: Tables) -> None:
         self.scopes = scopes
@@ -49,8 +49,8 @@ class Queries:
             component = self._component(system, parameter.type)
             if component in ENGINE_COMPONENTS.values() and component not in in_tables:
                 raise SchemaError(
-                    f"{system.place}: system '{system.name}' names component '{parameter.type}', which does not exist "
-                    "in any archetype; the agents' archetype must have it"
+                    f"{system.place}: system '{system.name}' names component '{parameter.type}', which no archetype "
+                    "has; the agents' archetype must have it"
                 )
             if (None, component) not in self.columns_of and component not in self.workspaces:
                 query.append(component)
@@ -66,15 +66,15 @@ class Queries:
         return tables
 
     def _nearly_matching(self, system: System, query: Sequence[type[Component]]) -> str:
-        """The archetypes that have most of what a system takes, and what they lack."""
+        """The archetypes that lack fewest of a system's components, with these."""
         lacking = {each.name: [c for c in query if c not in each.components] for each in self.archetypes}
         least = min(map(len, lacking.values()), default=0)
         near = {name: lacks for name, lacks in lacking.items() if len(lacks) == least < len(query)}
-        told = [
+        lines = [
             f"{name} lacks {', '.join(self.scopes.written(component, system.namespace) for component in lacks)}"
             for name, lacks in near.items()
         ]
-        return f"; {'; '.join(told)}" if told else ""
+        return f"; {'; '.join(lines)}" if lines else ""
 
     def _component(self, system: System, text: str, reach: Reach | None = None) -> type[Component]:
         """The component that ``text`` names in the namespace of a reach, the system's own by default."""
@@ -189,7 +189,7 @@ class Queries:
         }
 
     def _clear_reaches(self, system: System) -> Iterator[Reach]:
-        """Its reaches, but for those that it has declared otherwise since their names do not say what is meant."""
+        """Its reaches, without unclear ones if its TBS_REACHES declares others."""
         for reach in system.reaches:
             clear = not reach.unclear and all(self.scopes.meaning(name, reach.namespace) for name in reach.names)
             if system.declared is not None and reach not in system.declared and not clear:
@@ -197,7 +197,7 @@ class Queries:
             if reach.unclear:
                 raise SchemaError(
                     f"{system.place}: system '{system.name}' asks for {reach}, in which a template or a macro fills in "
-                    f"a name; say what it reaches: TBS_SYSTEM TBS_REACHES({_example(reach)}) void {system.name}(...)"
+                    f"a name; declare it: TBS_SYSTEM TBS_REACHES({_example(reach)}) void {system.name}(...)"
                 )
             yield reach
 
@@ -213,7 +213,7 @@ class Queries:
                     + (f" that has it, {names}" if having else f"; archetypes: {', '.join(known)}")
                 )
             raise SchemaError(
-                f"{system.by(reach)} asks for {reach}, but there is no archetype of that name"
+                f"{system.by(reach)} asks for {reach}, which is not an archetype"
                 f"{self.scopes.hint(reach.archetype or '', reach.namespace, known)}; archetypes: {', '.join(known)} "
                 "(names are read as written: aliases by using are not)"
             )
@@ -227,7 +227,8 @@ class Queries:
     def _reached(self, system: System, table: Archetype | None, reach: Reach) -> list[tuple[Column, bool]]:
         """The columns that a reach means, and whether it writes each.
 
-        One; with ``find<const Body>`` those of all archetypes that have it, with ``tables`` of those that have all.
+        One; for ``find<const Body>`` one for each archetype with the component, for ``tables`` those of each archetype
+        with all components.
         """
         found = self._in_tables(system, reach) if reach.kind == "tables" else self._in_one(system, reach)
         written = next((column for column, writes in found if writes), None)
@@ -246,7 +247,7 @@ class Queries:
         return found
 
     def _in_tables(self, system: System, reach: Reach) -> list[tuple[Column, bool]]:
-        """What ``world.tables<...>`` reaches. No archetype need have all of its components: then it does nothing."""
+        """The columns that ``world.tables<...>`` reaches; none if no archetype has all of its components."""
         wanted = {}
         for each in reach.wanted:
             component = self._component(system, each.component, reach)
@@ -261,7 +262,7 @@ class Queries:
             wanted[component] = each
         needed = {component for component, each in wanted.items() if not each.optional}
         if not needed:
-            raise SchemaError(f"{system.by(reach)} asks for {reach}; one component at least is to be not Optional")
+            raise SchemaError(f"{system.by(reach)} asks for {reach}; at least one component must not be Optional")
         return [
             (self.columns_of[archetype.name, component], each.writes)
             for archetype in self.archetypes
@@ -289,7 +290,7 @@ class Queries:
         return [(column, reach.writes) for column in columns]
 
     def _instead(self, reach: Reach) -> str:
-        """What to say behind a reach that means no column: which part of it is wrong, and what to write."""
+        """The end of the message about a reach without a column: its wrong part, and the remedy."""
         named = partial(self.scopes.meaning, namespace=reach.namespace)
         known = partial(self.scopes.known, reach.namespace)
         archetype, component = named(reach.archetype or ""), named(str(reach.component))
@@ -341,7 +342,7 @@ def _check_lanes(system: System) -> None:
     if system.lanes == 1:
         for reach in system.kinds("create_at"):
             raise SchemaError(
-                f"{system.by(reach)} uses create_at, which is for systems that take Warp & or Block &; write create"
+                f"{system.by(reach)} uses create_at, which needs Warp & or Block &; write create"
             )
         return
     if sum(parameter.type in LANES for parameter in system.parameters) > 1:
@@ -349,7 +350,7 @@ def _check_lanes(system: System) -> None:
     if system.shared_writes:
         raise SchemaError(
             f"{system.place}: system '{system.name}' runs on several lanes, all of which would do "
-            f"'{system.shared_writes[0]}': write what lanes share inside of operations, such as "
+            f"'{system.shared_writes[0]}': write shared memory inside of operations, such as "
             "once([&] { ... }) or for_each(n, [&](u32 i) { ... })"
         )
     for kind, instead in (("create", "create_at<...>(i, ...)"), ("random", "random(i)")):
@@ -372,12 +373,12 @@ def _check_worlds(system: System, arguments: tuple[Argument, ...]) -> None:
         if value not in LANES and not (isinstance(value, Column) and value.workspace):
             raise SchemaError(
                 f"{system.place}: system '{system.name}' takes {parameter.type} beside several worlds, which go "
-                "with workspace, Warp & and Block &; reach what a world has by worlds[k], as worlds[k].get<Singleton>()"
+                "only with workspace, Warp & and Block &; reach memory of a world by worlds[k].get<Singleton>()"
             )
 
 
 def _example(reach: Reach) -> str:
-    """How a reach is declared, with names to be filled in."""
+    """A declaration of a reach, with names to fill in."""
     if reach.wanted:
         return f"{reach.kind}<const Component, ...>"
     types = [name for name, there in (("Archetype", reach.archetype), ("Component", reach.component)) if there]

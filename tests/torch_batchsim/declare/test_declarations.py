@@ -187,7 +187,7 @@ def test_what_structs_cannot_be_is_told(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match="two structs have the name Pair"):
         Program(environment(tmp_path, singletons=(Given, other))())
     named = component("Second", pair=type("Body", (Struct,), {"__annotations__": {"z": f32}}))
-    with pytest.raises(SchemaError, match=r"struct Body has the name of something else in C\+\+"):
+    with pytest.raises(SchemaError, match=r"struct Body has a name that is taken in C\+\+"):
         Program(environment(tmp_path, singletons=(Given, named))())
     text = SYSTEM.replace("const Push &push", "const Leg &leg")
     with pytest.raises(SchemaError, match="it is a Struct, which is part of components: take the component"):

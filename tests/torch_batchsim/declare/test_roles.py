@@ -340,7 +340,7 @@ def walk(folder: Path, *, parts: tuple = PARTS, others: tuple = (STONE,), **chan
             {"parts": (*PARTS, component("AgentEnd", terminated=boolean))},
             "AgentEnd is the engine's component; take torch_batchsim.AgentEnd",
         ),
-        ({"step": TaskGraph("walk", "fall")}, "system 'fall' names component 'AgentEnd', which does not exist in any"),
+        ({"step": TaskGraph("walk", "fall")}, "system 'fall' names component 'AgentEnd', which no archetype has"),
         (
             {"parts": (*PARTS, AgentEnd), "start": TaskGraph("fall")},
             "systems.h:3: system 'fall' of 'start' takes AgentEnd, which only systems of 'step' may",

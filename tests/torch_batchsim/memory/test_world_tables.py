@@ -202,7 +202,7 @@ def environment(folder: Path, text: str) -> Environment:
         ),
         (
             "world.tables<Optional<Spot>>([](auto...) {});",
-            "tables<Optional<Spot>>; one component at least is to be not",
+            "tables<Optional<Spot>>; one component at least must not be",
         ),
         ("world.tables<Spot, const Spot>([](auto...) {});", "tables<Spot, const Spot>, which names Spot twice"),
     ],

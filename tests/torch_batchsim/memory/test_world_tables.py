@@ -32,7 +32,8 @@ from torch_batchsim import (
     WorldFault,
     i32,
 )
-from torch_batchsim.read.systems import Reach, Unit, Wanted, read_systems
+from torch_batchsim.read.reaches import Reach, Wanted
+from torch_batchsim.read.systems import Unit, read_systems
 from torch_batchsim.resolve.program import Program
 
 
@@ -202,7 +203,7 @@ def environment(folder: Path, text: str) -> Environment:
         ),
         (
             "world.tables<Optional<Spot>>([](auto...) {});",
-            "tables<Optional<Spot>>; one component at least must not be",
+            "tables<Optional<Spot>>; at least one component must not be",
         ),
         ("world.tables<Spot, const Spot>([](auto...) {});", "tables<Spot, const Spot>, which names Spot twice"),
     ],

@@ -1,7 +1,6 @@
-"""Roles: what columns of the agents' archetype are for the vector environment.
+"""Roles of columns in the vector environment: action, observation, reward and others.
 
-They are told as data, in ``ROLES``. A new role is an entry there, an attribute of ``Environment``, and whoever makes
-something of its column.
+``ROLES`` is their table. A new role is an entry there, an attribute of ``Environment``, and code that uses its column.
 """
 
 from __future__ import annotations
@@ -24,19 +23,19 @@ from .spaces import bounds
 
 MOST_CHOICES = 2**24  # in one part of an action that follows from a range
 
-Find = Callable[[str, str], tuple[Column, Field | None]]  # of a name of a column, and what it is for
+Find = Callable[[str, str], tuple[Column, Field | None]]  # by a name and its use
 
 
 @dataclass(frozen=True)
 class Role:
-    """A role, in words that the documentation and errors share, and what its column must be."""
+    """A role, in words that documentation and errors share, and the requirements on its column."""
 
     name: str  # the attribute of Environment that names a column
     meaning: str
     delivered: str  # where users find it
     holds: str
     forms: tuple[type, ...] = (str,)  # of the attribute: a name, or a dict of names
-    dtypes: tuple[torch.dtype, ...] = ()  # that are allowed; all, if there are none
+    dtypes: tuple[torch.dtype, ...] = ()  # allowed ones; empty for all
     scalar: bool = False  # one value a row
     required: bool = False
     info: bool = False  # delivered in infos under its name
@@ -211,7 +210,7 @@ def _as_name(environment: Environment, role: Role, given: Any) -> str:
 def resolve(
     declared: Declared, archetypes: Sequence[Archetype], columns: Mapping[str, Column], find: Find
 ) -> Roles:
-    """Find the columns of all roles. Raises SchemaError where one is missing, or is not what its role needs."""
+    """Find the columns of all roles. Raises SchemaError for a missing one, and for one that does not fit its role."""
     for name, what in (("action", "what agents do"), ("observation", "what agents see")):
         if not declared.names[name]:
             listed = ", ".join(each for each in columns if not columns[each].singleton)
@@ -237,7 +236,7 @@ def resolve(
     if end is not None and end in found["observation"].values():
         raise SchemaError(f"{declared.title}: {end.name} cannot be an observation: it says how a step has ended")
     if team is not None and team in (end, found["action"][""]):
-        raise SchemaError(f"{declared.title}: {team.name} cannot be the team, for it has another role already")
+        raise SchemaError(f"{declared.title}: {team.name} cannot be the team, because it has another role already")
     info = found["info"] | found["critic"]
     info |= {role.name: found[role.name][""] for role in ROLES if role.info and found[role.name]}
     action = found["action"][""]
@@ -286,7 +285,7 @@ def _dense(declared: Declared, role: Role, name: str, find: Find, agents: Archet
         raise SchemaError(f"{declared.title}: {error.args[0]}") from None
     if agents is not None and column.table != agents.name:
         raise SchemaError(
-            f"{declared.title}: {role.name} {name!r} must be of the agents' archetype {agents.name}, for it says "
+            f"{declared.title}: {role.name} {name!r} must be of the agents' archetype {agents.name}, because it says "
             f"of each agent {role.meaning}"
         )
     if selected is not None and len(column.component.fields) > 1:

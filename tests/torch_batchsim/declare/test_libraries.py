@@ -267,7 +267,7 @@ def test_options_of_libraries_are_checked() -> None:
     says = "nothing is named 'bukets' here (did you mean 'buckets'?); there are buckets, pushes"
     refused(says, lambda: Hall().libraries.bukets, AttributeError)
     odd = type("Odd", (Street,), {"library_options": {"buckts": {}}})
-    refused("library_options names 'buckts', which is no library of this environment (did you mean 'buckets'?)", odd)
+    refused("library_options names 'buckts', not a library of this environment (did you mean 'buckets'?)", odd)
 
 
 def test_components_of_libraries_that_are_not_listed(tmp_path: Path) -> None:

@@ -322,7 +322,7 @@ def test_archetypes_do_not_depend_on_their_own_number(tmp_path: Path) -> None:
     class Looped(Shed):
         libraries = (Depot, Loop)
 
-    says = "library loop: how many rows there are with Dot is asked for while archetype Spots is made, which has them"
+    says = "library loop: most_rows of Dot is asked for while archetype Spots is made"
     with pytest.raises(SchemaError, match=says):
         Program(Looped())
 

@@ -174,7 +174,7 @@ def _field(annotation: object) -> None:
         (
             lambda: type("Grids", (Still,), {"library_options": {"gird": {}}})(),
             SchemaError,
-            "names 'gird', which is no library of this environment; its libraries are none: list the classes",
+            "names 'gird', not a library of this environment; its libraries are none: list the classes",
         ),
     ],
 )

@@ -167,7 +167,7 @@ def test_structs_are_seen_everywhere() -> None:
 
 def test_what_structs_cannot_be_is_told(tmp_path: Path) -> None:
     sim = Program(environment(tmp_path)())
-    with pytest.raises(TypeError, match=r"legs has fields of different types .* ask for legs\.angle, "):
+    with pytest.raises(TypeError, match=r"legs has fields of different types.* ask for legs\.angle, "):
         sim.find("Walker.Body.legs")
     with pytest.raises(KeyError, match=r"component Body has no field 'legs\.angel'; it has first, legs\.angle"):
         sim.find("Walker.Body.legs.angel")

@@ -109,15 +109,15 @@ def resolved(value: Any, values: Mapping[str, Any], what: str) -> Any:
         if name not in values:
             known = ", ".join(values) or "none"
             raise SchemaError(
-                f"{what} names the constant {name!r}, which is not there{suggestion(name, values)}; constants: {known}"
+                f"{what} names the constant {name!r}, which is missing{suggestion(name, values)}; constants: {known}"
             )
         if isinstance(values[name], (bool, str)):
-            raise SchemaError(f"{what} names the constant {name!r}, which is no number but {values[name]!r}")
+            raise SchemaError(f"{what} names the constant {name!r}, whose value must be a number, got {values[name]!r}")
     try:
         return value._compute(values)
     except ZeroDivisionError:
-        raise SchemaError(f"{what}: {value!r} divides by zero where {_told(value, values)}") from None
+        raise SchemaError(f"{what}: {value!r} divides by zero where {_values_named(value, values)}") from None
 
 
-def _told(value: Constant, values: Mapping[str, Any]) -> str:
+def _values_named(value: Constant, values: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} is {values[name]}" for name in value._names)

@@ -1,4 +1,4 @@
-"""Packages that only some functions and the commands need: looked for when they are needed, and not before."""
+"""Packages that only some functions and the commands need: imported when these run, and not before."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _INSTALLED_AS = {"PIL": "pillow", "imageio_ffmpeg": "imageio-ffmpeg"}
 
 
 def needed(*modules: str, extra: str = "train", packages: Mapping[str, str] = _INSTALLED_AS) -> None:
-    """Raise MissingExtra unless these modules can be imported, which ``extra`` brings.
+    """Raise MissingExtra unless these modules can be imported. ``extra`` installs them.
 
     ``packages``: their names for pip, where these differ from the modules'.
     """
@@ -21,14 +21,14 @@ def needed(*modules: str, extra: str = "train", packages: Mapping[str, str] = _I
             importlib.import_module(module)
         except ModuleNotFoundError as error:
             if error.name != module:
-                raise  # it is there, and lacks something itself
+                raise  # the module exists, and one that it imports is missing
             name = packages.get(module, module)
             command = f"pip install 'torch_batchsim[{extra}]'"
             raise MissingExtra(f"this needs {name}, which is not installed: {command} brings it", name=module) from None
 
 
 def command_needs(*modules: str, extra: str = "train") -> None:
-    """The same for a command: end it with one sentence and status 2."""
+    """End a command with one sentence and status 2 unless these modules can be imported."""
     try:
         needed(*modules, extra=extra)
     except MissingExtra as error:

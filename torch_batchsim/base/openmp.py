@@ -10,8 +10,8 @@ from functools import cache
 _START = "GOMP_parallel"  # begins work on several threads; the runtimes of GNU, LLVM and Intel have it
 
 forked = False
-"""Whether this process is the child of a fork. The team's threads stayed with the parent, and GNU's runtime would wait
-for them for ever: one thread only. (A fork before this module was imported is not noticed.)"""
+"""Whether this process is the child of a fork: then it runs one thread only. The team's threads stayed with the parent,
+and GNU's runtime would wait for them without end. (A fork before the import of this module stays unnoticed.)"""
 
 
 def _note_fork() -> None:
@@ -23,11 +23,10 @@ os.register_at_fork(after_in_child=_note_fork)
 
 
 def wait_briefly() -> None:
-    """Let threads that have nothing to do sleep after less than 0.1 ms, if torch is not there yet: GNU's runtime reads
-    this when it is loaded.
+    """Let idle threads sleep after less than 0.1 ms. Call it before torch is imported: GNU's runtime reads this then.
 
-    It would let them wait busily for some 4 ms, longer than the operating system lets a thread run where others want
-    its core: then a thread that waits keeps the one that it waits for from its work. What the user has set stays.
+    By default idle threads spin for some 4 ms. On a busy core that is longer than the operating system lets a thread
+    run, so a waiting thread would keep the core from the thread for which it waits. Values that the user sets stay.
     """
     if "torch" not in sys.modules and "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "4000")
@@ -48,12 +47,12 @@ class _Symbol(ctypes.Structure):
 def share(user: str = "libtorch_cpu.so") -> None:
     """Let libraries that are loaded from now on use the OpenMP runtime of ``user``, a library that is loaded.
 
-    They are linked with none: wheels of torch bring one under a name of their own, and beside it another would be
-    loaded, with threads of its own. Most often torch has made its symbols known to all libraries. Where torch was
-    built without OpenMP, GNU's runtime is loaded.
+    The engine links them without a runtime: wheels of torch bring one under a name of their own, and a second one would
+    have threads of its own. Most often torch has made its symbols known to all libraries already. If torch was built
+    without OpenMP, this loads GNU's runtime.
 
     Raises:
-        OSError: there is no runtime.
+        OSError: the runtime is missing.
     """
     process = ctypes.CDLL(None)
     if hasattr(process, _START):

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..declare.columns import Column
-from ..resolve.program import Node, Program
-from ..resolve.schedule import Task, node_name, state_tables, zero_node_name
+from ..resolve.nodes import Node
+from ..resolve.program import Program
+from ..resolve.schedule import Task, state_tables, zero_node_name
 from .context import ENGINE_COLUMNS, PHASE
 from .structs import cpp_name
 
@@ -47,7 +48,7 @@ class Cells:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self._systems = {node_name(node): node for nodes in program.graphs.values() for node in nodes}
+        self._systems = {node.c_name: node for node in program.nodes}
         self._zeroed = {zero_node_name(columns): columns for columns in state_tables(program).values()}
         self._types = {f"column_{c.c_name}": cpp_name(c.component) for c in program.columns.values()}
         self._types |= {name: c_type for name, c_type, *_ in (*ENGINE_COLUMNS, PHASE)}
@@ -104,7 +105,7 @@ class Cells:
         system = self._systems.get(task.node.c_type)
         if system is not None:
             names = system.reached | system.reached_writes
-            return {f"column_{column.c_name}" for name, column in self.program.columns.items() if name in names}
+            return {f"column_{self.program.columns[name].c_name}" for name in names}
         if task.node.name == "WriteActions" and self.program.active is not None:
             return {f"column_{self.program.active.c_name}"}
         return set()
@@ -161,12 +162,12 @@ def _of_columns(columns: Iterable[Column], reads: bool = False, writes: bool = F
 
 
 def _of_system(node: Node) -> Iterator[Access]:
-    for parameter, column in zip(node.system.parameters, node.columns, strict=True):
+    for column, writes in node.arguments:
         if column == "Episode":
             yield Access("step", reads=True, by_world=True)
-            yield from (Access(flag, reads=True, writes=parameter.writes, by_world=True) for flag in _FLAGS)
+            yield from (Access(flag, reads=True, writes=writes, by_world=True) for flag in _FLAGS)
         elif isinstance(column, Column) and in_cells(column):
-            yield Access(f"column_{column.c_name}", True, parameter.writes, column.singleton)
+            yield Access(f"column_{column.c_name}", True, writes, column.singleton)
 
 
 def _read_before_written(accesses: Sequence[tuple[Task, Access]]) -> str:

@@ -15,7 +15,8 @@ from ..declare.declaration import ENGINE_HEADERS
 from ..declare.fields import Field
 from ..read.cpp_text import Source
 from ..read.systems import Unit
-from ..resolve.program import Node, Program
+from ..resolve.nodes import Node
+from ..resolve.program import Program
 from .device_checks import with_looks
 from .inlining import Put
 
@@ -136,7 +137,7 @@ def column_as_written(program: Program, source: Source, line: int, column: int) 
 
 def node_members(program: Program, node: Node) -> Iterator[str]:
     """Members of a node that ``csrc/tbs/run_checked.h`` reads."""
-    yield f"    static constexpr u32 checked_number = {node.index + 1};"
+    yield f"    static constexpr u32 checked_number = {node.word_number};"
     columns = _looked_at(program, node)
     yield f"    static constexpr bool verifies = {str(bool(columns)).lower()};"
     yield f"    static constexpr bool has_loops = {str(_has_loops(program, node)).lower()};"
@@ -145,7 +146,7 @@ def node_members(program: Program, node: Node) -> Iterator[str]:
         parameters = "const Context &context, i32 count, const World &world, checks::Guard &guard"
         yield f"    static void verify({parameters}) {{"
         for column in columns:
-            number = list(program.columns.values()).index(column)
+            number = column.number
             pieces = ", ".join(f"{{{piece}}}" for piece in _floats(column))
             yield f"        static constexpr checks::Floats floats{number}[] = {{{pieces}}};"
             per_world = 0 if column.dynamic else column.rows_per_world
@@ -167,12 +168,11 @@ def looks_behind(program: Program, node: Node, arguments: list[str]) -> list[str
     """Statements behind a system on CUDA that look for NaN in the components of its row that it may write."""
     if not program.checks.nan or node.system.worlds > 1:
         return []
-    looked, numbers, statements = _looked_at(program, node), list(program.columns.values()), []
-    given = zip(node.system.parameters, node.columns, arguments[1:], strict=True)
-    for parameter, column, argument in given:
-        if not isinstance(column, Column) or not parameter.writes or column not in looked:
+    looked, statements = _looked_at(program, node), []
+    for (column, writes), argument in zip(node.arguments, arguments[1:], strict=True):
+        if not isinstance(column, Column) or not writes or column not in looked:
             continue
-        place = f"world.check_site(), {argument}, {numbers.index(column)}"
+        place = f"world.check_site(), {argument}, {column.number}"
         statements += [f"checks::verify_floats({place}, {{{piece}}});" for piece in _floats(column)]
     return statements
 
@@ -190,8 +190,7 @@ def _looked_at(program: Program, node: Node) -> list[Column]:
     """Columns with floats that the node writes, without scratch."""
     if not program.checks.nan:
         return []
-    given = zip(node.system.parameters, node.columns, strict=True)
-    names = {column.name for parameter, column in given if isinstance(column, Column) and parameter.writes}
+    names = {column.name for column, writes in node.arguments if isinstance(column, Column) and writes}
     names |= node.reached_writes | {
         column.name for column in program.columns.values() if column.table in node.creates
     }
@@ -203,8 +202,7 @@ def _rows(program: Program, column: Column) -> str:
     """A C++ function: the rows of a world in a column of a dynamic table, new ones included."""
     if not column.dynamic:
         return "0"
-    number = [archetype.name for archetype in program.dynamic].index(column.table)
-    table = f"context.tables[{number}]"
+    table = f"context.tables[{program.tables.by_name[column.table].number - 1}]"
     count = f"std::min(u32({table}.count[world]) + {table}.added[world], {table}.room(u32(world)))"
     return f"[&](i32 world, i64 &first, i32 &rows) {{ first = {table}.first[world]; rows = i32({count}); }}"
 

@@ -167,8 +167,7 @@ def _undeclared_access(program: Program, text: str, own: set[str]) -> str:
             place = f"{Path(match['file']).name}:{match['line']}: "
         node = re.search(r"\btbs::Node(\d+)_\w+::run\(", function)
         if node:
-            nodes = [node for nodes in program.graphs.values() for node in nodes]
-            system = nodes[int(node[1])].system
+            system = program.nodes[int(node[1])].system
     name, where = (system.name, system.place) if system else ("", "")
     return (
         f"{place}system '{name}' ({where}) does {method}, which the engine has not read in its text: write it out, "

@@ -141,12 +141,6 @@ def context_structure(program: Program, cuda: bool) -> type[ctypes.Structure]:
     return type("Context", (outputs,), {"_fields_": fields})
 
 
-def entity_tables(program: Program) -> dict[str, int]:
-    """Numbers of the archetypes in handles, from 1: the dynamic ones first, see ``World::index_of``."""
-    fixed = [archetype for archetype in program.archetypes if not archetype.dynamic]
-    return {archetype.name: i for i, archetype in enumerate([*program.dynamic, *fixed], start=1)}
-
-
 def check_spare_bytes(program: Program) -> int:
     """Bytes of the spare row that a checked build for CUDA gives each world in place of a missing row."""
     sizes = [component.size for component in program.components]

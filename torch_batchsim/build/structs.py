@@ -53,7 +53,7 @@ def parameters_structure(program: Program) -> type[ctypes.Structure]:
 
 
 def _parameter_types(scope: Scope) -> list[tuple[str, type]]:
-    return [(name, _OPTION_CTYPES[type(value)]) for name, value in scope.declaration.parameters.items()]
+    return [(name, _OPTION_CTYPES[type(value)]) for name, value in scope.parameters.items()]
 
 
 def scope_structs(program: Program, scope: Scope) -> Iterator[str]:
@@ -103,15 +103,14 @@ def type_numbers(program: Program) -> Iterator[str]:
 
 def _constants(scope: Scope) -> Iterator[str]:
     yield "struct Constants {"
-    for name, value in scope.declaration.constants.items():
+    for name, value in scope.constants.items():
         if not isinstance(value, str):
             yield f"    static constexpr {_option_type(value)} {name} = {_literal(value)};"
     yield "};"
 
 
 def _faults(program: Program, scope: Scope) -> Iterator[str]:
-    prefix = f"{scope.name}." if scope.name else ""
-    own = (f"{name} = {program.faults.index(prefix + name)}" for name in scope.faults)
+    own = (f"{name} = {program.faults.index(scope.prefix + name)}" for name in scope.faults)
     yield f"enum class Fault : ::tbs::u32 {{ {', '.join([*BUILTIN_FAULTS, *own])} }};"
 
 
@@ -136,11 +135,11 @@ def _literal(value: bool | int | float) -> str:
 
 def _parameters(program: Program) -> Iterator[str]:
     yield "struct Parameters {"
-    own = program.scopes.author.declaration.parameters
+    own = program.scopes.author.parameters
     for name, value in own.items():
         yield f"    {_option_type(value)} {name};"
     for name, scope in program.scopes.libraries.items():
-        members = "".join(f" {_option_type(value)} {key};" for key, value in scope.declaration.parameters.items())
+        members = "".join(f" {_option_type(value)} {key};" for key, value in scope.parameters.items())
         if members:
             yield f"    struct {{{members} }} {name};"
     if not program.parameters:

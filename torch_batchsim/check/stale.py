@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from gymnasium.vector import AutoresetMode
 
-from ..resolve.program import Node, Program
+from ..resolve.nodes import Node
+from ..resolve.program import Program
 from ..run.snapshots import assert_same_bits, snapshot
 from ..vector.vector_env import TorchVectorEnv
 from .lockstep import compared, first_difference, shown, state_difference
@@ -66,7 +67,7 @@ def _by_declaration(program: Program) -> None:
     for column in program.outputs:
         writers = {graph: _writers(program, graph, column.name) for graph in program.graphs}
         nodes = program.graphs["step"]
-        state = any(column.name in _only_read(node) for graph in program.graphs.values() for node in graph)
+        state = any(column.name in _only_read(node) for node in program.nodes)
         if writers["observe"] or not writers["step"] or state:
             continue
         last = writers["step"][-1]

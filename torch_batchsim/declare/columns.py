@@ -1,4 +1,4 @@
-"""A column: one component of one table, in the words of the program and of whoever looks at its memory."""
+"""A column: one component of one table, and the shape of its values."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ class Column:
     name: str
     table: str
     component: type[Component]
-    rows_per_world: int  # of a dynamic table: for which there is room at first
-    singleton: bool  # of no archetype: once per world, or once for all worlds
+    rows_per_world: int  # of a dynamic table: its first capacity
+    singleton: bool  # outside of archetypes: once per world, or once for all worlds
     dynamic: bool = False
     resource: bool = False  # once for all worlds
     scratch: bool = False  # holds anything when a task graph begins
     workspace: bool = False  # a system's for as long as it runs for a world; none of the program's columns
     c_name: str = ""  # in generated code; distinct
+    number: int = -1  # among the columns of a program, or among its workspace
 
     @property
     def dtype(self) -> torch.dtype | None:
@@ -56,7 +57,7 @@ class Column:
 
 
 def _indices_at(field: Field, offset: int) -> list[list[int]]:
-    """Where a field's element lies that is so many bytes from the start of the struct: its index, or nothing."""
+    """The index of a field's element at so many bytes from the start of the struct; empty without one."""
     offsets = np.full(field.type.tensor_shape, field.offset)
     for axis, stride in enumerate(field.strides):
         offsets = offsets + np.expand_dims(np.arange(offsets.shape[axis]) * stride, [*range(1, offsets.ndim - axis)])
@@ -69,9 +70,9 @@ def numpy_dtype(dtype: torch.dtype) -> np.dtype:
 
 
 def limits(column: Column) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Least and greatest values of one row of a column of one type, both ends included, and where a range says so.
+    """Least and greatest values of one row of a column of one type, both ends included, and a mask of declared ranges.
 
-    All are ``[*column.value_shape]``; without a range it is all that the type holds.
+    All are ``[*column.value_shape]``. Without a range the limits are those of the type.
     """
     dtype = numpy_dtype(column.dtype)
     if dtype == np.bool_:

@@ -79,7 +79,7 @@ class Declaration:
 
     @classmethod
     def described_options(cls) -> dict[str, Any]:
-        """Keyword arguments, each with its ``Option`` or, where there is none, a line that says what it takes.
+        """Keyword arguments, each with its ``Option``, or with a line about its values.
 
         A class whose ``__init__`` takes more than the declared options extends this.
         """
@@ -87,7 +87,7 @@ class Declaration:
 
     @classmethod
     def check_options(cls, given: Iterable[str], others: tuple[str, ...] = ()) -> None:
-        """Raise TypeError for a name that is no option; the message names ``others`` too, which the caller takes."""
+        """Raise TypeError for a name that is not an option; the message lists ``others`` too, options of the caller."""
         known = (*cls.option_names(), *others)
         for name in given:
             if name not in known:
@@ -143,7 +143,7 @@ class Declaration:
 
     @property
     def include_folders(self) -> tuple[Path, ...]:
-        """The folders of ``include``, absolute. Raises SchemaError for what is no folder."""
+        """The folders of ``include``, absolute. Raises SchemaError for a missing folder."""
         if not isinstance(self.include, (list, tuple)):
             raise SchemaError(f"{self.title}: include must be a tuple of folders, got {self.include!r}")
         folders = []
@@ -182,8 +182,8 @@ _LIMIT = (
 )
 _AGENTS = "the agents are the rows of their archetype: Archetype(..., count=3)"
 _WORLDS = "the number of worlds is given where the environment is made: make_vec(..., num_envs=4096)"
-# What an environment is not told by an attribute, though other libraries' are: where it is told.
-_TOLD_ELSEWHERE = {
+# Attributes of other libraries' environments, and their counterparts here.
+_SET_ELSEWHERE = {
     **dict.fromkeys(("agents", "num_agents", "n_agents", "possible_agents", "agent_count"), _AGENTS),
     **dict.fromkeys(("num_envs", "num_worlds", "worlds", "batch_size"), _WORLDS),
     **dict.fromkeys(("max_episode_steps", "max_steps", "episode_length", "time_limit", "horizon"), _LIMIT),
@@ -203,7 +203,7 @@ _TOLD_ELSEWHERE = {
 
 
 def _check_kinds(cls: type[Declaration]) -> None:
-    """Refuse values of a kind that an attribute does not take, where these are no properties."""
+    """Reject attributes of a wrong type, unless they are properties."""
     for name, form, kinds in (
         ("metadata", "a dict", (Mapping,)),
         ("training", "a dict", (Mapping,)),
@@ -217,7 +217,7 @@ def _check_kinds(cls: type[Declaration]) -> None:
 
 
 def _check_mapping(cls: type[Declaration], name: str) -> None:
-    """``metadata`` and ``training`` of an environment, where these are no properties."""
+    """Check ``metadata`` and ``training`` of an environment, unless they are properties."""
     given = getattr(cls, name, {})
     if hasattr(given, "__get__"):
         return
@@ -244,7 +244,7 @@ def _misspelt_beside(cls: type[Declaration], name: str, others: Iterable[str]) -
 
 
 def _check_methods(cls: type[Declaration], kind: type[Declaration]) -> None:
-    """Refuse methods that only the other kind of declaration has, and methods of this one that cannot be called."""
+    """Reject methods that only the other kind of declaration has, and values in place of methods of this one."""
     others = {name: other for other in Declaration.__subclasses__() if other is not kind for name in vars(other)}
     for name, value in vars(cls).items():
         if name.startswith("_"):
@@ -261,7 +261,7 @@ def _check_methods(cls: type[Declaration], kind: type[Declaration]) -> None:
 
 
 def _check_attributes(cls: type[Declaration]) -> None:
-    """Refuse attributes that would silently mean nothing; all others are the author's own.
+    """Reject attributes without an effect that look like ones with an effect; all others are the author's own.
 
     Those are, of the public attributes that are not callable, the ones of the other kind of declaration, near
     misses of an attribute that the class leaves unset, and misspelt ones beside a right one. Raises SchemaError.
@@ -288,9 +288,9 @@ def _check_attributes(cls: type[Declaration]) -> None:
         own = isinstance(value, (classmethod, staticmethod)) or callable(value) or hasattr(kind, name)
         if name.startswith("_") or name in known or own:
             continue
-        if name in _TOLD_ELSEWHERE and "step" in known and not hasattr(value, "__get__"):
+        if name in _SET_ELSEWHERE and "step" in known and not hasattr(value, "__get__"):
             raise SchemaError(
-                f"{cls.__name__} sets {name!r}, which the engine does not read: {_TOLD_ELSEWHERE[name]}; if it is "
+                f"{cls.__name__} sets {name!r}, which the engine does not read: {_SET_ELSEWHERE[name]}; if it is "
                 "something of your own, rename it"
             )
         if name in others:

@@ -26,7 +26,7 @@ class Environment(Declaration):
 
     - ``libraries``: tuple of ``Library`` classes. Their options are given as ``grid=dict(cell=0.2)``; an instance has
       them as ``self.libraries["grid"]`` (or ``self.libraries.grid``), together with those that they use.
-    - ``library_options``: what this environment gives them where the user gives nothing: ``{"grid": {"cell": 0.3}}``.
+    - ``library_options``: defaults of this environment for them: ``{"grid": {"cell": 0.3}}``.
     - ``start``: task graph for worlds that begin an episode (their state is zero before it, but for ``kept``).
     - ``step``: task graph of a step.
     - ``observe``: task graph that writes observations wholly from the state; runs after ``step`` and after ``start``.
@@ -86,7 +86,7 @@ class Environment(Declaration):
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled and copied by its arguments: what follows from them is made again. The class must be importable."""
+        """Pickled and copied by its arguments: everything else follows from these. The class must be importable."""
         args, options = self._arguments
         return _made, (type(self), args, options)
 
@@ -152,14 +152,14 @@ class Environment(Declaration):
 
 
 def _own_arguments(cls: type[Environment]) -> tuple[list[str], bool]:
-    """Names of what the class's own ``__init__`` takes, and whether it takes others by ``**options``."""
+    """Parameters of the class's own ``__init__``, and whether it takes others by ``**options``."""
     parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]
     named = [each.name for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
     return named, any(each.kind is each.VAR_KEYWORD for each in parameters)
 
 
 def _check_call(cls: type[Environment], options: Mapping[str, Any]) -> None:
-    """Raise TypeError where the class's own ``__init__`` does not take what a caller gives."""
+    """Raise TypeError for an option that the class's own ``__init__`` does not take."""
     named, takes_others = _own_arguments(cls)
     lost = [name for name in options if name not in named]
     if takes_others or not lost:
@@ -176,7 +176,7 @@ def _made(cls: type[Environment], args: tuple[Any, ...], options: dict[str, Any]
 
 
 def check_instance(given: Any) -> None:
-    """Raise TypeError for what is not an instance of ``Environment``, SchemaError for one that is not made wholly."""
+    """Raise TypeError unless it is an ``Environment``; SchemaError if its ``__init__`` leaves out that of the base."""
     if not isinstance(given, Environment):
         raise TypeError(f"environment must be an instance of Environment, got {given!r}{_instance_hint(given)}")
     if "libraries" not in vars(given):
@@ -184,7 +184,7 @@ def check_instance(given: Any) -> None:
 
 
 def _instance_hint(given: Any) -> str:
-    """What to write in place of something that is no instance of ``Environment``, or nothing."""
+    """The remedy for a value in place of an instance of ``Environment``, or nothing."""
     if isinstance(given, type) and issubclass(given, Environment):
         return f"; make one of the class: {given.__name__}()"
     if isinstance(given, str):

@@ -1,4 +1,4 @@
-"""Fields: what a component or a struct declares, where each number lies in memory, and between which bounds it is."""
+"""Fields of components and structs: their types, their places in memory, and their ranges."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..types import FIELD_TYPES, FieldType, boolean, checked_extents
 
 @dataclass(frozen=True)
 class Range:
-    """The bounds of a field, as ``between`` was given them."""
+    """The bounds of a field, as given to ``between``."""
 
     low: Any
     high: Any
@@ -33,7 +33,7 @@ def between(low: Any, high: Any) -> Any:
 
     Args:
         low, high: numbers, or nested lists or arrays that can be broadcast to the field's shape (``vec2 =
-            between([0, -1], [1, 1])``); ``inf`` where a float has no bound; a ``Constant``.
+            between([0, -1], [1, 1])``); ``inf`` for an open end of a float; a ``Constant``.
 
     The component raises SchemaError for bounds that its field cannot hold, for low > high, and for fields that are not
     numbers.
@@ -92,7 +92,7 @@ class Struct:
             legs: Leg[4]
 
     In C++ ``body.legs[2].angle``; as tensors ``"Walker.Body.legs.angle"``, ``[worlds, rows, 4]``. mypy takes no
-    number in brackets behind a class; ``Annotated[Leg, 4]`` is the same, for its users.
+    number in brackets behind a class; its users write ``Annotated[Leg, 4]``.
     """
 
     layout: ClassVar[Layout]
@@ -121,7 +121,7 @@ class StructArray:
 
 @dataclass(frozen=True)
 class Member:
-    """A field as it is declared. ``shape`` is of the array, ``()`` if it is none."""
+    """A field as declared. ``shape`` is that of the array, ``()`` of a single element."""
 
     name: str
     type: FieldType | type[Struct]  # of an element, where it is a struct
@@ -131,12 +131,12 @@ class Member:
 
 @dataclass(frozen=True)
 class Layout:
-    """What a class declares, laid out as C does it.
+    """The fields of a class, laid out as C does it.
 
     Attributes:
         members: as declared, in their order; ``fields``: the numbers in them.
         size, alignment: bytes; the size is a multiple of the alignment.
-        constants: names of those that the declaration leaves open: then there are no members yet, see ``closed``.
+        constants: names of constants without a value yet; ``members`` are empty until ``closed`` gives these.
     """
 
     what: str
@@ -148,13 +148,13 @@ class Layout:
     constants: tuple[str, ...] = ()
 
     def closed(self, values: Mapping[str, Any]) -> Layout:
-        """With these values of constants. Raises SchemaError where one is missing or gives no shape or bounds."""
+        """The layout with values of constants. Raises SchemaError for a missing or unfit one."""
         return _laid_out(self.what, self.given, values) if self.constants else self
 
     def member_at(self, name: str) -> Field | None:
-        """A struct in it (``"legs"``) whose fields have one type, as one field; None where there is no such struct.
+        """A struct in it (``"legs"``) as one field, if all of its fields have one type; None for an unknown name.
 
-        Its shape ends in the number of numbers that one struct has. Raises TypeError where its fields differ in type.
+        The shape ends in the count of numbers in one struct. Raises TypeError if its fields differ in type.
         """
         own, _, rest = name.partition(".")
         member = next((m for m in self.members if m.name == own and isinstance(m.type, type)), None)
@@ -167,13 +167,13 @@ class Layout:
         types = {part.type.dtype: part.type for part in layout.fields}
         if len(types) > 1:
             names = ", ".join(f"{name}.{part.name}" for part in layout.fields)
-            raise TypeError(f"{name} has fields of different types and is no single tensor; ask for {names}")
+            raise TypeError(f"{name} has fields of different types, so it is not one tensor; ask for {names}")
         number = replace(FIELD_TYPES["u8"], dtype=next(iter(types)), shape=(layout.size // next(iter(types)).itemsize,))
         return _within(Field("", number, 0, strides_of(number)), member)
 
 
 def declared(cls: type, what: str) -> Layout:
-    """The layout of what ``cls`` annotates; its attributes that are ranges are taken from it. Raises SchemaError."""
+    """The layout of the annotations of ``cls``. Removes the ranges among its attributes. Raises SchemaError."""
     try:
         annotations = inspect.get_annotations(cls, eval_str=True)
     except NameError as error:
@@ -240,7 +240,7 @@ def _laid_out(what: str, given: Mapping[str, tuple[Any, Range | None]], known: M
 
 
 def _instead(annotation: Any) -> str:
-    """What to write for a type that is no type of fields, or nothing."""
+    """The remedy for an annotation that is not a type of fields, or nothing."""
     names = {int: "i32", "int": "i32", float: "f32", "float": "f32"}
     if isinstance(annotation, (type, str)) and annotation in names:
         return f" (write {names[annotation]})"
@@ -271,7 +271,7 @@ def _kind(what: str, name: str, annotation: Any) -> tuple[FieldType | type[Struc
 
 
 def _within(part: Field, member: Member) -> Field:
-    """A field of a struct as one of what has an array of it."""
+    """A field of a struct as a field of the component that has an array of the struct."""
     layout = member.type.layout
     steps, step = [], layout.size
     for extent in reversed(member.shape):
@@ -292,7 +292,7 @@ def _checked_bounds(
     low, high = (_bound(what, kind, resolved(end, values, what)) for end in (bounds.low, bounds.high))
     if (low > high).any():
         raise SchemaError(
-            f"{what} is between {bounds.low!r} and {bounds.high!r}, of which the first must not be greater"
+            f"{what} is between {bounds.low!r} and {bounds.high!r}; the first must not be greater"
         )
     return low, high
 
@@ -323,7 +323,7 @@ def _bound(what: str, kind: FieldType, given: Any) -> np.ndarray:
 
 
 def structs_in(members: Iterable[Member]) -> Iterator[type[Struct]]:
-    """The structs of which they are, and those in these first."""
+    """The structs of the members, each behind its own parts."""
     for member in members:
         if isinstance(member.type, type):
             yield from structs_in(member.type.layout.members)

@@ -52,7 +52,7 @@ class Library(Declaration):
         inherited = next((base.name for base in cls.__mro__[1:] if issubclass(base, Library) and base.name), cls.name)
         if cls.name != inherited:
             raise SchemaError(
-                f"library {cls.__name__} must keep the name {inherited!r} of the one from which it inherits, for its "
+                f"library {cls.__name__} must keep the name {inherited!r} of its base, because its "
                 f"components live there; got {cls.name!r}"
             )
         claim(cls, vars(cls))
@@ -67,17 +67,17 @@ class Library(Declaration):
     def prepare(self) -> None:
         """Called once, when the environment is complete and before anything is made of it.
 
-        For what follows from its archetypes, such as ``self.add_constants(bodies=self.most_rows(Pose, Shape))``.
+        Sets constants that follow from archetypes: ``self.add_constants(bodies=self.most_rows(Pose, Shape))``.
         Libraries are called after those that they use.
         """
 
     def most_rows(self, *components: type[Component]) -> int:
         """The greatest number of rows that a world can have of all archetypes with these components.
 
-        That is the sum of their counts and limits, those of libraries included; 0 where there are none. In C++
+        That is the sum of their counts and limits, those of libraries included; 0 without such archetypes. In C++
         ``World::most_rows<Pose, Shape>()`` is the same. Ask in ``prepare`` or in a property: in ``__init__`` the
-        environment is not there yet. Raises SchemaError there, for what is not a component, and where archetypes depend
-        on their own number.
+        environment is still missing. Raises SchemaError there, for anything but components, and for archetypes that
+        depend on their own number.
         """
         if self._environment is None:
             raise SchemaError(
@@ -95,13 +95,13 @@ class Library(Declaration):
         return f"{cls.name}.{name}"
 
     def bundles(self) -> dict[str, Bundle]:
-        """Its bundles, by what to write in Python."""
+        """Its bundles by name in Python, ``"SpatialGrid.body"``."""
         found = (getattr(type(self), name, None) for name in dir(type(self)))
         return {bundle.name: bundle for bundle in found if isinstance(bundle, Bundle)}
 
 
 def claim(library: type[Library], declared: Mapping[str, Any]) -> None:
-    """Note of which library the components are that a class declares. A component is of the first that declares it.
+    """Give the components that a class declares to its library; a component belongs to the first that declares it.
 
     It is noted for the first class of the library's name: which of its subclasses is made first must not matter.
     """
@@ -122,8 +122,8 @@ def claim(library: type[Library], declared: Mapping[str, Any]) -> None:
 def library_classes(environment: type) -> dict[str, type[Library]]:
     """The libraries of an environment class by name, those that others use before them.
 
-    A subclass stands for its library, also where others use that. Raises SchemaError for what is no library, for two of
-    one name, and for libraries that use each other in a circle.
+    A subclass replaces its library, also for others that use that. Raises SchemaError for anything but libraries, for
+    two of one name, and for libraries that use each other in a circle.
     """
     chosen: dict[str, type[Library]] = {}
     for library in _reachable(environment, "libraries", set()):
@@ -146,7 +146,7 @@ def library_classes(environment: type) -> dict[str, type[Library]]:
 
 
 def _reachable(cls: type, attribute: str, seen: set[type]) -> Iterator[type[Library]]:
-    """What a class lists, and what that uses, each once."""
+    """The libraries that a class lists, and those that they use, each once."""
     for library in _listed(cls, attribute):
         if library not in seen:
             seen.add(library)
@@ -187,7 +187,7 @@ def made_libraries(
     for name in options:
         if name not in classes:
             raise SchemaError(
-                f"library_options names {name!r}, which is no library of this environment{suggestion(name, classes)}; "
+                f"library_options names {name!r}, not a library of this environment{suggestion(name, classes)}; "
                 f"its libraries are {', '.join(classes) or 'none: list the classes, libraries = (Grid,)'}"
             )
     made = {}
@@ -218,13 +218,13 @@ def prepare_libraries(libraries: Iterable[Library]) -> None:
 
 
 def _most_rows(declared: Declaration, components: tuple[type[Component], ...]) -> int:
-    """Of the archetypes that one declares; while these are being made, for they may depend on others, of none."""
+    """Rows of the archetypes of one declaration; 0 while these are being made, because they may depend on others."""
     if declared._asked is not None:
         declared._asked.append(components)
         return 0
     declared._asked = asked = []
     try:
-        listed = declared.archetypes  # what is wrong with it is told where it is read
+        listed = declared.archetypes  # ``Scope`` reports mistakes in it
         archetypes = [a for a in listed if isinstance(a, Archetype)] if isinstance(listed, (list, tuple)) else []
     finally:
         declared._asked = None
@@ -233,7 +233,7 @@ def _most_rows(declared: Declaration, components: tuple[type[Component], ...]) -
             if set(unanswered) <= set(archetype.components):
                 names = ", ".join(component.__name__ for component in unanswered)
                 raise SchemaError(
-                    f"{declared.title}: how many rows there are with {names} is asked for while archetype "
+                    f"{declared.title}: most_rows of {names} is asked for while archetype "
                     f"{archetype.name} is made, which has them itself"
                 )
     return sum(a.most_rows for a in archetypes if set(components) <= set(a.components))

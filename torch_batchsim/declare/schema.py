@@ -18,7 +18,7 @@ _WIDEST_ACCESS = 16  # bytes that a thread of a GPU moves at once
 MAX_REPETITIONS = 2**31 - 1  # of a system in one task graph: their numbers are 32-bit
 
 AUTHOR_STRUCTS = ("Constants", "Fault", "Parameters")  # written beside the author's components, in their namespace
-ENGINE_TENSORS = ("World", "Agents", "final")  # what names of the engine's own tensors begin with: "World.step"
+ENGINE_TENSORS = ("World", "Agents", "final")  # first parts of names of the engine's own tensors: "World.step"
 
 
 class Component:
@@ -36,13 +36,13 @@ class Component:
     fields: ClassVar[tuple[Field, ...]] = ()  # the numbers in them, those in structs one by one
     size: ClassVar[int] = 0  # bytes, padding included, as in C
     alignment: ClassVar[int] = 1  # bytes, of a row in memory
-    library: ClassVar[type | None] = None  # the ``Library`` that declares it; of an author's own there is none
+    library: ClassVar[type | None] = None  # the ``Library`` that declares it; None for an author's own
 
     def __init_subclass__(cls) -> None:
         check_identifier(cls.__name__, "a component")
         if cls.__bases__ != (Component,):
             raise SchemaError(
-                f"component {cls.__name__} must inherit from Component alone; list all of its fields in it"
+                f"component {cls.__name__} must inherit from Component only; list all of its fields in it"
             )
         cls._take(declared(cls, f"component {cls.__name__}"))
         cls._closed: dict[tuple[Any, ...], type[Component]] = {}
@@ -185,12 +185,13 @@ class Archetype:
                 raise SchemaError(f"archetype {name}: {what} must be True or False, got {given!r}")
         if scratch and (ephemeral or limit != capacity):
             raise SchemaError(
-                f"archetype {name}: scratch excludes ephemeral, which its rows are anyway, and limit, for how far a "
-                "table has grown would have to be saved"
+                f"archetype {name}: scratch excludes ephemeral, which its rows are anyway, and limit, because "
+                "the size of a grown table would be state"
             )
         self.components = components
         self.count, self.capacity, self.limit = count, capacity, limit
         self.ephemeral, self.scratch = ephemeral, scratch
+        self.number = 0  # of the table in handles of rows, from 1, dynamic tables first; a program gives it
 
     def __repr__(self) -> str:
         rows = f"count={self.count}" if self.count is not None else f"capacity={self.capacity}"
@@ -266,7 +267,7 @@ class _Items:
                 what = "Repeat" if isinstance(self, Repeat) else "a task graph"
                 raise SchemaError(f"{what} lists systems by name, and Repeat(times, ...) of them, got {item!r}")
         self.items = items
-        self.owner: type | None = None  # the class of which it is an attribute
+        self.owner: type | None = None  # the class that has it as an attribute
         self.total: int = max((item.total for item in items if isinstance(item, _Items)), default=1)
 
     def __set_name__(self, owner: type, name: str) -> None:

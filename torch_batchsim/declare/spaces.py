@@ -1,4 +1,4 @@
-"""Spaces of agents in the forms that other interfaces want."""
+"""Spaces of agents in the forms of other interfaces."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
 
 
 def bounds(space: gymnasium.Space) -> tuple[np.ndarray, np.ndarray]:
-    """The least and greatest values ``[*space.shape]`` of what is not a dict."""
+    """The least and greatest values ``[*space.shape]`` of a space that is not a dict."""
     if isinstance(space, Box):
         return space.low, space.high
     if isinstance(space, (Discrete, MultiDiscrete)):

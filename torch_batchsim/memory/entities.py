@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 
-from ..build.context import entity_tables
 from ..resolve.program import Program
 from .inputs import checked_worlds
 from .memory import Memory
@@ -38,9 +37,8 @@ class Entities:
         own = worlds < 0
         if self._program.has_entities:
             own = entities[:, 0] == self._memory.columns["tag"][worlds]
-        numbers = entity_tables(self._program)
         for archetype in self._program.archetypes:
-            mine = own & (entities[:, 1] == numbers[archetype.name])
+            mine = own & (entities[:, 1] == archetype.number)
             if archetype.dynamic:
                 rows = self._memory.tables[archetype.name].find(worlds, entities[:, 2:])
             else:
@@ -66,7 +64,7 @@ class Entities:
         columns["tick"][worlds.unique()] += 1
         self._memory.layout += not torch.equal(layout, memory.rooms)
         self._memory.crowded_flag[0] |= bool(memory["crowded"].any())
-        head = torch.stack([columns["tag"][worlds], torch.full_like(births[:, 0], memory.number)], dim=1)
+        head = torch.stack([columns["tag"][worlds], torch.full_like(births[:, 0], memory.archetype.number)], dim=1)
         return torch.cat([head, births], dim=1)
 
     def _check_room(self, memory: TableMemory, worlds: torch.Tensor) -> None:
@@ -107,7 +105,7 @@ class Entities:
         worlds, entities = self._checked(worlds, entities)
         rows = self.find(worlds, entities)
         tables = self._memory.tables.values()
-        numbers = torch.tensor([memory.number for memory in tables], device=self._memory.device)
+        numbers = torch.tensor([memory.archetype.number for memory in tables], device=self._memory.device)
         wrong = (rows < 0) | ~torch.isin(entities[:, 1], numbers.int())
         if bool(wrong.any()):
             i = int(wrong.nonzero()[0])
@@ -119,7 +117,7 @@ class Entities:
         if len(torch.unique(named, dim=0)) != len(named):
             raise ValueError("an entity is named twice; nothing was destroyed")
         for memory in tables:
-            mine = entities[:, 1] == memory.number
+            mine = entities[:, 1] == memory.archetype.number
             if bool(mine.any()):
                 memory.remove(worlds[mine], rows[mine])
 

@@ -16,7 +16,6 @@ from ..build.context import (
     check_spare_bytes,
     context_structure,
     engine_columns,
-    entity_tables,
     final_columns,
     output_columns,
     output_flags,
@@ -215,11 +214,10 @@ class Memory:
         program, tables = self.program, {}
         if program.dynamic:
             self.context.crowded_flag = self.flags[1:].data_ptr()
-        for i, archetype in enumerate(program.dynamic):
+        for archetype in program.dynamic:
             own = [column for column in program.columns.values() if column.table == archetype.name]
-            number = entity_tables(program)[archetype.name]
             tables[archetype.name] = TableMemory(
-                archetype, own, number, self.num_worlds, self.device, self._fixed, self.context, i
+                archetype, own, self.num_worlds, self.device, self._fixed, self.context
             )
         return tables
 
@@ -228,15 +226,15 @@ class Memory:
         context = self.context
         for scope in self.program.scopes:
             parameters = getattr(context.parameters, scope.name, None) if scope.name else context.parameters
-            for name, value in scope.declaration.parameters.items():
+            for name, value in scope.parameters.items():
                 setattr(parameters, name, value)
             given = scope.declaration.resource_values()
             if not isinstance(given, Mapping):
                 raise SchemaError(
-                    f"{scope.declaration.title}: resource_values must return a dict of values by name, got {given!r}"
+                    f"{scope.title}: resource_values must return a dict of values by name, got {given!r}"
                 )
             for own_name, value in given.items():
-                name = f"{scope.name}.{own_name}" if scope.name else own_name
+                name = f"{scope.prefix}{own_name}"
                 self.check_named("resource_values", name, "resource", lambda column: column.resource)
                 tensor = self.tensor(name)
                 tensor.copy_(self.fitting("resource_values", name, value, tensor))

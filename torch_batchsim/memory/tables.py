@@ -117,23 +117,21 @@ class TableMemory:
 
     Args:
         memory: of the simulator; entries of this table are made and replaced here.
-        context: the structure that points to that memory, with an entry for the table at ``index``.
+        context: the structure that points to that memory, with an entry for each dynamic table.
     """
 
     def __init__(
         self,
         archetype: Archetype,
         columns: list[Column],
-        number: int,
         worlds: int,
         device: torch.device,
         memory: dict[str, torch.Tensor],
         context: Any,
-        index: int,
     ) -> None:
-        self.archetype, self.columns, self.number, self.device = archetype, columns, number, device
+        self.archetype, self.columns, self.device = archetype, columns, device
         self._held = [column for column in columns if not column.scratch]  # those that are part of a state
-        self._memory, self._context, self._structure = memory, context, context.tables[index]
+        self._memory, self._context, self._structure = memory, context, context.tables[archetype.number - 1]
         rooms = torch.full((worlds,), archetype.capacity, dtype=torch.int64, device=device)
         self._take(self._allocate(rooms))
         self._structure.limit = archetype.limit
@@ -227,7 +225,7 @@ class TableMemory:
         """The handle of every slot, int32 ``[slots, 4]``; ``tags [worlds]``."""
         handles = torch.empty(self._structure.slots, 4, dtype=torch.int32, device=self.device)
         handles[:, 0] = tags[self["world"].long()]
-        handles[:, 1] = self.number
+        handles[:, 1] = self.archetype.number
         handles[:, 2:] = self["birth"].view(-1, 2)
         return handles
 

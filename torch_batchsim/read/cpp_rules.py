@@ -1,35 +1,35 @@
-"""What an author's C++ may not hold: what would not run on every device, and what would hide from the reader."""
+"""Rules of an author's C++: it runs on every device, and its reader in Python sees everything that systems do."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from ..base.names import CPP_KEYWORDS
 from ..base.shared import LANES
 from ..declare.declaration import ENGINE_HEADERS
 from ..errors import SchemaError
 from ..types import FIELD_TYPES
-from .cpp_text import Declaration, Source, Token, outside_of_brackets
+from .cpp_text import Declaration, Source, Token, declarations, outside_of_brackets
 
 _MARKS = ("TBS_FUNCTION", "TBS_METHOD", "TBS_INLINE", "TBS_CALLED", "TBS_SYSTEM")
 
 NOTE_VALUES = (
-    'note a value by world.log("label", value); of an environment made with log=True, env.sim.logs() returns what was '
-    "noted (docs/debugging.md)"
+    'note a value by world.log("label", value): env.sim.logs() returns the notes of an environment made with log=True '
+    "(docs/debugging.md)"
 )
 
-# Words that a device has no meaning for, or by which a system would leave what its signature says.
+# Words without a meaning on some device, and words by which a system would leave its signature.
 _FORBIDDEN = {
     **dict.fromkeys(
         ("new", "delete", "malloc", "calloc", "realloc"),
         "systems do not allocate; declare a component, or an archetype",
     ),
-    "const_cast": "what is const is read by others at the same time; take it without const, so that the engine knows",
+    "const_cast": "others read const memory at the same time; take it without const, so that the engine knows",
     "reinterpret_cast": "memory is reached by components only; for the bits of a number use to_bits and from_bits",
     **dict.fromkeys(
         ("union", "bit_cast", "memcpy", "memmove"),
-        "it could make a pointer to what is const; for the bits of a number use to_bits and from_bits",
+        "it could make a pointer to const memory; for the bits of a number use to_bits and from_bits",
     ),
     **dict.fromkeys(
         ("printf", "fprintf", "puts", "fputs", "putchar"),
@@ -37,13 +37,13 @@ _FORBIDDEN = {
     ),
     **dict.fromkeys(
         ("fopen", "getenv"),
-        "systems have no input and output but their world; give them what they need as a parameter or a resource",
+        "the world is the only input and output of a system; declare a parameter or a resource",
     ),
     "assert": 'it would end the process; report by world.check(condition, "message", number)',
-    "extern": "what is defined elsewhere is not there; define it here, or declare a parameter or a component",
-    "_Pragma": "the compiler's checks are the engine's",
+    "extern": "systems reach no other definitions; define it here, or declare a parameter or a component",
+    "_Pragma": "the engine sets the compiler's warnings",
     "thread_local": "systems keep nothing between calls; declare a singleton",
-    **dict.fromkeys(("goto", "asm", "__asm__", "__asm"), "not every device has it"),
+    **dict.fromkeys(("goto", "asm", "__asm__", "__asm"), "some device lacks it"),
     **dict.fromkeys(("throw", "try", "catch"), "a device has no exceptions; report by world.fail(Fault::name)"),
     **dict.fromkeys(("dynamic_cast", "typeid", "virtual"), "a device has no types at run time"),
     **dict.fromkeys(("co_await", "co_yield", "co_return"), "a device has no coroutines"),
@@ -65,7 +65,7 @@ def check_words(source: Source) -> None:
         _check_marks(source, tokens)
     for macro in source.macros:
         if macro.name in CPP_KEYWORDS:
-            raise SchemaError(f"{source.place(macro.line)}: macro {macro.name}: a word of C++ means what it means")
+            raise SchemaError(f"{source.place(macro.line)}: macro {macro.name} redefines a word of C++; rename it")
         if macro.name.startswith("TBS_") or any(token.text == "TBS_SYSTEM" for token in macro.body):
             raise SchemaError(
                 f"{source.place(macro.line)}: macro {macro.name}: systems are written out, not by macros, and names "
@@ -111,13 +111,13 @@ def _check_system(source: Source, index: int, understood: set[int], declared: Se
         around = [d.first for d in declared if d.where == "file" and d.first < index < d.last]
         before = source.text(around[0], index) if around else ""
         raise SchemaError(
-            f"{place}: this TBS_SYSTEM is not understood; a system is written outside of structs, namespaces, "
+            f"{place}: this TBS_SYSTEM is not understood; write a system outside of structs, namespaces, "
             "templates and macros as TBS_SYSTEM void name(World &world, ...) { ... }"
             + (f"; in front of it stands '{before}' ({source.place(source.tokens[around[0]])})" if before else "")
         )
     if any(first <= index < last for first, last in source.conditional):
         raise SchemaError(
-            f"{place}: a system between #if and #endif: the engine does not know whether it is there; put #if inside "
+            f"{place}: a system between #if and #endif: the engine cannot know whether it is compiled; put #if inside "
             "of the system, or use Constants"
         )
 
@@ -160,14 +160,14 @@ def _ends_name(token: Token) -> bool:
 
 
 def _functions(source: Source, declared: Sequence[Declaration]) -> Iterator[tuple[tuple[int, int], list[str]]]:
-    """Of each function that has a body, its first and last token, and the words in front of it from its name on."""
+    """The first and last token of each function's body, and the words in front of it from its name on."""
     for declaration in declared:
         if declaration.kind == "function" and declaration.body is not None:
             yield declaration.body, [each.text for each in source.tokens[declaration.name : declaration.body[0]]]
 
 
 def _check_operations(source: Source, declared: Sequence[Declaration]) -> None:
-    """Refuse operations of lanes within what another operation calls: lanes would wait for each other there."""
+    """Reject operations of lanes inside of another operation's lambda: lanes would wait for each other there."""
     tokens = source.tokens
     for (first, last), head in _functions(source, declared):
         groups = {head[i + 2] for i in range(len(head) - 2) if head[i] in LANES and head[i + 1] == "&"}
@@ -190,11 +190,11 @@ def _is_operation(tokens: Sequence[Token], i: int) -> bool:
 
 
 def _check_episode(source: Source, declared: Sequence[Declaration]) -> None:
-    """Refuse that a system writes the step of its episode, by which time limits go."""
+    """Reject writes to the step of the episode, on which time limits depend."""
     for body, head in _functions(source, declared):
         names = [head[i + 2] for i in range(len(head) - 2) if head[i : i + 2] == ["Episode", "&"]]
         first, last = source.tokens[body[0]], source.tokens[body[1] - 1]
-        for name in filter(str.isidentifier, names):  # a parameter may have none
+        for name in filter(str.isidentifier, names):  # a parameter may lack a name
             written = rf"(?:\+\+|--)\s*{name}\.step\b|\b{name}\.step\s*(?:\+\+|--|(?:[-+*/%&|^]|<<|>>)?=(?!=))"
             found = re.search(written, source.code[first.start : last.start])
             if found:
@@ -206,7 +206,7 @@ def _check_episode(source: Source, declared: Sequence[Declaration]) -> None:
 
 
 def _check_loops(source: Source) -> None:
-    """Refuse ``for (...); { ... }``, whose braces run once, whatever the head says."""
+    """Reject ``for (...); { ... }``, whose braces run once, whatever the head says."""
     tokens = source.tokens
     for index, token in enumerate(tokens):
         if token.text not in ("for", "while", "if") or index + 1 not in source.partner:
@@ -216,13 +216,13 @@ def _check_loops(source: Source) -> None:
         end = source.partner[index + 1]
         if [each.text for each in tokens[end + 1 : end + 3]] == [";", "{"]:
             raise SchemaError(
-                f"{source.place(tokens[end + 1])}: this ';' ends the '{token.text}', and what stands in braces behind "
-                "runs once: leave the ';' out"
+                f"{source.place(tokens[end + 1])}: this ';' ends the '{token.text}', and the braces behind it run "
+                "once: leave the ';' out"
             )
 
 
 def _check_marks(source: Source, tokens: Sequence[Token]) -> None:
-    """Refuse other spellings of brackets and ``#``, and what puts words together that are read one by one here."""
+    """Reject other spellings of brackets and ``#``, and marks that join words: the reader takes words one by one."""
     for token, after in zip(tokens, (*tokens[1:], Token(" ", 0)), strict=False):
         pair = token.text + after.text[0] if after.start == token.start + 1 else ""
         if token.text == "\\":
@@ -306,3 +306,54 @@ def _check_variable(source: Source, declaration: Declaration) -> None:
 def _head(source: Source, declaration: Declaration) -> str:
     text = source.text(declaration.first, declaration.last)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+# ---- copies --------------------------------------------------------------------------------------------------------
+
+_NAMED = r"(?P<type>(?:\w+\s*::\s*)*\w+)\s+(?P<name>\w+)\s*"
+_PARAMETER = re.compile(rf"(?<=[(,])\s*{_NAMED}(?=[,)])")
+MEMBERS = r"(?:\s*(?:\.|->)\s*\w+|\s*\[[^\[\]]*\])*"  # .field, ->field, [i] behind a name
+ASSIGNMENT = r"\s*(?:\+\+|--|(?:[-+*/%&|^]|<<|>>)?=(?!=))"
+
+
+def written_copies(source: Source, is_component: Callable[[str], bool]) -> Iterator[tuple[int, str, str]]:
+    """Line, type and name of each parameter that is a copy of a component, and only written: a reference was meant.
+
+    g++ itself warns of variables.
+
+    Args:
+        is_component: whether a type as written, ``"grid::Body"``, is a component.
+    """
+    for declaration in declarations(source):
+        if declaration.kind == "function" and declaration.body is not None:
+            yield from _of_function(source, declaration, declaration.body, is_component)
+
+
+def _of_function(
+    source: Source, declaration: Declaration, body: tuple[int, int], is_component: Callable[[str], bool]
+) -> Iterator[tuple[int, str, str]]:
+    tokens, code = source.tokens, source.code
+    begin, end = tokens[body[0]].start, tokens[body[1] - 1].start + 1
+    for match in _PARAMETER.finditer(code, tokens[declaration.name].start, begin):
+        kind, name = "".join(match["type"].split()), match["name"]
+        line = _only_written(code, name, begin, end) if is_component(kind) else None
+        if line is not None:
+            yield line, kind, name
+
+
+def _only_written(code: str, name: str, first: int, last: int) -> int | None:
+    """The line of the first write to a parameter; None if the body uses it in any other way."""
+    # The whole statement counts as a write: `place.x = place.x + 1` reads the copy only to write it.
+    change = rf"(?:(?:\+\+|--)\s*{name}\b{MEMBERS}|{name}\b{MEMBERS}{ASSIGNMENT})"
+    write = re.compile(rf"(?:(?<=[;{{}})])|(?<=\belse))\s*{change}[^;{{}}]*;")
+    text = code[first:last]
+    written = write.search(text)
+    if written is None:
+        return None
+    rest = text
+    while (found := write.search(rest)) is not None:
+        rest = f"{rest[: found.start()]};{rest[found.end() :]}"
+    if re.search(rf"(?<![\w.:]){name}\b", re.sub(r"->\s*\w+", "", rest)):
+        return None
+    place = first + written.start() + len(written[0]) - len(written[0].lstrip())
+    return code.count("\n", 0, place) + 1

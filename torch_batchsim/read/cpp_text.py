@@ -1,4 +1,4 @@
-"""The text of an author's C++: its files and what they include, its tokens, and what a file declares."""
+"""The text of an author's C++: its files with their includes, its tokens, and the declarations of a file."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Token:
 
 @dataclass(frozen=True)
 class Macro:
-    """``#define name(parameters) body``. ``order``: its parameters in their order, None where it takes none."""
+    """``#define name(parameters) body``. ``order``: its parameters in order, None without brackets."""
 
     name: str
     parameters: frozenset[str]
@@ -57,7 +57,7 @@ class Macro:
 class Include:
     """``#include``: as ``written``, quotes or angles included; ``text[first:last]`` of its file, at ``line``.
 
-    ``path`` is the file that is meant; None where it is one of the engine's, which are there already.
+    ``path`` is the included file; None for a header of the engine, which every unit has already.
     """
 
     written: str
@@ -69,10 +69,15 @@ class Include:
 
 @dataclass
 class Source:
-    """A file: its text, its tokens without comments, and what its directives say.
+    """A file: its text, its tokens without comments, and its directives.
 
-    ``code`` is the text with comments and the insides of strings and characters blanked, so that places stay true.
-    ``partner[i]`` is the index of the bracket that belongs to the bracket ``tokens[i]``.
+    Attributes:
+        whole: the text as it is; ``code`` has comments and the insides of strings and characters blanked, at the same
+            places.
+        once: the place of ``#pragma once`` in the text.
+        guarded: a macro guards against a second inclusion.
+        conditional: indices of tokens between ``#if`` and ``#endif``.
+        partner: the index of the bracket that belongs to the bracket ``tokens[i]``.
     """
 
     path: Path
@@ -81,9 +86,9 @@ class Source:
     tokens: list[Token] = field(default_factory=list)
     macros: list[Macro] = field(default_factory=list)
     includes: list[Include] = field(default_factory=list)
-    once: tuple[int, int] | None = None  # where ``#pragma once`` stands in the text
-    guarded: bool = False  # by a macro against a second inclusion
-    conditional: list[tuple[int, int]] = field(default_factory=list)  # indices of tokens between #if and #endif
+    once: tuple[int, int] | None = None
+    guarded: bool = False
+    conditional: list[tuple[int, int]] = field(default_factory=list)
     partner: dict[int, int] = field(default_factory=dict)
 
     def place(self, token: Token | int) -> str:
@@ -98,9 +103,9 @@ class Source:
 
 
 def read_source(path: Path, text: str) -> Source:
-    """Tokens and directives of a file. Raises SchemaError where a bracket has no partner."""
+    """Tokens and directives of a file. Raises SchemaError for a bracket without a partner."""
     source = _read_once(path, text)
-    return replace(source, includes=[replace(include) for include in source.includes])  # whose paths are not known yet
+    return replace(source, includes=[replace(include) for include in source.includes])  # their paths are still missing
 
 
 @lru_cache(maxsize=512)
@@ -137,18 +142,18 @@ def _read_once(path: Path, text: str) -> Source:
 
 
 def _read_directive(source: Source, whole: str, line: int, first: int, opened: list[tuple[int, str]]) -> None:
-    """A directive, continued lines included. Raises SchemaError for those by which text would come unread."""
+    """A directive, continued lines included. Raises SchemaError for one that would bring text past the reader."""
     joined = re.sub(_CONTINUED, "", whole)
     joined = _TOKEN.sub(lambda match: " " if match.lastgroup == "comment" else match[0], joined)
     tokens = [Token(match[0], line, match.start()) for match in _TOKEN.finditer(joined)]
     name = tokens[1].text if len(tokens) > 1 else ""
     if (name and name not in _DIRECTIVES) or any(token.text.startswith("__has_") for token in tokens):
         raise SchemaError(
-            f'{source.place(line)}: {" ".join(joined.split())} is not read by the engine; write #include "file.h", and '
+            f'{source.place(line)}: {" ".join(joined.split())} is unknown to the engine; write #include "file.h", and '
             "#pragma once in that file"
         )
     if name == "pragma" and [token.text for token in tokens[2:]] != ["once"]:
-        raise SchemaError(f"{source.place(line)}: {' '.join(joined.split())}: the only pragma in systems is once")
+        raise SchemaError(f"{source.place(line)}: {' '.join(joined.split())}: only #pragma once is allowed in systems")
     if name == "pragma":
         source.once = first, first + len(whole)
     if name == "include":
@@ -187,7 +192,7 @@ def _pair_brackets(source: Source) -> None:
 
 
 def _unpaired(source: Source, index: int) -> SchemaError:
-    """The error of a bracket that has no partner; of a function's brace the braces inside may be meant, too."""
+    """The error of a bracket without a partner. Of a function's brace, it may also be a brace inside."""
     tokens, token = source.tokens, source.tokens[index]
     place = source.place(token)
     if token.text in _PARTNERS:
@@ -205,11 +210,11 @@ _ENGINE = (ENGINE_HEADERS / "tbs").resolve()
 
 
 def read_files(source: Path, include_paths: Sequence[Path] = ()) -> list[Source]:
-    """``source`` and every file that it includes by quotes, each once, those that are included first.
+    """``source`` and every file that it includes by quotes, each once, the included files first.
 
-    Looked for in the folder of the file that includes, then in ``include_paths``, then among the engine's headers, of
-    which those of ``csrc/tbs`` are there already and left out. Raises SchemaError, with file and
-    line, for a file that is not found, one that includes itself or comes twice, and a header of the standard library.
+    The reader looks in the folder of the including file, then in ``include_paths``, then among the engine's headers;
+    it leaves out those of ``csrc/tbs``, which every unit has already. Raises SchemaError, with file and line, for a
+    missing file, for one that includes itself or comes twice, and for a header of the standard library.
     """
     if not source.is_file():
         raise SchemaError(f"the systems' file {source} does not exist")
@@ -244,8 +249,8 @@ def _included(source: Source, written: str, line: int, include_paths: Sequence[P
     name = written[1:-1]
     if written.startswith("<"):
         raise SchemaError(
-            f"{source.place(line)}: systems cannot include {written}, since not every device has it; "
-            "docs/authoring.md lists what there is instead"
+            f"{source.place(line)}: systems cannot include {written}, because some device lacks it; "
+            "docs/authoring.md lists the engine's functions"
         )
     if not written.startswith('"'):
         raise SchemaError(f'{source.place(line)}: #include {written} is not understood; write #include "file.h"')
@@ -255,7 +260,7 @@ def _included(source: Source, written: str, line: int, include_paths: Sequence[P
             return (folder / name).resolve()
     raise SchemaError(
         f"{source.place(line)}: the included file {written} is not found in {' or '.join(map(str, folders))} "
-        "(what the engine offers needs no include)"
+        "(the engine's own functions need no include)"
     )
 
 
@@ -264,20 +269,25 @@ def _included(source: Source, written: str, line: int, include_paths: Sequence[P
 
 @dataclass(frozen=True)
 class Declaration:
-    """What stands at the level of a file, a namespace or a struct: ``tokens[first:last]`` up to its body or its end.
+    """A declaration of a file, a namespace or a struct: ``tokens[first:last]`` up to its body or its end.
 
-    ``kind`` is ``"function"``, ``"variable"``, ``"type"`` or ``"other"``; ``body`` are the indices of ``{`` and what
-    is behind ``}``, or None. ``name`` is a function's. ``types`` are the names of template parameters around it.
+    Attributes:
+        kind: ``"function"``, ``"variable"``, ``"type"`` or ``"other"``.
+        where: ``"file"``, ``"namespace"`` or ``"struct"``.
+        name: the index of a function's name, else -1.
+        body: the index of ``{`` and the one behind ``}``; None without.
+        types: names of template parameters around it.
+        words: of its head, outside of brackets.
     """
 
     kind: str
     first: int
     last: int
-    where: str  # "file", "namespace" or "struct"
+    where: str
     name: int = -1
     body: tuple[int, int] | None = None
     types: frozenset[str] = frozenset()
-    words: frozenset[str] = frozenset()  # of its head, outside of brackets
+    words: frozenset[str] = frozenset()
 
 
 _NOT_NAMES = frozenset(
@@ -287,7 +297,7 @@ _RECORDS = ("struct", "class", "union")
 
 
 def declarations(source: Source) -> Iterator[Declaration]:
-    """All declarations of a file, those within namespaces and structs too."""
+    """All declarations of a file, also those inside of namespaces and structs."""
     return _scope(source, 0, len(source.tokens), "file", frozenset())
 
 
@@ -364,12 +374,12 @@ def _one(source: Source, first: int, last: int, where: str, types: frozenset[str
         yield Declaration("function", first, head, where, name, body, types, words)
     else:
         end = _behind_semicolon(source, stop, last)
-        alone = begin in (*_RECORDS, "enum") and stop - index <= 3  # only declared: struct Name;
-        yield Declaration("type" if alone else "variable", first, end, where, words=words, types=types)
+        announced = begin in (*_RECORDS, "enum") and stop - index <= 3  # struct Name;
+        yield Declaration("type" if announced else "variable", first, end, where, words=words, types=types)
 
 
 def _stop(source: Source, index: int, last: int) -> int:
-    """The first ``{``, ``;`` or ``=`` that is in no other bracket."""
+    """The index of the first ``{``, ``;`` or ``=`` outside of other brackets."""
     while index < last:
         text = source.tokens[index].text
         if text in ("{", ";"):
@@ -387,6 +397,7 @@ def _behind_semicolon(source: Source, index: int, last: int) -> int:
 
 
 def outside_of_brackets(source: Source, first: int, last: int) -> Iterator[tuple[int, Token]]:
+    """The tokens from ``first`` to ``last``, with their indices, without the insides of brackets."""
     index = first
     while index < last:
         yield index, source.tokens[index]
@@ -394,7 +405,7 @@ def outside_of_brackets(source: Source, first: int, last: int) -> Iterator[tuple
 
 
 def behind_angles(source: Source, index: int, last: int) -> int:
-    """The index behind the ``>`` that belongs to the ``<`` at ``index``; ``index`` itself if none does."""
+    """The index behind the ``>`` that belongs to the ``<`` at ``index``; ``index`` itself without a partner."""
     depth, at = 0, index
     while at < last:
         text = source.tokens[at].text
@@ -423,7 +434,7 @@ def _template_parameters(tokens: Sequence[Token]) -> frozenset[str]:
 
 
 def _function_name(source: Source, first: int, last: int) -> int:
-    """Index of the name in front of the first parameters, -1 if there are none."""
+    """The index of the name in front of the first parameters, -1 without any."""
     for index, token in outside_of_brackets(source, first, last):
         if token.text == "operator":
             return index

@@ -1,4 +1,4 @@
-"""What the macros of an author's text stand for, where a message shows what is behind one."""
+"""Macros of an author's text, expanded: messages show the expression behind one."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _DEEPEST = 8  # macros within macros
 
 
 def macros_of(sources: Iterable[Source]) -> dict[str, Macro]:
-    """Those of the files by name."""
+    """The macros of the files by name."""
     return {macro.name: macro for source in sources for macro in source.macros}
 
 
 def call_at(macros: Mapping[str, Macro], text: str, place: int) -> str:
-    """The use of a macro at a place: ``"WALL(x + 1)"``; empty where there is none."""
+    """The use of a macro at a place: ``"WALL(x + 1)"``; empty without one."""
     name = re.compile(r"\w+").match(text, max(place, 0))
     macro = macros.get(name[0]) if name else None
     if name is None or macro is None:
@@ -25,7 +25,7 @@ def call_at(macros: Mapping[str, Macro], text: str, place: int) -> str:
 
 
 def expanded(macros: Mapping[str, Macro], text: str, depth: int = _DEEPEST) -> str:
-    """The text with what its macros stand for: ``"maze.walls[x + 1]"`` of ``"WALL(x + 1)"``."""
+    """The text with its macros replaced: ``"maze.walls[x + 1]"`` of ``"WALL(x + 1)"``."""
     parts: list[str] = []
     end = 0
     for name in re.finditer(r"\b[A-Za-z_]\w*", text):
@@ -40,7 +40,7 @@ def expanded(macros: Mapping[str, Macro], text: str, depth: int = _DEEPEST) -> s
 
 
 def _body(macro: Macro, values: Mapping[str, str]) -> str:
-    """Its text with values for its parameters."""
+    """The text of a macro with values for its parameters."""
     parts: list[str] = []
     end = 0
     for token in macro.body:
@@ -50,7 +50,7 @@ def _body(macro: Macro, values: Mapping[str, str]) -> str:
 
 
 def _arguments(text: str, place: int) -> tuple[list[str], int]:
-    """What stands in the brackets at a place, and where these end; nothing where there are none."""
+    """The arguments in the brackets at a place, and the place behind these; no arguments without brackets."""
     opening = re.compile(r"\s*\(").match(text, place)
     if opening is None:
         return [], place

@@ -1,4 +1,4 @@
-"""What the engine's headers offer to systems: declarations with their names, and the members of types."""
+"""The functions, types and members that the engine's headers offer to systems."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cache
 from ..declare.declaration import ENGINE_HEADERS
 from .cpp_text import Declaration, Source, declarations, read_source
 
-# Members that are there for the engine.
+# Members for the engine only.
 _OWN = {
     "Random": {"begin_with"},
     "Lanes": {"group_threads", "groups_per_block", "first_lane", "stride", "sync", "lanes"},
@@ -22,7 +22,7 @@ _HEADERS = ("random.h", "vector.h", "lanes.h", "world.h", "worlds.h", "bits.h")
 
 @cache
 def functions(header: str) -> tuple[str, ...]:
-    """The functions that a header of ``csrc/tbs`` offers, which are not members of a type."""
+    """The functions that a header of ``csrc/tbs`` offers, without members of types."""
     path = ENGINE_HEADERS / "tbs" / header
     declared = offered(read_source(path, plain_build(path.read_text())))
     named = [name for declaration, owner, name in declared if declaration.kind == "function" and not owner]
@@ -31,7 +31,7 @@ def functions(header: str) -> tuple[str, ...]:
 
 @cache
 def members(kind: str) -> tuple[str, ...]:
-    """The members of a type of the engine's that systems may use, by its name in the headers: ``"Random"``."""
+    """The members that systems may use of a type of the engine, by its name in the headers: ``"Random"``."""
     found: dict[str, None] = {}
     for header in _HEADERS:
         path = ENGINE_HEADERS / "tbs" / header
@@ -42,7 +42,7 @@ def members(kind: str) -> tuple[str, ...]:
 
 
 def plain_build(text: str) -> str:
-    """The text without the lines under ``#ifdef TBS_CHECKS``, where a checked build has other types of the same use."""
+    """The text without the lines under ``#ifdef TBS_CHECKS``, the types of a checked build for the same use."""
     return re.sub(
         r"^#ifdef TBS_CHECKS\n(.*?)^#(?:else|endif)[^\n]*\n",
         lambda found: "\n" * found[0].count("\n"),
@@ -52,7 +52,7 @@ def plain_build(text: str) -> str:
 
 
 def offered(source: Source) -> Iterator[tuple[Declaration, str, str]]:
-    """Declarations with the type whose members they are and their names."""
+    """Declarations, each with the type of which it is a member (``""``: none), and its name."""
     tokens = source.tokens
     within: list[tuple[int, str]] = []  # where a type ends, and its name
     details = [
@@ -75,7 +75,7 @@ def offered(source: Source) -> Iterator[tuple[Declaration, str, str]]:
 
 
 def _name(source: Source, declaration: Declaration) -> str:
-    """The declared name; empty for what has none, such as a static_assert."""
+    """The declared name; empty for a declaration without one, such as a static_assert."""
     tokens = source.tokens
     if declaration.kind == "function":
         return tokens[declaration.name].text
@@ -94,7 +94,7 @@ def _name(source: Source, declaration: Declaration) -> str:
 
 
 def _is_private(source: Source, declaration: Declaration) -> bool:
-    """Whether the last word with a colon before it, within its type, is ``private``; of a class so at first."""
+    """Whether the last ``public:``, ``protected:`` or ``private:`` in front of it in its type hides it."""
     tokens, index = source.tokens, declaration.first - 1
     while index > 0:
         text = tokens[index].text

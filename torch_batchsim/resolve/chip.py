@@ -1,7 +1,7 @@
-"""Where workspace is on a CUDA device: on chip (in shared memory) where it is small enough, else in rows, one a world.
+"""The place of workspace on a CUDA device: on chip (shared memory) if small enough, else in a row for each world.
 
-``place`` decides when a unit is written, from what is declared. Whether a device has that much on chip is decided when
-a kernel is launched, by ``Context.chip_bytes``: where it has not, all is in rows.
+``place`` decides from the declaration when a unit is written. ``Context.chip_bytes`` decides when a kernel is launched:
+if the device has less on chip, all workspace is in rows.
 """
 
 from __future__ import annotations
@@ -13,25 +13,26 @@ import torch
 
 from ..base.shared import BLOCK_THREADS, CHIP_OF_WARP, LANES
 from ..declare.columns import Column
-from .program import Node, Program
+from .nodes import Node
+from .program import Program
 
 VARIABLE_BYTES = 48 * 1024
-"""``__shared__`` variables of a kernel at most, which CUDA allows; they are on chip too."""
+"""Most bytes of ``__shared__`` variables that CUDA allows a kernel; they are on chip too."""
 
 BLOCK_BYTES = 227 * 1024
-"""What a block may have on chip on a device of compute capability 9.0, and on an emulated one."""
+"""Bytes that a block may use on chip, on a device of compute capability 9.0 and on an emulated one."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where the workspace of a node is on chip: ``offsets`` by column, in ``bytes`` of each group of lanes."""
+    """Workspace of a node on chip: ``offsets`` by column, within the ``bytes`` of each group of lanes."""
 
     offsets: dict[Column, int]
     bytes: int
 
 
 def place(node: Node) -> Place:
-    """The workspace of a node that is on chip: of a group of lanes, in order, what has room. The rest is in rows."""
+    """The columns of workspace that fit on chip, in order, for one group of lanes. The rest is in rows."""
     offsets, end = {}, 0
     if node.lanes > 1:
         most = CHIP_OF_WARP * (node.lanes // LANES["Warp"])
@@ -43,9 +44,9 @@ def place(node: Node) -> Place:
 
 
 def in_rows(program: Program, executor: str, chip_bytes: int) -> set[Column]:
-    """The workspace that a row for each world is needed for, where a block may have ``chip_bytes`` of it on chip."""
+    """The workspace that needs a row for each world if a block may use ``chip_bytes`` on chip."""
     needed: set[Column] = set()
-    for node in _nodes(program):
+    for node in program.nodes:
         own = place(node)
         groups = BLOCK_THREADS // node.lanes if node.lanes > 1 else 1
         fits = executor != "per_world" and groups * own.bytes <= chip_bytes
@@ -54,18 +55,14 @@ def in_rows(program: Program, executor: str, chip_bytes: int) -> set[Column]:
 
 
 def blocks_that_fit(nodes: Iterable[Node]) -> int:
-    """How many blocks of a kernel of these nodes have room for their workspace on a multiprocessor; at least 1."""
+    """The number of blocks whose workspace fits on a multiprocessor, for a kernel of these nodes; at least 1."""
     most = max((BLOCK_THREADS // node.lanes * place(node).bytes for node in nodes if node.lanes > 1), default=0)
     return max(1, BLOCK_BYTES // most) if most else BLOCK_THREADS
 
 
 def chip_bytes_of(device: torch.device) -> int:
-    """Workspace that a block may have on chip."""
+    """Bytes of workspace that a block may use on chip."""
     if device.type == "cpu":
         return BLOCK_BYTES - VARIABLE_BYTES
     properties = torch.cuda.get_device_properties(device)
     return max(0, getattr(properties, "shared_memory_per_block_optin", 0) - VARIABLE_BYTES)
-
-
-def _nodes(program: Program) -> Iterable[Node]:
-    return (node for nodes in program.graphs.values() for node in nodes)

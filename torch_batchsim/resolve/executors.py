@@ -1,4 +1,4 @@
-"""The executors, a record each: adding one is a record here and its C++ header."""
+"""The executors, a record each: a new executor is a record here and its C++ header."""
 
 from __future__ import annotations
 
@@ -8,36 +8,36 @@ from typing import Literal
 
 from ..base.shared import BLOCK_THREADS, MAX_TILE
 
-_TILE_BYTES = 24 * 1024  # of columns in one tile: what a first-level cache holds beside the code's own data
+_TILE_BYTES = 24 * 1024  # of columns in one tile: a first-level cache holds these beside the code's own data
 _LEAST_TILE = 8
 _VECTOR = 16
 _BLOCKS_WANTED = 8  # on a multiprocessor: 64 warps of 8 a block
-_AT_A_TIME = 16  # worlds that a thread takes from a share at a time, where it runs one after the other
+_AT_A_TIME = 16  # worlds that a thread takes at a time if it runs them one after another
 
 
 @dataclass(frozen=True)
 class Workload:
-    """What the size of a tile depends on."""
+    """The numbers on which the size of a tile depends."""
 
     worlds: int
     agents: int  # in a world
-    rows: int  # in a world, of the archetype that has most
-    hot_bytes: int  # of a world, that each step goes through
+    rows: int  # in a world, of the largest archetype
+    hot_bytes: int  # of a world, that each step reads or writes
     workers: int  # threads, or multiprocessors of a GPU
 
 
 @dataclass(frozen=True)
 class Executor:
-    """How one executor is built and what can be chosen about it.
+    """One executor: how its unit is compiled, and the choices that it leaves to tuning.
 
     Attributes:
         device, name: together they are unique; the first of a device is its default.
-        c_type, header: the C++ type, which the generated ``Program`` is given to, and where it stands.
-        default_tile: worlds in a tile before anything has been measured.
+        c_type, header: the C++ type, a template over the generated ``Program``, and its header.
+        default_tile: worlds in a tile before a measurement.
         candidate_tiles: worlds in a tile that tuning tries, from the present size and the number of worlds.
-        defines: macros that its unit is compiled with.
-        kernels: into how many kernels a step can be cut by a plan: ``"many"``, ``"one"``, or None (it takes no plan).
-        joins: all blocks can go through the tasks together, with barriers of the grid.
+        defines: macros of its unit.
+        kernels: how a plan can cut a step: into ``"many"`` kernels, ``"one"``, or None (it takes no plan).
+        joins: all blocks can run the tasks together, with barriers of the grid.
     """
 
     device: str
@@ -51,23 +51,23 @@ class Executor:
     joins: bool = False
 
     def joined_by_default(self, load: Workload) -> bool:
-        """Whether all blocks go through the tasks together: where worlds are few and large."""
+        """Whether all blocks run the tasks together: if worlds are few and large."""
         return self.joins and load.rows >= 2 * BLOCK_THREADS and load.worlds < load.workers
 
 
 def _cpu_tile(load: Workload) -> int:
-    """Several for each thread, but no more bytes than a first-level cache holds, or a few worlds where these are large:
-    fewer would not pay for the loops around them."""
+    """Several tiles for each thread, but no more bytes than a first-level cache holds. A few worlds at least: fewer
+    would not pay for the loops around them."""
     most = max(_LEAST_TILE, _TILE_BYTES // load.hot_bytes)
     shared_out = -(-load.worlds // (4 * load.workers))
     whole_vectors = -(-_VECTOR // load.agents)  # rows of agents that one instruction works on
     tile = min(max(shared_out, whole_vectors), most, MAX_TILE["cpu"], load.worlds)
-    return -(-tile // 64) * 64 if tile > 64 else tile  # so that threads share no cache line of flags
+    return -(-tile // 64) * 64 if tile > 64 else tile  # threads then share no cache line of flags
 
 
 def _cuda_tile(load: Workload) -> int:
-    """As many tiles for each multiprocessor as it runs blocks, but each with a warp's worth of rows of the largest
-    table at least, and with a world for each thread at most. Large ones are whole warps of worlds."""
+    """As many tiles for each multiprocessor as it runs blocks. A tile has at least one warp of rows of the largest
+    table, and at most one world for each thread; large tiles are whole warps of worlds."""
     least, shared_out = -(-32 // load.rows), -(-load.worlds // (_BLOCKS_WANTED * load.workers))
     tile = min(max(shared_out, least), BLOCK_THREADS)
     return -(-tile // 32) * 32 if tile > 16 else tile
@@ -124,11 +124,11 @@ RECORDS = (
 EXECUTORS: dict[str, tuple[str, ...]] = {
     device: tuple(record.name for record in RECORDS if record.device == device) for device in ("cpu", "cuda")
 }
-"""Names of the executors of a kind of device, the default one first."""
+"""Names of the executors by kind of device, the default first."""
 
 
 def find(device: str, name: str | None = None) -> Executor:
-    """The record of an executor, by default the device's first. Raises ValueError if the device has no such."""
+    """The record of an executor, by default the device's first. Raises ValueError for an unknown name."""
     known = {record.name: record for record in of_device(device)}
     if name is None:
         return next(iter(known.values()))
@@ -138,5 +138,5 @@ def find(device: str, name: str | None = None) -> Executor:
 
 
 def of_device(device: str) -> list[Executor]:
-    """The records of a kind of device, the default one first."""
+    """The records of a kind of device, the default first."""
     return [record for record in RECORDS if record.device == device]

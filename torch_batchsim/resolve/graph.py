@@ -1,4 +1,4 @@
-"""The task graphs of an environment as a thing to look at: who reads and writes what, in which order."""
+"""The task graphs of an environment as a table and a picture: which node reads and writes which columns, in order."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from .program import GRAPHS, Loop, Node, Program
+from .nodes import GRAPHS, Loop, Node
+from .program import Program
 
 _ROW, _COLUMN, _SECTION, _MARGIN = 24, 26, 30, 16  # pixels: of a node, a column, the title of a task graph
 _LETTER, _BOLD = 6.7, 8.0  # width of a letter, at most about
-_STEP = 14  # to the right, for what is within a task graph or a Repeat
-_HEAD = 126  # at least, of all that stands above the nodes
+_STEP = 14  # to the right, for the inside of a task graph or a Repeat
+_HEAD = 126  # at least, above the nodes
 _INSET = 4  # by which the frame of a Repeat is wider than the frames in it
 _SLOPE = 0.87  # of the names of columns: sine of 60 degrees
 _COLOURS = {"start": "#e8f1e4", "step": "#e3ecf7", "observe": "#f7efdf"}
@@ -37,15 +38,15 @@ class Access:
     destroys: tuple[str, ...] = ()
     lanes: int = 1  # that work on each row
     worlds: int = 1  # that it takes at a time
-    loops: tuple[Loop, ...] = ()  # the Repeats in which it is, the outermost first
+    loops: tuple[Loop, ...] = ()  # the Repeats around it, the outermost first
 
 
 class Graph:
     """The nodes of all task graphs in the order in which they run. ``str`` gives a table, ``draw`` a picture."""
 
     def __init__(self, program: Program) -> None:
-        self.name = program.environment.name
-        self.nodes = [_access(node) for graph in GRAPHS for node in program.graphs[graph]]
+        self.name = program.name
+        self.nodes = [_access(node) for node in program.nodes]
 
     def __str__(self) -> str:
         lines = []
@@ -58,10 +59,10 @@ class Graph:
         return "\n".join(lines)
 
     def dependencies(self) -> list[tuple[int, int]]:
-        """Pairs ``(earlier, later)`` of nodes of one graph of which the later must wait for the earlier.
+        """Pairs ``(earlier, later)`` of nodes of one graph: the later must wait for the earlier.
 
-        It reads or writes what the earlier has written last, or writes what the earlier has read since. What the next
-        repetition of a ``Repeat`` waits for is not among them.
+        It reads or writes a column that the earlier was the last to write, or writes one that the earlier has read
+        since. The pairs leave out dependencies on the next repetition of a ``Repeat``.
         """
         pairs = set()
         for graph in GRAPHS:
@@ -175,7 +176,7 @@ class Graph:
 
 
 def _opened(nodes: list[Access], index: int) -> tuple[Loop, ...]:
-    """The loops of which a node is the first, the outermost first."""
+    """The loops that begin with a node, the outermost first."""
     before = nodes[index - 1].loops if index else ()
     return tuple(loop for loop in nodes[index].loops if loop not in before)
 
@@ -207,7 +208,7 @@ def _details(node: Access) -> list[str]:
 
 
 def _marks(node: Access) -> dict[str, tuple[str, ...]]:
-    """Names of columns by what the node does to them, each in one place only."""
+    """Names of columns by kind of access, each in one place only."""
     changes = {*node.creates, *node.destroys}
     reads = tuple(name for name in node.reads if name not in {*node.writes, *changes})
     writes = tuple(name for name in node.writes if name not in changes)

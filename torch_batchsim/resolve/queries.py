@@ -1,10 +1,9 @@
-"""What systems mean: the tables over which they run, the columns that they take, what they reach beyond their row."""
+"""Queries of systems: the tables that they run over, the columns that they take, and those that they reach."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
-from typing import Any
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 from ..base.shared import LANES
 from ..declare.columns import Column
@@ -12,29 +11,36 @@ from ..declare.roles import ENGINE_COMPONENTS
 from ..declare.schema import Archetype, Component
 from ..errors import SchemaError
 from ..read.systems import BY_VALUE, Parameter, Reach, System
+from .nodes import Argument, Loop, Node
 from .scopes import ENGINE_PARAMETERS, Scopes
+from .tables import Tables
 
 
 class Queries:
-    """The queries of systems over the tables of a program, whose names ``scopes`` knows. Raises SchemaError."""
+    """Resolves systems against the tables of a program. Raises SchemaError for names and accesses that do not fit."""
 
-    def __init__(
-        self,
-        scopes: Scopes,
-        archetypes: Sequence[Archetype],
-        columns: Mapping[str, Column],
-        workspaces: Iterable[Column],
-    ) -> None:
-        self.scopes, self.archetypes, self.columns = scopes, archetypes, columns
-        self.workspaces = {column.component: column for column in workspaces}
-        self.dynamic = [archetype for archetype in archetypes if archetype.dynamic]
+    def __init__(self, scopes: Scopes, tables: Tables) -> None:
+        self.scopes = scopes
+        self.archetypes, self.dynamic, self.columns = tables.archetypes, tables.dynamic, tables.columns
+        self.columns_of = tables.by_component
+        self.workspaces = {column.component: column for column in tables.workspaces.values()}
 
-    @cached_property
-    def columns_of(self) -> dict[tuple[str | None, type[Component]], Column]:
-        """Columns by table (None: singletons and resources) and component."""
-        return {(None if c.singleton else c.table, c.component): c for c in self.columns.values()}
+    def nodes(
+        self, system: System, graph: str, occurrence: int, loops: tuple[Loop, ...], first: int
+    ) -> Iterator[Node]:
+        """The nodes of a system at one place of a task graph, one for each table that it runs over.
 
-    def matches(self, system: System) -> list[tuple[Archetype | None, tuple[Column | str, ...]]]:
+        Args:
+            occurrence, loops: as in ``Node``.
+            first: the number of the first.
+        """
+        for number, table in enumerate(self._tables(system), start=first):
+            arguments = self._arguments(system, table)
+            accesses = self._accesses(system, table, arguments)
+            yield Node(graph, number, system, table, occurrence, loops, arguments, **accesses)
+
+    def _tables(self, system: System) -> list[Archetype | None]:
+        """The tables that have all components of a query; None for a system that runs once per world."""
         in_tables = {component for archetype in self.archetypes for component in archetype.components}
         query = []
         for parameter in system.parameters:
@@ -43,8 +49,8 @@ class Queries:
             component = self._component(system, parameter.type)
             if component in ENGINE_COMPONENTS.values() and component not in in_tables:
                 raise SchemaError(
-                    f"{system.place}: system '{system.name}' names component '{parameter.type}', which does not exist "
-                    "in any archetype; the agents' archetype must have it"
+                    f"{system.place}: system '{system.name}' names component '{parameter.type}', which no archetype "
+                    "has; the agents' archetype must have it"
                 )
             if (None, component) not in self.columns_of and component not in self.workspaces:
                 query.append(component)
@@ -57,18 +63,18 @@ class Queries:
                     f"{system.place}: system '{system.name}' matches no archetype: none has all of {names}"
                     f"{self.scopes.bundles_with(query) or self._nearly_matching(system, query)}"
                 )
-        return [(table, self._arguments(system, table)) for table in tables]
+        return tables
 
     def _nearly_matching(self, system: System, query: Sequence[type[Component]]) -> str:
-        """The archetypes that have most of what a system takes, and what they lack."""
+        """The archetypes that lack fewest of a system's components, with these."""
         lacking = {each.name: [c for c in query if c not in each.components] for each in self.archetypes}
         least = min(map(len, lacking.values()), default=0)
         near = {name: lacks for name, lacks in lacking.items() if len(lacks) == least < len(query)}
-        told = [
+        lines = [
             f"{name} lacks {', '.join(self.scopes.written(component, system.namespace) for component in lacks)}"
             for name, lacks in near.items()
         ]
-        return f"; {'; '.join(told)}" if told else ""
+        return f"; {'; '.join(lines)}" if lines else ""
 
     def _component(self, system: System, text: str, reach: Reach | None = None) -> type[Component]:
         """The component that ``text`` names in the namespace of a reach, the system's own by default."""
@@ -89,15 +95,15 @@ class Queries:
             )
         return component
 
-    def _arguments(self, system: System, table: Archetype | None) -> tuple[Column | str, ...]:
-        columns: list[Column | str] = []
+    def _arguments(self, system: System, table: Archetype | None) -> tuple[Argument, ...]:
+        arguments: list[Argument] = []
         for parameter in system.parameters:
             if parameter.type in BY_VALUE and table is None:
                 raise SchemaError(
                     f"{system.place}: system '{system.name}' runs once per world and so has no {parameter.type}"
                 )
             if parameter.type in (*BY_VALUE, *LANES):
-                columns.append(parameter.type)
+                arguments.append(Argument(parameter.type, parameter.writes))
                 continue
             if parameter.type == "Episode":
                 column = None
@@ -105,7 +111,7 @@ class Queries:
                 component = self._component(system, parameter.type)
                 if component in self.workspaces:
                     _check_workspace(system, parameter, table)
-                    columns.append(self.workspaces[component])
+                    arguments.append(Argument(self.workspaces[component], parameter.writes))
                     continue
                 column = self.columns_of.get((table.name if table else None, component))
                 column = column or self.columns_of[None, component]
@@ -121,21 +127,24 @@ class Queries:
                     f"from {_rows(table)} of {table.name} at a time; take it as const, or write it in a system "
                     "that runs once per world"
                 )
-            columns.append(column or "Episode")
-        return tuple(columns)
+            arguments.append(Argument(column or "Episode", parameter.writes))
+        return tuple(arguments)
 
-    def accesses(self, system: System, table: Archetype | None, columns: tuple[Column | str, ...]) -> dict[str, Any]:
-        """What the system reads, writes, creates, destroys and reaches over ``table``, by the names of Node's fields.
+    def _accesses(
+        self, system: System, table: Archetype | None, arguments: tuple[Argument, ...]
+    ) -> dict[str, frozenset[str] | tuple[str, ...]]:
+        """The columns and tables that the system reads, writes, creates, destroys and reaches, by fields of ``Node``.
 
-        Checks that rows that run at once do not meet in what they write, and what systems on several lanes may do.
+        Raises SchemaError if rows that run at once would meet in what they write, and for anything that systems on
+        several lanes may not do.
         """
         _check_lanes(system)
-        _check_worlds(system, columns)
+        _check_worlds(system, arguments)
         reads, writes, creates, destroys = set(), set(), set(), set()
         reached, reached_writes, looks = set(), set(), set()
-        for parameter, column in zip(system.parameters, columns, strict=True):
-            if column == "Episode" or (isinstance(column, Column) and not column.workspace):
-                (writes if parameter.writes else reads).add(column if isinstance(column, str) else column.name)
+        for value, is_written in arguments:
+            if value == "Episode" or (isinstance(value, Column) and not value.workspace):
+                (writes if is_written else reads).add(value if isinstance(value, str) else value.name)
         written = set(writes)
         if table is not None and table.dynamic:
             reads.add(table.name)
@@ -180,7 +189,7 @@ class Queries:
         }
 
     def _clear_reaches(self, system: System) -> Iterator[Reach]:
-        """Its reaches, but for those that it has declared otherwise since their names do not say what is meant."""
+        """Its reaches, without unclear ones if its TBS_REACHES declares others."""
         for reach in system.reaches:
             clear = not reach.unclear and all(self.scopes.meaning(name, reach.namespace) for name in reach.names)
             if system.declared is not None and reach not in system.declared and not clear:
@@ -188,7 +197,7 @@ class Queries:
             if reach.unclear:
                 raise SchemaError(
                     f"{system.place}: system '{system.name}' asks for {reach}, in which a template or a macro fills in "
-                    f"a name; say what it reaches: TBS_SYSTEM TBS_REACHES({_example(reach)}) void {system.name}(...)"
+                    f"a name; declare it: TBS_SYSTEM TBS_REACHES({_example(reach)}) void {system.name}(...)"
                 )
             yield reach
 
@@ -204,7 +213,7 @@ class Queries:
                     + (f" that has it, {names}" if having else f"; archetypes: {', '.join(known)}")
                 )
             raise SchemaError(
-                f"{system.by(reach)} asks for {reach}, but there is no archetype of that name"
+                f"{system.by(reach)} asks for {reach}, which is not an archetype"
                 f"{self.scopes.hint(reach.archetype or '', reach.namespace, known)}; archetypes: {', '.join(known)} "
                 "(names are read as written: aliases by using are not)"
             )
@@ -218,7 +227,8 @@ class Queries:
     def _reached(self, system: System, table: Archetype | None, reach: Reach) -> list[tuple[Column, bool]]:
         """The columns that a reach means, and whether it writes each.
 
-        One; with ``find<const Body>`` those of all archetypes that have it, with ``tables`` of those that have all.
+        One; for ``find<const Body>`` one for each archetype with the component, for ``tables`` those of each archetype
+        with all components.
         """
         found = self._in_tables(system, reach) if reach.kind == "tables" else self._in_one(system, reach)
         written = next((column for column, writes in found if writes), None)
@@ -237,7 +247,7 @@ class Queries:
         return found
 
     def _in_tables(self, system: System, reach: Reach) -> list[tuple[Column, bool]]:
-        """What ``world.tables<...>`` reaches. No archetype need have all of its components: then it does nothing."""
+        """The columns that ``world.tables<...>`` reaches; none if no archetype has all of its components."""
         wanted = {}
         for each in reach.wanted:
             component = self._component(system, each.component, reach)
@@ -252,7 +262,7 @@ class Queries:
             wanted[component] = each
         needed = {component for component, each in wanted.items() if not each.optional}
         if not needed:
-            raise SchemaError(f"{system.by(reach)} asks for {reach}; one component at least is to be not Optional")
+            raise SchemaError(f"{system.by(reach)} asks for {reach}; at least one component must not be Optional")
         return [
             (self.columns_of[archetype.name, component], each.writes)
             for archetype in self.archetypes
@@ -280,7 +290,7 @@ class Queries:
         return [(column, reach.writes) for column in columns]
 
     def _instead(self, reach: Reach) -> str:
-        """What to say behind a reach that means no column: which part of it is wrong, and what to write."""
+        """The end of the message about a reach without a column: its wrong part, and the remedy."""
         named = partial(self.scopes.meaning, namespace=reach.namespace)
         known = partial(self.scopes.known, reach.namespace)
         archetype, component = named(reach.archetype or ""), named(str(reach.component))
@@ -332,7 +342,7 @@ def _check_lanes(system: System) -> None:
     if system.lanes == 1:
         for reach in system.kinds("create_at"):
             raise SchemaError(
-                f"{system.by(reach)} uses create_at, which is for systems that take Warp & or Block &; write create"
+                f"{system.by(reach)} uses create_at, which needs Warp & or Block &; write create"
             )
         return
     if sum(parameter.type in LANES for parameter in system.parameters) > 1:
@@ -340,7 +350,7 @@ def _check_lanes(system: System) -> None:
     if system.shared_writes:
         raise SchemaError(
             f"{system.place}: system '{system.name}' runs on several lanes, all of which would do "
-            f"'{system.shared_writes[0]}': write what lanes share inside of operations, such as "
+            f"'{system.shared_writes[0]}': write shared memory inside of operations, such as "
             "once([&] { ... }) or for_each(n, [&](u32 i) { ... })"
         )
     for kind, instead in (("create", "create_at<...>(i, ...)"), ("random", "random(i)")):
@@ -351,7 +361,7 @@ def _check_lanes(system: System) -> None:
             )
 
 
-def _check_worlds(system: System, columns: tuple[Column | str, ...]) -> None:
+def _check_worlds(system: System, arguments: tuple[Argument, ...]) -> None:
     if system.worlds == 1:
         return
     if system.lanes == 1:
@@ -359,16 +369,16 @@ def _check_worlds(system: System, columns: tuple[Column | str, ...]) -> None:
             f"{system.place}: system '{system.name}' takes several worlds on one lane; take Warp & or Block &, whose "
             "operations are over the items of all of them"
         )
-    for parameter, column in zip(system.parameters, columns, strict=True):
-        if column not in LANES and not (isinstance(column, Column) and column.workspace):
+    for parameter, (value, _) in zip(system.parameters, arguments, strict=True):
+        if value not in LANES and not (isinstance(value, Column) and value.workspace):
             raise SchemaError(
                 f"{system.place}: system '{system.name}' takes {parameter.type} beside several worlds, which go "
-                "with workspace, Warp & and Block &; reach what a world has by worlds[k], as worlds[k].get<Singleton>()"
+                "only with workspace, Warp & and Block &; reach memory of a world by worlds[k].get<Singleton>()"
             )
 
 
 def _example(reach: Reach) -> str:
-    """How a reach is declared, with names to be filled in."""
+    """A declaration of a reach, with names to fill in."""
     if reach.wanted:
         return f"{reach.kind}<const Component, ...>"
     types = [name for name, there in (("Archetype", reach.archetype), ("Component", reach.component)) if there]

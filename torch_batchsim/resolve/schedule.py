@@ -1,4 +1,4 @@
-"""The step as a list of tasks, and how they are grouped into kernels. csrc/tbs/schedule.h says what the words mean."""
+"""The step as a list of tasks, and their groups, the kernels. csrc/tbs/schedule.h defines the words."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from itertools import groupby, pairwise
 
 from ..declare.columns import Column
 from .executors import Executor
-from .program import Loop, Node, Program
+from .nodes import Loop, Node
+from .program import Program
 
 BLOCKS = (1, 2, 3, 4, 6, 8)
-"""How many blocks may be asked to fit on a multiprocessor: at most 255, 128, 80, 64, 40, 32 registers a thread."""
+"""Numbers of blocks that a plan may fit on a multiprocessor: at most 255, 128, 80, 64, 40, 32 registers a thread."""
 
 _ROW_OF_A_THREAD = 64  # bytes that one thread copies at most
-ACTION_NODE = 0  # in fault words, where systems count from 1
+ACTION_NODE = 0  # in fault words, where nodes of systems count from 1
 
 # Segments of a step in order: name, list of nodes, for which worlds (tbs::Phase), in which runs (tbs::When).
 _STEP = (
@@ -46,19 +47,19 @@ _RESET = (
 
 @dataclass(frozen=True)
 class TaskNode:
-    """A node of a list: one of an author's or one of the engine's."""
+    """A node of a list: an author's or one of the engine."""
 
     name: str  # for people
     c_type: str
     engine: bool = True
     rows: int | None = 1  # per world; None: the node is not flat (csrc/tbs/engine.h)
-    local: bool = True  # reads and writes its own row, and reads what is its world's
-    loops: tuple[Loop, ...] = ()  # in which it is, the outermost first
+    local: bool = True  # reads and writes its own row, and only reads memory of its world
+    loops: tuple[Loop, ...] = ()  # around it, the outermost first
 
 
 @dataclass(frozen=True)
 class Task:
-    """A node in the schedule. ``number`` is its place in the step; the tasks of a reset have those of their likes."""
+    """A node in the schedule. ``number`` is its place in the step; a task of a reset has that of its twin."""
 
     number: int
     segment: str
@@ -69,7 +70,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Group:
-    """Tasks ``[first, last)`` of the step in one kernel, of which ``blocks`` blocks fit on a multiprocessor."""
+    """Tasks ``[first, last)`` of the step in one kernel; ``blocks`` of its blocks fit on a multiprocessor."""
 
     first: int
     last: int
@@ -77,11 +78,11 @@ class Group:
 
 
 Plan = tuple[Group, ...]
-"""Groups that hold all tasks of a step, in order."""
+"""Groups with all tasks of a step, in order."""
 
 
 def node_lists(program: Program) -> dict[str, list[TaskNode]]:
-    """The lists of nodes by the names that they have in the generated ``Program``."""
+    """The lists of nodes by their names in the generated ``Program``."""
     agents = program.agents.count
     zero = [
         TaskNode("ZeroState", zero_node_name(columns), rows=columns[0].rows_per_world)
@@ -90,10 +91,10 @@ def node_lists(program: Program) -> dict[str, list[TaskNode]]:
     if program.has_entities:
         zero.append(TaskNode("BeginEntities", "BeginEntities"))
     if program.dynamic:
-        zero.append(_empty(range(1, len(program.dynamic) + 1)))
+        zero.append(_empty([archetype.number for archetype in program.dynamic]))
     if program.held_columns:
         zero.append(TaskNode("RestoreHeld", "RestoreHeld"))
-    ephemeral = [number for number, a in enumerate(program.dynamic, start=1) if a.ephemeral or a.scratch]
+    ephemeral = [archetype.number for archetype in program.dynamic if archetype.ephemeral or archetype.scratch]
     keep_rows = None if copied_by_warp(program.outputs) else agents
     deliver_rows = None if copied_by_warp(program.delivered) else agents
     reward = TaskNode("ZeroReward", "ZeroReward", rows=agents)
@@ -124,7 +125,7 @@ def node_lists(program: Program) -> dict[str, list[TaskNode]]:
 
 
 def inside_nodes(program: Program) -> list[TaskNode]:
-    """The nodes that can be run one at a time, each C++ type once, by their numbers in csrc/tbs/inside.h."""
+    """The nodes that the engine can run one at a time, each C++ type once, by their numbers in csrc/tbs/inside.h."""
     lists = node_lists(program)
     apart = ("WriteActions", "ChoosePhase", "ChooseBegin", "ChooseMasked")  # the host does these
     nodes = [node for name, listed in lists.items() if name not in apart for node in listed]
@@ -132,7 +133,7 @@ def inside_nodes(program: Program) -> list[TaskNode]:
 
 
 def copied_by_warp(columns: Iterable[Column]) -> bool:
-    """Whether rows of these are so large together that one thread would be long at copying them."""
+    """Whether rows of these are so large together that one thread would take long to copy them."""
     return sum(column.component.size for column in columns) > _ROW_OF_A_THREAD
 
 
@@ -141,29 +142,24 @@ def _empty(tables: Iterable[int]) -> TaskNode:
 
 
 def table_name(number: int) -> str:
-    """The generated description of an archetype's table, by its number in handles (``codegen.entity_tables``)."""
+    """The generated description of an archetype's table, by its number in handles (``Archetype.number``)."""
     return f"Table{number}"
 
 
 def with_settling(program: Program, nodes: list[Node]) -> Iterator[TaskNode]:
-    """Nodes of a task graph, each with what settles the dynamic tables that it changes."""
+    """Nodes of a task graph, each followed by nodes that settle the dynamic tables that it changes."""
     for node in nodes:
-        # Reads of singletons, resources and random numbers are no rows of others. The compiler has no other reaches.
+        # Reads of singletons, resources and random numbers touch no rows of others.
         own = ("random", "random_item")
         local = all(r.kind in own or (r.kind == "get" and not r.writes) for r in node.system.reaches)
-        rows = (node.table.count if node.table else 1) if is_flat(node) else None
-        yield TaskNode(node.system.name, node_name(node), False, rows, local, node.loops)
+        rows = node.rows if node.flat else None
+        yield TaskNode(node.system.name, node.c_name, False, rows, local, node.loops)
         for name in node.changes:
-            number = [archetype.name for archetype in program.dynamic].index(name)
-            code = len(program.faults) + number
+            number = program.tables.by_name[name].number
+            code = program.full_code(number)
             flags = [name in node.creates, name in node.destroys, node.lanes == 1]
-            arguments = [table_name(number + 1), node.index + 1, code, *(str(flag).lower() for flag in flags)]
+            arguments = [table_name(number), node.word_number, code, *(str(flag).lower() for flag in flags)]
             yield TaskNode(f"settle {name}", f"Settle<{', '.join(map(str, arguments))}>", rows=None, loops=node.loops)
-
-
-def node_name(node: Node) -> str:
-    """The name of the generated struct."""
-    return f"Node{node.index}_{node.system.name.replace('.', '_')}"
 
 
 def zero_node_name(columns: list[Column]) -> str:
@@ -171,20 +167,14 @@ def zero_node_name(columns: list[Column]) -> str:
     return f"ZeroState_{columns[0].c_name}"
 
 
-def is_flat(node: Node) -> bool:
-    """Whether the rows of the node may be run as one loop over all worlds, see csrc/tbs/engine.h."""
-    alone = node.changes or node.lanes > 1 or node.workspaces  # that is one for all worlds of a CPU thread
-    return not alone and (node.table is None or not node.table.dynamic)
-
-
 def state_tables(program: Program) -> dict[str, list[Column]]:
     """Columns that a new episode zeroes, by table.
 
-    All but the actions, what a step tells once (reward, agents' own ends), resources, what is ``kept`` or scratch, and
-    what only ``observe`` writes.
+    All but actions, reward, ends of agents, resources, ``kept`` and scratch columns, and those that only ``observe``
+    writes.
     """
-    told = {column.name for column in (program.action, program.reward, program.agent_end) if column}
-    kept = told | program.observe_only | program.kept
+    of_step = {column.name for column in (program.action, program.reward, program.agent_end) if column}
+    kept = of_step | program.observe_only | program.kept
     tables: dict[str, list[Column]] = {}
     for column in program.columns.values():
         if column.name not in kept and not column.dynamic and not column.resource and not column.scratch:
@@ -193,7 +183,7 @@ def state_tables(program: Program) -> dict[str, list[Column]]:
 
 
 def step_tasks(program: Program) -> list[Task]:
-    """All tasks of a step, those that only some runs need included."""
+    """All tasks of a step, also those that only some runs need."""
     lists = node_lists(program)
     entries = [(segment, phase, when, node) for segment, name, phase, when in _STEP for node in lists[name]]
     return [Task(number, *entry) for number, entry in enumerate(entries)]
@@ -219,9 +209,9 @@ def first_tasks(program: Program) -> dict[str, int]:
 
 
 def default_plan(program: Program, executor: Executor) -> Plan:
-    """What is taken before anything has been measured.
+    """The plan before a measurement.
 
-    Where there can be many kernels, neighbours whose rows may run in any order share one, others have one each.
+    If the executor takes many kernels, neighbours whose rows may run in any order share one, others have one each.
     """
     tasks = step_tasks(program)
     blocks = blocks_by_default(executor)
@@ -229,15 +219,15 @@ def default_plan(program: Program, executor: Executor) -> Plan:
 
 
 def blocks_by_default(executor: Executor) -> int:
-    """How many blocks of a kernel fit on a multiprocessor at least.
+    """The least number of blocks of a kernel that fit on a multiprocessor.
 
-    One kernel of all tasks takes the registers of the greediest, which would leave room for one block.
+    One kernel of all tasks needs as many registers as the greediest task, which would leave room for one block.
     """
     return 4 if executor.kernels == "one" else 1
 
 
 def cuts(tasks: list[Task], executor: Executor) -> list[int]:
-    """Where the tasks are cut into kernels by default, both ends included."""
+    """The places at which the default plan cuts the tasks into kernels, both ends included."""
     if executor.kernels != "many":
         return [0, len(tasks)]
     places = possible_cuts(tasks)
@@ -251,18 +241,18 @@ def cuts(tasks: list[Task], executor: Executor) -> list[int]:
 
 
 def possible_cuts(tasks: list[Task]) -> list[int]:
-    """Where the tasks may be cut into kernels, both ends included: anywhere but within a loop."""
+    """The places at which a plan may cut the tasks into kernels, both ends included: anywhere but inside of a loop."""
     outermost = [task.node.loops[:1] for task in tasks]
     return [0, *(i for i in range(1, len(tasks)) if outermost[i] != outermost[i - 1] or not outermost[i]), len(tasks)]
 
 
 def finest_plan(tasks: list[Task]) -> Plan:
-    """A kernel for each task, or loop of them."""
+    """A kernel for each task, or loop of tasks."""
     return tuple(Group(first, last) for first, last in pairwise(possible_cuts(tasks)))
 
 
 def nested(parts: Sequence[tuple[tuple[Loop, ...], str]], depth: int = 0) -> Iterator[str]:
-    """C++ types of nodes or runs, those that are in a loop put together as ``Loop<times, ...>``."""
+    """C++ types of nodes or runs, those of a loop as ``Loop<times, ...>``."""
     for loop, inside in groupby(parts, key=lambda part: part[0][depth] if depth < len(part[0]) else None):
         if loop is None:
             yield from (text for _, text in inside)
@@ -271,7 +261,7 @@ def nested(parts: Sequence[tuple[tuple[Loop, ...], str]], depth: int = 0) -> Ite
 
 
 def check_plan(program: Program, plan: Plan) -> None:
-    """Raise ValueError unless the groups hold every task once and in order, and each loop in one group."""
+    """Raise ValueError unless the groups have every task once and in order, and each loop in one group."""
     tasks = step_tasks(program)
     count = len(tasks)
     ends = [0, *(group.last for group in plan)]
@@ -280,7 +270,7 @@ def check_plan(program: Program, plan: Plan) -> None:
         raise ValueError(f"a plan's groups must follow each other from task 0 to {count}, got {plan}")
     for first in sorted(set(starts) - set(possible_cuts(tasks))):
         raise ValueError(
-            f"a plan's groups must not cut a Repeat: task {first}, {tasks[first].node.name!r}, is to be in the group "
+            f"a plan's groups must not cut a Repeat: task {first}, {tasks[first].node.name!r}, must be in the group "
             f"of task {first - 1}"
         )
     for group in plan:
@@ -289,10 +279,10 @@ def check_plan(program: Program, plan: Plan) -> None:
 
 
 def fused(tasks: list[Task]) -> list[list[Task]]:
-    """Runs of tasks that one thread can do for a row after another without waiting for other threads.
+    """Runs of tasks that one thread can do for its row, one after another, without waiting for other threads.
 
-    They have as many rows each, so that a thread has the same row of the same world in all of them; and they do not
-    touch other rows, or have one row per world, whose others are then of the same thread.
+    All tasks of a run have the same number of rows, so a thread has the same row of the same world in each. They touch
+    no other rows, or they have one row per world, and then the same thread has all rows of that world.
     """
     runs = [tasks[:1]]
     for before, task in pairwise(tasks):

@@ -1,4 +1,4 @@
-"""Who declares what in a program: the author, and each library in a namespace of its own."""
+"""The declarations of a program, read once: the author's, and each library's in a namespace of its own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import cache, cached_property
 from typing import Any
 
 from ..base.names import check_identifier, suggestion
-from ..base.shared import LANES
+from ..base.shared import BUILTIN_FAULTS, LANES
 from ..declare.declaration import ENGINE_HEADERS, Declaration
 from ..declare.environment import Environment
 from ..declare.fields import Struct, structs_in
@@ -18,11 +18,11 @@ from ..declare.library import Library, claim, library_names, prepare_libraries
 from ..declare.roles import ENGINE_COMPONENTS
 from ..declare.schema import AUTHOR_STRUCTS, ENGINE_TENSORS, Archetype, Component, check_component
 from ..errors import SchemaError
-from ..read.systems import BY_VALUE
+from ..read.systems import BY_VALUE, Unit
 
 ENGINE_PARAMETERS = (*BY_VALUE, *LANES, "Episode")
-# What neither a component nor an archetype can be named, since the name has a meaning already where both are named: in
-# signatures, beside them in the author's namespace, or in front of tensors. All else is the author's to use.
+# Names that components and archetypes cannot have, because they have a meaning already: in signatures, in the author's
+# namespace, or in front of tensors.
 RESERVED_NAMES = frozenset((*ENGINE_PARAMETERS, "World", *AUTHOR_STRUCTS, *ENGINE_TENSORS))
 
 _ENGINE_NAME = re.compile(
@@ -33,7 +33,7 @@ _ENGINE_NAME = re.compile(
 
 
 def qualified_name(component: type[Component]) -> str:
-    """As in names of tensors: ``"CartState"``, or ``"grid.Body"`` where it is of a library."""
+    """As in names of tensors: ``"CartState"``, or ``"grid.Body"`` of a library."""
     library = component.library
     return f"{library.name}.{component.__name__}" if library is not None else component.__name__
 
@@ -52,11 +52,14 @@ def namespace_of(declared: Archetype | type[Component]) -> str:
 
 @dataclass
 class Scope:
-    """What the author (``name`` is ``""``) or a library declares, read once; archetypes are named as in ``tensor``."""
+    """What the author (``name`` is ``""``) or a library declares, read once; archetypes are named as in ``tensor``.
+
+    ``units`` are its texts; ``constants`` and ``parameters`` are values by name.
+    """
 
     name: str
     declaration: Declaration
-    visible: tuple[str, ...]  # the libraries that its text may name
+    visible: tuple[str, ...]  # libraries that its text may name
     libraries: Mapping[str, Library]
     archetypes: list[Archetype] = field(init=False)
     components: list[type[Component]] = field(init=False)  # for archetypes of others
@@ -70,15 +73,18 @@ class Scope:
 
     def __post_init__(self) -> None:
         declaration = self.declaration
+        self.title = declaration.title
+        self.prefix = f"{self.name}." if self.name else ""  # of names in Python
+        self.constants, self.parameters = declaration.constants, declaration.parameters
         for what in ("archetypes", "singletons", "resources", "scratch", "workspace", "kept", "enums", "faults"):
             setattr(self, what, self._listed(what))
         for archetype in self.archetypes:
             if not isinstance(archetype, Archetype):
-                raise SchemaError(f"{declaration.title}: archetypes must be Archetype(...) each, got {archetype!r}")
+                raise SchemaError(f"{self.title}: archetypes must be Archetype(...) each, got {archetype!r}")
         self.components = self._listed("components") if isinstance(declaration, Library) else []
         for what in ("components", "singletons", "resources", "scratch", "workspace", "kept"):
             for component in getattr(self, what):
-                check_component(component, f"{declaration.title}: {what}")
+                check_component(component, f"{self.title}: {what}")
         if isinstance(declaration, Library):
             lists = ("components", "singletons", "resources", "workspace", "archetypes")
             claim(type(declaration), {what: getattr(self, what) for what in lists})
@@ -90,39 +96,49 @@ class Scope:
         self.archetypes = [archetype.of(map(self._closed, archetype.components)) for archetype in self.archetypes]
 
     def _closed(self, component: type[Component]) -> type[Component]:
-        """With the values of the constants that it names, which are those of whoever declares it."""
+        """The component with the values of the constants that it names, those of its own library or of this scope."""
         owner = self.libraries.get(component.library.name) if component.library is not None else None
-        return component.closed((owner or self.declaration).constants)
+        return component.closed(owner.constants if owner else self.constants)
 
     def _listed(self, what: str) -> list[Any]:
         value = getattr(self.declaration, what)
         if not isinstance(value, (list, tuple)):
             one = value.__name__ if isinstance(value, type) else repr(value)
             write = f"; write {what} = [{one}]" if isinstance(value, (type, str, Archetype)) else ""
-            raise SchemaError(f"{self.declaration.title}: {what} must be a list or tuple, got {value!r}{write}")
+            raise SchemaError(f"{self.title}: {what} must be a list or tuple, got {value!r}{write}")
         return list(value)
 
     @cached_property
+    def units(self) -> list[Unit]:
+        """Its headers. Raises SchemaError for a file or a folder that does not exist."""
+        folders = self.declaration.include_folders
+        return [Unit(source, self.name, folders) for source in self.declaration.sources]
+
+    def is_of(self, library: type[Library]) -> bool:
+        """Whether it is the scope of a library."""
+        return isinstance(self.declaration, library)
+
+    @cached_property
     def structs(self) -> list[type[Struct]]:
-        """Those in its own components, each once and after those that are part of it. Raises SchemaError."""
+        """Those in its own components, each once and behind its parts. Raises SchemaError for two of one name."""
         own = (component for component in self.all_components if namespace_of(component) == self.name)
         found = list(dict.fromkeys(struct for component in own for struct in structs_in(component.members)))
         for struct in found:
             if any(other.__name__ == struct.__name__ for other in found if other is not struct):
-                raise SchemaError(f"{self.declaration.title}: two structs have the name {struct.__name__}")
+                raise SchemaError(f"{self.title}: two structs have the name {struct.__name__}")
         return found
 
     @property
     def all_components(self) -> dict[type[Component], None]:
-        """Those of its tables and of others', each once."""
+        """All of its lists and tables, each once."""
         in_tables = (c for archetype in self.archetypes for c in archetype.components)
         return dict.fromkeys((*self.components, *in_tables, *self.singletons, *self.resources, *self.workspace))
 
 
 class Scopes:
-    """The scopes of an environment, and what names in their texts mean. Raises SchemaError where they contradict.
+    """The scopes of an environment, and the meanings of names in their texts.
 
-    Attributes: ``author``, ``libraries`` by name (those that others use come first).
+    Attributes: ``author``, ``libraries`` by name, used ones first. Raises SchemaError for names that clash.
     """
 
     def __init__(self, environment: Environment) -> None:
@@ -143,19 +159,20 @@ class Scopes:
                 namespace, _, last = name.rpartition(".")
                 if last in RESERVED_NAMES:
                     raise SchemaError(
-                        f"{scope.declaration.title}: no component or archetype can be named {last}, which the engine "
-                        f"gives a meaning; such names are {', '.join(sorted(RESERVED_NAMES))}"
+                        f"{scope.title}: a component or an archetype cannot be named {last}, a name "
+                        f"of the engine; such names are {', '.join(sorted(RESERVED_NAMES))}"
                     )
                 if ENGINE_COMPONENTS.get(last, declared) is not declared:
                     raise SchemaError(
-                        f"{scope.declaration.title}: {last} is the engine's component; take torch_batchsim.{last}"
+                        f"{scope.title}: {last} is the engine's component; take torch_batchsim.{last}"
                     )
                 if self._meanings.setdefault((namespace, last), declared) is not declared or names.count(name) > 1:
                     raise SchemaError(
-                        f"{scope.declaration.title}: the name {name} is used twice among archetypes and components"
+                        f"{scope.title}: the name {name} is used twice among archetypes and components"
                     )
         for scope in self:
             self._check_enums(scope)
+            _check_faults(scope)
         for name in libraries:
             self._check_name(name)
 
@@ -165,28 +182,28 @@ class Scopes:
         yield self.author
 
     def of(self, namespace: str) -> Scope:
+        """The scope of a namespace, ``""`` for the author's."""
         return self.libraries[namespace] if namespace else self.author
 
     def _check_owner(self, scope: Scope, component: type[Component]) -> None:
         owner: Any = component.library
-        if owner is None or isinstance(scope.declaration, owner):
+        if owner is None or scope.is_of(owner):
             return
-        others = (self.libraries[name].declaration for name in scope.visible)
-        if not any(isinstance(library, owner) for library in others):
+        if not any(self.libraries[name].is_of(owner) for name in scope.visible):
             where = "uses" if scope.name else "libraries"
             raise SchemaError(
-                f"{scope.declaration.title} has the component {component.__name__} of library {owner.name}, which it "
+                f"{scope.title} has the component {component.__name__} of library {owner.name}, which it "
                 f"does not name: add {owner.__name__} to {where}"
             )
 
     def _check_enums(self, scope: Scope) -> None:
-        """Names of enumerations and of their values stand beside those of components and archetypes in C++."""
-        title = scope.declaration.title
+        """Names of enumerations and their values must differ from those of components and archetypes in C++."""
+        title = scope.title
         taken = {*RESERVED_NAMES, *ENGINE_COMPONENTS, *(name for owner, name in self._meanings if owner == scope.name)}
         for struct in scope.structs:
             if struct.__name__ in taken:
                 raise SchemaError(
-                    f"{title}: struct {struct.__name__} has the name of something else in C++; rename one of them"
+                    f"{title}: struct {struct.__name__} has a name that is taken in C++; rename one of them"
                 )
             taken.add(struct.__name__)
         for given in scope.enums:
@@ -196,8 +213,8 @@ class Scopes:
                 check_identifier(name, f"enumeration {given.__name__} or a value of it")
                 if name in taken:
                     raise SchemaError(
-                        f"{title}: enumeration {given.__name__} gives C++ the name {name}, which is that of something "
-                        "else there; rename it"
+                        f"{title}: enumeration {given.__name__} gives C++ the name {name}, which is taken "
+                        "there; rename it"
                     )
                 taken.add(name)
             for name, value in given.__members__.items():
@@ -208,13 +225,13 @@ class Scopes:
         taken = next((key for key in self._meanings if key[1] == name), None)
         if taken is not None:
             kind = "an archetype" if isinstance(self._meanings[taken], Archetype) else "a component"
-            owner = self.of(taken[0]).declaration.title
+            owner = self.of(taken[0]).title
             raise SchemaError(f"the library {name!r} has the name of {kind} of {owner}; rename one of them")
         if name in _engine_names():
             raise SchemaError(f"a library cannot be named {name!r}, which is a name of the engine's own")
 
     def meaning(self, text: str, namespace: str) -> Archetype | type[Component] | None:
-        """What ``"Body"`` or ``"grid::Body"`` means in a namespace's text: an archetype, a component or nothing."""
+        """The archetype or component that ``"Body"`` or ``"grid::Body"`` means in a namespace's text, else None."""
         prefix, _, name = text.rpartition("::")
         if prefix and prefix != namespace and prefix not in self.of(namespace).visible:
             return None
@@ -222,7 +239,7 @@ class Scopes:
         return ENGINE_COMPONENTS.get(text.removeprefix("tbs::")) if found is None else found
 
     def is_declared(self, name: str, namespace: str) -> bool:
-        """Whether a component, a struct, an archetype or something of an enumeration has this name in a namespace."""
+        """Whether a component, struct, archetype, enumeration or value of one has this name in a namespace."""
         enums = self.of(namespace).enums
         others = [struct.__name__ for struct in self.of(namespace).structs]
         others += [given for enum in enums for given in (enum.__name__, *enum.__members__)]
@@ -238,7 +255,7 @@ class Scopes:
         )
 
     def bundles_with(self, components: list[type[Component]]) -> str:
-        """What to say where no archetype has these: the bundles that would bring those of libraries."""
+        """The end of a message about components that no archetype has: the bundles that would bring them."""
         missing = [component for component in components if component.library is not None]
         named = {
             name: missing_of
@@ -251,13 +268,13 @@ class Scopes:
         return f"; add the bundle {' or '.join(names)} to an archetype" if names else ""
 
     def written(self, declared: Archetype | type[Component], namespace: str) -> str:
-        """How the text of a namespace names it."""
+        """Its name in the text of a namespace."""
         own = namespace_of(declared)
         name = declared.name.rpartition(".")[2] if isinstance(declared, Archetype) else declared.__name__
         return f"{own}::{name}" if own and own != namespace else name
 
     def hint(self, text: str, namespace: str, known: list[str]) -> str:
-        """What to say behind a name that means nothing in a namespace's text, where ``known`` are those that do."""
+        """The end of a message about a name without a meaning in a namespace's text; ``known`` are names with one."""
         last = text.rpartition("::")[2]
         for scope, name in self._meanings:
             if name == last and scope and scope != namespace and scope not in self.of(namespace).visible:
@@ -266,6 +283,15 @@ class Scopes:
             return "; it is a Struct, which is part of components: take the component"
         others = [name for name in known if name.rpartition("::")[2] == last]
         return suggestion(others[0], others) if others else suggestion(text, known)
+
+
+def _check_faults(scope: Scope) -> None:
+    for name in scope.faults:
+        check_identifier(name, "a fault")
+        if name in BUILTIN_FAULTS:
+            raise SchemaError(f"faults of {scope.title}: {name!r} is a fault of the engine's own; rename it")
+        if scope.faults.count(name) > 1:
+            raise SchemaError(f"faults of {scope.title} name {name!r} twice; leave one out")
 
 
 @cache

@@ -19,7 +19,8 @@ from ..declare.fields import Field
 from ..declare.roles import choices
 from ..errors import Finding
 from ..read.macros import call_at, expanded, macros_of
-from ..resolve.program import Node, Program
+from ..resolve.nodes import Node
+from ..resolve.program import Program
 
 _NO_ROW = 2**32 - 1  # csrc/tbs/table.h
 _OPENING = {")": "(", "]": "[", ">": "<", "}": "{"}

@@ -9,7 +9,8 @@ from ..base.shared import CHECK_FAULT, CHECK_RECORD, CODE_BITS, ROW_BITS, VALUE_
 from ..declare.roles import choices
 from ..memory.memory import Memory
 from ..memory.outputs import OutputSet
-from ..resolve.program import Node, Program
+from ..resolve.nodes import Node
+from ..resolve.program import Program
 
 
 def note_fault(
@@ -17,7 +18,7 @@ def note_fault(
 ) -> None:
     """Make it a fault of a world, unless it has one that comes before it: ``CHECK_RECORD`` has the three numbers."""
     words = memory.columns["fault"].numpy().view(np.uint64)
-    word = node.index + 1
+    word = node.word_number
     for bits, part in ((ROW_BITS, row), (CODE_BITS, CHECK_FAULT), (VALUE_BITS, int(found))):
         word = word << bits | part
     if word >= int(words[world]):
@@ -47,12 +48,12 @@ def note_masks(program: Program, memory: Memory, to: OutputSet, worlds: torch.Te
     active = None
     if program.active is not None:
         active = written[f"column_{program.active.c_name}"].view(torch.bool).view(rows)
-    number, found = list(program.columns).index(column.name), False
+    found = False
     nodes = (node for graph in ("step", "start", "observe") for node in program.graphs[graph])
     writers = [node for node in nodes if column.name in node.writes]
     for part, row in without_choice(program, memory, masks, active, worlds):
         world, own = divmod(row, column.rows_per_world)
-        note_fault(memory, writers[-1], Found.no_choice, world, own, part, number)
+        note_fault(memory, writers[-1], Found.no_choice, world, own, part, column.number)
         found = True
     return found
 

@@ -15,7 +15,8 @@ from ..base.shared import Autoreset
 from ..declare.schema import Repeat, TaskGraph
 from ..memory.inputs import checked_mask, checked_worlds
 from ..memory.memory import Memory
-from ..resolve.program import GRAPHS, Loop, Node, Program
+from ..resolve.nodes import GRAPHS, Loop, Node
+from ..resolve.program import Program
 from ..resolve.schedule import inside_nodes, node_lists, with_settling
 from .execution import Execution
 
@@ -101,7 +102,7 @@ class Inside:
         if isinstance(systems, (list, tuple)):
             yield from (name for item in systems for name in self._names(item))
         elif isinstance(systems, (TaskGraph, Repeat)):
-            entries = list(self.program.flattened(systems, "", "step", count()))
+            entries = list(self.program.task_graphs.flattened(systems, "step", count()))
             yield from (name for (name, _), _ in _expanded(entries, lambda entry: entry[1]))
         else:
             yield systems

@@ -18,7 +18,7 @@ from typing import Any
 from ..build import jit
 from ..errors import BuildError, StepInterrupted, StepTimeout, SystemCrash
 from ..resolve.program import Program
-from ..resolve.schedule import TaskNode, inside_nodes, node_name, step_tasks
+from ..resolve.schedule import TaskNode, inside_nodes, step_tasks
 
 _AFTER = "all worlds are left in the midst of a step: call reset() of all, or load_state_dict(), before anything else"
 _MOST = 4  # places that a message names
@@ -107,7 +107,7 @@ class Watch:
         return f"{what}, one of {several}{more}, step {int(steps[worlds[0]])}"
 
     def _systems(self) -> dict[str, Any]:
-        return {node_name(node): node.system for nodes in self._program.graphs.values() for node in nodes}
+        return {node.c_name: node.system for node in self._program.nodes}
 
 
 def _short(place: str) -> str:

@@ -17,7 +17,8 @@ from ..declare.fields import Field
 from ..declare.run_options import RunOptions
 from ..memory.memory import Memory
 from ..memory.outputs import OutputSet
-from ..resolve.program import Node, Program
+from ..resolve.nodes import Node
+from ..resolve.program import Program
 from .execution import Execution
 from .findings import takers
 from .host_checks import note_fault, note_masks
@@ -252,10 +253,9 @@ class _Look:
     def _first_differing(self, one: _Bytes, other: _Bytes) -> torch.Tensor:
         """The number of the first column that differs in each world, -1 where none does."""
         found = torch.full((self.memory.num_worlds,), -1)
-        numbers = {name: number for number, name in enumerate(self.program.columns)}
         for name, worlds in self._differences(one, other):
             if name in self._columns:
-                found = torch.where(worlds & (found < 0), numbers[self._columns[name].name], found)
+                found = torch.where(worlds & (found < 0), self._columns[name].number, found)
         return found
 
     def _differences(self, one: _Bytes, other: _Bytes) -> Iterator[tuple[str, torch.Tensor]]:
@@ -324,12 +324,11 @@ def _note(program: Program, memory: Memory, mistake: _Mistake) -> None:
     """Make it a fault of its worlds, unless they have one that comes before it."""
     part, column = mistake.part, mistake.part.column
     node = _node(program, column, mistake.found)
-    number = list(program.columns).index(column.name)
     shape = (column.rows_per_world, *part.field.type.tensor_shape)
     for world in mistake.worlds.nonzero().flatten().tolist():
         row, *index = np.unravel_index(int(mistake.first[world]), shape)
         offset = part.field.offset + sum(int(i) * s for i, s in zip(index, part.field.strides, strict=True))
-        note_fault(memory, node, mistake.found, world, int(row), int(mistake.depends[world]), number, offset)
+        note_fault(memory, node, mistake.found, world, int(row), int(mistake.depends[world]), column.number, offset)
 
 
 def _node(program: Program, column: Column, found: Found) -> Node:

@@ -14,7 +14,8 @@ from ..base.numbers import NUMBERS
 from ..base.shared import LOG_RECORD, LogKind
 from ..declare.columns import numpy_dtype
 from ..memory.memory import Memory
-from ..resolve.program import GRAPHS, Program
+from ..resolve.nodes import GRAPHS
+from ..resolve.program import Program
 from .inside import system_runs
 
 
@@ -76,7 +77,6 @@ def read(program: Program, memory: Memory, worlds: torch.Tensor) -> Logs:
     """The lines of the worlds of a bool mask since they were cleared."""
     counts = memory.others["log_counts"].cpu().numpy()
     records = memory.others["log_records"].cpu().numpy().view(LOG_RECORD).reshape(memory.num_worlds, program.log)
-    nodes = [node for graph in GRAPHS for node in program.graphs[graph]]
     order = _order(program)
     lines: list[LogLine] = []
     dropped = {}
@@ -89,7 +89,7 @@ def read(program: Program, memory: Memory, worlds: torch.Tensor) -> Logs:
         for _, of_step in groupby(arrived, key=lambda record: (record["episode"], record["step"])):
             seen = set()
             for record in sorted(of_step, key=lambda record: _key(order, record)):
-                node = nodes[record["node"] - 1]
+                node = program.nodes[record["node"] - 1]
                 line = LogLine(
                     world,
                     node.system.name,
@@ -133,7 +133,7 @@ def clear(memory: Memory, worlds: torch.Tensor) -> None:
 def _order(program: Program) -> dict[tuple[int, int], int]:
     """The place of each run of a node, ``(node, repetition)``, among all of a step."""
     runs = [run for graph in GRAPHS for run in system_runs(program, graph)]
-    nodes = [(node.index + 1, run.repetition) for run in runs for node in run.of]
+    nodes = [(node.word_number, run.repetition) for run in runs for node in run.of]
     return {node: place for place, node in enumerate(nodes)}
 
 

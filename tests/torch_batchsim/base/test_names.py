@@ -131,7 +131,7 @@ def test_columns_of_alike_names_are_distinct(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["Row", "World", "Warp", "Parameters", "final"])
 def test_names_that_have_a_meaning_are_refused(tmp_path: Path, name: str) -> None:
     archetypes = (Archetype("A", component(name, x=i32), Act, Reward, count=1),)
-    with pytest.raises(SchemaError, match=f"no component or archetype can be named {name}, which the engine gives a m"):
+    with pytest.raises(SchemaError, match=f"cannot be named {name}, a name of the engine"):
         Program(declare("", tmp_path, archetypes=archetypes)())
 
 

@@ -315,7 +315,7 @@ def walk(folder: Path, *, parts: tuple = PARTS, others: tuple = (STONE,), **chan
         ({"active": "Walker.Spot"}, "active 'Walker.Spot' must hold one boolean a row, got float32 per agent"),
         ({"active": "Walker.Side"}, "active 'Walker.Side' must hold one boolean a row, got uint32 per agent"),
         ({"active": "Walker.Flags"}, "active 'Walker.Flags' must hold one boolean a row, got bool of shape [2] per"),
-        ({"active": "Stone.Up"}, "active 'Stone.Up' must be of the agents' archetype Walker, for it says of"),
+        ({"active": "Stone.Up"}, "active 'Stone.Up' must be of the agents' archetype Walker, because"),
         ({"active": "Walker.Op"}, "active 'Walker.Op' does not exist (did you mean 'Walker.Up'?)"),
         ({"active": 1}, "active must be a name, got 1"),
         ({"active": ["Walker.Up"]}, "active must be a name, got ['Walker.Up']"),
@@ -340,7 +340,7 @@ def walk(folder: Path, *, parts: tuple = PARTS, others: tuple = (STONE,), **chan
             {"parts": (*PARTS, component("AgentEnd", terminated=boolean))},
             "AgentEnd is the engine's component; take torch_batchsim.AgentEnd",
         ),
-        ({"step": TaskGraph("walk", "fall")}, "system 'fall' names component 'AgentEnd', which does not exist in any"),
+        ({"step": TaskGraph("walk", "fall")}, "system 'fall' names component 'AgentEnd', which no archetype has"),
         (
             {"parts": (*PARTS, AgentEnd), "start": TaskGraph("fall")},
             "systems.h:3: system 'fall' of 'start' takes AgentEnd, which only systems of 'step' may",

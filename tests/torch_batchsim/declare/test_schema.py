@@ -209,8 +209,8 @@ def test_nodes_are_numbered_through_all_graphs(tmp_path: Path) -> None:
     found = program(tmp_path, text, **graphs)
     assert nodes(found, "start") == [("run", "Walker"), ("run", "Stone")]
     assert nodes(found) == [("tick", None), ("run", "Walker"), ("run", "Stone"), ("tick", None)]
-    everything = [node for graph in ("start", "step", "observe") for node in found.graphs[graph]]
-    assert [node.index for node in everything] == list(range(7))
+    everything = found.nodes
+    assert [node.number for node in everything] == list(range(7))
     assert [node.occurrence for node in found.graphs["step"]] == [0, 0, 0, 1]
 
 

@@ -112,7 +112,7 @@ def test_archetypes_refuse(arguments: dict[str, Any], says: str) -> None:
     [
         (
             "(World &w) { w.create<Itm>(Spot{1}); }",
-            "asks for create<Itm>, but there is no archetype of that name (did you",
+            "asks for create<Itm>, which is not an archetype (did you",
         ),
         ("(World &w) { w.count<Spot>(); }", "count<Spot>, but Spot is a component: name an archetype that has it, "),
         ("(World &w) { w.create<Player>(Order{1}); }", "Player has count=1 rows in every world; rows come and go in"),
@@ -121,11 +121,11 @@ def test_archetypes_refuse(arguments: dict[str, Any], says: str) -> None:
             "each of which would do create(): write create_at<...>(i, ...)",
         ),
         ("(World &w, Block &b) { w.random(); }", "each of which would do random(): write random(i)"),
-        ("(World &w) { w.create_at<Item>(0u); }", "uses create_at, which is for systems that take Warp & or Block &"),
+        ("(World &w) { w.create_at<Item>(0u); }", "uses create_at, which needs Warp & or Block &"),
         ("(World &w, Warp &a, Block &b) {}", "takes both Warp & and Block &; take one"),
         (
             "(World &w, Warp &p, Seen &seen) { seen.rows += 1; }",
-            "all of which would do 'seen.rows +=': write what lanes",
+            "all of which would do 'seen.rows +=': write shared",
         ),
         ("(World &w, Warp &p, Seen &seen) { ++seen.rows; }", "all of which would do '++seen.rows'"),
         ("(World &w, Warp &p) { w.rows<Player, Seen>()[0].rows = 1; }", "would do 'rows<Player, Seen>()[0].rows ='"),

@@ -95,7 +95,7 @@ def test_rows_are_for_what_is_not_on_chip() -> None:
 def test_both_places_give_the_same_bits(executor: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a block on chip: nothing, what one group of lanes of eight needs, one byte less than all eight, and all."""
     expected = snapshot(step(Simulator(Yard(), WORLDS)))
-    nodes = [node for nodes in Program(Yard()).graphs.values() for node in nodes]
+    nodes = Program(Yard()).nodes
     sizes = [chip.place(node).bytes * BLOCK_THREADS // node.lanes for node in nodes if node.lanes > 1]
     assert len(set(sizes)) == 3
     for most in (0, max(sizes) // 8, max(sizes) - 1, chip.BLOCK_BYTES):

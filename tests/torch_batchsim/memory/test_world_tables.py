@@ -32,8 +32,8 @@ from torch_batchsim import (
     WorldFault,
     i32,
 )
-from torch_batchsim.build.context import entity_tables
-from torch_batchsim.read.systems import Reach, Unit, Wanted, read_systems
+from torch_batchsim.read.reaches import Reach, Wanted
+from torch_batchsim.read.systems import Unit, read_systems
 from torch_batchsim.resolve.program import Program
 
 
@@ -63,7 +63,7 @@ def expected(sim: Simulator, world: int) -> tuple[dict[str, int], dict[str, list
     prefix = {name: f"{name}.Place.x" if name.startswith("depot") else f"{name}.depot.Place.x" for name in tables}
     places = {name: _rows(sim, prefix[name], world) for name in tables}
     kilos = {name: _rows(sim, f"{name}.depot.Weight.kilos", world) for name in ("Crate", "Cart")}
-    numbers, value = entity_tables(sim.program), 0
+    numbers, value = {a.name: a.number for a in sim.program.archetypes}, 0
     for name in tables:
         for i, x in enumerate(places[name]):
             kilo = kilos[name][i] if name in kilos else -1
@@ -203,7 +203,7 @@ def environment(folder: Path, text: str) -> Environment:
         ),
         (
             "world.tables<Optional<Spot>>([](auto...) {});",
-            "tables<Optional<Spot>>; one component at least is to be not",
+            "tables<Optional<Spot>>; at least one component must not be",
         ),
         ("world.tables<Spot, const Spot>([](auto...) {});", "tables<Spot, const Spot>, which names Spot twice"),
     ],
@@ -284,7 +284,7 @@ def test_a_template_declares_its_loop(tmp_path: Path) -> None:
 
 def test_most_rows() -> None:
     program = Program(Yard())
-    constants = program.scopes.libraries["depot"].declaration.constants
+    constants = program.scopes.libraries["depot"].constants
     assert constants == {"most": 40 + 3 + 3 + 35 + 2, "loads": 40 + 3 + 35}
     assert next(a for a in program.archetypes if a.name == "depot.Note").capacity == 40 + 3 + 35
     environment = Yard()
@@ -322,7 +322,7 @@ def test_archetypes_do_not_depend_on_their_own_number(tmp_path: Path) -> None:
     class Looped(Shed):
         libraries = (Depot, Loop)
 
-    says = "library loop: how many rows there are with Dot is asked for while archetype Spots is made, which has them"
+    says = "library loop: most_rows of Dot is asked for while archetype Spots is made"
     with pytest.raises(SchemaError, match=says):
         Program(Looped())
 

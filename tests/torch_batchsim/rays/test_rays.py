@@ -19,7 +19,6 @@ from gymnasium.spaces import Discrete
 from support import assert_same_bits, emulated_cuda, random_actions, snapshot
 
 from torch_batchsim import Archetype, Environment, Reward, Simulator, TaskGraph, TorchVectorEnv, WorldFault
-from torch_batchsim.build.context import entity_tables
 from torch_batchsim.physics import Physics
 from torch_batchsim.rays import Rays
 from torch_batchsim.resolve.program import Program
@@ -45,7 +44,7 @@ def gallery() -> TorchVectorEnv:
 
 @cache
 def table_numbers() -> dict[str, int]:
-    return entity_tables(Program(Gallery()))
+    return {a.name: a.number for a in Program(Gallery()).archetypes}
 
 
 def bodies(sim: Simulator, world: int) -> dict[str, np.ndarray]:

@@ -168,8 +168,8 @@ def test_what_is_declared_compiles_and_is_known(tmp_path: Path) -> None:
 def test_a_template_without_a_declaration_is_told_by_the_reader(tmp_path: Path) -> None:
     text = HIDDEN + "TBS_SYSTEM void run(World &world, Act &act) { act.kind = first<Stone>(world); }\n"
     says = (
-        "systems.h:15: system 'run' asks for rows<A, const Spot>, in which a template or a macro fills in a name; say "
-        "what it reaches: TBS_SYSTEM TBS_REACHES(rows<Archetype, const Component>) void run(...)"
+        "systems.h:15: system 'run' asks for rows<A, const Spot>, in which a template or a macro fills in a name; "
+        "declare it: TBS_SYSTEM TBS_REACHES(rows<Archetype, const Component>) void run(...)"
     )
     with pytest.raises(SchemaError) as raised:
         Program(environment(tmp_path, text, "run"))

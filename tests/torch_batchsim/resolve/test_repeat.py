@@ -113,7 +113,7 @@ def test_kernels_hold_loops_as_a_whole() -> None:
     places = possible_cuts(tasks)
     assert all(tasks[i].node.loops[:1] != tasks[i - 1].node.loops[:1] for i in places[1:-1] if tasks[i].node.loops)
     check_plan(program, finest_plan(tasks))
-    with pytest.raises(ValueError, match=r"must not cut a Repeat: task \d+, 'settle Spark', is to be in the group of"):
+    with pytest.raises(ValueError, match=r"must not cut a Repeat: task \d+, 'settle Spark', must be in the group of"):
         cut = next(i for i in in_loops if tasks[i].node.name == "settle Spark" and i not in places)
         check_plan(program, (Group(0, cut), Group(cut, len(tasks))))
     for run in fused(tasks):

@@ -155,7 +155,7 @@ def test_tiles_and_gaps_do_not_show(mode: AutoresetMode) -> None:
         (
             "Worlds<4> &worlds, Sum &sum, Warp &warp",
             "",
-            "takes Sum beside several worlds, which go with workspace, Warp",
+            "takes Sum beside several worlds, which go only with workspace, Warp",
         ),
         ("Worlds<4> &worlds, Spot &spot, Warp &warp", "", "takes Spot beside several worlds"),
         ("Worlds<4> &worlds, Episode &episode, Warp &warp", "", "takes Episode beside several worlds"),

@@ -442,7 +442,7 @@ def test_names_of_tensors(env: TorchVectorEnv) -> None:
         says = f"{name} cannot be bound; whole columns, final values and flags of worlds and agents can"
         refused(ValueError, says, lambda n=name, d=dtype: sim.bind(n, torch.zeros(4, dtype=d)))
     drift = Simulator(Drift(), 2)
-    says = "Particle.Trail has fields of different types and is no single tensor; ask for Particle.Trail.flips, "
+    says = "Particle.Trail has fields of different types, so it is not one tensor; ask for Particle.Trail.flips, "
     refused(TypeError, says, lambda: drift.tensor("Particle.Trail"))
 
 
@@ -1114,7 +1114,7 @@ def test_a_mask_of_another_length_than_the_choices(tmp_path: Path) -> None:
 
 
 def test_components_inherit_from_component_alone() -> None:
-    with pytest.raises(SchemaError, match="component Wider must inherit from Component alone"):
+    with pytest.raises(SchemaError, match="component Wider must inherit from Component only"):
         type("Wider", (Spot,), {"__annotations__": {"width": f32}})
 
 

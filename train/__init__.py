@@ -3,12 +3,12 @@
 From code: `Trainer(env, Config(...)).iterate()` is one rollout and its updates.
 """
 
-from .advantages import generalised_advantages
-from .config import Config
-from .evaluation import EndlessEpisode, Evaluation, evaluate
-from .finite import NoLegalAction, NotFinite
-from .networks import ActorCritic
-from .trainer import Trainer
+from .algorithms.advantages import generalised_advantages
+from .algorithms.trainer import Trainer
+from .base.config import Config
+from .policies.networks import ActorCritic
+from .rollouts.evaluation import EndlessEpisode, Evaluation, evaluate
+from .rollouts.finite import NoLegalAction, NotFinite
 
 __all__ = [
     "ActorCritic", "Config", "EndlessEpisode", "Evaluation", "NoLegalAction", "NotFinite", "Trainer",

@@ -53,8 +53,8 @@ class Band:
 
 def read(folder: Path) -> Run:
     """Raises ValueError where files are not there or not those of a run."""
-    from .options import UsageError
-    from .settings_file import read as read_settings
+    from .commands.options import UsageError
+    from .commands.settings_file import read as read_settings
 
     try:
         settings, of_env = read_settings(folder / "config.toml")
@@ -110,7 +110,7 @@ def bands(runs: Sequence[Run], measure: str) -> list[Band]:
 
 def draw(found: Sequence[Band], measure: str, path: Path, title: str = "", random: float | None = None) -> None:
     """Writes the picture; needs no display. A dashed line shows what the `random` policy reaches."""
-    from .report import draw_random, save_curves, steps_axes
+    from .run_folder.report import draw_random, save_curves, steps_axes
 
     axes = steps_axes(title=title, ylabel=measure.rpartition("/")[2].replace("episodic_", "mean ").replace("_", " "))
     for number, band in enumerate(found):

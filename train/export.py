@@ -18,10 +18,10 @@ from torch import Tensor, nn
 from torch_batchsim.base.extras import command_needs
 from torch_batchsim.command_line import Parser, UsageError
 
-from . import checkpoint
-from .encoders import Observation
-from .networks import ActorCritic
-from .rollout import map_leaves
+from .policies.encoders import Observation
+from .policies.networks import ActorCritic
+from .rollouts.rollout import map_leaves
+from .run_folder import checkpoint
 
 PROGRAM = "python -m torch_batchsim.train.export"
 ABOUT = "torch_batchsim.json"
@@ -78,7 +78,7 @@ def export(contents: dict[str, Any], output: Path, named: str | None = None) -> 
 
     Returns the files. Raises OSError where one cannot be written, ValueError where the environment cannot be made.
     """
-    from .runs import agents_of, env_of
+    from .commands.runs import agents_of, env_of
 
     env = env_of(contents, named, num_worlds=3)
     observation, infos = env.reset(seed=0)

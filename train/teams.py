@@ -83,7 +83,7 @@ def _run(options: argparse.Namespace, training: list[str]) -> int:
 
 def _refuse_what_has_none(environment: str) -> None:
     """Raise TeamsError, before anything is trained, for an environment whose class names no teams or no score."""
-    from .options import UsageError, find_environment
+    from .commands.options import UsageError, find_environment
 
     try:
         env_id = find_environment(environment)
@@ -101,7 +101,8 @@ def _is_met(factor: float | None, wanted: float) -> bool:
 
 def _trained(environment: str, training: list[str], seed: int, folder: Path) -> dict[str, Any]:
     """The checkpoint of a training to its end, which is begun, gone on with, or there."""
-    from . import checkpoint, cli, options
+    from .commands import cli, options
+    from .run_folder import checkpoint
 
     path = folder / "checkpoint.pt"
     try:
@@ -128,8 +129,8 @@ def compare(contents: dict[str, Any], episodes: int, seed: int, likeliest: bool 
     ``factors`` are, for each team, the score with all trained over that with this team untrained; None where that is 0.
     Raises TeamsError where the environment has no teams or no score.
     """
-    from .evaluation import evaluate
-    from .runs import EVALUATION_SEED_OFFSET, agents_of
+    from .commands.runs import EVALUATION_SEED_OFFSET, agents_of
+    from .rollouts.evaluation import evaluate
 
     env = gymnasium.make_vec(contents["env"], num_worlds=episodes, **contents["env_options"])
     teams = _teams(env)

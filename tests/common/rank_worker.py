@@ -19,7 +19,8 @@ import torch
 from environments.melee import Melee
 from environments.recall import Recall
 from torch_batchsim.envs.cartpole import CartPole
-from torch_batchsim.train import Config, NotFinite, Trainer, ranks
+from torch_batchsim.train import Config, NotFinite, Trainer
+from torch_batchsim.train.base import ranks
 
 from torch_batchsim import TorchVectorEnv
 

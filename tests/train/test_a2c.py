@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 from torch_batchsim.train import Config, Trainer, evaluate, generalised_advantages
-from torch_batchsim.train.a2c import v_trace
+from torch_batchsim.train.algorithms.a2c import v_trace
 from training import assert_goes_on_to_the_bit, melee_trainer
 
 SMALL = {"num_envs": 6, "num_steps": 8, "num_minibatches": 2, "total_steps": 480, "hidden_sizes": (8,)}

@@ -9,10 +9,11 @@ from environments.melee import Melee
 from gymnasium.spaces import MultiDiscrete
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch_batchsim.train import Config, Trainer, evaluate, generalised_advantages, runs
-from torch_batchsim.train.active import counted_ends, mean, std_mean
-from torch_batchsim.train.networks import ActorCritic
-from torch_batchsim.train.ppo import PPO
+from torch_batchsim.train import Config, Trainer, evaluate, generalised_advantages
+from torch_batchsim.train.algorithms.ppo import PPO
+from torch_batchsim.train.base.active import counted_ends, mean, std_mean
+from torch_batchsim.train.commands import runs
+from torch_batchsim.train.policies.networks import ActorCritic
 
 from torch_batchsim import TorchVectorEnv
 

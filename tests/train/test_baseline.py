@@ -6,8 +6,9 @@ import gymnasium
 import pytest
 import torch
 from gymnasium import spaces
-from torch_batchsim.train import baseline, cli, evaluation, runs
-from torch_batchsim.train.policies import make_policy
+from torch_batchsim.train.commands import cli, runs
+from torch_batchsim.train.policies.distributions import make_policy
+from torch_batchsim.train.rollouts import baseline, evaluation
 
 LENGTHS = torch.tensor([2.0, 3, 4, 5, 2, 3]).double()  # of the episodes of ToyEnv
 CPU = torch.device("cpu")

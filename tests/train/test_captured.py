@@ -7,7 +7,8 @@ import torch
 from torch_batchsim.envs.cartpole import CartPole
 from torch_batchsim.envs.overcooked import Overcooked
 from torch_batchsim.envs.swarm import Swarm
-from torch_batchsim.train import Config, Trainer, captured
+from torch_batchsim.train import Config, Trainer
+from torch_batchsim.train.rollouts import captured
 
 from torch_batchsim import Fault, TorchVectorEnv, WorldFault
 

@@ -1,6 +1,6 @@
 import pytest
 import torch
-from torch_batchsim.train import checkpoint
+from torch_batchsim.train.run_folder import checkpoint
 
 ENV = "torch_batchsim/CartPole-v0"
 OF_A_RUN = {"env": ENV, "env_options": {}, "trainer": {}}

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from torch_batchsim.train import cli
+from torch_batchsim.train.commands import cli
 from torch_batchsim.train.compare import Run, bands, main
 
 from torch_batchsim.command_line import UsageError

@@ -7,7 +7,7 @@ import pytest
 import torch
 from gymnasium import spaces
 from torch_batchsim.train import ActorCritic, Config, Trainer
-from torch_batchsim.train.encoders import Attention, Encoder, Trunk, readings
+from torch_batchsim.train.policies.encoders import Attention, Encoder, Trunk, readings
 
 CPU = torch.device("cpu")
 GRID = spaces.Box(0, 1, (5, 4, 3), np.float32)

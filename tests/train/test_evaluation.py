@@ -4,7 +4,8 @@ import gymnasium
 import pytest
 import torch
 from gymnasium.vector import AutoresetMode
-from torch_batchsim.train import ActorCritic, Config, EndlessEpisode, NoLegalAction, NotFinite, evaluate, evaluation
+from torch_batchsim.train import ActorCritic, Config, EndlessEpisode, NoLegalAction, NotFinite, evaluate
+from torch_batchsim.train.rollouts import evaluation
 
 
 @pytest.fixture

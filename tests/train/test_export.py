@@ -11,10 +11,11 @@ import pytest
 import torch
 from environments.melee import Melee
 from gymnasium import spaces
-from torch_batchsim.train import Config, Trainer, checkpoint
+from torch_batchsim.train import Config, Trainer
 from torch_batchsim.train.export import ABOUT, export, exported, main
-from torch_batchsim.train.networks import Player
-from torch_batchsim.train.rollout import map_leaves
+from torch_batchsim.train.policies.networks import Player
+from torch_batchsim.train.rollouts.rollout import map_leaves
+from torch_batchsim.train.run_folder import checkpoint
 
 from torch_batchsim import TorchVectorEnv
 from torch_batchsim.command_line import UsageError

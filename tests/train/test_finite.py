@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from torch_batchsim.train import Config, NoLegalAction, NotFinite, Trainer, checkpoint, cli
-from torch_batchsim.train.finite import FiniteCheck
-from torch_batchsim.train.ppo import PPO
-from torch_batchsim.train.rollout import Storage
+from torch_batchsim.train import Config, NoLegalAction, NotFinite, Trainer
+from torch_batchsim.train.algorithms.ppo import PPO
+from torch_batchsim.train.commands import cli
+from torch_batchsim.train.rollouts.finite import FiniteCheck
+from torch_batchsim.train.rollouts.rollout import Storage
+from torch_batchsim.train.run_folder import checkpoint
 
 from torch_batchsim import Component, Struct, f32
 from torch_batchsim.declare.columns import Column

@@ -4,7 +4,7 @@ import pytest
 import torch
 from environments.melee import Melee
 from torch_batchsim.train import Config, Trainer, evaluate
-from torch_batchsim.train.networks import Player
+from torch_batchsim.train.policies.networks import Player
 
 from torch_batchsim import TorchVectorEnv
 

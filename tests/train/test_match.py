@@ -7,8 +7,9 @@ import gymnasium
 import pytest
 import torch
 from environments.melee import Melee
-from torch_batchsim.train import ActorCritic, Config, Evaluation, Trainer, checkpoint, match
+from torch_batchsim.train import ActorCritic, Config, Evaluation, Trainer, match
 from torch_batchsim.train.match import Games, main, play, ratings, short_names
+from torch_batchsim.train.run_folder import checkpoint
 
 from torch_batchsim import TorchVectorEnv
 from torch_batchsim.command_line import UsageError

@@ -7,7 +7,7 @@ from environments.recall import Recall
 from gymnasium import spaces
 from torch import nn
 from torch_batchsim.train import ActorCritic, Config, Trainer, evaluate
-from torch_batchsim.train.networks import Cell, Past, Player
+from torch_batchsim.train.policies.networks import Cell, Past, Player
 
 from torch_batchsim import TorchVectorEnv
 

@@ -12,8 +12,13 @@ from torch.distributions import (
     kl_divergence,
 )
 from torch_batchsim.train import ActorCritic, Config
-from torch_batchsim.train.encoders import Encoder
-from torch_batchsim.train.policies import CategoricalPolicy, GaussianPolicy, SquashedPolicy, make_policy
+from torch_batchsim.train.policies.distributions import (
+    CategoricalPolicy,
+    GaussianPolicy,
+    SquashedPolicy,
+    make_policy,
+)
+from torch_batchsim.train.policies.encoders import Encoder
 
 CPU = torch.device("cpu")
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from gymnasium import spaces
 from torch_batchsim.train import ActorCritic, Config, Trainer
-from torch_batchsim.train.moments import MOST, Moments, RewardScale
+from torch_batchsim.train.policies.moments import MOST, Moments, RewardScale
 from training import assert_goes_on_to_the_bit, melee_trainer
 
 CPU = torch.device("cpu")

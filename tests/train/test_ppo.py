@@ -9,7 +9,7 @@ from gymnasium.vector import AutoresetMode
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_batchsim.train import Config, Trainer, evaluate, generalised_advantages
-from torch_batchsim.train.tuned import tuned_config
+from torch_batchsim.train.commands.tuned import tuned_config
 from training import assert_same
 
 import torch_batchsim  # noqa: F401

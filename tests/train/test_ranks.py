@@ -12,7 +12,7 @@ from environments.melee import Melee
 from rank_worker import CASES, LOADED_AFTER, ROLLOUTS, SMALL, of_several, trained, trainer
 from torch_batchsim.envs.cartpole import CartPole
 from torch_batchsim.train import Config, Trainer
-from torch_batchsim.train.ranks import Ranks
+from torch_batchsim.train.base.ranks import Ranks
 
 from torch_batchsim import TorchVectorEnv
 

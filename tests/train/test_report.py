@@ -2,8 +2,8 @@ import math
 
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-from torch_batchsim.train.report import Report, draw_curve, show_picture, text_curve
-from torch_batchsim.train.tracking import Table, TensorBoard
+from torch_batchsim.train.run_folder.report import Report, draw_curve, show_picture, text_curve
+from torch_batchsim.train.run_folder.tracking import Table, TensorBoard
 
 
 def test_metrics_reach_tensorboard_and_the_curve(tmp_path):

@@ -11,10 +11,12 @@ import sys
 import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-from torch_batchsim.train import Config, checkpoint, cli, disk, settings_file
-from torch_batchsim.train.learning import forget_later
-from torch_batchsim.train.options import Options, UsageError, tuned
-from torch_batchsim.train.tracking import Table
+from torch_batchsim.train import Config
+from torch_batchsim.train.commands import cli, settings_file
+from torch_batchsim.train.commands.options import Options, UsageError, tuned
+from torch_batchsim.train.run_folder import checkpoint, disk
+from torch_batchsim.train.run_folder.learning import forget_later
+from torch_batchsim.train.run_folder.tracking import Table
 
 ENV = "torch_batchsim/CartPole-v0"
 SMALL = "--num-envs 8 --num-steps 16 --num-minibatches 2 --total-steps 1024 --eval-episodes 2".split()

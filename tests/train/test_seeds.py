@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch_batchsim.train import checkpoint, cli, compare, runs, seeds
+from torch_batchsim.train import compare
+from torch_batchsim.train.commands import cli, runs, seeds
+from torch_batchsim.train.run_folder import checkpoint
 
 ENV = "torch_batchsim/CartPole-v0"
 SMALL = "--num-envs 8 --num-steps 16 --num-minibatches 2 --total-steps 1024 --eval-episodes 2 --track none".split()

@@ -8,7 +8,9 @@ import time
 from pathlib import Path
 
 import pytest
-from torch_batchsim.train import checkpoint, cli, compare
+from torch_batchsim.train import compare
+from torch_batchsim.train.commands import cli
+from torch_batchsim.train.run_folder import checkpoint
 from training import assert_same
 
 ENV = "torch_batchsim/CartPole-v0"

@@ -6,9 +6,9 @@ import sys
 
 import pytest
 from torch_batchsim.envs.cartpole import CartPole
-from torch_batchsim.train import cli, ranges, runs, settings_file, sweep
-from torch_batchsim.train.options import UsageError, tuned
-from torch_batchsim.train.ranges import Range, ranges_for
+from torch_batchsim.train.commands import cli, ranges, runs, settings_file, sweep
+from torch_batchsim.train.commands.options import UsageError, tuned
+from torch_batchsim.train.commands.ranges import Range, ranges_for
 
 import torch_batchsim
 

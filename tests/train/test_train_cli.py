@@ -11,7 +11,10 @@ import pytest
 import torch
 from PIL import Image
 from torch_batchsim.envs.cartpole import CartPole
-from torch_batchsim.train import Config, Trainer, checkpoint, cli, evaluation, learning, options, runs
+from torch_batchsim.train import Config, Trainer
+from torch_batchsim.train.commands import cli, options, runs
+from torch_batchsim.train.rollouts import evaluation
+from torch_batchsim.train.run_folder import checkpoint, learning
 from training import assert_same
 
 import torch_batchsim

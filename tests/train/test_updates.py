@@ -10,9 +10,11 @@ import torch
 from gymnasium import spaces
 from support import EMULATION, compiled
 from torch import nn
-from torch_batchsim.train import ActorCritic, Config, advantages, updates
-from torch_batchsim.train.ppo import PPO, Batch
-from torch_batchsim.train.updates import Minibatches, Perceptron
+from torch_batchsim.train import ActorCritic, Config
+from torch_batchsim.train.algorithms import advantages
+from torch_batchsim.train.algorithms.ppo import PPO, Batch
+from torch_batchsim.train.policies.distributions import updates
+from torch_batchsim.train.policies.updates import Minibatches, Perceptron
 
 from torch_batchsim.build import jit
 

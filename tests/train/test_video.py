@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from torch_batchsim.train import ActorCritic, Config, evaluate, video
-from torch_batchsim.train.video import Recorder, write_animation
+from torch_batchsim.train import ActorCritic, Config, evaluate
+from torch_batchsim.train.run_folder import video
+from torch_batchsim.train.run_folder.video import Recorder, write_animation
 
 from torch_batchsim.errors import MissingExtra
 

@@ -1,0 +1,132 @@
+"""Settings of a training as a TOML file: read by `--config`, and written into the folder of every run."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from torch_batchsim.command_line import suggestion
+
+from ..base.config import Config
+from .options import Options, UsageError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+NOT_SETTINGS = tuple("config settings env_option resume eval process_timeout run_dir summary video".split())
+NOT_SETTINGS += ("video_every", "show")
+"""Options of the command line that a file does not hold: they say what to do, not how it is learned."""
+
+
+def read(path: Path, env_names: Sequence[str] = ()) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The settings in a file, by the names of their options, and the options of the environment in its table `env`.
+
+    Of the folder of a run it is its `config.toml`. `env_names`: those options.
+
+    Raises UsageError for a file that cannot be read, and for names that are not settings.
+    """
+    path = path / "config.toml" if path.is_dir() else path
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"settings {path} cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"settings {path} are not TOML: {error}") from error
+    env_options = found.pop("env", {})
+    if not isinstance(env_options, dict):
+        raise UsageError(f"settings {path}: env is a table, [env], of options of the environment")
+    known = [*(each.name for each in fields(Config)), *(each.name for each in fields(Options))]
+    known = [name for name in known if name not in NOT_SETTINGS]
+    for name in found:
+        if name in env_names:
+            raise UsageError(f"settings {path}: {name!r} is an option of the environment: write it below [env]")
+        if name not in known:
+            raise UsageError(f"settings {path}: there is no setting {name!r}{suggestion(name, known)}")
+    hints = {**get_type_hints(Config), **get_type_hints(Options)}
+    return {name: checked(f"settings {path}", name, value, hints[name]) for name, value in found.items()}, env_options
+
+
+def applied(settings: Mapping[str, Any], to: Options) -> Options:
+    """The options with settings of a file in place of their own. Raises UsageError for values that are refused."""
+    of_ppo = {each.name for each in fields(Config)}
+    try:
+        config = replace(to.config, **{name: value for name, value in settings.items() if name in of_ppo})
+        return replace(to, config=config, **{n: value for n, value in settings.items() if n not in of_ppo})
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+
+def checked(where: str, name: str, value: Any, hint: Any) -> Any:
+    """The value as its option has it. Raises UsageError for one of another type, which begins with `where`."""
+    for kind in get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,):
+        origin, inner = get_origin(kind), get_args(kind)
+        if origin is Annotated:
+            kind, origin, inner = inner[0], get_origin(inner[0]), get_args(inner[0])
+        if origin is Literal and value in inner:
+            return value
+        if origin is tuple and isinstance(value, list):
+            try:
+                return tuple(checked(where, name, each, inner[0]) for each in value)
+            except UsageError:  # of an element
+                break
+        if kind is float and type(value) is int:
+            return float(value)
+        if kind is Path and type(value) is str:
+            return Path(value)
+        if isinstance(kind, type) and type(value) is kind:
+            return value
+    raise UsageError(f"{where}: {name} must be {_in_words(hint)}, got {value!r}")
+
+
+_WORDS = {bool: "true or false", int: "an integer", float: "a number", str: "a text", Path: "a path"}
+_SEVERAL = {int: "integers", float: "numbers", str: "texts"}
+
+
+def _in_words(hint: Any) -> str:
+    """The values of a type, as TOML has them."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return " or ".join(_in_words(each) for each in inner if each is not type(None))
+    if origin is Annotated:
+        return _in_words(inner[0])
+    if origin is Literal:
+        return f"one of {', '.join(map(str, inner))}"
+    if origin is tuple:
+        return f"a list of {_SEVERAL[inner[0]]}"
+    return _WORDS[hint]
+
+
+def write(path: Path, env_id: str, options: Options, env_options: Mapping[str, Any]) -> None:
+    """All settings of a run, so that `--config` with this file runs it again."""
+    others = {each.name: getattr(options, each.name) for each in fields(Options) if each.name not in NOT_SETTINGS}
+    lines = [f"# {env_id}: python -m torch_batchsim.train {env_id} --config {path.name}"]
+    lines += _lines({**asdict(options.config), **others})
+    if env_options:
+        lines += ["", "[env]", *_lines(env_options)]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _lines(settings: Mapping[str, Any]) -> list[str]:
+    """TOML has no word for None: what is not set is left out."""
+    return [f"{name} = {_value(value)}" for name, value in settings.items() if value is not None]
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_value, value))}]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name} = {_value(each)}" for name, each in value.items()) + "}"
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)  # inf, as TOML has it; JSON says Infinity
+    if isinstance(value, (bool, int, float)):
+        return json.dumps(value)
+    # JSON writes what is beyond 16 bits as two escapes, and leaves DEL as it is: TOML takes neither.
+    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,131 @@
+"""Who acts for which rows: one policy for all, or one for each team."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..algorithms.a2c import Sequences
+from ..algorithms.learner import Learner
+from ..algorithms.ppo import Batch
+from ..policies.encoders import Observation
+from ..policies.networks import ActorCritic, Player
+from .rollout import Storage, map_leaves
+
+Agents = ActorCritic | Mapping[int, ActorCritic]
+"""One for all rows, or one for each team by its number."""
+
+
+@dataclass
+class Acting:
+    """A policy and the rows that it acts for, int64 `[n]`; None stands for all rows."""
+
+    team: int | None
+    rows: Tensor | None
+    player: Player
+
+    @property
+    def agent(self) -> ActorCritic:
+        return self.player.agent
+
+    def part(self, tensor: Tensor | None) -> Tensor | None:
+        """What belongs to its rows, of `[N, ...]`."""
+        return tensor if tensor is None or self.rows is None else tensor[self.rows]
+
+    def outputs(self, observation: Observation, active: Tensor | None) -> Tensor:
+        """For the policy, of its rows `[n, outputs]`, given those of all rows."""
+        seen = observation if self.rows is None else map_leaves(lambda leaf: leaf[self.rows], observation)
+        return self.player.outputs(seen, self.part(active))
+
+    def sample(self, outputs: Tensor, noise: Tensor, actions: Tensor, mask: Tensor | None) -> None:
+        """Writes actions that are drawn with the noise of its rows into `actions` of all rows `[N, ...]`."""
+        if self.rows is None:
+            self.agent.policy.sample(outputs, noise, actions, mask)
+            return
+        own = torch.empty_like(actions[self.rows])
+        self.agent.policy.sample(outputs, noise, own, self.part(mask))
+        actions[self.rows] = own
+
+    def mode(self, outputs: Tensor, actions: Tensor, mask: Tensor | None) -> None:
+        """Writes the likeliest actions of its rows into `actions` of all rows `[N, ...]`."""
+        if self.rows is None:
+            self.agent.policy.mode(outputs, actions, mask)
+            return
+        own = torch.empty_like(actions[self.rows])
+        self.agent.policy.mode(outputs, own, self.part(mask))
+        actions[self.rows] = own
+
+    def ended(self, ends: Tensor) -> None:
+        """Behind a step: which rows have ended an episode, bool `[N]` of all rows."""
+        if self.player.remembers:
+            self.player.ended(self.part(ends))
+
+
+def acting(agents: Agents, rows: int, team: Tensor | None) -> list[Acting]:
+    """Who acts for `rows` rows, of teams int `[rows]`. Raises ValueError for a team that has no policy."""
+    if isinstance(agents, ActorCritic):
+        return [Acting(None, None, Player(agents, rows))]
+    found = []
+    for number, places in rows_of_teams(team).items():
+        if number not in agents:
+            raise ValueError(f"there is no policy for team {number}; there are those of {sorted(agents)}")
+        found.append(Acting(number, places, Player(agents[number], len(places))))
+    return found
+
+
+def rows_of_teams(team: Tensor | None) -> dict[int, Tensor]:
+    """The rows of each team, int64 `[n]`, by its number. Raises ValueError where there are no teams."""
+    if team is None:
+        raise ValueError("policies is 'teams', but this environment has no teams: infos['team'] is not there")
+    return {int(number): (team == number).nonzero().flatten() for number in team.unique()}
+
+
+@dataclass
+class Group:
+    """A policy that learns from the rows that it acts for."""
+
+    acting: Acting
+    learner: Learner
+
+    @property
+    def agent(self) -> ActorCritic:
+        return self.acting.player.agent
+
+    @property
+    def player(self) -> Player:
+        return self.acting.player
+
+    @property
+    def suffix(self) -> str:
+        """What stands behind the names of its metrics."""
+        return "" if self.acting.team is None else f"/team_{self.acting.team}"
+
+    def estimate(self, storage: Storage) -> Batch | Sequences:
+        """What it makes of its part of a rollout."""
+        return self.learner.estimate(storage.of(self.acting.rows), self.player.before)
+
+    def note(self, storage: Storage) -> None:
+        """Behind the updates: lets what was seen count for what the next observations are normalised by."""
+        if self.agent.observations is not None:
+            seen = storage.of(self.acting.rows)
+            active = None if seen.active is None else seen.active[:-1]
+            both = seen.obs, seen.critic_obs
+            shown = (None if each is None else map_leaves(lambda leaf: leaf[:-1], each) for each in both)
+            self.agent.note(*shown, active, self.learner.ranks)
+
+    def forget(self) -> None:
+        """Before new episodes in all worlds."""
+        self.player.forget()
+        self.learner.forget()
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that its next iteration depends on, but for the generator."""
+        return {"team": self.acting.team, "hidden": self.player.hidden, **self.learner.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.player.hidden = state["hidden"].to(self.player.hidden.device, copy=True)
+        self.learner.load_state_dict(state)

@@ -199,8 +199,8 @@ def _random(env: Any, seed: int) -> Callable[[Any, dict[str, Any]], torch.Tensor
 
 def _trained(env: Any, contents: dict[str, Any], seed: int) -> Callable[[Any, dict[str, Any]], torch.Tensor]:
     """Actions are drawn from the policy, so that worlds that look alike need not stay so."""
-    from .train.commands.runs import agents_of
-    from .train.rollouts.groups import acting
+    from .train.rollouts.acting import acting
+    from .train.run_folder.loading import agents_of
 
     everyone = acting(agents_of(contents["trainer"], env), env.num_envs, getattr(env, "team", None))
     policy, generator = everyone[0].agent.policy, torch.Generator().manual_seed(seed)

@@ -22,6 +22,7 @@ from .policies.encoders import Observation
 from .policies.networks import ActorCritic
 from .rollouts.rollout import map_leaves
 from .run_folder import checkpoint
+from .run_folder.loading import agents_of, env_of
 
 PROGRAM = "python -m torch_batchsim.train.export"
 ABOUT = "torch_batchsim.json"
@@ -78,8 +79,6 @@ def export(contents: dict[str, Any], output: Path, named: str | None = None) -> 
 
     Returns the files. Raises OSError where one cannot be written, ValueError where the environment cannot be made.
     """
-    from .commands.runs import agents_of, env_of
-
     env = env_of(contents, named, num_worlds=3)
     observation, infos = env.reset(seed=0)
     mask, agents = infos.get("action_mask"), agents_of(contents["trainer"], env)

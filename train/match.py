@@ -23,9 +23,10 @@ from torch_batchsim import WorldFault
 from torch_batchsim.base.extras import command_needs
 from torch_batchsim.command_line import Parser, UsageError
 
-from .algorithms.trainer import num_agents
+from .rollouts.environment import num_agents
 from .rollouts.evaluation import UNMEASURED, evaluate
 from .run_folder import checkpoint
+from .run_folder.loading import agents_of, env_of
 
 PROGRAM = "python -m torch_batchsim.train.match"
 RANDOM = "random"
@@ -148,8 +149,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _run(options: argparse.Namespace) -> None:
-    from .commands.runs import env_of
-
     names = _whole_leagues(options.policies)
     if options.episodes < 1:
         raise ValueError(f"--episodes is {options.episodes}, but must be at least 1")
@@ -209,8 +208,6 @@ def _contents(names: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 def _agents(names: Sequence[str], contents: dict[str, dict[str, Any]], env: VectorEnv) -> dict[str, Any]:
-    from .commands.runs import agents_of
-
     return {name: None if name == RANDOM else agents_of(contents[name]["trainer"], env) for name in names}
 
 

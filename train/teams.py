@@ -83,7 +83,8 @@ def _run(options: argparse.Namespace, training: list[str]) -> int:
 
 def _refuse_what_has_none(environment: str) -> None:
     """Raise TeamsError, before anything is trained, for an environment whose class names no teams or no score."""
-    from .commands.options import UsageError, find_environment
+    from .base.errors import UsageError
+    from .commands.options import find_environment
 
     try:
         env_id = find_environment(environment)
@@ -101,14 +102,16 @@ def _is_met(factor: float | None, wanted: float) -> bool:
 
 def _trained(environment: str, training: list[str], seed: int, folder: Path) -> dict[str, Any]:
     """The checkpoint of a training to its end, which is begun, gone on with, or there."""
-    from .commands import cli, options
+    from .base.errors import UsageError
+    from .commands import cli
+    from .commands.options import find_environment
     from .run_folder import checkpoint
 
     path = folder / "checkpoint.pt"
     try:
-        env_id = options.find_environment(environment)
+        env_id = find_environment(environment)
         contents = checkpoint.load(path, env_id) if path.exists() else None
-    except (options.UsageError, checkpoint.CheckpointError) as error:
+    except (UsageError, checkpoint.CheckpointError) as error:
         raise TeamsError(str(error)) from error
     if contents is not None and _is_finished(contents):
         return contents
@@ -129,8 +132,8 @@ def compare(contents: dict[str, Any], episodes: int, seed: int, likeliest: bool 
     ``factors`` are, for each team, the score with all trained over that with this team untrained; None where that is 0.
     Raises TeamsError where the environment has no teams or no score.
     """
-    from .commands.runs import EVALUATION_SEED_OFFSET, agents_of
-    from .rollouts.evaluation import evaluate
+    from .rollouts.evaluation import SEED_OFFSET, evaluate
+    from .run_folder.loading import agents_of
 
     env = gymnasium.make_vec(contents["env"], num_worlds=episodes, **contents["env_options"])
     teams = _teams(env)
@@ -139,7 +142,7 @@ def compare(contents: dict[str, Any], episodes: int, seed: int, likeliest: bool 
     untrained = {BOTH: None, **{f"team {n} untrained": teams == n for n in numbers}, NONE: teams >= teams.min()}
 
     def score(rows: torch.Tensor | None) -> float:
-        return evaluate(env, agents, seed + EVALUATION_SEED_OFFSET, likeliest, untrained=rows).returns.mean().item()
+        return evaluate(env, agents, seed + SEED_OFFSET, likeliest, untrained=rows).returns.mean().item()
 
     scores = {name: score(rows) for name, rows in untrained.items()}
     env.close()

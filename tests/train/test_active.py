@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from torch_batchsim.train import Config, Trainer, evaluate, generalised_advantages
 from torch_batchsim.train.algorithms.ppo import PPO
 from torch_batchsim.train.base.active import counted_ends, mean, std_mean
-from torch_batchsim.train.commands import runs
+from torch_batchsim.train.commands import evaluating
 from torch_batchsim.train.policies.networks import ActorCritic
+from torch_batchsim.train.rollouts.evaluation import SEED_OFFSET
 
 from torch_batchsim import TorchVectorEnv
 
@@ -250,10 +251,10 @@ def test_an_evaluation_counts_each_agent_to_its_own_end(mode):
 def test_rows_that_took_no_part_are_not_in_the_summary(monkeypatch):
     env = TorchVectorEnv(Melee(max_episode_steps=9), num_worlds=20)
     agent = ActorCritic(env.single_observation_space, env.single_action_space, Config(hidden_sizes=(8,)), env.device)
-    returns, lengths = evaluate(env, agent, seed=1 + runs.EVALUATION_SEED_OFFSET)
-    monkeypatch.setattr(runs, "_make_env", lambda *_, **__: env)
+    returns, lengths = evaluate(env, agent, seed=1 + SEED_OFFSET)
+    monkeypatch.setattr(evaluating, "make_env", lambda *_, **__: env)
     options = SimpleNamespace(eval_episodes=20, eval_stochastic=False, video=None)
-    told = runs._evaluate("melee", options, {}, agent, seed=1)
+    told = evaluating.evaluated("melee", options, {}, agent, seed=1)
     there = lengths > 0
     assert 0 < (~there).sum() < 20
     assert told["eval_return_mean"] == pytest.approx(returns[there].mean().item())
@@ -264,9 +265,9 @@ def test_rows_that_took_no_part_are_not_in_the_summary(monkeypatch):
 
 def test_a_summary_of_nobody_is_json(monkeypatch):
     env = TorchVectorEnv(Melee(max_episode_steps=9), num_worlds=3)
-    monkeypatch.setattr(runs, "_make_env", lambda *_, **__: env)
-    monkeypatch.setattr(runs, "evaluate", lambda *_: (torch.zeros(12), torch.zeros(12)))
+    monkeypatch.setattr(evaluating, "make_env", lambda *_, **__: env)
+    monkeypatch.setattr(evaluating, "evaluate", lambda *_: (torch.zeros(12), torch.zeros(12)))
     options = SimpleNamespace(eval_episodes=3, eval_stochastic=False, video=None)
-    told = runs._evaluate("melee", options, {}, None, seed=1)
+    told = evaluating.evaluated("melee", options, {}, None, seed=1)
     assert told["eval_return_mean"] is told["eval_return_min"] is told["eval_length_mean"] is None
     assert json.loads(json.dumps(told, allow_nan=False))["eval_return_mean_by_agent"] == [None] * 4

@@ -6,7 +6,7 @@ import gymnasium
 import pytest
 import torch
 from gymnasium import spaces
-from torch_batchsim.train.commands import cli, runs
+from torch_batchsim.train.commands import cli, training
 from torch_batchsim.train.policies.distributions import make_policy
 from torch_batchsim.train.rollouts import baseline, evaluation
 
@@ -81,8 +81,8 @@ def test_a_training_prints_it_and_keeps_it(tmp_path, capsys):
 
 def test_a_score_is_called_a_score(tmp_path, capsys, monkeypatch):
     told = {}
-    draw = runs.draw_curve
-    monkeypatch.setattr(runs, "draw_curve", lambda *given, **named: (told.update(named), draw(*given, **named)))
+    draw = training.draw_curve
+    monkeypatch.setattr(training, "draw_curve", lambda *given, **named: (told.update(named), draw(*given, **named)))
     small = "--num-envs 8 --num-steps 16 --num-minibatches 2 --total-steps 384 --eval-episodes 2 --horizon 20".split()
     files = ["--run-dir", str(tmp_path), "--summary", str(tmp_path / "s.json")]
     assert cli.main(["overcooked", *small, *files]) == 0

@@ -12,8 +12,9 @@ import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch_batchsim.train import Config
+from torch_batchsim.train.base.errors import UsageError
 from torch_batchsim.train.commands import cli, settings_file
-from torch_batchsim.train.commands.options import Options, UsageError, tuned
+from torch_batchsim.train.commands.options import Options, tuned
 from torch_batchsim.train.run_folder import checkpoint, disk
 from torch_batchsim.train.run_folder.learning import forget_later
 from torch_batchsim.train.run_folder.tracking import Table

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 from torch_batchsim.train import compare
-from torch_batchsim.train.commands import cli, runs, seeds
-from torch_batchsim.train.run_folder import checkpoint
+from torch_batchsim.train.base.errors import RunError
+from torch_batchsim.train.commands import cli, seeds, training
+from torch_batchsim.train.run_folder import checkpoint, curves
 
 ENV = "torch_batchsim/CartPole-v0"
 SMALL = "--num-envs 8 --num-steps 16 --num-minibatches 2 --total-steps 1024 --eval-episodes 2 --track none".split()
@@ -27,7 +28,7 @@ def steps_of(folder):
 @pytest.fixture
 def fails(monkeypatch):
     """Lets the trainings with these seeds fail, or be stopped, before they begin."""
-    wrong, train = {}, runs.train
+    wrong, train = {}, training.train
 
     def failing(env_id, options, contents):
         if (how := wrong.get(options.config.seed)) is None:
@@ -36,14 +37,14 @@ def fails(monkeypatch):
             raise how
         return False
 
-    monkeypatch.setattr(seeds.runs, "train", failing)
+    monkeypatch.setattr(seeds.training, "train", failing)
     return wrong
 
 
 def test_each_seed_is_a_run_and_all_have_one_curve_and_summary(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    draw, drawn = compare.draw, []
-    monkeypatch.setattr(compare, "draw", lambda *given: (drawn.append(given), draw(*given)))
+    draw, drawn = curves.draw, []
+    monkeypatch.setattr(curves, "draw", lambda *given: (drawn.append(given), draw(*given)))
     assert run(*SMALL, "--seed", 3, "--seeds", 2, "--total-steps", 2048, "--summary", "told.json") == 0
     (folder,) = (tmp_path / "runs").iterdir()
     assert folder.name.startswith("cartpole-seeds3-4-")
@@ -73,7 +74,7 @@ def test_each_seed_is_a_run_and_all_have_one_curve_and_summary(tmp_path, monkeyp
 
 def test_a_seed_that_fails_does_not_lose_the_others(tmp_path, fails, capsys):
     folder = tmp_path / "run"
-    fails |= {2: runs.RunError("it was not finite"), 3: OSError("it was no more")}
+    fails |= {2: RunError("it was not finite"), 3: OSError("it was no more")}
     assert run(*SMALL, "--seeds", 4, "--run-dir", folder) == 1
     assert "2 of 4 seeds failed: seed 2: it was not finite; seed 3: it was no more" in capsys.readouterr().err
     assert set(steps_of(folder)) == {"seed1", "seed4"} and (folder / "learning_curve.png").exists()

@@ -8,9 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
-from torch_batchsim.train import compare
 from torch_batchsim.train.commands import cli
-from torch_batchsim.train.run_folder import checkpoint
+from torch_batchsim.train.run_folder import checkpoint, curves
 from training import assert_same
 
 ENV = "torch_batchsim/CartPole-v0"
@@ -109,12 +108,12 @@ def test_a_second_ctrl_c_leaves_at_once_with_the_checkpoint_before(whole, tmp_pa
 # Once there is a checkpoint, no file can become longer than this: what has as many bytes already fails.
 FULL_DISK = """
 import resource, signal
-from torch_batchsim.train import runs
-learn = runs.learn
+from torch_batchsim.train.commands import training
+learn = training.learn
 def full(*arguments):
     resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, resource.RLIM_INFINITY))
     return learn(*arguments)
-runs.learn = full
+training.learn = full
 """
 
 
@@ -131,7 +130,7 @@ def test_a_full_disk_leaves_the_last_checkpoint(track, whole, tmp_path):
     assert "cannot be written: File too large; --resume " in error and error.endswith(" goes on from 1,024 steps\n")
     assert saved(tmp_path)["steps"] == 1024 and not list(tmp_path.glob("*.tmp"))
     assert train("--resume", tmp_path, *steps) == 0
-    (run,) = [compare.read(tmp_path)]
+    (run,) = [curves.read(tmp_path)]
     assert run.columns["step"].tolist() == [128 * (i + 1) for i in range(160)]
 
 
@@ -153,14 +152,14 @@ def test_a_full_disk_at_a_checkpoint_is_told_and_the_one_before_is_whole(whole, 
 
 @pytest.mark.full
 def test_numbers_that_cannot_be_written_do_not_lose_the_training(whole, tmp_path, monkeypatch, capsys):
-    scalars, calls = cli.runs.trackers(())[0].scalars, []
+    scalars, calls = cli.training.trackers(())[0].scalars, []
 
     def fails(self, step, values):
         calls.append(step)
         return scalars(self, step, values) if len(calls) < 20 else no_space()
 
     with monkeypatch.context() as patched:
-        patched.setattr(cli.runs.trackers(())[0], "scalars", fails)
+        patched.setattr(cli.training.trackers(())[0], "scalars", fails)
         assert train(*LONG, "--run-dir", tmp_path, "--track", "none") == 1
     assert f"a file in {tmp_path} cannot be written: No space left on device" in capsys.readouterr().err
     assert saved(tmp_path)["steps"] > 128 * 19

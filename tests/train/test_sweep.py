@@ -6,8 +6,9 @@ import sys
 
 import pytest
 from torch_batchsim.envs.cartpole import CartPole
-from torch_batchsim.train.commands import cli, ranges, runs, settings_file, sweep
-from torch_batchsim.train.commands.options import UsageError, tuned
+from torch_batchsim.train.base.errors import RunError, UsageError
+from torch_batchsim.train.commands import cli, ranges, settings_file, sweep, training
+from torch_batchsim.train.commands.options import tuned
 from torch_batchsim.train.commands.ranges import Range, ranges_for
 
 import torch_batchsim
@@ -58,7 +59,7 @@ def test_the_best_settings_of_a_sweep_are_a_file_for_config(tmp_path, capsys):
 
 
 def test_bad_trials_are_pruned_and_failed_ones_told(tmp_path, monkeypatch, capsys):
-    train = runs.train
+    train = training.train
 
     class Judged:
         def __init__(self, value):
@@ -71,10 +72,10 @@ def test_bad_trials_are_pruned_and_failed_ones_told(tmp_path, monkeypatch, capsy
         """Trials become worse from one to the next."""
         number = int(options.run_dir.name.removeprefix("trial"))
         if number == 1:
-            raise runs.RunError("it was not finite")
+            raise RunError("it was not finite")
         return train(env_id, options, contents, [lambda trainer, _: hooks[0](trainer, Judged(-float(number)))])
 
-    monkeypatch.setattr(sweep.runs, "train", judged)
+    monkeypatch.setattr(sweep.training, "train", judged)
     monkeypatch.setattr(ranges, "USUAL", {"gamma": (0.9, 0.99)})
     monkeypatch.setattr(CartPole, "sweep", {})
     steps = ["--total-steps", 2560]
@@ -87,13 +88,13 @@ def test_bad_trials_are_pruned_and_failed_ones_told(tmp_path, monkeypatch, capsy
 
 
 def test_a_trial_that_was_stopped_is_repeated(tmp_path, monkeypatch, capsys):
-    train, calls = runs.train, []
+    train, calls = training.train, []
 
     def stopped_at_the_second(*arguments):
         calls.append(arguments)
         return train(*arguments) if len(calls) != 2 else False
 
-    monkeypatch.setattr(sweep.runs, "train", stopped_at_the_second)
+    monkeypatch.setattr(sweep.training, "train", stopped_at_the_second)
     assert run(*SMALL, "--range", "gamma=0.9:0.99", "--trials", 3, "--run-dir", tmp_path) == 130
     assert f"Go on with --resume {tmp_path}" in capsys.readouterr().out
     assert run("--resume", tmp_path, "--trials", 3) == 0

@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 from torch_batchsim.envs.cartpole import CartPole
 from torch_batchsim.train import Config, Trainer
-from torch_batchsim.train.commands import cli, options, runs
+from torch_batchsim.train.commands import cli, environments, evaluating, options, training
 from torch_batchsim.train.rollouts import evaluation
 from torch_batchsim.train.run_folder import checkpoint, learning
 from training import assert_same
@@ -120,7 +120,7 @@ def test_a_video_that_cannot_be_written_costs_nothing_else(trained, tmp_path, mo
     def fail(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(runs.Recorder, "write", fail)
+    monkeypatch.setattr(evaluating.Recorder, "write", fail)
     arguments = ["--eval-episodes", 10, "--summary", tmp_path / "s.json", "--video", tmp_path / "game.gif"]
     assert run("cartpole", "--eval", trained / "checkpoint.pt", *arguments) == 1
     assert "error: video failed: " in capsys.readouterr().err
@@ -254,7 +254,7 @@ def test_a_fault_before_the_training_is_no_mistake_of_the_command(tmp_path, monk
     def fail(*_):
         raise WorldFault([Fault(2, "enter", 1, "too_strong", 140)], torch.ones(1, dtype=torch.bool))
 
-    monkeypatch.setattr(runs, "Trainer", fail)
+    monkeypatch.setattr(training, "Trainer", fail)
     assert run("cartpole", *SMALL, "--run-dir", tmp_path) == 1
     assert capsys.readouterr().err.startswith("error: world 2: system 'enter' failed at row 1")
 
@@ -302,7 +302,7 @@ def test_an_evaluation_of_what_is_no_number_fails(trained, monkeypatch, capsys):
         returns[3] = torch.nan
         return evaluation.Evaluation(returns, torch.ones(10))
 
-    monkeypatch.setattr(runs, "evaluate", evaluate)
+    monkeypatch.setattr(evaluating, "evaluate", evaluate)
     assert run("cartpole", "--eval", trained / "checkpoint.pt", "--eval-episodes", 10) == 1
     assert "evaluation failed: returns are not finite in 1 of 10 episodes" in capsys.readouterr().err
     assert json.loads((trained / "eval.json").read_text())["eval_return_mean"] is None
@@ -312,7 +312,7 @@ def test_curve_and_checkpoint_are_there_before_the_evaluation(tmp_path, monkeypa
     def evaluate(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(runs, "evaluate", evaluate)
+    monkeypatch.setattr(evaluating, "evaluate", evaluate)
     assert run("cartpole", *SMALL, "--run-dir", tmp_path) == 130
     assert (tmp_path / "learning_curve.png").exists()
     assert (tmp_path / "checkpoint.pt").exists()
@@ -539,12 +539,13 @@ def test_settings_that_there_are_not_are_refused(monkeypatch, capsys):
 
 @pytest.mark.full
 def test_the_default_number_of_rows_makes_whole_worlds(duel):
-    whole = runs._with_whole_worlds(duel, options.Options(), {"fighters": 3})
+    whole = environments.with_whole_worlds(duel, options.Options(), {"fighters": 3})
     assert whole.config.num_envs == 1023
     room = "XPXXXXX\nO*****X\nXDXSXXX"
     kitchen = options.tuned("torch_batchsim/Overcooked-v0")
     for agents, rows in ((1, 128), (3, 126), (5, 120)):  # of 100 steps each, in 8 minibatches
-        found = runs._with_whole_worlds("torch_batchsim/Overcooked-v0", kitchen, {"layout": room, "agents": agents})
+        own = {"layout": room, "agents": agents}
+        found = environments.with_whole_worlds("torch_batchsim/Overcooked-v0", kitchen, own)
         assert found.config.num_envs == rows
     asked = options.Options(Config(num_envs=64))
-    assert runs._with_whole_worlds(duel, asked, {"fighters": 3}) is asked  # and refused later
+    assert environments.with_whole_worlds(duel, asked, {"fighters": 3}) is asked  # and refused later

@@ -11,10 +11,11 @@ from gymnasium import spaces
 from support import EMULATION, compiled
 from torch import nn
 from torch_batchsim.train import ActorCritic, Config
-from torch_batchsim.train.algorithms import advantages
+from torch_batchsim.train.algorithms import advantages, updates
 from torch_batchsim.train.algorithms.ppo import PPO, Batch
-from torch_batchsim.train.policies.distributions import updates
-from torch_batchsim.train.policies.updates import Minibatches, Perceptron
+from torch_batchsim.train.algorithms.updates import Minibatches
+from torch_batchsim.train.base import kernels
+from torch_batchsim.train.policies.perceptron import Perceptron
 
 from torch_batchsim.build import jit
 
@@ -103,7 +104,7 @@ def test_bytes_where_torch_computes(monkeypatch):
     network = Perceptron(layers((6, 4, 2)))
     inputs = torch.randint(0, 256, (5, 6), dtype=torch.uint8)
     wanted = network(inputs)
-    monkeypatch.setattr(updates, "_library", lambda: None)  # no compiler
+    monkeypatch.setattr(kernels, "library", lambda: None)  # no compiler
     assert_near([network(inputs)], [wanted])
 
 
@@ -189,7 +190,7 @@ def test_a_copy_has_parameters_of_its_own():
 
 def test_torch_computes_where_nothing_compiles(monkeypatch):
     network, inputs = layers((3, 8, 2)), torch.randn(5, 3)
-    monkeypatch.setattr(updates, "_library", lambda: None)
+    monkeypatch.setattr(kernels, "library", lambda: None)
     assert torch.equal(Perceptron(network)(inputs), network(inputs))
 
 
@@ -200,7 +201,7 @@ def test_torch_computes_where_nothing_compiles(monkeypatch):
 def bfloat16():
     """Lets products be of factors rounded to bfloat16; whether they are, on this CPU."""
     torch.set_float32_matmul_precision("medium")
-    yield updates._library().has_bfloat16()
+    yield kernels.library().has_bfloat16()
     torch.set_float32_matmul_precision("highest")
 
 
@@ -396,7 +397,7 @@ def test_the_kernel_of_advantages_has_the_bits_of_the_cpu(monkeypatch):
         return library.advantages(ctypes.c_void_p(given), None)
 
     wanted = updates.advantages_at_once(series, 0.99, 0.95)
-    monkeypatch.setattr(updates, "_advantages", lambda device: compute)
+    monkeypatch.setattr(updates, "advantages_kernel", lambda device: compute)
     assert torch.equal(updates.advantages_at_once(series, 0.99, 0.95), wanted)
 
 

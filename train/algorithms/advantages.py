@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..policies.updates import advantages_at_once
+from .updates import advantages_at_once
 
 
 def generalised_advantages(

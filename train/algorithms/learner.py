@@ -10,10 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from ..base.config import Config
+from ..base.kernels import can_compute, prepare
 from ..base.ranks import ALONE, Ranks
 from ..policies.moments import RewardScale
 from ..policies.networks import ActorCritic, Past, forgotten
-from ..policies.updates import adam_step, can_compute, prepare
+from .updates import adam_step
 
 
 def flatten_parameters(module: nn.Module) -> nn.Parameter:

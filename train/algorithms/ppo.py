@@ -15,13 +15,14 @@ import torch
 from torch import Tensor
 
 from ..base.active import zeroed
+from ..base.kernels import can_compute
 from ..base.ranks import ALONE, Ranks, Samples
 from ..policies.distributions import CategoricalPolicy
 from ..policies.networks import Past, forgotten
-from ..policies.updates import LossSettings, Minibatches, can_compute
 from ..rollouts.rollout import Rollout
 from .advantages import generalised_advantages
 from .learner import Learner
+from .updates import LossSettings, Minibatches
 
 
 class Batch(NamedTuple):

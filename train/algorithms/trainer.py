@@ -12,8 +12,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import torch
-from gymnasium.spaces import Dict
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import VectorEnv
 from torch import Tensor
 
 from ..base.active import counted_ends, zeroed
@@ -21,12 +20,14 @@ from ..base.config import Config
 from ..base.ranks import ALONE, Ranks, joined_state, part_of_state, to_cpu
 from ..policies.networks import ActorCritic, Player
 from ..rollouts import captured
+from ..rollouts.acting import Acting, Agents, acting, rows_of_teams
 from ..rollouts.clock import Clock
+from ..rollouts.environment import critic_space_of, num_agents, require_trainable
 from ..rollouts.finite import FiniteCheck
-from ..rollouts.groups import Acting, Agents, Group, acting, rows_of_teams
 from ..rollouts.league import League
 from ..rollouts.rollout import Storage, map_leaves
 from .a2c import A2C
+from .group import Group
 from .ppo import PPO
 
 LEARNERS = {"ppo": PPO, "a2c": A2C}
@@ -41,32 +42,6 @@ def matmul_precision(precision: str) -> Iterator[None]:
         yield
     finally:
         torch.set_float32_matmul_precision(before)
-
-
-def num_agents(env: VectorEnv) -> int:
-    """Agents in each world; row r is agent r % num_agents."""
-    return getattr(env, "num_agents", 1)
-
-
-def critic_space_of(env: VectorEnv) -> Dict | None:
-    """The spaces of what the environment names for a critic only, if it does."""
-    return getattr(getattr(env, "unwrapped", env), "single_critic_space", None)
-
-
-def _require_rows_of_tensors(env: VectorEnv) -> None:
-    """Raises ValueError for environments that a trainer of one policy for all rows, in tensors, cannot train."""
-    if getattr(env, "possible_agents", None):
-        raise ValueError(
-            f"the environment is by agent, with a policy for each of {list(env.possible_agents)}, but this trainer has "
-            "one policy for all rows: give it the environment of rows (env.vector_env, or by_agent=False)"
-        )
-    if getattr(env, "output", "torch") != "torch":
-        raise ValueError(f"the environment has output={env.output!r}, but the trainer needs output='torch'")
-    if not hasattr(env, "bind_slots"):
-        raise ValueError(
-            f"{type(env).__name__} has no bind_slots(), by which steps write into the storage of a rollout: "
-            "the trainer needs an environment of torch_batchsim, or one with its interface"
-        )
 
 
 def _require_whole_minibatches(config: Config, rows: int, team: int | None = None) -> None:
@@ -131,10 +106,7 @@ class Trainer:
     """
 
     def __init__(self, env: VectorEnv, config: Config, ranks: Ranks = ALONE) -> None:
-        _require_rows_of_tensors(env)
-        mode = env.metadata.get("autoreset_mode")
-        if mode != AutoresetMode.SAME_STEP:
-            raise ValueError(f"autoreset_mode is {mode}, but the trainer needs {AutoresetMode.SAME_STEP}")
+        require_trainable(env)
         _require_parts(env, config, ranks)
         if config.capture_rollouts:
             captured.require(env, config, env.device)

@@ -13,8 +13,9 @@ import torch_batchsim
 from torch_batchsim import command_line
 
 from ..base.config import Config
+from ..base.errors import UsageError
 from . import settings_file
-from .options import Options, UsageError, find_environment, parse_env_options, tuned
+from .options import Options, find_environment, parse_env_options, tuned
 
 PROGRAM = "python -m torch_batchsim.train"
 

@@ -16,12 +16,13 @@ from torch_batchsim import command_line
 from torch_batchsim.base.extras import MissingExtra
 
 from ..base.config import Config
+from ..base.errors import RunError, UsageError
 from ..base.ranks import RankLost
 from ..run_folder import checkpoint, disk, video
 from ..run_folder.tracking import trackers
-from . import processes, runs, seeds, unused
+from . import evaluating, processes, seeds, training, unused
 from .arguments import PROGRAM, parse, path_behind, settled
-from .options import Options, UsageError, default_threads, parse_env_options, tuned
+from .options import Options, default_threads, parse_env_options, tuned
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _run(list(sys.argv[1:] if arguments is None else arguments))
     except (UsageError, checkpoint.CheckpointError, MissingExtra) as error:
         return processes.tell(error, 2, always=False)
-    except (runs.RunError, disk.NotWritten) as error:
+    except (RunError, disk.NotWritten) as error:
         status = 130 if isinstance(error.__cause__, KeyboardInterrupt) else 1
         return processes.tell(error, status, always=isinstance(error.__cause__, RankLost))
     except BrokenPipeError:  # of --help | head, which has seen enough
@@ -108,9 +109,9 @@ def _run(arguments: list[str]) -> int:
     if options.seeds:
         return seeds.train(env_id, options, contents, group)
     if options.eval:
-        runs.evaluate_checkpoint(env_id, options, contents)
+        evaluating.evaluate_checkpoint(env_id, options, contents)
         return 0
-    return 0 if runs.train(env_id, options, contents) else 130
+    return 0 if training.train(env_id, options, contents) else 130
 
 
 def _group(arguments: Sequence[str]) -> Path | None:

@@ -14,11 +14,8 @@ import torch_batchsim
 from torch_batchsim import command_line
 
 from ..base.config import Config
+from ..base.errors import UsageError
 from .tuned import tuned_config, tuned_settings
-
-
-class UsageError(Exception):
-    """What the user asked for cannot be done; says why in one sentence."""
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,9 @@ from typing import Any
 import torch
 from torch import distributed
 
+from ..base.errors import UsageError
 from ..base.ranks import ALONE, Ranks, join
-from .options import Options, UsageError
+from .options import Options
 
 
 def count() -> int:

@@ -11,7 +11,7 @@ import torch_batchsim
 from torch_batchsim.command_line import suggestion
 
 from ..base.config import Config
-from .options import UsageError
+from ..base.errors import UsageError
 from .settings_file import checked
 
 USUAL = {

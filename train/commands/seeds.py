@@ -11,12 +11,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from .. import compare
 from ..base.config import Config
-from ..run_folder import checkpoint, disk
-from ..run_folder.report import text_curve
-from . import runs, settings_file
-from .options import Options, UsageError, parse_env_options
+from ..base.errors import RunError, UsageError
+from ..run_folder import checkpoint, curves, disk
+from ..run_folder.folders import check_writable, made, short_name
+from ..run_folder.report import show_picture, text_curve
+from . import evaluating, settings_file, training
+from .options import Options, parse_env_options
 
 SETTINGS, SUMMARY, PICTURE = "config.toml", "summary.json", "learning_curve.png"
 
@@ -42,7 +43,7 @@ def train(env_id: str, options: Options, loaded: dict[str, Any] | None, again: P
         replace(options.config, seed=numbers[-1])
     except ValueError as error:
         raise UsageError(f"--seeds {options.seeds} from --seed {first} on: {error}") from error
-    runs.check_writable(options.summary)
+    check_writable(options.summary)
     folder = again or _new_folder(env_id, options, numbers)
     settings_file.write(folder / SETTINGS, env_id, options, parse_env_options(options.env_option))
     done: list[dict[str, Any]] = []
@@ -58,7 +59,7 @@ def train(env_id: str, options: Options, loaded: dict[str, Any] | None, again: P
         except Exception as error:
             if isinstance(error.__cause__, KeyboardInterrupt):
                 raise
-            if not isinstance(error, (runs.RunError, disk.NotWritten, checkpoint.CheckpointError)):
+            if not isinstance(error, (RunError, disk.NotWritten, checkpoint.CheckpointError)):
                 traceback.print_exc()
             print(f"seed {seed} failed: {error}", file=sys.stderr)
             failed.append({"seed": seed, "error": str(error)})
@@ -69,22 +70,22 @@ def train(env_id: str, options: Options, loaded: dict[str, Any] | None, again: P
             done.append(json.loads((folder / f"seed{seed}" / SUMMARY).read_text()))
         _write_summary(options.summary or folder / SUMMARY, done, failed)
     _tell(folder, options.summary or folder / SUMMARY, done)
-    if options.show and done and (problem := runs.show_picture(folder / PICTURE)):
+    if options.show and done and (problem := show_picture(folder / PICTURE)):
         print(problem)
     if failed:
         told = "; ".join(f"seed {each['seed']}: {each['error']}" for each in failed)
-        raise runs.RunError(f"{len(failed)} of {options.seeds} seeds failed: {told}")
+        raise RunError(f"{len(failed)} of {options.seeds} seeds failed: {told}")
     return 0
 
 
 def _new_folder(env_id: str, options: Options, numbers: range) -> Path:
-    name = f"{runs.short_name(env_id)}-seeds{numbers[0]}-{numbers[-1]}-{datetime.now():%Y%m%d-%H%M%S}"
+    name = f"{short_name(env_id)}-seeds{numbers[0]}-{numbers[-1]}-{datetime.now():%Y%m%d-%H%M%S}"
     folder = options.run_dir or Path("runs") / name
     if is_folder(folder):
         raise UsageError(f"folder {folder} has other runs; --resume {folder} goes on with them, or name another folder")
     if (folder / checkpoint.NAME).exists() or any(folder.glob(f"seed*/{checkpoint.NAME}")):
         raise UsageError(f"folder {folder} has the checkpoint of another run; name another folder")
-    return runs.made(folder)
+    return made(folder)
 
 
 def _one(env_id: str, options: Options, loaded: dict[str, Any] | None, seed: int, folder: Path) -> bool:
@@ -94,7 +95,7 @@ def _one(env_id: str, options: Options, loaded: dict[str, Any] | None, seed: int
     config = replace(options.config, seed=seed)
     own = replace(options, seeds=None, config=config, run_dir=folder, summary=summary, show=False)
     if not path.exists():
-        return runs.train(env_id, own, loaded)
+        return training.train(env_id, own, loaded)
     contents = checkpoint.load(path, env_id)
     checkpoint.require_same_version(path, contents)
     trained = contents["trainer"]
@@ -102,10 +103,10 @@ def _one(env_id: str, options: Options, loaded: dict[str, Any] | None, seed: int
     own = replace(own, config=config, resume=path, load=None)
     if trained["iteration"] < config.total_steps // (config.num_steps * config.num_envs):
         summary.unlink(missing_ok=True)  # of fewer steps
-        return runs.train(env_id, own, contents)
+        return training.train(env_id, own, contents)
     print(f"finished before, in {folder}")
     if not summary.exists():
-        runs.evaluate_checkpoint(env_id, replace(own, eval=path), contents)
+        evaluating.evaluate_checkpoint(env_id, replace(own, eval=path), contents)
     return True
 
 
@@ -128,17 +129,17 @@ def _spread(done: list[dict[str, Any]], name: str) -> dict[str, float] | None:
 def _tell(folder: Path, summary: Path, done: list[dict[str, Any]]) -> None:
     """Draws the curve of all that have finished and prints what they reached."""
     if done:
-        found = [compare.read(folder / f"seed{each['seed']}") for each in done]
-        column = compare.MEASURES[done[0]["measure"] != "score"]
+        found = [curves.read(folder / f"seed{each['seed']}") for each in done]
+        column = curves.MEASURES[done[0]["measure"] != "score"]
         drawn = [each for each in found if len(each.curve(column)[0])]
         if not drawn:
             print("no learning curve: with no seed has every world ended an episode")
         else:
-            (band,) = compare.bands(drawn, column)
+            (band,) = curves.bands(drawn, column)
             random = _spread(done, f"random_{done[0]['measure']}_mean")
             level = random and random["mean"]
             title = f"{done[0]['env']}, seeds {', '.join(str(each['seed']) for each in done)}"
-            compare.draw([band], column, folder / PICTURE, title, level)
+            curves.draw([band], column, folder / PICTURE, title, level)
             print(f"\nmean of {len(drawn)} seeds")
             print(text_curve(list(zip(map(int, band.steps), band.mean.tolist(), strict=True)), random=level))
             print(f"learning curve  {folder / PICTURE}")

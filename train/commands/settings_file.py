@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
@@ -13,13 +10,10 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 from torch_batchsim.command_line import suggestion
 
+from ..base import toml
 from ..base.config import Config
-from .options import Options, UsageError
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from ..base.errors import UsageError
+from .options import Options
 
 NOT_SETTINGS = tuple("config settings env_option resume eval process_timeout run_dir summary video".split())
 NOT_SETTINGS += ("video_every", "show")
@@ -34,12 +28,7 @@ def read(path: Path, env_names: Sequence[str] = ()) -> tuple[dict[str, Any], dic
     Raises UsageError for a file that cannot be read, and for names that are not settings.
     """
     path = path / "config.toml" if path.is_dir() else path
-    try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"settings {path} cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"settings {path} are not TOML: {error}") from error
+    found = toml.read(path)
     env_options = found.pop("env", {})
     if not isinstance(env_options, dict):
         raise UsageError(f"settings {path}: env is a table, [env], of options of the environment")
@@ -108,25 +97,7 @@ def write(path: Path, env_id: str, options: Options, env_options: Mapping[str, A
     """All settings of a run, so that `--config` with this file runs it again."""
     others = {each.name: getattr(options, each.name) for each in fields(Options) if each.name not in NOT_SETTINGS}
     lines = [f"# {env_id}: python -m torch_batchsim.train {env_id} --config {path.name}"]
-    lines += _lines({**asdict(options.config), **others})
+    lines += toml.lines({**asdict(options.config), **others})
     if env_options:
-        lines += ["", "[env]", *_lines(env_options)]
+        lines += ["", "[env]", *toml.lines(env_options)]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
-def _lines(settings: Mapping[str, Any]) -> list[str]:
-    """TOML has no word for None: what is not set is left out."""
-    return [f"{name} = {_value(value)}" for name, value in settings.items() if value is not None]
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, (list, tuple)):
-        return f"[{', '.join(map(_value, value))}]"
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{name} = {_value(each)}" for name, each in value.items()) + "}"
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)  # inf, as TOML has it; JSON says Infinity
-    if isinstance(value, (bool, int, float)):
-        return json.dumps(value)
-    # JSON writes what is beyond 16 bits as two escapes, and leaves DEL as it is: TOML takes neither.
-    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")

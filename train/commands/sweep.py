@@ -25,12 +25,14 @@ from torch_batchsim.base.extras import command_needs
 
 from ..algorithms.trainer import Trainer
 from ..base.config import Config
+from ..base.errors import RunError, UsageError
 from ..run_folder import checkpoint, disk
+from ..run_folder.folders import made, short_name
 from ..run_folder.report import Report
 from ..run_folder.tracking import trackers
-from . import processes, runs, settings_file
+from . import processes, settings_file, training
 from .arguments import settled
-from .options import Options, UsageError, default_threads, parse_env_options
+from .options import Options, default_threads, parse_env_options
 from .ranges import Range, ranges_for
 
 if TYPE_CHECKING:
@@ -55,15 +57,15 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--run-dir", type=Path, help="folder of the sweep; runs/<environment>-sweep-<time>")
     parser.add_argument("--resume", type=Path, metavar="FOLDER", help="go on with a sweep, to --trials in all")
     parser.add_argument("--no-prune", action="store_true", help="train to the end in bad trials too")
-    options, training = parser.parse_known_args(arguments)
+    options, others = parser.parse_known_args(arguments)
     command_needs("optuna", extra="sweep")
     processes.require_one("a sweep")
     if options.trials < 1:
         raise UsageError(f"--trials is {options.trials}, but must be at least 1")
     if options.resume:
-        env_id, training_options, ranges = _before(options, training)
+        env_id, training_options, ranges = _before(options, others)
     else:
-        env_id, training_options, _, rest = settled(options.environment, training, PROGRAM)
+        env_id, training_options, _, rest = settled(options.environment, others, PROGRAM)
         _refuse(training_options)
         ranges = ranges_for(env_id, options.ranges, rest, training_options.config)
     trackers(training_options.track)  # to tell at once what is wrong with them
@@ -86,11 +88,11 @@ def _refuse(options: Options) -> None:
         raise UsageError("--eval-episodes is 0, but a sweep compares evaluations")
 
 
-def _before(options: argparse.Namespace, training: Sequence[str]) -> tuple[str, Options, dict[str, Range]]:
+def _before(options: argparse.Namespace, others: Sequence[str]) -> tuple[str, Options, dict[str, Range]]:
     """What the sweep that `--resume` names was begun with."""
     folder = options.resume
-    if training or options.ranges or options.run_dir:
-        given = next(iter(training), "--range" if options.ranges else "--run-dir")
+    if others or options.ranges or options.run_dir:
+        given = next(iter(others), "--range" if options.ranges else "--run-dir")
         raise UsageError(f"{given} and --resume exclude each other: {folder} has the settings of its sweep")
     if not (folder / STUDY).is_file():
         raise UsageError(f"{folder} is not the folder of a sweep: it has no {STUDY}")
@@ -118,11 +120,11 @@ def _study(folder: Path, options: Options, given: argparse.Namespace) -> optuna.
 @disk.errors()
 def _run(env_id: str, options: Options, ranges: Mapping[str, Range], given: argparse.Namespace) -> int:
     folder = given.resume or given.run_dir
-    folder = folder or Path("runs") / f"{runs.short_name(env_id)}-sweep-{datetime.now():%Y%m%d-%H%M%S}"
+    folder = folder or Path("runs") / f"{short_name(env_id)}-sweep-{datetime.now():%Y%m%d-%H%M%S}"
     if not given.resume:
         if (folder / STUDY).exists():
             raise UsageError(f"folder {folder} has another sweep; --resume {folder} goes on with it")
-        runs.made(folder)
+        made(folder)
         settings_file.write(folder / SETTINGS, env_id, options, parse_env_options(options.env_option))
     options = replace(options, load=checkpoint.find(options.load, env_id))
     loaded = checkpoint.load(options.load, env_id) if options.load else None
@@ -153,7 +155,7 @@ def _run(env_id: str, options: Options, ranges: Mapping[str, Range], given: argp
     if not _complete(study):
         errors = [each.user_attrs["error"] for each in _ended(study) if "error" in each.user_attrs]
         why = errors[0] if errors else "all were pruned"
-        raise runs.RunError(f"no trial has come to its end: {why}")
+        raise RunError(f"no trial has come to its end: {why}")
     return 0
 
 
@@ -219,13 +221,13 @@ def _trial(
     try:
         config = _config(options.config, ranges, trial.params)
         settings = replace(options, config=config, run_dir=own, summary=own / "summary.json")
-        runs.made(own)
+        made(own)
         with open(own / "output.txt", "w") as file, redirect_stdout(file):
-            finished = runs.train(env_id, settings, loaded, [give_up])
+            finished = training.train(env_id, settings, loaded, [give_up])
     except Exception as error:
         if isinstance(error, disk.NotWritten) or isinstance(error.__cause__, (KeyboardInterrupt, disk.NotWritten)):
             raise
-        if not isinstance(error, (UsageError, ValueError, runs.RunError)):
+        if not isinstance(error, (UsageError, ValueError, RunError)):
             traceback.print_exc()
         trial.set_user_attr("error", str(error))
         study.tell(trial, state=TrialState.FAIL)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from .options import Options, UsageError
+from ..base.errors import UsageError
+from .options import Options
 
 
 @dataclass(frozen=True)

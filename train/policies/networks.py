@@ -17,11 +17,12 @@ from torch import Tensor, nn
 
 from ..base.active import zeroed
 from ..base.config import Config
+from ..base.kernels import can_compute
 from ..base.ranks import ALONE, Ranks
 from .distributions import make_policy
 from .encoders import Encoder, Observation, Reading, Trunk, linear, readings
 from .moments import Moments
-from .updates import Perceptron, can_compute
+from .perceptron import Perceptron
 
 ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU}
 

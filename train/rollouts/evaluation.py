@@ -13,8 +13,12 @@ from torch_batchsim import StepTimeout, SystemCrash, WorldFault
 
 from ..policies.encoders import Observation
 from ..policies.networks import ActorCritic
+from .acting import Acting, Agents, acting
+from .environment import check_faults
 from .finite import FiniteCheck, NoLegalAction, NotFinite
-from .groups import Acting, Agents, acting
+
+SEED_OFFSET = 1_000_000
+"""Keeps the episodes of an evaluation apart from those of the training."""
 
 MAX_EPISODE_STEPS = 100_000
 """An evaluation gives up where an episode is longer than this."""
@@ -41,11 +45,6 @@ class Evaluation(NamedTuple):
 
     returns: Tensor
     lengths: Tensor
-
-
-def measure(env: VectorEnv) -> str:
-    """Which number an episode is judged by: "score", where the environment names one, else "return"."""
-    return "score" if env.metadata.get("score") else "return"
 
 
 def evaluate(
@@ -134,9 +133,3 @@ def run_episodes(
         count = int(running.sum())
         raise EndlessEpisode(f"{count:,} of {len(running):,} episodes did not end within {MAX_EPISODE_STEPS:,} steps")
     return Evaluation(returns, lengths)
-
-
-def check_faults(env: VectorEnv) -> None:
-    """Raises the faults that on CUDA would be raised by a later step, if the environment knows faults."""
-    if hasattr(env, "check_faults"):
-        env.check_faults()

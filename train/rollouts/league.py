@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ..base.config import Config
 from ..policies.networks import ActorCritic, Player
-from .groups import Acting
+from .acting import Acting
 
 
 class League:

@@ -13,7 +13,7 @@ from torch_batchsim import StepInterrupted, StepTimeout, SystemCrash, WorldFault
 
 from ..algorithms.trainer import Trainer
 from ..base.ranks import RankFailed, RankLost
-from ..rollouts.evaluation import check_faults, measure
+from ..rollouts.environment import check_faults, measure
 from ..rollouts.finite import NoLegalAction, NotFinite
 from . import checkpoint, disk
 from .report import Report

@@ -11,7 +11,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..commands.options import UsageError
+from ..base.errors import UsageError
 
 KNOWN = ("tensorboard", "wandb", "none")
 

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from torch_batchsim.base.extras import needed
 
-from ..algorithms.trainer import num_agents
+from ..rollouts.environment import num_agents
 
 FILE_TYPES = {".gif": {"optimize": True}, ".webp": {"lossless": True, "method": 4}, ".png": {}}
 """What can be written, with settings for a small file."""

@@ -59,7 +59,9 @@ def parsed(kind: type[Kind], program: str, arguments: Sequence[str], **keywords:
     """``tyro.cli``, whose boxes around mistakes become ``UsageError``."""
     import tyro
 
-    _describe(kind)
+    for each in (kind, *map(type, getattr(keywords.get("default"), "__dict__", {}).values())):
+        if dataclasses.is_dataclass(each):
+            _describe(each)
     told = StringIO()
     try:
         with redirect_stderr(told):
@@ -72,9 +74,10 @@ def parsed(kind: type[Kind], program: str, arguments: Sequence[str], **keywords:
 
 def _describe(kind: type) -> None:
     """Give tyro the docstrings of options as one line each: it keeps the ends of lines that are indented."""
-    [body] = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+    bodies = [ast.parse(textwrap.dedent(inspect.getsource(each))).body[0] for each in kind.__mro__[-2::-1]]
     told = {
         setting.target.id: text.value.value
+        for body in bodies
         for setting, text in pairwise(body.body)
         if isinstance(setting, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant)
     }

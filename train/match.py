@@ -202,8 +202,6 @@ def _contents(names: Sequence[str]) -> dict[str, dict[str, Any]]:
         for what in ("env", "env_options"):
             if found[name][what] != found[first][what]:
                 raise ValueError(f"{name} was trained in {found[name][what]}, {first} in {found[first][what]}")
-        if found[name]["trainer"]["config"]["squash"] != found[first]["trainer"]["config"]["squash"]:
-            raise ValueError(f"one of {name} and {first} squashes actions, and the other does not")
     return found
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 from environments.melee import Melee
-from torch_batchsim.train import Config, Trainer
+from torch_batchsim.train import Trainer
+from torch_batchsim.train.algorithms import config_of
 
 from torch_batchsim import TorchVectorEnv
 
@@ -33,7 +34,7 @@ def melee_trainer(worlds: int = 4, **settings: Any) -> Trainer:
     """Of two teams whose fighters leave before their world ends."""
     env = TorchVectorEnv(Melee(), num_worlds=worlds)
     sizes = {"num_envs": env.num_envs, "num_steps": 8, "num_minibatches": 2, "hidden_sizes": (8,)}
-    return Trainer(env, Config(**sizes | {"total_steps": 1_000_000} | settings))
+    return Trainer(env, config_of(sizes | {"total_steps": 1_000_000} | settings))
 
 
 def assert_goes_on_to_the_bit(make: Callable[[], Trainer]) -> Trainer:

@@ -4,7 +4,8 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
-from torch_batchsim.train import Config, Trainer, evaluate, generalised_advantages
+from torch_batchsim.train import A2CConfig, Config, Trainer, evaluate, generalised_advantages
+from torch_batchsim.train.algorithms import config_of
 from torch_batchsim.train.algorithms.a2c import v_trace
 from training import assert_goes_on_to_the_bit, melee_trainer
 
@@ -59,7 +60,7 @@ def test_of_the_policy_that_acted_targets_are_those_of_generalised_advantages(co
 
 
 def test_the_first_update_has_ratios_of_one_and_later_ones_do_not(toy_env):
-    trainer = Trainer(toy_env(), Config(**SMALL | {"learning_rate": 0.05}, algorithm="a2c", update_epochs=1))
+    trainer = Trainer(toy_env(), A2CConfig(**SMALL | {"learning_rate": 0.05}, update_epochs=1))
     trainer.checked_rollout()
     group = trainer.groups[0]
     batch = group.estimate(trainer.storage)
@@ -74,7 +75,7 @@ def test_the_first_update_has_ratios_of_one_and_later_ones_do_not(toy_env):
 
 def test_the_gradient_of_the_policy_is_that_of_the_weighed_log_probabilities(toy_env):
     """Of a batch that another policy made: by differences of the loss with the weights held."""
-    config = Config(**SMALL, algorithm="a2c", norm_adv=False, ent_coef=0, vf_coef=0)
+    config = A2CConfig(**SMALL, norm_adv=False, ent_coef=0, vf_coef=0)
     trainer = Trainer(toy_env(), config)
     trainer.checked_rollout()
     learner = trainer.groups[0].learner
@@ -92,7 +93,7 @@ def test_the_gradient_of_the_policy_is_that_of_the_weighed_log_probabilities(toy
 
 @pytest.mark.parametrize(
     "others",
-    [{}, {"memory": "lstm", "memory_size": 4}, {"policies": "teams", "norm_returns": True}, {"norm_obs": True}],
+    [{}, {"memory": "lstm", "memory_size": 4}, {"policies": "teams", "norm_reward": True}, {"norm_obs": True}],
 )
 def test_it_goes_on_to_the_bit_with_agents_that_come_and_go(others):
     assert_goes_on_to_the_bit(lambda: melee_trainer(algorithm="a2c", **others))
@@ -100,8 +101,8 @@ def test_it_goes_on_to_the_bit_with_agents_that_come_and_go(others):
 
 @pytest.mark.full
 def test_cartpole_is_learned():
-    config = Config(
-        algorithm="a2c", num_envs=64, num_steps=32, num_minibatches=4, update_epochs=2, total_steps=160_000,
+    config = A2CConfig(
+        num_envs=64, num_steps=32, num_minibatches=4, update_epochs=2, total_steps=160_000,
         learning_rate=7e-3, gamma=0.98, max_grad_norm=5.0, vf_coef=1.0, hidden_sizes=(32, 32),
     )  # fmt: skip
     trainer = Trainer(gymnasium.make_vec("torch_batchsim/CartPole-v0", num_envs=64), config)
@@ -112,18 +113,24 @@ def test_cartpole_is_learned():
 
 
 @pytest.mark.parametrize(
-    ("settings", "says"),
+    ("settings", "error", "says"),
     [
-        ({"clip_vloss": True}, "clip_vloss is of PPO, and algorithm is 'a2c'"),
-        ({"target_kl": 0.01}, "target_kl is of PPO, and algorithm is 'a2c'"),
-        ({"algorithm": "dqn"}, "algorithm is dqn, but must be one of"),
+        ({"algorithm": "a2c", "target_kl": 0.01}, TypeError, "unexpected keyword argument 'target_kl'"),
+        ({"algorithm": "dqn"}, ValueError, "algorithm is 'dqn', but must be one of ppo, a2c"),
     ],
 )
-def test_settings_that_do_not_fit_are_refused(settings, says):
-    with pytest.raises(ValueError, match=says):
-        Config(**{"algorithm": "a2c"} | settings)
+def test_settings_of_another_algorithm_are_refused(settings, error, says):
+    with pytest.raises(error, match=says):
+        config_of(settings)
+
+
+def test_settings_of_no_algorithm_cannot_train(toy_env):
+    with pytest.raises(ValueError, match="algorithm is '', but must be one of ppo, a2c"):
+        Trainer(toy_env(), Config(num_envs=6))
+    with pytest.raises(ValueError, match="algorithm is ppo, but must be 'a2c'"):
+        A2CConfig(algorithm="ppo")
 
 
 def test_parts_are_of_whole_rows(toy_env):
     with pytest.raises(ValueError, match="must divide the 6 rows where algorithm is 'a2c': each row is in one"):
-        Trainer(toy_env(), Config(**SMALL | {"num_minibatches": 4}, algorithm="a2c"))
+        Trainer(toy_env(), A2CConfig(**SMALL | {"num_minibatches": 4}))

@@ -7,7 +7,7 @@ import torch
 from torch_batchsim.envs.cartpole import CartPole
 from torch_batchsim.envs.overcooked import Overcooked
 from torch_batchsim.envs.swarm import Swarm
-from torch_batchsim.train import Config, Trainer
+from torch_batchsim.train import PPOConfig, Trainer
 from torch_batchsim.train.rollouts import captured
 
 from torch_batchsim import Fault, TorchVectorEnv, WorldFault
@@ -17,7 +17,7 @@ SETTINGS = {"num_steps": 8, "num_minibatches": 2, "total_steps": 16 * 8 * 6, "hi
 
 def made(environment, capture, **changes):
     env = TorchVectorEnv(environment, num_envs=16)
-    return Trainer(env, Config(**SETTINGS | {"num_envs": 16, "capture_rollouts": capture} | changes))
+    return Trainer(env, PPOConfig(**SETTINGS | {"num_envs": 16, "capture_rollouts": capture} | changes))
 
 
 @pytest.fixture

@@ -10,7 +10,8 @@ import torch
 from environments.coin import CoinToss
 from torch_batchsim.envs.cartpole import CartPole
 from torch_batchsim.envs.hideseek import HideSeek
-from torch_batchsim.train import Config, NotFinite, Trainer, evaluate
+from torch_batchsim.train import NotFinite, PPOConfig, Trainer, evaluate
+from torch_batchsim.train.algorithms import config_of
 from torch_batchsim.train.export import ABOUT, export
 
 from torch_batchsim import SchemaError, TorchVectorEnv
@@ -22,7 +23,7 @@ SETTINGS = {
 
 
 def trainer(**changes):
-    return Trainer(TorchVectorEnv(CoinToss(), num_envs=64), Config(**SETTINGS | changes))
+    return Trainer(TorchVectorEnv(CoinToss(), num_envs=64), config_of(SETTINGS | changes))
 
 
 def explained(made):
@@ -43,7 +44,7 @@ def test_it_explains_what_the_policy_cannot_see():
     [
         {"algorithm": "a2c"},
         {"memory": "gru", "memory_size": 8},
-        {"norm_obs": True, "norm_returns": True},
+        {"norm_obs": True},
         {"algorithm": "a2c", "memory": "lstm", "memory_size": 8, "norm_obs": True},
     ],
     ids=lambda settings: " ".join(map(str, settings.values())),
@@ -94,7 +95,7 @@ def test_hide_and_seek_reads_all_things_by_attention():
     names = ("agents", "all_agents", "all_boxes")
     assert list(env.single_critic_space) == ["all_agents", "all_boxes", "all_ramps"]
     settings = SETTINGS | {"num_envs": env.num_envs, "total_steps": 10_000, "policies": "teams"}
-    made = Trainer(env, Config(**settings, encoders=tuple(f"{name}=attention" for name in names)))
+    made = Trainer(env, PPOConfig(**settings, encoders=tuple(f"{name}=attention" for name in names)))
     made.iterate()
     agent = made.groups[0].agent
     assert list(agent.actor.trunk.attention.sets) == ["agents"]
@@ -122,7 +123,7 @@ def test_an_exported_policy_does_without(tmp_path):
 def test_it_needs_an_environment_that_names_something():
     env = TorchVectorEnv(CartPole(), num_worlds=4)
     with pytest.raises(ValueError, match=r"central_critic is on, but the environment names nothing for a critic"):
-        Trainer(env, Config(num_envs=env.num_envs, central_critic=True))
+        Trainer(env, PPOConfig(num_envs=env.num_envs, central_critic=True))
 
 
 def test_nan_is_named():

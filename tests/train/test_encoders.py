@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from torch_batchsim.train import ActorCritic, Config, Trainer
+from torch_batchsim.train import ActorCritic, PPOConfig, Trainer
 from torch_batchsim.train.policies.encoders import Attention, Encoder, Trunk, readings
 
 CPU = torch.device("cpu")
@@ -21,10 +21,10 @@ SPACE = spaces.Dict(
 ALL = ("grid=conv", "others=attention:there", "card=embedding")
 
 
-def trunk(*texts, space=SPACE, **settings):
+def trunk(*texts, space=SPACE):
     encoder = Encoder(space)
     generator = torch.Generator().manual_seed(1)
-    return Trunk(encoder, readings(texts, encoder), Config(**settings), generator)
+    return Trunk(encoder, readings(texts, encoder), generator)
 
 
 def observation(*leading, seed=1):
@@ -39,8 +39,8 @@ def observation(*leading, seed=1):
 
 
 def test_all_kinds_side_by_side_take_any_leading_shape():
-    made = trunk(*ALL, conv_channels=(4, 8), embedding_size=3, attention_size=8, attention_heads=2)
-    assert made.size == 2 + 5 * 4 * 8 + 2 * 3 + 8  # the mask is not an input of its own
+    made = trunk(*ALL)
+    assert made.size == 2 + 5 * 4 * 64 + 2 * 16 + 64  # the mask is not an input of its own
     encoder, rows = Encoder(SPACE), observation(7)
     out = made(encoder(rows))
     assert out.shape == (7, made.size)
@@ -49,25 +49,27 @@ def test_all_kinds_side_by_side_take_any_leading_shape():
 
 
 def test_convolutions_see_channels_last():
-    made = trunk("conv", space=GRID, conv_channels=(4,))
+    made = trunk("conv", space=GRID)
     picture = torch.rand(2, 5, 4, 3)
-    layer = next(module for module in made.modules() if isinstance(module, torch.nn.Conv2d))
-    expected = layer(picture.permute(0, 3, 1, 2)).relu().flatten(1)
+    expected = picture.permute(0, 3, 1, 2)
+    for layer in (module for module in made.modules() if isinstance(module, torch.nn.Conv2d)):
+        expected = layer(expected).relu()
+    expected = expected.flatten(1)
     torch.testing.assert_close(made(Encoder(GRID)(picture)), expected)
 
 
 def test_large_pictures_are_halved():
     space = spaces.Box(0, 255, (33, 20), np.uint8)
-    made = trunk("=conv", space=space, conv_channels=(2, 4, 8))
-    assert made.size == 17 * 10 * 8  # the first convolution moves by 2
+    made = trunk("=conv", space=space)
+    assert made.size == 9 * 5 * 64  # both convolutions move by 2
     assert made(Encoder(space)(torch.zeros(2, 33, 20, dtype=torch.uint8))).shape == (2, made.size)
 
 
 def test_an_embedding_is_a_row_of_its_table():
     space = spaces.Box(-1, 4, (2,), np.int32)
-    made = trunk("embedding", space=space, embedding_size=3)
+    made = trunk("embedding", space=space)
     table = made.tables["part_"].table
-    assert table.shape == (6, 3)
+    assert table.shape == (6, 16)
     out = made(torch.tensor([[-1.0, 4.0], [0.0, 99.0]]))
     assert torch.equal(out[0], torch.cat([table[0], table[5]]))
     assert torch.equal(out[1], torch.cat([table[1], table[5]]))  # beyond the bounds: the nearest
@@ -109,7 +111,7 @@ def test_several_sets_attend_to_each_other():
 
 
 def test_a_seed_means_the_same_networks_with_all_kinds():
-    config = Config(encoders=ALL, hidden_sizes=(8,), memory="gru", memory_size=4)
+    config = PPOConfig(encoders=ALL, hidden_sizes=(8,), memory="gru", memory_size=4)
     before = torch.get_rng_state()
     a, b = (ActorCritic(SPACE, spaces.Discrete(3), config, CPU).state_dict() for _ in range(2))
     assert all(torch.equal(a[name], b[name]) for name in a) and torch.equal(before, torch.get_rng_state())
@@ -121,8 +123,8 @@ def test_all_kinds_train_and_resume_to_the_bit(toy_env, memory):
         picture=spaces.Box(0, 255, (4, 4, 3), np.uint8), set=spaces.Box(-1, 1, (3, 2), np.float32),
         number=spaces.Box(0, 254, (2,), np.uint8),
     )  # fmt: skip
-    config = Config(
-        num_envs=6, num_steps=8, num_minibatches=2, total_steps=480, hidden_sizes=(8,), conv_channels=(4,),
+    config = PPOConfig(
+        num_envs=6, num_steps=8, num_minibatches=2, total_steps=480, hidden_sizes=(8,),
         memory=memory, memory_size=8, encoders=("picture=conv", "set=attention", "number=embedding"),
     )  # fmt: skip
 
@@ -173,5 +175,3 @@ def test_other_refusals():
     bytes_ = spaces.Box(0, 255, (1,), np.uint8)
     with pytest.raises(ValueError, match="integers with declared bounds, not uint8"):
         readings(["embedding"], Encoder(bytes_))
-    with pytest.raises(ValueError, match="attention_size is 10, but must be a multiple of attention_heads 4"):
-        Config(attention_size=10)

@@ -4,14 +4,14 @@ import gymnasium
 import pytest
 import torch
 from gymnasium.vector import AutoresetMode
-from torch_batchsim.train import ActorCritic, Config, EndlessEpisode, NoLegalAction, NotFinite, evaluate
+from torch_batchsim.train import ActorCritic, EndlessEpisode, NoLegalAction, NotFinite, PPOConfig, evaluate
 from torch_batchsim.train.rollouts import evaluation
 
 
 @pytest.fixture
 def agent(toy_env):
     env = toy_env()
-    return ActorCritic(env.single_observation_space, env.single_action_space, Config(hidden_sizes=(8,)), env.device)
+    return ActorCritic(env.single_observation_space, env.single_action_space, PPOConfig(hidden_sizes=(8,)), env.device)
 
 
 @pytest.mark.parametrize("deterministic", [True, False])
@@ -74,7 +74,7 @@ def test_what_a_world_shows_after_its_end_may_be_anything_where_it_stands_still(
 
 def test_a_seed_out_of_range_is_refused_in_a_sentence():
     env = gymnasium.make_vec("torch_batchsim/CartPole-v0", num_envs=2)
-    agent = ActorCritic(env.single_observation_space, env.single_action_space, Config(hidden_sizes=(8,)), env.device)
+    agent = ActorCritic(env.single_observation_space, env.single_action_space, PPOConfig(hidden_sizes=(8,)), env.device)
     with pytest.raises(ValueError, match="seed must be an integer from 0"):
         evaluate(env, agent, seed=2**64)
 
@@ -90,7 +90,7 @@ def test_a_score_takes_the_place_of_rewards(mode):
     """Shaped rewards do not count; a chef who stands before an onion dispenser takes one and puts it into the pot."""
     options = {"horizon": 30, "shaping_factor": 1.0, "autoreset_mode": mode}
     env = gymnasium.make_vec("torch_batchsim/Overcooked-v0", num_worlds=50, **options)
-    agent = ActorCritic(env.single_observation_space, env.single_action_space, Config(hidden_sizes=(8,)), env.device)
+    agent = ActorCritic(env.single_observation_space, env.single_action_space, PPOConfig(hidden_sizes=(8,)), env.device)
     rewards, step = [], env.step
 
     def watched(actions):

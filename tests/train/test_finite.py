@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from torch_batchsim.train import Config, NoLegalAction, NotFinite, Trainer
+from torch_batchsim.train import NoLegalAction, NotFinite, PPOConfig, Trainer
 from torch_batchsim.train.algorithms.ppo import PPO
 from torch_batchsim.train.commands import cli
 from torch_batchsim.train.rollouts.finite import FiniteCheck
@@ -24,7 +24,7 @@ COMMAND = "--num-envs 8 --num-steps 16 --num-minibatches 2 --total-steps 1024 --
 
 
 def toy_trainer(env, **settings):
-    return Trainer(env, Config(**SMALL | settings))
+    return Trainer(env, PPOConfig(**SMALL | settings))
 
 
 def after_step(env, number, change):

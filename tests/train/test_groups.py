@@ -3,7 +3,7 @@
 import pytest
 import torch
 from environments.melee import Melee
-from torch_batchsim.train import Config, Trainer, evaluate
+from torch_batchsim.train import PPOConfig, Trainer, evaluate
 from torch_batchsim.train.policies.networks import Player
 
 from torch_batchsim import TorchVectorEnv
@@ -33,7 +33,7 @@ def env(**attributes):
 
 
 def trainer(**changes):
-    return Trainer(env(), Config(**SETTINGS | changes))
+    return Trainer(env(), PPOConfig(**SETTINGS | changes))
 
 
 @pytest.mark.parametrize("memory", ["none", "gru"])
@@ -93,7 +93,7 @@ def test_it_trains_and_resumes_to_the_bit(memory):
 def test_a_team_of_all_rows_is_the_shared_policy():
     """To the bit: rows that are gathered are those that were."""
     shared = trainer(policies="shared")
-    alone = Trainer(env(team=torch.zeros(80, dtype=torch.int64)), Config(**SETTINGS))
+    alone = Trainer(env(team=torch.zeros(80, dtype=torch.int64)), PPOConfig(**SETTINGS))
     for _ in range(2):
         for made in (shared, alone):
             made.iterate()
@@ -102,11 +102,11 @@ def test_a_team_of_all_rows_is_the_shared_policy():
 
 def test_what_is_refused():
     with pytest.raises(ValueError, match=r"policies is 'teams', but this environment has no teams"):
-        Trainer(env(team=None), Config(**SETTINGS))
+        Trainer(env(team=None), PPOConfig(**SETTINGS))
     with pytest.raises(ValueError, match="num_minibatches is 3, but must divide the rollout of team 0: 16 steps x 40"):
         trainer(num_minibatches=3)
     with pytest.raises(ValueError, match=r"policies is each, but must be one of \('shared', 'teams'\)"):
-        Config(policies="each")
+        PPOConfig(policies="each")
     made = trainer()
     with pytest.raises(ValueError, match=r"there is no policy for team 1; there are those of \[0\]"):
         evaluate(made.env, {0: made.groups[0].agent}, seed=1)

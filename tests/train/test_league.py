@@ -3,10 +3,16 @@
 import gymnasium
 import pytest
 import torch
-from torch_batchsim.train import Config, Trainer
+from torch_batchsim.train import PPOConfig, Trainer
+from torch_batchsim.train.rollouts import league
 from training import assert_goes_on_to_the_bit, melee_trainer
 
-PAST = {"past_share": 0.5, "past_every": 2, "past_players": 2}
+PAST = {"past_share": 0.5, "past_every": 2}
+
+
+@pytest.fixture(autouse=True)
+def two_players(monkeypatch):
+    monkeypatch.setattr(league, "PLAYERS", 2)
 
 
 def made(**settings):
@@ -60,8 +66,9 @@ def test_past_policies_act_and_nothing_is_learned_from_their_rows():
         assert one is other is None or torch.equal(one, other)
 
 
-def test_policies_are_kept_and_drawn():
-    trainer, kept = made(past_most=3), []
+def test_policies_are_kept_and_drawn(monkeypatch):
+    monkeypatch.setattr(league, "MOST", 3)
+    trainer, kept = made(), []
     for iteration in range(9):
         before = [value.clone() for value in trainer.groups[0].agent.state_dict().values()]
         trainer.iterate()
@@ -96,7 +103,7 @@ def test_a_fault_keeps_no_policy_twice():
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"past_share": 0.3}, "past_share 0.3 of 8 worlds are 2, too few for past_players 2: each needs a world for"),
+        ({"past_share": 0.3}, "past_share 0.3 of 8 worlds are 2, too few for 2 past policies: each needs a world for"),
         ({"past_share": 1.0}, "past_share is 1.0, but must be from 0 to less than 1"),
         ({"past_every": 0}, "past_every is 0, but must be at least 1"),
     ],
@@ -109,7 +116,7 @@ def test_settings_that_do_not_fit_are_refused(settings, says):
 def test_there_must_be_two_teams():
     env = gymnasium.make_vec("torch_batchsim/CartPole-v0", num_envs=16)
     with pytest.raises(ValueError, match="past policies play one of two teams, and this environment has none"):
-        Trainer(env, Config(**PAST, num_envs=16))
+        Trainer(env, PPOConfig(**PAST, num_envs=16))
 
 
 def test_any_seed_draws():

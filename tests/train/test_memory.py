@@ -6,7 +6,7 @@ from environments.melee import Melee
 from environments.recall import Recall
 from gymnasium import spaces
 from torch import nn
-from torch_batchsim.train import ActorCritic, Config, Trainer, evaluate
+from torch_batchsim.train import ActorCritic, PPOConfig, Trainer, evaluate
 from torch_batchsim.train.policies.networks import Cell, Past, Player
 
 from torch_batchsim import TorchVectorEnv
@@ -33,7 +33,7 @@ def test_cells_are_those_of_torch(kind):
 
 
 def agent(kind, **settings):
-    return ActorCritic(*SPACES, Config(memory=kind, memory_size=5, hidden_sizes=(8,), **settings), CPU)
+    return ActorCritic(*SPACES, PPOConfig(memory=kind, memory_size=5, hidden_sizes=(8,), **settings), CPU)
 
 
 def series(steps=9, rows=6, seed=1):
@@ -87,7 +87,7 @@ def test_who_waits_remembers_and_what_it_sees_does_not_count(kind):
 @KINDS
 def test_before_any_update_the_updates_see_what_acted(toy_env, kind):
     """Log-probabilities of minibatches, computed anew from the states before the rollout, are those of the rollout."""
-    trainer = Trainer(toy_env(masked=True), Config(**SMALL, memory=kind, memory_size=5))
+    trainer = Trainer(toy_env(masked=True), PPOConfig(**SMALL, memory=kind, memory_size=5))
     trainer.rollout()
     trainer.rollout()  # from states that are not zero
     assert trainer.groups[0].player.before.any()
@@ -108,7 +108,7 @@ def test_before_any_update_the_updates_see_what_acted(toy_env, kind):
 @KINDS
 def test_values_behind_an_end_are_those_of_the_final_observation(toy_env, kind):
     """The critic remembers the whole episode when it sees its final observation."""
-    trainer = Trainer(toy_env(), Config(**SMALL, memory=kind, memory_size=5, gae_lambda=0.0, gamma=0.9))
+    trainer = Trainer(toy_env(), PPOConfig(**SMALL, memory=kind, memory_size=5, gae_lambda=0.0, gamma=0.9))
     trainer.rollout()
     storage, agent = trainer.storage, trainer.groups[0].agent
     batch, critic = trainer.groups[0].estimate(storage), agent.critic
@@ -128,7 +128,7 @@ def test_values_behind_an_end_are_those_of_the_final_observation(toy_env, kind):
 
 @KINDS
 def test_a_training_resumes_to_the_bit_where_agents_come_and_go(kind):
-    config = Config(
+    config = PPOConfig(
         num_envs=80, num_steps=16, num_minibatches=2, total_steps=80 * 16 * 4, hidden_sizes=(16,), memory=kind,
         memory_size=8,
     )  # fmt: skip
@@ -154,9 +154,9 @@ def test_a_training_resumes_to_the_bit_where_agents_come_and_go(kind):
 
 def test_minibatches_are_of_whole_rows(toy_env):
     with pytest.raises(ValueError, match="num_minibatches is 4, but must divide the 6 rows where memory is 'gru'"):
-        Trainer(toy_env(), Config(**SMALL | {"num_minibatches": 4}, memory="gru"))
+        Trainer(toy_env(), PPOConfig(**SMALL | {"num_minibatches": 4}, memory="gru"))
     with pytest.raises(ValueError, match=r"memory is rnn, but must be one of \('none', 'lstm', 'gru'\)"):
-        Config(memory="rnn")
+        PPOConfig(memory="rnn")
 
 
 # ---- a task that needs it --------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ def test_minibatches_are_of_whole_rows(toy_env):
 
 def recalled(kind, iterations):
     """How often a cue of 3 is known after 20 steps."""
-    config = Config(
+    config = PPOConfig(
         memory=kind, memory_size=32, hidden_sizes=(32,), num_envs=128, num_steps=21, num_minibatches=4,
         total_steps=21 * 128 * iterations, learning_rate=1e-2,
     )  # fmt: skip

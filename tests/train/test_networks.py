@@ -4,19 +4,14 @@ import pytest
 import torch
 from gymnasium import spaces
 from torch.distributions import (
-    AffineTransform,
     Categorical,
     Normal,
-    TanhTransform,
-    TransformedDistribution,
     kl_divergence,
 )
-from torch_batchsim.train import ActorCritic, Config
+from torch_batchsim.train import ActorCritic, PPOConfig
 from torch_batchsim.train.policies.distributions import (
     CategoricalPolicy,
     GaussianPolicy,
-    SquashedPolicy,
-    make_policy,
 )
 from torch_batchsim.train.policies.encoders import Encoder
 
@@ -110,7 +105,7 @@ def test_gaussian_agrees_with_torch_distributions(generator):
 def test_the_activation_follows_each_hidden_layer():
     box, discrete = spaces.Box(-1, 1, (4,), np.float32), spaces.Discrete(3)
     for name, function in (("tanh", torch.tanh), ("relu", torch.relu)):
-        config, inputs = Config(hidden_sizes=(8, 8), activation=name), torch.randn(5, 4)
+        config, inputs = PPOConfig(hidden_sizes=(8, 8), activation=name), torch.randn(5, 4)
         agent = ActorCritic(box, discrete, config, CPU)
         for network, outputs in ((agent.actor, agent.outputs(inputs)), (agent.critic, agent.value(inputs)[:, None])):
             first, second, last = (layer for layer in network.modules() if isinstance(layer, torch.nn.Linear))
@@ -119,7 +114,7 @@ def test_the_activation_follows_each_hidden_layer():
 
 def test_a_seed_means_the_same_networks_and_leaves_the_global_generator_alone():
     def networks(seed: int, action_space: gymnasium.Space) -> ActorCritic:
-        config = Config(seed=seed, hidden_sizes=(8,))
+        config = PPOConfig(seed=seed, hidden_sizes=(8,))
         return ActorCritic(spaces.Box(-1, 1, (4,), np.float32), action_space, config, CPU)
 
     before = torch.get_rng_state()
@@ -128,64 +123,3 @@ def test_a_seed_means_the_same_networks_and_leaves_the_global_generator_alone():
     assert not torch.equal(a["actor.body.0.weight"], c["actor.body.0.weight"])
     assert torch.equal(before, torch.get_rng_state())
     assert networks(1, spaces.Box(-1, 1, (3,), np.float32)).outputs(torch.zeros(5, 4)).shape == (5, 6)
-
-
-# ---- squashed actions ------------------------------------------------------------------------------------
-
-BOUNDED = spaces.Box(np.array([-2.0, 0.5], np.float32), np.array([2.0, 0.75], np.float32))
-
-
-def test_squashed_actions_have_the_density_of_what_the_environment_gets(generator):
-    policy = SquashedPolicy(BOUNDED, CPU)
-    outputs = torch.randn(50, 4, generator=generator)
-    actions = policy.empty_actions(50)
-    policy.sample(outputs, policy.noise((50,), generator), actions, None)
-    actions.clamp_(-3, 3)  # where torch, which inverts the tanh, still can
-    low, high = policy.low, policy.high
-    stretch = [TanhTransform(cache_size=1), AffineTransform((high + low) / 2, (high - low) / 2)]
-    squashed = TransformedDistribution(Normal(outputs[:, :2], outputs[:, 2:].exp()), stretch)
-    log_prob, _ = policy.log_prob_and_entropy(outputs, actions, None)
-    given = squashed.transforms[1](squashed.transforms[0](actions))
-    torch.testing.assert_close(log_prob, squashed.log_prob(given).sum(-1), rtol=1e-3, atol=1e-3)
-    assert ((policy.to_env(actions) >= low) & (policy.to_env(actions) <= high)).all()
-    torch.testing.assert_close(policy.to_env(actions), given)
-
-
-def test_the_entropy_of_squashed_actions_is_the_mean_of_their_surprise(generator):
-    policy = SquashedPolicy(BOUNDED, CPU)
-    outputs = torch.tensor([[0.0, 0.0, 0.0, 0.0], [1.0, -2.0, -1.0, 0.5], [0.3, 0.0, -3.0, 0.7]])
-    for row in outputs:
-        many = row.expand(200_000, 4)
-        actions = policy.empty_actions(200_000)
-        policy.sample(many, policy.noise((200_000,), generator), actions, None)
-        log_prob, entropy = policy.log_prob_and_entropy(many, actions, None)
-        assert entropy[0].item() == pytest.approx(-log_prob.mean().item(), abs=0.02)
-
-
-def test_far_out_squashed_actions_stay_finite():
-    policy = SquashedPolicy(BOUNDED, CPU)
-    outputs = torch.tensor([[50.0, -50.0, 1.0, 1.0]], requires_grad=True)
-    log_prob, entropy = policy.log_prob_and_entropy(outputs, torch.tensor([[60.0, -70.0]]), None)
-    (log_prob + entropy).sum().backward()
-    assert log_prob.isfinite().all() and entropy.isfinite().all() and outputs.grad.isfinite().all()
-    assert policy.to_env(torch.tensor([[60.0, -70.0]])).tolist() == [[2.0, 0.5]]
-
-
-@pytest.mark.parametrize(
-    ("space", "message"),
-    [
-        (spaces.Box(-np.inf, 1.0, (2,)), "squash needs an action space with finite bounds"),
-        (spaces.Box(1.0, 1.0, (2,)), "squash needs bounds that differ"),
-    ],
-)
-def test_squashing_needs_bounds(space, message):
-    with pytest.raises(ValueError, match=message):
-        make_policy(space, CPU, squash=True)
-
-
-def test_uniform_squashed_actions_fill_the_bounds(generator):
-    policy = SquashedPolicy(BOUNDED, CPU)
-    actions = policy.empty_actions(20_000)
-    policy.uniform(generator, actions, None)
-    shares = (policy.to_env(actions) - policy.low) / (policy.high - policy.low)
-    assert (shares.mean(0) - 0.5).abs().max() < 0.01 and (shares.var(0) - 1 / 12).abs().max() < 0.003

@@ -11,7 +11,7 @@ import torch
 from environments.melee import Melee
 from rank_worker import CASES, LOADED_AFTER, ROLLOUTS, SMALL, of_several, trained, trainer
 from torch_batchsim.envs.cartpole import CartPole
-from torch_batchsim.train import Config, Trainer
+from torch_batchsim.train import PPOConfig, Trainer
 from torch_batchsim.train.base.ranks import Ranks
 
 from torch_batchsim import TorchVectorEnv
@@ -98,7 +98,7 @@ def test_what_cannot_be_divided_is_refused(
     monkeypatch.setattr(Ranks, "same", lambda *_: True)
     env = TorchVectorEnv(environment(), num_worlds=4, first_world=first_world)
     with pytest.raises(ValueError, match=message):
-        Trainer(env, Config(**SMALL | settings), Ranks(1, 2))
+        Trainer(env, PPOConfig(**SMALL | settings), Ranks(1, 2))
 
 
 @pytest.mark.parametrize("rows", [1, 3])

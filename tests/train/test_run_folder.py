@@ -11,7 +11,7 @@ import sys
 import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-from torch_batchsim.train import Config
+from torch_batchsim.train import PPOConfig
 from torch_batchsim.train.base.errors import UsageError
 from torch_batchsim.train.commands import cli, settings_file
 from torch_batchsim.train.commands.options import Options, tuned
@@ -48,7 +48,7 @@ def test_a_run_is_repeated_from_its_own_settings(tmp_path):
 
 
 def test_all_that_settings_can_be_is_written_as_toml(tmp_path):
-    config = Config(max_grad_norm=math.inf, clip_coef=math.inf, anneal=('"a"\\\n', "\x7f\U0001f600"))
+    config = PPOConfig(max_grad_norm=math.inf, clip_coef=math.inf, anneal=('"a"\\\n', "\x7f\U0001f600"))
     options = Options(config, threads=1, track=("ü:B",))
     path = tmp_path / "config.toml"
     settings_file.write(path, ENV, options, {"level": "\U0001f600", "wind": -math.inf})

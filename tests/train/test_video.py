@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from torch_batchsim.train import ActorCritic, Config, evaluate
+from torch_batchsim.train import ActorCritic, PPOConfig, evaluate
 from torch_batchsim.train.run_folder import video
 from torch_batchsim.train.run_folder.video import Recorder, write_animation
 
@@ -131,7 +131,7 @@ def cartpole():
         "torch_batchsim/CartPole-v0", num_envs=5, render_mode="rgb_array", autoreset_mode="Disabled", num_threads=1
     )
     spaces = env.single_observation_space, env.single_action_space
-    return env, ActorCritic(*spaces, Config(hidden_sizes=(8,)), env.device)
+    return env, ActorCritic(*spaces, PPOConfig(hidden_sizes=(8,)), env.device)
 
 
 def test_the_first_episode_of_world_0_is_recorded_with_its_last_picture(cartpole, tmp_path):

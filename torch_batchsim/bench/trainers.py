@@ -29,7 +29,7 @@ import torch
 
 from ..base.text import table
 from ..command_line import UsageError, parsed
-from ..train import Config, Trainer
+from ..train import Config, PPOConfig, Trainer
 from .plain_ppo import PlainPPO
 from .report import machine_facts, made_folder
 
@@ -75,7 +75,7 @@ def main(arguments: Sequence[str]) -> None:
         raise UsageError("all numbers must be positive")
     if options.num_envs * options.num_steps % options.num_minibatches:
         raise UsageError("--num-minibatches must divide --num-envs times --num-steps")
-    config = Config(
+    config = PPOConfig(
         total_steps=_MANY,
         num_envs=options.num_envs,
         num_steps=options.num_steps,
@@ -146,7 +146,7 @@ def _child(given: str) -> None:
     asked = json.loads(given)
     os.sched_setaffinity(0, asked["cores"])
     given = asked["settings"]
-    config = Config(**{**given, "hidden_sizes": tuple(given["hidden_sizes"]), "encoders": tuple(given["encoders"])})
+    config = PPOConfig(**{**given, "hidden_sizes": tuple(given["hidden_sizes"]), "encoders": tuple(given["encoders"])})
     iterate = TRAINERS[asked["name"]](config, len(asked["cores"]))
     iterate()
     started, count = time.perf_counter(), 0

@@ -11,7 +11,8 @@ T is the number of steps in a rollout, N the number of rows (agents of all world
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,8 +21,8 @@ from ..base.active import zeroed
 from ..base.ranks import ALONE, Ranks, Samples
 from ..policies.networks import Past, forgotten
 from ..rollouts.rollout import Rollout
+from .actor_critic import ActorCriticConfig, ActorCriticLearner
 from .advantages import values_of_last_act
-from .learner import Learner
 
 
 class Sequences(NamedTuple):
@@ -102,8 +103,22 @@ def v_trace(
     return torch.where(acted, advantages, 0.0), torch.where(acted, values + changes, 0.0)
 
 
-class A2C(Learner):
-    """`Learner` by A2C with V-trace: `update(estimate(rollout))` is what follows a rollout."""
+@dataclass(frozen=True)
+class A2CConfig(ActorCriticConfig):
+    """The settings of a training with A2C."""
+
+    algorithm: Literal["a2c"] = "a2c"
+
+
+class A2C(ActorCriticLearner):
+    """`Learner` by A2C with V-trace: `update(estimate(rollout))` follows a rollout."""
+
+    settings = A2CConfig
+    config: A2CConfig
+
+    @classmethod
+    def of_rows(cls, config: ActorCriticConfig) -> str:
+        return super().of_rows(config) or f"algorithm is {config.algorithm!r}"
 
     @torch.no_grad()
     def estimate(self, rollout: Rollout, actor_hidden: Tensor | None = None) -> Sequences:
@@ -140,7 +155,6 @@ class A2C(Learner):
         _, returns = self.traced(sequences, values, next_values, torch.ones_like(values))
         if behind is not None:
             self.critic_hidden = forgotten(behind[-1], ends[-1])
-        agent.note_returns(returns, active, self.ranks)
         return sequences._replace(log_probs=log_probs, values=values, returns=returns)
 
     def log_probs_and_entropy(self, part: Sequences) -> tuple[Tensor, Tensor]:
@@ -172,16 +186,13 @@ class A2C(Learner):
                 self.differentiate(loss)
                 norm = self.descend()
         active = None if batch.active is None else batch.active[:-1]
-        residuals = batch.returns - batch.values
-        deviations = (Samples(self.ranks, each, active).std_mean()[0] for each in (residuals, batch.returns))
         return self.ranks.sums(metrics) | {
-            "losses/explained_variance": 1 - torch.div(*deviations).square(),
+            "losses/explained_variance": self.explained_variance(batch.returns, batch.values, active),
             "losses/grad_norm": norm,
         }
 
     def losses(self, part: Sequences) -> tuple[Tensor, dict[str, Tensor]]:
         """The loss of some rows, and its parts as metrics; with several processes they sum up to those of all."""
-        config, agent = self.config, self.agent
         active = None if part.active is None else part.active[:-1]
         log_probs, entropy = self.log_probs_and_entropy(part)
         values, next_values, _ = self.present_values(part)
@@ -190,17 +201,11 @@ class A2C(Learner):
             ratios = log_ratio.exp()
             advantages, targets = self.traced(part, values, next_values, ratios)
             samples = Samples(self.ranks, advantages, active)
-            if config.norm_adv:
-                std, average = samples.std_mean()
-                advantages = (advantages - average) / (std + 1e-8)
-            weights = ratios.clamp(max=1) * advantages
+            weights = ratios.clamp(max=1) * self.normalised(advantages, samples)
         policy_loss = -samples.mean(weights * zeroed(log_probs, active))
-        value_error = (values - targets).square()
-        if agent.returns is not None:
-            value_error = value_error / agent.returns.scale**2
-        value_loss = 0.5 * samples.mean(value_error)
+        value_loss = 0.5 * samples.mean((values - targets).square())
         entropy = samples.mean(entropy)
-        loss = policy_loss - self.ent_coef * entropy + config.vf_coef * value_loss
+        loss = policy_loss - self.ent_coef * entropy + self.config.vf_coef * value_loss
         metrics = {
             "losses/policy_loss": policy_loss.detach(),
             "losses/value_loss": value_loss.detach(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -35,15 +35,21 @@ def flatten_parameters(module: nn.Module) -> nn.Parameter:
 
 
 class Learner:
-    """The updates of one policy. Those of an algorithm are in `estimate`, which makes a batch of a rollout, and
-    `update`, which learns from it.
+    """The updates of one policy.
 
-    `losses` says what a minibatch's loss is, first of what it returns.
+    An algorithm defines its `settings`, `estimate(rollout, actor_hidden)`, which makes a batch (with `inputs` and
+    `returns`) of a rollout, and `update(batch)`, which learns from it and returns metrics: tensors `[]` by name.
 
-    Nothing in it waits for the device, except, if set, for `target_kl`.
+    Nothing in it waits for the device, except, if set, for PPO's `target_kl`.
     """
 
-    losses: Callable[..., Any]
+    settings: ClassVar[type[Config]]
+    estimate: Callable[..., Any]
+    update: Callable[..., dict[str, Tensor]]
+
+    @classmethod
+    def require_fit(cls, config: Any, rows: int, team: int | None = None) -> None:
+        """Raises ValueError where the rollout of so many rows, of one team or of all, does not suit the settings."""
 
     def __init__(
         self, agent: ActorCritic, rows: int, config: Config, generator: torch.Generator, ranks: Ranks = ALONE
@@ -52,12 +58,15 @@ class Learner:
         self.parameters = flatten_parameters(agent)
         prepare(self.parameters.device)
         self.optimizer = torch.optim.Adam([self.parameters], lr=config.learning_rate, eps=1e-5, fused=True)
-        self.ent_coef = config.ent_coef
         self.critic_hidden = agent.hidden(rows)  # before the next rollout; the actor's is its player's
-        if config.compile_updates:
-            self.losses = torch.compile(self.losses)
         device = self.parameters.device
         self.reward_scale = RewardScale(rows, config.gamma, device, ranks) if config.norm_reward else None
+        self.begin(1.0)
+
+    def begin(self, remaining: float) -> None:
+        """Before an iteration; `remaining` is the part of the training that is left, 1 at first."""
+        if self.config.anneal_lr:
+            self.optimizer.param_groups[0]["lr"] = remaining * self.config.learning_rate
 
     def values(
         self, inputs: Tensor, ends: Tensor, active: Tensor | None, hidden: Tensor
@@ -69,13 +78,13 @@ class Learner:
             return agent.value(inputs), None
         values, behind = agent.critic.sequence(inputs[:-1], Past(hidden, ends, active))
         last, _ = agent.critic.step(inputs[-1], forgotten(behind[-1], ends[-1]))
-        return agent.in_units(torch.cat([values, last.unsqueeze(0)]).squeeze(-1)), behind
+        return torch.cat([values, last.unsqueeze(0)]).squeeze(-1), behind
 
     def final_values(self, final: Tensor, behind: Tensor | None) -> Tensor:
         """Values `[T, N]` of final observations `[T, N, size]`, given the critic's states behind each step."""
         if behind is None:
             return self.agent.value(final)
-        return self.agent.in_units(self.agent.critic.step(final, behind)[0].squeeze(-1))
+        return self.agent.critic.step(final, behind)[0].squeeze(-1)
 
     def rewards(self, rewards: Tensor, ends: Tensor, active: Tensor | None) -> Tensor:
         """Rewards `[T, N]` as they are learned from."""

@@ -9,7 +9,8 @@ T is the number of steps in a rollout, N the number of rows (agents of all world
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,8 +21,8 @@ from ..base.ranks import ALONE, Ranks, Samples
 from ..policies.distributions import CategoricalPolicy
 from ..policies.networks import Past, forgotten
 from ..rollouts.rollout import Rollout
+from .actor_critic import ActorCriticConfig, ActorCriticLearner
 from .advantages import generalised_advantages
-from .learner import Learner
 from .updates import LossSettings, Minibatches
 
 
@@ -69,8 +70,26 @@ class Batch(NamedTuple):
         return (Batch(*fields) for fields in zip(*parts, strict=True))
 
 
-class PPO(Learner):
-    """`Learner` by PPO: `update(estimate(rollout))` is what follows a rollout."""
+@dataclass(frozen=True)
+class PPOConfig(ActorCriticConfig):
+    """The settings of a training with PPO."""
+
+    algorithm: Literal["ppo"] = "ppo"
+    clip_coef: float = 0.2
+    """Greatest distance of the probability ratio from 1 before the objective is clipped."""
+    target_kl: float | None = None
+    """End the updates of a rollout after an epoch with a larger approximate KL divergence than this."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.require(lambda x: x is None or x > 0, "greater than 0", "clip_coef", "target_kl")
+
+
+class PPO(ActorCriticLearner):
+    """`Learner` by PPO: `update(estimate(rollout))` follows a rollout."""
+
+    settings = PPOConfig
+    config: PPOConfig
 
     @torch.no_grad()
     def estimate(self, rollout: Rollout, actor_hidden: Tensor | None = None) -> Batch:
@@ -102,7 +121,6 @@ class PPO(Learner):
             config.gae_lambda,
             rollout.active,
         )
-        agent.note_returns(advantages + values, active, self.ranks)
         masks = None if rollout.action_masks is None else rollout.action_masks[:-1]
         if masks is not None and active is not None:  # the actions made zero would count as forbidden
             masks = masks | ~active.unsqueeze(-1)
@@ -142,11 +160,9 @@ class PPO(Learner):
                 break
         metrics["losses/old_approx_kl"] = -samples.mean(log_ratio)
         metrics["losses/clipfrac"] = torch.stack(clip_fractions).mean()
-        residuals = batch.returns - batch.values
-        deviations = (Samples(ranks, each, batch.active).std_mean()[0] for each in (residuals, batch.returns))
         return ranks.sums(metrics) | {
             "losses/approx_kl": approx_kl,
-            "losses/explained_variance": 1 - torch.div(*deviations).square(),
+            "losses/explained_variance": self.explained_variance(batch.returns, batch.values, batch.active),
             "losses/grad_norm": norm,
         }
 
@@ -159,23 +175,13 @@ class PPO(Learner):
         log_ratio = zeroed(log_probs - batch.log_probs, batch.active)  # before exp, whose gradient may be infinite
         ratio = log_ratio.exp()
 
-        advantages = batch.advantages
-        samples = Samples(self.ranks, advantages, batch.active)
-        if config.norm_adv:
-            std, average = samples.std_mean()
-            advantages = (advantages - average) / (std + 1e-8)
+        samples = Samples(self.ranks, batch.advantages, batch.active)
+        advantages = self.normalised(batch.advantages, samples)
         clipped_ratio = ratio.clamp(1 - config.clip_coef, 1 + config.clip_coef)
         policy_loss = -samples.mean(torch.min(advantages * ratio, advantages * clipped_ratio))
 
         values = agent.value(batch.inputs, batch.critic_past)
         value_error = (values - batch.returns).square()
-        scale = 1.0 if agent.returns is None else agent.returns.scale
-        if config.clip_vloss:
-            move = (values - batch.values) / scale
-            clipped = batch.values + move.clamp(-config.clip_coef, config.clip_coef) * scale
-            value_error = torch.max(value_error, (clipped - batch.returns).square())
-        if agent.returns is not None:
-            value_error = value_error / scale**2
         value_loss = 0.5 * samples.mean(value_error)
 
         entropy = samples.mean(entropy)
@@ -191,11 +197,10 @@ class PPO(Learner):
 
     def fits_at_once(self, batch: Batch) -> bool:
         """Whether `differentiate_at_once` may take the place of `losses` and `differentiate`: for perceptrons with a
-        policy of choices, in one process on the CPU, unless updates are to be compiled."""
+        policy of choices, in one process on the CPU."""
         agent = self.agent
         return (
             self.ranks.count == 1
-            and not self.config.compile_updates
             and isinstance(agent.policy, CategoricalPolicy)
             and agent.actor.is_perceptron
             and agent.critic.is_perceptron
@@ -206,11 +211,7 @@ class PPO(Learner):
         """Writes the gradient of the loss of the samples `order`; returns the parts of the loss, and the log of the
         probability ratio: what `losses` says but for the last bits."""
         config, agent = self.config, self.agent
-        scale, mean = 1.0, 0.0
-        if agent.returns is not None:
-            scale, mean = agent.returns.scale.item(), agent.returns.mean.item()
-        weights = config.clip_coef, self.ent_coef, config.vf_coef
-        settings = LossSettings(*weights, scale, mean, config.norm_adv, config.clip_vloss)
+        settings = LossSettings(config.clip_coef, self.ent_coef, config.vf_coef, config.norm_adv)
         means, log_ratio = batch.gradient(order, agent.actor.perceptron, agent.critic.perceptron, settings)
         names = "losses/policy_loss", "losses/value_loss", "losses/entropy"
         return dict(zip(names, means.unbind(), strict=True)), log_ratio

@@ -26,11 +26,11 @@ from ..rollouts.environment import critic_space_of, num_agents, require_trainabl
 from ..rollouts.finite import FiniteCheck
 from ..rollouts.league import League
 from ..rollouts.rollout import Storage, map_leaves
-from .a2c import A2C
+from . import learner_of
 from .group import Group
-from .ppo import PPO
 
-LEARNERS = {"ppo": PPO, "a2c": A2C}
+LOSSES = ("losses/policy_loss", "losses/value_loss", "losses/entropy")
+"""Metrics of updates that must be finite."""
 
 
 @contextmanager
@@ -42,25 +42,6 @@ def matmul_precision(precision: str) -> Iterator[None]:
         yield
     finally:
         torch.set_float32_matmul_precision(before)
-
-
-def _require_whole_minibatches(config: Config, rows: int, team: int | None = None) -> None:
-    """Raises ValueError where the part of a rollout that one policy learns from does not make minibatches."""
-    samples, of = config.num_steps * rows, "" if team is None else f" of team {team}"
-    by_rows = config.memory != "none" or config.algorithm == "a2c"
-    if not by_rows and samples % config.num_minibatches:
-        raise ValueError(
-            f"num_minibatches is {config.num_minibatches}, but must divide the rollout{of}: "
-            f"{config.num_steps} steps x {rows} rows = {samples}"
-        )
-    why = f"memory is {config.memory!r}" if config.memory != "none" else f"algorithm is {config.algorithm!r}"
-    if by_rows and rows % config.num_minibatches:
-        raise ValueError(
-            f"num_minibatches is {config.num_minibatches}, but must divide the {rows} rows{of} where {why}: each row "
-            "is in one minibatch with all its steps"
-        )
-    if config.norm_adv and samples == config.num_minibatches:
-        raise ValueError("minibatches have one sample, but norm_adv needs at least 2")
 
 
 def _require_parts(env: VectorEnv, config: Config, ranks: Ranks) -> None:
@@ -107,13 +88,12 @@ class Trainer:
 
     def __init__(self, env: VectorEnv, config: Config, ranks: Ranks = ALONE) -> None:
         require_trainable(env)
+        kind = learner_of(config.algorithm)
         _require_parts(env, config, ranks)
         if config.capture_rollouts:
             captured.require(env, config, env.device)
         self.ranks = ranks
         self.batch_size = config.num_steps * env.num_envs * ranks.count
-        if config.policies == "shared" and not config.past_share:
-            _require_whole_minibatches(config, env.num_envs * ranks.count)
         if config.total_steps < self.batch_size:
             raise ValueError(f"total_steps is {config.total_steps}, but one rollout has {self.batch_size}")
         self.env, self.config, self.device = env, config, env.device
@@ -140,8 +120,8 @@ class Trainer:
         self.groups = []
         for each in everyone:
             rows = env.num_envs if each.rows is None else len(each.rows)
-            _require_whole_minibatches(config, rows * ranks.count, each.team)
-            learner = LEARNERS[config.algorithm](each.agent, rows, config, self.generator, ranks)
+            kind.require_fit(config, rows * ranks.count, each.team)
+            learner = kind(each.agent, rows, config, self.generator, ranks)
             self.groups.append(Group(each, learner))
         if not ranks.same([(each.team, None if each.rows is None else each.rows.tolist()) for each in everyone]):
             raise ValueError(f"the worlds of the {ranks.count} processes have different teams, but must have the same")
@@ -193,11 +173,7 @@ class Trainer:
         self.clock.begin()
         remaining = 1 - self.iteration / self.num_iterations
         for group in self.groups:
-            if self.config.anneal_lr:
-                group.learner.optimizer.param_groups[0]["lr"] = remaining * self.config.learning_rate
-            if self.config.ent_coef_end is not None:
-                weights = self.config.ent_coef, self.config.ent_coef_end
-                group.learner.ent_coef = remaining * weights[0] + (1 - remaining) * weights[1]
+            group.learner.begin(remaining)
         first, last = (self.num_iterations * part for part in (self.config.anneal_from, self.config.anneal_until))
         for number in self.annealed:
             number.fill_(min(1.0, max(0.0, 1 - (self.iteration - first) / (last - first))))
@@ -221,7 +197,7 @@ class Trainer:
         batch, learner = group.estimate(self.storage), group.learner
         metrics = learner.update(batch)
         group.note(self.storage)
-        losses = {name: metrics[f"losses/{name}"] for name in ("policy_loss", "value_loss", "entropy")}
+        losses = {name.removeprefix("losses/"): metrics[name] for name in LOSSES if name in metrics}
         learned_from = batch.inputs, batch.returns
         self.finite.look_at_update(self.iteration + 1, learner.parameters, learner.agent, losses, learned_from)
         return {f"{name}{group.suffix}": value for name, value in metrics.items()}

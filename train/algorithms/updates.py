@@ -16,17 +16,13 @@ from ..policies.perceptron import Perceptron
 
 
 class LossSettings(ctypes.Structure):
-    """What PPO's loss depends on beside its samples. Values are the critic's outputs in units of `value_scale`, above
-    `value_mean`."""
+    """What PPO's loss depends on beside its samples."""
 
     _fields_ = [
         ("clip", ctypes.c_float),
         ("entropy_weight", ctypes.c_float),
         ("value_weight", ctypes.c_float),
-        ("value_scale", ctypes.c_float),
-        ("value_mean", ctypes.c_float),
         ("normalise", ctypes.c_int32),
-        ("clip_values", ctypes.c_int32),
     ]
 
 
@@ -35,7 +31,7 @@ class Minibatches:
 
     def __init__(self, batch: Any, sizes: list[int]) -> None:
         inputs = batch.inputs if batch.inputs.stride(1) == 1 else batch.inputs.contiguous()
-        of_samples = batch.actions, batch.log_probs, batch.values, batch.advantages, batch.returns
+        of_samples = batch.actions, batch.log_probs, batch.advantages, batch.returns
         others = *of_samples, batch.action_masks, batch.active
         self._kept = [inputs, *(None if each is None else each.contiguous() for each in others)]
         places = [None if each is None else each.data_ptr() for each in self._kept]
@@ -70,7 +66,6 @@ class _Minibatch(ctypes.Structure):
         ("inputs_are_bytes", NUMBER),
         ("actions", ADDRESS),
         ("log_probs", ADDRESS),
-        ("values", ADDRESS),
         ("advantages", ADDRESS),
         ("returns", ADDRESS),
         ("mask", ADDRESS),

@@ -15,13 +15,14 @@ import torch_batchsim
 from torch_batchsim import command_line
 from torch_batchsim.base.extras import MissingExtra
 
+from ..algorithms import config_of
 from ..base.config import Config
 from ..base.errors import RunError, UsageError
 from ..base.ranks import RankLost
 from ..run_folder import checkpoint, disk, video
 from ..run_folder.tracking import trackers
-from . import evaluating, processes, seeds, training, unused
-from .arguments import PROGRAM, parse, path_behind, settled
+from . import evaluating, processes, seeds, training
+from .arguments import PROGRAM, parse, path_behind, settled, value_behind
 from .options import Options, default_threads, parse_env_options, tuned
 
 
@@ -94,13 +95,15 @@ def _run(arguments: list[str]) -> int:
     if contents and options.load:
         options = dataclasses.replace(options, load=path)
     elif contents:
-        config = Config(**contents["trainer"]["config"])
+        config = config_of(contents["trainer"]["config"])
         defaults = tuned(env_id, [f"{name}={value}" for name, value in contents["env_options"].items()])
+        if (given := value_behind("--algorithm", rest)) not in (None, config.algorithm):
+            raise UsageError(f"the checkpoint was made with algorithm {config.algorithm} and keeps it, got {given}")
         options = parse(name, rest, dataclasses.replace(defaults, config=config))
         # An evaluation may start from other states than the one that followed the training.
         options = dataclasses.replace(options, **{"eval" if options.eval else "resume": path})
         _refuse_changes(config, options.config, except_for=("seed",) if options.eval else ("total_steps",))
-    unused.refuse(options, rest)
+    _refuse_idle(options, rest)
     if options.resume:
         checkpoint.require_same_version(path, contents)
     processes.refuse(options)
@@ -148,8 +151,28 @@ def _refuse_together(options: Options) -> None:
         raise UsageError(f"--config and --{given[0]} exclude each other: settings are in the checkpoint")
 
 
+NEEDS = {"memory_size": "memory", "past_every": "past_share", "anneal_from": "anneal", "anneal_until": "anneal"}
+"""Settings that change nothing unless another one is on."""
+OF_TRAINING = ("run_dir", "track", "checkpoint_every", "show", "tune")
+"""Options that change nothing in an evaluation."""
+
+
+def _refuse_idle(options: Options, arguments: Sequence[str]) -> None:
+    """Refuses an option among the arguments that changes nothing, so that nobody waits for its effect.
+
+    A file of settings or an environment may declare it: these hold all settings.
+    """
+    given = [word.partition("=")[0].removeprefix("--").replace("-", "_") for word in arguments if word[:2] == "--"]
+    for name in given:
+        needed = NEEDS.get(name)
+        if needed and getattr(options.config, needed) in ("none", 0, ()):
+            raise UsageError(f"--{name.replace('_', '-')} changes nothing without --{needed.replace('_', '-')}")
+        if options.eval and name in OF_TRAINING:
+            raise UsageError(f"--{name.replace('_', '-')} changes nothing with --eval, which trains nothing")
+
+
 def _refuse_changes(config: Config, asked: Config, except_for: Sequence[str]) -> None:
-    names = [setting.name for setting in dataclasses.fields(Config) if setting.name not in except_for]
+    names = [setting.name for setting in dataclasses.fields(config) if setting.name not in except_for]
     pairs = [(name, getattr(config, name), getattr(asked, name)) for name in names]
     changed = [f"{name} {has} and keeps it, but {wants} was given" for name, has, wants in pairs if has != wants]
     if changed:

@@ -13,6 +13,8 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 
 from torch_batchsim import WorldFault, command_line
 
+from ..algorithms import learner_of
+from ..base.config import Config
 from ..base.errors import RunError, UsageError
 from ..base.ranks import Ranks
 from ..rollouts.environment import num_agents
@@ -67,8 +69,16 @@ def with_whole_worlds(env_id: str, options: Options, env_options: dict[str, Any]
     env.close()
     if rows % agents == 0:
         return options
-    fitting = (n for n in range(rows, 0, -1) if n % agents == 0 and n * config.num_steps % config.num_minibatches == 0)
+    fitting = (n for n in range(rows - rows % agents, 0, -agents) if _fits(config, n))
     return replace(options, config=replace(config, num_envs=next(fitting, agents)))
+
+
+def _fits(config: Config, rows: int) -> bool:
+    try:
+        learner_of(config.algorithm).require_fit(config, rows)
+    except ValueError:
+        return False
+    return True
 
 
 def check_pictures(env_id: str, env: VectorEnv, options: Options) -> None:

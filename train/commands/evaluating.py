@@ -9,6 +9,7 @@ from typing import Any
 
 from torch_batchsim import WorldFault, command_line
 
+from ..algorithms import config_of
 from ..base.config import Config
 from ..base.errors import RunError
 from ..rollouts import baseline
@@ -30,7 +31,7 @@ def evaluate_checkpoint(env_id: str, options: Options, contents: dict[str, Any])
     summary = options.summary or options.eval.with_name("eval.json")
     check_writable(summary, options.video)
     trained, env_options = contents["trainer"], contents["env_options"]
-    config = Config(**trained["config"])
+    config = config_of(trained["config"])
     env = make_env(env_id, options, env_options, num_worlds=1)
     check_pictures(env_id, env, options)
     agents, judged = agents_of(trained, env), measure(env)

@@ -13,6 +13,8 @@ import tyro
 import torch_batchsim
 from torch_batchsim import command_line
 
+from ..algorithms import names_of
+from ..algorithms.ppo import PPOConfig
 from ..base.config import Config
 from ..base.errors import UsageError
 from .tuned import tuned_config, tuned_settings
@@ -22,7 +24,7 @@ from .tuned import tuned_config, tuned_settings
 class Options:
     """Train an environment with PPO or A2C, go on with a training, or evaluate what was learned."""
 
-    config: Config = field(default_factory=Config)
+    config: Config = field(default_factory=PPOConfig)
     """Settings of the algorithm, with the defaults for this environment."""
     device: str = "cpu"
     """Where simulator and networks run: cpu, cuda, cuda:1."""
@@ -112,10 +114,12 @@ def find_environment(name: str) -> str:
         raise UsageError(str(error)) from error
 
 
-def tuned(env_id: str, env_options: Iterable[str] = ()) -> Options:
-    """What is done unless the user says otherwise; `env_options` are those given, as key=value. No more threads than
-    torch takes of itself: it knows the cores, and OMP_NUM_THREADS."""
-    known = {setting.name for setting in fields(Config)}
+def tuned(env_id: str, env_options: Iterable[str] = (), algorithm: str | None = None) -> Options:
+    """The defaults for an environment, with `env_options` as key=value, and an algorithm, by default its own.
+
+    No more threads than torch takes by default: it knows the cores, and OMP_NUM_THREADS.
+    """
+    known = names_of()
     others = {name: value for name, value in tuned_settings(env_id, env_options).items() if name not in known}
     if isinstance(others.get("threads"), int):
         others["threads"] = min(others["threads"], torch.get_num_threads())
@@ -126,7 +130,7 @@ def tuned(env_id: str, env_options: Iterable[str] = ()) -> Options:
             f"{env_id} declares settings of its training that cannot be used: there is no {unknown[0]!r}{near}"
         )
     try:
-        return Options(tuned_config(env_id, env_options), **others)
+        return Options(tuned_config(env_id, env_options, algorithm), **others)
     except (TypeError, ValueError) as error:
         raise UsageError(f"{env_id} declares settings of its training that cannot be used: {error}") from error
 

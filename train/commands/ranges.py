@@ -117,8 +117,8 @@ def _of_text(name: str, text: str) -> Range:
 
 def _checked(name: str, found: Range, config: Config) -> Range:
     """With numbers of the setting's type. Raises UsageError for what is no setting, and for values that it refuses."""
-    hints, where = get_type_hints(Config), f"range of {name}"
-    known = [each.name for each in fields(Config) if each.name not in ("seed", "total_steps")]
+    hints, where = get_type_hints(type(config)), f"range of {name}"
+    known = [each.name for each in fields(config) if each.name not in ("seed", "algorithm", "total_steps")]
     if name not in known:
         raise UsageError(f"{where}: there is no setting {name!r} to search for{suggestion(name, known)}")
     values = [checked(where, name, each, hints[name]) for each in map(_listed, found.ends())]

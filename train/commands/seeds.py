@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ..base.config import Config
+from ..algorithms import config_of
 from ..base.errors import RunError, UsageError
 from ..run_folder import checkpoint, curves, disk
 from ..run_folder.folders import check_writable, made, short_name
@@ -99,7 +99,7 @@ def _one(env_id: str, options: Options, loaded: dict[str, Any] | None, seed: int
     contents = checkpoint.load(path, env_id)
     checkpoint.require_same_version(path, contents)
     trained = contents["trainer"]
-    config = replace(Config(**trained["config"]), total_steps=options.config.total_steps)
+    config = replace(config_of(trained["config"]), total_steps=options.config.total_steps)
     own = replace(own, config=config, resume=path, load=None)
     if trained["iteration"] < config.total_steps // (config.num_steps * config.num_envs):
         summary.unlink(missing_ok=True)  # of fewer steps

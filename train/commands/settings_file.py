@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 from torch_batchsim.command_line import suggestion
 
+from ..algorithms import LEARNERS, names_of
 from ..base import toml
-from ..base.config import Config
 from ..base.errors import UsageError
 from .options import Options
 
@@ -32,23 +32,31 @@ def read(path: Path, env_names: Sequence[str] = ()) -> tuple[dict[str, Any], dic
     env_options = found.pop("env", {})
     if not isinstance(env_options, dict):
         raise UsageError(f"settings {path}: env is a table, [env], of options of the environment")
-    known = [*(each.name for each in fields(Config)), *(each.name for each in fields(Options))]
+    known = [*names_of(), *(each.name for each in fields(Options))]
     known = [name for name in known if name not in NOT_SETTINGS]
     for name in found:
         if name in env_names:
             raise UsageError(f"settings {path}: {name!r} is an option of the environment: write it below [env]")
         if name not in known:
             raise UsageError(f"settings {path}: there is no setting {name!r}{suggestion(name, known)}")
-    hints = {**get_type_hints(Config), **get_type_hints(Options)}
+    hints = {**get_type_hints(Options), **hints_of()} | {"algorithm": str}
     return {name: checked(f"settings {path}", name, value, hints[name]) for name, value in found.items()}, env_options
+
+
+def hints_of() -> dict[str, Any]:
+    """The types of all algorithms' settings."""
+    return {name: hint for each in LEARNERS.values() for name, hint in get_type_hints(each.settings).items()}
 
 
 def applied(settings: Mapping[str, Any], to: Options) -> Options:
     """The options with settings of a file in place of their own. Raises UsageError for values that are refused."""
-    of_ppo = {each.name for each in fields(Config)}
+    own = {each.name for each in fields(Options)}
+    others = [name for name in settings if name not in own and not hasattr(to.config, name)]
+    if others:
+        raise UsageError(f"the algorithm {to.config.algorithm} has no setting {others[0]!r}")
     try:
-        config = replace(to.config, **{name: value for name, value in settings.items() if name in of_ppo})
-        return replace(to, config=config, **{n: value for n, value in settings.items() if n not in of_ppo})
+        config = replace(to.config, **{name: value for name, value in settings.items() if name not in own})
+        return replace(to, config=config, **{name: value for name, value in settings.items() if name in own})
     except ValueError as error:
         raise UsageError(str(error)) from error
 

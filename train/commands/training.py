@@ -168,10 +168,7 @@ def _tell_random(random: baseline.Baseline, judged: str) -> None:
         print(f"random policy   mean {judged} {random['mean']:.2f}, {random['episodes']} episodes")
 
 
-OF_NETWORKS = (
-    "hidden_sizes", "encoders", "conv_channels", "embedding_size", "attention_size", "attention_heads", "memory",
-    "memory_size", "central_critic", "norm_obs", "norm_returns", "policies",
-)  # fmt: skip
+OF_NETWORKS = ("hidden_sizes", "encoders", "memory", "memory_size", "central_critic", "norm_obs", "policies")
 """Settings on which names and shapes of the networks' parameters depend."""
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import fields
 from typing import Any
 
 import torch_batchsim
 
+from ..algorithms import config_of, names_of
 from ..base.config import Config
 
 
@@ -18,10 +18,12 @@ def tuned_settings(env_id: str, env_options: Iterable[str] = ()) -> dict[str, An
     return dict(next(special, training.get("", {})))
 
 
-def tuned_config(env_id: str, env_options: Iterable[str] = ()) -> Config:
-    """Those of PPO, with the defaults of `Config` where the environment says nothing.
+def tuned_config(env_id: str, env_options: Iterable[str] = (), algorithm: str | None = None) -> Config:
+    """The settings of an algorithm, by default that of the environment, with defaults where it declares nothing.
 
-    Raises ValueError for values that `Config` refuses.
+    Raises ValueError for a value that is refused.
     """
-    settings, names = tuned_settings(env_id, env_options), {setting.name for setting in fields(Config)}
-    return Config(**{name: value for name, value in settings.items() if name in names})
+    declared = tuned_settings(env_id, env_options)
+    settings = {**declared, "algorithm": algorithm or declared.get("algorithm", "ppo")}
+    names = names_of(settings["algorithm"])
+    return config_of({name: value for name, value in settings.items() if name in names})

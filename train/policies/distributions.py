@@ -9,7 +9,6 @@ import math
 from collections.abc import Sequence
 
 import gymnasium
-import numpy as np
 import torch
 from gymnasium import spaces
 from torch import Tensor
@@ -141,61 +140,13 @@ class GaussianPolicy:
         return actions.clamp(self.low, self.high)
 
 
-class SquashedPolicy(GaussianPolicy):
-    """The tanh of a diagonal Gaussian, spread over the bounds of a Box (Haarnoja et al. 2018, "Soft actor-critic
-    algorithms and applications", appendix C): all actions are within the bounds, and their density is that of what the
-    environment gets.
-
-    Actions are stored as drawn from the Gaussian, before the tanh, so that nothing is lost where it saturates.
-    """
-
-    NODES = 16  # of the integral below; 16 leave an error of 5e-4 at most for deviations up to 1.5, and of 4e-3 at 2
-
-    def __init__(self, space: spaces.Box, device: torch.device) -> None:
-        super().__init__(space, device)
-        if not (self.low.isfinite() & self.high.isfinite()).all():
-            raise ValueError(f"squash needs an action space with finite bounds, not {space}")
-        self.middle, self.half = (self.high + self.low) / 2, (self.high - self.low) / 2
-        if not (self.half > 0).all():
-            raise ValueError(f"squash needs bounds that differ, not {space}")
-        self.log_half = self.half.log().flatten()
-        nodes, weights = np.polynomial.hermite_e.hermegauss(self.NODES)
-        self.nodes = torch.as_tensor(nodes, dtype=torch.float32, device=device)
-        self.weights = torch.as_tensor(weights / weights.sum(), dtype=torch.float32, device=device)
-
-    def uniform(self, generator: torch.Generator, out: Tensor, mask: Tensor | None) -> None:
-        shares = torch.rand(out.shape, device=out.device, generator=generator)
-        out.copy_((2 * shares - 1).clamp(-1 + 1e-6, 1 - 1e-6).atanh())
-
-    def log_prob_and_entropy(self, outputs: Tensor, actions: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-        """As of what the environment gets. The entropy is an integral over each number, by Gauss-Hermite quadrature."""
-        log_prob, entropy = super().log_prob_and_entropy(outputs, actions, mask)
-        mean, log_std = outputs.chunk(2, dim=-1)
-        stretched = _log_slope_of_tanh(actions.reshape(mean.shape)) + self.log_half
-        samples = mean.unsqueeze(-1) + log_std.exp().unsqueeze(-1) * self.nodes
-        expected = (_log_slope_of_tanh(samples) * self.weights).sum(-1) + self.log_half
-        return log_prob - stretched.sum(-1), entropy + expected.sum(-1)
-
-    def to_env(self, actions: Tensor) -> Tensor:
-        # Rounding may step over a bound by a bit.
-        return (self.middle + self.half * actions.tanh()).clamp(self.low, self.high)
-
-
-def _log_slope_of_tanh(x: Tensor) -> Tensor:
-    """log(1 - tanh(x)²), exact where tanh(x) is 1 to the last bit."""
-    return 2 * (math.log(2) - x - functional.softplus(-2 * x))
-
-
 Policy = CategoricalPolicy | GaussianPolicy
 
 
-def make_policy(space: gymnasium.Space, device: torch.device, squash: bool = False) -> Policy:
-    """The policy for an action space, working on `device`. Raises ValueError for `squash` of choices, and for other
-    spaces."""
-    if squash and not isinstance(space, spaces.Box):
-        raise ValueError(f"squash is on, but is for actions of a Box, and this action space is {space}")
+def make_policy(space: gymnasium.Space, device: torch.device) -> Policy:
+    """The policy for an action space, working on `device`. Raises ValueError for other spaces."""
     if isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)):
         return CategoricalPolicy(space, device)
     if isinstance(space, spaces.Box):
-        return SquashedPolicy(space, device) if squash else GaussianPolicy(space, device)
+        return GaussianPolicy(space, device)
     raise ValueError(f"action space is {space}, but the trainer takes Discrete, MultiDiscrete or Box")

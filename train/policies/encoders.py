@@ -18,13 +18,17 @@ from gymnasium import spaces
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ..base.config import Config
-
 Observation = Tensor | dict[str, Tensor]
 
 KINDS = ("flat", "conv", "attention", "embedding")
 MOST_EMBEDDED = 65_536
 """Rows of a table of embeddings: more of them are not small integers."""
+CHANNELS = (32, 64)
+"""Of the convolutions, 3 x 3 each."""
+EMBEDDING_SIZE = 16
+"""Numbers that stand for a small integer."""
+ATTENTION_SIZE, HEADS = 64, 4
+"""Numbers that stand for an entity, and heads of the attention over them."""
 LARGE_PICTURE = 16
 """Convolutions move by 2 where both sides are at least this long, else by 1."""
 
@@ -158,7 +162,6 @@ class Trunk(nn.Module):
         self,
         encoder: Encoder,
         read: Mapping[str, Reading],
-        config: Config,
         generator: torch.Generator,
     ) -> None:
         super().__init__()
@@ -174,18 +177,17 @@ class Trunk(nn.Module):
         for name, kind in self.kinds.items():
             box = encoder.boxes[name]
             if kind == "conv":
-                self.convs[_key(name)] = part = Convolutions(box.shape, config.conv_channels, generator)
+                self.convs[_key(name)] = part = Convolutions(box.shape, CHANNELS, generator)
                 self.size += part.size
             elif kind == "embedding":
-                self.tables[_key(name)] = part = Embedding(box, config.embedding_size, generator)
+                self.tables[_key(name)] = part = Embedding(box, EMBEDDING_SIZE, generator)
                 self.size += part.size
         sets = {name: encoder.boxes[name].shape for name, kind in self.kinds.items() if kind == "attention"}
         masks_of = {name: read[name].mask for name in sets}
         self.attention = None
         if sets:
-            size, heads = config.attention_size, config.attention_heads
-            self.attention = Attention(sets, masks_of, flat_size, size, heads, generator)
-            self.size += size
+            self.attention = Attention(sets, masks_of, flat_size, ATTENTION_SIZE, HEADS, generator)
+            self.size += ATTENTION_SIZE
 
     def forward(self, inputs: Tensor) -> Tensor:
         parts = self.encoder.split(inputs)

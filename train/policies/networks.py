@@ -94,7 +94,7 @@ class Network(nn.Module):
         generator: torch.Generator,
     ) -> None:
         super().__init__()
-        self.trunk = Trunk(encoder, read, config, generator) if read else None
+        self.trunk = Trunk(encoder, read, generator) if read else None
         size = self.trunk.size if self.trunk else encoder.size
         layers: list[nn.Module] = []
         for width in config.hidden_sizes:
@@ -171,14 +171,12 @@ class ActorCritic(nn.Module):
             self.beside = Encoder(critic_space)
         whole = Encoder(observation_space, critic_space) if self.beside else self.encoder  # that the critic reads
         read = readings(config.encoders, whole)
-        self.policy = make_policy(action_space, device, config.squash)
-        self.observations = self.returns = None
+        self.policy = make_policy(action_space, device)
+        self.observations = None
         if config.norm_obs:
             self.observations = Moments(whole.size)
             # Entities, pictures, integers and masks are what they are.
             self.register_buffer("scaled", _taken_as_they_are(whole, read), persistent=False)
-        if config.norm_returns:
-            self.returns = Moments(1)
         generator = torch.Generator().manual_seed(config.seed)
         threads = torch.get_num_threads()
         torch.set_num_threads(1)  # the bits of orthogonal matrices depend on it
@@ -251,23 +249,7 @@ class ActorCritic(nn.Module):
     def value(self, inputs: Tensor, past: Past | None = None) -> Tensor:
         """`[..., size]` to `[...]`; `past` where there is a memory."""
         values = self.critic(inputs) if past is None else self.critic.sequence(inputs, past)[0]
-        return self.in_units(values.squeeze(-1))
-
-    def in_units(self, values: Tensor) -> Tensor:
-        """What the critic says, in units of the rewards."""
-        return values if self.returns is None else values * self.returns.scale + self.returns.mean.float()
-
-    @torch.no_grad()
-    def note_returns(self, returns: Tensor, active: Tensor | None, ranks: Ranks = ALONE) -> None:
-        """Lets returns, of all processes, count for the critic's scale; its last layer changes so that values stay as
-        they are (PopArt, van Hasselt et al. 2016, "Learning values across many orders of magnitude")."""
-        if self.returns is None:
-            return
-        scale, mean = self.returns.scale, self.returns.mean.float()
-        self.returns.add(returns.unsqueeze(-1), active, ranks)
-        head = self.critic.head
-        head.weight.mul_(scale / self.returns.scale)
-        head.bias.copy_((head.bias * scale + mean - self.returns.mean.float()) / self.returns.scale)
+        return values.squeeze(-1)
 
     def _with_std(self, outputs: Tensor) -> Tensor:
         if self.log_std is None:

@@ -17,14 +17,18 @@ from ..base.config import Config
 from ..policies.networks import ActorCritic, Player
 from .acting import Acting
 
+MOST = 20
+"""Past policies that are kept, the latest."""
+PLAYERS = 4
+"""Past policies that play at a time, each in its part of the worlds."""
+
 
 class League:
     """Past policies, and the rows that some of them play now.
 
     The last `past_share` of the worlds are theirs: in every other of these the team with the lower number, else that
-    with the higher, is played by one of `past_players` past policies, drawn anew whenever one is kept. Before the first
-    iteration the untrained policy is kept, then the present one every `past_every` iterations, the latest `past_most`
-    of them.
+    with the higher, is played by one of `PLAYERS` past policies, drawn anew whenever one is kept. Before the first
+    iteration the untrained policy is kept, then the present one every `past_every` iterations, the latest `MOST`.
 
     Raises ValueError where there are not two teams, or too few worlds.
     """
@@ -39,22 +43,22 @@ class League:
         self.config, self.members, self.drawn = config, [], []
         worlds = len(team) // agents
         count = round(config.past_share * worlds)
-        if count < 2 * config.past_players:
+        if count < 2 * PLAYERS:
             raise ValueError(
-                f"past_share {config.past_share} of {worlds} worlds are {count}, too few for past_players "
-                f"{config.past_players}: each needs a world for either team"
+                f"past_share {config.past_share} of {worlds} worlds are {count}, too few for {PLAYERS} past "
+                "policies: each needs a world for either team"
             )
         world = torch.arange(len(team), device=team.device) // agents - (worlds - count)  # of the league, from 0
-        side = torch.tensor(numbers, device=team.device, dtype=team.dtype)[(world // config.past_players) % 2]
+        side = torch.tensor(numbers, device=team.device, dtype=team.dtype)[(world // PLAYERS) % 2]
         past = (world >= 0) & (team == side)
         self.players: list[list[Acting]] = []
-        """For each policy that learns the past ones of it, in the order of `past_players`."""
+        """For each policy that learns the past ones of it, in their order."""
         self.own: list[Tensor] = []
         """For each policy that learns, the rows that it plays, int64 `[n]`."""
         for each in everyone:
             rows = torch.ones_like(past) if each.team is None else team == each.team
             self.own.append((rows & ~past).nonzero().flatten())
-            parts = (rows & past & (world % config.past_players == i) for i in range(config.past_players))
+            parts = (rows & past & (world % PLAYERS == i) for i in range(PLAYERS))
             places = [part.nonzero().flatten() for part in parts]
             self.players.append([Acting(each.team, place, Player(_past(each.agent), len(place))) for place in places])
 
@@ -63,9 +67,9 @@ class League:
         if iteration % self.config.past_every or (self.members and self.members[-1]["iteration"] == iteration):
             return  # the second time where a fault has ended that iteration
         self.members.append({"iteration": iteration, "agents": [_state(agent) for agent in agents]})
-        del self.members[: -self.config.past_most]
+        del self.members[: -MOST]
         generator = torch.Generator().manual_seed((self.config.seed * 1_000_003 + iteration) % 2**64)
-        self.drawn = torch.randint(len(self.members), (self.config.past_players,), generator=generator).tolist()
+        self.drawn = torch.randint(len(self.members), (PLAYERS,), generator=generator).tolist()
         self._seat()
         self.forget()
 

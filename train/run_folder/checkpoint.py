@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import torch
 import torch_batchsim
 from torch_batchsim import CheckpointError
 
-from ..base.config import Config
+from ..algorithms import LEARNERS, names_of
 
 NAME = "checkpoint.pt"
 FORMAT = 2
@@ -82,7 +81,8 @@ def load(path: Path, env_id: str | None) -> dict[str, Any]:
         )
     if not contents.keys() >= {"env", "env_options", "trainer"}:
         raise CheckpointError(f"{path} is not a checkpoint of torch_batchsim.train")
-    if unknown := contents["trainer"].get("config", {}).keys() - {each.name for each in fields(Config)}:
+    config = contents["trainer"].get("config", {})
+    if unknown := config.keys() - set(names_of(config["algorithm"]) if config.get("algorithm") in LEARNERS else ()):
         raise CheckpointError(
             f"checkpoint {path} has settings that torch_batchsim {torch_batchsim.__version__} does not know: "
             f"{', '.join(sorted(unknown))}; torch_batchsim {contents['torch_batchsim']} wrote it"

@@ -10,7 +10,7 @@ from gymnasium.vector import VectorEnv
 
 import torch_batchsim
 
-from ..base.config import Config
+from ..algorithms import config_of
 from ..policies.networks import ActorCritic
 from ..rollouts.acting import Agents
 from ..rollouts.environment import critic_space_of
@@ -43,7 +43,7 @@ def env_of(contents: Mapping[str, Any], named: str | None, **others: Any) -> Vec
 
 def agents_of(trained: dict[str, Any], env: VectorEnv) -> Agents:
     """The networks of a checkpoint's trainer, for an environment as it was trained in."""
-    config, found = Config(**trained["config"]), {}
+    config, found = config_of(trained["config"]), {}
     for group in trained["groups"]:
         spaces = env.single_observation_space, env.single_action_space
         agent = ActorCritic(*spaces, config, env.device, critic_space_of(env))

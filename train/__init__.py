@@ -1,4 +1,4 @@
-"""PPO and A2C for the environments of torch_batchsim: `python -m torch_batchsim.train --help`.
+"""Trains policies in the environments of torch_batchsim: `python -m torch_batchsim.train --help`.
 
 From code: `Trainer(env, PPOConfig(...)).iterate()` is one rollout and its updates.
 

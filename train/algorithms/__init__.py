@@ -1,4 +1,4 @@
-"""Learns from rollouts: PPO and A2C, each with settings and updates of its own, and the `Trainer` that runs them.
+"""Learns from rollouts: one module for each algorithm, and the `Trainer` that runs them.
 
 An algorithm is one module with its settings and its `Learner`, listed in `LEARNERS`.
 It must not know files, progress reports or options of a command.

@@ -22,7 +22,7 @@ from .tuned import tuned_config, tuned_settings
 
 @dataclass(frozen=True)
 class Options:
-    """Train an environment with PPO or A2C, go on with a training, or evaluate what was learned."""
+    """Train an environment, continue a training, or evaluate a trained policy."""
 
     config: Config = field(default_factory=PPOConfig)
     """Settings of the algorithm, with the defaults for this environment."""

@@ -15,7 +15,7 @@ from training import assert_same
 ENV = "torch_batchsim/CartPole-v0"
 SMALL = "--num-envs 8 --num-steps 16 --num-minibatches 2 --eval-episodes 0".split()
 LONG = [*SMALL, "--total-steps", "20480", "--checkpoint-every", "7"]
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def train(*arguments):

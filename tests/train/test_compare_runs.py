@@ -5,7 +5,8 @@ import re
 import numpy as np
 import pytest
 from torch_batchsim.train.commands import cli
-from torch_batchsim.train.compare import Run, bands, main
+from torch_batchsim.train.compare import main
+from torch_batchsim.train.run_folder.curves import Run, bands
 
 from torch_batchsim.command_line import UsageError
 

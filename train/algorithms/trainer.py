@@ -6,8 +6,6 @@ The simulator writes observations, rewards and ends of episodes straight into th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -15,14 +13,16 @@ import torch
 from gymnasium.vector import VectorEnv
 from torch import Tensor
 
-from ..base.active import counted_ends, zeroed
 from ..base.config import Config
+from ..base.kernels import matmul_precision
 from ..base.ranks import ALONE, Ranks, joined_state, part_of_state, to_cpu
 from ..policies.networks import ActorCritic, Player
 from ..rollouts import captured
 from ..rollouts.acting import Acting, Agents, acting, rows_of_teams
+from ..rollouts.annealing import Annealing
 from ..rollouts.clock import Clock
-from ..rollouts.environment import critic_space_of, num_agents, require_trainable
+from ..rollouts.environment import critic_space_of, num_agents, require_parts, require_trainable
+from ..rollouts.episodes import Episodes
 from ..rollouts.finite import FiniteCheck
 from ..rollouts.league import League
 from ..rollouts.rollout import Storage, map_leaves
@@ -31,47 +31,6 @@ from .group import Group
 
 LOSSES = ("losses/policy_loss", "losses/value_loss", "losses/entropy")
 """Metrics of updates that must be finite."""
-
-
-@contextmanager
-def matmul_precision(precision: str) -> Iterator[None]:
-    """How exact torch's products of float32 matrices are meanwhile."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision(precision)
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)
-
-
-def _require_parts(env: VectorEnv, config: Config, ranks: Ranks) -> None:
-    """Raises ValueError where several processes cannot train this together."""
-    if ranks.count == 1:
-        return
-    if config.past_share:
-        raise ValueError(
-            f"past_share is {config.past_share}, but with {ranks.count} processes it must be 0: past policies play in "
-            "the last worlds, which would leave the last process nothing to learn from"
-        )
-    sim = getattr(env.unwrapped, "sim", None)
-    if not hasattr(sim, "join_states"):
-        raise ValueError(
-            f"{ranks.count} processes train environments of torch_batchsim only, and {type(env).__name__} has no "
-            "first_world"
-        )
-    sizes = (env.num_envs, sim.num_worlds)
-    if not ranks.same(sizes):
-        raise ValueError(f"{sizes[0]} rows are not those of each of {ranks.count} processes: all have as many")
-    if sim.first_world != ranks.rank * sim.num_worlds:
-        raise ValueError(
-            f"first_world is {sim.first_world}, but of process {ranks.rank} with {sim.num_worlds} worlds it must be "
-            f"{ranks.rank * sim.num_worlds}"
-        )
-
-
-def _sum_and_count(values: Tensor) -> tuple[Tensor, Tensor]:
-    """Of what is not NaN, float32 `[]` each."""
-    return values.nansum(), values.isfinite().sum().float()
 
 
 class Trainer:
@@ -88,8 +47,8 @@ class Trainer:
 
     def __init__(self, env: VectorEnv, config: Config, ranks: Ranks = ALONE) -> None:
         require_trainable(env)
-        kind = learner_of(config.algorithm)
-        _require_parts(env, config, ranks)
+        learner_of(config.algorithm)
+        require_parts(env, config, ranks)
         if config.capture_rollouts:
             captured.require(env, config, env.device)
         self.ranks = ranks
@@ -101,63 +60,43 @@ class Trainer:
         self.iteration = 0
 
         self.generator = torch.Generator(self.device).manual_seed(config.seed)
-        spaces = env.single_observation_space, env.single_action_space
-        for_critic = critic_space_of(env)
-        first = ActorCritic(*spaces, config, self.device, for_critic)
-
+        first = self._actor_critic(config)
         obs, infos = env.reset(seed=config.seed)
         agents: Agents = first
         if config.policies == "teams":
             seeds = enumerate(rows_of_teams(infos.get("team")), start=config.seed)
-            settings = {team: replace(config, seed=seed) for seed, team in seeds}
-            agents = {team: ActorCritic(*spaces, own, self.device, for_critic) for team, own in settings.items()}
+            agents = {team: self._actor_critic(replace(config, seed=seed)) for seed, team in seeds}
         everyone = acting(agents, env.num_envs, infos.get("team"))
         self.league = None
         if config.past_share:
             self.league = League(everyone, infos.get("team"), num_agents(env), config)
             pairs = zip(everyone, self.league.own, strict=True)
             everyone = [Acting(each.team, rows, Player(each.agent, len(rows))) for each, rows in pairs]
-        self.groups = []
-        for each in everyone:
-            rows = env.num_envs if each.rows is None else len(each.rows)
-            kind.require_fit(config, rows * ranks.count, each.team)
-            learner = kind(each.agent, rows, config, self.generator, ranks)
-            self.groups.append(Group(each, learner))
+        self.groups = [self._group(each) for each in everyone]
         if not ranks.same([(each.team, None if each.rows is None else each.rows.tolist()) for each in everyone]):
             raise ValueError(f"the worlds of the {ranks.count} processes have different teams, but must have the same")
-        critic_obs = {name: infos[name] for name in for_critic} if config.central_critic else None
+        critic_obs = {name: infos[name] for name in critic_space_of(env)} if config.central_critic else None
         for each in everyone:
             shown = (None if part is None else map_leaves(each.part, part) for part in (obs, critic_obs))
             each.agent.note(*shown, each.part(infos.get("active")), ranks)
-        actions = first.policy.empty_actions(env.num_envs)
         restricted = infos.get("action_mask"), infos.get("active")
+        actions = first.policy.empty_actions(env.num_envs)
         self.storage = Storage(config.num_steps, obs, actions, *restricted, critic_obs)
         env.bind_slots(**self.storage.slots)
-        # Return and length, of the episode that is running and of the latest that ended (NaN: none has).
-        self.running = torch.zeros(2, env.num_envs, device=self.device)
-        self.latest = torch.full_like(self.running, torch.nan)
-        # Whether every row that takes part has ended an episode: before, only short ones have, and there is no mean.
-        self.all_ended = torch.zeros((), dtype=torch.bool, device=self.device)
-        # Metrics that are infos at the end of an episode; in this rollout the sum of each, and last how many ended.
-        score = env.metadata.get("score")  # which counts in place of the rewards
-        self.told = {"charts/score": score} if score else {}
-        self.told |= {f"figures/{name}": name for name in env.metadata.get("figures", ())}
-        self.sums = torch.zeros(len(self.told) + 1, device=self.device)
-        self.annealed = [self._tensor(name) for name in config.anneal]
+        self.episodes, self.annealing = Episodes(env, ranks), Annealing(env, config)
         self.finite = FiniteCheck(env, num_agents(env), ranks.rank * env.num_envs // num_agents(env))
         self.clock = Clock(self.device)
         self.captured = captured.CapturedRollout(self.rollout, self.generator) if config.capture_rollouts else None
 
-    def _tensor(self, name: str) -> Tensor:
-        try:
-            tensor = self.env.unwrapped.sim.tensor(name)
-        except (AttributeError, KeyError, TypeError) as error:
-            text = f"anneal names {name!r}, which is not a tensor of this environment: {error.args[0]}"
-            raise ValueError(text) from error
-        if tensor.ndim or not tensor.is_floating_point():
-            given = f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"
-            raise ValueError(f"anneal names {name!r}, which is {given}; it must be one float for all worlds")
-        return tensor
+    def _actor_critic(self, config: Config) -> ActorCritic:
+        spaces = self.env.single_observation_space, self.env.single_action_space
+        return ActorCritic(*spaces, config, self.device, critic_space_of(self.env))
+
+    def _group(self, each: Acting) -> Group:
+        """A learner for the rows of a policy."""
+        rows, kind = self.env.num_envs if each.rows is None else len(each.rows), learner_of(self.config.algorithm)
+        kind.require_fit(self.config, rows * self.ranks.count, each.team)
+        return Group(each, kind(each.agent, rows, self.config, self.generator, self.ranks))
 
     @property
     def global_step(self) -> int:
@@ -174,15 +113,13 @@ class Trainer:
         remaining = 1 - self.iteration / self.num_iterations
         for group in self.groups:
             group.learner.begin(remaining)
-        first, last = (self.num_iterations * part for part in (self.config.anneal_from, self.config.anneal_until))
-        for number in self.annealed:
-            number.fill_(min(1.0, max(0.0, 1 - (self.iteration - first) / (last - first))))
+        self.annealing.begin(self.iteration, self.num_iterations)
         if self.league is not None:
             self.league.begin(self.iteration, [group.agent for group in self.groups])
         with matmul_precision(self.config.matmul_precision):
             with self.ranks.together():
                 self.checked_rollout()
-            metrics = self.episode_statistics()
+            metrics = self.episodes.statistics(self.storage)
             for group in self.groups:
                 metrics |= self.learned(group)
         self.check_finite(wait=False)
@@ -243,7 +180,7 @@ class Trainer:
             of_all = policy.noise((storage.num_steps, rows * self.ranks.count), self.generator)
             noise.append(self.ranks.part(of_all, 1).unbind())
         masks, lap = storage.action_masks, self.clock.lap
-        acted = self.running[1] > 0  # since the last end of the row
+        self.episodes.begin()
         for t, actions in enumerate(storage.actions.unbind()):
             for each, noises in zip(everyone, noise, strict=True):
                 outputs = each.outputs(storage.seen[t], None if storage.active is None else storage.active[t])
@@ -257,56 +194,7 @@ class Trainer:
             if self.config.memory != "none":
                 for each in everyone:
                     each.ended(storage.terminations[t] | storage.truncations[t])
-            if self.told:
-                ended = infos["_final_info"]
-                if storage.active is not None:  # an agent that has left meets the end of its world as well
-                    acted = acted | storage.active[t]
-                    ended, acted = ended & acted, acted & ~ended
-                numbers = torch.stack([infos["final_info"][name].float() for name in self.told.values()])
-                self.sums[:-1] += torch.where(ended, numbers, 0.0).sum(1)
-                self.sums[-1] += ended.sum()
-
-    @torch.no_grad()
-    def episode_statistics(self) -> dict[str, Tensor]:
-        """Return and length of the latest episodes, as a mean over rows: short episodes do not count more.
-
-        All are NaN until every row that has taken part has ended an episode: the first to end are the short ones.
-        What a row got up to its last end belongs to finished episodes, the rest to the one still running.
-        Where worlds have several agents, each has its own mean as well: in a zero-sum game that of all rows is 0.
-        Steps in which a row is inactive do not count, nor an end after such steps only.
-        """
-        ends = self.storage.terminations | self.storage.truncations
-        rewards, steps = self.storage.rewards, torch.ones_like(self.storage.rewards)
-        if self.storage.active is not None:
-            active = self.storage.active[:-1]
-            ends = counted_ends(ends, active, self.running[1])
-            rewards, steps = zeroed(rewards, active), steps * active
-        finished = ends.flip(0).cummax(0).values.flip(0)
-        counts, ended = ends.sum(0), finished[0]
-
-        def take_latest(latest: Tensor, running: Tensor, amounts: Tensor) -> None:
-            done = (amounts * finished).sum(0)
-            latest.copy_(torch.where(ended, (running + done) / counts, latest))
-            running.mul_(~ended).add_(amounts.sum(0) - done)
-
-        take_latest(self.latest[0], self.running[0], rewards)
-        take_latest(self.latest[1], self.running[1], steps)
-        parts = {  # of each mean a sum, and over how many
-            "charts/episodic_return": _sum_and_count(self.latest[0]),
-            "charts/episodic_length": _sum_and_count(self.latest[1]),
-        }
-        parts |= {name: (total, self.sums[-1]) for name, total in zip(self.told, self.sums[:-1], strict=True)}
-        agents = num_agents(self.env)
-        if agents > 1:
-            latest = self.latest[0].view(-1, agents).unbind(1)
-            parts |= {f"charts/episodic_return/agent_{i}": _sum_and_count(own) for i, own in enumerate(latest)}
-        in_the_first = (self.running[1] > 0) & self.latest[1].isnan()
-        have_ended = self.latest[1].isfinite().sum().float(), in_the_first.sum().float()  # and who has yet to
-        totals = self.ranks.sum(torch.stack([torch.stack(pair) for pair in (*parts.values(), have_ended)]))
-        self.sums.zero_()
-        self.all_ended |= (totals[-1, 0] > 0) & (totals[-1, 1] == 0)
-        means = totals[:-1, 0] / totals[:-1, 1]  # NaN where no episode has ended
-        return dict(zip(parts, torch.where(self.all_ended, means, torch.nan).unbind(), strict=True))
+            self.episodes.note(infos, None if storage.active is None else storage.active[t])
 
     @property
     def agents(self) -> Agents:
@@ -320,8 +208,7 @@ class Trainer:
     def begin_new_episodes(self) -> None:
         """After a rollout that a fault cut short: gives up the running episodes, so that the next one can begin."""
         self.env.reset()
-        self.running.zero_()
-        for each in (*self.groups, *([] if self.league is None else [self.league])):
+        for each in (self.episodes, *self.groups, *([] if self.league is None else [self.league])):
             each.forget()
 
     def state_dict(self) -> dict[str, Any]:
@@ -336,9 +223,7 @@ class Trainer:
             "groups": [group.state_dict() for group in self.groups],
             "league": {} if self.league is None else self.league.state_dict(),
             "generator": self.generator.get_state(),
-            "running": self.running,
-            "latest": self.latest,
-            "all_ended": self.all_ended,
+            **self.episodes.state_dict(),
             "env": self.env.state_dict(),
         }
         if self.ranks.count == 1:
@@ -360,6 +245,4 @@ class Trainer:
         if self.league is not None:
             self.league.load_state_dict(state["league"])
         self.generator.set_state(state["generator"].cpu())
-        self.running.copy_(state["running"])
-        self.latest.copy_(state["latest"])
-        self.all_ended.copy_(state["all_ended"])
+        self.episodes.load_state_dict(state)

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import ctypes
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -77,3 +79,14 @@ def can_compute(*tensors: Tensor) -> bool:
 def threads() -> int:
     """How many take part: torch's, but for a child of a fork, in which only the thread that forked is left."""
     return 1 if openmp.forked else torch.get_num_threads()
+
+
+@contextmanager
+def matmul_precision(precision: str) -> Iterator[None]:
+    """Sets the precision of torch's products of float32 matrices within the block."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(precision)
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from gymnasium.spaces import Dict
 from gymnasium.vector import AutoresetMode, VectorEnv
 
+from ..base.config import Config
+from ..base.ranks import Ranks
+
 
 def num_agents(env: VectorEnv) -> int:
     """Agents in each world; row r is agent r % num_agents."""
@@ -44,3 +47,28 @@ def require_trainable(env: VectorEnv) -> None:
     mode = env.metadata.get("autoreset_mode")
     if mode != AutoresetMode.SAME_STEP:
         raise ValueError(f"autoreset_mode is {mode}, but the trainer needs {AutoresetMode.SAME_STEP}")
+
+
+def require_parts(env: VectorEnv, config: Config, ranks: Ranks) -> None:
+    """Raises ValueError where several processes cannot train this together."""
+    if ranks.count == 1:
+        return
+    if config.past_share:
+        raise ValueError(
+            f"past_share is {config.past_share}, but with {ranks.count} processes it must be 0: past policies play in "
+            "the last worlds, which would leave the last process nothing to learn from"
+        )
+    sim = getattr(env.unwrapped, "sim", None)
+    if not hasattr(sim, "join_states"):
+        raise ValueError(
+            f"{ranks.count} processes train environments of torch_batchsim only, and {type(env).__name__} has no "
+            "first_world"
+        )
+    sizes = (env.num_envs, sim.num_worlds)
+    if not ranks.same(sizes):
+        raise ValueError(f"{sizes[0]} rows are not those of each of {ranks.count} processes: all have as many")
+    if sim.first_world != ranks.rank * sim.num_worlds:
+        raise ValueError(
+            f"first_world is {sim.first_world}, but of process {ranks.rank} with {sim.num_worlds} worlds it must be "
+            f"{ranks.rank * sim.num_worlds}"
+        )

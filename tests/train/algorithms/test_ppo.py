@@ -139,12 +139,12 @@ def test_the_simulator_writes_the_rollout_in_place():
 def test_episode_statistics_are_the_mean_over_rows_of_the_latest_episodes(toy_env):
     trainer = Trainer(toy_env(num_envs=2), PPOConfig(**SMALL | {"num_envs": 2}))
     trainer.rollout()  # episodes of 2 steps in row 0 and of 3 in row 1; the reward is the number of the step
-    metrics = trainer.episode_statistics()
+    metrics = trainer.episodes.statistics(trainer.storage)
     row_0, row_1 = [1 + 2, 3 + 4, 5 + 6, 7 + 8], [1 + 2 + 3, 4 + 5 + 6]
     assert metrics["charts/episodic_return"].item() == (sum(row_0) / 4 + sum(row_1) / 2) / 2
     assert metrics["charts/episodic_length"].item() == 2.5
     trainer.rollout()
-    metrics = trainer.episode_statistics()
+    metrics = trainer.episodes.statistics(trainer.storage)
     row_0, row_1 = [9 + 10, 11 + 12, 13 + 14, 15 + 16], [7 + 8 + 9, 10 + 11 + 12, 13 + 14 + 15]
     assert metrics["charts/episodic_return"].item() == (sum(row_0) / 4 + sum(row_1) / 3) / 2
 
@@ -154,9 +154,9 @@ def test_returns_are_told_by_agent_where_worlds_have_several(toy_env):
     env.num_agents = 2
     trainer = Trainer(env, PPOConfig(**SMALL | {"num_envs": 4}))
     trainer.rollout()
-    metrics = trainer.episode_statistics()
+    metrics = trainer.episodes.statistics(trainer.storage)
     agents = [metrics[f"charts/episodic_return/agent_{i}"].item() for i in range(2)]
-    assert agents == trainer.latest[0].view(2, 2).mean(0).tolist()
+    assert agents == trainer.episodes.latest[0].view(2, 2).mean(0).tolist()
     assert metrics["charts/episodic_return"].item() == sum(agents) / 2
     assert agents[0] != agents[1]
 
@@ -166,7 +166,7 @@ def test_means_begin_when_every_row_has_ended_an_episode(toy_env):
     seen = []
     for _ in range(4):  # rows 0 and 4 end after 2 steps, 1 and 5 after 3, 2 after 4, 3 after 5
         trainer.rollout()
-        seen.append(trainer.episode_statistics()["charts/episodic_length"].item())
+        seen.append(trainer.episodes.statistics(trainer.storage)["charts/episodic_length"].item())
     assert torch.tensor(seen).isnan().tolist() == [True, True, False, False]
     assert seen[2] == pytest.approx((2 + 3 + 4 + 5 + 2 + 3) / 6)
 
@@ -174,7 +174,7 @@ def test_means_begin_when_every_row_has_ended_an_episode(toy_env):
 def test_episode_statistics_are_nan_before_any_episode_ended(toy_env):
     trainer = Trainer(toy_env(), PPOConfig(**SMALL | {"num_steps": 1}))
     trainer.rollout()
-    assert trainer.episode_statistics()["charts/episodic_return"].isnan()
+    assert trainer.episodes.statistics(trainer.storage)["charts/episodic_return"].isnan()
 
 
 # ---- iterations ------------------------------------------------------------------------------------------

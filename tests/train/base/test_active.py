@@ -201,7 +201,7 @@ def test_statistics_of_a_rollout_count_active_steps_and_each_end_once():
     began, curve, nothing = False, [], torch.tensor(torch.nan)
     for _ in range(4):
         made.rollout()
-        metrics, storage = made.episode_statistics(), made.storage
+        metrics, storage = made.episodes.statistics(made.storage), made.storage
         finished, ends, teams = torch.zeros(2, 80), torch.zeros(80), 0.0
         for t in range(16):
             sums += torch.stack([storage.rewards[t], torch.ones(80)]) * storage.active[t]

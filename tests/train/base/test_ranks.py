@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -13,31 +12,12 @@ from rank_worker import CASES, LOADED_AFTER, ROLLOUTS, SMALL, of_several, traine
 from torch_batchsim.envs.cartpole import CartPole
 from torch_batchsim.train import PPOConfig, Trainer
 from torch_batchsim.train.base.ranks import Ranks
+from training import assert_close
 
 from torch_batchsim import TorchVectorEnv
 
 FAST = ["few", "scaled", "teams"]
 FULL = [case for case in CASES if case not in FAST]
-
-
-def assert_close(a: Any, b: Any, place: str = "") -> None:
-    """Equal but for the order of floating-point sums, through dicts and lists."""
-    if isinstance(a, dict):
-        assert a.keys() == b.keys(), place
-        for key in a:
-            assert_close(a[key], b[key], f"{place}/{key}")
-    elif isinstance(a, list | tuple):
-        assert len(a) == len(b), place
-        for i, (x, y) in enumerate(zip(a, b, strict=True)):
-            assert_close(x, y, f"{place}/{i}")
-    elif isinstance(a, torch.Tensor) and a.is_floating_point():
-        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-5, equal_nan=True, msg=lambda m: f"{place}: {m}")
-    elif isinstance(a, torch.Tensor):
-        torch.testing.assert_close(a, b, rtol=0, atol=0, msg=lambda m: f"{place}: {m}")
-    elif isinstance(a, float):
-        assert math.isclose(a, b, rel_tol=1e-3, abs_tol=1e-5), place
-    else:
-        assert a == b, place
 
 
 def without_worlds(found: dict[str, Any]) -> dict[str, Any]:

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import torch
 from rank_worker import started
-from test_ranks import assert_close
 from torch_batchsim.train.base.ranks import Ranks
 from torch_batchsim.train.commands import cli, processes
 from torch_batchsim.train.run_folder import checkpoint
+from training import assert_close
 
 SMALL = ["--num-envs", "8", "--num-steps", "16", "--num-minibatches", "2", "--eval-episodes", "4", "--track", "none"]
 

@@ -61,7 +61,7 @@ def test_convolutions_see_channels_last():
 def test_large_pictures_are_halved():
     space = spaces.Box(0, 255, (33, 20), np.uint8)
     made = trunk("=conv", space=space)
-    assert made.size == 9 * 5 * 64  # both convolutions move by 2
+    assert made.size == 17 * 10 * 64  # the first convolution moves by 2
     assert made(Encoder(space)(torch.zeros(2, 33, 20, dtype=torch.uint8))).shape == (2, made.size)
 
 

@@ -82,7 +82,9 @@ def load(path: Path, env_id: str | None) -> dict[str, Any]:
     if not contents.keys() >= {"env", "env_options", "trainer"}:
         raise CheckpointError(f"{path} is not a checkpoint of torch_batchsim.train")
     config = contents["trainer"].get("config", {})
-    if unknown := config.keys() - set(names_of(config["algorithm"]) if config.get("algorithm") in LEARNERS else ()):
+    algorithm = config.get("algorithm", "ppo")
+    known = algorithm in LEARNERS
+    if unknown := config.keys() - set(names_of(algorithm)) if known else {f"algorithm {algorithm}"}:
         raise CheckpointError(
             f"checkpoint {path} has settings that torch_batchsim {torch_batchsim.__version__} does not know: "
             f"{', '.join(sorted(unknown))}; torch_batchsim {contents['torch_batchsim']} wrote it"

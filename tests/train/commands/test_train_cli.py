@@ -473,7 +473,7 @@ def test_a_checkpoint_keeps_its_settings(trained, capsys):
     path = trained / "checkpoint.pt"
     for arguments, message in (
         (("--resume", path, "--gamma", 0.5), "was made with gamma 0.98 and keeps it, but 0.5 was given"),
-        (("--eval", path, "--run-dir", "x"), "--run-dir changes nothing with --eval, which trains nothing; leave it"),
+        (("--eval", path, "--run-dir", "x"), "--run-dir changes nothing with --eval, which trains nothing"),
         (("--eval", path, "--gamma", 0.5), "was made with gamma 0.98 and keeps it, but 0.5 was given"),
         (("--resume", path, "--seed", 2), "was made with seed 1 and keeps it, but 2 was given"),
         (("--resume", path, "--length", "1"), "length as it is by default, and 1 was given"),

@@ -28,7 +28,7 @@ def saved(folder):
 
 def script(text, *arguments):
     """A process that runs a text and then the command, with its output."""
-    text += "\nimport sys\nfrom torch_batchsim.train import cli\nsys.exit(cli.main(sys.argv[1:]))"
+    text += "\nimport sys\nfrom torch_batchsim.train.commands import cli\nsys.exit(cli.main(sys.argv[1:]))"
     command = [sys.executable, "-c", text, "cartpole", *map(str, arguments)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(

@@ -19,7 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = Parser(PROGRAM, description=__doc__)
     parser.add_argument("runs", nargs="+", type=Path, help="folders of runs, or of several seeds")
     parser.add_argument("--output", type=Path, default=Path("curves.png"), help="the picture (curves.png)")
-    parser.add_argument("--measure", help="a column of metrics.csv; the score, or where there is none the return")
+    parser.add_argument("--measure", help="a column of metrics.csv; by default the score, else the return")
     options = parser.parse_args(arguments)
     from .run_folder import curves
 
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         measure = options.measure or next((name for name in curves.MEASURES if name in shared), "")
         if measure not in shared:
             wanted = measure or "a score or return"
-            raise ValueError(f"not all runs have {wanted}; what all have is {', '.join(sorted(shared))}")
+            raise ValueError(f"not all runs have {wanted}; they share {', '.join(sorted(shared))}")
         found = curves.bands(runs, measure)
     except ValueError as error:
         raise UsageError(str(error)) from None

@@ -92,7 +92,7 @@ def play(env: VectorEnv, first: Any, second: Any, seed: int, likeliest: bool = F
     """One game in each world: ``first`` acts for the team with the lower number, ``second`` for the other.
 
     Each is what ``agents_of`` gives, or None: untrained. The team whose agents have the greater mean return wins.
-    Raises ValueError where the environment has not two teams; what ``evaluate`` raises.
+    Raises ValueError where the environment has not two teams, and the errors of ``evaluate``.
     """
     team = env.reset(seed=seed)[1].get("team")
     numbers = [] if team is None else team.unique().tolist()
@@ -172,11 +172,11 @@ def _run(options: argparse.Namespace) -> None:
     print(f"{drawn:.1%} of all games are draws, which count half")
     print(table(names, games, rated))
     if options.json:
-        told = [
+        figures = [
             {"policies": list(pair), "wins": g.wins, "draws": g.draws, "losses": g.losses, "interval": g.interval}
             for pair, g in games.items()
         ]
-        result = {"env": some["env"], "env_options": some["env_options"], "games": told, "ratings": rated}
+        result = {"env": some["env"], "env_options": some["env_options"], "games": figures, "ratings": rated}
         options.json.write_text(json.dumps(result, indent=2) + "\n")
 
 
@@ -199,9 +199,9 @@ def _contents(names: Sequence[str]) -> dict[str, dict[str, Any]]:
     found = {name: checkpoint.load(path, None) for name, path in paths.items()}
     first, *others = found
     for name in others:
-        for what in ("env", "env_options"):
-            if found[name][what] != found[first][what]:
-                raise ValueError(f"{name} was trained in {found[name][what]}, {first} in {found[first][what]}")
+        for fact in ("env", "env_options"):
+            if found[name][fact] != found[first][fact]:
+                raise ValueError(f"{name} was trained in {found[name][fact]}, {first} in {found[first][fact]}")
     return found
 
 

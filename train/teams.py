@@ -1,4 +1,4 @@
-"""What each team has learned: after trainings with several seeds, trained teams meet trained and untrained ones.
+"""Measures what each team has learned: after trainings with several seeds, trained teams meet untrained ones.
 
 ``python -m torch_batchsim.train.teams --help``
 """
@@ -24,7 +24,7 @@ BOTH, NONE = "all trained", "none trained"
 
 
 class TeamsError(Exception):
-    """The command cannot be done as it was given; says why in one sentence."""
+    """The command was given wrongly; the text is one sentence."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -36,8 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--folder", type=Path, help="for the trainings; finished ones that are there are not repeated")
     parser.add_argument("--episodes", type=int, default=1000, metavar="N", help="of each comparison (1000)")
     parser.add_argument("--likeliest", action="store_true", help="trained teams take their likeliest actions")
-    parser.add_argument("--wanted", type=float, nargs="+", metavar="X", help="for each team, what its training is to "
-                        "multiply the score by: less than 1 at most, more than 1 at least")  # fmt: skip
+    parser.add_argument("--wanted", type=float, nargs="+", metavar="X", help="for each team, the wanted factor of "
+                        "the score by its training: less than 1 at most, more than 1 at least")  # fmt: skip
     parser.add_argument("--json", type=Path, help="file for the figures; <folder>/teams.json if not given")
     options, training = parser.parse_known_args(arguments)
     try:

@@ -1,4 +1,4 @@
-// The arithmetic of updates on the CPU, for Python: train/updates.py compiles this and calls it with ctypes. First a
+// The arithmetic of updates on the CPU, for Python: train/base/kernels.py compiles this and calls it with ctypes. First a
 // multilayer perceptron forwards and backwards, then the gradient of PPO's loss of a minibatch, at the end Adam.
 //
 // Rows of inputs pass through all layers in tiles, whose numbers stay in the cache. Every product is one kernel, `block`:

@@ -48,7 +48,7 @@ def test_the_command_draws_runs(tmp_path, capsys):
     assert (tmp_path / "pictures" / "curves.png").exists()
     capsys.readouterr()
     for arguments, says in (
-        ([*runs, "--measure", "charts/score"], "not all runs have charts/score; what all have is charts/"),
+        ([*runs, "--measure", "charts/score"], "not all runs have charts/score; they share charts/"),
         ([str(tmp_path)], "is not the folder of a run: settings"),
         ([*runs, "--output", str(picture / "curves.png")], "curves.png cannot be written: File exists"),
         ([*runs, str(tmp_path / "b" / ".." / "a")], "b/../a would count twice: give each run once"),

@@ -26,7 +26,7 @@ from .advantages import values_of_last_act
 
 
 class Sequences(NamedTuple):
-    """What the updates learn from: inputs are encoded observations float32 or uint8 `[T+1, N, size]`, final those at
+    """A batch for the updates: inputs are encoded observations float32 or uint8 `[T+1, N, size]`, final those at
     the ends of episodes `[T, N, size]`, actions `[T, N, ...]`, action_masks bool `[T, N, n]`, ends and terminations
     bool `[T, N]`, active bool `[T+1, N]`, and the rest float32 `[T, N]`: log_probs of the policy that acted, values and
     returns as they were then. The states of a memory before the first step are float32 `[N, state_size]`.
@@ -49,7 +49,7 @@ class Sequences(NamedTuple):
     critic_hidden: Tensor
 
     def parts(self, count: int, generator: torch.Generator, ranks: Ranks = ALONE) -> Iterator[Sequences]:
-        """Cuts the rows into `count` random parts; with several processes each is what this one has of it."""
+        """Cuts the rows into `count` random parts; with several processes each is the part of this one."""
         rows = self.inputs.shape[1]
         order, sizes = ranks.order(rows, rows, count, generator)
         for some in order.split(sizes):
@@ -72,11 +72,11 @@ def v_trace(
     ratios: Tensor,
     active: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Advantages for the policy's gradient, and what the critic learns, float32 `[T, N]` as are the tensors given.
+    """Advantages for the policy's gradient, and targets of the critic, float32 `[T, N]` as are the tensors given.
 
     `ratios` are the probabilities of the actions under the present policy, by those under the one that acted, and
-    `decay` is lambda: with `r = min(1, ratio)`, V-trace's rho is r and its c is decay·r (equation 1 and remark 2). What
-    the critic learns is `v[t] = V[t] + r[t] d[t] + gamma c[t] (v[t+1] - V[t+1])`, `d[t] = reward[t] + gamma V[t+1] -
+    `decay` is lambda: with `r = min(1, ratio)`, V-trace's rho is r and its c is decay·r (equation 1 and remark 2). The
+    target of the critic is `v[t] = V[t] + r[t] d[t] + gamma c[t] (v[t+1] - V[t+1])`, `d[t] = reward[t] + gamma V[t+1] -
     V[t]`, and the advantage is `reward[t] + gamma v[t+1] - V[t]`, which the gradient weighs by r. With ratios of 1, `v`
     are the targets of generalised advantage estimation.
 
@@ -86,8 +86,8 @@ def v_trace(
         active = torch.ones(len(values) + 1, *values.shape[1:], dtype=torch.bool, device=values.device)
     weights = ratios.clamp(max=1)
     last_values = values_of_last_act(values, active)
-    later = torch.where(active[-1], next_values[-1], last_values[-1])  # V of what follows step t
-    change = torch.zeros_like(later)  # v - V of what follows
+    later = torch.where(active[-1], next_values[-1], last_values[-1])  # V behind step t
+    change = torch.zeros_like(later)  # v - V behind it
     advantages, changes = torch.empty_like(values), torch.empty_like(values)
     for t in reversed(range(len(rewards))):
         now = active[t]
@@ -124,8 +124,8 @@ class A2C(ActorCriticLearner):
     def estimate(self, rollout: Rollout, actor_hidden: Tensor | None = None) -> Sequences:
         """Log-probabilities of the policy that acted, and values and returns before it learns.
 
-        With a memory, `actor_hidden` is what the actor remembered before the first step, and the critic's moves on to
-        what it remembers behind the last one.
+        With a memory, `actor_hidden` is the actor's state before the first step, and the critic's moves on to the one
+        behind the last step.
         """
         agent, hidden = self.agent, self.critic_hidden
         active = None if rollout.active is None else rollout.active[:-1]
@@ -166,7 +166,7 @@ class A2C(ActorCriticLearner):
         return self.agent.policy.log_prob_and_entropy(outputs, part.actions, part.action_masks)
 
     def present_values(self, part: Sequences) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Values, values of what each step led to `[T, N]`, which no gradient changes, and the critic's states."""
+        """Values, values of the next states `[T, N]`, without a gradient, and the critic's states."""
         active = None if part.active is None else part.active[:-1]
         values, behind = self.values(part.inputs, part.ends, active, part.critic_hidden)
         with torch.no_grad():

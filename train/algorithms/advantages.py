@@ -60,14 +60,14 @@ def advantages_of_active(
 ) -> Tensor:
     """`generalised_advantages` where rows are active `[T+1, N]` at times; zero where they are not.
 
-    After the end of an agent nothing leaks back from what its row shows then. Where a row becomes inactive
+    After the end of an agent nothing leaks back from its row. Where a row becomes inactive
     without an end it waits: its future is that of when it is active again, discounted for each step between, of
     which rewards and observations do not count. If it still waits when the rollout or its world (cut short) ends,
-    the value when it last acted stands for what is to come.
+    the value when it last acted stands for the future.
     """
     ends = terminations | truncations
     last_values = values_of_last_act(values, active)
-    later = torch.where(active[-1], next_values[-1], last_values[-1])  # the value of what follows step t
+    later = torch.where(active[-1], next_values[-1], last_values[-1])  # the value behind step t
     advantage, advantages = torch.zeros_like(later), torch.empty_like(values)
     for t in reversed(range(len(rewards))):
         now = active[t]

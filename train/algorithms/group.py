@@ -28,15 +28,15 @@ class Group:
 
     @property
     def suffix(self) -> str:
-        """What stands behind the names of its metrics."""
+        """The suffix of the names of its metrics."""
         return "" if self.acting.team is None else f"/team_{self.acting.team}"
 
     def estimate(self, storage: Storage) -> Any:
-        """What it makes of its part of a rollout."""
+        """The batch of its part of a rollout."""
         return self.learner.estimate(storage.of(self.acting.rows), self.player.before)
 
     def note(self, storage: Storage) -> None:
-        """Behind the updates: lets what was seen count for what the next observations are normalised by."""
+        """Behind the updates: adds the observations to the moments that normalise the next ones."""
         if self.agent.observations is not None:
             seen = storage.of(self.acting.rows)
             active = None if seen.active is None else seen.active[:-1]

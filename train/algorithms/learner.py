@@ -1,4 +1,4 @@
-"""What every algorithm has: one policy's networks, their optimiser, and what goes on from one rollout to the next."""
+"""The common part of all algorithms: one policy's networks, their optimiser, and the state between rollouts."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class Learner:
             self.reward_scale.forget()
 
     def state_dict(self) -> dict[str, Any]:
-        """All that the next updates depend on, but for the generator."""
+        """The state of the next updates, except for the generator."""
         return {
             "agent": self.agent.state_dict(),
             "optimizer": self.optimizer.state_dict(),

@@ -27,7 +27,7 @@ from .updates import LossSettings, Minibatches
 
 
 class Batch(NamedTuple):
-    """What the updates learn from: inputs are encoded observations float32 or uint8 `[B, size]`, actions `[B, ...]`,
+    """A batch for the updates: inputs are encoded observations float32 or uint8 `[B, size]`, actions `[B, ...]`,
     action_masks bool `[B, n]`, active bool `[B]`, and the rest float32 `[B]`. Of samples that are not active inputs,
     actions and advantages are zero, and all actions are allowed.
 
@@ -59,7 +59,7 @@ class Batch(NamedTuple):
         self, count: int, generator: torch.Generator, ranks: Ranks = ALONE, rows: int = 1
     ) -> Iterator[Batch]:
         """Cuts the batch, of so many `rows`, into `count` random parts, of samples, or with a memory of rows: shuffled
-        at once, because one large gather is cheaper. With several processes each part is what this one has of it."""
+        at once, because one large gather is cheaper. With several processes each is the part of this one."""
         cut = 0 if self.ends is None else 1  # the dimension
         order, sizes = ranks.order(self.inputs.shape[cut], rows, count, generator)
         parts = []
@@ -95,8 +95,8 @@ class PPO(ActorCriticLearner):
     def estimate(self, rollout: Rollout, actor_hidden: Tensor | None = None) -> Batch:
         """Values, log-probabilities, advantages and returns of the rollout, T and N made one dimension.
 
-        With a memory, `actor_hidden` is what the actor remembered before the first step, the critic's moves on to what
-        it remembers behind the last one, and the two dimensions stay.
+        With a memory, `actor_hidden` is the actor's state before the first step, the critic's moves on to the one
+        behind the last step, and the two dimensions stay.
         """
         config, agent, remembers = self.config, self.agent, self.agent.state_size > 0
         ends = rollout.terminations | rollout.truncations
@@ -209,7 +209,7 @@ class PPO(ActorCriticLearner):
 
     def differentiate_at_once(self, batch: Minibatches, order: Tensor) -> tuple[dict[str, Tensor], Tensor]:
         """Writes the gradient of the loss of the samples `order`; returns the parts of the loss, and the log of the
-        probability ratio: what `losses` says but for the last bits."""
+        probability ratio: those of `losses` except for the last bits."""
         config, agent = self.config, self.agent
         settings = LossSettings(config.clip_coef, self.ent_coef, config.vf_coef, config.norm_adv)
         means, log_ratio = batch.gradient(order, agent.actor.perceptron, agent.critic.perceptron, settings)

@@ -1,4 +1,4 @@
-"""A training: rollouts of an environment, and what is learned from each.
+"""A training: rollouts of an environment, and the updates behind each.
 
 The simulator writes observations, rewards and ends of episodes straight into the slots of the rollout storage
 (`env.bind_slots`), so that a step copies nothing.
@@ -34,10 +34,10 @@ LOSSES = ("losses/policy_loss", "losses/value_loss", "losses/entropy")
 
 
 class Trainer:
-    """PPO or A2C on one vector environment; `iterate()` is one rollout and its updates.
+    """Trains by one algorithm on one vector environment; `iterate()` is one rollout and its updates.
 
-    With several processes (`ranks`) each has a Trainer with its part of the worlds; what is said of rows and worlds in
-    `config` and in metrics is of all of them. All call the same methods, in the same order.
+    With several processes (`ranks`) each has a Trainer with its part of the worlds; `config` and metrics count the rows
+    and worlds of all. All call the same methods, in the same order.
 
     Nothing in an iteration waits for the device (except, if set, for `target_kl`): metrics are tensors that
     the caller reads when it likes.
@@ -140,14 +140,12 @@ class Trainer:
         return {f"{name}{group.suffix}": value for name, value in metrics.items()}
 
     def check_finite(self, wait: bool = True) -> None:
-        """Raises NotFinite for the first observation, reward, loss or parameter that was none, and WorldFault for
-        faults in captured rollouts; waits for the device.
-
-        Unless not to `wait`: then it does so only on CPU.
+        """Raises NotFinite for the first observation, reward, loss or parameter that is not finite, and WorldFault for
+        faults in captured rollouts. Waits for the device; without `wait` it only looks on the CPU.
         """
         if wait or self.device.type == "cpu":
             self.finite.raise_found()
-        if wait and self.config.capture_rollouts:  # else steps tell of them
+        if wait and self.config.capture_rollouts:  # else steps raise them
             self.env.check_faults()
 
     def checked_rollout(self) -> None:
@@ -159,7 +157,7 @@ class Trainer:
                 self.rollout()
             else:
                 self.captured()
-                self.clock.lap("simulation")  # and policy: nothing in a graph can be told apart
+                self.clock.lap("simulation")  # and policy: a graph is timed as a whole
         finally:
             self.finite.look_at_rollout(self.iteration + 1, storage)
             self.check_finite(wait=False)
@@ -198,7 +196,7 @@ class Trainer:
 
     @property
     def agents(self) -> Agents:
-        """What `evaluate` takes: the policy, or those of the teams by their numbers."""
+        """The policy, or those of the teams by their numbers, for `evaluate`."""
         if self.config.policies == "shared":
             return self.groups[0].agent
         return {group.acting.team: group.agent for group in self.groups}

@@ -16,7 +16,7 @@ from ..policies.perceptron import Perceptron
 
 
 class LossSettings(ctypes.Structure):
-    """What PPO's loss depends on beside its samples."""
+    """The settings of PPO's loss."""
 
     _fields_ = [
         ("clip", ctypes.c_float),
@@ -43,7 +43,7 @@ class Minibatches:
     ) -> tuple[Tensor, Tensor]:
         """PPO's loss of the samples `order`, int64 `[B]`, as `PPO.losses` has it.
 
-        Writes the gradients of all parameters, over those that there are. Returns the mean losses of policy and values
+        Writes the gradients of all parameters, over the present ones. Returns the mean losses of policy and values
         and the entropy, float32 `[3]`; and log(ratio) `[B]`. The actor reads the first of the inputs.
         """
         self._given.order, self._given.samples = order.data_ptr(), len(order)
@@ -56,7 +56,7 @@ class Minibatches:
 
 
 class _Minibatch(ctypes.Structure):
-    """What C++ is given of a minibatch."""
+    """The record of a minibatch for C++."""
 
     _fields_ = [
         ("order", ADDRESS),
@@ -77,7 +77,7 @@ class _Minibatch(ctypes.Structure):
 
 
 class _AdvantageSeries(ctypes.Structure):
-    """What C++ is given of a rollout."""
+    """The record of a rollout for C++."""
 
     _fields_ = [
         ("steps", NUMBER),
@@ -94,7 +94,7 @@ class _AdvantageSeries(ctypes.Structure):
 
 
 def advantages_at_once(series: Sequence[Tensor], gamma: float, gae_lambda: float) -> Tensor | None:
-    """What `generalised_advantages` says of rewards, values, next values, terminations and truncations `[T, N]`, in one
+    """`generalised_advantages` of rewards, values, next values, terminations and truncations `[T, N]`, in one
     pass, or one kernel; None where it has to be computed by torch."""
     device = series[0].device
     floats, flags = series[:3], series[3:]
@@ -122,7 +122,7 @@ def advantages_at_once(series: Sequence[Tensor], gamma: float, gae_lambda: float
 
 
 class _AdamSettings(ctypes.Structure):
-    """What a step of Adam depends on."""
+    """The settings of a step of Adam."""
 
     _fields_ = [(name, ctypes.c_float) for name in ("learning_rate", "beta1", "beta2", "epsilon", "longest")]
 

@@ -1,4 +1,4 @@
-"""Everything that the rest of training stands on: settings, errors of commands, TOML, samples that count, processes.
+"""The ground of training: settings, errors of commands, TOML, samples that count, processes.
 
 It owns `Config`, the sums over active rows (`active`) and over processes (`ranks`), and the compiled functions of
 updates (`kernels`).

@@ -1,8 +1,8 @@
-"""What changes where rows take no part for a while (`infos["active"]`): their steps count for nothing.
+"""Sums over rows that take no part for a while (`infos["active"]`): their steps have no weight.
 
 `active` is bool, one for each sample; None means that all are active, and changes not a bit. Inactive samples
-stay in their tensors, so that shapes are fixed and nothing waits for the device: they have weight 0, and what
-they hold, infinity and NaN too, is kept out of every sum and every gradient.
+stay in their tensors, so that shapes are fixed and nothing waits for the device: they have weight 0, and their
+values, infinity and NaN too, are kept out of every sum and every gradient.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def std_mean(values: Tensor, active: Tensor | None) -> tuple[Tensor, Tensor]:
 
 
 def zeroed(values: Tensor, active: Tensor | None) -> Tensor:
-    """The values `[T, N, ...]`, zero where `active` `[T, N]` is false: no gradient meets what is not a number."""
+    """The values `[T, N, ...]`, zero where `active` `[T, N]` is false: no gradient meets NaN."""
     if active is None:
         return values
     return torch.where(active.view(*active.shape, *[1] * (values.dim() - active.dim())), values, 0)

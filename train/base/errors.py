@@ -2,8 +2,8 @@
 
 
 class UsageError(Exception):
-    """The command cannot be done as it was given; says why in one sentence."""
+    """The command was given wrongly; the text is one sentence."""
 
 
 class RunError(Exception):
-    """A training or an evaluation has failed; says why in one sentence."""
+    """A training or an evaluation has failed; the text is one sentence."""

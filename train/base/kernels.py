@@ -32,7 +32,7 @@ def library() -> ctypes.CDLL | None:
         openmp.share()
         lib = jit.load_shared(jit.CSRC / "host" / "updates.cpp", "-ffp-contract=fast", "-fopenmp")
     except (BuildError, OSError) as error:
-        text = f"trainings on the CPU take longer, for the products of their networks could not be compiled: {error}"
+        text = f"trainings on the CPU take longer, because products of their networks could not be compiled: {error}"
         warnings.warn(text, RuntimeWarning, stacklevel=3)
         return None
     inputs = [ADDRESS, NUMBER, NUMBER, NUMBER]
@@ -53,7 +53,7 @@ def advantages_kernel(device_type: str) -> Any:
     try:
         lib = jit.load_shared(jit.CSRC / "host" / f"advantages.{'cu' if cuda else 'cpp'}")
     except (BuildError, OSError) as error:
-        text = f"trainings take longer, for what computes advantages on {device_type} could not be compiled: {error}"
+        text = f"trainings take longer, because advantages on {device_type} could not be compiled: {error}"
         warnings.warn(text, RuntimeWarning, stacklevel=3)
         return None
     function = lib.advantages
@@ -62,7 +62,7 @@ def advantages_kernel(device_type: str) -> Any:
 
 
 def prepare(device: torch.device) -> None:
-    """Compiles what updates on `device` will need, if the cache does not hold it: before a training's clock runs."""
+    """Compiles the functions for updates on `device`, unless they are cached: before a training's clock runs."""
     if device.type == "cpu":
         library()
     if device.type in ("cpu", "cuda"):
@@ -70,14 +70,14 @@ def prepare(device: torch.device) -> None:
 
 
 def can_compute(*tensors: Tensor) -> bool:
-    """Whether what is here takes these in place of torch: float32 or uint8 on the CPU, and nothing is compiled or
-    exported."""
+    """Whether these functions take the tensors in place of torch: float32 or uint8 on the CPU, while torch neither
+    compiles nor exports."""
     plain = all(each.device.type == "cpu" and each.dtype in (torch.float32, torch.uint8) for each in tensors)
     return plain and not torch.compiler.is_compiling() and library() is not None
 
 
 def threads() -> int:
-    """How many take part: torch's, but for a child of a fork, in which only the thread that forked is left."""
+    """Threads that take part: torch's, except for a child of a fork, in which only the thread that forked is left."""
     return 1 if openmp.forked else torch.get_num_threads()
 
 

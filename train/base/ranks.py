@@ -1,9 +1,9 @@
 """Several processes that train one policy together (`torchrun`): each simulates a part of the worlds, and all of them
 learn from all.
 
-What is random does not depend on how the worlds are divided: every process draws the noise of all rows and the order of
-all samples, and takes what is its own. What is a mean over samples is a sum of the parts that the processes have of it.
-So `count` processes learn what one with all the worlds does, but for the order of floating-point sums.
+Random numbers do not depend on the division of the worlds: every process draws the noise of all rows and the order of
+all samples, and takes its own part. A mean over samples is the sum of the processes' parts of it.
+So `count` processes learn as one with all the worlds does, except for the order of floating-point sums.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class RankLost(RuntimeError):
 
 
 class RankFailed(RuntimeError):
-    """Another process cannot go on, and has said why."""
+    """Another process has failed; the text is its reason."""
 
 
 @dataclass(frozen=True)
 class Ranks:
-    """Which of `count` processes this is. One process alone, the default, waits for nobody, and its sums are its own.
+    """Which of `count` processes this is. A single process, the default, waits for nobody, and its sums are its own.
 
     Methods that say "of all processes" have to be called by all of them, in the same order; each raises RankLost where
     another process has ended.
@@ -44,7 +44,7 @@ class Ranks:
     host: Any = None
     """The process group of tensors on the CPU; None is that of all devices."""
 
-    # ---- who does what ----
+    # ---- division of the work ----
 
     @property
     def first(self) -> bool:
@@ -59,7 +59,7 @@ class Ranks:
         return of_all.narrow(dim, self.rank * rows, rows)
 
     def order(self, samples: int, rows: int, minibatches: int, generator: torch.Generator) -> Order:
-        """A random order of the samples of all processes, cut into minibatches: what is this process's of each.
+        """A random order of the samples of all processes, cut into minibatches: this process's part of each.
 
         It has `samples` of them, of which sample i is of row i % rows.
         """
@@ -92,7 +92,7 @@ class Ranks:
         return bool(self.sum(torch.tensor(float(flag)))) if self.count > 1 else flag
 
     def gathered(self, own: Any) -> list[Any] | None:
-        """What each of all processes gives, in their order; only the first gets it."""
+        """The values of all processes, in their order; only the first gets them."""
         if self.count == 1:
             return [own]
         found = [None] * self.count if self.first else None
@@ -104,11 +104,11 @@ class Ranks:
         """Whether all processes have equal values."""
         if self.count == 1:
             return True
-        return all(each == own for each in self._told(own))
+        return all(each == own for each in self._of_all(own))
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Behind what may fail in one of all processes: where it has, all fail, the others with RankFailed."""
+        """Around work that may fail in one process: all processes then fail, the others with RankFailed."""
         failure = None
         try:
             yield
@@ -120,13 +120,13 @@ class Ranks:
             failure = error
         if self.count == 1 or not self.any(failure is not None):
             return
-        told = self._told(None if failure is None else str(failure) or type(failure).__name__)
+        reasons = self._of_all(None if failure is None else str(failure) or type(failure).__name__)
         if failure is not None:
             raise failure
-        rank = next(rank for rank, text in enumerate(told) if text is not None)
-        raise RankFailed(f"process {rank} of {self.count}: {told[rank]}")
+        rank = next(rank for rank, text in enumerate(reasons) if text is not None)
+        raise RankFailed(f"process {rank} of {self.count}: {reasons[rank]}")
 
-    def _told(self, own: Any) -> list[Any]:
+    def _of_all(self, own: Any) -> list[Any]:
         found = [None] * self.count
         with self._reachable():
             distributed.all_gather_object(found, own, group=self.host)
@@ -136,10 +136,10 @@ class Ranks:
     def _reachable(self) -> Iterator[None]:
         try:
             yield
-        except RuntimeError as error:  # as torch.distributed tells a closed connection, and one that is too slow
+        except RuntimeError as error:  # of torch.distributed, for a closed connection or a slow one
             late = "timed out" in str(error).lower()
-            what = "does not answer any more (--process-timeout)" if late else "has ended"
-            raise RankLost(f"another of the {self.count} processes {what}") from error
+            event = "does not answer any more (--process-timeout)" if late else "has ended"
+            raise RankLost(f"another of the {self.count} processes {event}") from error
 
 
 ALONE = Ranks()
@@ -202,7 +202,7 @@ def joined_state(env: Any, states: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def part_of_state(env: Any, ranks: Ranks, state: dict[str, Any]) -> dict[str, Any]:
-    """What belongs to one of several trainers, of the state of a trainer of all worlds."""
+    """The part of one of several trainers, of the state of a trainer of all worlds."""
     groups = []
     for group in state["groups"]:
         rows = {name: ranks.part(group[name], 0) for name in ("hidden", "critic_hidden")}

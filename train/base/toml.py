@@ -28,7 +28,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def lines(settings: Mapping[str, Any]) -> list[str]:
-    """TOML has no word for None: what is not set is left out."""
+    """TOML lacks None: undefined settings are left out."""
     return [f"{name} = {_value(value)}" for name, value in settings.items() if value is not None]
 
 
@@ -41,5 +41,5 @@ def _value(value: Any) -> str:
         return str(value)  # inf, as TOML has it; JSON says Infinity
     if isinstance(value, (bool, int, float)):
         return json.dumps(value)
-    # JSON writes what is beyond 16 bits as two escapes, and leaves DEL as it is: TOML takes neither.
+    # JSON writes characters beyond 16 bits as two escapes, and DEL unescaped: TOML takes neither.
     return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")

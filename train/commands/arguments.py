@@ -1,4 +1,4 @@
-"""What an environment's training is asked for: arguments, settings files and the environment's own settings, as one."""
+"""The options of a command, joined from arguments, a settings file and the environment's own settings."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ PROGRAM = "python -m torch_batchsim.train"
 def settled(
     name: str, arguments: Sequence[str], program: str, again: Path | None = None
 ) -> tuple[str, Options, Options, list[str]]:
-    """The id of an environment, what was asked for, what would be without, and the arguments in their long forms.
+    """The id of an environment, the options, their defaults, and the arguments in their long forms.
 
     Args:
         name: of the environment.
-        again: settings of a command that goes on; `--config` names others.
+        again: settings of a command that continues; `--config` names others.
     """
     env_id = find_environment(name)
     every = [*command_line.flags_of(Options), *names_of()]

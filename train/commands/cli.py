@@ -30,22 +30,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit status.
 
     A mistake of the user's is one line on stderr and status 2, a run that fails one line and status 1; a training
-    stopped by a signal has status 130. Where nobody reads what is printed, such as help, it ends with status 141.
+    stopped by a signal has status 130. Where the reader of the output has gone, it ends with status 141.
     """
     try:
         with processes.only_the_first_prints():
             return _run(list(sys.argv[1:] if arguments is None else arguments))
     except (UsageError, checkpoint.CheckpointError, MissingExtra) as error:
-        return processes.tell(error, 2, always=False)
+        return processes.report(error, 2, always=False)
     except (RunError, disk.NotWritten) as error:
         status = 130 if isinstance(error.__cause__, KeyboardInterrupt) else 1
-        return processes.tell(error, status, always=isinstance(error.__cause__, RankLost))
+        return processes.report(error, status, always=isinstance(error.__cause__, RankLost))
     except BrokenPipeError:  # of --help | head, which has seen enough
         with open(os.devnull, "w") as nowhere:
-            os.dup2(nowhere.fileno(), sys.stdout.fileno())  # for what is flushed at the end
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())  # for the flush at the end
         return 141  # as of a command that SIGPIPE ends
     except KeyboardInterrupt as error:
-        return processes.tell(f"interrupted{': ' if str(error) else ''}{error}", 130, always=False)
+        return processes.report(f"interrupted{': ' if str(error) else ''}{error}", 130, always=False)
 
 
 def _run(arguments: list[str]) -> int:
@@ -91,7 +91,7 @@ def _run(arguments: list[str]) -> int:
     contents = checkpoint.load(path, env_id) if path else None
     if path and options.env_option and not options.load:
         _refuse_env_options(path, contents, options.env_option)
-    trackers(options.track)  # to tell at once what is wrong with them
+    trackers(options.track)  # to report mistakes at once
     if contents and options.load:
         options = dataclasses.replace(options, load=path)
     elif contents:
@@ -181,5 +181,5 @@ def _refuse_changes(config: Config, asked: Config, except_for: Sequence[str]) ->
 
 def _refuse_env_options(path: Path, contents: dict[str, Any], given: Sequence[str]) -> None:
     has, wants = contents["env_options"], parse_env_options(tuple(given))
-    told = [f"{name} {has.get(name, 'as it is by default')}, and {wants[name]!r} was given" for name in wants]
-    raise UsageError(f"options of the environment are those of the checkpoint {path}: {'; '.join(told)}")
+    wrong = [f"{name} {has.get(name, 'as it is by default')}, and {wants[name]!r} was given" for name in wants]
+    raise UsageError(f"options of the environment are those of the checkpoint {path}: {'; '.join(wrong)}")

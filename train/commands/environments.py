@@ -23,7 +23,7 @@ from . import processes
 from .options import Options, tuned
 
 DRAWN = {"render_mode": "rgb_array", "autoreset_mode": AutoresetMode.DISABLED}
-"""Of an environment for a video: worlds that have ended stand still, so that there is a last picture."""
+"""Of an environment for a video: worlds that have ended stand still, which keeps the last picture."""
 
 
 def make_env(env_id: str, options: Options, env_options: dict[str, Any], **others: Any) -> VectorEnv:
@@ -47,7 +47,7 @@ def make_part(env_id: str, options: Options, env_options: dict[str, Any], ranks:
 
 
 def tune(env: VectorEnv) -> None:
-    """Let the simulator find out how its steps are run best; a reset with a seed then begins afresh."""
+    """Lets the simulator choose the fastest way of running its steps; a reset with a seed then begins afresh."""
     tune = getattr(env.unwrapped, "tune", None)
     if tune is None:
         raise UsageError("--tune is for environments of torch_batchsim; this one has no method tune()")
@@ -93,7 +93,7 @@ def check_pictures(env_id: str, env: VectorEnv, options: Options) -> None:
 
 @contextmanager
 def user_errors() -> Iterator[None]:
-    """What an environment or the trainer refuses to be made with is a mistake of the user's."""
+    """Turns a refusal of the environment or the trainer into a mistake of the user."""
     try:
         yield
     except WorldFault as fault:

@@ -43,7 +43,7 @@ def evaluate_checkpoint(env_id: str, options: Options, contents: dict[str, Any])
 
 
 def random_baseline(env_id: str, options: Options, env_options: dict[str, Any]) -> baseline.Baseline:
-    """What the random policy reaches, in worlds of its own, so that it changes nothing of the training."""
+    """The result of the random policy, in worlds of its own, so that the training stays the same."""
     env = make_env(env_id, options, env_options, num_worlds=baseline.WORLDS)
     try:
         return baseline.random_policy(env, options.config.seed)
@@ -54,7 +54,7 @@ def random_baseline(env_id: str, options: Options, env_options: dict[str, Any]) 
 def evaluated(
     env_id: str, options: Options, env_options: dict[str, Any], agents: Agents, seed: int
 ) -> dict[str, Any]:
-    """Evaluates in worlds of its own; returns what the summary says of it, also of a failure."""
+    """Evaluates in worlds of its own; returns the entries of the summary, also of a failure."""
     if not options.eval_episodes:
         return {"eval_episodes": 0}
     drawn = DRAWN if options.video else {}
@@ -73,22 +73,22 @@ def evaluated(
     counted = lengths > 0  # who took part
     agents, agent_returns = num_agents(env), returns
     returns, lengths = returns[counted], lengths[counted]
-    if not returns.isfinite().all():  # of which there is no mean, and JSON has no NaN
+    if not returns.isfinite().all():  # a mean is undefined then, and JSON lacks NaN
         reason = f"{judged}s are not finite in {int((~returns.isfinite()).sum()):,} of {len(returns):,} episodes"
         return {"eval_episodes": options.eval_episodes, "eval_error": reason}
     how = "drawn actions" if options.eval_stochastic else "likeliest actions"
     print(f"evaluation      mean {judged} {returns.mean():.2f}, {options.eval_episodes} episodes, {how}")
-    told = dict.fromkeys([f"eval_{judged}_mean", f"eval_{judged}_std", f"eval_{judged}_min", "eval_length_mean"])
-    if counted.any():  # else there is no mean, and JSON has no NaN
+    figures = dict.fromkeys([f"eval_{judged}_mean", f"eval_{judged}_std", f"eval_{judged}_min", "eval_length_mean"])
+    if counted.any():  # else a mean is undefined, and JSON lacks NaN
         numbers = returns.mean(), returns.std(correction=0), returns.min(), lengths.mean()
-        told = {name: number.item() for name, number in zip(told, numbers, strict=True)}
+        figures = {name: number.item() for name, number in zip(figures, numbers, strict=True)}
     by_agent = {}
     if agents > 1 and not env.metadata.get("score"):
         means = [agent_returns[i::agents][counted[i::agents]].mean().item() for i in range(agents)]
         print(f"  by agent      {', '.join(f'{mean:.2f}' for mean in means)}")
         by_agent = {"eval_return_mean_by_agent": [None if math.isnan(mean) else mean for mean in means]}
     return {
-        **told,
+        **figures,
         **by_agent,
         **_write_video(recorder, options.video),
         "eval_episodes": options.eval_episodes,
@@ -98,7 +98,7 @@ def evaluated(
 
 
 def _write_video(recorder: Recorder | None, path: Path | None) -> dict[str, str]:
-    """What the summary says of it: only if it failed, for the outcome of the evaluation is not to be lost."""
+    """The entry of the summary, only if it failed: the outcome of the evaluation must not be lost."""
     if recorder is None:
         return {}
     try:
@@ -111,15 +111,15 @@ def _write_video(recorder: Recorder | None, path: Path | None) -> dict[str, str]
 
 
 def raise_if_failed(evaluation: dict[str, Any]) -> None:
-    for what, key in (("evaluation", "eval_error"), ("video", "video_error")):
+    for part, key in (("evaluation", "eval_error"), ("video", "video_error")):
         if key in evaluation:
-            raise RunError(f"{what} failed: {evaluation[key]}")
+            raise RunError(f"{part} failed: {evaluation[key]}")
 
 
 def summary_of(
     run: dict[str, Any], config: Config, steps: int, evaluation: dict[str, Any], judged: str
 ) -> dict[str, Any]:
-    """`judged` is what episodes are judged by, "return" or "score": the names of the numbers say it too."""
+    """`judged` is the measure of episodes, "return" or "score", and part of the names of the numbers."""
     random = run.get("random")  # a checkpoint of an older version has none
     return {
         "env": run["env"],

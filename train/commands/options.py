@@ -1,4 +1,4 @@
-"""What a user can ask for: environments by name, settings tuned for them, options of the command line."""
+"""Options of the command line, and their defaults for an environment."""
 
 from __future__ import annotations
 
@@ -27,60 +27,60 @@ class Options:
     config: Config = field(default_factory=PPOConfig)
     """Settings of the algorithm, with the defaults for this environment."""
     device: str = "cpu"
-    """Where simulator and networks run: cpu, cuda, cuda:1."""
+    """Device of simulator and networks: cpu, cuda, cuda:1."""
     threads: int | None = None
-    """CPU threads, which simulator and networks share. None stands for one up to 1024 rows (--num-envs) on the CPU, and
-    for as many as torch takes with more."""
+    """CPU threads, which simulator and networks share.
+    By default one on the CPU with up to 1024 rows (--num-envs), else the number of torch."""
     executor: str | None = None
-    """How the simulator runs its task graph: batch or per_world on CPU; graph, megakernel or per_world on CUDA. By
-    default what was tuned before, else the first of these."""
+    """Executor of the simulator's task graph: batch or per_world on CPU; graph, megakernel or per_world on CUDA.
+    By default the one that --tune found before, else the first."""
     checks: bool = False
-    """A checked build: an index out of its range, a division by zero and the like end the training with their place in
-    the text. Slower by a few times."""
+    """Checked build: an index out of its range or a division by zero ends the training and names its place.
+    Several times slower."""
     log: int | None = None
-    """Keep so many lines of each world that systems note by world.log in an iteration. The first 20 are printed of
-    iterations 1, 2, 4, 8 and so on, and of the one that a fault ends."""
+    """Lines of world.log that each world keeps in an iteration.
+    Iterations 1, 2, 4, 8 and so on print the first 20, as does one that a fault ends."""
     watchdog: float | None = None
-    """Seconds that a step may take on the CPU: one that takes longer ends the training, and names system and world."""
+    """Most seconds of a step on the CPU. A longer one ends the training and names system and world."""
     tune: bool = False
-    """First measure how the simulator's steps are run best here; kept for later runs."""
+    """First measure the fastest way to run the simulator's steps on this machine. Later runs use it too."""
     env_option: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
-    """An option of the environment as key=value, such as force_mag=12.5; may be given several times. Where no other
-    option has that name, --force-mag 12.5 says the same."""
+    """Option of the environment as key=value, such as force_mag=12.5; repeatable.
+    --force-mag 12.5 means the same unless another option has that name."""
     settings: Annotated[Path | None, tyro.conf.arg(name="config")] = None
-    """Settings from this TOML file, or from the config.toml of this run's folder; options on the command line override
-    it."""
+    """Read settings from this TOML file, or from the config.toml in this folder of a run.
+    Options on the command line override it."""
     track: tuple[str, ...] = ("tensorboard",)
-    """Where numbers go, beside metrics.csv: tensorboard, wandb, none, or module:Class of your own."""
+    """Trackers of metrics beside metrics.csv: tensorboard, wandb, none, or module:Class of your own."""
     process_timeout: float = 600.0
-    """Seconds that one of several processes (torchrun) waits for the others before it ends with an error. One that has
-    ended is noticed at once."""
+    """Seconds that one of several processes (torchrun) waits for the others before it ends with an error.
+    It detects the end of another one at once."""
     run_dir: Path | None = None
-    """Folder for the files of this run; runs/<environment>-seed<seed>-<time> if not given."""
+    """Folder of this run. By default runs/<environment>-seed<seed>-<time>."""
     seeds: int | None = None
-    """Train so many times, with this and the following seeds (--seed), each in a folder of its own within the run's,
-    which has one learning curve with a band and one summary. With --resume of that folder, it goes on."""
+    """Number of trainings, with seeds from --seed on, each in a folder within the run's.
+    The run's folder gets one learning curve with a band and one summary. --resume of that folder continues."""
     checkpoint_every: int = 100
-    """Iterations from one checkpoint to the next; there is always one at the end."""
+    """Iterations between two checkpoints. The end always writes one."""
     resume: Path | None = None
-    """Go on from this checkpoint, with its settings and in its folder; latest is the newest in runs/. With more
-    --total-steps a run that has ended goes on too."""
+    """Continue from this checkpoint, with its settings and in its folder; latest is the newest in runs/.
+    With more --total-steps a finished run continues too."""
     load: Path | None = None
-    """Begin a run of its own with the networks of this checkpoint, or of the latest."""
+    """Begin a new run with the networks of this checkpoint, or of the latest."""
     eval: Path | None = None
     """Evaluate this checkpoint, or the latest, instead of training."""
     eval_episodes: int = 1000
-    """Worlds of the evaluation, one episode each, which also follows a training; 0 does without."""
+    """Worlds of the evaluation, one episode each. It also follows a training, unless 0."""
     eval_stochastic: bool = False
-    """Draw the actions of the evaluation from the policy, rather than take the likeliest."""
+    """Draw the actions of the evaluation from the policy instead of the likeliest ones."""
     summary: Path | None = None
     """Write the outcome to this JSON file."""
     video: Path | None = None
-    """Write one episode of the evaluation, that of world 0, to this file: .gif, .webp, .png (animated) or .mp4."""
+    """Write the evaluation's episode of world 0 to this file: .gif, .webp, .png (animated) or .mp4."""
     video_every: int | None = None
-    """During the training too, write an episode after every so many iterations, beside --video: game-000128000.gif."""
+    """Iterations between two videos during the training, beside --video: game-000128000.gif."""
     show: bool = False
-    """Open a window with the learning curve at the end, if there is a display."""
+    """Open a window with the learning curve at the end."""
 
     def __post_init__(self) -> None:
         ones = ("threads", "seeds", "video_every", "checkpoint_every")
@@ -96,8 +96,7 @@ MOST_ROWS_OF_ONE_THREAD = 1024
 
 
 def default_threads(options: Options, processes: int = 1) -> int | None:
-    """The CPU threads of a run, in each of so many processes, that was not told how many: one for few rows; None stands
-    for as many as torch takes.
+    """The default of CPU threads, in each of so many processes: one for few rows, else None, the number of torch.
 
     Torch's operations on few rows take some microseconds. Threads save little of that, and wait for each other at the
     end of each operation: where other processes keep the cores busy, each of these waits takes a time slice.
@@ -127,7 +126,7 @@ def tuned(env_id: str, env_options: Iterable[str] = (), algorithm: str | None = 
     if unknown:
         near = command_line.suggestion(unknown[0], [*known, *(setting.name for setting in fields(Options))])
         raise UsageError(
-            f"{env_id} declares settings of its training that cannot be used: there is no {unknown[0]!r}{near}"
+            f"{env_id} declares settings of its training that cannot be used: unknown setting {unknown[0]!r}{near}"
         )
     try:
         return Options(tuned_config(env_id, env_options, algorithm), **others)
@@ -146,7 +145,7 @@ SAID_OTHERWISE = {
     "log": "--log",
     "watchdog": "--watchdog",
 }
-"""What says here what `gymnasium.make_vec` takes under these names."""
+"""The options here for arguments of `gymnasium.make_vec`."""
 
 
 def parse_env_options(pairs: tuple[str, ...]) -> dict[str, Any]:

@@ -1,5 +1,5 @@
-"""Several processes of one command, as torchrun starts them: who they are, what each of them runs, and which of them
-speaks. What they do together is in `ranks`."""
+"""Several processes of one command, as torchrun starts them: their ranks, their parts of the worlds, and which of them
+prints. Their common work is in `ranks`."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def only_the_first_prints() -> Iterator[None]:
         yield
 
 
-def tell(error: Exception | str, status: int, always: bool) -> int:
+def report(error: Exception | str, status: int, always: bool) -> int:
     """Prints an error; returns the exit status of this process.
 
-    What all processes of a machine meet alike only the first of them says, and only it ends with that status: torchrun
-    ends the others when one fails, at times before they have spoken. `always` is for what each process meets by itself.
+    Of an error of all processes of a machine only the first prints it and ends with that status: torchrun ends the
+    others when one fails, at times before they have printed. `always` is for errors of a single process.
     """
     if not always and _number("LOCAL_RANK"):
         return 0
@@ -50,14 +50,14 @@ def tell(error: Exception | str, status: int, always: bool) -> int:
     return status
 
 
-def require_one(what: str) -> None:
-    """Raises UsageError where several processes were started for what one does."""
+def require_one(work: str) -> None:
+    """Raises UsageError where several processes were started for the work of one."""
     if count() > 1:
-        raise UsageError(f"{what} is done by one process, but {count()} were started: leave out torchrun")
+        raise UsageError(f"{work} takes one process, but {count()} were started: leave out torchrun")
 
 
 def refuse(options: Options) -> None:
-    """Raises UsageError for what several processes do not do."""
+    """Raises UsageError for options that take one process."""
     if count() == 1:
         return
     for name in ("eval", "tune", "seeds"):
@@ -84,7 +84,7 @@ def meet(options: Options) -> tuple[Ranks, Options]:
 
 
 def part_of_worlds(ranks: Ranks, rows: int, agents: int) -> dict[str, Any]:
-    """What an environment of one of the processes is made with. Raises UsageError where they cannot share equally."""
+    """The arguments of the environment of one process. Raises UsageError where they cannot share equally."""
     if ranks.count == 1:
         return {"num_envs": rows}
     each = ranks.count * agents
@@ -98,7 +98,7 @@ def part_of_worlds(ranks: Ranks, rows: int, agents: int) -> dict[str, Any]:
     return {"num_envs": rows // ranks.count, "first_world": ranks.rank * (rows // each)}
 
 
-def let_an_error_be_told() -> None:
+def let_an_error_be_printed() -> None:
     """Where a process is lost torchrun sends SIGTERM to the others: those that know it end by themselves."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 

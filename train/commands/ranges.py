@@ -1,4 +1,4 @@
-"""What the settings of a sweep may be: ranges that an environment declares, and those of the command line."""
+"""The ranges of a sweep's settings: those that an environment declares, and those of the command line."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Range:
         return json.dumps(value) if self.choices else value
 
     def read(self, value: Any) -> Any:
-        """What Optuna has kept, as a setting."""
+        """A value of Optuna's, as a setting."""
         value = json.loads(value) if self.choices else value
         return tuple(value) if isinstance(value, list) else value
 
@@ -68,7 +68,7 @@ class Range:
 def ranges_for(env_id: str, given: Sequence[str], arguments: Sequence[str], config: Config) -> dict[str, Range]:
     """Those that the environment declares, or the usual ones, and in place of them those given as NAME=VALUES.
 
-    A setting that is among the arguments of the trainings stays what it is. Raises UsageError.
+    A setting among the arguments of the trainings stays fixed. Raises UsageError.
     """
     declared = torch_batchsim.sweep_ranges(env_id) or USUAL
     found = {name: _declared(env_id, name, values) for name, values in declared.items()}
@@ -83,7 +83,7 @@ def ranges_for(env_id: str, given: Sequence[str], arguments: Sequence[str], conf
             raise UsageError(f"--range {name} and --{name.replace('_', '-')} exclude each other")
         found[name] = _of_text(name, values)
     if not found:
-        raise UsageError("there is nothing to search for: all settings that have ranges were given")
+        raise UsageError("nothing is left to search for: all settings with ranges were given")
     return {name: _checked(name, each, config) for name, each in found.items()}
 
 
@@ -116,11 +116,11 @@ def _of_text(name: str, text: str) -> Range:
 
 
 def _checked(name: str, found: Range, config: Config) -> Range:
-    """With numbers of the setting's type. Raises UsageError for what is no setting, and for values that it refuses."""
+    """With numbers of the setting's type. Raises UsageError for an unknown setting and for refused values."""
     hints, where = get_type_hints(type(config)), f"range of {name}"
     known = [each.name for each in fields(config) if each.name not in ("seed", "algorithm", "total_steps")]
     if name not in known:
-        raise UsageError(f"{where}: there is no setting {name!r} to search for{suggestion(name, known)}")
+        raise UsageError(f"{where}: unknown setting {name!r}{suggestion(name, known)}")
     values = [checked(where, name, each, hints[name]) for each in map(_listed, found.ends())]
     for value in values:
         try:
@@ -131,7 +131,7 @@ def _checked(name: str, found: Range, config: Config) -> Range:
         return Range(choices=tuple(json.dumps(each) for each in values))
     low, high = values
     if not (isinstance(low, (int, float)) and low < high and type(low) is type(high)) or isinstance(low, bool):
-        raise UsageError(f"{where}: from {low} to {high} there is nothing")
+        raise UsageError(f"{where}: {low} to {high} is empty")
     if found.log and low <= 0:
         raise UsageError(f"{where}: a logarithmic one is greater than 0, but {low} was given")
     return Range(low, high, found.log)

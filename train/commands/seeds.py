@@ -31,11 +31,11 @@ def is_folder(path: Path) -> bool:
 def train(env_id: str, options: Options, loaded: dict[str, Any] | None, again: Path | None) -> int:
     """Trains with `options.seeds` seeds, one after the other, and returns the exit status.
 
-    A seed whose training or evaluation fails is told in the summary, and the next one begins. A signal ends them all.
+    The summary reports a seed whose training or evaluation fails, and the next one begins. A signal ends them all.
 
     Args:
         loaded: the contents of the checkpoint that `--load` names.
-        again: the folder of a command that was stopped, or ended: what it has finished is not repeated.
+        again: the folder of a command that was stopped, or ended: finished seeds are not repeated.
     """
     first = options.config.seed
     numbers = range(first, first + options.seeds)
@@ -69,12 +69,12 @@ def train(env_id: str, options: Options, loaded: dict[str, Any] | None, again: P
                 return 130
             done.append(json.loads((folder / f"seed{seed}" / SUMMARY).read_text()))
         _write_summary(options.summary or folder / SUMMARY, done, failed)
-    _tell(folder, options.summary or folder / SUMMARY, done)
+    _report(folder, options.summary or folder / SUMMARY, done)
     if options.show and done and (problem := show_picture(folder / PICTURE)):
         print(problem)
     if failed:
-        told = "; ".join(f"seed {each['seed']}: {each['error']}" for each in failed)
-        raise RunError(f"{len(failed)} of {options.seeds} seeds failed: {told}")
+        reasons = "; ".join(f"seed {each['seed']}: {each['error']}" for each in failed)
+        raise RunError(f"{len(failed)} of {options.seeds} seeds failed: {reasons}")
     return 0
 
 
@@ -82,7 +82,7 @@ def _new_folder(env_id: str, options: Options, numbers: range) -> Path:
     name = f"{short_name(env_id)}-seeds{numbers[0]}-{numbers[-1]}-{datetime.now():%Y%m%d-%H%M%S}"
     folder = options.run_dir or Path("runs") / name
     if is_folder(folder):
-        raise UsageError(f"folder {folder} has other runs; --resume {folder} goes on with them, or name another folder")
+        raise UsageError(f"folder {folder} has other runs; --resume {folder} continues them, or name another folder")
     if (folder / checkpoint.NAME).exists() or any(folder.glob(f"seed*/{checkpoint.NAME}")):
         raise UsageError(f"folder {folder} has the checkpoint of another run; name another folder")
     return made(folder)
@@ -112,13 +112,13 @@ def _one(env_id: str, options: Options, loaded: dict[str, Any] | None, seed: int
 
 def _write_summary(path: Path, done: list[dict[str, Any]], failed: list[dict[str, Any]]) -> None:
     """Mean, least and greatest of the evaluations and training times, and the summary of each seed."""
-    told: dict[str, Any] = {"failed": failed, "seeds": done}
+    outcome: dict[str, Any] = {"failed": failed, "seeds": done}
     if done:
         judged = f"eval_{done[0]['measure']}_mean"
         same = {name: done[0][name] for name in ("env", "env_options", "measure")}
-        told = {**same, judged: _spread(done, judged), "train_seconds": _spread(done, "train_seconds"), **told}
+        outcome = {**same, judged: _spread(done, judged), "train_seconds": _spread(done, "train_seconds"), **outcome}
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(told, indent=2) + "\n")
+    path.write_text(json.dumps(outcome, indent=2) + "\n")
 
 
 def _spread(done: list[dict[str, Any]], name: str) -> dict[str, float] | None:
@@ -126,8 +126,8 @@ def _spread(done: list[dict[str, Any]], name: str) -> dict[str, float] | None:
     return {"mean": sum(values) / len(values), "min": min(values), "max": max(values)} if values else None
 
 
-def _tell(folder: Path, summary: Path, done: list[dict[str, Any]]) -> None:
-    """Draws the curve of all that have finished and prints what they reached."""
+def _report(folder: Path, summary: Path, done: list[dict[str, Any]]) -> None:
+    """Draws the curve of all finished seeds and prints their results."""
     if done:
         found = [curves.read(folder / f"seed{each['seed']}") for each in done]
         column = curves.MEASURES[done[0]["measure"] != "score"]
@@ -145,8 +145,8 @@ def _tell(folder: Path, summary: Path, done: list[dict[str, Any]]) -> None:
             print(f"learning curve  {folder / PICTURE}")
         name = f"eval_{done[0]['measure']}_mean"
         for each in done:
-            told = "not evaluated" if each[name] is None else f"mean {each['measure']} {each[name]:.2f}"
-            print(f"{'seed ' + str(each['seed']):<14}  {told}")
+            reached = "not evaluated" if each[name] is None else f"mean {each['measure']} {each[name]:.2f}"
+            print(f"{'seed ' + str(each['seed']):<14}  {reached}")
         if spread := _spread(done, name):
             print(f"all seeds       {spread['mean']:.2f}, from {spread['min']:.2f} to {spread['max']:.2f}")
     print(f"summary         {summary}")

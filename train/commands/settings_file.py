@@ -17,7 +17,7 @@ from .options import Options
 
 NOT_SETTINGS = tuple("config settings env_option resume eval process_timeout run_dir summary video".split())
 NOT_SETTINGS += ("video_every", "show")
-"""Options of the command line that a file does not hold: they say what to do, not how it is learned."""
+"""Options of the command line that are no settings of the learning, and never in a file."""
 
 
 def read(path: Path, env_names: Sequence[str] = ()) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -38,7 +38,7 @@ def read(path: Path, env_names: Sequence[str] = ()) -> tuple[dict[str, Any], dic
         if name in env_names:
             raise UsageError(f"settings {path}: {name!r} is an option of the environment: write it below [env]")
         if name not in known:
-            raise UsageError(f"settings {path}: there is no setting {name!r}{suggestion(name, known)}")
+            raise UsageError(f"settings {path}: unknown setting {name!r}{suggestion(name, known)}")
     hints = {**get_type_hints(Options), **hints_of()} | {"algorithm": str}
     return {name: checked(f"settings {path}", name, value, hints[name]) for name, value in found.items()}, env_options
 

@@ -47,15 +47,15 @@ LOOKS = 10
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Begins a sweep, or goes on with one; returns the exit status."""
+    """Begins or continues a sweep; returns the exit status."""
     parser = command_line.Parser(PROGRAM, description=__doc__, epilog=_EPILOG)
     parser.add_argument("environment", help="as for a training: cartpole, or an id")
     parser.add_argument("--trials", type=int, default=20, metavar="N", help="trainings in all (20)")
     parser.add_argument("--range", action="append", default=[], metavar="NAME=VALUES", dest="ranges",
-                        help="a setting and what it may be: LOW:HIGH, LOW:HIGH:log or A,B,C; in place of the "
+                        help="a setting and its values: LOW:HIGH, LOW:HIGH:log or A,B,C; in place of the "
                         "environment's range for it; may be given several times")  # fmt: skip
     parser.add_argument("--run-dir", type=Path, help="folder of the sweep; runs/<environment>-sweep-<time>")
-    parser.add_argument("--resume", type=Path, metavar="FOLDER", help="go on with a sweep, to --trials in all")
+    parser.add_argument("--resume", type=Path, metavar="FOLDER", help="continue a sweep, to --trials in all")
     parser.add_argument("--no-prune", action="store_true", help="train to the end in bad trials too")
     options, others = parser.parse_known_args(arguments)
     command_needs("optuna", extra="sweep")
@@ -68,7 +68,7 @@ def main(arguments: Sequence[str]) -> int:
         env_id, training_options, _, rest = settled(options.environment, others, PROGRAM)
         _refuse(training_options)
         ranges = ranges_for(env_id, options.ranges, rest, training_options.config)
-    trackers(training_options.track)  # to tell at once what is wrong with them
+    trackers(training_options.track)  # to report mistakes at once
     if threads := training_options.threads or default_threads(training_options):
         torch.set_num_threads(threads)
     return _run(env_id, training_options, ranges, options)
@@ -89,7 +89,7 @@ def _refuse(options: Options) -> None:
 
 
 def _before(options: argparse.Namespace, others: Sequence[str]) -> tuple[str, Options, dict[str, Range]]:
-    """What the sweep that `--resume` names was begun with."""
+    """The first settings of the sweep that `--resume` names."""
     folder = options.resume
     if others or options.ranges or options.run_dir:
         given = next(iter(others), "--range" if options.ranges else "--run-dir")
@@ -97,14 +97,14 @@ def _before(options: argparse.Namespace, others: Sequence[str]) -> tuple[str, Op
     if not (folder / STUDY).is_file():
         raise UsageError(f"{folder} is not the folder of a sweep: it has no {STUDY}")
     env_id, settings, *_ = settled(options.environment, [], PROGRAM, folder / SETTINGS)
-    told = _study(folder, settings, options).user_attrs
-    if told["env"] != env_id:
-        raise UsageError(f"the sweep in {folder} is of {told['env']}, not of {env_id}")
-    return env_id, settings, {name: Range(**each) for name, each in told["ranges"].items()}
+    begun = _study(folder, settings, options).user_attrs
+    if begun["env"] != env_id:
+        raise UsageError(f"the sweep in {folder} is of {begun['env']}, not of {env_id}")
+    return env_id, settings, {name: Range(**each) for name, each in begun["ranges"].items()}
 
 
 def _study(folder: Path, options: Options, given: argparse.Namespace) -> optuna.Study:
-    """The study of a folder, which goes on with other random numbers than it began with."""
+    """The study of a folder, which continues with other random numbers."""
     import optuna
     from optuna.storages import JournalStorage
     from optuna.storages.journal import JournalFileBackend
@@ -123,7 +123,7 @@ def _run(env_id: str, options: Options, ranges: Mapping[str, Range], given: argp
     folder = folder or Path("runs") / f"{short_name(env_id)}-sweep-{datetime.now():%Y%m%d-%H%M%S}"
     if not given.resume:
         if (folder / STUDY).exists():
-            raise UsageError(f"folder {folder} has another sweep; --resume {folder} goes on with it")
+            raise UsageError(f"folder {folder} has another sweep; --resume {folder} continues it")
         made(folder)
         settings_file.write(folder / SETTINGS, env_id, options, parse_env_options(options.env_option))
     options = replace(options, load=checkpoint.find(options.load, env_id))
@@ -160,7 +160,7 @@ def _run(env_id: str, options: Options, ranges: Mapping[str, Range], given: argp
 
 
 def _repeat_what_was_stopped(study: optuna.Study) -> None:
-    """A trial that a signal ended has not been told of; its settings come first now."""
+    """Repeats first the settings of a trial that a signal ended."""
     from optuna.trial import TrialState
 
     for each in study.get_trials(states=[TrialState.RUNNING]):
@@ -202,7 +202,7 @@ def _trial(
     for name, each in ranges.items():
         each.suggest(trial, name)
     own = folder / f"trial{trial.number:03}"
-    told = f"trial {trial.number:<4}"
+    title = f"trial {trial.number:<4}"
     pruned = []
 
     def give_up(trainer: Trainer, report: Report) -> bool:
@@ -231,11 +231,11 @@ def _trial(
             traceback.print_exc()
         trial.set_user_attr("error", str(error))
         study.tell(trial, state=TrialState.FAIL)
-        print(f"{told} failed: {error}", file=sys.stderr)
+        print(f"{title} failed: {error}", file=sys.stderr)
         return True
     if pruned:
         study.tell(trial, state=TrialState.PRUNED)
-        print(f"{told} pruned after {pruned[0] * 100 // LOOKS} %   {_said(trial.params)}", flush=True)
+        print(f"{title} pruned after {pruned[0] * 100 // LOOKS} %   {_said(trial.params)}", flush=True)
         return True
     if not finished:
         return False
@@ -243,7 +243,7 @@ def _trial(
     value = outcome[f"eval_{outcome['measure']}_mean"]
     trial.set_user_attr("train_seconds", outcome["train_seconds"])
     study.tell(trial, value)
-    print(f"{told} mean {outcome['measure']} {value:.2f}   {_said(trial.params)}", flush=True)
+    print(f"{title} mean {outcome['measure']} {value:.2f}   {_said(trial.params)}", flush=True)
     return True
 
 
@@ -265,8 +265,8 @@ def _table(study: optuna.Study, ranges: Mapping[str, Range]) -> str:
     lines = [f"| {' | '.join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))} |" for row in rows]
     lines.insert(1, f"|{'|'.join('-' * (width + 1) + ':' for width in widths)}|")
     counts = Counter(each.state.name for each in _ended(study))
-    told = f"{counts['COMPLETE']} trials to the end, {counts['PRUNED']} pruned, {counts['FAIL']} failed"
-    return "\n".join(["", *lines, told])
+    summary = f"{counts['COMPLETE']} trials to the end, {counts['PRUNED']} pruned, {counts['FAIL']} failed"
+    return "\n".join(["", *lines, summary])
 
 
 def _write_table(path: Path, study: optuna.Study, ranges: Mapping[str, Range]) -> None:

@@ -54,8 +54,8 @@ def train(
             options = with_whole_worlds(env_id, options, env_options)
             env = make_part(env_id, options, env_options, ranks)
             check_pictures(env_id, env, options)
-    if told := command_line.unheard(env, options.log):
-        print(told)
+    if warning := command_line.unheard(env, options.log):
+        print(warning)
     if options.tune:
         tune(env)
     with user_errors(), _lost():
@@ -66,7 +66,7 @@ def train(
             _take_networks(trainer, options.load, contents)
     if trainer.iteration >= trainer.num_iterations:
         raise UsageError(
-            f"{options.resume} is the end of a training of {trainer.global_step:,} steps; more --total-steps go on"
+            f"{options.resume} is the end of a training of {trainer.global_step:,} steps; raise --total-steps"
         )
     run = {"env": env_id, "env_options": env_options, "curve": [], "train_seconds": 0.0}
     folder, tracked, films = None, [], []
@@ -81,13 +81,13 @@ def train(
     fault = learn(trainer, run, folder, options.checkpoint_every, tracked, [*hooks, *films])
     env.close()
     if isinstance(fault, RankLost):
-        processes.let_an_error_be_told()
+        processes.let_an_error_be_printed()
     else:
         processes.leave(ranks)
     if not ranks.first:
         if isinstance(fault, RankLost):
             raise RunError(f"training failed after {trainer.global_step:,} steps: {fault}") from fault
-        return True  # the first tells what has become of it
+        return True  # the first reports the end
     return _conclude(env_id, options, trainer, run, folder, tracked, fault)
 
 
@@ -100,20 +100,20 @@ def _conclude(
     tracked: Sequence[Tracker],
     fault: BaseException | None,
 ) -> bool:
-    """Draw the curve, evaluate what was trained to its end, and tell; false if a signal or a hook ended it early."""
+    """Draws the curve, evaluates a finished training, and reports; false if a signal or hook ended it early."""
     if isinstance(fault, disk.NotWritten):
         raise RunError(f"training stopped after {trainer.global_step:,} steps: {fault}") from fault
     finished = trainer.iteration == trainer.num_iterations
     judged = measure(trainer.env)
     picture, title = folder / "learning_curve.png", f"{env_id}, seed {trainer.config.seed}"
-    told = {"measure": judged, "random": run["random"]["mean"], "steps": trainer.global_step}
-    draw = partial(draw_curve, run["curve"], title=title, path=picture, **told)
+    shown = {"measure": judged, "random": run["random"]["mean"], "steps": trainer.global_step}
+    draw = partial(draw_curve, run["curve"], title=title, path=picture, **shown)
     draw(evaluation=None)
     print(text_curve(run["curve"], random=run["random"]["mean"]))
     print(f"trained         {trainer.global_step:,} steps in {run['train_seconds']:.2f} s")
     print(f"learning curve  {picture}")
     saved = (folder / "checkpoint.pt").exists()
-    print(f"checkpoint      {folder / 'checkpoint.pt' if saved else 'none: there is nothing to go on from'}")
+    print(f"checkpoint      {folder / 'checkpoint.pt' if saved else 'none: no iteration was completed'}")
     evaluation = {}
     if finished and not fault:
         evaluation = evaluated(env_id, options, run["env_options"], trainer.agents, trainer.config.seed)
@@ -144,7 +144,7 @@ def _begin(
     run: dict[str, Any],
     resumed: dict[str, Any] | None,
 ) -> list[Tracker]:
-    """Measure the random policy, if that has not been done, tell what will be trained, and write it down."""
+    """Measures the random policy unless a checkpoint has it, and reports and writes the settings of the run."""
     if resumed:
         run |= {name: resumed[name] for name in ("curve", "train_seconds", "random")}
     else:
@@ -182,20 +182,21 @@ def _take_networks(trainer: Trainer, path: Path | None, contents: dict[str, Any]
         made = contents["trainer"]["config"]
         changed = [name for name in OF_NETWORKS if made.get(name) != getattr(trainer.config, name)]
         if changed:
-            told = " and ".join(f"{name} {made.get(name)}, not {getattr(trainer.config, name)}" for name in changed)
-            raise UsageError(f"{shown}: they were made with {told}") from error
+            pairs = [(name, made.get(name), getattr(trainer.config, name)) for name in changed]
+            differences = " and ".join(f"{name} {made_with}, not {own}" for name, made_with, own in pairs)
+            raise UsageError(f"{shown}: they were made with {differences}") from error
         raise UsageError(f"{shown}, or of this environment with other options") from error
 
 
 def _describe(
     folder: Path, env_id: str, options: Options, env_options: dict[str, Any], trainer: Trainer
 ) -> dict[str, Any]:
-    """Write what the run is into its folder; returns the settings."""
+    """Writes settings and origin of the run into its folder; returns the settings."""
     settings_file.write(folder / "config.toml", env_id, options, env_options)
-    told = folder / "run.json"
-    before = json.loads(told.read_text())["runs"] if options.resume and told.exists() else []
+    file = folder / "run.json"
+    before = json.loads(file.read_text())["runs"] if options.resume and file.exists() else []
     facts = provenance.facts(trainer.device) | {"from_step": trainer.global_step, "processes": trainer.ranks.count}
-    told.write_text(json.dumps({"env": env_id, "runs": [*before, facts]}, indent=2) + "\n")
+    file.write_text(json.dumps({"env": env_id, "runs": [*before, facts]}, indent=2) + "\n")
     options_of_env = {f"env.{name}": value for name, value in env_options.items()}
     return {"env": env_id, **asdict(trainer.config), **options_of_env}
 
@@ -214,11 +215,11 @@ def _run_folder(env_id: str, options: Options) -> Path:
 
 @contextmanager
 def _lost() -> Iterator[None]:
-    """Without the other processes there is nothing to begin with."""
+    """Turns the loss of another process into a RunError."""
     try:
         yield
     except RankLost as error:
-        processes.let_an_error_be_told()
+        processes.let_an_error_be_printed()
         raise RunError(str(error)) from error
     except RankFailed as error:
         raise RunError(str(error)) from error

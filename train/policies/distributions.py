@@ -53,7 +53,7 @@ class CategoricalPolicy:
             out.copy_(self.likeliest(outputs, mask))
 
     def likeliest(self, outputs: Tensor, mask: Tensor | None) -> Tensor:
-        """What `mode` writes, as a new tensor."""
+        """The likeliest actions, as a new tensor."""
         outputs = _allowed(outputs, mask)
         if self.single:
             return outputs.argmax(-1)
@@ -118,7 +118,7 @@ class GaussianPolicy:
         out.copy_(self.likeliest(outputs, mask))
 
     def likeliest(self, outputs: Tensor, mask: Tensor | None) -> Tensor:
-        """What `mode` writes, as a new tensor."""
+        """The likeliest actions, as a new tensor."""
         return outputs.chunk(2, dim=-1)[0].unflatten(-1, self.shape)
 
     def uniform(self, generator: torch.Generator, out: Tensor, mask: Tensor | None) -> None:

@@ -94,8 +94,8 @@ def _is_scaled(box: spaces.Box) -> bool:
 
 @dataclass(frozen=True)
 class Reading:
-    """How one part of the observation is read: `name=kind`, or `name=attention:mask` with the part that says which
-    entities there are."""
+    """How one part of the observation is read: `name=kind`, or `name=attention:mask` with the part that marks
+    existing entities."""
 
     name: str
     kind: str
@@ -103,9 +103,9 @@ class Reading:
 
 
 def readings(texts: Iterable[str], encoder: Encoder) -> dict[str, Reading]:
-    """What is said of parts of an observation, by name; the parts that nothing is said of are flat.
+    """The readings of parts of an observation, by name; all other parts are flat.
 
-    `conv` for the only part of a Box is `=conv`, or `conv`. Raises ValueError, with what is allowed.
+    `conv` for the only part of a Box is `=conv`, or `conv`. Raises ValueError, which names the allowed ones.
     """
     found: dict[str, Reading] = {}
     for text in texts:
@@ -120,7 +120,7 @@ def readings(texts: Iterable[str], encoder: Encoder) -> dict[str, Reading]:
         if kind not in KINDS:
             raise ValueError(f"{where}, but a part is read as one of {', '.join(KINDS)}")
         if name in found:
-            raise ValueError(f"{where}, but something was said of {name!r} before: {found[name].kind}")
+            raise ValueError(f"{where}, but {name!r} was given before: {found[name].kind}")
         if mask and kind != "attention":
             raise ValueError(f"{where}, but only attention takes a mask")
         _require_fit(where, name, kind, mask, encoder)
@@ -149,12 +149,12 @@ def _require_fit(where: str, name: str, kind: str, mask: str, encoder: Encoder) 
 
 class Trunk(nn.Module):
     """The first layers: reads parts of the vector float32 `[..., encoder.size]` as pictures, sets or small integers,
-    and joins what comes of them with the parts that are taken as they are, to `[..., size]`.
+    and joins the results with the flat parts, to `[..., size]`.
 
     - conv: layers of 3 x 3 over `[height, width, channels]` with ReLU, flattened at the end.
     - attention: over the entities of all parts read so, as Baker et al. (2020, "Emergent tool use from multi-agent
       autocurricula", appendix B): each entity, and the flat parts beside it, make a vector; one masked residual
-      self-attention; the mean over the entities that there are (zero if there are none).
+      self-attention; the mean over the existing entities (zero if all are missing).
     - embedding: each value chooses a row of a table, which all values of a part share.
     """
 
@@ -302,7 +302,7 @@ def linear(fan_in: int, fan_out: int, gain: float, generator: torch.Generator) -
 
 
 def orthogonal(layer: nn.Linear, gain: float, generator: torch.Generator) -> nn.Linear:
-    """Orthogonal weights and no bias; `skip_init` before leaves the global generator alone."""
+    """Orthogonal weights and no bias; `skip_init` before leaves the global generator unchanged."""
     nn.init.orthogonal_(layer.weight, gain, generator=generator)
     nn.init.zeros_(layer.bias)
     return layer

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from ..base.ranks import ALONE, Ranks
 
 MOST = 10.0
-"""Normalised observations lie within plus and minus this many standard deviations: what never moved may still jump."""
+"""Normalised observations lie within plus and minus this many standard deviations: a constant number may still jump."""
 _LEAST = 1e-8  # that is added to variances
 
 

@@ -28,11 +28,11 @@ ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU}
 
 
 class Past(NamedTuple):
-    """What a network with a memory knows of a sequence `[T, N]` beside its inputs.
+    """The knowledge of a network with a memory about a sequence `[T, N]`, beside its inputs.
 
     hidden float32 `[N, state_size]` is the state before the first step. The state is zero again behind a step with
     `ends` (bool `[T, N]`), where the next episode begins. Where `active` (bool `[T, N]`, None: everywhere) is false it
-    waits, and what the network says is of no use.
+    waits, and the output is meaningless.
     """
 
     hidden: Tensor
@@ -114,7 +114,7 @@ class Network(nn.Module):
         return self.trunk is None and self.cell is None
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """`[..., encoder.size]` to `[..., outputs]`; with a memory to what stands before it."""
+        """`[..., encoder.size]` to `[..., outputs]`; with a memory to the inputs of the memory."""
         return self.perceptron(inputs if self.trunk is None else self.trunk(inputs))
 
     def step(self, inputs: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
@@ -144,9 +144,11 @@ def forgotten(hidden: Tensor, ends: Tensor) -> Tensor:
 class ActorCritic(nn.Module):
     """Two networks that share nothing, the encoder in front of them and the policy behind the actor.
 
-    For what `encode` makes of observations, float32 `[..., size]`, `outputs` are what the policy needs, `value` is the
-    value of the state `[...]`. With a central critic, what `critic_space` describes stands behind the observation in
-    these vectors: the actor reads the first part of them. First values are drawn on the CPU, so that a seed means the
+    `encode` turns observations into float32 `[..., size]`. Of these `outputs` computes the parameters of the policy,
+    and `value` the value of the state `[...]`. With a central critic, the parts of `critic_space` stand behind the
+    observation in these vectors: the actor reads the first part only.
+
+    First values are drawn on the CPU, so that a seed means the
     same networks on every device.
 
     Raises ValueError where the settings do not fit the spaces.
@@ -166,7 +168,7 @@ class ActorCritic(nn.Module):
             if critic_space is None:
                 raise ValueError(
                     "central_critic is on, but the environment names nothing for a critic: its class attribute critic "
-                    "is empty; HideSeek names all that there is with the option critic=True"
+                    "is empty; HideSeek fills it with the option critic=True"
                 )
             self.beside = Encoder(critic_space)
         whole = Encoder(observation_space, critic_space) if self.beside else self.encoder  # that the critic reads
@@ -175,7 +177,7 @@ class ActorCritic(nn.Module):
         self.observations = None
         if config.norm_obs:
             self.observations = Moments(whole.size)
-            # Entities, pictures, integers and masks are what they are.
+            # Entities, pictures, integers and masks stay unscaled.
             self.register_buffer("scaled", _taken_as_they_are(whole, read), persistent=False)
         generator = torch.Generator().manual_seed(config.seed)
         threads = torch.get_num_threads()
@@ -206,11 +208,11 @@ class ActorCritic(nn.Module):
         return 0 if self.actor.cell is None else self.actor.cell.state_size
 
     def hidden(self, rows: int) -> Tensor:
-        """States at the begin of episodes, zeros float32 `[rows, state_size]`."""
+        """States at the beginning of episodes, zeros float32 `[rows, state_size]`."""
         return torch.zeros(rows, self.state_size, device=self.actor.head.weight.device)
 
     def encode(self, observation: Observation, critic_obs: Observation | None = None) -> Tensor:
-        """What the networks take, float32 `[..., size]`; without `critic_obs` a central critic cannot read it.
+        """The input of the networks, float32 `[..., size]`; without `critic_obs` a central critic cannot read it.
 
         Where the first layers of both take bytes, it is uint8, a view: a quarter of the memory to go through.
         """
@@ -224,7 +226,7 @@ class ActorCritic(nn.Module):
     def note(
         self, observation: Observation, critic_obs: Observation | None, active: Tensor | None, ranks: Ranks = ALONE
     ) -> None:
-        """Lets observations of rows that are active, of all processes, count for what the next are normalised by."""
+        """Adds observations of active rows, of all processes, to the moments that normalise the next ones."""
         if self.observations is not None:
             self.observations.add(self._vector(observation, critic_obs), active, ranks)
 
@@ -264,7 +266,7 @@ def _taken_as_they_are(encoder: Encoder, read: Mapping[str, Reading]) -> Tensor:
 
 
 class Player:
-    """An agent that acts for rows step after step, with what it remembers of their episodes."""
+    """An agent that acts for rows step after step, with its memory of their episodes."""
 
     def __init__(self, agent: ActorCritic, rows: int) -> None:
         self.agent, self.remembers = agent, agent.state_size > 0
@@ -278,7 +280,7 @@ class Player:
             self.before = self.hidden  # which steps replace, and do not write
 
     def outputs(self, observation: Observation, active: Tensor | None) -> Tensor:
-        """For the policy, `[N, outputs]`. `active` bool `[N]`: who does not act remembers what it did."""
+        """For the policy, `[N, outputs]`. `active` bool `[N]`: rows that do not act keep their state."""
         inputs = self.agent.encode(observation)
         if not self.remembers:
             return self.agent.outputs(inputs)

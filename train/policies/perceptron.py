@@ -16,7 +16,7 @@ _ACTIVATIONS = {nn.Tanh: 1, nn.ReLU: 2}
 
 
 class _Given(ctypes.Structure):
-    """What C++ is given of a perceptron."""
+    """The record of a perceptron for C++."""
 
     _fields_ = [
         ("count", NUMBER),
@@ -60,7 +60,7 @@ class Perceptron:
         self.given = ctypes.addressof(self._given)
         # In torch's modules an attribute is looked up in three dicts, one after the other.
         self._owners = [each._parameters for each in self.linears]
-        self.free: list[Tensor] = []  # what a forward kept and its backward has read: new memory would be paged in
+        self.free: list[Tensor] = []  # kept by a forward, read by its backward: new memory would be paged in
 
     def __call__(self, inputs: Tensor) -> Tensor:
         if not self.count or inputs.shape[-1] != self.inputs or not can_compute(inputs):
@@ -77,11 +77,11 @@ class Perceptron:
         return [each[name] for each in self._owners for name in ("weight", "bias")]
 
     def forward(self, inputs: Tensor, kept: Tensor | None) -> Tensor:
-        """Outputs; writes what `backward` reads into `kept`, a vector for all rows, if it is given."""
+        """Outputs; writes the values that `backward` reads into `kept`, a vector for all rows, if given."""
         rows = self._rows(inputs)
         outputs = torch.empty(*inputs.shape[:-1], self.outputs)
         places = outputs.data_ptr(), None if kept is None else kept.data_ptr()
-        library().mlp_forward(self.found(), *_told(rows), *places, threads())  # type: ignore[union-attr]
+        library().mlp_forward(self.found(), *_placed(rows), *places, threads())  # type: ignore[union-attr]
         return outputs
 
     def backward(
@@ -90,8 +90,8 @@ class Perceptron:
         """Writes the gradients of all parameters, and of the inputs if there is a place, given those of the outputs."""
         rows, of_outputs = self._rows(inputs), of_outputs.contiguous()
         place = None if of_inputs is None else of_inputs.data_ptr()
-        told = *_told(rows), kept.data_ptr(), of_outputs.data_ptr(), place
-        library().mlp_backward(self.found(gradients), *told, threads())  # type: ignore[union-attr]
+        places = *_placed(rows), kept.data_ptr(), of_outputs.data_ptr(), place
+        library().mlp_backward(self.found(gradients), *places, threads())  # type: ignore[union-attr]
         self.free[:] = [kept]
 
     def _rows(self, inputs: Tensor) -> Tensor:
@@ -100,14 +100,14 @@ class Perceptron:
         return rows if rows.stride(1) == 1 or self.inputs == 1 else rows.contiguous()
 
     def room(self, rows: int) -> Tensor:
-        """For what a forward of so many rows keeps, float32 `[n]`."""
+        """Room for the values that a forward of so many rows keeps, float32 `[n]`."""
         size = rows * library().mlp_kept(self.given)  # type: ignore[union-attr]
         if self.free and len(self.free[-1]) >= size:
             return self.free.pop()
         return torch.empty(size)
 
     def found(self, gradients: Sequence[Tensor] = ()) -> int:
-        """The address of what C++ is given: where the parameters are now, and places for their gradients."""
+        """The address of the record for C++, with the present places of parameters and gradients."""
         self._given.bfloat16 = torch.get_float32_matmul_precision() == "medium"
         self._addresses[:] = [part.data_ptr() for part in self.parameters]
         if gradients:
@@ -118,8 +118,8 @@ class Perceptron:
         return Perceptron(memo.get(id(each), each) for each in self.modules)
 
 
-def _told(rows: Tensor) -> tuple[int, int, int, int]:
-    """What both functions take of inputs."""
+def _placed(rows: Tensor) -> tuple[int, int, int, int]:
+    """Inputs, as both functions of C++ take them."""
     return rows.data_ptr(), rows.stride(0), rows.dtype == torch.uint8, len(rows)
 
 

@@ -29,7 +29,7 @@ class Acting:
         return self.player.agent
 
     def part(self, tensor: Tensor | None) -> Tensor | None:
-        """What belongs to its rows, of `[N, ...]`."""
+        """The part of its rows, of `[N, ...]`."""
         return tensor if tensor is None or self.rows is None else tensor[self.rows]
 
     def outputs(self, observation: Observation, active: Tensor | None) -> Tensor:
@@ -68,7 +68,7 @@ def acting(agents: Agents, rows: int, team: Tensor | None) -> list[Acting]:
     found = []
     for number, places in rows_of_teams(team).items():
         if number not in agents:
-            raise ValueError(f"there is no policy for team {number}; there are those of {sorted(agents)}")
+            raise ValueError(f"team {number} has no policy; policies are those of teams {sorted(agents)}")
         found.append(Acting(number, places, Player(agents[number], len(places))))
     return found
 
@@ -76,5 +76,5 @@ def acting(agents: Agents, rows: int, team: Tensor | None) -> list[Acting]:
 def rows_of_teams(team: Tensor | None) -> dict[int, Tensor]:
     """The rows of each team, int64 `[n]`, by its number. Raises ValueError where there are no teams."""
     if team is None:
-        raise ValueError("policies is 'teams', but this environment has no teams: infos['team'] is not there")
+        raise ValueError("policies is 'teams', but this environment has no teams: infos['team'] is missing")
     return {int(number): (team == number).nonzero().flatten() for number in team.unique()}

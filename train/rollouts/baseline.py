@@ -1,4 +1,4 @@
-"""What actions at random reach: the line that a learning curve has to leave behind."""
+"""The mean of the random policy: the line that a learning curve has to leave behind."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from torch_batchsim import WorldFault
 
 from ..policies.distributions import make_policy
 from ..policies.encoders import Observation
+from .environment import num_agents
 from .evaluation import UNMEASURED, EndlessEpisode, run_episodes
 
 WORLDS = 64
@@ -28,14 +29,14 @@ SEED_OFFSET = 2_000_000
 
 
 class Baseline(TypedDict):
-    """What there is to say of the random policy; a part of checkpoints."""
+    """The result of the random policy; a part of checkpoints."""
 
     mean: float | None
     """Return or score, mean over the rows that took part; None where it could not be measured."""
     episodes: int
     """Worlds whose first episode was counted, each to its end."""
     error: str | None
-    """Why there is no mean."""
+    """The reason why the mean is missing."""
 
 
 def random_policy(env: VectorEnv, seed: int) -> Baseline:
@@ -48,7 +49,7 @@ def random_policy(env: VectorEnv, seed: int) -> Baseline:
     policy = make_policy(env.single_action_space, env.device)
     generator = torch.Generator(env.device).manual_seed(seed + SEED_OFFSET)
     actions = policy.empty_actions(env.num_envs)
-    total, rows, worlds = 0.0, 0, env.num_envs // getattr(env, "num_agents", 1)
+    total, rows, worlds = 0.0, 0, env.num_envs // num_agents(env)
     start = time.thread_time()  # of this thread: other work on the machine changes nothing
     deadline = start + MOST_SECONDS
 

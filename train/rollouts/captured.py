@@ -11,21 +11,21 @@ from gymnasium.vector import VectorEnv
 from ..base.config import Config
 
 DEVICE = "cuda"
-WARM_UPS = 2  # rollouts as they are, in which libraries make what they need
+WARM_UPS = 2  # rollouts without a graph, in which libraries allocate their memory
 
 
 def require(env: VectorEnv, config: Config, device: torch.device) -> None:
     """Raises ValueError where rollouts cannot be captured."""
-    what = "capture_rollouts is on, but "
+    on = "capture_rollouts is on, but "
     if device.type != DEVICE:
-        raise ValueError(f"{what}the device is {device}: only on cuda are there CUDA graphs")
+        raise ValueError(f"{on}the device is {device}: only cuda has CUDA graphs")
     if config.memory != "none":
-        raise ValueError(f"{what}memory is {config.memory!r}: a graph would go on with the states of one rollout")
+        raise ValueError(f"{on}memory is {config.memory!r}: a graph would repeat the states of one rollout")
     if config.past_share:
-        raise ValueError(f"{what}past_share is {config.past_share}: which past policies play changes between rollouts")
+        raise ValueError(f"{on}past_share is {config.past_share}: which past policies play changes between rollouts")
     if getattr(getattr(env.unwrapped, "sim", None), "may_grow", False):
         raise ValueError(
-            f"{what}tables of this environment may grow, which a graph that is replayed does not let them: "
+            f"{on}tables of this environment may grow, which a graph that is replayed does not let them: "
             "declare Archetype(..., limit=...) equal to its capacity"
         )
 
@@ -43,8 +43,8 @@ def capture(function: Callable[[], Any], generator: torch.Generator) -> Any:
 class CapturedRollout:
     """Calls a function: the first times as it is, then as a CUDA graph of it.
 
-    All that the function reads and writes has to keep its place, and what it decides in Python has to stay the same.
-    A fault of a system is told by `check_faults` of the environment only.
+    All memory of the function has to keep its place, and its decisions in Python have to stay the same.
+    Only `check_faults` of the environment reports a fault of a system.
     """
 
     def __init__(self, rollout: Callable[[], None], generator: torch.Generator) -> None:

@@ -1,4 +1,4 @@
-"""What the time of a training goes to."""
+"""The parts of a training's time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PARTS = ("simulation", "policy", "update")
 class Clock:
     """Sums the time of parts of an iteration; nothing waits for a device.
 
-    On CUDA it is what the device has spent, one iteration late: that of the one before has ended by then.
+    On CUDA it is the time of the device, one iteration late: the one before has ended by then.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -24,7 +24,7 @@ class Clock:
         self._before: list[tuple[str, torch.cuda.Event]] = []
 
     def begin(self) -> None:
-        """At the begin of an iteration."""
+        """At the beginning of an iteration."""
         self._spent = dict.fromkeys(PARTS, 0.0)
         if self._cuda:
             self._before, self._events = self._events, []
@@ -32,10 +32,10 @@ class Clock:
         self.lap("")
 
     def lap(self, part: str) -> None:
-        """What has passed since the last lap was for this part."""
+        """Adds the time since the last lap to this part."""
         if self._cuda:
             if torch.cuda.is_current_stream_capturing():
-                return  # what is recorded in a graph has no time
+                return  # operations recorded in a graph have no time
             event = torch.cuda.Event(enable_timing=True)
             event.record()
             self._events.append((part, event))
@@ -46,7 +46,7 @@ class Clock:
         self._last = now
 
     def shares(self) -> dict[str, Tensor]:
-        """`time/<part>`: its share of an iteration, float32 `[]`; NaN where nothing is known yet."""
+        """`time/<part>`: its share of an iteration, float32 `[]`; NaN where still undefined."""
         if self._cuda and self._before:
             self._before[-1][1].synchronize()
             for (_, last), (part, event) in zip(self._before, self._before[1:], strict=False):

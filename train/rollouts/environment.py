@@ -1,4 +1,4 @@
-"""What training and evaluation ask of a vector environment."""
+"""Facts of a vector environment that training and evaluation need, and the refusal of unsuitable ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def num_agents(env: VectorEnv) -> int:
 
 
 def critic_space_of(env: VectorEnv) -> Dict | None:
-    """The spaces of what the environment names for a critic only, if it does."""
+    """The spaces of the columns that the environment names for a critic only; None without."""
     return getattr(getattr(env, "unwrapped", env), "single_critic_space", None)
 
 

@@ -55,7 +55,7 @@ class Episodes:
         """Return and length of the latest episodes, as a mean over rows: short episodes do not count more.
 
         All are NaN until every row that has taken part has ended an episode: the first to end are the short ones.
-        What a row got up to its last end belongs to finished episodes, the rest to the one still running.
+        Rewards of a row up to its last end belong to finished episodes, the rest to the one still running.
         Where worlds have several agents, each has its own mean as well: in a zero-sum game that of all rows is 0.
         Steps in which a row is inactive do not count, nor an end after such steps only.
         """
@@ -105,5 +105,5 @@ class Episodes:
 
 
 def _sum_and_count(values: Tensor) -> tuple[Tensor, Tensor]:
-    """Of what is not NaN, float32 `[]` each."""
+    """Of numbers other than NaN, float32 `[]` each."""
     return values.nansum(), values.isfinite().sum().float()

@@ -14,7 +14,7 @@ from torch_batchsim import StepTimeout, SystemCrash, WorldFault
 from ..policies.encoders import Observation
 from ..policies.networks import ActorCritic
 from .acting import Acting, Agents, acting
-from .environment import check_faults
+from .environment import check_faults, num_agents
 from .finite import FiniteCheck, NoLegalAction, NotFinite
 
 SEED_OFFSET = 1_000_000
@@ -33,7 +33,7 @@ class EndlessEpisode(RuntimeError):
 
 
 UNMEASURED = (EndlessEpisode, NotFinite, NoLegalAction, WorldFault, StepTimeout, SystemCrash)
-"""What keeps episodes from being run to their ends; none of it is the trainer's fault."""
+"""Errors that keep episodes from running to their ends; the trainer causes none of them."""
 
 
 class Evaluation(NamedTuple):
@@ -60,10 +60,10 @@ def evaluate(
 
     A deterministic policy takes its likeliest action, or the mean of a Gaussian; otherwise actions are drawn.
     Rows that are `untrained`, bool `[N]`, act as before a training: all choices are as likely, and numbers are
-    standard normal. `watch`, `by_reward` and what is raised: see `run_episodes`.
+    standard normal. `watch`, `by_reward` and errors: see `run_episodes`.
     """
     policy = (agents if isinstance(agents, ActorCritic) else next(iter(agents.values()))).policy
-    generator = torch.Generator(env.device).manual_seed(seed % 2**64)  # the reset refuses what is beyond
+    generator = torch.Generator(env.device).manual_seed(seed % 2**64)  # the reset refuses larger ones
     actions, drawn = policy.empty_actions(env.num_envs), policy.empty_actions(env.num_envs)
     everyone: list[Acting] = []
 
@@ -97,12 +97,12 @@ def run_episodes(
     Every episode that starts is counted. (The first N episodes to *end* would be the short ones.) `watch` is called
     after the reset and after every step, with the rows, bool `[N]`, whose first episode had not ended before that.
     Returns are sums of rewards `by_reward`, even where the environment names a score. Raises EndlessEpisode rather than
-    go on for ever, NotFinite where an observation to act on is NaN or infinite, and NoLegalAction where a mask allows
+    run for ever, NotFinite where an observation to act on is NaN or infinite, and NoLegalAction where a mask allows
     nothing: on the CPU before that action, elsewhere at the end.
     """
     obs, infos = env.reset(seed=seed)
-    finite = FiniteCheck(env, getattr(env, "num_agents", 1))
-    stands = env.metadata.get("autoreset_mode") == AutoresetMode.DISABLED  # what has ended, with what it showed last
+    finite = FiniteCheck(env, num_agents(env))
+    stands = env.metadata.get("autoreset_mode") == AutoresetMode.DISABLED  # ended worlds, with their last observation
     running = torch.ones(env.num_envs, dtype=torch.bool, device=env.device)
     score = None if by_reward else env.metadata.get("score")
     returns = torch.zeros(env.num_envs, device=env.device)

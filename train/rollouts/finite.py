@@ -1,5 +1,5 @@
-"""Stops a training that learns from what is not a number, or lets a row choose from nothing: which observation,
-reward, parameter or agent, and where it was.
+"""Stops a training at the first NaN, infinity or missing legal action, and names the observation, reward, parameter or
+agent, its world and step.
 
 One NaN in a rollout makes all parameters NaN with the first update, and nothing after it says why. Where a mask allows
 no action, the likeliest of the allowed ones is any, and its probability is that of a choice among all.
@@ -20,19 +20,19 @@ from .rollout import Rollout, Storage
 
 
 class NotFinite(RuntimeError):
-    """An observation, a reward, a loss or a parameter is NaN or infinite; says which, where, and what may be done."""
+    """An observation, a reward, a loss or a parameter is NaN or infinite; the text names it, its place and a remedy."""
 
 
 class NoLegalAction(RuntimeError):
-    """An action mask allows a row nothing; says which world and agent, and when."""
+    """An action mask allows a row nothing; the text names world, agent and step."""
 
 
 Says = Callable[[list[int]], tuple[str, str]]
-"""What is at an index, and when it was seen: "observation[2] of world 3", "after step 12 of"."""
+"""The name of an index, and its time: "observation[2] of world 3", "after step 12 of"."""
 
 
 class _Part(NamedTuple):
-    """What a check looks at."""
+    """Numbers that a check has seen."""
 
     shape: torch.Size
     says: Says
@@ -41,10 +41,10 @@ class _Part(NamedTuple):
 
 
 class FiniteCheck:
-    """Looks for what is NaN or infinite, and for rows that may choose nothing. Remembers the first that it finds, on
-    the device of what it is given.
+    """Looks for NaN and infinity, and for rows without a legal action. Remembers the first one, on the device of the
+    numbers.
 
-    Looking waits for nothing: a handful of operations for a whole rollout. `raise_found` reads what was found, and so
+    Looking waits for nothing: a handful of operations for a whole rollout. `raise_found` reads the result, and so
     waits for the device.
 
     Rows `[N]` that are not active may hold anything, and so may final observations of episodes that were not truncated:
@@ -86,8 +86,9 @@ class FiniteCheck:
         action_mask: Tensor | None,
         counts: Tensor | None,
     ) -> None:
-        """Takes what rows `[N]` act on in an evaluation; `step` counts the steps before it. `counts` bool `[N]`, None:
-        all rows."""
+        """Takes the inputs of rows `[N]` in an evaluation; `step` counts the steps before it.
+
+        `counts` bool `[N]`: the rows that count; None for all."""
         self.parts.clear()  # described anew in the same order
         self.evaluates = True
         counts = None if counts is None else counts.unsqueeze(0)
@@ -106,7 +107,7 @@ class FiniteCheck:
     ) -> None:
         """Takes all parameters as one vector, in the order of the module's, and losses `[]` by name.
 
-        `learned_from` are the observations and returns of the update, whose size the message tells.
+        `learned_from` are the observations and returns of the update, whose size the message states.
         """
         self.learned_from = learned_from
         names, ends, end = [], [], 0
@@ -140,19 +141,19 @@ class FiniteCheck:
                 f"{what} {when}{others}: its action_mask must allow at least one action, a pass "
                 "for one that does not act"
             )
-        told = "nan" if math.isnan(value) else "infinity" if value > 0 else "-infinity"
+        shown = "nan" if math.isnan(value) else "infinity" if value > 0 else "-infinity"
         others = f" ({int(count):,} values there are not finite)" if count > 1 else ""
-        raise NotFinite(f"{what} is {told} {when}{others}: {self._remedy(found)}")
+        raise NotFinite(f"{what} is {shown} {when}{others}: {self._remedy(found)}")
 
     def _remedy(self, part: _Part) -> str:
         if part.by_environment:
-            return "correct what the environment writes there"
+            return "correct the value that the environment writes there"
         seen, returns = ((values.abs().max().item() if len(values) else 0.0) for values in self.learned_from)
         if not math.isfinite(returns):
             return f"rewards were finite, but returns made of them are {returns:.3g}: let the environment scale them"
         return (
             f"observations (up to {seen:.3g}) and returns (up to {returns:.3g}) were finite; lower --learning-rate, or "
-            "let the environment scale what is large"
+            "let the environment scale large numbers"
         )
 
     def _look_at_choices(self, update: int, action_masks: Tensor, active: Tensor | None) -> None:

@@ -74,7 +74,7 @@ class League:
         self.forget()
 
     def latest(self, teams: Sequence[int | None]) -> dict[str, Any]:
-        """What was kept last, as `agents_of` reads a trainer's state."""
+        """The latest policies, as `agents_of` reads a trainer's state."""
         agents = self.members[-1]["agents"]
         groups = [{"team": team, "agent": agent} for team, agent in zip(teams, agents, strict=True)]
         return {"config": asdict(self.config), "groups": groups}

@@ -55,7 +55,7 @@ class Storage:
         if action_mask is not None:  # all is allowed in steps that a fault keeps from being taken
             self.action_masks = slots(num_steps + 1, action_mask).fill_(True)
         self.active = None if active is None else slots(num_steps + 1, active)
-        # What the policy sees before step t, sliced once: slicing takes longer than a small environment's step.
+        # Observations before step t, sliced once: slicing takes longer than a small environment's step.
         self.seen = [map_leaves(lambda leaf, t=t: leaf[t], self.obs) for t in range(num_steps)]
 
     @property
@@ -77,7 +77,7 @@ class Storage:
     def begin(
         self, obs: Observation, action_mask: Tensor | None, active: Tensor | None, infos: Mapping[str, Any]
     ) -> None:
-        """Lets a rollout begin with what the environment shows."""
+        """Begins a rollout with the present observation."""
         if isinstance(obs, dict):
             for name, leaf in obs.items():
                 self.obs[name][0].copy_(leaf)
@@ -91,7 +91,7 @@ class Storage:
             self.active[0].copy_(active)
 
     def note_ends(self, t: int, infos: Mapping[str, Any]) -> None:
-        """Keeps what only a critic sees where step t ended episodes: the rest is written into the slots."""
+        """Keeps the critic's part where step t ended episodes: the rest is written into the slots."""
         for name, leaf in (self.final_critic_obs or {}).items():
             leaf[t].copy_(infos["final_info"][name])
 
@@ -119,7 +119,7 @@ class Storage:
 
 
 class Rollout(NamedTuple):
-    """What one policy learns from: as `Storage` has it, of the rows that it acted for."""
+    """The part of a `Storage` that one policy learns from: the rows that it acted for."""
 
     obs: Observation
     final_obs: Observation

@@ -1,4 +1,4 @@
-"""Checkpoint files: what a run can go on from, or be evaluated with."""
+"""Checkpoint files, from which a run continues or is evaluated."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def find(path: Path | None, env_id: str | None) -> Path | None:
     """The file that is meant: of a folder its checkpoint, by the word `latest` the newest of this environment in runs/,
     or of any.
 
-    Raises CheckpointError where there is none.
+    Raises CheckpointError where it is missing.
     """
     if path is None or (path != Path("latest") and not path.is_dir()):
         return path

@@ -49,15 +49,15 @@ class Band:
 
 
 def read(folder: Path) -> Run:
-    """Raises ValueError where files are not there or not those of a run."""
+    """Raises ValueError where files of a run are missing or damaged."""
     try:
         settings = toml.read(folder / "config.toml")
         env = json.loads((folder / "run.json").read_text())["env"]
         with open(folder / "metrics.csv", newline="") as file:
             names, *rows = csv.reader(file)
     except (OSError, ValueError, KeyError, UsageError) as error:
-        told = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else error
-        raise ValueError(f"{folder} is not the folder of a run: {told}") from error
+        reason = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else error
+        raise ValueError(f"{folder} is not the folder of a run: {reason}") from error
     settings |= {f"env.{name}": value for name, value in settings.pop("env", {}).items()} | {"env": env}
     settings = {name: value for name, value in settings.items() if name not in NOT_LEARNING}
     cells = [[float(cell or "nan") for cell in row] for row in rows if len(row) == len(names)]
@@ -96,8 +96,8 @@ def bands(runs: Sequence[Run], measure: str) -> list[Band]:
         steps = curves[0][0]
         steps = steps[(steps >= first) & (steps <= last)]
         values = np.stack([np.interp(steps, *curve) for curve in curves])
-        told = ", ".join(f"{name}={group[0].settings[name]}" for name in differ if name in group[0].settings)
-        label = told or (group[0].folder.name if len(group) == 1 else "")
+        named = ", ".join(f"{name}={group[0].settings[name]}" for name in differ if name in group[0].settings)
+        label = named or (group[0].folder.name if len(group) == 1 else "")
         found.append(Band(label, len(group), steps, values.mean(0), values.min(0), values.max(0)))
     return found
 

@@ -14,7 +14,7 @@ def short_name(env_id: str) -> str:
 
 
 def made(folder: Path) -> Path:
-    """The folder, which is made if it is not there. Raises UsageError."""
+    """The folder, which is made if it is missing. Raises UsageError."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -23,7 +23,7 @@ def made(folder: Path) -> Path:
 
 
 def check_writable(*paths: Path | None) -> None:
-    """Better before a training than after it. Folders that are not there are made when there is something to write."""
+    """Raises UsageError, before a training, for a file that it could not write. Missing folders are made later."""
     for path in filter(None, paths):
         if path.is_dir():
             raise UsageError(f"{path} cannot be written: it is a folder")

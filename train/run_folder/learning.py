@@ -1,4 +1,4 @@
-"""From the first iteration to the last: curve, checkpoints, signals, and what ends a training early."""
+"""From the first iteration to the last: curve, checkpoints, signals, and early ends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .report import Report
 from .tracking import Tracker
 
 FAILURES = (WorldFault, NotFinite, NoLegalAction, StepInterrupted, StepTimeout, SystemCrash, RankFailed)
-"""What ends a training, but leaves what it has learned."""
+"""Errors that end a training and leave its networks intact."""
 
 
 Hook = Callable[[Trainer, Report], bool]
@@ -82,7 +82,7 @@ class _Learning:
             self.report.forget()
         except FAILURES as fault:
             failure = _cause(trainer, fault)
-            self.tell_notes()
+            self.print_notes()
             with suppress(*FAILURES):
                 trainer.begin_new_episodes()
         if all(group.learner.parameters.isfinite().all() for group in trainer.groups):
@@ -99,7 +99,7 @@ class _Learning:
             command_line.noted(trainer.env)  # of the iteration before
             metrics = trainer.iterate()
             if trainer.iteration.bit_count() == 1:
-                self.tell_notes()
+                self.print_notes()
             to_save = trainer.iteration % self.checkpoint_every == 0 and trainer.iteration < trainer.num_iterations
             with ranks.together(), disk.errors(self.folder):
                 _keep_past(trainer, self.run, self.folder)
@@ -125,8 +125,8 @@ class _Learning:
                 contents = self.run | {"steps": trainer.global_step, "trainer": state}
                 checkpoint.save(self.folder / checkpoint.NAME, contents)
 
-    def tell_notes(self) -> None:
-        """What systems have noted in the last iteration."""
+    def print_notes(self) -> None:
+        """Prints the lines that systems logged in the last iteration."""
         if lines := command_line.noted(self.trainer.env):
             self.report.bar.write(f"logs of iteration {self.trainer.iteration}:\n{lines}")
 
@@ -152,7 +152,7 @@ def forget_later(folder: Path, steps: int) -> None:
 
 
 def _cause(trainer: Trainer, fault: BaseException) -> BaseException:
-    """What was not finite, or allowed no action, if that was before: what is chosen then may well be a fault."""
+    """An earlier cause of a fault: a value that was not finite, or a missing legal action."""
     try:
         trainer.check_finite()
     except (NotFinite, NoLegalAction) as cause:

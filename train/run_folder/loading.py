@@ -22,14 +22,14 @@ def env_of(contents: Mapping[str, Any], named: str | None, **others: Any) -> Vec
     Args:
         contents: of the checkpoint.
         named: the environment as a user names it, `module:id` or `file.py`, where this package does not have it. A
-            checkpoint does not say what to import, for it runs no code.
+            checkpoint names no module, because it runs no code.
         others: more arguments of `gymnasium.make_vec`.
 
-    Raises ValueError where there is no such environment, where `named` is another one, and where it cannot be made.
+    Raises ValueError where the environment is unknown, `named` is another one, or making it fails.
     """
     env_id = contents["env"]
     if named is not None and (found := torch_batchsim.find_id(named)) != env_id:
-        raise ValueError(f"--env {named} is {found}, but what was trained is of {env_id}")
+        raise ValueError(f"--env {named} is {found}, but the checkpoint is of {env_id}")
     try:
         return gymnasium.make_vec(env_id, **others, **contents["env_options"])
     except gymnasium.error.UnregisteredEnv as error:

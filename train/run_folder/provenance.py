@@ -1,4 +1,4 @@
-"""How a run came about: command, versions, commits, machine."""
+"""The origin of a run: command, versions, commits, machine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import torch_batchsim
 
 
 def versions() -> dict[str, str]:
-    """Of what computes."""
+    """Of Python and the packages that compute."""
     return {
         "python": platform.python_version(),
         "torch": torch.__version__,
@@ -28,7 +28,7 @@ def versions() -> dict[str, str]:
 
 
 def facts(device: torch.device) -> dict[str, Any]:
-    """What `run.json` says of a run, but for its settings."""
+    """The facts of a run in `run.json`, except for its settings."""
     cuda = device.type == "cuda"
     return {
         "command": shlex.join([Path(sys.executable).name, "-m", "torch_batchsim.train", *sys.argv[1:]]),

@@ -1,4 +1,4 @@
-"""What a run tells: progress bar, TensorBoard scalars, learning curve as a picture and as text."""
+"""Reports of a run: progress bar, scalars for trackers, learning curve as a picture and as text."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Report:
         return True
 
     def read(self) -> None:
-        """Writes out what is pending, with one transfer from the device."""
+        """Writes out pending metrics, with one transfer from the device."""
         if not self.pending:
             return
         device = self.pending[-1][2]["charts/episodic_return"].device
@@ -85,13 +85,13 @@ class Report:
             if math.isfinite(value):
                 self.curve.append((step, value))
         self.pending.clear()
-        told = [f"{self.measure} {self.curve[-1][1]:.1f}"] if self.curve else []
-        told += [f"{100 * scalars[f'time/{part}']:.0f} % {part}" for part in PARTS if f"time/{part}" in scalars]
-        self.bar.set_postfix_str(", ".join(told), refresh=False)
+        shown = [f"{self.measure} {self.curve[-1][1]:.1f}"] if self.curve else []
+        shown += [f"{100 * scalars[f'time/{part}']:.0f} % {part}" for part in PARTS if f"time/{part}" in scalars]
+        self.bar.set_postfix_str(", ".join(shown), refresh=False)
         self.bar.update(step - self.bar.n)
 
     def forget(self) -> None:
-        """What could not be written."""
+        """Drops pending metrics, which could not be written."""
         self.pending.clear()
 
     def close(self) -> None:
@@ -116,7 +116,7 @@ def save_curves(axes: Axes, path: Path, steps: int | None = None) -> None:
 
 
 def draw_random(axes: Axes, random: float | None) -> None:
-    """A dashed line at what the random policy reaches, where that is known."""
+    """A dashed line at the mean of the random policy, if known."""
     if random is not None:
         axes.axhline(random, color="0.35", linewidth=1, linestyle="--", label=f"random policy: {random:.1f}")
 
@@ -132,7 +132,7 @@ def draw_curve(
 ) -> None:
     """Writes the learning curve as a PNG, the mean of the evaluation at its end; needs no display.
 
-    `measure` is "return" or "score". A dashed line shows what the `random` policy reaches. `steps` are those that were
+    `measure` is "return" or "score". A dashed line shows the mean of the `random` policy. `steps` are those that were
     taken: where the curve has no point, the picture says why.
     """
     axes = steps_axes(title=title, ylabel=f"mean {measure}")
@@ -154,7 +154,7 @@ NO_CURVE = "no curve: not every world has ended an episode"
 def text_curve(curve: Curve, width: int = 60, height: int = 8, random: float | None = None) -> str:
     """The learning curve for a terminal, `height` lines of at most `width` columns, each column a mean.
 
-    A line of dashes shows what the `random` policy reaches.
+    A line of dashes shows the mean of the `random` policy.
     """
     if not curve:
         return NO_CURVE
@@ -184,10 +184,10 @@ def text_curve(curve: Curve, width: int = 60, height: int = 8, random: float | N
 
 
 def show_picture(path: Path) -> str | None:
-    """Opens a window with the picture until it is closed; says why, where there is no display."""
+    """Opens a window with the picture until it is closed; returns a sentence where a display is missing."""
     has_display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     if sys.platform.startswith("linux") and not has_display:
-        return "--show: there is no display here; open the PNG instead"
+        return "--show: no display was found; open the PNG instead"
     from matplotlib import pyplot  # only here: it looks for a display
 
     pyplot.figure(figsize=(7, 4), layout="constrained")

@@ -17,16 +17,16 @@ KNOWN = ("tensorboard", "wandb", "none")
 
 
 class Tracker(Protocol):
-    """What `--track` takes: a class whose instances have these methods."""
+    """The protocol of a class that `--track` names."""
 
     def __init__(self, folder: Path, settings: Mapping[str, Any], start_step: int) -> None:
-        """Args: the folder of the run; all settings, numbers and texts by name; steps taken before, if it goes on."""
+        """Args: the folder of the run; all settings, numbers and texts by name; steps taken before, if it continues."""
 
     def scalars(self, step: int, values: Mapping[str, float]) -> None:
-        """Numbers by name, such as `charts/episodic_return`, after so many steps of all rows; NaN for none."""
+        """Numbers by name, such as `charts/episodic_return`, after so many steps of all rows; NaN where undefined."""
 
     def close(self, outcome: Mapping[str, float]) -> None:
-        """At the end, with what the evaluation has found."""
+        """At the end, with the results of the evaluation."""
 
 
 def _known(values: Mapping[str, float]) -> dict[str, float]:
@@ -58,7 +58,7 @@ class TensorBoard:
 
 
 class Table:
-    """`metrics.csv`: a row for each iteration, a column for each number; empty where there is none."""
+    """`metrics.csv`: a row for each iteration, a column for each number; empty where undefined."""
 
     def __init__(self, folder: Path, settings: Mapping[str, Any], start_step: int) -> None:
         self.path = folder / "metrics.csv"
@@ -69,7 +69,7 @@ class Table:
             self.path.write_text("")
 
     def _keep_until(self, step: int) -> None:
-        """A run that goes on from a checkpoint takes steps again that its table has already."""
+        """A run that continues from a checkpoint repeats steps that its table has already."""
         with open(self.path, newline="") as file:
             rows = list(csv.reader(file))
         if not rows:
@@ -117,7 +117,7 @@ class WandB:
 
 
 def trackers(names: Sequence[str]) -> list[type[Tracker]]:
-    """The classes that `--track` names, and always the table. Raises UsageError for what is not known or installed."""
+    """The classes that `--track` names, and always the table. Raises UsageError for an unknown or missing one."""
     found: list[type[Tracker]] = [Table]
     if "none" in names and len(names) > 1:
         raise UsageError(f"--track none excludes others, but {' '.join(names)} was given")

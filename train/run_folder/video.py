@@ -23,15 +23,15 @@ from torch_batchsim.base.extras import needed
 from ..rollouts.environment import num_agents
 
 FILE_TYPES = {".gif": {"optimize": True}, ".webp": {"lossless": True, "method": 4}, ".png": {}}
-"""What can be written, with settings for a small file."""
+"""File types, with settings for a small file."""
 
 MP4 = ".mp4"
-"""What ffmpeg writes, which the extra `video` brings."""
+"""The file type of ffmpeg, which the extra `video` installs."""
 
 MAX_PICTURES = 5_000
 """A longer episode is shown up to here."""
 
-FASTEST_FPS = 50  # what browsers show of a GIF; a faster one they slow down to 10
+FASTEST_FPS = 50  # of a GIF in browsers, which slow down a faster one to 10
 END_SECONDS = 1.0  # the last picture stays for longer, before the animation begins again
 
 
@@ -77,7 +77,7 @@ class Recorder:
         self.pictures.append(zlib.compress(picture.tobytes(), 1))
 
     def write(self, path: Path) -> None:
-        """Writes what was collected, as the ending of the path says. Raises OSError."""
+        """Writes the pictures, in the file type of the path's ending. Raises OSError."""
         write_animation(path, self, self.fps)
 
     def __iter__(self) -> Iterator[np.ndarray]:
@@ -90,7 +90,7 @@ def write_animation(path: Path, pictures: Iterable[np.ndarray], fps: float) -> N
 
     Goes through the pictures twice, so an iterator will not do. But for MP4, all share 255 colours: the most frequent
     ones stay as they are, the others become the nearest. (Noise that hides the loss, as usual in GIFs, would also hide
-    that most of a picture is as before, which is what makes the file small.)
+    that most of a picture is as before, which keeps the file small.)
     """
     if path.suffix.lower() == MP4:
         return _write_mp4(path, pictures, fps)
@@ -133,9 +133,9 @@ def _write_mp4(path: Path, pictures: Iterable[np.ndarray], fps: float) -> None:
                     process.stdin.write(np.ascontiguousarray(picture).tobytes())
                 process.stdin.close()
             said.seek(0)
-            told = said.read().decode(errors="replace").strip().splitlines()
+            lines = said.read().decode(errors="replace").strip().splitlines()
         if process.returncode:
-            raise OSError(errno.EIO, told[-1] if told else f"ffmpeg ended with {process.returncode}", str(path))
+            raise OSError(errno.EIO, lines[-1] if lines else f"ffmpeg ended with {process.returncode}", str(path))
         os.replace(partly, path)
     finally:
         partly.unlink(missing_ok=True)

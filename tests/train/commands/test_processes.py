@@ -125,8 +125,8 @@ def test_a_process_that_does_not_answer_ends_the_other(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--eval", "latest"], "--eval is done by one process, but 2 were started"),
-        (["--tune"], "--tune is done by one process, but 2 were started"),
+        (["--eval", "latest"], "--eval takes one process, but 2 were started"),
+        (["--tune"], "--tune takes one process, but 2 were started"),
         (["--device", "cuda:0"], "each of 2 processes takes a GPU of its own: give cuda"),
         (["--device", "cuda"], "2 processes on this machine need a GPU each, but it has "),
     ],
@@ -154,4 +154,4 @@ def test_a_sweep_is_done_by_one_process(monkeypatch: pytest.MonkeyPatch, capsys:
     for name, value in (("RANK", "0"), ("WORLD_SIZE", "2")):
         monkeypatch.setenv(name, value)
     assert cli.main(["sweep", "cartpole"]) == 2
-    assert "a sweep is done by one process, but 2 were started: leave out torchrun" in capsys.readouterr().err
+    assert "a sweep takes one process, but 2 were started: leave out torchrun" in capsys.readouterr().err

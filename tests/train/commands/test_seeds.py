@@ -102,7 +102,7 @@ def test_seeds_that_were_stopped_go_on_and_become_more(tmp_path, fails, capsys):
         (["--resume", folder, "--gamma", 0.5], "was made with gamma 0.98 and keeps it, but 0.5 was given"),
         (["--resume", folder, "--length", 1], "options of the environment cannot be given: they are in "),
         (["--resume", folder, "--load", folder / "seed1"], "--load and --resume "),
-        (["--seeds", 2, "--run-dir", folder], f"has other runs; --resume {folder} goes on with them"),
+        (["--seeds", 2, "--run-dir", folder], f"has other runs; --resume {folder} continues them"),
         (["--resume", folder / "seed1", "--seeds", 2], "seed1 is a single run, not the folder of several"),
     ):
         capsys.readouterr()

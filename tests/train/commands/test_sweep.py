@@ -51,7 +51,7 @@ def test_the_best_settings_of_a_sweep_are_a_file_for_config(tmp_path, capsys):
         (["--resume", folder, "--gamma", 0.5], "--gamma and --resume exclude each other: "),
         (["--resume", folder, "--range", "gamma=0,1"], "--range and --resume exclude each other: "),
         (["--resume", tmp_path], "is not the folder of a sweep: it has no study.log"),
-        (["--run-dir", folder], f"has another sweep; --resume {folder} goes on with it"),
+        (["--run-dir", folder], f"has another sweep; --resume {folder} continues it"),
     ):
         capsys.readouterr()
         assert run(*arguments) == 2
@@ -114,10 +114,10 @@ def test_a_sweep_without_a_whole_trial_fails(tmp_path, capsys):
     [
         ("--trials 0", "--trials is 0, but must be at least 1"),
         ("--range gamma", "--range takes NAME=LOW:HIGH, NAME=LOW:HIGH:log or NAME=A,B,C, but 'gamma' was given"),
-        ("--range gama=0.1:0.2", "there is no setting 'gama' to search for (did you mean 'gamma'?)"),
-        ("--range seed=1,2", "there is no setting 'seed' to search for"),
+        ("--range gama=0.1:0.2", "unknown setting 'gama' (did you mean 'gamma'?)"),
+        ("--range seed=1,2", "unknown setting 'seed'"),
         ("--range gamma=0.1:1.2", "range of gamma: gamma is 1.2, but must be between 0 and 1"),
-        ("--range gamma=0.2:0.1", "range of gamma: from 0.2 to 0.1 there is nothing"),
+        ("--range gamma=0.2:0.1", "range of gamma: 0.2 to 0.1 is empty"),
         ("--range gamma=0.2:0.3:ln", "takes LOW:HIGH or LOW:HIGH:log, but '0.2:0.3:ln' was given"),
         ("--range gamma=0:0.3:log", "a logarithmic one is greater than 0, but 0.0 was given"),
         ("--range num_envs=few,many", "range of num_envs: num_envs must be an integer, got 'few'"),

@@ -478,7 +478,7 @@ def test_a_checkpoint_keeps_its_settings(trained, capsys):
         (("--resume", path, "--seed", 2), "was made with seed 1 and keeps it, but 2 was given"),
         (("--resume", path, "--length", "1"), "length as it is by default, and 1 was given"),
         (("--resume", path, "--env-option", "x=1"), "has no option 'x'; it has: continuous, gravity,"),
-        (("--resume", path), "is the end of a training of 1,024 steps; more --total-steps go on"),
+        (("--resume", path), "is the end of a training of 1,024 steps; raise --total-steps"),
     ):
         assert run("cartpole", *arguments) == 2
         assert message in capsys.readouterr().err
@@ -528,7 +528,7 @@ def test_no_more_threads_are_taken_than_torch_would(monkeypatch):
 
 
 def test_settings_that_there_are_not_are_refused(monkeypatch, capsys):
-    near = "there is no 'learning_rat' (did you mean 'learning_rate'?)"
+    near = "unknown setting 'learning_rat' (did you mean 'learning_rate'?)"
     for settings, message in (({"learning_rat": 1.0}, near), ({"gamma": 2.0}, "gamma is 2.0")):
         monkeypatch.setattr(CartPole, "training", {"": settings})
         assert run("cartpole", "--help") == 2

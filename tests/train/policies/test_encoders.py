@@ -165,7 +165,7 @@ def test_what_does_not_fit_is_refused(text, message):
 
 
 def test_other_refusals():
-    with pytest.raises(ValueError, match="something was said of 'grid' before: conv"):
+    with pytest.raises(ValueError, match="'grid' was given before: conv"):
         readings(["grid=conv", "grid=flat"], Encoder(SPACE))
     with pytest.raises(ValueError, match=r"no part 'x'; it is one Box: write only the kind"):
         readings(["x=conv"], Encoder(GRID))

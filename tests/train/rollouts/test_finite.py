@@ -51,7 +51,7 @@ def test_the_observation_is_named(toy_env):
         trainer.iterate()
     assert str(told.value) == (
         "observation[1] of world 1, agent 1 (row 3) is -infinity after step 4 of update 2 "
-        "(2 values there are not finite): correct what the environment writes there"
+        "(2 values there are not finite): correct the value"
     )
     assert torch.equal(trainer.groups[0].learner.parameters, before)  # nothing was learned from it
     assert trainer.iteration == 1
@@ -68,7 +68,7 @@ def test_the_part_of_a_dict_is_named(toy_env):
 def test_the_reward_is_named(toy_env):
     env = toy_env()
     after_step(env, 3, lambda bound: bound["rewards"][2].fill_(torch.inf))
-    with pytest.raises(NotFinite, match=r"^the reward of world 2 is infinity in step 3 of update 1: correct what"):
+    with pytest.raises(NotFinite, match=r"^the reward of world 2 is infinity in step 3 of update 1: correct the value"):
         toy_trainer(env).iterate()
 
 

@@ -108,7 +108,7 @@ def test_what_is_refused():
     with pytest.raises(ValueError, match=r"policies is each, but must be one of \('shared', 'teams'\)"):
         PPOConfig(policies="each")
     made = trainer()
-    with pytest.raises(ValueError, match=r"there is no policy for team 1; there are those of \[0\]"):
+    with pytest.raises(ValueError, match=r"team 1 has no policy; policies are those of teams \[0\]"):
         evaluate(made.env, {0: made.groups[0].agent}, seed=1)
 
 

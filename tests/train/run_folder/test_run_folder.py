@@ -84,8 +84,8 @@ def test_options_stand_before_settings_of_a_file(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("sede = 3", r"there is no setting 'sede' \(did you mean 'seed'\?\)"),
-        ("resume = 'x'", "there is no setting 'resume'"),
+        ("sede = 3", r"unknown setting 'sede' \(did you mean 'seed'\?\)"),
+        ("resume = 'x'", "unknown setting 'resume'"),
         ("seed = 'three'", "seed must be an integer, got 'three'"),
         ("seed = true", "seed must be an integer, got True"),
         ("hidden_sizes = [8, 'x']", r"hidden_sizes must be a list of integers, got \[8, 'x'\]"),
@@ -127,7 +127,7 @@ def test_a_run_says_how_it_came_about(tmp_path):
 def test_a_run_that_has_ended_goes_on_with_more_steps(tmp_path, capsys):
     assert run(*SMALL, "--run-dir", tmp_path) == 0
     assert run("--resume", tmp_path, "--eval-episodes", 2) == 2
-    assert "is the end of a training of 1,024 steps; more --total-steps go on" in capsys.readouterr().err
+    assert "is the end of a training of 1,024 steps; raise --total-steps" in capsys.readouterr().err
     assert run("--resume", tmp_path, "--total-steps", 2048, "--eval-episodes", 2) == 0
     assert checkpoint.load(tmp_path / "checkpoint.pt", ENV)["steps"] == 2048
     rows = rows_of(tmp_path)
@@ -215,7 +215,7 @@ def test_help_whose_reader_has_ended_ends_without_a_traceback():
 
 
 def test_what_is_printed_is_told_apart_from_files(tmp_path):
-    with pytest.raises(disk.NotWritten, match="what is printed cannot be written: Broken pipe"), disk.errors(tmp_path):
+    with pytest.raises(disk.NotWritten, match="the output cannot be written: Broken pipe"), disk.errors(tmp_path):
         raise BrokenPipeError(errno.EPIPE, "Broken pipe")
     with pytest.raises(disk.NotWritten, match=r"a file in .* cannot be written: No space"), disk.errors(tmp_path):
         raise OSError(errno.ENOSPC, "No space")

@@ -127,7 +127,7 @@ def test_a_full_disk_leaves_the_last_checkpoint(track, whole, tmp_path):
     _, error = process.communicate()
     assert process.returncode == 1, error
     assert error.startswith("error: training stopped after ") and error.count("\n") == 1
-    assert "cannot be written: File too large; --resume " in error and error.endswith(" goes on from 1,024 steps\n")
+    assert "cannot be written: File too large; --resume " in error and error.endswith(" continues from 1,024 steps\n")
     assert saved(tmp_path)["steps"] == 1024 and not list(tmp_path.glob("*.tmp"))
     assert train("--resume", tmp_path, *steps) == 0
     (run,) = [curves.read(tmp_path)]
@@ -143,7 +143,7 @@ def test_a_full_disk_at_a_checkpoint_is_told_and_the_one_before_is_whole(whole, 
     monkeypatch.setattr(os, "fsync", lambda file: (calls.append(file), fsync(file) if len(calls) < 3 else no_space()))
     assert train(*LONG, "--run-dir", tmp_path) == 1
     path = tmp_path / "checkpoint.pt"
-    told = f"{path} cannot be written: No space left on device; --resume {path} goes on from 1,792 steps"
+    told = f"{path} cannot be written: No space left on device; --resume {path} continues from 1,792 steps"
     assert f"error: training stopped after 2,688 steps: {told}\n" == capsys.readouterr().err
     monkeypatch.undo()
     assert train("--resume", tmp_path, "--eval-episodes", 0) == 0

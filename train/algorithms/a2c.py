@@ -48,6 +48,11 @@ class Sequences(NamedTuple):
     actor_hidden: Tensor | None
     critic_hidden: Tensor
 
+    @property
+    def acted(self) -> Tensor | None:
+        """Which rows acted in each step, bool `[T, N]`; None for all."""
+        return None if self.active is None else self.active[:-1]
+
     def parts(self, count: int, generator: torch.Generator, ranks: Ranks = ALONE) -> Iterator[Sequences]:
         """Cuts the rows into `count` random parts; with several processes each is the part of this one."""
         rows = self.inputs.shape[1]
@@ -128,11 +133,7 @@ class A2C(ActorCriticLearner):
         behind the last step.
         """
         agent, hidden = self.agent, self.critic_hidden
-        active = None if rollout.active is None else rollout.active[:-1]
-        ends = rollout.terminations | rollout.truncations
-        masks = None if rollout.action_masks is None else rollout.action_masks[:-1]
-        if masks is not None and active is not None:  # the actions made zero would count as forbidden
-            masks = masks | ~active.unsqueeze(-1)
+        ends, active = rollout.ends, rollout.acted
         unknown = torch.zeros_like(rollout.rewards)
         sequences = Sequences(
             inputs=zeroed(agent.encode(rollout.obs, rollout.critic_obs), rollout.active),
@@ -145,7 +146,7 @@ class A2C(ActorCriticLearner):
             log_probs=unknown,
             values=unknown,
             returns=unknown,
-            action_masks=masks,
+            action_masks=rollout.masks,
             active=rollout.active,
             actor_hidden=actor_hidden,
             critic_hidden=hidden,
@@ -159,16 +160,13 @@ class A2C(ActorCriticLearner):
 
     def log_probs_and_entropy(self, part: Sequences) -> tuple[Tensor, Tensor]:
         """Of the present policy, float32 `[T, N]` each."""
-        active, past = None if part.active is None else part.active[:-1], None
-        if part.actor_hidden is not None:
-            past = Past(part.actor_hidden, part.ends, active)
+        past = None if part.actor_hidden is None else Past(part.actor_hidden, part.ends, part.acted)
         outputs = self.agent.outputs(part.inputs[:-1], past)
         return self.agent.policy.log_prob_and_entropy(outputs, part.actions, part.action_masks)
 
     def present_values(self, part: Sequences) -> tuple[Tensor, Tensor, Tensor | None]:
         """Values, values of the next states `[T, N]`, without a gradient, and the critic's states."""
-        active = None if part.active is None else part.active[:-1]
-        values, behind = self.values(part.inputs, part.ends, active, part.critic_hidden)
+        values, behind = self.values(part.inputs, part.ends, part.acted, part.critic_hidden)
         with torch.no_grad():
             next_values = torch.where(part.ends, self.final_values(part.final, behind), values[1:])
         return values[:-1], next_values, behind
@@ -185,32 +183,25 @@ class A2C(ActorCriticLearner):
                 loss, metrics = self.losses(part)
                 self.differentiate(loss)
                 norm = self.descend()
-        active = None if batch.active is None else batch.active[:-1]
         return self.ranks.sums(metrics) | {
-            "losses/explained_variance": self.explained_variance(batch.returns, batch.values, active),
+            "losses/explained_variance": self.explained_variance(batch.returns, batch.values, batch.acted),
             "losses/grad_norm": norm,
         }
 
     def losses(self, part: Sequences) -> tuple[Tensor, dict[str, Tensor]]:
         """The loss of some rows, and its parts as metrics; with several processes they sum up to those of all."""
-        active = None if part.active is None else part.active[:-1]
         log_probs, entropy = self.log_probs_and_entropy(part)
         values, next_values, _ = self.present_values(part)
         with torch.no_grad():
-            log_ratio = zeroed(log_probs - part.log_probs, active)  # before exp, which may be infinite
+            log_ratio = zeroed(log_probs - part.log_probs, part.acted)  # before exp, which may be infinite
             ratios = log_ratio.exp()
             advantages, targets = self.traced(part, values, next_values, ratios)
-            samples = Samples(self.ranks, advantages, active)
+            samples = Samples(self.ranks, advantages, part.acted)
             weights = ratios.clamp(max=1) * self.normalised(advantages, samples)
-        policy_loss = -samples.mean(weights * zeroed(log_probs, active))
+        policy_loss = -samples.mean(weights * zeroed(log_probs, part.acted))
         value_loss = 0.5 * samples.mean((values - targets).square())
-        entropy = samples.mean(entropy)
-        loss = policy_loss - self.ent_coef * entropy + self.config.vf_coef * value_loss
-        metrics = {
-            "losses/policy_loss": policy_loss.detach(),
-            "losses/value_loss": value_loss.detach(),
-            "losses/entropy": entropy.detach(),
+        loss, metrics = self.joined(policy_loss, value_loss, samples.mean(entropy))
+        return loss, metrics | {
             "losses/approx_kl": samples.mean(ratios - 1 - log_ratio),
             "losses/clipfrac": samples.mean((ratios > 1).float()),
         }
-        return loss, metrics

@@ -77,6 +77,14 @@ class ActorCriticLearner(Learner):
         std, average = samples.std_mean()
         return (advantages - average) / (std + 1e-8)
 
+    def joined(
+        self, policy_loss: Tensor, value_loss: Tensor, entropy: Tensor
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """The loss of a minibatch, and its parts as metrics."""
+        loss = policy_loss - self.ent_coef * entropy + self.config.vf_coef * value_loss
+        parts = {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": entropy}
+        return loss, {f"losses/{name}": part.detach() for name, part in parts.items()}
+
     def explained_variance(self, returns: Tensor, values: Tensor, active: Tensor | None) -> Tensor:
         """The share of the variance of the returns that the critic explains, float32 `[]`."""
         deviations = (Samples(self.ranks, each, active).std_mean()[0] for each in (returns - values, returns))

@@ -39,10 +39,9 @@ class Group:
         """Behind the updates: adds the observations to the moments that normalise the next ones."""
         if self.agent.observations is not None:
             seen = storage.of(self.acting.rows)
-            active = None if seen.active is None else seen.active[:-1]
             both = seen.obs, seen.critic_obs
             shown = (None if each is None else map_leaves(lambda leaf: leaf[:-1], each) for each in both)
-            self.agent.note(*shown, active, self.learner.ranks)
+            self.agent.note(*shown, seen.acted, self.learner.ranks)
 
     def forget(self) -> None:
         """Before new episodes in all worlds."""

@@ -99,8 +99,7 @@ class PPO(ActorCriticLearner):
         behind the last step, and the two dimensions stay.
         """
         config, agent, remembers = self.config, self.agent, self.agent.state_size > 0
-        ends = rollout.terminations | rollout.truncations
-        active = None if rollout.active is None else rollout.active[:-1]
+        ends, active, masks = rollout.ends, rollout.acted, rollout.masks
         inputs = zeroed(agent.encode(rollout.obs, rollout.critic_obs), rollout.active)
         hidden = self.critic_hidden
         values, behind = self.values(inputs, ends, active, hidden)
@@ -121,9 +120,6 @@ class PPO(ActorCriticLearner):
             config.gae_lambda,
             rollout.active,
         )
-        masks = None if rollout.action_masks is None else rollout.action_masks[:-1]
-        if masks is not None and active is not None:  # the actions made zero would count as forbidden
-            masks = masks | ~active.unsqueeze(-1)
         actions = zeroed(rollout.actions, active)
         past = Past(actor_hidden, ends, active) if remembers else None
         log_probs, _ = agent.policy.log_prob_and_entropy(agent.outputs(inputs, past), actions, masks)
@@ -184,14 +180,7 @@ class PPO(ActorCriticLearner):
         value_error = (values - batch.returns).square()
         value_loss = 0.5 * samples.mean(value_error)
 
-        entropy = samples.mean(entropy)
-        loss = policy_loss - self.ent_coef * entropy + config.vf_coef * value_loss
-        metrics = {
-            "losses/policy_loss": policy_loss.detach(),
-            "losses/value_loss": value_loss.detach(),
-            "losses/entropy": entropy.detach(),
-        }
-        return loss, metrics, log_ratio
+        return *self.joined(policy_loss, value_loss, samples.mean(entropy)), log_ratio
 
     # ---- the same in one pass over a minibatch instead of some hundred ----
 

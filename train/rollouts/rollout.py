@@ -131,3 +131,20 @@ class Rollout(NamedTuple):
     active: Tensor | None
     critic_obs: Observation | None = None
     final_critic_obs: Observation | None = None
+
+    @property
+    def ends(self) -> Tensor:
+        """Which steps ended an episode, bool `[T, N]`."""
+        return self.terminations | self.truncations
+
+    @property
+    def acted(self) -> Tensor | None:
+        """Which rows acted in each step, bool `[T, N]`; None for all."""
+        return None if self.active is None else self.active[:-1]
+
+    @property
+    def masks(self) -> Tensor | None:
+        """The action masks of the steps, bool `[T, N, n]`; all is allowed where a row does not act."""
+        if self.action_masks is None or self.acted is None:
+            return None if self.action_masks is None else self.action_masks[:-1]
+        return self.action_masks[:-1] | ~self.acted.unsqueeze(-1)

@@ -72,5 +72,5 @@ def test_what_cannot_be_captured(graphs, monkeypatch):
     with pytest.raises(ValueError, match="tables of this environment may grow"):
         made(Swarm(), True)
     monkeypatch.undo()
-    with pytest.raises(ValueError, match="the device is cpu: only on cuda are there CUDA graphs"):
+    with pytest.raises(ValueError, match="the device is cpu: only cuda has CUDA graphs"):
         made(CartPole(), True)

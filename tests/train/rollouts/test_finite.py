@@ -51,7 +51,7 @@ def test_the_observation_is_named(toy_env):
         trainer.iterate()
     assert str(told.value) == (
         "observation[1] of world 1, agent 1 (row 3) is -infinity after step 4 of update 2 "
-        "(2 values there are not finite): correct the value"
+        "(2 values there are not finite): correct the value that the environment writes there"
     )
     assert torch.equal(trainer.groups[0].learner.parameters, before)  # nothing was learned from it
     assert trainer.iteration == 1

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from .base.constant import Constant
+from .base.numbers import NUMBERS
 
 
 @dataclass(frozen=True)
@@ -60,26 +61,15 @@ def checked_extents(shape: Any, name: str) -> tuple[Any, ...]:
     return extents
 
 
-# Declared as of any type: mypy and pyright then take them as annotations, of arrays too (x: f32, walls: u8[5, 2]).
-f32: Any = FieldType("f32", "f32", torch.float32)
-f64: Any = FieldType("f64", "f64", torch.float64)
-i8: Any = FieldType("i8", "i8", torch.int8)
-i16: Any = FieldType("i16", "i16", torch.int16)
-i32: Any = FieldType("i32", "i32", torch.int32)
-i64: Any = FieldType("i64", "i64", torch.int64)
-u8: Any = FieldType("u8", "u8", torch.uint8)
-u16: Any = FieldType("u16", "u16", torch.uint16)
-u32: Any = FieldType("u32", "u32", torch.uint32)
-u64: Any = FieldType("u64", "u64", torch.uint64)
-boolean: Any = FieldType("boolean", "bool", torch.bool)
-vec2: Any = FieldType("vec2", "vec2", torch.float32, (2,))
-vec3: Any = FieldType("vec3", "vec3", torch.float32, (3,))
-vec4: Any = FieldType("vec4", "vec4", torch.float32, (4,))
-quat: Any = FieldType("quat", "quat", torch.float32, (4,))
-# The handle of a row, see csrc/tbs/table.h: tag of world and episode, table (0: no entity), tick and order of birth.
-Entity: Any = FieldType("Entity", "Entity", torch.int32, (4,))
-
-_ALL = (f32, f64, i8, i16, i32, i64, u8, u16, u32, u64, boolean, vec2, vec3, vec4, quat, Entity)
-FIELD_TYPES = {t.name: t for t in _ALL}
+FIELD_TYPES = {
+    **{number.name: FieldType(number.name, number.c_type, number.dtype) for number in NUMBERS.values()},
+    "vec2": FieldType("vec2", "vec2", torch.float32, (2,)),
+    "vec3": FieldType("vec3", "vec3", torch.float32, (3,)),
+    "vec4": FieldType("vec4", "vec4", torch.float32, (4,)),
+    "quat": FieldType("quat", "quat", torch.float32, (4,)),
+    # The handle of a row, see csrc/tbs/table.h: tag of world and episode, table (0: no entity), tick, order of birth.
+    "Entity": FieldType("Entity", "Entity", torch.int32, (4,)),
+}
+globals().update(FIELD_TYPES)  # type checkers read their names in types.pyi
 
 __all__ = ["FIELD_TYPES", "FieldType", *FIELD_TYPES]

@@ -1,5 +1,5 @@
 // The checks of a device, which has no way out of a system: it notes what is wrong, and the system goes on with what does no
-// harm to other worlds. torch_batchsim/device_checks.py puts the macros into an author's text.
+// harm to other worlds. torch_batchsim/build/device_checks.py puts the macros into an author's text.
 #pragma once
 #include "fault.h"
 #include "finite.h"
@@ -84,15 +84,9 @@ TBS_CALLED void tell(Found found, const Spot &at, i64 value, i64 bound, u64 type
     note(running_of_thread()->site, found, at, value, bound, 0, type);
 }
 
-// Numbers of types (device_checks.type_numbers). The generated unit has those of structs.
+// Numbers of types: the generated unit has them (torch_batchsim/build/structs.py).
 template <class Type>
-constexpr u64 type_number = std::is_same_v<Type, bool>         ? 10
-                            : std::is_floating_point_v<Type>   ? (sizeof(Type) == 8 ? 9 : 8)
-                            : std::is_integral_v<Type>         ? (std::is_unsigned_v<Type> ? 4 : 0) + (sizeof(Type) == 1   ? 0
-                                                                                                       : sizeof(Type) == 2 ? 1
-                                                                                                       : sizeof(Type) == 4 ? 2
-                                                                                                                           : 3)
-                                                               : 255;
+constexpr u64 type_number = 255;
 template <class Type>
 constexpr u64 type_number<const Type> = type_number<Type>;
 
@@ -132,15 +126,14 @@ TBS_FUNCTION Component &element(Component *first, u32 count, const Index &index,
     return *reinterpret_cast<Component *>(site.spare);
 }
 
-// Looks at `count` floats side by side in a component, `offset` bytes behind its begin.
+// Looks at floats side by side in a component.
 template <class Component>
-TBS_FUNCTION void verify_floats(const Site &site, const Component &component, u32 column, u32 offset, u32 count, u32 bytes) {
+TBS_FUNCTION void verify_floats(const Site &site, const Component &component, u32 column, Floats floats) {
     const auto *const begin = reinterpret_cast<const unsigned char *>(&component);
-    for (u32 i = 0; i < count; ++i, offset += bytes) {
-        if (is_finite(begin + offset, bytes)) continue;
-        u64 bits = 0;
-        __builtin_memcpy(&bits, begin + offset, bytes == 8 ? 8 : 4);
-        return note(site, Found::not_finite, {nullptr, 0, 0}, i64(bits), i64(column), i64(offset), 0);
+    for (u32 i = 0; i < floats.count; ++i, floats.offset += floats.bytes) {
+        const u64 bits = bits_of(begin + floats.offset, floats.bytes);
+        if (is_finite(bits, floats.infinity)) continue;
+        return note(site, Found::not_finite, {nullptr, 0, 0}, i64(bits), i64(column), i64(floats.offset), 0);
     }
 }
 

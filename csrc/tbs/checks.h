@@ -1,5 +1,5 @@
-// The checked build (TBS_CHECKS): what is wrong in an author's text is a fault of the world in which it happens, with the
-// place in the text, and the system is left there. torch_batchsim/findings.py tells what a record means.
+// The checked build (TBS_CHECKS): a mistake in an author's text is a fault of its world, with the place in the text, and the
+// system ends there. torch_batchsim/run/findings.py explains records.
 #pragma once
 #include "fault.h"
 #include "finite.h"
@@ -9,7 +9,7 @@
 #include <type_traits>
 
 #if !defined(TBS_ON_DEVICE) && !defined(__CUDACC__)
-#define TBS_CHECKS_JUMP  // out of the system; g++ finds what the types here cannot see
+#define TBS_CHECKS_JUMP  // out of the system; g++'s sanitizers find the rest
 #include <algorithm>
 #include <csetjmp>
 #include <source_location>
@@ -19,7 +19,7 @@
 #ifdef TBS_CHECKS_JUMP
 namespace tbs::checks {
 
-// Where something in the text is: file and function are addresses in this library.
+// A place in the text; the name of the file is in this library.
 struct Place {
     const char *file = nullptr;
     u32 line = 0, column = 0;
@@ -27,7 +27,7 @@ struct Place {
 
 TBS_FUNCTION Place place_of(const std::source_location &at) { return {at.file_name(), u32(at.line()), u32(at.column())}; }
 
-// What a thread is doing. The loop over rows writes it, a check that fails reads it.
+// The work of a thread. The loop over rows writes it, a check that fails reads it.
 struct Guard {
     std::jmp_buf jump;
     u64 *fault;        // of all worlds
@@ -42,11 +42,11 @@ struct Guard {
     i64 budget = 0, iterations = 0;  // of loops in the text, for one world
     bool some_have_failed = false;
     u32 *marks = nullptr, mark = 0;  // of the rows that a flat node has begun
-    void (*find)(const void *) = nullptr;  // finds out which unit, world and row it is
+    void (*find)(const void *) = nullptr;  // sets unit, world and row
     const void *finder = nullptr;
 };
 
-// Marks for so many rows, none of which has been set.
+// Unset marks for so many rows.
 inline void take_marks(Guard &guard, i32 rows) {
     static thread_local std::vector<u32> marks;
     static thread_local u32 last = 0;
@@ -61,7 +61,7 @@ inline void take_marks(Guard &guard, i32 rows) {
 
 inline thread_local Guard *current = nullptr;
 
-// Of several faults of a world the least stands, as of those that systems report.
+// The least of several faults of a world stays, as with those that systems report.
 [[gnu::noinline, gnu::cold]] inline void note(Guard &guard, Found found, const Place &place, i64 value, i64 bound,
                                               const char *type, i64 other = 0) {
     const u64 word = fault_word(guard.node, guard.row, fault_check, i32(found));
@@ -81,8 +81,7 @@ inline thread_local Guard *current = nullptr;
     std::longjmp(current->jump, 1);
 }
 
-// What stands in front of the body of each loop in a text that is checked: true, and out of the system, when loops have taken
-// too many turns.
+// Stands in front of the body of each loop in a checked text: leaves the system when loops have taken too many turns.
 TBS_FUNCTION constexpr bool is_over_budget(const char *file, u32 line) {
     if (std::is_constant_evaluated() || current == nullptr) return false;
     Guard &guard = *current;
@@ -91,15 +90,15 @@ TBS_FUNCTION constexpr bool is_over_budget(const char *file, u32 line) {
 }
 #define TBS_LOOP if (::tbs::checks::is_over_budget(__FILE__, __LINE__)) {} else
 
-// Whether a fault of this kind has stopped a world in this call. Its systems wait until the host has told of it.
+// Whether a fault of this kind has stopped a world in this call. Its systems wait until the host has raised it.
 TBS_FUNCTION bool is_stopped(u64 word) {
     constexpr u32 mask = (1u << fault_code_bits) - 1;
     return word != ~u64{0} && (u32(word >> 32) & mask) == fault_check;
 }
 
-// loop(unit) goes through the units from `unit` to the last of so many; after a fault it goes on behind the unit in which that
-// was. find() says which that is: `first`, or one behind it, so that each turn has less to do. g++ takes a check whose result
-// is the same for all rows out of their loop, so that it fails before the first of them has begun.
+// loop(unit) goes through the units from `unit` to the last of so many; after a fault it goes on behind the unit of the fault.
+// find() sets that unit: `first`, or one behind it, so that each turn has less to do. g++ moves a check whose result is the
+// same for all rows out of their loop, so that it fails before the first of them has begun.
 template <class Find, class Loop>
 [[gnu::noinline]] void guarded(Guard &guard, i32 units, const Find &find, const Loop &loop) {
     Guard *const before = current;
@@ -110,11 +109,6 @@ template <class Find, class Loop>
     if (guard.first < units) loop(guard.first);
     current = before;
 }
-
-// Numbers of one type side by side in a component.
-struct Floats {
-    u32 offset, count, bytes;  // of one number
-};
 
 // Whether 32-bit words side by side are finite floats.
 TBS_UNCHECKED inline bool are_finite_words(const unsigned char *at, i64 count) {
@@ -131,7 +125,9 @@ template <std::size_t pieces>
 TBS_FUNCTION bool are_finite(const unsigned char *row, const Floats (&floats)[pieces]) {
     bool all = true;
     for (const Floats &piece : floats) {
-        for (u32 i = 0; i < piece.count; ++i) all &= is_finite(row + piece.offset + i * piece.bytes, piece.bytes);
+        for (u32 i = 0; i < piece.count; ++i) {
+            all &= is_finite(bits_of(row + piece.offset + i * piece.bytes, piece.bytes), piece.infinity);
+        }
     }
     return all;
 }
@@ -144,20 +140,18 @@ template <std::size_t pieces>
         for (const Floats &piece : floats) {
             for (u32 i = 0; i < piece.count; ++i) {
                 const u32 offset = piece.offset + i * piece.bytes;
-                const unsigned char *const at = rows + i64(k) * size + offset;
-                if (is_finite(at, piece.bytes)) continue;
+                const u64 bits = bits_of(rows + i64(k) * size + offset, piece.bytes);
+                if (is_finite(bits, piece.infinity)) continue;
                 guard.world = world;
                 guard.row = u32(k);
-                u64 bits = 0;
-                __builtin_memcpy(&bits, at, piece.bytes);
                 return note(guard, Found::not_finite, {}, i64(bits), i64(column), nullptr, i64(offset));
             }
         }
     }
 }
 
-// Looks at the rows of world(0) .. world(count - 1) in a column that a system has written. rows(world, first, number) says
-// which these are; of fixed tables each world has `per_world`, else that is 0.
+// Looks at the rows of world(0) .. world(count - 1) in a column that a system has written. rows(world, first, number) gives
+// them; of fixed tables each world has `per_world`, otherwise that is 0.
 template <i32 per_world, class Component, class World, class Rows, std::size_t pieces>
 TBS_UNCHECKED inline void verify(Guard &guard, i32 count, const World &world, const Component *column, const Rows &rows, u32 number,
                    const Floats (&floats)[pieces]) {
@@ -178,7 +172,8 @@ TBS_UNCHECKED inline void verify(Guard &guard, i32 count, const World &world, co
         note_not_finite(guard, own, bytes + first * size, most, u32(size), number, floats);
     }
 }
-// An index, and where it is written.
+
+// An index, and its place in the text.
 struct Index {
     i64 value;
     std::source_location at;
@@ -197,13 +192,13 @@ TBS_FUNCTION u32 within(const Index &index, u32 count, Found found) {
     return u32(index.value);
 }
 
-// Which world of so many an index into Worlds means.
+// An index into Worlds of so many worlds.
 TBS_FUNCTION u32 world_among(const Index &index, u32 count) {
     if (u64(index.value) >= count) fail(Found::world, place_of(index.at), index.value, count, nullptr);
     return u32(index.value);
 }
 
-// What Rows know of where they are used: nothing, as Guard does.
+// Rows need no site: Guard has it.
 struct Site {};
 
 template <class Context>

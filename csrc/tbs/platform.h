@@ -27,8 +27,8 @@
 #define TBS_HAS_CHIP 0
 #endif
 
-// A variable that the threads of a block share; what is in it at first is not defined. (Under emulation several blocks
-// may be alive in one thread.)
+// A variable that the threads of a block share; its first value is undefined. (Under emulation several blocks may be
+// alive in one thread.)
 #ifdef TBS_EMULATED_CUDA
 #define TBS_SHARED(Type, name) \
     static char name##_key; \
@@ -39,8 +39,8 @@
     Type &name = *reinterpret_cast<Type *>(name##_bytes)
 #endif
 
-// In a checked build, the functions of which g++ does not check the arithmetic and the indices: the engine's. In front of a
-// text that is checked the generated unit defines it as nothing.
+// In a checked build, functions whose arithmetic and indices g++ does not check: the engine's. In front of a checked text the
+// generated unit defines it as nothing.
 #if defined(TBS_CHECKS) && defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
 #define TBS_UNCHECKED __attribute__((no_sanitize("undefined")))
 #else
@@ -59,12 +59,12 @@
 #endif
 // In front of a free function or function template of the engine, and of a helper that a system calls.
 #define TBS_FUNCTION TBS_INLINE
-// In front of a function that kernels alone call.
+// In front of a function that only kernels call.
 #if defined(__CUDACC__) || defined(TBS_EMULATED_CUDA)
 #define TBS_DEVICE __device__ inline __attribute__((always_inline))
 #endif
-// In front of a free function that is so large that inlining it wherever it is used would cost compilers and caches more
-// than a call: a call, on every device. It does not reach the world: what systems reach is checked where all is inlined.
+// In front of a free function whose inlining would cost compilers and caches more than a call: a call, on every device. It
+// does not reach the world, because reaches of systems are checked where all is inlined.
 #if defined(__CUDACC__)
 #define TBS_CALLED TBS_HD inline __noinline__
 #else
@@ -79,11 +79,11 @@
 #define TBS_SYSTEM TBS_HD static inline TBS_UNCHECKED __attribute__((always_inline))
 #endif
 
-// Behind TBS_SYSTEM, for what the reader of the text cannot tell by itself, such as what a template over an archetype does:
+// Behind TBS_SYSTEM, for reaches that the reader of the text cannot see, such as those of a template over an archetype:
 // `TBS_SYSTEM TBS_REACHES(rows<Stone, const Place>, create<Bullet>, random) void aim(World &world)`.
 #define TBS_REACHES(...)
 
-// A constant in a function whose address is taken. nvcc has none on a device that are static.
+// A constant in a function whose address is taken. nvcc lacks static ones on a device.
 #if defined(__CUDACC__)
 #define TBS_CONSTANT constexpr
 #else
@@ -101,6 +101,8 @@
 
 namespace tbs {
 
+// torch_batchsim/base/numbers.py has the table of numbers. A generated unit repeats these: a difference does not compile.
+
 // Numbers of a fixed width. A literal such as 0.5 is an f64: write 0.5f.
 using u8 = std::uint8_t;
 using u16 = std::uint16_t;
@@ -115,7 +117,7 @@ using f64 = double;
 
 inline constexpr bool has_chip = TBS_HAS_CHIP;
 
-// How many bits are set.
+// The number of set bits.
 TBS_FUNCTION u32 count_bits(u32 bits) {
 #ifdef __CUDA_ARCH__
     return u32(__popc(bits));
@@ -124,7 +126,7 @@ TBS_FUNCTION u32 count_bits(u32 bits) {
 #endif
 }
 
-// The number of the lowest bit that is set; one is.
+// The place of the lowest set bit; at least one is set.
 TBS_FUNCTION u32 lowest_bit(u32 bits) {
 #ifdef __CUDA_ARCH__
     return u32(__ffs(int(bits)) - 1);

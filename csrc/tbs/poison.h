@@ -167,16 +167,10 @@ TBS_LIBM_2(TBS_MARK_STD_2)
 // A cast that takes away const, by an alias too, is an error: what is const is read by others at the same time. So is a
 // function that may end without a value. The rest are warnings about the text itself, which change no code; g++ tells
 // them, and nvcc's g++, which compiles the same text once more, need not.
-#if defined(TBS_CHECKS_CASTS)  // of conversions at which a checked build does not look when it runs
-#define TBS_WARN_OF_CASTS _Pragma("GCC diagnostic warning \"-Wconversion\"")
-#else
-#define TBS_WARN_OF_CASTS
-#endif
 #if defined(__CUDACC__)
 #define TBS_WARN_OF_TEXT
 #else
 #define TBS_WARN_OF_TEXT                                       \
-    TBS_WARN_OF_CASTS                                          \
     _Pragma("GCC diagnostic warning \"-Wdouble-promotion\"")   \
     _Pragma("GCC diagnostic warning \"-Wfloat-conversion\"")   \
     _Pragma("GCC diagnostic warning \"-Wshadow=local\"")       \

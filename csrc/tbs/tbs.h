@@ -2,7 +2,6 @@
 #pragma once
 #include "bits.h"
 #ifdef TBS_CHECKS
-#include "casts.h"
 #include "checked_types.h"
 #endif
 #include "copy.h"

@@ -34,8 +34,9 @@ from torch_batchsim.envs.overcooked import Overcooked
 from torch_batchsim.envs.swarm import Swarm
 
 from torch_batchsim import Environment, Simulator, TorchVectorEnv
-from torch_batchsim.build import emulation, jit, precompiled
+from torch_batchsim.build import emulation, jit
 from torch_batchsim.build.codegen import Target, generate
+from torch_batchsim.build.compiler import precompile
 from torch_batchsim.check.spoiling import spoil, spoil_scratch  # noqa: F401
 from torch_batchsim.resolve.program import Program
 from torch_batchsim.resolve.schedule import Plan
@@ -166,7 +167,7 @@ def _with_headers_precompiled(arguments: Sequence[str]) -> list[str]:
         fcntl.flock(lock, fcntl.LOCK_EX)
         header = made.with_suffix(".txt")
         header.write_text("".join(texts))
-        precompiled.make(header, compiler, flags, made)
+        precompile(header, compiler, flags, made)
     return [*others, "-include", f"{made}.h" if made.with_name(f"{made.name}.h").is_file() else str(header)]
 
 

@@ -10,6 +10,8 @@ import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode
 
+from . import numbers
+
 LANES = {"Warp": 32, "Block": 256}
 """Groups of lanes by the name that authors write: how many lanes work on a row."""
 
@@ -46,29 +48,21 @@ def random_key(graph: str, system: str, table: str, occurrence: int) -> int:
 class ElementType(IntEnum):
     """Types of actions that cross the C interface."""
 
-    u8 = 0
-    i8 = 1
-    i16 = 2
-    i32 = 3
-    i64 = 4
-    boolean = 5
+    boolean = 0
+    u8 = 1
+    i8 = 2
+    i16 = 3
+    i32 = 4
+    i64 = 5
     f32 = 6
     f64 = 7
 
 
-ELEMENT_TYPES = {
-    torch.uint8: ElementType.u8,
-    torch.int8: ElementType.i8,
-    torch.int16: ElementType.i16,
-    torch.int32: ElementType.i32,
-    torch.int64: ElementType.i64,
-    torch.bool: ElementType.boolean,
-    torch.float32: ElementType.f32,
-    torch.float64: ElementType.f64,
-}
+ELEMENT_TYPES = {numbers.NUMBERS[element.name].dtype: element for element in ElementType}
 
-FLOAT_DTYPES = (torch.float32, torch.float64)
-INTEGER_DTYPES = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool)
+FLOAT_DTYPES = tuple(dtype for dtype in ELEMENT_TYPES if dtype.is_floating_point)
+INTEGER_DTYPES = tuple(dtype for dtype in reversed(ELEMENT_TYPES) if not dtype.is_floating_point)
+"""The widest first, booleans last."""
 
 
 def action_dtypes(own: torch.dtype) -> tuple[torch.dtype, ...]:
@@ -134,11 +128,10 @@ class Found(IntEnum):
     world = 15
     bits = 16
     bits_of_value = 17
-    cast = 18
-    no_choice = 19
-    below = 20
-    integer = 21
-    shuffle = 22
+    no_choice = 18
+    below = 19
+    integer = 20
+    shuffle = 21
 
 
 # ---- records that both sides read and write --------------------------------------------------------------------------
@@ -216,6 +209,7 @@ def definitions(device_type: str) -> Iterator[str]:
     """C++ of the codes and limits, which the engine's headers need before they are included."""
     yield '#include "tbs/platform.h"'
     yield "namespace tbs {"
+    yield from numbers.definitions()
     yield enumeration("ElementType", ElementType.__members__)
     yield enumeration("Autoreset", Autoreset.__members__)
     faults = {f"fault_{name}": code for code, name in enumerate(BUILTIN_FAULTS)}

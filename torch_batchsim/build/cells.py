@@ -1,7 +1,7 @@
 """Which columns a CUDA thread keeps in registers while it does the tasks of a run for a row: read once, written once.
 
-A compiler cannot know that what one task stores is not what the next one reads, so through pointers it would load again
-after each store. The names of columns here are those of fields of the context.
+A compiler cannot prove that a store of one task leaves the next task's input alone, so through pointers it would load
+again after each store. The names of columns here are those of fields of the context.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..declare.columns import Column
-from .context import ENGINE_COLUMNS, PHASE
 from ..resolve.program import Node, Program
 from ..resolve.schedule import Task, node_name, state_tables, zero_node_name
+from .context import ENGINE_COLUMNS, PHASE
 from .structs import cpp_name
 
 _LARGEST = 64  # bytes of a row in registers
 
 _FLAGS = ("terminated", "truncated")
-_WRITE_THROUGH = ("step", "episode")  # what systems may ask World for is in memory at once
+_WRITE_THROUGH = ("step", "episode")  # World reads them from memory
 
 
 @dataclass(frozen=True)
 class Access:
-    """What a task does to a field of the context. What is written without being read is written wholly."""
+    """The access of a task to a field of the context. One that only writes writes the whole field."""
 
     field: str
     reads: bool = False
@@ -75,7 +75,7 @@ class Cells:
                 guard = "" if condition == "true" else f"if ({condition}) "
                 yield f"        {guard}{field}.value = context.{field}[{place}];"
         yield "    }"
-        yield "    // After a task has run: what it may have written."
+        yield "    // Notes the fields that a task may have written, after it has run."
         yield "    template <u32 task>"
         yield "    TBS_METHOD void note([[maybe_unused]] const Context &context, [[maybe_unused]] i32 row) {"
         for task in run:
@@ -93,7 +93,7 @@ class Cells:
         yield "};"
 
     def _of_task(self, task: Task) -> Iterator[Access]:
-        """What a task does through cells, its phase included."""
+        """The accesses of a task through cells, its phase included."""
         if task.phase != "all":
             yield Access("phase", reads=True, by_world=True)
         system = self._systems.get(task.node.c_type)
@@ -170,7 +170,7 @@ def _of_system(node: Node) -> Iterator[Access]:
 
 
 def _read_before_written(accesses: Sequence[tuple[Task, Access]]) -> str:
-    """C++ of the condition, alike for all worlds, under which a field is read from memory; empty if it never is."""
+    """C++ of the condition, equal for all worlds, under which a field is read from memory; empty: never."""
     conditions = []
     for place, (task, access) in enumerate(accesses):
         if not access.reads:

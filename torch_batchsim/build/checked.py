@@ -1,4 +1,4 @@
-"""What the C++ unit of a checked build has beside that of an ordinary one."""
+"""The parts of a C++ unit that only a checked build has."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from pathlib import Path
 import numpy as np
 
 from ..base import shared
+from ..base.numbers import BY_DTYPE, Number
 from ..declare.columns import Column
-from ..read.cpp_text import Source
 from ..declare.declaration import ENGINE_HEADERS
-from .device_checks import with_looks
 from ..declare.fields import Field
-from .inlining import Put
-from .instrumented import with_stores
-from ..resolve.program import Node, Program
+from ..read.cpp_text import Source
 from ..read.systems import Unit
+from ..resolve.program import Node, Program
+from .device_checks import with_looks
+from .inlining import Put
 
 _SANITIZERS = (
     "bounds-strict", "shift", "integer-divide-by-zero", "signed-integer-overflow", "float-cast-overflow", "return",
@@ -27,27 +27,25 @@ _LOOP = " TBS_LOOP "
 
 
 def flags(program: Program) -> list[str]:
-    """What g++ looks at in the texts of a checked build; it then calls the functions of ``csrc/tbs/sanitizers.h``.
+    """Options by which g++ checks the texts of a checked build: it calls the functions of ``csrc/tbs/sanitizers.h``.
 
-    It asks of each reference whether it is null, so that no loop becomes vectors: only of texts that have pointers.
+    ``null`` tests each reference, which keeps loops from becoming vectors: only for texts that have pointers.
     """
     if program.checks is None:
         return []
     texts = [source for _, source in program.sources if _is_checked_file(source.path)]
     has_pointers = any(token.text in _POINTERS for source in texts for token in source.tokens)
-    asked = [*_SANITIZERS, *(["null"] if has_pointers else [])]
-    return [f"-fsanitize={','.join(asked)}", "-fsanitize-recover=all", "-Wno-dangling-else", "-Wno-empty-body"]
+    checks = [*_SANITIZERS, *(["null"] if has_pointers else [])]
+    return [f"-fsanitize={','.join(checks)}", "-fsanitize-recover=all", "-Wno-dangling-else", "-Wno-empty-body"]
 
 
 def opening(program: Program) -> Iterator[str]:
-    """In front of all."""
+    """Lines in front of all others."""
     yield "#define TBS_CHECKS"
-    if program.checks.casts:
-        yield "#define TBS_CHECKS_CASTS"
 
 
 def definitions() -> Iterator[str]:
-    """Before the engine's headers."""
+    """Lines in front of the engine's headers."""
     yield "#include <cstddef>"
     yield f'#define TBS_CHECKS_ENGINE "{_literal(ENGINE_HEADERS)}/"'
     yield from shared.checked_definitions()
@@ -76,16 +74,15 @@ def before_text(program: Program, unit: Unit) -> Iterator[str]:
 
 
 def put_into(program: Program, unit: Unit, cuda: bool = False) -> tuple[Put, ...]:
-    """What goes into the text, an argument of ``inlined``."""
+    """Insertions into the text, an argument of ``inlined``."""
     return (_puts(program, cuda),) if is_checked_text(unit) and _put_by(program, cuda) else ()
 
 
 def _put_by(program: Program, cuda: bool) -> list[Put]:
-    """What puts something into the texts."""
     if program.checks is None:
         return []
-    own = [with_looks] if cuda else [with_stores] if program.checks.casts else []
-    return [*([with_budget] if program.checks.loops is not None else []), *own]
+    budget = [with_budget] if program.checks.loops is not None else []
+    return [*budget, *([with_looks] if cuda else [])]
 
 
 def _puts(program: Program, cuda: bool = False) -> Put:
@@ -100,7 +97,7 @@ def behind_text(program: Program, unit: Unit) -> Iterator[str]:
 
 
 def with_budget(source: Source) -> list[tuple[int, str]]:
-    """What goes into a text so that its loops are counted: places in it, and what stands in front of what is there."""
+    """Insertions that count the iterations of a text's loops: ascending places, and the text in front of each."""
     put, tokens = [], source.tokens
     for i, token in enumerate(tokens):
         if token.text == "do":
@@ -123,7 +120,7 @@ def _ends_do(source: Source, i: int) -> bool:
 
 
 def column_as_written(program: Program, source: Source, line: int, column: int) -> int:
-    """The column in the author's text of what g++ has found in the text with what ``put_into`` it."""
+    """The column in the author's text of a column in the text with the insertions of ``put_into``."""
     begins = [0]
     for text in source.whole.split("\n"):
         begins.append(begins[-1] + len(text) + 1)
@@ -131,14 +128,14 @@ def column_as_written(program: Program, source: Source, line: int, column: int) 
         return column
     moved = 0
     for place, text in _puts(program)(source):
-        first = place - begins[line - 1] + 1 + moved  # the column of what has been put there
+        first = place - begins[line - 1] + 1 + moved  # the column of the insertion
         if begins[line - 1] <= place < begins[line] and first < column:
             moved += min(len(text), column - first)
     return column - moved
 
 
 def node_members(program: Program, node: Node) -> Iterator[str]:
-    """What a node has for ``csrc/tbs/run_checked.h``."""
+    """Members of a node that ``csrc/tbs/run_checked.h`` reads."""
     yield f"    static constexpr u32 checked_number = {node.index + 1};"
     columns = _looked_at(program, node)
     yield f"    static constexpr bool verifies = {str(bool(columns)).lower()};"
@@ -149,7 +146,7 @@ def node_members(program: Program, node: Node) -> Iterator[str]:
         yield f"    static void verify({parameters}) {{"
         for column in columns:
             number = list(program.columns.values()).index(column)
-            pieces = ", ".join(f"{{{offset}, {numbers}, {size}}}" for offset, numbers, size in floats(column))
+            pieces = ", ".join(f"{{{piece}}}" for piece in _floats(column))
             yield f"        static constexpr checks::Floats floats{number}[] = {{{pieces}}};"
             per_world = 0 if column.dynamic else column.rows_per_world
             place = f"context.column_{column.c_name}, {_rows(program, column)}"
@@ -158,16 +155,16 @@ def node_members(program: Program, node: Node) -> Iterator[str]:
 
 
 def running(node: Node) -> str:
-    """A statement in front of a system on CUDA, by which what is put into the text knows for which row it runs."""
+    """A statement in front of a system on CUDA that gives the insertions in its text the row for which it runs."""
     world, row = ("pack.ids[0]", "0") if node.system.worlds > 1 else ("world_index", "its_row.index")
     site = f"checks::site_of(context, node.index, {row}, u32({world}))"
-    # Lanes have to leave a loop together, since a barrier may be in it.
+    # Lanes have to leave a loop together, because a barrier may be in it.
     most = "context.loop_budget" if node.lanes == 1 else f"i64{{{shared.NO_BUDGET}}}"
     return f"const checks::Running running({site}, {most});"
 
 
 def looks_behind(program: Program, node: Node, arguments: list[str]) -> list[str]:
-    """Statements behind a system on CUDA that look for NaN in what it may write of its own row."""
+    """Statements behind a system on CUDA that look for NaN in the components of its row that it may write."""
     if not program.checks.nan or node.system.worlds > 1:
         return []
     looked, numbers, statements = _looked_at(program, node), list(program.columns.values()), []
@@ -175,14 +172,13 @@ def looks_behind(program: Program, node: Node, arguments: list[str]) -> list[str
     for parameter, column, argument in given:
         if not isinstance(column, Column) or not parameter.writes or column not in looked:
             continue
-        for offset, count, size in floats(column):
-            place = f"{argument}, {numbers.index(column)}, {offset}, {count}, {size}"
-            statements.append(f"checks::verify_floats(world.check_site(), {place});")
+        place = f"world.check_site(), {argument}, {numbers.index(column)}"
+        statements += [f"checks::verify_floats({place}, {{{piece}}});" for piece in _floats(column)]
     return statements
 
 
 def _has_loops(program: Program, node: Node) -> bool:
-    """Whether the text with its system has loops, which are counted."""
+    """Whether the text of its system has loops, whose iterations are counted."""
     scope = node.system.namespace
     if program.checks.loops is None:
         return False
@@ -191,7 +187,7 @@ def _has_loops(program: Program, node: Node) -> bool:
 
 
 def _looked_at(program: Program, node: Node) -> list[Column]:
-    """Columns with floats that the node writes: what lasts, not scratch."""
+    """Columns with floats that the node writes, without scratch."""
     if not program.checks.nan:
         return []
     given = zip(node.system.parameters, node.columns, strict=True)
@@ -200,11 +196,11 @@ def _looked_at(program: Program, node: Node) -> list[Column]:
         column.name for column in program.columns.values() if column.table in node.creates
     }
     columns = [column for column in program.columns.values() if column.name in names]
-    return [c for c in columns if not c.scratch and not c.resource and not c.workspace and floats(c)]
+    return [c for c in columns if not c.scratch and not c.resource and not c.workspace and _floats(c)]
 
 
 def _rows(program: Program, column: Column) -> str:
-    """A function of C++ that tells which rows a world has in a column of a dynamic table, with those that are new."""
+    """A C++ function: the rows of a world in a column of a dynamic table, new ones included."""
     if not column.dynamic:
         return "0"
     number = [archetype.name for archetype in program.dynamic].index(column.table)
@@ -213,24 +209,23 @@ def _rows(program: Program, column: Column) -> str:
     return f"[&](i32 world, i64 &first, i32 &rows) {{ first = {table}.first[world]; rows = i32({count}); }}"
 
 
-def floats(column: Column) -> list[tuple[int, int, int]]:
-    """Where the floats of a component are: offset, how many side by side, also of several fields, bytes of one."""
-    found: list[tuple[int, int, int]] = []
+def _floats(column: Column) -> list[str]:
+    """The values of a ``tbs::checks::Floats`` for each run of floats in a component, of several fields too."""
+    found: list[tuple[int, int, Number]] = []
     for field in column.component.fields:
-        kind = field.type
-        if not kind.dtype.is_floating_point:
+        if not field.type.dtype.is_floating_point:
             continue
-        size = kind.dtype.itemsize
-        for offset, count in _pieces(field, size):
-            first, before, width = found[-1] if found else (0, 0, 0)
-            if width == size and first + before * size == offset:
-                found[-1] = (first, before + count, size)
+        number = BY_DTYPE[field.type.dtype]
+        for offset, count in _pieces(field):
+            first, before, kind = found[-1] if found else (0, 0, None)
+            if kind is number and first + before * number.dtype.itemsize == offset:
+                found[-1] = (first, before + count, number)
             else:
-                found.append((offset, count, size))
-    return found
+                found.append((offset, count, number))
+    return [f"{first}, {count}, {number.dtype.itemsize}, {number.infinity}" for first, count, number in found]
 
 
-def _pieces(field: Field, size: int) -> Iterator[tuple[int, int]]:
+def _pieces(field: Field) -> Iterator[tuple[int, int]]:
     """Numbers of a field that lie side by side: offset and how many."""
     shape = field.type.tensor_shape
     if field.is_dense or not shape:

@@ -7,27 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count, pairwise
 
-import torch
-
-from . import checked
-from ..resolve import chip, executors
 from ..base import shared
-from .cells import Cells, in_cells
-from .context import (
-    MAX_KERNEL_PARAMETERS,
-    action_width,
-    bounds_in_context,
-    check_spare_bytes,
-    context_structure,
-    engine_columns,
-    entity_tables,
-    output_columns,
-    output_flags,
-    outputs_structure,
-)
-from .engine_nodes import engine_nodes, place_in_node, run_in_cells
+from ..base.numbers import BY_DTYPE
+from ..base.shared import LANES
+from ..declare.schema import Archetype
 from ..errors import SchemaError
-from .inlining import inlined
+from ..resolve import chip, executors
 from ..resolve.program import Node, Program
 from ..resolve.schedule import (
     Plan,
@@ -47,8 +32,22 @@ from ..resolve.schedule import (
     step_tasks,
     table_name,
 )
-from ..declare.schema import Archetype
-from ..base.shared import LANES
+from . import checked
+from .cells import Cells, in_cells
+from .context import (
+    MAX_KERNEL_PARAMETERS,
+    action_width,
+    bounds_in_context,
+    check_spare_bytes,
+    context_structure,
+    engine_columns,
+    entity_tables,
+    output_columns,
+    output_flags,
+    outputs_structure,
+)
+from .engine_nodes import engine_nodes, place_in_node, run_in_cells
+from .inlining import inlined
 from .structs import (
     AUTHOR_NAMESPACE,
     cpp_function,
@@ -61,12 +60,10 @@ from .structs import (
 
 ABI_VERSION = 4
 
-_ACTION_ELEMENTS = {torch.float32: "f32", torch.int32: "i32", torch.int64: "i64", torch.uint8: "u8"}
-
 
 @dataclass(frozen=True)
 class Target:
-    """What a library is for: one executor on one kind of device.
+    """The purpose of a library: one executor on one kind of device.
 
     ``plan``: how tasks are grouped into kernels (``"graph"`` and ``"megakernel"``; by default ``default_plan``).
     ``traced``: it writes down when each task ran (``Simulator.tracing``).
@@ -182,7 +179,7 @@ def _texts(program: Program, namespace: str, cuda: bool) -> Iterator[str]:
 
 
 def _table(program: Program, archetype: Archetype) -> Iterator[str]:
-    """What the engine knows of an archetype; the author's text has only a tag for it."""
+    """The engine's struct of an archetype; the author's text has only a tag."""
     number = entity_tables(program)[archetype.name]
     columns = [
         (cpp_name(c), f"context.column_{program.queries.columns_of[archetype.name, c].c_name}")
@@ -198,7 +195,7 @@ def _table(program: Program, archetype: Archetype) -> Iterator[str]:
     yield f"    static constexpr u32 entity_table = {number};"
     yield f"    static constexpr u32 most_rows = {archetype.most_rows};"
     yield f"    template <class Component> static constexpr bool has = {is_its};"
-    if archetype.dynamic:  # what World::create and settling do with each component
+    if archetype.dynamic:  # World::create and settling call them for each component
         yield "    template <class Visitor>"
         yield "    static TBS_METHOD void for_each_column(const Context &context, Visitor &&visitor) {"
         yield from (f"        visitor({column});" for _, column in columns)
@@ -213,7 +210,7 @@ def _table(program: Program, archetype: Archetype) -> Iterator[str]:
 
 def _context(program: Program, cuda: bool) -> Iterator[str]:
     outputs, flags = output_columns(program), {name for name, *_ in output_flags(program)}
-    yield "// Where a step writes what it returns: another place in each, if need be."
+    yield "// Where a step writes its results: each call may name another place."
     yield "struct Outputs {"
     yield from (f"    {cpp_name(column.component)} *{name};" for name, column in outputs.items())
     yield from (f"    {c_type} *{name};" for name, c_type, *_ in output_flags(program))
@@ -262,7 +259,7 @@ def _context(program: Program, cuda: bool) -> Iterator[str]:
     if cuda:
         yield from (f"    {cpp_name(w.component)} *workspace_{w.c_name};" for w in program.workspaces.values())
     yield f"    {cpp_namespace('')}::Parameters parameters;"
-    yield f"    using ActionElement = {_ACTION_ELEMENTS[program.action.dtype]};"
+    yield f"    using ActionElement = {BY_DTYPE[program.action.dtype].c_type};"
     yield "    static TBS_METHOD ActionElement *action_column(const Context &context) {"
     yield f"        return reinterpret_cast<ActionElement *>(context.column_{program.action.c_name});"
     yield "    }"
@@ -284,7 +281,7 @@ def _context(program: Program, cuda: bool) -> Iterator[str]:
 
 
 def _check_codes(program: Program) -> Iterator[str]:
-    """A member of Context: the fault that tells of a ``world.check``, by its line."""
+    """A member of Context: the fault that reports a ``world.check``, by its line."""
     codes: dict[int, int] = {}
     for number, site in enumerate(program.check_sites, start=1):
         for line in range(site.line, site.last_line + 1):
@@ -294,7 +291,7 @@ def _check_codes(program: Program) -> Iterator[str]:
 
 
 def _agent_accessors(program: Program) -> Iterator[str]:
-    """Members of Context: what roles say of the agent of a row."""
+    """Members of Context: flags of the agent of a row, by roles."""
     yield f"    static constexpr bool agents_may_be_inactive = {str(program.active is not None).lower()};"
     if program.active is not None:
         value = f"{program.active.c_name}[row].{program.active.component.fields[0].name}"
@@ -336,7 +333,7 @@ def _holders(program: Program) -> Iterator[str]:
 
 
 def _workspaces(program: Program, cuda: bool) -> Iterator[str]:
-    """Where workspace is: on CPU the thread's; on CUDA on chip, or in a row for each world (chip.py)."""
+    """Where workspace is: on CPU in memory of the thread; on CUDA on chip, or in a row for each world (chip.py)."""
     for column in program.workspaces.values():
         name = cpp_name(column.component)
         place = f"context.workspace_{column.c_name}[world]" if cuda else f"thread_workspace<{name}>()"
@@ -392,7 +389,7 @@ def _draws(node: Node) -> bool:
 
 
 def _head(program: Program, node: Node) -> Iterator[str]:
-    """What executors ask of a node, and its function up to its row."""
+    """Members of a node that executors read, and its function up to its row."""
     table = node.table
     fixed_rows = 1 if table is None else table.count or 0
     yield f"    static constexpr i32 rows_per_world = {fixed_rows};"
@@ -460,7 +457,7 @@ def _arguments(node: Node, cells: str) -> tuple[list[str], list[str], list[str]]
         else:
             index = "0" if column.resource else "world_index" if column.singleton else "row"
             argument = f"{cells if in_cells(column) else 'context'}.column_{column.c_name}[{index}]"
-            constant = f"static_cast<const {cpp_name(column.component)} &>({argument})"  # whatever the text says
+            constant = f"static_cast<const {cpp_name(column.component)} &>({argument})"  # const in any case
             arguments.append(argument if parameter.writes else constant)
     return arguments, before, after
 
@@ -515,7 +512,7 @@ def _cpu_program(program: Program) -> Iterator[str]:
 
 
 def _cuda_program(program: Program, target: Target) -> Iterator[str]:
-    """The groups of a step and of a reset, before them what their runs have in registers."""
+    """The groups of a step and of a reset, after the cells of their runs."""
     plan = target.plan or default_plan(program, target.record)
     check_plan(program, plan)
     tasks, again = step_tasks(program), reset_tasks(program)
@@ -554,7 +551,7 @@ def _run(tasks: Sequence[Task], cells: str) -> str:
 
 
 def _inside_interface(target: Target) -> Iterator[str]:
-    """What ``jit.InsideLibrary`` calls."""
+    """The functions that ``jit.InsideLibrary`` calls."""
     preparation, stream = _preparation(target)
     yield from _interface_head()
     parameters = "tbs::Context *context, const tbs::Outputs *outputs, tbs::u32 number, tbs::u32 repetition"
@@ -565,7 +562,7 @@ def _inside_interface(target: Target) -> Iterator[str]:
 
 
 def _preparation(target: Target) -> tuple[str, str]:
-    """What each call does first, and the argument that says on which stream it works."""
+    """The first statements of each call, and the argument that names its stream."""
     preparation = "*static_cast<tbs::Outputs *>(context) = *outputs; "
     preparation += "const tbs::executors::DeviceGuard guard(context->device); " if target.cuda else "(void)stream; "
     return preparation, ", tbs::executors::Stream(stream)" if target.cuda else ""
@@ -586,7 +583,7 @@ def _c_interface(target: Target) -> Iterator[str]:
     yield "}  // namespace tbs::executors"
     yield "using tbs::executors::Executor;"
     yield from _interface_head()
-    yield "// An executor belongs to one simulator: it may keep what depends on its memory."
+    yield "// An executor belongs to one simulator: it may keep data that depends on its memory."
     yield "TBS_EXPORT void *tbs_open() { return new Executor; }"
     yield "TBS_EXPORT void tbs_close(void *executor) { delete static_cast<Executor *>(executor); }"
     yield "// Registers of a thread in the largest kernel of a step; 0 on CPU."

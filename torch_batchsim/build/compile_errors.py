@@ -1,4 +1,4 @@
-"""What authors are told of a build: the place and the remedy of an error first, a line for each warning."""
+"""Messages of a build for authors: the place and the remedy of an error first, a line for each warning."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..declare.declaration import ENGINE_HEADERS
-from .diagnostics import Diagnostic, diagnostics, plain
 from ..errors import warn_at
 from ..resolve.program import Program
+from .diagnostics import Diagnostic, diagnostics, plain
 from .remedies import remedy
 
 _UNDECLARED = re.compile(
@@ -22,38 +22,30 @@ _INSTANTIATED = re.compile(
     re.MULTILINE,
 )  # g++'s words, nvcc's
 _F64 = ("-Wdouble-promotion", "-Wfloat-conversion")
-_MOST = 10  # errors that are told
+_MOST = 10  # errors that are listed
 
-# Warnings in words that say what to do.
-_SAID = (
+# Remedies of warnings.
+_REMEDIES = (
     (r"suggest parentheses around assignment used as truth value", "`=` assigns: write `==` to compare"),
     (r"implicit conversion from 'f32' to 'f64'", "computes in f64: write `0.5f` for `0.5`, or convert by `f32(x)`"),
     (r"conversion from 'f64' to 'f32' (?:may change value|changes value)",
      "rounds f64 to f32: write `0.5f` for `0.5`, and `f32` for `double`"),
     (r"missing initializer for member '(\w+)::(\w+)'", r"`\1` is given no `\2`, which is then 0: give all its fields"),
     (r"conversion from '(f32|f64)' to '(\w+)' (?:may change|changes) value",
-     r"cuts off what is behind the point: write `\2(...)`"),
+     r"cuts off the decimals: write `\2(...)`"),
     (r"unused parameter 'episode'",
      "`episode` is not used: end episodes by `episode.terminated = ...`, `episode.truncated = ...`, or leave it out"),
     (r"unused parameter '(\w+)'",
-     r"`\1` is not used: leave it out, or its name where it only says for which rows a system runs"),
-    (r"unused variable '(\w+)'", r"`\1` is not used"),
+     r"`\1` is not used: leave it out, or only its name where it chooses the rows of a system"),
     (r"variable '(\w+)' set but not used",
-     r"`\1` is written and never read: where it is a copy, declare it with & to write what it was copied from"),
-    (r"comparison of integer expressions of different signedness: '(\w+)' and '(\w+)'",
-     r"compares \1 and \2, of which one has no sign: convert one"),
+     r"`\1` is written and never read: where it is a copy, declare it with & to write the original"),
     (r"integer overflow in expression of type '(\w+)'", r"overflows \1: compute in i64, or in u32, which wraps around"),
-    (r"'(\w+)' (?:is|may be) used uninitialized", r"`\1` may have no value here: give it one where it is declared"),
-    (r"declaration of '(?:.* )?(\w+)' shadows a (?:parameter|previous local)",
-     r"`\1` hides another variable of that name: give it a name of its own"),
-    (r"statement has no effect", "this statement does nothing"),
     (r"suggest braces around empty body in an '(\w+)'", r"the `;` ends the `\1`: nothing depends on it"),
-    (r"comparisons like 'X<=Y<=Z'", "write `x <= y && y <= z`"),
 )  # fmt: skip
 
 
 def explain(program: Program, log: str) -> str:
-    """What a compiler's log, or a linker's, says to the author: the first error with its remedy, then the others."""
+    """The message of a compiler's or a linker's log: the first error with its remedy, then the others."""
     own = _own_files(program)
     undeclared = undeclared_accesses(program, log)
     if undeclared:
@@ -70,25 +62,25 @@ def explain(program: Program, log: str) -> str:
         first, *rest = log.strip().splitlines() or [""]
         text = errors[0].text if errors else first
         return "\n".join([f"{place}{text}", of_program, *([first] if errors else []), *rest[:40]])
-    told = [_told(program, error) for error in found[:_MOST]]
+    lines = [_line(program, error) for error in found[:_MOST]]
     more = [f"({len(found) - _MOST} more errors)"] if len(found) > _MOST else []
     of_program = _of_program(program, found[0].file)
-    return "\n".join([told[0], of_program, *filter(None, [found[0].excerpt]), *told[1:], *more])
+    return "\n".join([lines[0], of_program, *filter(None, [found[0].excerpt]), *lines[1:], *more])
 
 
 def _undefined(log: str, own: dict[str, None]) -> list[str]:
-    """A sentence for each function that the author's files declare and do not define, which only a linker misses.
+    """A sentence for each function that the author's files declare and do not define: only a linker misses it.
 
-    The compiler has told its place among the warnings, of which the others say nothing about it.
+    A warning of the compiler has its place.
     """
-    told = {}
+    found = {}
     for warning in diagnostics(log):
         name = re.search(r"'.*?([\w:]+)\(.*used but never defined", warning.text)
         if name and str(Path(warning.file).resolve()) in own:
             place = f"{Path(warning.file).name}:{warning.line}"
-            said = f"function `{name[1]}` is declared and not defined: write its body where it is declared"
-            told[place] = f"{place}: {said}"
-    return list(told.values())
+            remedy_of = "write its body where it is declared"
+            found[place] = f"{place}: function `{name[1]}` is declared and not defined: {remedy_of}"
+    return list(found.values())
 
 
 def _of_program(program: Program, file: str = "") -> str:
@@ -96,10 +88,10 @@ def _of_program(program: Program, file: str = "") -> str:
     return f"(while compiling the systems of {program.environment.name}{f', {file}' if file else ''})"
 
 
-def errors_told(program: Program, log: str) -> list[str]:
-    """A line for each line of the author's files in which a compiler has found an error: where, what to do, why."""
+def error_lines(program: Program, log: str) -> list[str]:
+    """A line for each line of the author's files in which a compiler has found an error: place, remedy, message."""
     errors = [error for error in diagnostics(log) if error.kind == "error"]
-    return [_told(program, error) for error in _of_author(errors, _own_files(program))]
+    return [_line(program, error) for error in _of_author(errors, _own_files(program))]
 
 
 def _own_files(program: Program) -> dict[str, None]:
@@ -124,43 +116,43 @@ def _of_author(errors: Iterable[Diagnostic], own: dict[str, None]) -> Iterator[D
             yield error
 
 
-def _told(program: Program, error: Diagnostic) -> str:
-    """The error in one line: what to do, and what the compiler says."""
+def _line(program: Program, error: Diagnostic) -> str:
+    """The error in one line: its remedy, and the compiler's message."""
     text = re.sub(r"^static assertion failed(?:: | with )", "", error.text)
-    what = remedy(program, error)
+    advice = remedy(program, error)
     place = f"{Path(error.file).name}:{error.line}"  # as all messages name places
-    return f"{place}: {what} (the compiler: {text})" if what else f"{place}: {text}"
+    return f"{place}: {advice} (the compiler: {text})" if advice else f"{place}: {text}"
 
 
 def warn(program: Program, log: str) -> None:
-    """Issue a ``BuildWarning`` for each line of the author that a compiler warns of, none for the engine."""
+    """Issue a ``BuildWarning`` for each of the author's lines that has a compiler's warning."""
     own, seen = _own_files(program), set()
     for warning in diagnostics(log):
         path = Path(warning.file).resolve()
         if warning.kind != "warning" or str(path) not in own or path.is_relative_to(ENGINE_HEADERS):
             continue
         text = warning.text
-        kind = _F64 if "'f64'" in text and warning.flag in _F64 else (warning.flag,)  # f64 is told once
+        kind = _F64 if "'f64'" in text and warning.flag in _F64 else (warning.flag,)  # one warning of f64 a line
         if (warning.place, kind) in seen or _is_world(warning):
             continue
         seen.add((warning.place, kind))
-        for pattern, said in _SAID:
+        for pattern, remedy_of in _REMEDIES:
             found = re.search(pattern, text)
             if found:
-                text = found.expand(said)
+                text = found.expand(remedy_of)
                 break
         flag = f" [{warning.flag}]" if warning.flag else ""
         warn_at(f"{text}{flag}", warning.file, warning.line)
 
 
 def _is_world(warning: Diagnostic) -> bool:
-    """Whether it says that a system does not use its world, which it has to take."""
+    """Whether it is of a system that does not use its world, which systems have to take."""
     front = warning.source[: max(warning.column - 1, 0)]
     return warning.flag == "-Wunused-parameter" and bool(re.search(r"\bWorlds?\b[^,]*&\s*$", front))
 
 
 def undeclared_accesses(program: Program, log: str) -> list[str]:
-    """A sentence for each place at which g++ has found that a node reaches more than it declares (csrc/tbs/world.h)."""
+    """A sentence for each place where g++ detects that a node reaches more than it declares (csrc/tbs/world.h)."""
     own = {str(path) for path in program.files}
     return [_undeclared_access(program, match[0], own) for match in _UNDECLARED.finditer(log)]
 

@@ -6,9 +6,9 @@ import ctypes
 
 import torch
 
+from ..base.shared import ActionBounds, DynamicTable, TraceBuffer
 from ..declare.columns import Column
 from ..resolve.program import Program
-from ..base.shared import ActionBounds, DynamicTable, TraceBuffer
 from .structs import parameters_structure
 
 # The engine's own columns: name in the context, C type, dtype, and whether the column has a row per agent or per world.
@@ -46,8 +46,8 @@ TABLE_COLUMNS: dict[str, tuple[torch.dtype, int, int]] = {
 
 
 MOST_BOUNDS_IN_CONTEXT = 16
-"""Elements of an action whose bounds are part of the context, and so of a kernel's parameters; those of more are behind
-a pointer, for parameters have at most 4 KB, or 32,764 bytes from CUDA 12.1 on."""
+"""Elements of an action whose bounds are part of the context, and so of a kernel's parameters. Bounds of more elements
+are behind a pointer, because parameters have at most 4 KB, or 32,764 bytes from CUDA 12.1 on."""
 
 MAX_KERNEL_PARAMETERS = 32_764  # bytes
 
@@ -75,7 +75,7 @@ def final_columns(program: Program) -> dict[str, Column]:
 
 
 def output_columns(program: Program) -> dict[str, Column]:
-    """Columns whose rows each step writes, all of them, where the call says, by name in the context.
+    """Columns of which each step writes all rows, to the place that the call names; by name in the context.
 
     Observations and infos, as columns or delivered copies of them, the reward, and final values.
     """
@@ -148,6 +148,6 @@ def entity_tables(program: Program) -> dict[str, int]:
 
 
 def check_spare_bytes(program: Program) -> int:
-    """What a checked build for CUDA has for each world in place of a row that there is not: room for any row."""
+    """Bytes of the spare row that a checked build for CUDA gives each world in place of a missing row."""
     sizes = [component.size for component in program.components]
     return -(-max(sizes) // 64) * 64

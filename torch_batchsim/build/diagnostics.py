@@ -1,4 +1,4 @@
-"""What g++ or nvcc says about a text, as records; in the author's words: without the engine's namespaces."""
+"""Messages of g++ and nvcc as records, in the author's words: without the engine's namespaces."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from ..base.numbers import SPELLINGS
 
 _FIRST = re.compile(
     r"^(?P<file>.+?)[:(](?P<line>\d+)\)?(?::(?P<column>\d+))?:? *(?:fatal )?(?P<kind>error|warning)(?: #[\w-]+)?: *"
@@ -20,20 +22,21 @@ _WORDS = (
     (re.compile(r" \{aka '[^']*'\}| \(aka \"[^\"]*\"\)"), ""),
     (re.compile(r"'(?:struct|class) (?=\w)"), "'"),
     (re.compile(r"'(const )?(?:struct|class) (?=\w)"), r"'\1"),
-    (re.compile(r"\bunsigned int\b"), "u32"),
-    (re.compile(r"(?<=['\"<{(,])(\s*)float(?=[ &*'\">},)])"), r"\1f32"),
-    (re.compile(r"(?<=['\"<{(,])(\s*)double(?=[ &*'\">},)])"), r"\1f64"),
-    (re.compile(r"(?<=['\"<{(,])(\s*)int(?=[ &*'\">},)])"), r"\1i32"),
     (re.compile(r" \[-fpermissive\]$"), ""),
 )
+_SPELLED = "|".join(sorted(SPELLINGS, key=len, reverse=True))
+_NUMBER = re.compile(rf"(?<![\w:-])(?<!long )({_SPELLED})(?![\w-])")
 
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """An error or a warning. ``column`` counts from 1, 0 where the compiler tells none; ``flag`` is ``-Wunused``, say.
+    """An error or a warning.
 
-    ``around``: the lines that come with it: where it was included or instantiated, the text, notes. ``before``: those
-    in front of it, where g++ says what instantiates it; nvcc says that behind.
+    Attributes:
+        column: from 1; 0 where the compiler gives only the line.
+        flag: ``-Wunused``, for example; empty for errors.
+        around: the lines around it: places of inclusion and instantiation, the text, notes.
+        before: those in front of it, where g++ lists instantiations; nvcc lists them behind it.
     """
 
     file: str
@@ -51,7 +54,7 @@ class Diagnostic:
 
     @property
     def source(self) -> str:
-        """The line that it is about; empty where there is no such file."""
+        """The line of its place; empty where the file is missing."""
         try:
             lines = Path(self.file).read_text(errors="replace").splitlines()
         except OSError:
@@ -73,7 +76,7 @@ def plain(text: str) -> str:
     text = text.translate(_QUOTES)
     for pattern, replacement in _WORDS:
         text = pattern.sub(replacement, text)
-    return text
+    return _NUMBER.sub(lambda found: SPELLINGS[found[1]], text)
 
 
 def diagnostics(log: str) -> Iterator[Diagnostic]:

@@ -7,16 +7,16 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from ..errors import BuildError
+from ..resolve.program import Program
 from . import jit
 from .codegen import Target, generate
 from .compile_errors import explain
-from ..errors import BuildError
-from ..resolve.program import Program
 
 WORDS = jit.CSRC / "emulation" / "cuda_words.h"
 """CUDA's words for g++, to be included before everything else."""
 
-# Results do not depend on the optimisation, and these units are run for a few steps only.
+# Results do not depend on the optimisation, and these units run for a few steps only.
 _FLAGS = ["-O1", "-fPIC", "-DTBS_SPOIL_WORKSPACE", f"-I{jit.CSRC}"]
 _FIRST = ["-include", str(WORDS)]
 _STANDARD = WORDS.parent / "standard.h"
@@ -26,10 +26,10 @@ _LEFT_OUT = ("-O3", "-march=native")
 def load(program: Program, executor: str | None = None) -> jit.Library:
     """The library of a CUDA executor that runs on the CPU, compiled if the cache does not hold it.
 
-    It gives the bits that a GPU gives, slowly: a thread of the device after the other. Workspace is filled with other
-    bytes before each system. Give it to ``Simulator`` or ``TorchVectorEnv`` as ``_library``.
+    It gives the bits of a GPU, slowly: one thread of the device after the other. Before each system it fills workspace
+    with other bytes. Give it to ``Simulator`` or ``TorchVectorEnv`` as ``_library``.
 
-    Raises BuildError where it does not compile, ValueError for an unknown executor.
+    Raises BuildError if it does not compile, ValueError for an unknown executor.
     """
     target = Target("cuda", executor)
     source = generate(program, target)
@@ -56,7 +56,7 @@ def _compile(program: Program, source: str, command: list[str], first: list[str]
         for included in (first, _FIRST):
             words = [*command, *included, str(unit), "-o", str(part)]
             done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
-            if done.returncode == 0 or "PCH" not in done.stderr:  # g++ found no room for what it has parsed
+            if done.returncode == 0 or "PCH" not in done.stderr:  # g++ found no room for the precompiled header
                 break
         if done.returncode != 0:
             raise BuildError(explain(program, done.stdout + done.stderr))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .cells import in_cells
+from ..base.shared import LANES
 from ..declare.columns import Column
-from .context import final_columns
 from ..resolve.program import Program
 from ..resolve.schedule import copied_by_warp, state_tables, zero_node_name
-from ..base.shared import LANES
+from .cells import in_cells
+from .context import final_columns
 from .structs import cpp_name
 
 

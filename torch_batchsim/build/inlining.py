@@ -8,7 +8,7 @@ from pathlib import Path
 from ..read.cpp_text import Source
 
 Put = Callable[[Source], list[tuple[int, str]]]
-"""What else goes into a text: ascending places in it, and what stands there, on the same line."""
+"""Insertions into a text: ascending places, and the text for each, on the same line."""
 
 
 def _nothing(source: Source) -> list[tuple[int, str]]:
@@ -20,10 +20,10 @@ def inlined(
 ) -> Iterator[str]:
     """The text of ``path`` with those of ``sources`` that it includes in place of the directives.
 
-    The compiler sees what was read, whatever has become of the files since, and each ``#include`` means the file that
-    it means to the reader: a compiler would look in the folders of all libraries, and take two files of the same text
-    with ``#pragma once`` for one. ``#line`` keeps the author's file and line in messages. ``#pragma once`` becomes a
-    macro of the ``namespace``, since the directive that includes a file first may stand in a part that is left out.
+    The compiler sees the texts that the reader has read, even if the files have changed since, and each ``#include``
+    names the reader's file: a compiler would search the folders of all libraries, and treat two files of the same text
+    with ``#pragma once`` as one. ``#line`` keeps the author's file and line in messages. ``#pragma once`` becomes a
+    macro of the ``namespace``, because the directive that includes a file first may stand in a part that is left out.
     """
     source = sources[path]
     guard = f"TBS_ONCE_{namespace}_{list(sources).index(path)}" if source.once else ""
@@ -44,7 +44,7 @@ def inlined(
 
 
 def _between(whole: str, first: int, last: int, put: list[tuple[int, str]]) -> str:
-    """A part of a text with what goes into it."""
+    """A part of a text with its insertions."""
     parts = []
     for place, text in put:
         if first <= place < last:
@@ -54,6 +54,6 @@ def _between(whole: str, first: int, last: int, put: list[tuple[int, str]]) -> s
 
 
 def _line(source: Source, number: int) -> str:
-    """What the next line is to the compiler. Behind a directive that is the rest of its own line, which is empty."""
+    """The place of the next line for the compiler. Behind a directive, that is the empty rest of its own line."""
     name = str(source.path).replace("\\", "\\\\").replace('"', '\\"')
     return f'#line {number} "{name}"'

@@ -25,21 +25,21 @@ from types import ModuleType
 
 import torch
 
-from . import checked, compiler_log, precompiled
 from ..base import openmp
-from .codegen import ABI_VERSION, Target, generate
 from ..declare.declaration import ENGINE_HEADERS as CSRC
 from ..errors import BuildError
 from ..resolve.program import Program
+from . import checked, compiler
+from .codegen import ABI_VERSION, Target, generate
 
-# Value-safe only: results do not depend on these, vectorisation does (no errno, no traps).
+# Value-safe only: results do not depend on these, but vectorisation does (no errno, no traps).
 CPU_FLAGS = (
     "-O3 -march=native -std=c++20 -fno-math-errno -fno-trapping-math -fvisibility=hidden "
     "-Wall -Wextra -Wno-unused-parameter -Wno-unknown-pragmas"
 ).split()
 if os.uname().machine == "x86_64":
     CPU_FLAGS.append("-mprefer-vector-width=512")  # g++ takes half of it unasked; whole, CartPole gains 15 %
-# A call of a host function from a kernel is a warning to nvcc, which then leaves the whole system out: an error here.
+# nvcc warns of a call of a host function from a kernel, and then leaves the whole system out: an error here.
 CUDA_FLAGS = (
     "-O3 -std=c++20 --extra-device-vectorization -Werror cross-execution-space-call -Xcompiler -fvisibility=hidden"
 ).split()
@@ -55,14 +55,14 @@ DEBUG_FLAGS = {
 _STRICT_MATH = {"cpu": ["-ffp-contract=off"], "cuda": "-fmad=false -prec-div=true -prec-sqrt=true -ftz=false".split()}
 _FAST_MATH = {"cpu": ["-ffast-math"], "cuda": ["--use_fast_math"]}
 _STANDARD = CSRC / "tbs" / "standard.h"
-_FEW = 5  # libraries of the same flags in a cache: to precompile headers takes what it saves in five
+_FEW = 5  # libraries of the same flags in a cache: precompiling headers takes the time that it saves in five
 _KEEP_DAYS = 30
 _OWN_NAME = re.compile(r"\w+_(cpu|cuda)_[0-9a-f]{20}(\.so|\.lock|\.json|\.log|\.units|\.build\.\w+|\.h(\.gch|\.part)?)")
 _one_build = threading.Lock()  # of this process: torch's builder changes the environment of the whole process
 
 
 def _nothing(log: str) -> None:
-    """Of a build that has nothing to tell."""
+    """Ignore the log of a build."""
 
 
 def _explained(program: Program, log: str) -> str:
@@ -78,7 +78,7 @@ def _warn(program: Program, log: str) -> None:
 
 
 class LoadedLibrary:
-    """A library of this version of the engine in this process: what all kinds of them have.
+    """A library of this version of the engine in this process: the part that all kinds share.
 
     Raises BuildError where it cannot be loaded, or is another version's.
     """
@@ -137,20 +137,20 @@ def cache_directory() -> Path:
 
 
 def compiler_flags(device_type: str, fast_math: bool = False) -> list[str]:
-    """What g++ or nvcc is called with, beside what ``torch.utils.cpp_extension`` adds."""
+    """Options of g++ or nvcc, beside those that ``torch.utils.cpp_extension`` adds."""
     mathematics = _FAST_MATH if fast_math else _STRICT_MATH
     return [*(CUDA_FLAGS if device_type == "cuda" else CPU_FLAGS), *mathematics[device_type]]
 
 
 def debug_flags() -> list[str]:
-    """What g++ is called with in addition for what ``TBS_DEBUG`` names (docs/debugging_tools.md).
+    """Further options of g++ for the build that ``TBS_DEBUG`` names (docs/debugging_tools.md).
 
     Raises ValueError for any other value.
     """
     tool = os.environ.get("TBS_DEBUG", "")
     if tool and tool not in DEBUG_FLAGS:
         *others, last = map(repr, DEBUG_FLAGS)
-        raise ValueError(f"TBS_DEBUG must be {', '.join(others)} or {last}, or not be set, got {tool!r}")
+        raise ValueError(f"TBS_DEBUG must be {', '.join(others)} or {last}, or unset, got {tool!r}")
     return DEBUG_FLAGS.get(tool, [])
 
 
@@ -160,7 +160,7 @@ def load(program: Program, target: Target) -> Library:
     Raises:
         BuildError: no compiler, a cache that cannot be written, or systems that do not compile (their line first).
 
-    What the compiler warns of in the author's files becomes a ``BuildWarning`` each, when they are compiled only.
+    Each warning of the compiler about the author's files becomes a ``BuildWarning``, only when they are compiled.
     """
     return Library(*_library(program, target))
 
@@ -172,17 +172,17 @@ def load_inside(program: Program, target: Target) -> InsideLibrary:
 
 
 def _library(program: Program, target: Target) -> tuple[Path, Target, float]:
-    """Where it is, what it is for, and how long it took to build."""
+    """The path of the library, its target, and the seconds of its build."""
     source = generate(program, target)
     flags = compiler_flags(target.device, program.environment.fast_math)
     flags += [] if target.cuda else checked.flags(program)
     flags += [] if target.cuda else debug_flags()  # behind -O3, of which the last counts
     name = f"{program.environment.name}_{target.device}_{_key(program, source, flags, target.cuda)}"
     if target.cuda and not (cache_directory() / f"{name}.so").is_file():
-        load(program, Target())  # g++ checks what nvcc cannot: what systems reach (csrc/tbs/world.h), and libm's names
-    _share_openmp(target)  # torch's builder loads what it has built
+        load(program, Target())  # only g++ checks libm's names and reaches of systems (csrc/tbs/world.h)
+    _share_openmp(target)  # torch's builder loads the library
     headers = [] if target.cuda else [_STANDARD]
-    heed = _nothing if target.cuda or target.inside else partial(_warn, program)  # what g++ has told already
+    heed = _nothing if target.cuda or target.inside else partial(_warn, program)  # g++ has reported it already
     library, seconds = _built(name, source, flags, target.cuda, partial(_explained, program), headers, heed)
     return library, target, seconds
 
@@ -234,7 +234,7 @@ def _built(
     source: str,
     flags: list[str],
     cuda: bool,
-    tell: Callable[[str], str],
+    explain: Callable[[str], str],
     headers: Sequence[Path] = (),
     heed: Callable[[str], None] = _nothing,
 ) -> tuple[Path, float]:
@@ -242,7 +242,8 @@ def _built(
 
     ``headers`` are included first, precompiled.
 
-    Raises BuildError, with what ``tell`` makes of the compiler's log. ``heed`` is given that of a build that succeeds.
+    Raises BuildError with the text that ``explain`` makes of the compiler's log. ``heed`` gets the log of a build that
+    succeeds.
     """
     directory = cache_directory()
     library = directory / f"{name}.so"
@@ -256,12 +257,12 @@ def _built(
         _remove_unused(directory)
         included = [word for header in headers for word in precompiled_arguments(header, flags, directory)]
         try:
-            _build(tell, source, [*flags, *included], cuda, directory, name, heed)
+            _build(explain, source, [*flags, *included], cuda, directory, name, heed)
         except BuildError as error:
             if not included or error.log is None or "PCH" not in error.log.read_text():
                 raise
-            # g++ found no room at the address of what it has parsed
-            _build(tell, source, flags, cuda, directory, name, heed)
+            # g++ found no room at the address of the precompiled header
+            _build(explain, source, flags, cuda, directory, name, heed)
         return library, time.perf_counter() - started
 
 
@@ -270,10 +271,10 @@ def precompiled_arguments(
 ) -> list[str]:
     """Arguments with which g++ includes ``header`` first, precompiled; none for the first few units of these flags.
 
-    They are for a folder within ``directory``. ``depends_on``: the texts of headers that are ours and that it includes.
+    They are for a folder within ``directory``. ``depends_on``: the texts of our headers that it includes.
     """
-    compiler, all_flags = cpp_compiler(), [*flags, "-fPIC"]  # which torch adds
-    key = _digest([header.read_text(), *depends_on, *all_flags, _compiler_identity(compiler), processor()])
+    path, all_flags = cpp_compiler(), [*flags, "-fPIC"]  # which torch adds
+    key = _digest([header.read_text(), *depends_on, *all_flags, _compiler_identity(path), processor()])
     name = f"{header.stem}_cpu_{key}"
     units = directory / f"{name}.units"  # a byte for each that was compiled without
     with _build_lock(directory, name):
@@ -281,11 +282,11 @@ def precompiled_arguments(
             with contextlib.suppress(OSError), open(units, "ab") as count:
                 count.write(b".")
             return []
-        found = precompiled.make(header, compiler, all_flags, directory / name)
+        found = compiler.precompile(header, path, all_flags, directory / name)
     note_use(units)
     for path in directory.glob(f"{name}.h*"):
         note_use(path)
-    return ["-include", f"../{name}.h"] if found else []  # from the build's folder, for torch quotes no flags
+    return ["-include", f"../{name}.h"] if found else []  # from the build's folder, because torch quotes no flags
 
 
 def _share_openmp(target: Target) -> None:
@@ -294,7 +295,7 @@ def _share_openmp(target: Target) -> None:
         if not target.cuda:
             openmp.share()
     except OSError as error:
-        raise BuildError(f"no OpenMP runtime for the simulator's threads: {error}; install libgomp") from None
+        raise BuildError(f"OpenMP's runtime is missing: {error}; install libgomp") from None
 
 
 def note_use(library: Path) -> None:
@@ -304,9 +305,9 @@ def note_use(library: Path) -> None:
 
 
 def _remove_unused(directory: Path) -> None:
-    """Remove what has not been used for long: libraries and locks of edited systems, folders of killed builds.
+    """Remove unused old files: libraries and locks of edited systems, folders of killed builds.
 
-    Only what is named as ours: the directory is the user's choice and may hold anything.
+    Only files with names of ours: the directory is the user's choice and may hold anything.
     """
     oldest = time.time() - _KEEP_DAYS * 86400
     for path in directory.iterdir():
@@ -360,7 +361,7 @@ def processor() -> str:
 
 
 def cpp_compiler() -> str:
-    """The C++ compiler's path: ``$CXX``, else g++ (``torch.utils.cpp_extension`` alone would take ``c++``)."""
+    """The C++ compiler's path: ``$CXX``, else g++ (``torch.utils.cpp_extension`` by itself would take ``c++``)."""
     command = os.environ.get("CXX", "g++" if sys.platform != "darwin" else "clang++")
     path = shutil.which(command)
     if path is None:
@@ -387,7 +388,7 @@ def cuda_compiler() -> str:
 
 
 def missing_tools(cuda: bool) -> list[str]:
-    """Which of the tools that a build needs this machine has not, in sentences that say what brings them."""
+    """A sentence for each tool of a build that this machine lacks, with the package that brings it."""
     lacks = []
     for find in (cpp_compiler, *([cuda_compiler] if cuda else []), _ninja):
         try:
@@ -399,18 +400,18 @@ def missing_tools(cuda: bool) -> list[str]:
 
 @cache
 def _compiler_identity(path: str) -> str:
-    """Path, size and time of the binary: as telling as its version, and without the cost of running it."""
+    """Path, size and time of the binary: as specific as its version, without the cost of running it."""
     resolved = Path(path).resolve()
     status = resolved.stat()
     return f"{resolved} {status.st_size} {status.st_mtime_ns}"
 
 
 def architecture_flags(capabilities: Sequence[tuple[int, int]], known: Sequence[int]) -> list[str]:
-    """What tells nvcc to compile for these devices, which keeps torch from heeding ``TORCH_CUDA_ARCH_LIST``.
+    """Options by which nvcc compiles for these devices, and torch ignores ``TORCH_CUDA_ARCH_LIST``.
 
     Args:
-        capabilities: of the devices at hand; if there are none, torch chooses.
-        known: what nvcc can compile for, such as 90 for 9.0. For a later device it is PTX of the last one before it,
+        capabilities: of this machine's devices; empty: torch chooses.
+        known: architectures of nvcc, such as 90 for 9.0. A later device gets PTX of the last one before it,
             which the driver compiles.
     """
     flags = []
@@ -423,10 +424,10 @@ def architecture_flags(capabilities: Sequence[tuple[int, int]], known: Sequence[
 
 
 def _known_architectures() -> list[int]:
-    """Those that nvcc can compile for; none if it does not say."""
+    """Those that nvcc lists; empty if it lists none."""
     command = [cuda_compiler(), "--list-gpu-arch"]
-    said = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-    return sorted(int(number) for number in re.findall(r"\bcompute_(\d+)\b", said))
+    listed = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    return sorted(int(number) for number in re.findall(r"\bcompute_(\d+)\b", listed))
 
 
 def _cuda_capabilities() -> list[tuple[int, int]]:
@@ -451,7 +452,7 @@ def _build_lock(directory: Path, name: str) -> Iterator[None]:
 
 
 def _build(
-    tell: Callable[[str], str],
+    explain: Callable[[str], str],
     source: str,
     flags: list[str],
     cuda: bool,
@@ -472,31 +473,31 @@ def _build(
         if cuda:
             flags = [*flags, *architecture_flags(_cuda_capabilities(), _known_architectures())]
         failure = _compile(name, unit, flags, cuda, folder)
-        said = compiler_log.read_log(folder)
+        log = compiler.read_log(folder)
         built = next(folder.glob("*.so"), None)  # torch appends a version to a name that it has seen before
         if failure is not None or built is None:
-            words = compiler_log.words(said)
-            if not words:  # torch has failed, not the compiler
-                words = failure or "the compiler left no library"
-                said += words
+            messages = compiler.messages(log)
+            if not messages:  # torch has failed, not the compiler
+                messages = failure or "the compiler left no library"
+                log += messages
             kept = directory / f"{name}.log"
-            kept.write_text(said)
-            raise BuildError(f"{tell(words)}\n(all of it: {kept})", kept)
-        heed(said)  # before the library is kept: where the warning is an error, it comes again
+            kept.write_text(log)
+            raise BuildError(f"{explain(messages)}\n(all of it: {kept})", kept)
+        heed(log)  # before the library is kept: where the warning is an error, it comes again
         os.replace(built, directory / f"{name}.so")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _compile(name: str, unit: Path, flags: list[str], cuda: bool, folder: Path) -> str | None:
-    """Run ``torch.utils.cpp_extension.load``; what torch says if it failed, else None. ``folder`` has the log then."""
+    """Run ``torch.utils.cpp_extension.load``; torch's message if it failed, else None. ``folder`` then has the log."""
     _ninja()
     from torch.utils import cpp_extension  # imported late: it takes half a second that a warm start has no use for
 
     changes = {"MAX_JOBS": os.environ.get("MAX_JOBS", "2")}
-    changes |= compiler_log.logged("CXX", cpp_compiler(), folder)  # the one that the key names
+    changes |= compiler.logged("CXX", cpp_compiler(), folder)  # the one that the key names
     if cuda and "PYTORCH_NVCC" not in os.environ:
-        changes |= compiler_log.logged("PYTORCH_NVCC", cuda_compiler(), folder)
+        changes |= compiler.logged("PYTORCH_NVCC", cuda_compiler(), folder)
     changes["PATH"] = os.pathsep.join([changes["PATH"], *_ninja_folders()])
     previous = {variable: os.environ.get(variable) for variable in changes}
     os.environ.update(changes)
@@ -514,7 +515,7 @@ def _compile(name: str, unit: Path, flags: list[str], cuda: bool, folder: Path) 
     except RuntimeError as error:
         return str(error)
     except (OSError, subprocess.CalledProcessError) as error:
-        return str(error.__cause__ or error)  # torch's "Could not load this library" is caused by what says why
+        return str(error.__cause__ or error)  # the cause of torch's "Could not load this library" has the reason
     finally:
         for variable, value in previous.items():
             if value is None:
@@ -527,7 +528,7 @@ def _compile(name: str, unit: Path, flags: list[str], cuda: bool, folder: Path) 
 def _ninja() -> str:
     path = shutil.which("ninja", path=_path_with_ninja())
     if path is None:
-        raise BuildError("no ninja, with which torch builds: it is not on PATH; pip install ninja brings it")
+        raise BuildError("ninja, with which torch builds, is not on PATH: pip install ninja brings it")
     return path
 
 

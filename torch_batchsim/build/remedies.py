@@ -1,4 +1,4 @@
-"""What to do about an error of a compiler, where its cause is known: a table of g++'s and nvcc's sentences."""
+"""Remedies of compile errors: a table of messages of g++ and nvcc whose cause they do not state."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
-from ..read.cpp_rules import NOTE_VALUES
-from .diagnostics import Diagnostic, plain
 from ..base.names import suggestion
+from ..base.numbers import SPELLINGS
+from ..read.cpp_rules import NOTE_VALUES
 from ..read.offered import functions, members
-from ..resolve.program import Program
 from ..read.systems import System
+from ..resolve.program import Program
+from .diagnostics import Diagnostic, plain
 
-# What libm has and the engine has not, of x and y.
+# Functions of libm that the engine lacks, and expressions in their place, of x and y.
 _INSTEAD = {
     "log10": "0.30103f * log2(x)",
     "log1p": "log(1.0f + x)",
@@ -31,11 +32,10 @@ _INSTEAD = {
 }
 _RENAMED = {"fabs": "abs", "fmin": "min", "fmax": "max", "nearbyint": "rint"}
 _RANDOM = "draw by `Random &random = world.random();`: the numbers of C's generators differ from run to run"
-_OUTSIDE = "what they need is a parameter or a resource, time is world.step(), and a mistake is told by world.fail"
+_OUTSIDE = "what they need is a parameter or a resource, time is world.step(), and world.fail reports a mistake"
 _LITERALS = "write f32 numbers with an f, `0.5f` for `0.5`, or cast by `f32(x)`"
 _ENDS = ("terminate", "terminated", "truncate", "truncated", "done", "end", "end_episode", "finish", "reset")
 _PAGE = "docs/reference.md lists what systems can use"
-_NUMBERS = ("bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f32", "f64", "long int", "short int")
 _ENGINE_FIELDS = {
     "Episode": ["step", "terminated", "truncated"],
     "AgentEnd": ["terminated", "truncated"],
@@ -45,7 +45,7 @@ _ENGINE_FIELDS = {
 
 @dataclass(frozen=True)
 class Case:
-    """An error, and what is around it: the system in whose lines it is, None outside of systems."""
+    """An error, and the system in whose lines it is; None outside of systems."""
 
     program: Program
     error: Diagnostic
@@ -67,7 +67,7 @@ class Case:
         return first[0] if first else ""
 
     def component(self, variable: str) -> str:
-        """The component that a parameter of the system reads only; empty if it is none."""
+        """The component of a parameter that the system only reads; empty for any other variable."""
         for parameter in self.system.parameters if self.system else ():
             if parameter.name == variable and not parameter.writes:
                 return parameter.type
@@ -75,14 +75,12 @@ class Case:
 
 
 def remedy(program: Program, error: Diagnostic) -> str:
-    """What to do, as a sentence without a full stop; empty where the cause is not known."""
+    """The remedy, as a sentence without a full stop; empty where the table lacks the message."""
     case = Case(program, error, _system_at(program, error))
-    for pattern, tell in _TABLE:
+    for pattern, write in _TABLE:
         found = pattern.search(error.text)
-        if found:
-            told = tell(case, found)
-            if told:
-                return told
+        if found and (text := write(case, found)):
+            return text
     return ""
 
 
@@ -98,7 +96,7 @@ def _system_at(program: Program, error: Diagnostic) -> System | None:
 
 
 def _written(case: Case, found: re.Match[str]) -> str:
-    """Something const is written."""
+    """A write to a const object."""
     variable = case.base()
     if re.search(r"\bparameters\s*\.", case.error.source[: case.error.column]) or variable == "parameters":
         return "parameters are read only: keep what changes in a component or a singleton"
@@ -112,11 +110,11 @@ def _written(case: Case, found: re.Match[str]) -> str:
         return f"ask for `{wanted}`, without const, to write it: a system that runs once per world may"
     if not re.fullmatch(r"[A-Za-z_]\w*", variable):
         return ""
-    return f"`{variable}` is const here: to write it, declare it, and what it comes from, without const"
+    return f"`{variable}` is const here: to write it, declare it and its origin without const"
 
 
 def _bound(case: Case, found: re.Match[str]) -> str:
-    """A reference or pointer without const to what is const."""
+    """A reference or pointer without const to a const object."""
     variable = case.base()
     component = case.component(variable)
     if component:
@@ -164,14 +162,14 @@ _CALLED_ELSEWHERE = {  # by members of other libraries' types
 
 
 def _no_member_of_engine(kind: str, name: str) -> str:
-    """Of a type that the engine's headers define: its members, and which is meant."""
+    """A member that a type of the engine's headers lacks: its members, and the nearest."""
     written = kind.rpartition("=")[2].replace("class ", "").replace("struct ", "").strip()
     base = written.partition("<")[0]
     shown = {"Lanes": "Warp" if "<32" in written else "Block", "BasicWorlds": "Worlds"}.get(base, base)
     if base == "Entity":
         return (
-            f"`Entity` has no `{name}`: it is a handle. `world.find<Archetype, const Component>(entity)` gives what it "
-            "stands for, `world.index_of<Archetype>(entity)` its row"
+            f"`Entity` has no `{name}`: it is a handle. `world.find<Archetype, const Component>(entity)` gives its "
+            "component, `world.index_of<Archetype>(entity)` its row"
         )
     if base in _VECTORS:
         callable_ = [*functions("vector.h"), *functions("math.h")]
@@ -224,7 +222,7 @@ def _not_in(case: Case, found: re.Match[str]) -> str:
 
 
 def _undeclared(case: Case, found: re.Match[str]) -> str:
-    """A name that means nothing here."""
+    """A name that is undeclared here."""
     name, program = found[1], case.program
     python = {"None": "`Entity{}` or `nullptr`", "True": "`true`", "False": "`false`", "elif": "`else if`"}
     if name in python:
@@ -242,8 +240,6 @@ def _undeclared(case: Case, found: re.Match[str]) -> str:
     if name in program.parameters:
         return f"write `world.parameters.{name}`"
     taken = {parameter.name: parameter.type for parameter in case.system.parameters} if case.system else {}
-    if suggestion(name, taken):
-        return f"no `{name}` here{suggestion(name, taken)}"
     kinds = {kind.__name__.lower(): kind.__name__ for kind in program.components} | {"episode": "Episode"}
     if case.system and name.replace("_", "") in kinds:
         kind = kinds[name.replace("_", "")]
@@ -256,19 +252,14 @@ def _undeclared(case: Case, found: re.Match[str]) -> str:
             return f"write `{variable}.{name}`"
     if name[:1].isupper() and name.isupper() and len(name) > 1:
         return f"no constant `{name}`{_nearest(case)}: declare it in the environment, in constants or parameters"
-    if name[:1].isupper():
-        near = suggestion(name, [*(kind.__name__ for kind in program.components), "f32", "i32", "vec2", "vec3", "vec4"])
-        return f"no type `{name}`{near or _nearest(case)}: {_PAGE}"
     if re.search(rf"\b{re.escape(name)}\s*[(<]", case.error.source):
         later = _line_of_function(case, name)
         if later:
-            return f"move function `{name}` of line {later} above this line: C++ knows only what stands before"
+            return f"move function `{name}` of line {later} above this line: C++ reads from top to bottom"
         near = _nearest(case)
         return f"no function `{name}`{near}: include the file that has it, #include \"file.h\"; {_PAGE}"
-    if re.search(rf"\b{re.escape(name)}\b\s*(?:[-+*/%|&^]|<<|>>)?=(?!=)", case.error.source):
-        return f"declare it with its type: `f32 {name} = ...;`"
-    near = suggestion(name, [*taken, *case.program.parameters, *case.program.constants])
-    return f"nothing is named `{name}` here{near}: declare it before, as a variable, a parameter or a constant"
+    near = suggestion(name, [*program.parameters, *program.constants])
+    return f"no `{name}` here{near}" if near else ""
 
 
 def _line_of_function(case: Case, name: str) -> int:
@@ -294,7 +285,7 @@ def _lacking(case: Case, found: re.Match[str]) -> str:
 
 
 def _deleted(case: Case, found: re.Match[str]) -> str:
-    """nvcc does not show the types in which the headers say why."""
+    """nvcc does not show the types whose names give the reason."""
     space, name = found[1], found[2]
     base = name[:-1] if name[-1:] in "fl" and not space else name
     if base in ("rand", "srand", "random", "drand48", "lrand48"):
@@ -342,29 +333,11 @@ def _create(case: Case, found: re.Match[str]) -> str:
     return f"create<{archetype[1]}> takes components of it ({has}), and was given {archetype[2]}"
 
 
-def _signs(case: Case, found: re.Match[str]) -> str:
-    return f"cast one argument of `{found[1]}`: i32(x), or u32(x)"
-
-
-def _with_article(kind: str) -> str:
-    return f"{'an' if re.match(r'[aeiouAEIOU]|[fi](?:8|16|32|64)', kind) else 'a'} {kind}"
-
-
-def _initialized(case: Case, found: re.Match[str]) -> str:
-    """More values in braces than a struct has fields."""
-    fields = _fields(case.program, found[1]) or list(_VECTORS.get(found[1], ""))
-    return f"`{found[1]}` has {len(fields)}: write `{found[1]}{{{', '.join(fields)}}}`" if fields else ""
-
-
-def _argument(case: Case, found: re.Match[str]) -> str:
-    """What is given to a function does not fit its parameter."""
-    wanted, given = found[1].removesuffix("&"), found[2]
-    return f"give it {wanted}, not {given}: arguments stand in the order in which the function takes them"
-
-
 def _cast(case: Case, found: re.Match[str]) -> str:
-    """A cast of what is no number."""
+    """A cast of a value that is not a number."""
     kind, to = found[1].removeprefix("const "), found[2]
+    if kind in _VECTORS:
+        return f"take one component of the {kind}, such as `.x`"
     if kind == "Row":
         return f"write `{to}(row.index)`: a Row has `index`, and `count`, how many there are"
     if kind == "Entity":
@@ -374,33 +347,39 @@ def _cast(case: Case, found: re.Match[str]) -> str:
 
 
 def _assigned(case: Case, found: re.Match[str]) -> str:
-    to, given = found[1], found[2]
+    return _made(case, to=found[1], given=found[2])
+
+
+def _converted(case: Case, found: re.Match[str]) -> str:
+    return _made(case, to=found[2], given=found[1])
+
+
+def _made(case: Case, to: str, given: str) -> str:
+    """A value of a type from which the wanted one is not made."""
     if to == "Entity":
-        return "an Entity that is none is `Entity{}`; others come from `world.create`, `world.entity`, `Entity self`"
+        return "the empty Entity is `Entity{}`; others come from `world.create`, `world.entity`, `Entity self`"
     fields = _ENGINE_FIELDS.get(to) or _fields(case.program, to)
-    if fields and given in _NUMBERS:
+    if fields and given in SPELLINGS.values():
         return f"name the field of {to} that is to be written, such as `.{fields[0]}`"
-    if to in ("vec2", "vec3", "vec4", "quat"):
-        return f"write `{to}{{{', '.join(_VECTORS[to])}}}`: a {to} is not made from {given}"
-    return f"give it {to}: {_with_article(given)} does not convert"
+    return f"write `{to}{{{', '.join(_VECTORS[to])}}}`: a {to} is not made from {given}" if to in _VECTORS else ""
 
 
 def _convert(case: Case, found: re.Match[str]) -> str:
     given, to = found[1], found[2]
-    if given in ("vec2", "vec3", "vec4", "quat"):
+    if given in _VECTORS:
         return f"take one component of the {given}, such as `.x`, where {to} is wanted"
-    if to in ("vec2", "vec3", "vec4", "quat"):
-        return _assigned(case, re.match(r"(.*)\n(.*)", f"{to}\n{given}"))  # type: ignore[arg-type]
+    if to in _VECTORS:
+        return _converted(case, found)
     if given.rstrip("*") == to and given.endswith("*"):
         return f"it is an array of {to}: give it one index more"
     if "char" in given:
-        return f"systems have no texts: give a number, or a name of an enumeration, where {to} is wanted"
+        return f"systems have no strings: give a number, or a name of an enumeration, where {to} is wanted"
     if given.removeprefix("const ") == to and to.endswith("*"):
-        return f"write `const {to}` for what is only read; to write it, ask for it without const"
+        return f"write `const {to}` to read it only; to write it, ask for it without const"
     kinds = {kind.__name__ for kind in case.program.components}
     if given.removeprefix("const ").rstrip("&") in kinds:
         return f"name one field of {given}, such as `.{_fields(case.program, given.removeprefix('const '))[0]}`"
-    return f"give it {to}, not {given}"
+    return ""
 
 
 def _subscript(case: Case, found: re.Match[str]) -> str:
@@ -413,37 +392,16 @@ def _subscript(case: Case, found: re.Match[str]) -> str:
             "component, `world.index_of<Archetype>(entity)` its row"
         )
     if kind == "World":
-        return "a system reaches its own world only; what all worlds share is a resource"
-    if kind in ("vec2", "vec3", "vec4", "quat"):
-        return f"name the component of the {kind}: .x, .y, ...; what is indexed is a field such as `f32[3]`"
-    return f"a {kind} is not an array: name one of its fields"
-
-
-def _called(case: Case, found: re.Match[str]) -> str:
-    """Parentheses behind what is a value."""
-    values = re.findall(r"((?:\w+(?:\.|->))*\w+)\s*\(", case.error.source)
-    members = [value for value in values if re.search(r"\.|->", value)]
-    name = members[0] if len(members) == 1 else ""
-    return f"leave out the parentheses behind `{name}`: it is a value" if name else "only a function is called by (...)"
-
-
-def _method(case: Case, found: re.Match[str]) -> str:
-    """A function of ``World`` without its parentheses."""
-    return f"write `world.{found[1].split('::')[-1]}()`: it is a function"
-
-
-def _no_operator(case: Case, found: re.Match[str]) -> str:
-    """An operator between types that have none."""
-    kinds = [kind.removeprefix("const ").removeprefix("tbs::") for kind in found.groups()]
-    if "Entity" in kinds:
-        return "an Entity that is none is `Entity{}`: compare with that, or write `!entity`"
-    return f"there is no such operator between {kinds[0]} and {kinds[1]}: compute with their fields, or convert one"
+        return "a system reaches its own world only; worlds share resources"
+    if kind in _VECTORS:
+        return f"name the component of the {kind}: .x, .y, ...; an index is for fields such as `f32[3]`"
+    return ""
 
 
 def _bitwise(case: Case, found: re.Match[str]) -> str:
-    """An operator of integers between other numbers, or one that texts have not."""
+    """An operator of integers between other numbers, or an operator of texts."""
     if "const char" in case.error.text:
-        return "systems have no texts: compare with a number, or a name of an enumeration"
+        return "systems have no strings: compare with a number, or a name of an enumeration"
     if found[1] == "%":
         return "`%` is for integers: of f32 write `fmod(x, y)`"
     if found[1] == "^":
@@ -476,20 +434,15 @@ def _colon(case: Case, found: re.Match[str]) -> str:
     return f"C++ has no `:` behind `{python[1]} (...)`: write `{python[1]} (...) {{ ... }}`" if python else ""
 
 
-def _semicolon(case: Case, found: re.Match[str]) -> str:
-    return "end the statement with `;`"
-
-
 _TABLE: Iterable[tuple[re.Pattern[str], Callable[[Case, re.Match[str]], str]]] = [
-    (re.compile(pattern), tell)
-    for pattern, tell in [
+    (re.compile(pattern), write)
+    for pattern, write in [
         (r"(?:in read-only object|of read-only (?:location|reference|variable|parameter))", _written),
         (r"expression must be a modifiable lvalue", _written),
         (r"binding reference of type '([^']+)' to 'const [^']+' discards qualifiers", _bound),
         (r"qualifiers dropped in binding reference of type \"([^\"]+)\"", _bound),
         (r"'([^']+)' has no member named '([^']+)'", _no_member),
         (r"class \"([^\"]+)\" has no member \"([^\"]+)\"", _no_member),
-        (r"expression cannot be used as a function|must have \(pointer-to-\) ?function type", _called),
         (r"libm_is_not_reproducible_and_namespace_tbs_lacks_this_function", _lacking),
         (r"libm_is_not_reproducible_use_tbs_(\w+)", _libm),
         (r"is deprecated: libm is not reproducible: write (\w+)", _said(r"write `\1(...)`, the engine's")),
@@ -498,76 +451,42 @@ _TABLE: Iterable[tuple[re.Pattern[str], Callable[[Case, re.Match[str]], str]]] =
         (r"reaches_beyond_the_world", _said(f"systems reach nothing but their world: {_OUTSIDE}")),
         (r"only_for_f32_write_a_literal", _said(f"it takes f32: {_LITERALS}")),
         (r"f32_and_f64_arguments_mixed", _said(f"its arguments are of one type: {_LITERALS}")),
-        (r"(min|max): one argument is signed", _signs),
         (r"use of deleted function 'Random::(?:Random|operator=)\(", _said(
             "take the stream by reference, `Random &random = world.random();`: a copy would draw the same again")),
         (r"'(\w+)' is not a member of '([^']+)'", _not_in),
         (r"(?:namespace|class) \"([^\"]+)\" has no member \"([^\"]+)\"", _no_member),
         (r"'(\w+)' (?:was not declared in this scope|has not been declared|does not name a type)", _undeclared),
         (r"identifier \"(\w+)\" is undefined", _undeclared),
-        (r"expected [',]*(?:'[^']+' or )*';'|expected a \";\"", _semicolon),
-        (r"'else' without a previous 'if'", _said(
-            "an `else` follows its `if` at once: put several statements into braces")),
         (r"expected primary-expression before ':'", _colon),
         (r"invalid type argument of unary '\*'", _power),
-        (r"expression list treated as compound expression", _said(
-            "a number is written with a point: `1.5f` for `1,5`")),
         (r"overloaded function with no contextual type information", _said(
             "take the stream first, `Random &random = world.random();`, and draw from that")),
         (r"expected primary-expression before '\.'|invalid use of non-static data member", _of_type),
         (r"unable to find numeric literal operator 'operator\"\"f'", _said("write `1.0f` for `1f`")),
-        (r"stray '#'", _said("C++ writes comments as `// ...`")),
-        (r"invalid cast from type '(vec[234]|quat)'", _said(r"take one component of the \1, such as `.x`")),
-        (r"missing terminating", _said("close the quotation mark in this line")),
         (r"in '(\w+)', which is of pointer type", _said(
-            r"write `\1->` for `\1.`, after a test: find gives nullptr where there is no such row")),
+            r"write `\1->` for `\1.`, after a test: find gives nullptr where the row is missing")),
         (r"which is of pointer type", _said(
             "keep the pointer and test it, `const Place *place = world.find<...>(entity); if (place) ... place->x`: "
-            "find gives nullptr where there is no such row")),
-        (r"request for member '(\w+)' in '.+', which is of non-class type '([^']+)'", _said(
-            r"leave out `.\1`: \2 has no fields")),
-        (r"incompatible types in assignment of '[^']+' to '[^']+\]'", _said(
-            "assign arrays element by element, in a loop")),
-        (r"base operand of '->' has non-pointer type", _said("write `.` for `->`: it is no pointer")),
+            "find gives nullptr where the row is missing")),
         (r"no match for 'operator\[\]' \(operand types are '([^']+)'", _subscript),
         (r"no match for 'operator=' \(operand types are '([^']+)' and '([^']+)'", _assigned),
-        (r"no match for 'operator.+' \(operand types are '([^']+)' and '([^']+)'", _no_operator),
+        (r"no match for 'operator.+'(?:const )?Entity'", _said(
+            "the empty Entity is `Entity{}`: compare with that, or write `!entity`")),
         (r"invalid operands of types '.+' and '.+' to binary 'operator(.+?)'", _bitwise),
-        (r"conversion from '([^']+)' to non-scalar type '([^']+)' requested", lambda case, found: _assigned(
-            case, re.match(r"(.*)\n(.*)", f"{found[2]}\n{found[1]}"))),
-        (r"cannot convert '([\w:]+)' from type '[^']*\(.*?::\)\(\)(?: const)?'", _method),
-        (r"invalid use of member function '.*?([\w:]+)\(", _method),
-        (r"too many initializers for '([\w:]+)'", _initialized),
-        (r"invalid initialization of (?:non-const )?reference of type '([^']+)' from (?:an rvalue|expression) of type "
-         r"'([^']+)'", _argument),
+        (r"conversion from '([^']+)' to non-scalar type '([^']+)' requested", _converted),
         (r"invalid cast from type '([^']+)' to type '([^']+)'", _cast),
-        (r"(?:cast|conversion) from 'const char\*' to 'u?(?:int|i32|u32|unsigned int)'", _said(
-            "systems have no texts: a fault is declared, faults = ('lost', ...), and told by world.fail(Fault::lost)")),
-        (r"expected '\(' before", _said(
-            "C++ writes a condition in parentheses, and statements in braces: `if (...) { ... }`")),
+        (r"(?:cast|conversion) from 'const char\*' to '(?:i32|u32)'", _said(
+            "systems have no strings: declare faults = ('lost', ...), and report one by world.fail(Fault::lost)")),
         (r"(?:cannot convert|invalid conversion from|could not convert '.+' from) '([^']+)' to '([^']+)'", _convert),
-        (r"too (?:few|many) arguments to function '(.+)'", _said(r"call it with as many arguments as `\1` takes")),
         (r"no matching function for call to '(.+)'", _candidates),
-        (r"no return statement in function returning|control reaches end of non-void|missing return statement", _said(
-            "return a value on every way through the function")),
         (r"return-statement with a value, in function returning 'void'", _said(
             "a system returns nothing: write results into components, and leave early by `return;`")),
         (r"(?:it )?lacks a component of these", _create),
-        (r"assigning to an array from an initializer list|invalid array assignment", _said(
-            "assign arrays element by element, in a loop")),
-        (r"redeclaration of '(?:.* )?(\w+)'", _said(
-            r"give one of the two another name, or leave out the second type: `\1 = ...;`")),
-        (r"declaration of '(?:.* )?(\w+)' shadows a parameter", _said(
-            r"`\1` is a parameter already: give the variable another name, or leave out the type: `\1 = ...;`")),
-        (r"is not a constant expression", _said(
-            "only constants go here (literals, `Constants::name`, constexpr): for a value of the world write `if`")),
         (r"inlining failed in call to '.*?(\w+)\(.*recursive", _said(
             r"`\1` calls itself, which systems cannot: write a loop")),
         (r"inlining failed in call to '.*?([\w:]+)\(.*function body not available", _said(
             r"function `\1` is declared and not defined: write its body where it is declared")),
         (r"calling a (?:constexpr )?__host__ function.*\"(?:.*::)?(\w+)", _said(
             r"put TBS_FUNCTION in front of function `\1`: without it a device cannot call it")),
-        (r"narrowing conversion of '.*' from '([^']+)' to '([^']+)'", _said(
-            r"convert it where you mean it: `\2(...)`")),
     ]
 ]  # fmt: skip

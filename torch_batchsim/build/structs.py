@@ -1,4 +1,4 @@
-"""Writes the C++ structs of what is declared, each scope's in a namespace of its own, and names them."""
+"""Writes the C++ structs of declarations, each scope's in a namespace of its own, and names them."""
 
 from __future__ import annotations
 
@@ -6,27 +6,29 @@ import ctypes
 from collections.abc import Iterator
 
 from ..base import shared
+from ..base.numbers import NUMBERS
+from ..base.shared import BUILTIN_FAULTS
 from ..declare.fields import Layout, Member
-from ..resolve.program import Program
 from ..declare.roles import ENGINE_COMPONENTS
 from ..declare.schema import Archetype, Component
-from ..resolve.scopes import Scope, namespace_of
-from ..base.shared import BUILTIN_FAULTS
 from ..read.systems import System
-from ..types import FieldType
+from ..resolve.program import Program
+from ..resolve.scopes import Scope, namespace_of
+from ..types import FIELD_TYPES, FieldType
 
 AUTHOR_NAMESPACE = "systems"  # within tbs::fence, see csrc/tbs/poison.h
 
-_OPTION_C_TYPES = {bool: ("bool", ctypes.c_bool), int: ("i32", ctypes.c_int32), float: ("f32", ctypes.c_float)}
+_OPTION_NUMBERS = {bool: NUMBERS["boolean"], int: NUMBERS["i32"], float: NUMBERS["f32"]}
+_OPTION_CTYPES = {bool: ctypes.c_bool, int: ctypes.c_int32, float: ctypes.c_float}
 
 
 def cpp_namespace(scope: str) -> str:
-    """Where the text and the structs of a library are, or with ``""`` the author's: both find the engine's names."""
+    """The namespace of a library's text and structs, or with ``""`` of the author's: both find the engine's names."""
     return f"tbs::fence::{scope or AUTHOR_NAMESPACE}"
 
 
 def cpp_name(declared: type[Component] | Archetype) -> str:
-    """How the engine's code refers to a component or an archetype, which nothing of the author's can hide."""
+    """The name of a component or an archetype in the engine's code, which no name of the author's can hide."""
     if declared in ENGINE_COMPONENTS.values():
         return f"tbs::{declared.__name__}"
     return f"{cpp_namespace(namespace_of(declared))}::{_own_name(declared)}"
@@ -51,11 +53,11 @@ def parameters_structure(program: Program) -> type[ctypes.Structure]:
 
 
 def _parameter_types(scope: Scope) -> list[tuple[str, type]]:
-    return [(name, _OPTION_C_TYPES[type(value)][1]) for name, value in scope.declaration.parameters.items()]
+    return [(name, _OPTION_CTYPES[type(value)]) for name, value in scope.declaration.parameters.items()]
 
 
 def scope_structs(program: Program, scope: Scope) -> Iterator[str]:
-    """All that one scope declares: constants, faults, components, tags of archetypes; the author's the parameters."""
+    """The declarations of one scope: constants, faults, components, tags of archetypes, the author's parameters."""
     namespace = cpp_namespace(scope.name)
     yield f"namespace {namespace} {{"
     yield from _constants(scope)
@@ -76,14 +78,13 @@ def scope_structs(program: Program, scope: Scope) -> Iterator[str]:
     yield f"}}  // namespace {namespace}"
 
 
-_NUMBERED = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f32", "f64", "bool")  # in csrc/tbs/checked_device.h
-_ENGINE_STRUCTS = ("vec2", "vec3", "vec4", "quat", "Entity")
 _MOST_NUMBERED = 254
 
 
 def numbered_types(program: Program) -> list[tuple[str, str]]:
-    """Types that a device tells of by their number: how authors write them, and how the engine's C++ does."""
-    own = [(name, f"::tbs::{name}") for name in (*_NUMBERED, *_ENGINE_STRUCTS)]
+    """Types that a device reports by their number: the names in authors' texts and in the engine's C++."""
+    own = [("char", "char"), ("i64", "long long"), ("u64", "unsigned long long")]
+    own += [(kind.c_type, _c_type(kind.c_type)) for kind in FIELD_TYPES.values()]
     for scope in program.scopes:
         structs = [(struct.__name__, f"{cpp_namespace(scope.name)}::{struct.__name__}") for struct in scope.structs]
         own += structs
@@ -92,11 +93,10 @@ def numbered_types(program: Program) -> list[tuple[str, str]]:
 
 
 def type_numbers(program: Program) -> Iterator[str]:
-    """C++ that gives a device the numbers of structs."""
+    """C++ that gives a device the numbers of types."""
     yield "namespace tbs::checks {"
     for number, (_, cpp) in enumerate(numbered_types(program)):
-        if number >= len(_NUMBERED):
-            yield f"template <> inline constexpr u64 type_number<{cpp}> = {number};"
+        yield f"template <> inline constexpr u64 type_number<{cpp}> = {number};"
     yield "}  // namespace tbs::checks"
 
 
@@ -115,7 +115,7 @@ def _faults(program: Program, scope: Scope) -> Iterator[str]:
 
 
 def _enums(scope: Scope) -> Iterator[str]:
-    """Enumerations; as wide as a byte where that holds them, which is what columns of them are."""
+    """Enumerations; of one byte where that holds them, as their columns are."""
     for given in scope.enums:
         codes = {name: int(member) for name, member in given.__members__.items()}
         c_type = "u8" if all(0 <= code < 256 for code in codes.values()) else "i32"
@@ -123,13 +123,13 @@ def _enums(scope: Scope) -> Iterator[str]:
 
 
 def _option_type(value: bool | int | float) -> str:
-    return _c_type(_OPTION_C_TYPES[type(value)][0])
+    return _c_type(_OPTION_NUMBERS[type(value)].c_type)
 
 
 def _literal(value: bool | int | float) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    # As a 32-bit float has it: nvcc warns of a number that is rounded.
+    # Rounded to 32 bits here, because nvcc warns of a number that it rounds.
     return f"{ctypes.c_float(value).value.hex()}f" if isinstance(value, float) else f"({value})"
 
 

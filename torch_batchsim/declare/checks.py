@@ -1,4 +1,4 @@
-"""What a checked build looks for, as ``make_vec(checks=...)`` and ``TBS_CHECKS`` ask for it."""
+"""The options of a checked build, of ``make_vec(checks=...)`` and ``TBS_CHECKS``."""
 
 from __future__ import annotations
 
@@ -10,28 +10,25 @@ from ..base.names import suggestion
 
 VARIABLE = "TBS_CHECKS"
 _MOST = 2**62
-_NUMBERS = {"loops": "iterations", "leftovers": "calls"}  # options that are one, and of what
+_NUMBERS = {"loops": "iterations", "leftovers": "calls"}  # options that are numbers, with their units
 _ON, _OFF = ("1", "true", "on", "yes"), ("", "0", "false", "off", "no")
 
 
 @dataclass(frozen=True)
 class Checks:
-    """What a checked build looks for, beside indices, divisions, shifts and overflows, which it always checks.
+    """Options of a checked build, which always checks indices, divisions, shifts and overflows.
 
-    On CUDA it looks for indices, divisions by zero, null pointers, loops, and for NaN and infinity in what systems take
-    as parameters (docs/debugging.md).
+    On CUDA it checks indices, divisions by zero, null pointers, loops, and NaN and infinity in components that systems
+    take as parameters (docs/debugging.md).
 
     Args:
-        casts: numbers that are assigned to what cannot hold them, such as 300 to a ``u8``. A float that does not fit
-            into an integer is a fault without it. Only on CPU; docs/debugging.md says what is looked at.
         nan: NaN and infinity that a system leaves in a component or an observation.
         loops: iterations that the loops of one system may make for one world, in all; None for any number.
-        leftovers: of so many steps, and of so many resets, one is run twice more into other leftovers of memory, to
-            find what ``observe`` does not write and what reads scratch before it is written; so are the first 16. None
-            for none.
+        leftovers: one of so many steps, and of so many resets, is run twice more into other leftovers of memory, to
+            find outputs that ``observe`` leaves unwritten and reads of unwritten scratch; so are the first 16. None
+            runs none.
     """
 
-    casts: bool = False
     nan: bool = True
     loops: int | None = 100_000_000
     leftovers: int | None = 64
@@ -45,21 +42,20 @@ class Checks:
         return super().__new__(cls)
 
     def __post_init__(self) -> None:
-        for name in ("casts", "nan"):
-            if not isinstance(getattr(self, name), bool):
-                raise TypeError(f"Checks: {name} must be True or False, got {getattr(self, name)!r}")
-        for name, what in _NUMBERS.items():
+        if not isinstance(self.nan, bool):
+            raise TypeError(f"Checks: nan must be True or False, got {self.nan!r}")
+        for name, unit in _NUMBERS.items():
             number = getattr(self, name)
             if number is None:
                 continue
             if isinstance(number, bool) or not isinstance(number, int):
-                raise TypeError(f"Checks: {name} must be a number of {what} or None, got {number!r}")
+                raise TypeError(f"Checks: {name} must be a number of {unit} or None, got {number!r}")
             if not 1 <= number <= _MOST:
                 raise ValueError(f"Checks: {name} must be from 1 to {_MOST}, got {number}")
 
 
 def checked_checks(checks: Any) -> Checks | None:
-    """What ``checks`` of a simulator means; None for an ordinary build.
+    """The options that ``checks`` of a simulator asks for; None for an ordinary build.
 
     ``None`` asks the environment variable ``TBS_CHECKS``: 1 or 0, or options such as ``nan=0,loops=1000``.
     Raises TypeError or ValueError, with the values that are allowed.
@@ -74,9 +70,9 @@ def checked_checks(checks: Any) -> Checks | None:
 
 
 def checks_in(text: str, where: str) -> Checks | None:
-    """What a text asks for: 1 or 0 (or true, false, on, off, yes, no), or options such as ``nan=0,loops=1000``.
+    """The options in a text: 1 or 0 (or true, false, on, off, yes, no), or options such as ``nan=0,loops=1000``.
 
-    Raises ValueError, in which ``where`` stands before what was and what could be written.
+    Raises ValueError, with ``where`` in front of the text and the allowed values.
     """
     word = text.strip().lower()
     if word in _OFF:

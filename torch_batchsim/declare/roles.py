@@ -62,7 +62,7 @@ ROLES = (
     ),
     Role(
         "info",
-        "what is told beside the observation",
+        "facts beside the observation",
         "`infos`, `final_info`",
         "a dict of columns of any numbers",
         forms=(Mapping,),

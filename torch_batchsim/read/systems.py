@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ..base.numbers import CPP_WORDS
 from ..base.shared import LANES
 from ..errors import SchemaError
 from .cpp_rules import check_rules, check_words
@@ -19,10 +20,6 @@ ENGINE_TYPES = ("World", "Episode", "Reward", *BY_VALUE, *LANES)  # to which the
 
 _PARAMETER = re.compile(
     r"(?P<front>const\s+)?(?P<type>\w+(?:\s*::\s*\w+)*)(?P<back>\s+const)?\s*(?P<reference>&?)\s*(?P<name>\w*)"
-)
-_NUMBERS = frozenset(
-    "auto bool boolean char int unsigned short long float double size_t i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 "
-    "int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t".split()
 )
 _TAKEN = (
     "a system takes 'World &world' first (or 'Worlds<4> &worlds', with a number), then components and singletons, "
@@ -314,7 +311,7 @@ def _read_parameter(text: str, system: str, place: str) -> Parameter:
     type_name = "".join(match["type"].split()) if match else ""
     if type_name.removeprefix("tbs::") in ENGINE_TYPES:
         type_name = type_name.removeprefix("tbs::")
-    if match and type_name in _NUMBERS:
+    if match and type_name in CPP_WORDS:
         raise SchemaError(
             f"{place}: system '{system}' takes '{text}', which is not a component; {_TAKEN}. A number that "
             "all worlds share is world.parameters.name or Constants::name; functions may take one: TBS_FUNCTION"

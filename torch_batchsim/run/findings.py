@@ -8,7 +8,9 @@ import struct
 from pathlib import Path
 
 import numpy as np
+import torch
 
+from ..base.numbers import NUMBERS, SPELLINGS
 from ..base.shared import Found
 from ..build.checked import column_as_written
 from ..build.structs import numbered_types
@@ -19,13 +21,6 @@ from ..errors import Finding
 from ..read.macros import call_at, expanded, macros_of
 from ..resolve.program import Node, Program
 
-_C_TYPES = {
-    "unsigned char": "u8", "short unsigned int": "u16", "unsigned int": "u32", "long unsigned int": "u64",
-    "signed char": "i8", "short int": "i16", "int": "i32", "long int": "i64", "float": "f32", "double": "f64",
-    "long long int": "i64", "long long unsigned int": "u64", "bool": "bool", "char": "char",
-}  # fmt: skip
-_NUMBERS = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f32", "f64")  # tbs::checks::number_of_type
-_BITS = {"i8": 8, "i16": 16, "i32": 32, "i64": 64, "u8": 8, "u16": 16, "u32": 32, "u64": 64}
 _NO_ROW = 2**32 - 1  # csrc/tbs/table.h
 _OPENING = {")": "(", "]": "[", ">": "<", "}": "{"}
 _CALLS = (Found.bits, Found.bits_of_value, Found.below, Found.integer, Found.shuffle)  # csrc/tbs/checked_types.h
@@ -122,14 +117,11 @@ def _sentence(
             return f"division by zero in {name}{f', by `{by}`' if by else ''}: `{line}`", value
         return f"{value} / {_operand(bound)} does not fit into {name}: `{line}`", value
     if found is Found.shift:
-        return f"{value} shifted by {bound} bits; {name} has {_BITS.get(name, 32)}: `{line}`", bound
+        width = 8 * NUMBERS[name].dtype.itemsize if name in NUMBERS else 32
+        return f"{value} shifted by {bound} bits; {name} has {width}: `{line}`", bound
     if found is Found.float_cast:
         number = _float(value)
         return f"{number:g} does not fit into {name}: `{line}`", number
-    if found is Found.cast:
-        number = (value, value % 2**64, _float(value))[other]
-        said = f"{number:.9g}" if other == 2 else str(number)
-        return f"{said} does not fit into {_NUMBERS[bound]}: `{line}`", number
     if found is Found.null:
         return f"a null pointer is used, such as find() gives for a row that there is not: `{line}`", 0
     if found is Found.no_return:
@@ -184,8 +176,8 @@ def _not_finite(column: Column, bits: int, offset: int) -> tuple[str, float]:
     for field in column.component.fields:
         index = _index_at(field, offset)
         if index is not None and field.type.dtype.is_floating_point:
-            packed = struct.pack("<q", bits)
-            number = struct.unpack("<d" if field.type.dtype.itemsize == 8 else "<f4x", packed)[0]
+            dtype = field.type.dtype
+            number = torch.tensor([bits]).view(torch.uint8)[: dtype.itemsize].view(dtype).item()
             place = f"[{', '.join(map(str, index))}]" if index else ""
             return f"{number} in {column.name}.{field.name}{place}", number
     raise AssertionError(offset)
@@ -225,7 +217,7 @@ def type_name(kind: str) -> str:
     """A type as authors write it: ``u8[15]`` of g++'s ``'unsigned char [15]'``."""
     base, bracket, extents = kind.strip("'").partition(" [")
     base = base.removeprefix("const ").removeprefix("struct ").rpartition("::")[2]
-    return _C_TYPES.get(base, base) + (f"[{extents}" if bracket else "").replace("][", ", ")
+    return SPELLINGS.get(base, base) + (f"[{extents}" if bracket else "").replace("][", ", ")
 
 
 def subscript(whole: str, end: int) -> tuple[str, str]:

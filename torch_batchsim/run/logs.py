@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..base.numbers import NUMBERS
 from ..base.shared import LOG_RECORD, LogKind
+from ..declare.columns import numpy_dtype
 from ..memory.memory import Memory
 from ..resolve.program import GRAPHS, Program
 from .inside import system_runs
@@ -20,10 +22,6 @@ VARIABLE = "TBS_LOG"
 _DEFAULT = 64  # lines a world
 _MOST = 1 << 20
 _ON, _OFF = ("true", "on", "yes"), ("", "false", "off", "no")
-_TYPES = {
-    LogKind.f32: np.dtype("<f4"), LogKind.f64: np.dtype("<f8"), LogKind.i64: np.dtype("<i8"),
-    LogKind.u64: np.dtype("<u8"), LogKind.boolean: np.dtype("?"),
-}  # fmt: skip
 
 
 def checked_log(log: Any) -> int:
@@ -173,6 +171,6 @@ def _key(order: dict[tuple[int, int], int], record: np.void) -> tuple[int, int, 
 def _value(record: np.void) -> Any:
     kind, count = LogKind(int(record["kind"])), int(record["count"])
     values = np.frombuffer(record["values"][:count].tobytes(), np.uint64)
-    size = _TYPES[kind].itemsize
-    parts = [np.frombuffer(value.tobytes()[:size], _TYPES[kind])[0] for value in values]
+    dtype = numpy_dtype(NUMBERS[kind.name].dtype)
+    parts = [np.frombuffer(value.tobytes()[: dtype.itemsize], dtype)[0] for value in values]
     return tuple(parts) if count > 1 else parts[0]

@@ -22,7 +22,7 @@ from torch_batchsim.vector.partial_step import step_some
 
 pytestmark = pytest.mark.full
 
-EVERY = Checks(leftovers=1, casts=True)
+EVERY = Checks(leftovers=1)
 
 
 @pytest.mark.parametrize("environment", [HideSeek, Hanabi, Overcooked, Swarm, CartPole])

@@ -271,13 +271,12 @@ def test_a_group_a_single_world_and_a_pickled_fault_tell_the_same():
 def test_checks_are_asked_for_by_argument_or_variable(monkeypatch):
     for text, expected in {
         "": None, "0": None, "off": None, "1": Checks(), "true": Checks(), "nan=0": Checks(nan=False),
-        "casts=1": Checks(casts=True),
         "nan=0,loops=1000": Checks(nan=False, loops=1000), "loops=none": Checks(loops=None),
     }.items():  # fmt: skip
         monkeypatch.setenv("TBS_CHECKS", text)
         assert checked_checks(None) == expected
         assert checked_checks(False) is None and checked_checks(True) == Checks()
-    for text in ("yes please", "loops=-1", "casts", "speed=1", "loops=0"):
+    for text in ("yes please", "loops=-1", "nan", "speed=1", "loops=0"):
         monkeypatch.setenv("TBS_CHECKS", text)
         with pytest.raises(ValueError, match="loops"):
             checked_checks(None)

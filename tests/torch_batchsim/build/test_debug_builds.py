@@ -25,7 +25,7 @@ def blocks(page: str) -> dict[str, str]:
 
 def test_an_unknown_tool_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TBS_DEBUG", "valgrind")
-    with pytest.raises(ValueError, match="'gdb', 'perf' or 'quick', or not be set, got 'valgrind'"):
+    with pytest.raises(ValueError, match="'gdb', 'perf' or 'quick', or unset, got 'valgrind'"):
         jit.load(Program(CartPole()), Target())
 
 

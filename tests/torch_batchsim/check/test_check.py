@@ -302,7 +302,7 @@ def test_own_environments_pass(name: str) -> None:
 
 @pytest.mark.full
 def test_the_page(tmp_path: Path) -> None:
-    """Its examples run beside that of authoring.md, and its table has all checks."""
+    """Its examples run beside that of authoring.md, and its list has all checks."""
     docs = Path(__file__).resolve().parents[3] / "docs"
     for page in ("authoring.md", "checking.md"):
         for name, text in re.findall(r"```\w+ title=(\S+)\n(.*?)```", (docs / page).read_text(), re.DOTALL):
@@ -316,7 +316,7 @@ def test_the_page(tmp_path: Path) -> None:
 
 def test_the_page_names_all_checks() -> None:
     page = (Path(__file__).resolve().parents[3] / "docs" / "checking.md").read_text()
-    assert re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE) == [check.name for check in CHECKS]
+    assert re.findall(r"^- `(\w+)`: ", page, re.MULTILINE) == [check.name for check in CHECKS]
 
 
 def test_what_the_checked_build_looks_for_is_chosen(capsys: pytest.CaptureFixture[str]) -> None:
@@ -324,7 +324,7 @@ def test_what_the_checked_build_looks_for_is_chosen(capsys: pytest.CaptureFixtur
         check_env("cartpole", checks=True)
     with pytest.raises(SystemExit) as ended:
         cli.main(["cartpole", "--checks", "nna=0"])
-    said = "--checks nna=0: Checks has no option 'nna' (did you mean 'nan'?); it has: casts, nan, loops, leftovers"
+    said = "--checks nna=0: Checks has no option 'nna' (did you mean 'nan'?); it has: nan, loops, leftovers"
     assert ended.value.code == 2 and said in capsys.readouterr().err
     assert subject.Subject(Walk(), checks=Checks(nan=False)).make(checked=True).sim.program.checks == Checks(nan=False)
 

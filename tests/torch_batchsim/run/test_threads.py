@@ -178,7 +178,7 @@ def test_no_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError("libgomp.so.1: cannot open shared object file")
 
     monkeypatch.setattr(openmp, "share", missing)
-    with pytest.raises(BuildError, match=r"no OpenMP runtime for the simulator's threads: libgomp.so.1: cannot open"):
+    with pytest.raises(BuildError, match=r"OpenMP's runtime is missing: libgomp.so.1: cannot open"):
         jit.load(simulator().program, simulator().execution.target)
 
 

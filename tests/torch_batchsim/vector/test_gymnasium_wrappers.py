@@ -35,7 +35,7 @@ from torch_batchsim import (
 from torch_batchsim.vector.gymnasium_wrappers import NEED_ARRAYS
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "wrappers.md"
-TABLE = re.findall(r"^\| `(\w+)` \| (yes|no) \| (yes|no) \| ([\w, ]+) \|", PAGE.read_text(), re.MULTILINE)
+TABLE = re.findall(r"^- `(\w+)`: (yes|no), (yes|no); ([\w, ]+)", PAGE.read_text(), re.MULTILINE)
 ROWS = {name: told for name, *told in TABLE}
 
 

@@ -73,18 +73,6 @@ def _run(arguments: list[str]) -> int:
     if group:
         options = _of_group(options, defaults, group)
     _refuse_together(options)
-    if options.tune and options.executor:
-        raise UsageError(f"--tune chooses the executor, but --executor {options.executor} was given too")
-    if options.eval and not options.eval_episodes:
-        raise UsageError("--eval-episodes is 0, but --eval needs at least 1")
-    if options.video and not options.eval_episodes:
-        raise UsageError("--eval-episodes is 0, but --video shows an episode of the evaluation")
-    if options.video and options.video.suffix.lower() not in video.file_types():
-        raise UsageError(f"--video writes {', '.join(video.file_types())}, but {options.video} was given")
-    if options.video_every and not options.video:
-        raise UsageError(f"--video-every {options.video_every} needs --video, which names the files")
-    if options.video_every and options.eval:
-        raise UsageError("--video-every and --eval exclude each other: an evaluation shows one episode")
     if options.video:
         video.check_needs(options.video)
     path = checkpoint.find(options.resume or options.eval or options.load, env_id)
@@ -149,6 +137,21 @@ def _refuse_together(options: Options) -> None:
             raise UsageError(f"--seeds and --{name} exclude each other{why[name]}")
     if options.settings and (options.resume or options.eval):
         raise UsageError(f"--config and --{given[0]} exclude each other: settings are in the checkpoint")
+    types, episodes, every = video.file_types(), options.eval_episodes, options.video_every
+    refusals = (
+        (options.tune and options.executor, f"--tune chooses the executor: leave out --executor {options.executor}"),
+        (options.eval and not episodes, "--eval-episodes is 0, but --eval needs at least 1"),
+        (options.video and not episodes, "--eval-episodes is 0, but --video shows an episode of the evaluation"),
+        (
+            options.video and options.video.suffix.lower() not in types,
+            f"--video writes {', '.join(types)}, but {options.video} was given",
+        ),
+        (every and not options.video, f"--video-every {every} needs --video, which names the files"),
+        (every and options.eval, "--video-every and --eval exclude each other: an evaluation shows one episode"),
+    )
+    for refused, sentence in refusals:
+        if refused:
+            raise UsageError(sentence)
 
 
 NEEDS = {"memory_size": "memory", "past_every": "past_share", "anneal_from": "anneal", "anneal_until": "anneal"}

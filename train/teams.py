@@ -71,7 +71,7 @@ def _run(options: argparse.Namespace, training: list[str]) -> int:
             raise UsageError(f"--wanted takes a number for each of {teams} teams, but {len(wanted)} were given")
         result = {"env": contents["env"], "env_options": contents["env_options"], "episodes": options.episodes}
         result |= {"actions": "likeliest" if options.likeliest else "drawn", "seeds": rows}
-        path.write_text(json.dumps(result, indent=2) + "\n")  # after each seed, for trainings may take long
+        path.write_text(json.dumps(result, indent=2) + "\n")  # after each seed, because trainings take long
     print(f"{result['env']} {result['env_options']}, {options.episodes} games each, {result['actions']} actions")
     print(_table(rows))
     print(f"written to {path}")

@@ -48,5 +48,7 @@ SWEEP = {
     "gae_lambda": (0.9, 0.99),
     "ent_coef": (1e-3, 0.03, "log"),
 }
-"""Ranges of a sweep: see ``Environment.sweep``. The score of a game between two teams of one policy says little about it:
-compare the best trials by ``python -m torch_batchsim.train match``."""
+"""Ranges of a sweep: see ``Environment.sweep``.
+
+The score of a game between two teams of one policy says little about it: compare the best trials by
+``python -m torch_batchsim.train.match``."""

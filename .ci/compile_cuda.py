@@ -3,8 +3,8 @@
 Each executor is compiled for one architecture, so that all see both, and CI is not twice as long. The code for devices
 is compiled of each unit; that for the host, which is two seconds of a core, once for each environment, with one
 executor after the other. (g++ compiles it of each unit in the tests, where CUDA is emulated.) Large units are hardly
-optimised, where nvcc knows how: that would take a minute each, and tests/torch_batchsim/build/test_kernels.py compiles a unit
-with rigid bodies as users do.
+optimised, where nvcc knows how: that would take a minute each, and tests/torch_batchsim/build/test_kernels.py compiles
+a unit with rigid bodies as users do.
 """
 
 from __future__ import annotations

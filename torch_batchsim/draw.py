@@ -1,4 +1,4 @@
-"""A small canvas for pictures of worlds: a few shapes with smooth edges and plain text, in numpy alone."""
+"""A small canvas for pictures of worlds: a few shapes with smooth edges and plain text, in numpy only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Colour = tuple[int, int, int]  # red, green, blue, 0 to 255
 
 
 class Canvas:
-    """A picture ``pixels``: ``uint8 [height, width, 3]``. What lies outside is clipped."""
+    """A picture ``pixels``: ``uint8 [height, width, 3]``. Drawing outside of it is clipped."""
 
     def __init__(self, width: int, height: int, background: Colour = (255, 255, 255)) -> None:
         self.pixels = np.empty((height, width, 3), np.uint8)
@@ -51,7 +51,7 @@ class Canvas:
         self._shape(tuple(low), tuple(high), colour, coverage)
 
     def polygon(self, corners: Sequence[Point], colour: Colour) -> None:
-        """Fill a polygon of three corners or more; it need not be convex. Where its edges cross, every other part."""
+        """Fill a polygon of three corners or more, convex or not. Where its edges cross, fill every other part."""
         points = np.asarray(corners, float)
         if len(points) < 3:
             raise ValueError(f"a polygon needs at least 3 corners, got {len(points)}")
@@ -73,7 +73,7 @@ class Canvas:
 
         Letters are 7 ``scale`` pixels high and take 6 ``scale`` to the right, see ``text_width``. ``place`` is the left
         end of the line at half the height of the letters; with ``align`` 0.5 its middle, with 1 its right end. Other
-        signs are shown as a box.
+        signs become a box.
         """
         mask = _written(text.upper(), scale)
         height, width = mask.shape
@@ -112,9 +112,9 @@ class Canvas:
 
 
 class Sprite:
-    """What ``draw`` draws, made once to be stamped many times; where it draws nothing, the picture shows through.
+    """A drawing of ``draw``, made once and stamped many times; the picture shows through its empty parts.
 
-    ``draw`` is called twice, each time with an empty canvas, and must draw the same both times.
+    It calls ``draw`` twice, each time with an empty canvas; both drawings must be equal.
     """
 
     def __init__(self, width: int, height: int, draw: Callable[[Canvas], None]) -> None:
@@ -122,7 +122,7 @@ class Sprite:
         draw(on_black)
         draw(on_white)
         self.colours = on_black.pixels.astype(np.float32)  # [height, width, 3], times how much they cover
-        self.through = (on_white.pixels - self.colours) / 255  # how much of the picture is still seen
+        self.through = (on_white.pixels - self.colours) / 255  # the share of the picture that shows
 
 
 def tiled(
@@ -131,10 +131,10 @@ def tiled(
     """One picture of several of one size, row by row: ``tiled(env.render())``; ``uint8 [height, width, 3]`` all.
 
     Args:
-        columns: how many stand side by side; as many as make it about square if not given.
-        gap: pixels between them, which have ``colour``, as places without a picture have.
+        columns: pictures side by side; by default about a square.
+        gap: pixels between them, of ``colour``, which also fills places without a picture.
 
-    Raises ValueError for no picture, or for several sizes.
+    Raises ValueError without pictures, or for several sizes.
     """
     sizes = sorted({picture.shape for picture in pictures})
     if len(sizes) != 1 or len(sizes[0]) != 3:
@@ -152,8 +152,14 @@ def tiled(
     return canvas.pixels
 
 
+def mixed(colour: Colour, other: Colour, share: float) -> Colour:
+    """A colour with a share, 0 to 1, of another one."""
+    red, green, blue = (round(a + share * (b - a)) for a, b in zip(colour, other, strict=True))
+    return red, green, blue
+
+
 def text_width(text: str, scale: int = 1) -> int:
-    """How many pixels ``Canvas.text`` is wide."""
+    """The width of ``Canvas.text`` in pixels."""
     return max(0, 6 * len(text) - 1) * scale
 
 

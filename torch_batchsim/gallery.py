@@ -1,7 +1,7 @@
 """A picture of many worlds side by side, or an animation: ``python -m torch_batchsim.gallery cartpole --worlds 60``.
 
-Worlds act at random among what is legal, or as a policy of ``torch_batchsim.train`` does. An episode that ends is
-followed by the next one, so that worlds are at different moments of theirs.
+Worlds take random legal actions, or those of a policy of ``torch_batchsim.train``. After an episode the next one
+begins, so that worlds show different moments.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ SAID_OTHERWISE = {
     "render_mode": "--out",
     "render_worlds": "--worlds",
 }
-"""What says here what ``gymnasium.make_vec`` takes under these names."""
+"""Options of this command by the names of ``gymnasium.make_vec``."""
 
 
 class GalleryError(Exception):
-    """The picture cannot be made as it was asked for; says why in one sentence."""
+    """The reason why this command cannot make the picture, in one sentence."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command: 0 when the picture is written, 1 where a world fails, 2 for a mistake in the command."""
+    """Run the command: 0 when the picture is written, 1 after a world's fault, 2 for a mistake in the command."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         options = _parser().parse_args(_long(given))
@@ -62,7 +62,7 @@ _OWN = ("worlds", "columns", "steps", "every", "policy", "width", "gap", "colour
 
 
 def _long(given: list[str]) -> list[str]:
-    """The arguments, with ``--preset walls`` as ``--env-option preset=walls``; refuses options that nobody has."""
+    """The arguments, with ``--preset walls`` as ``--env-option preset=walls``; rejects unknown options."""
     if not given or given[0].startswith("-"):
         return given
     name, *rest = given
@@ -89,8 +89,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--width", type=int, default=1200, metavar="PIXELS", help="of the whole picture, at most; "
                         "worlds are not drawn larger than render() does (default: 1200)")  # fmt: skip
     parser.add_argument("--gap", type=int, default=4, metavar="PIXELS", help="between worlds (default: 4)")
-    parser.add_argument("--colours", type=int, default=256, metavar="N", help="of a .png, 2 to 256; 0 for all that "
-                        "there are (default: 256)")  # fmt: skip
+    parser.add_argument("--colours", type=int, default=256, metavar="N", help="of a .png, 2 to 256; 0: all of them "
+                        "(default: 256)")  # fmt: skip
     parser.add_argument("--seed", type=int, default=1, help="of worlds and actions (default: 1)")
     parser.add_argument("--env-option", action="append", default=[], metavar="KEY=VALUE",
                         help="an option of the environment; --key value is short for it")  # fmt: skip
@@ -100,29 +100,29 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Refuse what cannot be done before anything is compiled."""
+    """Reject options before anything is compiled."""
     limits = {"worlds": (1, MOST_WORLDS), "columns": (1, None), "steps": (0, None), "every": (1, None)}
     limits |= {"width": (1, 20_000), "gap": (0, 100), "seed": (0, 2**63 - 1)}
     for name, (least, most) in limits.items():
         value = getattr(options, name)
         if value is not None and (value < least or (most is not None and value > most)):
             allowed = f"at least {least}" if most is None else f"from {least} to {most}"
-            raise GalleryError(f"--{name} is {value}, but must be {allowed}")
+            raise GalleryError(f"--{name} must be {allowed}, got {value}")
     if options.colours != 0 and not 2 <= options.colours <= 256:
-        raise GalleryError(f"--colours is {options.colours}, but must be 0 or from 2 to 256")
+        raise GalleryError(f"--colours must be 0 or from 2 to 256, got {options.colours}")
     kinds = (".png", ".gif", ".webp", ".mp4")
     if options.out.suffix.lower() not in kinds:
-        raise GalleryError(f"--out writes {', '.join(kinds)}, but {options.out} was given")
+        raise GalleryError(f"--out must end in {', '.join(kinds)}, got {options.out}")
     if options.out.is_dir() or not options.out.parent.is_dir():
-        raise GalleryError(f"--out names {options.out}, which cannot be written")
+        raise GalleryError(f"--out must be a file in an existing folder, got {options.out}")
     frames = options.steps // options.every + 1
     if options.out.suffix.lower() != ".png" and frames > MOST_FRAMES:
-        raise GalleryError(f"the animation would have {frames:,} pictures, but {MOST_FRAMES:,} are the most: "
+        raise GalleryError(f"an animation has at most {MOST_FRAMES:,} pictures, got {frames:,}: "
                            "use fewer --steps, or a larger --every")  # fmt: skip
 
 
 def _run(options: argparse.Namespace) -> tuple[int, ...]:
-    """Make the picture; returns its shape."""
+    """Make the picture. Returns its shape."""
     from .train.run_folder import video
 
     try:
@@ -133,7 +133,7 @@ def _run(options: argparse.Namespace) -> tuple[int, ...]:
     env = _environment(options, contents)
     act = _random(env, options.seed) if contents is None else _trained(env, contents, options.seed)
     if not video.has_pictures(env):
-        raise GalleryError(f"{env.spec.id} has no pictures: it does not define render()")
+        raise GalleryError(f"{env.spec.id} does not define render()")
     small = _Fitted(env, options)
     if options.out.suffix.lower() == ".png":
         for _ in _moments(env, act, options.seed, options.steps, options.steps or 1):
@@ -148,7 +148,7 @@ def _run(options: argparse.Namespace) -> tuple[int, ...]:
 
 
 def _moments(env: Any, act: Callable[[Any, dict[str, Any]], Any], seed: int, steps: int, every: int) -> Iterator[None]:
-    """Play; yields after the reset and after each so many steps."""
+    """Play. Yields after the reset and after every ``every`` steps."""
     observations, infos = env.reset(seed=seed)
     yield
     for step in range(1, steps + 1):
@@ -166,7 +166,7 @@ def _checkpoint(options: argparse.Namespace) -> dict[str, Any]:
     path = Path(options.policy)
     path = path / "checkpoint.pt" if path.is_dir() else path
     if options.env_option:
-        raise GalleryError("--env-option cannot be given with a trained --policy: the options are in its checkpoint")
+        raise GalleryError("--env-option is not allowed with a trained --policy, whose checkpoint has the options")
     try:
         return checkpoint.load(path, _id(options.environment))
     except checkpoint.CheckpointError as error:
@@ -188,7 +188,7 @@ def _environment(options: argparse.Namespace, contents: dict[str, Any] | None) -
         )
     except (TypeError, ValueError, RuntimeError, OSError, gymnasium.error.Error) as error:
         if "rgb_array" in str(error):
-            raise GalleryError(f"{options.environment} has no pictures: it does not define render()") from error
+            raise GalleryError(f"{options.environment} does not define render()") from error
         raise GalleryError(str(error)) from error
 
 
@@ -198,7 +198,7 @@ def _random(env: Any, seed: int) -> Callable[[Any, dict[str, Any]], torch.Tensor
 
 
 def _trained(env: Any, contents: dict[str, Any], seed: int) -> Callable[[Any, dict[str, Any]], torch.Tensor]:
-    """Actions are drawn from the policy, so that worlds that look alike need not stay so."""
+    """Draws actions from the policy, so that worlds in equal states may part."""
     from .train.rollouts.acting import acting
     from .train.run_folder.loading import agents_of
 
@@ -221,7 +221,7 @@ def _trained(env: Any, contents: dict[str, Any], seed: int) -> Callable[[Any, di
 
 
 class _Fitted:
-    """Draws all worlds, each so small that all of them fit."""
+    """Draws all worlds, each small enough that all of them fit."""
 
     def __init__(self, env: Any, options: argparse.Namespace) -> None:
         self.env, self.options = env, options
@@ -236,7 +236,7 @@ class _Fitted:
         scale = min(1.0, (self.options.width - (columns - 1) * gap) / (columns * width))
         size = max(1, round(width * scale)), max(1, round(height * scale))
         if columns * size[0] + (columns - 1) * gap > max(self.options.width, columns * (1 + gap)):
-            size = size[0] - 1, size[1]  # of rounding
+            size = size[0] - 1, size[1]  # because of rounding
         drawn = [_smaller(first, size)]
         drawn += [_smaller(np.asarray(self.env.unwrapped.render_world(world)), size) for world in range(1, worlds)]
         return tiled(drawn, columns, gap)

@@ -1,4 +1,4 @@
-"""A library of systems: a uniform grid in two dimensions, for rows that look for their neighbours."""
+"""The library ``grid``: a uniform grid in two dimensions, in which rows find their neighbours."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ MOST_CELLS = 256  # in a column or a line
 class Grid(Library):
     """Finds the rows of a table near a place: ``grid::build``, ``grid::near``, ``grid::scan`` of ``csrc/grid/grid.h``.
 
-    An environment lists it in ``libraries``; options are given as ``library_options = {"grid": {"cell": 0.2}}`` or
-    ``make_vec(..., grid=dict(cell=0.2))``. They decide how fast rows are found, never which.
+    An environment lists it in ``libraries``, with options ``library_options = {"grid": {"cell": 0.2}}`` or
+    ``make_vec(..., grid=dict(cell=0.2))``. They change the speed, never the result.
 
     Options:
-        left, right, bottom, top: the arena. Rows outside of it are found too, as if they were in the nearest cell.
+        left, right, bottom, top: the arena. Rows outside of it belong to the nearest cell.
         cell: the side of a cell, about the reach of the searches; at most 256 cells in a column or a line.
-        rows: how many the grid holds; rows behind them are near to everything.
-        least: with fewer rows than this no grid is built, and all are near to everything.
+        rows: the number that the grid holds; rows behind them are near to everything.
+        least: with fewer rows no grid is built, and all are near to everything.
 
-    A world has (columns + lines) * rows / 8 bytes of scratch for it. Raises ValueError for an arena without extent and
+    It takes (columns + lines) * rows / 8 bytes of scratch in a world. Raises ValueError for an arena without extent and
     for more cells.
     """
 
@@ -40,7 +40,7 @@ class Grid(Library):
         top=Option(1.0),
         cell=Option(0.125, above=0.0, help="side of a cell"),
         rows=Option(128, minimum=1, maximum=4096, help="that the grid holds"),
-        least=Option(16, minimum=0, help="rows for which it is built"),
+        least=Option(16, minimum=0, help="the fewest rows for which it is built"),
     )
 
     def __init__(self, **options: Any) -> None:
@@ -57,14 +57,14 @@ class Grid(Library):
         cells = ceil((end - start) / cell)
         if cells > MOST_CELLS:
             raise ValueError(
-                f"grid: from {low}={start} to {high}={end} there are {cells} cells of cell={cell}, and {MOST_CELLS} "
-                "are allowed; give larger cells"
+                f"grid: {low}={start} to {high}={end} has {cells} cells of cell={cell}; at most {MOST_CELLS} are "
+                "allowed, give larger cells"
             )
         return cells
 
     @cached_property
     def cells(self) -> type[Component]:
-        """Where rows are, for as long as a task graph runs."""
+        """The cells of rows, while a task graph runs."""
         c = self.constants
         return component("Cells", count=u32, words=u32, column=u32[c.words, c.columns], line=u32[c.words, c.lines])
 

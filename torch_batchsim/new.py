@@ -1,7 +1,7 @@
 """Writes the folder of a new environment: ``python -m torch_batchsim.new my_env``.
 
-It has the declaration, the systems, a model in NumPy, tests that compare the two, a picture and a README, and passes
-its tests at once.
+It has the declaration, the systems, a model in NumPy, tests that compare systems and model, a picture and a README. Its
+tests pass at once.
 """
 
 from __future__ import annotations
@@ -23,11 +23,10 @@ _OTHERS = ("model", "gymnasium", "torch_batchsim", "new")
 
 
 def check_name(name: str) -> str:
-    """Return ``name`` if a module and an environment can have it. Raises ValueError with what is allowed."""
+    """Return ``name``. Raises ValueError unless a module and an environment can have it."""
     if not re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", name):
         raise ValueError(
-            f"an environment is named by its module, in small letters, digits and single underscores, such as my_env; "
-            f"got {name!r}"
+            f"the name must be of small letters, digits, single underscores, such as my_env, got {name!r}"
         )
     try:
         check_identifier(class_name(name), "an environment")
@@ -35,10 +34,10 @@ def check_name(name: str) -> str:
     except SchemaError as error:
         raise ValueError(str(error)) from None
     if name in CPP_KEYWORDS or name in _OTHERS or name in sys.stdlib_module_names:
-        raise ValueError(f"{name!r} is the name of another module; a name such as {name}_env is free")
+        raise ValueError(f"{name!r} is the name of another module; give another name, such as {name}_env")
     found = importlib.util.find_spec(name)
     if found is not None and found.origin is not None:
-        raise ValueError(f"{name!r} is the name of a module that is there already, {found.origin}; give another name")
+        raise ValueError(f"{name!r} is the name of an existing module, {found.origin}; give another name")
     return name
 
 
@@ -48,10 +47,10 @@ def class_name(name: str) -> str:
 
 
 def write(name: str, folder: Path) -> list[Path]:
-    """Write the files of environment ``name`` into ``folder``, which is made if it is not there.
+    """Write the files of environment ``name`` into ``folder``, and make it if it is missing.
 
-    Returns their paths. Raises ValueError for a bad name, FileExistsError for a folder that is not empty, and
-    NotADirectoryError for a file; then nothing has been written.
+    Returns their paths. Raises ValueError for a bad name, FileExistsError if the folder is not empty,
+    NotADirectoryError if it is a file, before it writes anything.
     """
     check_name(name)
     if folder.exists() and not folder.is_dir():
@@ -76,7 +75,7 @@ def _named(text: str, name: str) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command: 0 when the files are written, 1 where the disk refuses, 2 for a mistake in the command."""
+    """Run the command: 0 when the files are written, 1 after an error of the disk, 2 for a mistake in the command."""
     parser = Parser(
         PROGRAM, description="Write a folder with a new environment: declaration, systems, model, tests, README."
     )

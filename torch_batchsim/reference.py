@@ -1,7 +1,7 @@
 """Writes docs/reference.md, the page of all that systems can use, from the headers and their comments.
 
-``python -m torch_batchsim.reference > docs/reference.md``. What a header offers is on the page unless it is named here
-as the engine's own, so that nothing new is forgotten; a test compares page and headers.
+``python -m torch_batchsim.reference > docs/reference.md``. A name of a header is on the page unless this module
+lists it as the engine's own, so that nobody forgets a new one; a test compares page and headers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from .command_line import Parser
 from .declare.declaration import ENGINE_HEADERS
 from .declare.schema import Component
-from .physics import Physics
+from .physics import JointKind, Physics
 from .rays import Paint, View
 from .read.cpp_text import Declaration, Source, read_source
 from .read.offered import offered, plain_build
@@ -25,24 +25,24 @@ from .read.offered import offered, plain_build
 _INTRODUCTION = """# Reference: what systems can use
 
 `python -m torch_batchsim.reference` writes this page from the headers in `csrc/tbs`: change their comments, not the
-page. [authoring.md](authoring.md) explains how the parts work together, [math.md](math.md) how accurate the functions
-are. In Python the functions are `torch_batchsim.math`. The last three sections are of the libraries
-[grid](grid.md), [physics](physics.md) and [rays](rays.md), for environments that list them in `libraries`.
+page. [authoring.md](authoring.md) explains the parts together, [math.md](math.md) accuracy, and `torch_batchsim.math`
+has the functions in Python. The last sections are of the libraries [grid](grid.md), [physics](physics.md) and
+[rays](rays.md), for environments with them in `libraries`.
 
-All names are there without an include and without `tbs::`, those of a library with its name in front, such as
-`physics::box`. `vecN` stands for `vec2`, `vec3` or `vec4`.
+Names need neither include nor `tbs::`; those of a library need its name, `physics::box`. `vecN` stands for `vec2`,
+`vec3` and `vec4`, `fN` for `f32` and `f64`.
 """
 
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page: a header without what is the engine's own. ``hidden``: ``"name"``, or ``"Type::member"``."""
+    """A part of the page: a header without the engine's own names. ``hidden``: ``"name"``, or ``"Type::member"``."""
 
     title: str
     header: str
     hidden: tuple[str, ...] = ()
     macros: tuple[str, ...] = ()
-    shown: tuple[str, ...] | None = None  # of a library: the names, with all members, that are not its own
+    shown: tuple[str, ...] | None = None  # of a library: its public names, with all members
 
     @property
     def path(self) -> Path:
@@ -56,7 +56,7 @@ class Section:
 
 @dataclass(frozen=True)
 class LibrarySection:
-    """A library: its components, as Python declares them, and what its headers offer."""
+    """A library: its components, as Python declares them, and its headers."""
 
     title: str
     introduction: str
@@ -125,15 +125,15 @@ SECTIONS = (
 LIBRARIES = (
     LibrarySection(
         "The grid: `grid::`",
-        "Systems take `grid::Cells`, which [`Grid`](grid.md) declares, and give it to these functions.",
+        "Systems take `grid::Cells`, which [`Grid`](grid.md) declares.",
         (),
         (Section("", "grid/grid.h", shown=("build", "near", "scan")),),
     ),
     LibrarySection(
         "Rigid bodies: `physics::`",
-        "Systems take the components of [`Physics`](physics.md), and `const physics::Hulls &` where a function does. "
-        "The values of `Shape.kind`, `Motion.kind`, `Joint.kind` and `Joint.drive` are named in "
-        "`torch_batchsim.physics` (`JointKind.HINGE`) and in systems (`physics::HINGE`).",
+        "Systems take the components of [`Physics`](physics.md), and `const physics::Hulls &`. Values of `Shape.kind`, "
+        "`Motion.kind`, `Joint.kind` and `Joint.drive` have names in Python (`JointKind.HINGE`) and in C++ "
+        "(`physics::HINGE`).",
         Physics.components,
         (
             Section(
@@ -141,16 +141,16 @@ LIBRARIES = (
                 "physics/make.h",
                 shown=tuple(
                     "sphere capsule box hull plane LOCK_X dynamic kinematic fixed pose default_material "
-                    "mass_of_density mass_of ball hinge slider weld".split()
-                ),
+                    "mass_of_density mass_of".split()
+                )
+                + tuple(kind.maker for kind in JointKind),
             ),
             Section("", "physics/query.h", shown=("overlaps",)),
         ),
     ),
     LibrarySection(
         "Rays and cameras: `rays::`",
-        "Systems take `const rays::Scene &`, which the fragment `Rays.gather` makes ready, and give it to these "
-        "functions.",
+        "Systems take `const rays::Scene &`, which the fragment `Rays.gather` prepares.",
         (View, Paint),
         (
             Section("", "rays/cast.h", shown=("Ray", "Hit", "longest_reach")),
@@ -167,12 +167,15 @@ _NAMES = {
     "WorldTable": "The first argument of the function in world.tables",
 }
 _WRITTEN = (("BasicWorld<Context>", "World"), ("decltype(Context::parameters)", "Parameters"))  # as authors know them
+_WHOLE: dict[str, bool] = {"break_long_words": False, "break_on_hyphens": False}
+_FOR_COMPILERS = re.compile(r"requires\(.*?\) (?=bool)|, u32 line = __builtin_LINE\(\)|(?:static )?constexpr ")
+_FAMILIES = {"vecN": ("vec2", "vec3", "vec4"), "fN": ("f32", "f64")}
 _MARKS = re.compile(r"\b(?:TBS_(?:FUNCTION|METHOD|CALLED|DEVICE)|inline)\s+")
 
 
 @dataclass
 class Entry:
-    """Declarations that one comment explains. ``owner``: the type whose members they are, or ``""``."""
+    """Declarations under one comment. ``owner``: the type whose members they are, or ``""``."""
 
     comment: tuple[str, ...]
     owner: str
@@ -183,7 +186,7 @@ class Entry:
 
 
 def entries(section: Section) -> list[Entry]:
-    """What a section shows, in the header's order."""
+    """The entries of a section, in the header's order."""
     text = plain_build(section.path.read_text())
     source, lines = read_source(section.path, text), text.splitlines()
     shown: list[Entry] = []
@@ -212,7 +215,7 @@ def entries(section: Section) -> list[Entry]:
 
 
 def offered_names(section: Section) -> set[str]:
-    """All that a header offers outside of ``detail`` and ``private``, hidden or not, as ``hidden`` names it."""
+    """All names of a header outside of ``detail`` and ``private``, hidden or not, as ``hidden`` writes them."""
     found = set()
     for _, owner, name in offered(read_source(section.path, plain_build(section.path.read_text()))):
         found |= {f"{owner}::{name}" if owner else name}
@@ -225,7 +228,7 @@ def _last_line(source: Source, declaration: Declaration) -> int:
 
 
 def _comment(lines: Sequence[str], line: int) -> tuple[str, ...]:
-    """The lines of the comment right above a line, without their slashes."""
+    """The lines of the comment above a line, without their slashes."""
     found: list[str] = []
     at = line - 2
     while at >= 0 and lines[at].lstrip().startswith(("//", "#if", "#el")):
@@ -239,7 +242,7 @@ def _comment(lines: Sequence[str], line: int) -> tuple[str, ...]:
 
 
 def _signature(source: Source, lines: Sequence[str], declaration: Declaration, text: str) -> str:
-    """A function's head; a type's; of fields, constants and aliases the line with the comment that ends it."""
+    """The head of a function or type; the line of a field, constant or alias with its comment."""
     tokens = source.tokens
     begin = tokens[declaration.first].start
     if declaration.kind == "function":
@@ -262,7 +265,7 @@ def _signature(source: Source, lines: Sequence[str], declaration: Declaration, t
 
 
 def _add_macro(shown: list[Entry], source: Source, lines: Sequence[str], name: str) -> None:
-    """To what is shown, or to the entry before where it has no comment of its own."""
+    """As an entry, or in the entry before if it has no comment of its own."""
     macro = next(macro for macro in source.macros if macro.name == name)
     comment = _comment(lines, macro.line)
     if comment:
@@ -272,23 +275,12 @@ def _add_macro(shown: list[Entry], source: Source, lines: Sequence[str], name: s
     shown[-1].kinds.append("macro")
 
 
-def _paragraph(comment: Sequence[str]) -> str:
-    """A comment as Markdown: lines that begin with four spaces are code."""
-    parts: list[str] = []
-    for is_code, line in ((line.startswith("    "), line.strip()) for line in comment):
-        if is_code:
-            parts.append(f"```cpp\n{line}\n```")
-        elif parts and not parts[-1].startswith("```"):
-            parts[-1] += f" {line}"
-        else:
-            parts.append(line)
-    return "\n\n".join(part if part.startswith("```") else _escaped(part) for part in parts)
 
 
 def _escaped(text: str) -> str:
-    """Text in lines, in which Markdown finds neither tags nor emphasis, but for what is between backticks."""
+    """Wrapped text without tags and emphasis of Markdown outside of backticks."""
     pieces = [re.sub(r"([<*])", r"\\\1", piece) if i % 2 == 0 else piece for i, piece in enumerate(text.split("`"))]
-    return textwrap.fill("`".join(pieces), 120, break_long_words=False, break_on_hyphens=False)
+    return textwrap.fill("`".join(pieces), 120, **_WHOLE)
 
 
 def _title(entry: Entry) -> str:
@@ -299,13 +291,65 @@ def _title(entry: Entry) -> str:
 
 
 def _shown(section: Section) -> Iterator[str]:
+    """Headings and comments of types as prose; members, and functions between types, as blocks of code."""
+    code: list[str] = []
+    owner, apart = "", False
     for entry in entries(section):
-        if "type" in entry.kinds and not entry.owner:
+        is_heading = "type" in entry.kinds and not entry.owner
+        if is_heading or entry.owner != owner:
+            yield from _block(code)
+            code, owner, apart = [], entry.owner, False
+        if is_heading:
             yield f"### {_NAMES.get(entry.names[0]) or _title(entry)}\n"
-        else:
-            yield from ("```cpp", *entry.signatures, "```", "")
-        if entry.comment:
-            yield f"{_paragraph(entry.comment)}\n"
+            if entry.comment:
+                yield f"{_escaped(' '.join(entry.comment))}\n"
+            continue
+        lines = _with_comment(entry)
+        commented = lines[0].startswith("//")
+        code += ["", *lines] if code and (apart or commented) else lines
+        apart = commented
+    yield from _block(code)
+
+
+def _block(code: Sequence[str]) -> Iterator[str]:
+    if code:
+        yield from ("```cpp", *_folded(code), "```", "")
+
+
+def _folded(code: Sequence[str]) -> list[str]:
+    """Functions that exist for all types of a family once, with the family's name."""
+    lines = list(code)
+    for name, types in _FAMILIES.items():
+        for line in lines[:]:
+            family = [re.sub(rf"\b{types[0]}\b", each, line) for each in types]
+            if len({*family}) == len(types) and {*family} <= {*lines}:
+                lines[lines.index(line)] = re.sub(rf"\b{types[0]}\b", name, line)
+                lines = [line for line in lines if line not in family]
+    return lines
+
+
+def _with_comment(entry: Entry) -> list[str]:
+    """Signatures with their comment: behind one that leaves room for it, else above them."""
+    signatures = [_short(signature) for signature in entry.signatures]
+    if not entry.comment:
+        return signatures
+    prose = " ".join(line for line in entry.comment if not line.startswith("    "))
+    code = [f"// {line}" for line in entry.comment if line.startswith("    ")]
+    beside = f"{signatures[0]}  // {prose}"
+    if not code and len(signatures) == 1 and len(beside) <= 120 and "//" not in signatures[0]:
+        return [beside]
+    return [*textwrap.wrap(prose, 120, initial_indent="// ", subsequent_indent="// ", **_WHOLE), *code, *signatures]
+
+
+def _short(signature: str) -> str:
+    """Without words that only a compiler needs, and without a template's head where a call has all of its arguments."""
+    signature = _FOR_COMPILERS.sub("", signature)
+    found = re.fullmatch(r"template <((?:class \w+(?:, )?)+)> (.*)", signature)
+    if found is None:
+        return signature
+    given = found[2].partition("(")[2]
+    names = (each.split()[1] for each in found[1].split(", "))
+    return found[2] if all(re.search(rf"\b{name}\b", given) for name in names) else signature
 
 
 def page() -> str:

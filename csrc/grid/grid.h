@@ -9,15 +9,15 @@
 #pragma once
 
 // The column or line of a coordinate. Where one coordinate is greater than another, so is its cell or it is the same,
-// rounding included: so no row of a box is missed. What lies outside, or is NaN, belongs to a cell at the edge.
+// rounding included: so no row of a box is missed. Coordinates outside, and NaN, belong to a cell at the edge.
 TBS_FUNCTION u32 cell_of(f32 coordinate, f32 edge, u32 cells) {
     const f32 place = (coordinate - edge) * Constants::cells_per_unit;
     if (!(place > 0.0f)) return 0;
     return place < f32(cells) ? u32(place) : cells - 1;
 }
 
-// Puts `count` rows into the grid, row i at place(i), which has the fields x and y. Call it before what asks `near`, in
-// a system that takes Warp & (or Block &) once per world; again when rows have moved, come or gone.
+// Puts `count` rows into the grid, row i at place(i) with fields x and y. Call it before `near`, in a system that takes
+// Warp & or Block & once per world; again when rows have moved, come or gone.
 template <class Group, class Place>
 TBS_FUNCTION void build(Cells &cells, u32 count, Group &group, Place &&place) {
     const u32 all = (count + 31) / 32, most = u32(Constants::words);
@@ -78,7 +78,7 @@ struct Near {
             left &= left - 1;
             skip();
         }
-        // Goes to a word with rows, if there is one.
+        // Goes to the next word with rows.
         TBS_METHOD void skip() {
             while (left == 0 && first + 32 < near.count) {
                 first += 32;
@@ -94,9 +94,9 @@ struct Near {
     TBS_METHOD End end() const { return End{}; }
 };
 
-// All rows for which abs(x' - x) <= reach && abs(y' - y) <= reach, or dx * dx + dy * dy <= reach * reach, is true, as f32
-// has it; and others beside them: test each. `count` is how many rows there are now: if it is not as many as the grid
-// was built of, that is the fault `stale`, and all rows are near.
+// All rows with abs(x' - x) <= reach && abs(y' - y) <= reach, or dx * dx + dy * dy <= reach * reach, in f32, and some
+// others: test each. If `count`, the present number of rows, differs from that of `build`, it is the fault `stale`, and
+// all rows are near.
 TBS_FUNCTION Near near(World &world, const Cells &cells, u32 count, f32 x, f32 y, f32 reach) {
     const bool stale = count != cells.count;
     if (stale) world.fail(Fault::stale, i32(count));
@@ -109,8 +109,8 @@ TBS_FUNCTION Near near(World &world, const Cells &cells, u32 count, f32 x, f32 y
             cell_of(y - r, Constants::bottom, lines), cell_of(y + r, Constants::bottom, lines)};
 }
 
-// For systems on several lanes: calls take(i, before) for each row of `near` for which condition(i) is true, `before`
-// being the number of such rows before it; returns the number of all. As group.scan it must be reached by all lanes.
+// For systems on several lanes: calls take(i, before) for each row of `near` with condition(i), `before` the number of
+// such rows before it; returns their number. All lanes must reach it.
 template <class Group, class Condition, class Take>
 TBS_FUNCTION u32 scan(const Near &near, Group &group, Condition &&condition, Take &&take) {
     u32 found = 0;

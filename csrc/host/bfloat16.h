@@ -110,7 +110,7 @@ inline void lay_pairs(i64 count, i64 columns, const float *b, i64 next, std::uin
 template <int down, int right>
 void add_product(i64 steps, const std::uint32_t *a, const std::uint32_t *b, i64 columns, float *c, i64 c_row) {
     const i64 line = steps * pairs;
-    asm volatile("" ::: "memory");  // the loads do not tell the compiler that they read
+    asm volatile("" ::: "memory");  // the compiler does not know that the loads read
     _tile_loadd(0, c, 4 * c_row);
     if constexpr (right > 1) _tile_loadd(1, c + 16, 4 * c_row);
     if constexpr (down > 1) _tile_loadd(2, c + lines * c_row, 4 * c_row);

@@ -13,8 +13,6 @@
 
 #include <atomic>
 #include <cstdlib>
-#include <mutex>
-#include <span>
 
 #include "tbs/watch.h"
 
@@ -41,7 +39,7 @@ struct Entry {
 };
 
 std::atomic<Entry *> entries{nullptr};
-std::mutex taking;
+pthread_mutex_t taking = PTHREAD_MUTEX_INITIALIZER;
 std::atomic<unsigned> presses{0};
 sem_t wake;
 std::atomic<bool> monitored{false}, asleep{false};  // the monitor: there is one; it waits until it is woken
@@ -56,9 +54,18 @@ double now() {
 
 bool is_function(const struct sigaction &action) { return action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN; }
 
-std::span<WatchSlot> used_slots(Watch &watch) {
-    return {watch.slots, std::atomic_ref(watch.used).load(std::memory_order_acquire)};
-}
+struct Lock {
+    Lock() { pthread_mutex_lock(&taking); }
+    ~Lock() { pthread_mutex_unlock(&taking); }
+};
+
+struct Slots {
+    WatchSlot *first, *last;
+    WatchSlot *begin() const { return first; }
+    WatchSlot *end() const { return last; }
+};
+
+Slots used_slots(Watch &watch) { return {watch.slots, watch.slots + __atomic_load_n(&watch.used, __ATOMIC_ACQUIRE)}; }
 
 // Where the calling thread is, or null if it is not in a system.
 WatchSlot *slot_of_this_thread(Watch *&watch) {
@@ -164,7 +171,7 @@ void enter(Watch &watch) {
     if (first && asleep.exchange(false)) sem_post(&wake);
 }
 
-// A stack for handlers, so that a system that recurses without end can be told of too.
+// A stack for handlers, so that they can report a system that recurses without end.
 struct SignalStack {
     void *memory = MAP_FAILED;
     ~SignalStack() {
@@ -192,9 +199,9 @@ void adopt(Watch &watch, unsigned thread) {
     sigaddset(&ours, kick);
     pthread_sigmask(SIG_UNBLOCK, &ours, nullptr);
     watch.slots[thread].thread = pthread_self();
-    const std::atomic_ref used(watch.used);
-    unsigned seen = used.load();
-    while (seen <= thread && !used.compare_exchange_weak(seen, thread + 1)) {}
+    unsigned seen = __atomic_load_n(&watch.used, __ATOMIC_SEQ_CST);
+    while (seen <= thread && !__atomic_compare_exchange_n(&watch.used, &seen, thread + 1, true, __ATOMIC_SEQ_CST,
+                                                          __ATOMIC_SEQ_CST)) {}
 }
 
 void stop(Entry &entry, int cause) {
@@ -278,7 +285,7 @@ bool begin() {
         sigemptyset(&own.sa_mask);
         sigaction(kick, &own, nullptr);
     }
-    if (!dlsym(RTLD_DEFAULT, "__asan_init"))  // a sanitizer tells of crashes itself
+    if (!dlsym(RTLD_DEFAULT, "__asan_init"))  // a sanitizer reports crashes itself
         for (int signal : crashes) handle(signal, on_crash);
     if (monitored.exchange(true)) return true;
     sem_init(&wake, 0, 0);
@@ -298,7 +305,7 @@ Entry *entry_of(PyObject *address) { return static_cast<Entry *>(PyLong_AsVoidPt
 
 // take() -> address: a watch for a simulator.
 PyObject *take(PyObject *, PyObject *) {
-    const std::lock_guard lock(taking);
+    const Lock lock;
     if (!begin()) return PyErr_Format(PyExc_OSError, "no thread for the watch over steps");
     Entry *entry = entries.load();
     while (entry && entry->used) entry = entry->next;
@@ -326,7 +333,7 @@ PyObject *give_back(PyObject *, PyObject *address) {
 
 // again(): signals and the monitor, where others have changed them or a fork has ended it.
 PyObject *again(PyObject *, PyObject *) {
-    const std::lock_guard lock(taking);
+    const Lock lock;
     begin();
     Py_RETURN_NONE;
 }

@@ -1,4 +1,4 @@
-// The engine's functions over arrays, for Python: torch_batchsim/math.py compiles this and calls it with ctypes.
+// The engine's functions over arrays, for Python: torch_batchsim/math/array_calls.py compiles this and calls it with ctypes.
 //
 // A line here says what one element is made from: TBS_EACH(symbol, what, of the elements `a`, `b`, `c` of arrays of these
 // types). Python's side names the same types.
@@ -72,7 +72,7 @@ TBS_EACH_2(each_rotation_about, quat, rotation_about(a, b), vec3, f32)
 
 TBS_EXPORTED i64 random_size() { return sizeof(Random); }
 
-// What tells a stream from others; a struct of 32 bytes, as math.py has it.
+// The name of a stream: a struct of 32 bytes, as math/draws.py has it.
 struct StreamName {
     u64 seed;
     u32 node, row, stream, episode, step, unused;

@@ -1,8 +1,8 @@
-// Bodies in the solver: from what was put in to rows that constraints read and write, and through time.
+// Bodies in the solver: from their input to rows that constraints read and write, and through time.
 //
-// The Jacobians and inertia of contacts are those of the step's begin, so what contacts have changed a body's velocity
-// by in a substep is what warm starting would apply in the next one: it is kept per body (`carried`) and added as a
-// force is. A pass over all contacts in each substep but the first is saved, to the same result.
+// The Jacobians and inertia of contacts are those of the step's begin, so a change of velocity by contacts in one
+// substep equals their warm start in the next one: it is kept per body (`carried`) and added as a force is. That saves
+// a pass over all contacts in each substep but the first, with the same result.
 #pragma once
 
 #include "physics/workspace.h"
@@ -23,7 +23,7 @@ struct BodyBlock {
     u32 kind[block_items], asleep[block_items], forced[block_items];
 };
 
-// What constraints read of a body, beside its velocity: two rows of 8.
+// The part of a body that constraints read, beside its velocity: two rows of 8.
 inline constexpr u32 mass_row = 16;  // inverse mass along x, y, z, 0, position, 0; inverse inertia (6), 0, 0
 
 // The rows of consecutive bodies.
@@ -94,7 +94,7 @@ TBS_FUNCTION void take_body(const W &w, u32 i, SolverBody &body) {
     body.angular = {velocity[4], velocity[5], velocity[6]};
 }
 
-// The inverse of `inertia` among the axes that are free: what torques about them do while the others are held.
+// The inverse of `inertia` among the free axes: the answer to torques about them while the others are held.
 template <class F>
 TBS_FUNCTION Inertia<F> inverse_where_free(Inertia<F> inertia, Vec<F> free) {
     const F one = splat<F>(1.0f);
@@ -129,7 +129,7 @@ TBS_FUNCTION Inertia<F> world_inertia(const BodyBlock &block, u32 lane, Rotation
     return {m.xx * movable, m.yy * movable, m.zz * movable, m.xy * movable, m.xz * movable, m.yz * movable};
 }
 
-// The inertia of an inverse one; zero where there is none. It is scaled first, or bodies of 1 mm would overflow.
+// The inertia of an inverse one; zero of zero. It is scaled first, or bodies of 1 mm would overflow.
 template <class F>
 TBS_FUNCTION Inertia<F> inertia_of(const Inertia<F> &m) {
     const F trace = m.xx + m.yy + m.zz, one = splat<F>(1.0f);
@@ -143,7 +143,7 @@ TBS_FUNCTION Inertia<F> inertia_of(const Inertia<F> &m) {
     return {choose(i.xx), choose(i.yy), choose(i.zz), choose(i.xy), choose(i.xz), choose(i.yz)};
 }
 
-// Rows of bodies from what was put in; h is the time of a substep.
+// Rows of bodies from their input; h is the time of a substep.
 template <class F, class W>
 TBS_FUNCTION void prepare_bodies(W &w, u32 block_index, u32 lane, f32 h) {
     BodyBlock &block = w.body_blocks[block_index];
@@ -177,7 +177,7 @@ TBS_FUNCTION void prepare_bodies(W &w, u32 block_index, u32 lane, f32 h) {
     store_rows(RowsFrom{w.mass[first] + 8, mass_row}, {m.xx, m.yy, m.zz, m.xy, m.xz, m.yz, zero, zero});
 }
 
-// Velocities through a substep's forces, and what contacts did in the substep before.
+// Velocities through a substep's forces, and through the changes by contacts in the substep before.
 template <class W, class Group>
 TBS_FUNCTION void begin_substep(W &w, Group &group) {
     f32 *velocity = w.velocity[0];
@@ -206,8 +206,8 @@ TBS_FUNCTION void shorten(Vec<F> &v, F most) {
     if (holds_for_one(longer)) v = scaled(v, pick(longer, most / root(square), splat<F>(1.0f)));
 }
 
-// The inertia of bodies that have turned far. What contacts did is kept as a change of velocity: its angular momentum
-// is what stays.
+// The inertia of bodies that have turned far. The effect of contacts is kept as a change of velocity: it keeps its
+// angular momentum.
 template <class F, class W, class Far>
 TBS_FUNCTION void refresh_inertia(W &w, const BodyBlock &block, u32 first, u32 lane, Rotation<F> q, Far far) {
     F row[8], kept[8];
@@ -262,7 +262,7 @@ TBS_FUNCTION void move_bodies(W &w, u32 block_index, u32 lane, f32 h, bool rows_
         whole = turn_by(scaled(middle, halved));
         end_momentum = rotate(momentum, conjugate(whole));
     }
-    // What the iterations have left: the energy is put right by a turn along its slope.
+    // The rest of the iterations: a turn along the energy's slope corrects it.
     Vec<F> end = times(inverse_inertia, end_momentum);
     const F energy = dot(momentum, own), gained = dot(end_momentum, end) - energy;
     const Vec<F> slope = cross(end_momentum, end);
@@ -272,7 +272,7 @@ TBS_FUNCTION void move_bodies(W &w, u32 block_index, u32 lane, f32 h, bool rows_
     shorten(back, splat<F>(0.2f));  // a small turn, or it is not one: the rotation would lose its length
     const Vec<F> by = choose(scaled(back, splat<F>(0.5f)), Vec<F>{});
     end = choose(times(inverse_inertia, subtract_cross(end_momentum, back, end_momentum)), own);
-    // Where they were too few for that too, none is gained.
+    // Where they were too few for that too, the body gains no energy.
     const F had = greater(energy, F{}), left = dot(end, times(inertia, end));
     const auto more = below(had * splat<F>(1.0001f), left);
     if (holds_for_one(more)) end = scaled(end, pick(more, root(had / greater(left, splat<F>(1e-30f))), one));

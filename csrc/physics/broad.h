@@ -6,7 +6,7 @@
 
 #include "physics/broad_sorted.h"
 
-// The bounds of all bodies, with what they may reach, to the end of the last word.
+// The bounds of all bodies with their reach, to the end of the last word.
 template <class Group>
 TBS_FUNCTION void find_bounds(const Hulls &hulls, Step &step, f32 margin, Group &group) {
     group.for_each(32 * ((step.bodies + 31) / 32), [&](u32 i) {

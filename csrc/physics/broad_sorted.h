@@ -4,7 +4,7 @@
 
 #include "physics/links.h"
 
-inline constexpr u32 cells_across = 16, cells = cells_across * cells_across;  // and one more for what is everywhere
+inline constexpr u32 cells_across = 16, cells = cells_across * cells_across;  // and one more for bodies that are everywhere
 
 template <u32 words>
 TBS_FUNCTION void put_box(Boxes<words> &boxes, u32 i, const Bounds &box) {
@@ -37,8 +37,8 @@ TBS_FUNCTION bool may_collide(const Step &step, u32 a, u32 b) {
     return (step.group[a] & step.mask[b]) != 0 && (step.group[b] & step.mask[a]) != 0;
 }
 
-// Finds the cell of each body: of the least area that holds all bodies that are pushed. What is wider than a quarter of it is
-// in the last cell, and so is what is not there at all.
+// Finds the cell of each body: of the least area that holds all pushed bodies. Bodies wider than a quarter of it are in
+// the last cell, and so are missing ones.
 template <class Group>
 TBS_FUNCTION void find_cells(Step &step, Group &group) {
     const auto least = [&](const f32 *low) {
@@ -51,7 +51,7 @@ TBS_FUNCTION void find_cells(Step &step, Group &group) {
     const f32 wide_x = greatest_of(step.boxes.high_x) - low_x, wide_y = greatest_of(step.boxes.high_y) - low_y;
     const f32 most = 0.25f * max(wide_x, wide_y);
     const f32 scale_x = divide(f32(cells_across), wide_x), scale_y = divide(f32(cells_across), wide_y);
-    const auto number = [&](f32 from, f32 scale) {  // NaN and what is far below are in the first
+    const auto number = [&](f32 from, f32 scale) {  // NaN and places far below are in the first
         const f32 at = from * scale;
         return at > 0.0f ? u32(min(at, f32(cells_across - 1))) : 0u;
     };
@@ -96,7 +96,7 @@ TBS_FUNCTION void sort_bodies(Step &step, Group &group) {
     });
 }
 
-// Sets the bits `near` of all bodies, of which each looks at its own.
+// Sets the bits `near` of all bodies; each looks at its own.
 template <class Group>
 TBS_FUNCTION void compare_near(Step &step, Group &group) {
     const u32 words = (step.bodies + 31) / 32;

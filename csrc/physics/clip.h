@@ -1,4 +1,4 @@
-// Clipping a face of one polyhedron by the sides of a face of another, and points from what is left.
+// Clipping a face of one polyhedron by the sides of a face of another, and points from the result.
 //
 // All candidates are computed at once, as lanes, without branches: of each edge of the incident face the point where it
 // enters the prism over the reference face and the one where it leaves (Cyrus and Beck 1978), and the corners of the

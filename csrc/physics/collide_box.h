@@ -1,5 +1,5 @@
 // Boxes against boxes: the separating axis test with its fifteen axes (Gottschalk, Lin, Manocha 1996), and the distance
-// of corners from boxes where no axis tells it.
+// of corners from boxes where no axis has it.
 #pragma once
 
 #include "physics/clip.h"
@@ -28,7 +28,7 @@ TBS_FUNCTION BoxPair seen_from_other(const BoxPair &pair) {
     return other;
 }
 
-// What an axis says: by how much the boxes are apart along it, negative where they overlap.
+// The result of an axis: the distance of the boxes along it, negative where they overlap.
 struct Axis {
     f32 separation;
     u32 first, second;  // of a face: its axis and 0; of two edges: their axes in the two boxes
@@ -116,8 +116,8 @@ TBS_FUNCTION Nearest nearest_on_edges(const BoxPair &pair, const Axis &axis, vec
             abs(r_free) <= 1.0001f * pair.half_other[j] && abs(s_free) <= 1.0001f * pair.half[i]};
 }
 
-// The corner of either box that is nearest to the other box, and the point of that box nearest to it. Where two boxes
-// are apart, their distance is this one or that of two edges within their ends, which an axis tells.
+// The corner of either box that is nearest to the other box, and that box's nearest point. Boxes that are apart have
+// this distance, or that of two edges within their ends, which an axis finds.
 TBS_CALLED Nearest nearest_corner(const BoxPair &pair, const BoxPair &other, u32 &number) {
     f32 square[16], x[16], y[16], z[16], px[16], py[16], pz[16];
     for (u32 k = 0; k < 16; ++k) {
@@ -193,7 +193,7 @@ TBS_CALLED f32 clip_face(const BoxPair &pair, u32 i, f32 margin, f32 size, const
     return lowest;
 }
 
-// Turns what was found to world axes; `b_looks`: the boxes were seen from b.
+// Turns the manifold to world axes; `b_looks`: the boxes were seen from b.
 TBS_FUNCTION void finish(const BoxPair &view, bool b_looks, const Matrix &frame, Manifold &manifold) {
     to_world(frame, {view.centre[0], view.centre[1], view.centre[2]}, manifold);
     if (!b_looks) return;
@@ -263,8 +263,8 @@ TBS_CALLED void collide_boxes(const Geometry &a, const Transform &at_a, const Ge
             const vec3 columns[3] = {axes.x, axes.y, axes.z};
             const vec3 towards = b_looks ? -offset : offset;
             const f32 lowest = clip_face(view, face.first, margin, size, columns, towards, b_looks, manifold);
-            // Where boxes are apart an axis only tells how far they are at least: a point at that height over the face
-            // is proof that they are no further.
+            // For boxes that are apart an axis gives a least distance: a point at that height over the face proves that
+            // it is the distance.
             if (manifold.count != 0 && !(apart && lowest > best + tolerance)) return;
         }
     }

@@ -1,5 +1,5 @@
-// Hulls against hulls (boxes among them), as boxes against boxes: separating axes, and where none tells the distance,
-// the vertices and edges that are nearest.
+// Hulls against hulls (boxes among them), as boxes against boxes: separating axes, and where none has the distance, the
+// nearest vertices and edges.
 #pragma once
 
 #include "physics/clip.h"
@@ -134,8 +134,8 @@ TBS_CALLED void deepest_vertex(const Polytope<Room> &own, const Separation &face
     one_point(normal, {on_other - normal * face.value, on_other, true}, face.value, corner_feature + best, manifold);
 }
 
-// The nearest vertex of one hull to an edge of the other, and the place on that edge. Where two hulls are apart, their
-// distance is this one, or that of a vertex from a face or of two edges within their ends, which an axis tells.
+// The nearest vertex of one hull to an edge of the other, and the place on that edge. Hulls that are apart have this
+// distance, or that of a vertex from a face or of two edges within their ends, which an axis finds.
 template <class Room>
 TBS_CALLED Nearest nearest_vertex(const Polytope<Room> &a, const Polytope<Room> &b, u32 &number) {
     f32 square = infinity;

@@ -32,7 +32,7 @@ TBS_FUNCTION Separation best_edge(const Polytope<Room> &hull, const Segment &seg
     return best;
 }
 
-// What of the segment lies over a face: fractions of its length.
+// The part of the segment over a face: fractions of its length.
 struct Span {
     f32 low, high;
 };

@@ -1,8 +1,8 @@
 // Colours for constraints: those of one colour have no movable body in common, so they can be worked on at once.
 //
 // Greedy, in order: each takes the lowest colour that neither of its bodies has yet. So a constraint's colour depends
-// on those before it that reach its bodies, and not on other worlds in the same workspace. What finds no colour is
-// worked on one after the other at the end of each pass.
+// on those before it that reach its bodies, and not on other worlds in the same workspace. Constraints without a colour
+// are worked on one after the other at the end of each pass.
 #pragma once
 
 #include "physics/bodies.h"
@@ -33,9 +33,9 @@ TBS_FUNCTION bool is_movable(const W &w, u32 body) {
     return body != no_body && w.body_blocks[body / block_items].movable[body % block_items] != 0.0f;
 }
 
-// Puts `count` constraints into batches: item[i] is where constraint i goes, or not_solved. Constraints with one
-// movable body are first in the order, and so have the lowest colours, which are solved last: what does not give way
-// has the last word. bodies_of(i, a, b) tells the bodies; used[] is memory, a word for each body.
+// Puts `count` constraints into batches: item[i] is the place of constraint i, or not_solved. Constraints with one
+// movable body come first in the order, and so have the lowest colours, which are solved last: a body that does not
+// give way has the last word. bodies_of(i, a, b) writes the bodies; used[] is memory, a word for each body.
 template <class W, class Bodies>
 TBS_FUNCTION void colour(const W &w, u32 count, u32 *item, u32 *used, Batches &batches, Bodies &&bodies_of) {
     u32 size[most_colours + 1] = {}, next[most_colours + 1];
@@ -73,7 +73,7 @@ TBS_FUNCTION void colour(const W &w, u32 count, u32 *item, u32 *used, Batches &b
 }
 
 // Calls work(F, block, lane) for items first .. first + count - 1, `simd_width` of them at a time where a register
-// holds more than one; then what lies behind the last one is worked on too.
+// holds more than one, including the items behind the last one in its register.
 template <class Group, class Work>
 TBS_FUNCTION void for_items(Group &group, u32 first, u32 count, Work &&work) {
     if constexpr (simd_width > 1 && Group::group_threads == 1) {
@@ -83,7 +83,8 @@ TBS_FUNCTION void for_items(Group &group, u32 first, u32 count, Work &&work) {
     }
 }
 
-// The same for all items of batches, the highest colour first. `work` is also told whether all are with the ground.
+// The same for all items of batches, the highest colour first. The last argument of `work` is whether all are with the
+// ground.
 template <class Group, class Work>
 TBS_FUNCTION void for_batches(Group &group, const Batches &batches, Work &&work) {
     for (u32 c = batches.colours; c-- > 0;) {

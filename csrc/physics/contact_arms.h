@@ -3,12 +3,12 @@
 
 #include "physics/contacts.h"
 
-// Masses take the arms that there are when these have changed by this share since the step began.
+// Masses take the present arms when these have changed by this share since the step began.
 inline constexpr f32 arm_changed_at = 0.05f;
 
-// What contacts have done is kept as a change of velocity (bodies.h). Where their arms grow by `longer`, what impulses
-// have done with the old arms is not what they do now: without the difference, taking an impulse back would leave some of
-// it behind. Two balls that pass each other at 100 m/s would gain a hundred thousand times their energy.
+// The effect of contacts is kept as a change of velocity (bodies.h). Where their arms grow by `longer`, impulses with
+// the old arms differ from the same with the new ones: without the difference, taking an impulse back would leave a
+// part of it. Two balls that pass each other at 100 m/s would gain a hundred thousand times their energy.
 template <class F, class W>
 TBS_FUNCTION void carry_with_new_arms(W &w, const ContactBlock &block, u32 lane, const Frame<F> &f, Vec<F> longer) {
     const auto some = below(F{}, dot(longer, longer));

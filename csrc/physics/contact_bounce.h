@@ -1,9 +1,9 @@
 // Restitution: impacts are found before a substep, and thrown back behind it.
 //
-// What has pushed the points of a contact to a stop pushes them again, all of them by the same share of it. So the velocities
-// from before the impact are thrown back as a whole: Poisson's hypothesis; with a restitution of 1 and without friction a
-// reflection, which keeps the energy (Moreau 1988, "Unilateral contact and dry friction in finite freedom dynamics"). If
-// each point was to leave as fast as it came by itself, corners that are hit one after the other, each one faster since the
+// The impulses that stopped the points of a contact push them again, all by the same share. So velocities from before
+// the impact are thrown back as a whole: Poisson's hypothesis; with a restitution of 1 and without friction a
+// reflection, which keeps the energy (Moreau 1988, "Unilateral contact and dry friction in finite freedom dynamics").
+// If each point had to leave as fast as it came, corners that are hit one after the other, each one faster because the
 // one before has stopped, would add energy.
 #pragma once
 
@@ -12,17 +12,17 @@
 // Points that still come nearer with more than this share of the speed at which they came are stopped in the next substep.
 inline constexpr f32 still_coming = 0.05f;
 
-// Notes the speed with which points would meet in the substep to come, until they are thrown back. A velocity is that of half
-// a substep ago, seen from the pose: where bodies fall with a, v^2 / 2 + a s + a h v / 2 stays as it is (semi-implicit
-// Euler). So the speed at the impact is that of half a substep later, more by 2 a s in its square, and what comes back is
-// to be again more by a h / 2: with a restitution of 1 a ball rises to where it was.
+// Notes the speed with which points would meet in the substep to come, until they are thrown back. A velocity is that
+// of half a substep ago, seen from the pose: where bodies fall with a, v^2 / 2 + a s + a h v / 2 stays as it is
+// (semi-implicit Euler). So the speed at the impact is that of half a substep later, more by 2 a s in its square, and
+// the speed of return is again more by a h / 2: with a restitution of 1 a ball rises to its first height.
 template <bool with_ground, class F, class W>
 TBS_FUNCTION void note_approach(W &w, ContactBlock &block, u32 lane, const Pace &pace) {
     const u32 *a = block.a + lane, *b = block.b + lane;
     const Frame<F> f = load_frame<F>(block, lane);
     const Vec<F> arm_a = load_vec<F>(block.arm_a, lane), arm_b = load_vec<F>(block.arm_b, lane);
     F row_a[8], row_b[8] = {};
-    // How fast b comes nearer at the middle, by velocities or by what is added to them.
+    // The speed at which b comes nearer at the middle, by velocities or by the changes added to them.
     const auto nearing = [&](const f32(*rows)[8]) {
         load_rows([&](u32 i) { return rows[a[i]]; }, row_a);
         if constexpr (!with_ground) load_rows([&](u32 i) { return rows[b[i]]; }, row_b);
@@ -32,7 +32,7 @@ TBS_FUNCTION void note_approach(W &w, ContactBlock &block, u32 lane, const Pace 
     };
     const auto size_of = [](const F (&row)[8]) { return root(madd(row[0], row[0], madd(row[1], row[1], row[2] * row[2]))); };
     const F gain = nearing(w.gain), most_held = size_of(row_a) + size_of(row_b), carried = nearing(w.carried);
-    // What holds a body that rests takes as much as forces give; an impact of the substep before does not count.
+    // A body at rest is held by the impulses of forces; an impact of the substep before does not count.
     const F fall = gain + greater(lesser(carried, most_held), -most_held);
     const F along = nearing(w.velocity);
     const Vec<F> turn{row_a[4] - row_b[4], row_a[5] - row_b[5], row_a[6] - row_b[6]};
@@ -53,12 +53,12 @@ TBS_FUNCTION void note_approach(W &w, ContactBlock &block, u32 lane, const Pace 
     store(block.fall + lane, pick(known, load<F>(block.fall + lane), fall));
 }
 
-// Where points are (contacts.h), and what has pushed them: of contacts that may bounce.
+// The places of points (contacts.h), and their pushes: of contacts that may bounce.
 template <class F>
 struct Impact {
     F x[4], y[4], pushed[4];  // m, m, N s
-    F came;                   // J: the speed at which each came, times what has pushed it
-    F fastest;                // m/s, of those that have been pushed
+    F came;                   // J: the speed at which each came, times its push
+    F fastest;                // m/s, of pushed ones
 };
 template <class F>
 TBS_FUNCTION Impact<F> impact_of(const ContactBlock &block, u32 lane, const Pace &pace) {
@@ -79,11 +79,11 @@ TBS_FUNCTION Impact<F> impact_of(const ContactBlock &block, u32 lane, const Pace
     return impact;
 }
 
-// What to add of the pushes, as a share of them; `leaves` is the speed at which each point leaves now, times its push.
+// The share of the pushes to add; `leaves` is the speed at which each point leaves now, times its push.
 //
-// Points are to leave with `bounce` times the speed at which they came, in the mean; so what a contact bears beside its
-// impact does not count. Where bodies have turned since then, pushes and speeds do not fit: the lesser counts. What forces
-// add within a substep is in speeds only.
+// Points leave with `bounce` times the speed at which they came, in the mean, so the load of a contact beside its
+// impact does not count. Where bodies have turned since then, pushes and speeds do not fit: the lesser counts. The
+// effect of forces within a substep is in speeds only.
 template <class F>
 TBS_FUNCTION F share_to_add(const ContactBlock &block, u32 lane, const Impact<F> &impact, F pushed, F leaves) {
     const F zero{}, bounce = load<F>(block.bounce + lane), more = load<F>(block.fall + lane) * pushed;
@@ -134,7 +134,7 @@ TBS_FUNCTION void add_impulse(f32 (*rows)[8], const ContactBlock &block, u32 lan
     }
 }
 
-// The sum over the points of how fast each leaves, times what has pushed it.
+// The sum over the points of the speed at which each leaves, times its push.
 template <bool with_ground, class F, class W>
 TBS_FUNCTION F leaving(W &w, const ContactBlock &block, u32 lane, const Frame<F> &f, const Impact<F> &impact) {
     const u32 *a = block.a + lane, *b = block.b + lane;

@@ -1,11 +1,11 @@
-// What passes over contacts do: warm start, push out, relax.
+// Passes over contacts: warm start, push out, relax.
 #pragma once
 
 #include "physics/contact_arms.h"
 
-// The inertia of bodies that have turned far, and what impulses change of them: both of one pose, and for the arms that
-// there are now, or a contact that is solved would add energy. `turned` is above 0 where one of the two has, or where the
-// arms have changed much.
+// The inertia of bodies that have turned far, and the changes by impulses: both of one pose and of the present arms, or
+// a solved contact would add energy. `turned` is above 0 where one of the two has turned, or where the arms have
+// changed much.
 template <bool with_ground, class F, class W>
 TBS_FUNCTION void refresh_masses(W &w, ContactBlock &block, u32 lane, const Frame<F> &f, F turned, Vec<F> arm_a,
                                  Vec<F> arm_b) {
@@ -65,7 +65,7 @@ TBS_FUNCTION void follow_bodies(W &w, ContactBlock &block, u32 lane, const F (&x
     if constexpr (!with_ground) carry_with_new_arms<F>(w, block, lane, f, longer);
 }
 
-// What a point's impulse is to be, `speed` being that of the bodies away from each other there.
+// The next impulse of a point, `speed` being that of the bodies away from each other there.
 template <u32 pass, class F>
 TBS_FUNCTION F next_impulse(const ContactBlock &block, u32 lane, const Pace &pace, u32 k, F speed, F impulse) {
     const F zero{}, one = splat<F>(1.0f), mass = load<F>(block.mass[k] + lane);
@@ -81,8 +81,8 @@ TBS_FUNCTION F next_impulse(const ContactBlock &block, u32 lane, const Pace &pac
     return greater(nmadd(loss, impulse, nmadd(mass * share, speed + bias, impulse)), zero);
 }
 
-// The points, one after the other, and in the other order where the pass relaxes: what the order does then cancels, or
-// stacks would lean.
+// The points, one after the other, and in the other order where the pass relaxes: so the effect of the order cancels,
+// or stacks would lean.
 template <u32 pass, class F>
 TBS_FUNCTION void solve_points(ContactBlock &block, u32 lane, const Pace &pace, F (&speed)[4], F (&impulse)[4],
                                F (&change)[4]) {
@@ -102,8 +102,8 @@ TBS_FUNCTION void solve_points(ContactBlock &block, u32 lane, const Pace &pace, 
     }
 }
 
-// Friction and twist: what would stop the slip (along first and second, about the normal) at once; where that is more
-// than friction can hold, as much against the slip as sliding allows.
+// Friction and twist: the impulse that would stop the slip (along first and second, about the normal) at once; beyond
+// the limit of friction, as much against the slip as sliding allows.
 template <class F>
 TBS_FUNCTION void solve_friction(ContactBlock &block, u32 lane, const F (&impulse)[4], const F (&change)[4],
                                  Vec<F> slip, F &change_1, F &change_2, F &change_twist) {
@@ -123,7 +123,7 @@ TBS_FUNCTION void solve_friction(ContactBlock &block, u32 lane, const F (&impuls
     const F step = load<F>(block.slip + lane);
     const F against_1 = nmadd(step, slip.x, before_1), against_2 = nmadd(step, slip.y, before_2);
     const F size = root(madd(against_1, against_1, against_2 * against_2));
-    // Never more than the step: stretched to what sliding allows, it would add energy.
+    // Never more than the step: stretched to the limit of sliding, it would add energy.
     const F scale = slide / greater(greater(size, slide), splat<F>(1e-30f));
     const auto slides = below(keep * keep, madd(stop_1, stop_1, stop_2 * stop_2));
     const F next_1 = pick(slides, against_1 * scale, stop_1), next_2 = pick(slides, against_2 * scale, stop_2);
@@ -187,7 +187,7 @@ TBS_FUNCTION void solve_contact(W &w, ContactBlock &block, u32 lane, const Pace 
     store_rows([&](u32 i) { return w.velocity[a[i]]; },
                {linear_a.x, linear_a.y, linear_a.z, zero, angular_a.x, angular_a.y, angular_a.z, zero});
     if constexpr (!with_ground) {
-        // Lanes of a GPU leave alone what several of them may have: a body that does not give way.
+        // Lanes of a GPU do not write a body that several of them may have: one that does not give way.
         if (sizeof(F) == sizeof(f32) && block.share[lane] == 0.0f) return;
         linear_b = add_product(linear_b, load_vec<F>(block.mass_b, lane), push);
         angular_b = add_times(angular_b, load_inertia<F>(block.inertia_b, lane), add_cross(torque, arm_b, push));

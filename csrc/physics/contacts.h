@@ -1,7 +1,7 @@
 // Contacts as constraints: soft in the normal direction (Catto 2023, "Solver2D": soft step), friction at the middle.
 //
 // A contact is seen in a frame of its own: the normal and two tangents, at the middle of its points. The bodies'
-// relative velocity there is six numbers; what an impulse at a point changes of them does not change during a step. So
+// relative velocity there is six numbers, and their change by an impulse at a point stays the same during a step. So
 // the 4 normal impulses, the friction and the twist about the normal are solved one after the other (Gauss and Seidel)
 // by few numbers, and bodies are read and written once.
 #pragma once
@@ -17,7 +17,7 @@ struct ContactBlock {
     // How much of the way of b relative to a the middle goes with each, and the way that it has gone.
     f32 share[block_items], gone[3][block_items];
     f32 along_first[4][block_items], along_second[4][block_items];  // points, from the middle
-    // The effective mass of a point; what its impulse changes at others (01, 02, 03, 12, 13, 23) and of the friction.
+    // The effective mass of a point; the changes by its impulse at others (01, 02, 03, 12, 13, 23) and of the friction.
     f32 mass[4][block_items], between[6][block_items];
     f32 on_first[4][block_items], on_second[4][block_items], on_twist[4][block_items];
     f32 stick[3][block_items], slip[block_items];  // effective mass of friction: 11, 12, 22; its least
@@ -25,7 +25,7 @@ struct ContactBlock {
     f32 lever[block_items], keep[block_items], slide[block_items], bounce[block_items];
     f32 preload[block_items];  // m by which springs are pressed in before bodies overlap
     f32 start[4][block_items], separation[4][block_items];
-    f32 approach[4][block_items], fall[block_items];  // speed at the impact; what forces add to it in a substep
+    f32 approach[4][block_items], fall[block_items];  // speed at the impact; its gain by forces in a substep
     f32 impulse[4][block_items], friction[2][block_items], twist[block_items];
     // N s of points: in the step, or since it was known whether they bounce; and of all of them before that.
     f32 total[4][block_items], done[block_items];
@@ -42,7 +42,7 @@ TBS_FUNCTION Soft soft(f32 hertz, f32 damping, f32 h) {
     return {divide(omega, a1), a2 * a3, a3};
 }
 
-// What passes over contacts and joints need to know.
+// Constants of passes over contacts and joints.
 struct Pace {
     f32 h, per_h;  // s of a substep
     Soft contact, joint;
@@ -51,18 +51,18 @@ struct Pace {
     u32 left;                      // substeps of the step behind this one
 };
 
-inline constexpr f32 no_point = 1e9f;  // the separation of points that there are not
+inline constexpr f32 no_point = 1e9f;  // the separation of missing points
 
-// What a contact bears would press its springs in by load / stiffness: 100 times as far under 100 times the weight. So
-// they are preloaded, towards this share of what presses them in, at this rate. The same for all points of a contact:
-// with a preload of its own for each, bodies would rock. A slow one: impulses take time to come down through a stack.
+// A load would press the springs of a contact in by load / stiffness: 100 times as far under 100 times the weight. So
+// they are preloaded, towards this share of the load, at this rate. The same for all points of a contact: with a
+// preload of its own for each, bodies would rock. A slow one: impulses take time to come down through a stack.
 inline constexpr f32 preload_share = 0.95f, preload_rate = 2.0f;  // 1/s
 // Of the rate of substeps: the frequency of the stiffest springs. One pass over contacts in a substep answers a load as
-// a spring would (what moves on is pushed against anew in each); one that is stiffer than this oscillates.
+// a spring would (each one pushes against motion anew); a stiffer one oscillates.
 inline constexpr f32 most_contact_rate = 0.2f;
 
-// Writes what belongs to a contact, as it comes, into its place, from where prepare_contact goes on: so that the first
-// body can be moved, and points are seen from it.
+// Writes a contact into its place, from where prepare_contact goes on: so that the first body can be moved, and points
+// are seen from it.
 template <class W>
 TBS_FUNCTION void place_contact(W &w, const SolverContact &contact, ContactBlock &block, u32 lane) {
     const bool flip = !is_movable(w, contact.a);
@@ -157,7 +157,7 @@ TBS_FUNCTION Response<F> response(const Frame<F> &f, const Inertia<F> &inertia, 
     return r;
 }
 
-// What impulses change: of bodies of these masses and inertia, with these arms. Only where `some`.
+// The changes by impulses: of bodies of these masses and inertia, with these arms. Only where `some`.
 template <class F, class Some>
 TBS_FUNCTION void prepare_masses(ContactBlock &block, u32 lane, const Frame<F> &f, Vec<F> both,
                                  const Inertia<F> &inertia_a, const Inertia<F> &inertia_b, Vec<F> arm_a,
@@ -279,7 +279,7 @@ TBS_FUNCTION void prepare_contact(W &w, ContactBlock &block, u32 lane, const Pac
     store(block.preload + lane, madd(splat<F>(pace.preload), wanted - preload, preload));
 }
 
-// What a pass over contacts does.
+// A pass over contacts.
 inline constexpr u32 pass_warm = 0;    // applies the impulses of the step before
 inline constexpr u32 pass_press = 1;   // pushes overlaps out
 inline constexpr u32 pass_relax = 2;   // takes back the speed that pushing out has left

@@ -1,24 +1,24 @@
-// Fast bodies: no centre of mass gets through what does not give way, however far a body moves or turns in a step.
+// Fast bodies: no centre of mass gets through bodies that do not give way, however far a body moves or turns in a step.
 //
-// Contacts are found once a step, with all within reach, and stop nearly everything. But their points stay as they were
-// found: those of a body that turns far within the step are no longer where its surface is. So after the step the way
-// of each fast body's centre of mass is compared with what stands and what moves by itself. Where it goes in deep, the
-// body is set back to the place where it entered, as with the continuous collision of a core shape (Catto 2013,
-// "Continuous collision", GDC). Its rotation and velocity stay: the next step finds an overlap as others are, on the
-// side from which it came.
+// Contacts are found once a step, with all within reach, and stop nearly everything. But their points stay in place:
+// the surface of a body that turns far within the step moves away from them. So after the step the way of each fast
+// body's centre of mass is compared with bodies that stand and with those that move by themselves. Where it goes in
+// deep, the body is set back to the place where it entered, as with the continuous collision of a core shape (Catto
+// 2013, "Continuous collision", GDC). Its rotation and velocity stay: the next step finds an overlap as others are, on
+// the side from which it came.
 #pragma once
 
 #include "physics/broad.h"
 #include "physics/crossing.h"
 
-// A centre may go in by this share of the lesser inner radius of the two bodies, so that what slides along a surface,
-// pressed in a little, is not held fast.
+// A centre may go in by this share of the lesser inner radius of the two bodies, so that a body that slides along a
+// surface, pressed in a little, is not held fast.
 inline constexpr f32 deep_share = 0.25f;
 
 // A body that turns by more than this in a step, in rad, is fast too: contacts miss it, and it may work its way in slowly.
 inline constexpr f32 far_turn = 1.0f;
 
-// Whether any body is fast; of what moves by itself any motion counts, and any turning.
+// Whether any body is fast; of bodies that move by themselves any motion counts, and any turning.
 template <class Group>
 TBS_FUNCTION bool any_is_fast(Step &step, Group &group) {
     auto &w = *step.solver;
@@ -51,7 +51,7 @@ TBS_FUNCTION bool is_joined(const Step &step, u32 a, u32 b) {
     return found;
 }
 
-// Whether a body that is not pushed moves all the same.
+// Whether a body moves that nothing pushes.
 TBS_FUNCTION bool carries(const Step &step, u32 body) { return step.reach[body] > 0.0f; }
 
 // Where a body is after the step.
@@ -77,7 +77,8 @@ TBS_FUNCTION vec3 way_before(const Hulls &hulls, const Step &step, u32 i, u32 ot
     return rotate(from + (to - from) * crossing.enter, end.rotation) - away_after;
 }
 
-// Calls visit(other) for what is not pushed, in order, where its bounds meet those of the way of body i's centre.
+// Calls visit(other) for bodies that nothing pushes, in order, where their bounds meet those of the way of body i's
+// centre.
 template <class Visit>
 TBS_FUNCTION void for_all_on_way(const Step &step, u32 i, vec3 way, Visit &&visit) {
     const vec3 from = step.at[i].position, to = from + way;
@@ -105,7 +106,7 @@ TBS_FUNCTION void stop_fast_bodies(const Hulls &hulls, Step &step, Group &group)
         const vec3 own{motion[0], motion[1], motion[2]};
         const bool turns = length_squared(vec3{motion[4], motion[5], motion[6]}) > far_turn * far_turn;
         if (!(length(own) + sweep > step.slow[mover]) && !turns) return;
-        // What stands comes last: between it and what moves nothing can be right, and walls are to hold.
+        // Standing bodies come last: between them and moving ones no place is right, and walls must hold.
         vec3 way = own;
         for (u32 round = sweep > 0.0f ? 0 : 1; round < 2; ++round) {
             const vec3 before = way;

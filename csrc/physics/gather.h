@@ -17,7 +17,7 @@ inline constexpr u32 body_words = (most_bodies + 31) / 32;
 inline constexpr bool sorts_bodies = most_bodies > 256;
 inline constexpr u32 sorted_words = sorts_bodies ? body_words + 1 : 1, sorted_cells = sorts_bodies ? 258 : 1;
 
-// Bodies of which the step before is known, where some sleep.
+// Bodies that the step before knew, where some sleep.
 inline constexpr u32 marked_bodies = Constants::sleep != 0 ? most_bodies : 1;
 
 // Bounds side by side, to the end of a word of 32.
@@ -32,7 +32,7 @@ struct Pair {
     u32 a, b;  // a is dynamic; where both are, a < b
 };
 
-// What the solver works on: on a device in `Core`, which is on chip if it is small enough.
+// The solver's memory: on a device in `Core`, which is on chip if it is small enough.
 using Solver = Workspace<most_movers, most_contacts, most_joints, has_chip ? u32(sizeof(Core)) : 0>;
 
 // All else that a step works on. Both are the library's workspace: nothing in them outlives the step.
@@ -48,7 +48,7 @@ struct Step {
     u32 pushed[most_bodies];       // 1 where contacts push it: of dynamic bodies
     u32 group[most_bodies], mask[most_bodies];
     u32 before[most_bodies];       // its number in the step before, or no_body
-    u32 mark[marked_bodies], mark_of_pose[marked_bodies];  // of what an author says of it, wake.h
+    u32 mark[marked_bodies], mark_of_pose[marked_bodies];  // of an author's values, wake.h
     Boxes<body_words> boxes;
     u32 pushed_bits[body_words];
     u32 near[most_bodies][body_words];  // bit j: bounds touch those of body j, to be looked at by this one
@@ -111,7 +111,7 @@ TBS_FUNCTION bool is_material(const Material &material) {
            material.restitution >= 0.0f && material.restitution <= 1.0f;
 }
 
-// Whether a rotation is about one: what nobody has written is 0, and turns nothing.
+// Whether a rotation is close to unit length; an unwritten one is 0, and turns nothing.
 TBS_FUNCTION bool is_rotation(quat q) {
     const f32 square = q.w * q.w + q.x * q.x + q.y * q.y + q.z * q.z;
     return square > 0.5f && square < 2.0f;
@@ -155,7 +155,8 @@ TBS_FUNCTION SolverBody solver_body(const Pose &pose, const Velocity &velocity, 
     return body;
 }
 
-// Numbers for where a body is, and for what else an author says of it: two that differ hardly ever have the same one.
+// Numbers for a body's pose, and for everything else that an author writes of it: different ones hardly ever have the
+// same number.
 TBS_FUNCTION u32 mark_of(vec3 v) {
     return to_bits(v.x) * 0x9e3779b1u + to_bits(v.y) * 0x85ebca77u + to_bits(v.z) * 0xc2b2ae3du;
 }

@@ -26,7 +26,7 @@ TBS_FUNCTION bool touches(const SolverContact &contact, f32 reach) {
     return false;
 }
 
-// Is a body as slow as what is at rest?
+// Is a body as slow as one at rest?
 TBS_FUNCTION bool is_slow(const BodyBlock &block, u32 lane, const Settings &settings) {
     const Vec<f32> linear = load_vec<f32>(block.linear, lane), angular = load_vec<f32>(block.angular, lane);
     return dot(linear, linear) < settings.still_linear * settings.still_linear &&
@@ -56,7 +56,7 @@ TBS_FUNCTION void find_sleepers(W &w, Group &group, const Settings &settings) {
         }
         const auto connect = [&](u32 a, u32 b) {
             if (is_dynamic(a) && is_dynamic(b)) return join(island, a, b);
-            // what a moving kinematic body touches is not still
+            // a body that touches a moving kinematic one is not still
             const u32 moved = is_dynamic(a) ? a : b, by = is_dynamic(a) ? b : a;
             if (is_dynamic(moved) && speed_of(by) > 0.0f) block_of(moved).still[moved % block_items] = 0.0f;
         };

@@ -1,13 +1,13 @@
-// Which joints are solved at once: trees are grown from them, and batches made.
+// Trees of joints that are solved at once, and batches of joints.
 //
-// A joint of a tree has a colour above those of all that hang on its child, and its parent's other joints have others: so
-// what goes through the colours upwards meets children before parents, and joints of one colour share no body. What no
-// colour is left for is worked on one after the other, in the same order.
+// A joint of a tree has a colour above those of all joints that hang on its child, and its parent's other joints have
+// others: so colours upwards meet children before parents, and joints of one colour share no body. Joints without a
+// colour are worked on one after the other, in the same order.
 #pragma once
 
 #include "physics/joint_passes.h"
 
-// What the end of a joint is to a tree.
+// The end of a joint as trees see it.
 inline constexpr u32 set_hangs = 1, set_has_loop = 2;  // of a set of bodies
 inline constexpr u32 end_stands = 0, end_moves = 1, end_is_locked = 2;
 
@@ -21,8 +21,8 @@ TBS_FUNCTION u32 kind_of_end(const W &w, u32 body) {
     return free > 0.0f ? end_moves : end_is_locked;
 }
 
-// Which joints are in trees: those that close no loop. What stands is one with the ground; w.tree_next[root] != 0 says
-// that a set of bodies hangs on it. Returns whether any two joints share a body.
+// Finds the joints in trees: those that close no loop. Standing bodies are one with the ground; w.tree_next[root] != 0
+// if a set of bodies hangs on it. Returns whether any two joints share a body.
 template <class W>
 TBS_FUNCTION bool choose_tree_joints(W &w) {
     bool shared = false;
@@ -106,7 +106,8 @@ TBS_FUNCTION u32 order_trees(W &w) {
     return count;
 }
 
-// Batches of joints of which some share bodies: those of trees from the leaves on, then the others where there is room.
+// Batches of joints, some of which share bodies: those of trees from the leaves on, then the others where there is
+// room.
 template <class W>
 TBS_FUNCTION void colour_trees(W &w) {
     const u32 count = w.tree_count = order_trees(w);

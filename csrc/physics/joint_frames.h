@@ -1,17 +1,17 @@
-// Where joints are, and what will become of them in a substep.
+// The poses of joints, and their motion in a substep.
 //
-// A joint holds positions, but velocities are what is solved for. Of velocities alone a body would leave its circle
-// along the tangent, and lose sin^2 of the angle of a substep of its energy when it is turned back. So the pass before
-// bodies move aims at where the joint will be at the end of the substep, rotations taken as they are, by impulses along
-// the axes of its begin; the pass after they have moved takes what is left off the velocities, along the axes of the
-// end. That is RATTLE (Andersen 1983), which is symplectic and symmetric, and so neither gains nor loses energy in the
-// long run (Hairer, Lubich, Wanner, Geometric Numerical Integration, VII.1.4).
+// A joint holds positions, but the solver finds velocities. With velocities only a body would leave its circle along
+// the tangent, and lose sin^2 of the angle of a substep of its energy when it is turned back. So the pass before bodies
+// move aims at the joint's pose at the end of the substep, rotations taken as they are, by impulses along the axes of
+// its begin; the pass after they have moved takes the rest off the velocities, along the axes of the end. That is
+// RATTLE (Andersen 1983), which is symplectic and symmetric, and so neither gains nor loses energy in the long run
+// (Hairer, Lubich, Wanner, Geometric Numerical Integration, VII.1.4).
 #pragma once
 
 #include "physics/joints.h"
 
-// What the motion of two bodies does to the place of b's anchor and to the turn of b, both seen from a, in a substep:
-// beyond what velocities say (m, rad; world's frame of the substep's begin).
+// The effect of the motion of two bodies on the place of b's anchor and on the turn of b, both seen from a, in a
+// substep: beyond the effect of velocities (m, rad; world's frame of the substep's begin).
 template <class F>
 struct Beyond {
     Vec<F> place, axis, turn;  // of the anchor; of the joint's axis; all of the turn
@@ -29,8 +29,8 @@ TBS_FUNCTION Vec<F> bend(Vec<F> u, Vec<F> r) {
     return add_scaled(scaled(across, sine), cross(u, across), cosine);
 }
 
-// Where a point of b comes to, seen from a, beyond what velocities say. It is at arm_a, seen from a's place, and b's
-// place moves by `way` relative to a's; u are the turns of both, `more` what they are beyond those of velocities.
+// The way of a point of b, seen from a, beyond the effect of velocities. It is at arm_a, seen from a's place, and b's
+// place moves by `way` relative to a's; u are the turns of both, `more` the parts beyond those of velocities.
 template <class F>
 TBS_FUNCTION Vec<F> carried_beyond(Vec<F> u_a, Vec<F> u_b, Vec<F> more_a, Vec<F> more_b, Vec<F> arm_a, Vec<F> arm_b,
                                    Vec<F> way) {
@@ -40,7 +40,7 @@ TBS_FUNCTION Vec<F> carried_beyond(Vec<F> u_a, Vec<F> u_b, Vec<F> more_a, Vec<F>
     return subtract_cross(add_cross(bent + turned_back, more_b, arm_b), more_a, arm_a);
 }
 
-// How far a body turns in a substep; `more`: beyond what its velocity says, since its axis wanders (move_bodies).
+// The turn of a body in a substep; `more`: beyond its velocity, since its axis wanders (move_bodies).
 template <class F>
 TBS_FUNCTION Vec<F> turn_of(Vec<F> angular, const Inertia<F> &inverse_inertia, f32 h, Vec<F> &more) {
     const F time = splat<F>(h);
@@ -69,7 +69,7 @@ TBS_FUNCTION void find_masses(const JointBodies<F> &m, JointBlock &block, u32 la
                               Vec<F> arm_a, Vec<F> arm_b) {
     const F zero{}, one = splat<F>(1.0f);
     const F turns = load<F>(block.turns + lane), slides = load<F>(block.slides + lane);
-    // Rows: what a unit impulse along (0 .. 2) or about (3 .. 5) an axis changes.
+    // Rows: the change by a unit impulse along (0 .. 2) or about (3 .. 5) an axis.
     Vec<F> lever_a[6], lever_b[6], by_a[6], by_b[6];
     F held[6], matrix[6][6];
     TBS_UNROLL

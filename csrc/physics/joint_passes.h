@@ -1,13 +1,13 @@
-// What passes over joints do: warm start, press, relax. Each of the last two gives about half of what holds a body on its
-// circle, and starts from what it gave in the substep before.
+// Passes over joints: warm start, press, relax. Each of the last two gives about half of the impulse that holds a body
+// on its circle, and starts from its own in the substep before.
 #pragma once
 
 #include "physics/joint_tree.h"
 
 inline constexpr u32 rounds_of_trees = 3, rounds_of_joints = 2;
 
-// Gives the bodies the impulses of the substep before: of motors and limits, and of what is soft, without what its axis does
-// not hold now that it has turned. What is solved exactly needs none.
+// Gives the bodies the impulses of the substep before: of motors and limits, and of soft joints, without the part that
+// the turned axis does not hold. Joints that are solved exactly need none.
 template <class F, class W>
 TBS_FUNCTION void give_again(W &w, JointBlock &block, u32 lane) {
     store(block.begun + lane, load<F>(block.distance + lane));
@@ -63,8 +63,8 @@ TBS_FUNCTION F solve_axis(JointBlock &block, u32 lane, const Pace &pace, F speed
     return change;
 }
 
-// Changes the velocities of a joint's bodies; with `press` so that it holds when they have moved, and what has drifted
-// is pulled back.
+// Changes the velocities of a joint's bodies; with `press` so that it holds when they have moved, and drift is pulled
+// back.
 template <bool press, class F, class W>
 TBS_FUNCTION void solve_joint(W &w, JointBlock &block, u32 lane, const Pace &pace) {
     const u32 *a = block.a + lane, *b = block.b + lane;
@@ -95,7 +95,7 @@ TBS_FUNCTION void solve_joint(W &w, JointBlock &block, u32 lane, const Pace &pac
     push = push + more;
     torque = torque + twist;
 
-    // Motor and limits. What they push, the equations answer at once.
+    // Motor and limits. The equations answer their push at once.
     Vec<F> going, turning;
     relative_velocity(m, arm_a, arm_b, going, turning);
     F speed = madd(dot(going, axis[0]), slides, dot(turning, axis[0]) * turns);
@@ -130,7 +130,7 @@ TBS_FUNCTION void begin_joints(W &w, Group &group) {
     if (w.joints_share_bodies != 0) prepare_trees(w, group);
 }
 
-// Before bodies move. How far they go depends on what is solved for, so it is done in rounds.
+// Before bodies move. Their motion depends on the solution, so it is done in rounds.
 template <class W, class Group>
 TBS_FUNCTION void press_joints(W &w, Group &group, const Pace &pace) {
     const bool shared = w.joints_share_bodies != 0, one_by_one = !shared || w.beside_trees != 0;

@@ -1,20 +1,21 @@
 // Joints that share bodies, solved all at once: along trees, from the leaves to the root and back.
 //
-// One joint after the other, a chain settles slowly, the more so the more its masses differ, and what is left of one pass
-// feeds the next. A tree can be solved directly in a time that is linear in its joints (Featherstone 1983, "The calculation
-// of robot dynamics using articulated-body inertias"; Baraff 1996, "Linear-time dynamics using Lagrange multipliers"). What
-// hangs on a body is to it a further inertia, of 6 x 6 numbers, which a joint passes on as far as it holds. Each joint has a
-// child, which it holds, and a parent, which holds it. What has no parent hangs on nothing by a joint that leaves all free.
+// One joint after the other, a chain settles slowly, the more so the more its masses differ, and the error of one pass
+// feeds the next. A tree can be solved directly in a time that is linear in its joints (Featherstone 1983, "The
+// calculation of robot dynamics using articulated-body inertias"; Baraff 1996, "Linear-time dynamics using Lagrange
+// multipliers"). The bodies that hang on a body are to it a further inertia, of 6 x 6 numbers, which a joint passes on
+// as far as it holds. Each joint has a child, which it holds, and a parent, which holds it. A body without a parent
+// hangs on a joint that leaves all free.
 //
-// Joints that would close a loop, and those of bodies with locked axes, are not in a tree: they are solved one after the
-// other, before the trees.
+// Joints that would close a loop, and those of bodies with locked axes, are not in a tree: they are solved one after
+// the other, before the trees.
 #pragma once
 
 #include "physics/joint_frames.h"
 
 inline constexpr u32 tree_row = 24;  // of a body: 21 numbers of a symmetric matrix; impulses (6); changes of velocity (6)
 
-// A symmetric 6 x 6 matrix of linear and angular: what an articulated body answers with to a velocity of its centre.
+// A symmetric 6 x 6 matrix of linear and angular: the answer of an articulated body to a velocity of its centre.
 template <class F>
 struct Articulated {
     F of[21];
@@ -46,7 +47,7 @@ TBS_FUNCTION void motions_of(const JointBlock &block, u32 lane, Vec<F> arm, Twis
         motion[i + 3] = twist_of(cross(arm, axis), axis);
     }
 }
-// The same as what a velocity of the centre is along or about them, at the anchor.
+// The same as the velocity of the centre along or about them, at the anchor.
 template <class F>
 TBS_FUNCTION void measures_of(const JointBlock &block, u32 lane, Vec<F> arm, Twist<F> (&measure)[6]) {
     TBS_UNROLL
@@ -65,8 +66,8 @@ TBS_FUNCTION Vec<F> arm_of(const JointBlock &block, u32 lane, bool child) {
     return {pick(child_is_b, x.x, y.x), pick(child_is_b, x.y, y.y), pick(child_is_b, x.z, y.z)};
 }
 
-// How the child and what hangs on it answer: `held` is by how much their velocity changes in the rows that the joint holds,
-// `given` the impulses on them. Returns all of the change, and the impulse of the joint.
+// The answer of the child and the bodies that hang on it: `held` is the change of their velocity in the rows that the
+// joint holds, `given` the impulses on them. Returns all of the change, and the impulse of the joint.
 template <class F>
 TBS_FUNCTION void answer(JointBlock &block, u32 lane, const F (&held)[6], const F (&given)[6], F (&change)[6],
                          F (&impulse)[6]) {
@@ -94,7 +95,7 @@ TBS_FUNCTION void answer(JointBlock &block, u32 lane, const F (&held)[6], const 
     }
 }
 
-// The inertia of the child with what hangs on it, and of both what the joint passes on to the parent.
+// The inertia of the child with the bodies that hang on it, and the part that the joint passes on to the parent.
 template <class F, class W>
 TBS_FUNCTION void gather_inertia(W &w, JointBlock &block, u32 lane) {
     const u32 *child = block.child + lane, *parent = block.parent + lane;
@@ -144,8 +145,8 @@ TBS_FUNCTION void gather_inertia(W &w, JointBlock &block, u32 lane) {
     factor_rows(block.free_factor, block.free_pivot, lane, [&](u32 i, u32 j) { return at_joint.at(i, j); },
                 [&](u32 i) { return splat<F>(1.0f) - load<F>(block.rows[i] + lane); });
 
-    // What the parent feels, held rows only.
-    if constexpr (sizeof(F) == sizeof(f32)) {  // lanes of a GPU leave alone what several may have
+    // The parent's part, held rows only.
+    if constexpr (sizeof(F) == sizeof(f32)) {  // lanes of a GPU do not write what several may have
         if (block.hangs[lane] == 0.0f) return;
     }
     Twist<F> measure[6];
@@ -191,7 +192,7 @@ TBS_FUNCTION void given_to_child(const W &w, const JointBlock &block, u32 lane, 
     for (u32 i = 0; i < 6; ++i) given[i] = dot(motion[i], effort);
 }
 
-// From the leaves to the root: what a joint has to change, and what its parent feels of it while it stands.
+// From the leaves to the root: the change that a joint needs, and its parent's part of it.
 template <bool press, class F, class W>
 TBS_FUNCTION void pass_to_root(W &w, JointBlock &block, u32 lane, const Pace &pace) {
     const u32 *parent = block.parent + lane;

@@ -1,7 +1,7 @@
 // Joints as constraints: up to six soft equations solved at once, a motor and two limits along or about the axis.
 //
-// Both bodies are pushed at the same place, the anchor of b, so a joint that has drifted keeps angular momentum. What
-// is done to them in a substep is in joint_passes.h.
+// Both bodies are pushed at the same place, the anchor of b, so a joint that has drifted keeps angular momentum. The
+// passes of a substep are in joint_passes.h.
 #pragma once
 
 #include "physics/contacts.h"
@@ -19,11 +19,11 @@ struct JointBlock {
     f32 works[block_items];  // 0: broken
     // In a substep:
     f32 axes[9][block_items], arm_a[3][block_items], arm_b[3][block_items], error[6][block_items];
-    f32 beyond[6][block_items];  // what motion does to them in the substep beyond what velocities say, per second
-    f32 distance[block_items], begun[block_items];  // angle or way, and what it was when the substep began
+    f32 beyond[6][block_items];  // their change by motion in the substep beyond that of velocities, per second
+    f32 distance[block_items], begun[block_items];  // angle or way, now and when the substep began
     f32 factor[15][block_items], pivot[6][block_items];
     f32 axis_mass[block_items],
-        by_axis[6][block_items];  // with the equations held; what a unit impulse takes to hold them
+        by_axis[6][block_items];  // with the equations held; impulses that hold them against a unit impulse
     f32 impulse[6][block_items], late[6][block_items];  // world's frame: linear, angular; before and after moving
     f32 motor[block_items], low[block_items], high[block_items];
     f32 force_squared[block_items], torque_squared[block_items];  // impulses: the greatest of all substeps
@@ -41,7 +41,7 @@ TBS_FUNCTION Rotation<f32> load_row_rotation(const W &w, u32 row) {
 }
 TBS_FUNCTION Rotation<f32> rotation_of(quat q) { return {q.w, q.x, q.y, q.z}; }
 
-// Writes what belongs to a joint into its place.
+// Writes a joint into its place.
 template <class W>
 TBS_FUNCTION void place_joint(W &w, const SolverJoint &joint, const Pace &pace, JointBlock &block, u32 lane) {
     const auto put = [&](f32(*fields)[block_items], vec3 a) { store_vec<f32>(fields, lane, {a.x, a.y, a.z}); };
@@ -54,19 +54,17 @@ TBS_FUNCTION void place_joint(W &w, const SolverJoint &joint, const Pace &pace, 
     store_rotation(block.frame_a, lane, rotation_of(joint.frame_a));
     store_rotation(block.frame_b, lane, rotation_of(joint.frame_b));
     put(block.apart, {at_b[0] - at_a[0], at_b[1] - at_a[1], at_b[2] - at_a[2]});
-    const bool hinge = joint.kind == joint_hinge, slider = joint.kind == joint_slider, ball = joint.kind == joint_ball;
+    const bool turns = (joint.axes & joint_turns) != 0, slides = (joint.axes & joint_slides) != 0;
     const f32 works = joint.broken != 0 ? 0.0f : 1.0f;
-    const f32 held[6] = {slider ? 0.0f : 1.0f, 1.0f, 1.0f, hinge || ball ? 0.0f : 1.0f, ball ? 0.0f : 1.0f,
-                         ball ? 0.0f : 1.0f};
-    for (u32 i = 0; i < 6; ++i) block.rows[i][lane] = works * held[i];
+    for (u32 i = 0; i < 6; ++i) block.rows[i][lane] = (joint.axes >> i & 1) != 0 ? works : 0.0f;
     block.works[lane] = works;
-    block.turns[lane] = hinge ? works : 0.0f;
-    block.slides[lane] = slider ? works : 0.0f;
-    block.limited[lane] = joint.limited != 0 && (hinge || slider) ? works : 0.0f;
+    block.turns[lane] = turns ? works : 0.0f;
+    block.slides[lane] = slides ? works : 0.0f;
+    block.limited[lane] = joint.limited != 0 && (turns || slides) ? works : 0.0f;
     block.lower[lane] = joint.lower;
     block.upper[lane] = joint.upper;
     const bool spring = joint.drive == drive_position && joint.hertz > 0.0f;
-    const bool driven = (spring || joint.drive == drive_velocity) && (hinge || slider) && joint.broken == 0;
+    const bool driven = (spring || joint.drive == drive_velocity) && (turns || slides) && joint.broken == 0;
     const Soft s = spring ? soft(joint.hertz, joint.damping, pace.h) : Soft{0.0f, 1.0f, 0.0f};
     block.target[lane] = joint.target;
     block.most[lane] = driven ? joint.greatest * pace.h : 0.0f;
@@ -84,7 +82,7 @@ TBS_FUNCTION void place_joint(W &w, const SolverJoint &joint, const Pace &pace, 
     block.side[lane] = block.hangs[lane] = block.soft[lane] = 0.0f;
     // The angle: measured once a step, then carried on by velocities.
     block.way[lane] = 0.0f;
-    if (hinge) {
+    if (turns) {
         const Rotation<f32> q_a = load_row_rotation(w, a) * rotation_of(joint.frame_a);
         const Rotation<f32> q = conjugate(q_a) * (load_row_rotation(w, b) * rotation_of(joint.frame_b));
         const f32 sign = q.w < 0.0f ? -1.0f : 1.0f;
@@ -132,7 +130,7 @@ TBS_FUNCTION JointBodies<F> load_bodies(const W &w, const u32 *a, const u32 *b) 
 }
 template <class F, class Row>
 TBS_FUNCTION void store_velocity(Row &&row, Vec<F> linear, Vec<F> angular, Vec<F> mass, const Inertia<F> &inertia) {
-    if constexpr (sizeof(F) == sizeof(f32)) {  // lanes of a GPU leave alone what several may have: it does not give way
+    if constexpr (sizeof(F) == sizeof(f32)) {  // lanes of a GPU do not write a body that does not give way: several may have it
         if (!(mass.x + mass.y + mass.z + inertia.xx + inertia.yy + inertia.zz > 0.0f)) return;
     }
     store_rows(row, {linear.x, linear.y, linear.z, F{}, angular.x, angular.y, angular.z, F{}});
@@ -155,8 +153,8 @@ TBS_FUNCTION void push_apart(JointBodies<F> &m, Vec<F> arm_a, Vec<F> arm_b, Vec<
 // Where element (i, j), i > j, of a lower triangle is.
 TBS_FUNCTION constexpr u32 below_diagonal(u32 i, u32 j) { return i * (i - 1) / 2 + j; }
 
-// Cholesky without roots: L D L^T, rows that are not held taken out, and those that say what others say (Golub and Van
-// Loan, Matrix Computations, 4.1.2). `element` is that of the lower triangle, held(i) is 1 or 0.
+// Cholesky without roots: L D L^T, without rows that are not held or depend on others (Golub and Van Loan, Matrix
+// Computations, 4.1.2). `element` is that of the lower triangle, held(i) is 1 or 0.
 template <class Element, class Held>
 TBS_FUNCTION void factor_rows(f32 (*factor)[block_items], f32 (*pivot)[block_items], u32 lane, Element &&element,
                               Held &&held) {
@@ -200,7 +198,7 @@ TBS_FUNCTION void solve_rows(const f32 (*factors)[block_items], const f32 (*pivo
     }
 }
 
-// Impulses for the step to come, and what has broken.
+// Writes impulses for the next step, and breaks joints.
 template <class W, class Group>
 TBS_FUNCTION void report_joints(W &w, Group &group, const Pace &pace) {
     group.for_each(w.joint_count, [&](u32 i) {

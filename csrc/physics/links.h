@@ -3,6 +3,8 @@
 
 #include "physics/gather.h"
 
+static_assert(u32(FREE) == drive_none && u32(TO_VELOCITY) == drive_velocity && u32(TO_POSITION) == drive_position);
+
 // The number of the body with a handle, or no_body.
 TBS_FUNCTION u32 body_of(const Step &step, Entity entity) {
     u32 found = no_body;
@@ -10,18 +12,18 @@ TBS_FUNCTION u32 body_of(const Step &step, Entity entity) {
     return found;
 }
 
-// Whether a joint holds anything: one whose bodies are both none is a row that waits to be used.
+// Whether a row is a joint: one with two empty entities is unused.
 TBS_FUNCTION bool is_used(const Joint &joint) { return (joint.a || joint.b) && joint.broken == 0; }
 
 TBS_FUNCTION bool is_sound(const Joint &joint) {
     return is_finite(joint.anchor_a) && is_finite(joint.anchor_b) && is_finite(joint.frame_a) && is_finite(joint.frame_b) &&
            is_finite(joint.lower) && is_finite(joint.upper) && is_finite(joint.target) && !(joint.greatest < 0.0f) &&
-           u32(joint.kind) <= joint_ball && u32(joint.drive) <= drive_position;
+           axes_of(joint.kind) != 0 && u32(joint.drive) <= drive_position;
 }
 
 // The same joint, seen from its other body: b's angle or way relative to a is the opposite of a's relative to b.
 TBS_FUNCTION void turn(SolverJoint &row) {
-    row = {row.b, row.a, row.kind, row.drive, row.limited, row.broken, row.anchor_b, row.anchor_a, row.frame_b, row.frame_a,
+    row = {row.b, row.a, row.axes, row.drive, row.limited, row.broken, row.anchor_b, row.anchor_a, row.frame_b, row.frame_a,
            -row.upper, -row.lower, -row.target, row.greatest, row.hertz, row.damping, row.break_force, row.break_torque,
            -row.linear, -row.angular, -row.motor, row.high, row.low};
 }
@@ -52,11 +54,11 @@ TBS_FUNCTION SolverJoint solver_joint(const Step &step, const Joint &joint, u32 
     SolverJoint row;
     row.a = a == no_body ? no_body : step.mover[a];
     row.b = b == no_body ? no_body : step.mover[b];
-    row.kind = u32(joint.kind);
+    row.axes = axes_of(joint.kind);
     row.drive = u32(joint.drive);
     row.limited = u32(joint.limited);
     row.broken = 0;
-    // What stands is known to the solver as the world: anchors there are places.
+    // The solver knows standing bodies as the world: anchors there are places.
     const auto anchor = [&](u32 body, u32 mover, vec3 local) {
         return body == no_body || mover != no_body ? local : step.at[body].position + rotate(local, step.at[body].rotation);
     };
@@ -83,16 +85,15 @@ TBS_FUNCTION SolverJoint solver_joint(const Step &step, const Joint &joint, u32 
     return row;
 }
 
-// What the solver does nothing for.
+// A joint that holds nothing.
 TBS_FUNCTION SolverJoint no_joint() {
     SolverJoint row{};
     row.b = no_body;
-    row.kind = joint_ball;
     row.broken = 1;
     return row;
 }
 
-// Lists the joints that hold something. One to a body that is not there, or with numbers that are none, is a fault.
+// Lists the joints that hold something. A joint to a missing body, or with undefined numbers, is a fault.
 template <class Group>
 TBS_FUNCTION void gather_joints(World &world, Step &step, Group &group) {
     u32 joints = 0;
@@ -135,7 +136,7 @@ TBS_FUNCTION void part_jointed(Step &step, Group &group) {
     });
 }
 
-// Writes back what joints keep for the next step, and which have broken.
+// Writes back the impulses of joints for the next step, and broken ones.
 template <class Group>
 TBS_FUNCTION void scatter_joints(World &world, const Step &step, Contacts &kept, Group &group) {
     if (Constants::sleep != 0 && step.solver->joint_count > 0)

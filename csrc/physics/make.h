@@ -1,29 +1,29 @@
-// What an author's systems make bodies of: shapes, masses, materials.
+// Functions for authors' systems that make parts of bodies: shapes, masses, materials, joints.
 #pragma once
 
 #include "physics/shapes.h"
 
-// All hulls, as torch_batchsim/hulls.py packs them: the cube first, which is that of boxes.
+// All hulls, as torch_batchsim/physics/hulls.py packs them: the cube first, which is that of boxes.
 struct HullTable {
     Hull hull[Constants::hulls];
 };
 
 TBS_FUNCTION const Hull &hull_in(const Hulls &hulls, u32 number) { return memory_as<HullTable>(hulls).hull[number]; }
 
-// What the narrow phase knows a shape by.
+// A shape as the narrow phase takes it.
 TBS_FUNCTION Geometry geometry_of(const Hulls &hulls, const Shape &shape) {
     const u32 number = shape.kind == HULL ? u32(shape.hull) : 0;
     return {shape.kind, shape.size, &hull_in(hulls, number)};
 }
 
-// Shapes. Lengths in metres; what they may be is in shapes.h.
+// Shapes. Lengths in metres; see shapes.h.
 TBS_FUNCTION Shape sphere(f32 radius) { return {SPHERE, 0, {radius, 0.0f, 0.0f}}; }
 TBS_FUNCTION Shape capsule(f32 radius, f32 half_length) { return {CAPSULE, 0, {radius, half_length, 0.0f}}; }
 TBS_FUNCTION Shape box(vec3 half_extents) { return {BOX, 0, half_extents}; }
 TBS_FUNCTION Shape hull(i32 number, vec3 scale = {1.0f, 1.0f, 1.0f}) { return {HULL, number, scale}; }
 TBS_FUNCTION Shape plane() { return {PLANE, 0, {1.0f, 1.0f, 1.0f}}; }
 
-// How a body may move. Locks are of the world's axes: LOCK_X | LOCK_TURN_Z.
+// Locks of the world's axes: LOCK_X | LOCK_TURN_Z.
 inline constexpr i32 LOCK_X = 1, LOCK_Y = 2, LOCK_Z = 4, LOCK_TURN_X = 8, LOCK_TURN_Y = 16, LOCK_TURN_Z = 32;
 
 TBS_FUNCTION Motion dynamic(i32 locks = 0) { return {DYNAMIC, locks, 1.0f, 0.0f}; }
@@ -36,7 +36,7 @@ TBS_FUNCTION Material default_material() {
     return {Constants::static_friction, Constants::dynamic_friction, Constants::restitution};
 }
 
-// Volume, and the integrals of xx, yy, zz, xy, xz, yz over it: what mass and inertia are made of.
+// Volume, and the integrals of xx, yy, zz, xy, xz, yz over it, from which mass and inertia follow.
 struct Moments {
     f32 volume, xx, yy, zz, xy, xz, yz;
 };
@@ -68,7 +68,8 @@ TBS_FUNCTION Moments moments_of(const Hulls &hulls, const Shape &shape) {
     }
 }
 
-// The mass of a shape of uniform density in kg/m^3. One that is not positive, and a plane, give what `simulate` refuses.
+// The mass of a shape of uniform density in kg/m^3. `simulate` rejects the mass of a plane, and of a density that is
+// not positive.
 TBS_FUNCTION Mass mass_of_density(const Hulls &hulls, const Shape &shape, f32 density) {
     const Moments m = moments_of(hulls, shape);
     const f32 xx = m.yy + m.zz, yy = m.xx + m.zz, zz = m.xx + m.yy, xy = -m.xy, xz = -m.xz, yz = -m.yz;
@@ -79,12 +80,12 @@ TBS_FUNCTION Mass mass_of_density(const Hulls &hulls, const Shape &shape, f32 de
              scale * (xy * xz - xx * yz)}};
 }
 
-// The mass of a shape of uniform density that weighs so many kg.
+// The mass of a shape of uniform density, by its kg.
 TBS_FUNCTION Mass mass_of(const Hulls &hulls, const Shape &shape, f32 kilograms) {
     return mass_of_density(hulls, shape, divide(kilograms, moments_of(hulls, shape).volume));
 }
 
-// Joints. An entity that is none stands for the world. Anchors and axes are in the frame of their body, or of the world.
+// An empty entity stands for the world. Anchors and axes are in the frame of their body, or the world's.
 TBS_FUNCTION quat frame_of_axis(vec3 axis) {  // turns x to the axis
     const vec3 to = normalize(axis), x{1.0f, 0.0f, 0.0f};
     const f32 w = 1.0f + dot(x, to);
@@ -105,8 +106,8 @@ TBS_FUNCTION Joint joint(i32 kind, Entity a, vec3 anchor_a, quat frame_a, Entity
     return made;
 }
 
-// Joints of bodies a and b; no entity is the world. Anchors and axes are in the bodies' frames, or the world's: a ball turns
-// about all axes, a hinge about its axis, a slider moves along it.
+// Joints of bodies a and b; an empty entity is the world. Anchors and axes are in the bodies' frames, or the world's. A
+// ball turns about all axes, a hinge about its axis; a slider moves along it.
 TBS_FUNCTION Joint ball(Entity a, vec3 anchor_a, Entity b, vec3 anchor_b) {
     return joint(BALL, a, anchor_a, {1, 0, 0, 0}, b, anchor_b, {1, 0, 0, 0});
 }
@@ -116,7 +117,7 @@ TBS_FUNCTION Joint hinge(Entity a, vec3 anchor_a, vec3 axis_a, Entity b, vec3 an
 TBS_FUNCTION Joint slider(Entity a, vec3 anchor_a, vec3 axis_a, Entity b, vec3 anchor_b, vec3 axis_b) {
     return joint(SLIDER, a, anchor_a, frame_of_axis(axis_a), b, anchor_b, frame_of_axis(axis_b));
 }
-// Holds two bodies as they are now.
+// Holds two bodies at their present poses.
 TBS_FUNCTION Joint weld(Entity a, const Pose &at_a, Entity b, const Pose &at_b) {
     const quat back = conjugate(at_a.rotation);
     return joint(FIXED, a, rotate(at_b.position - at_a.position, back), back * at_b.rotation, b, {0, 0, 0}, {1, 0, 0, 0});

@@ -1,4 +1,4 @@
-// What narrow phases share: the best of many lanes, and at most four points of many.
+// Shared by narrow phases: the best of many lanes, and at most four points of many.
 #pragma once
 
 #include "physics/shapes.h"
@@ -38,8 +38,8 @@ TBS_FUNCTION u32 least(const f32 (&x)[room], u32 count = room) {
     return u32(best & low);
 }
 
-// Points over a face: u and v along the face, w the distance from it; infinite where there is none. In parts of n
-// lanes, of which the first `lanes` are used.
+// Points over a face: u and v along the face, w the distance from it; infinite without a point. In parts of n lanes;
+// the first `lanes` are used.
 template <u32 parts, u32 n>
 struct Candidates {
     f32 u[parts][n], v[parts][n], w[parts][n];
@@ -60,9 +60,9 @@ TBS_FUNCTION f32 score(u32 slot, f32 u, f32 v, f32 w) {
 }
 
 // At most four: in each of four directions along the face the outermost, of points above each other the lower one; and
-// the deepest of all in any case. The directions are fixed to the face and are neither its axes nor its diagonals: so
-// they tell the corners of a square from each other however it is turned, and the slot in which a point is found stays
-// the same from step to step. Points closer than `same` are one.
+// the deepest of all in any case. The directions are fixed to the face and are neither its axes nor its diagonals, so
+// they distinguish the corners of a square however it is turned, and a point keeps its slot from step to step. Points
+// closer than `same` are one.
 template <u32 parts, u32 n>
 TBS_CALLED void choose(const Candidates<parts, n> &points, f32 margin, f32 same, Chosen &chosen) {
     constexpr i32 low = parts == 1 ? i32(n) - 1 : 4 * i32(n) - 1;
@@ -105,7 +105,7 @@ TBS_CALLED void choose(const Candidates<parts, n> &points, f32 margin, f32 same,
         loss = min(less, loss);
     }
     if (!found) take(nearest, deepest);
-    // Leave out what is the same as one before.
+    // Leave out repetitions.
     bool keep[4] = {true, true, true, true};
     for (u32 slot = 1; slot < 4; ++slot) {
         for (u32 other = 0; other < slot; ++other) {
@@ -142,7 +142,7 @@ TBS_FUNCTION void drop(Manifold &manifold) {
     manifold.count = 0;
 }
 
-// Whether all numbers are finite, so that what is searched among them is found.
+// Whether all numbers are finite, so that the search among them succeeds.
 TBS_FUNCTION bool all_finite(const Matrix &m, vec3 a, vec3 b, vec3 c) {
     const vec3 sum = m.x + m.y + m.z + a + b + c;
     return abs(sum.x + sum.y + sum.z) < infinity;

@@ -24,8 +24,8 @@ TBS_FUNCTION u32 kept_contact(const Contacts &kept, u32 a, u32 b) {
     return low < u32(kept.rows) && key_at(low) == key ? low : no_place;
 }
 
-// A row's handle in 8 bytes, of those of an episode. A birth says it all but for rows of several tables that create_at
-// has given the same order, and for those of fixed tables, which count from 0 in each.
+// A row's handle in 8 bytes, among those of an episode. The birth is enough, except for rows of several tables with one
+// order of create_at, and for fixed tables, which count from 0 in each.
 TBS_FUNCTION u64 mark_of(Entity entity) {
     return (u64(entity.birth.tick) << 32 | entity.birth.order) ^ u64(entity.table) * 0x9e3779b97f4a7c15ull;
 }
@@ -46,7 +46,7 @@ TBS_FUNCTION void find_numbers_before(const Contacts &kept, Step &step, Group &g
     });
 }
 
-// Two surfaces together: the geometric mean of what they have.
+// Two surfaces together: the geometric mean of both.
 TBS_FUNCTION f32 together(f32 a, f32 b) { return sqrt(a * b); }
 
 // The solver's contact of a pair, with the impulses of the step before.
@@ -119,7 +119,7 @@ TBS_FUNCTION bool bears(const SolverContact &contact) {
     return sum > 0.0f;
 }
 
-// Keeps what a contact bears as a row. `Kept` is Contacts, which has what events tell only where there are any.
+// Keeps a contact's impulses as a row. `Kept` is Contacts, which has the fields of events only where these are on.
 template <class Kept>
 TBS_FUNCTION void keep_contact(const Step &step, const Pair &pair, const SolverContact &contact, Kept &kept, u32 row) {
     kept.pair[row][0] = pair.a;
@@ -141,7 +141,7 @@ TBS_FUNCTION void keep_contact(const Step &step, const Pair &pair, const SolverC
     }
 }
 
-// Keeps the impulses, of as many contacts as there is room for. What has none begins the next step without.
+// Keeps the impulses of as many contacts as fit. The others begin the next step without.
 template <class Kept, class Group>
 TBS_FUNCTION void keep_contacts(Step &step, Kept &kept, Group &group) {
     const Solver &solver = *step.solver;

@@ -1,4 +1,4 @@
-// Hulls in lanes: their vertices, faces and edges in one frame, scaled and turned, and what all lanes say at once.
+// Hulls in lanes: their vertices, faces and edges in one frame, scaled and turned, and results of all lanes at once.
 #pragma once
 
 #include "physics/manifold.h"
@@ -39,7 +39,7 @@ struct Polytope {
     f32 x[Room::vertices], y[Room::vertices], z[Room::vertices];
     f32 normal_x[Room::faces], normal_y[Room::faces], normal_z[Room::faces], offset[Room::faces];
     Directions<keeps_edges ? Room::edges : 1> kept;
-    vec3 size;    // what the hull has been scaled by,
+    vec3 size;    // scale of the hull,
     Matrix turn;  // and then turned
     const Hull *hull;
 
@@ -110,7 +110,7 @@ TBS_CALLED void place(const Matrix &turn, vec3 centre, Polytope<Room> &hull) {
     }
 }
 
-// What an axis says: by how much two hulls are apart along it, negative where they overlap.
+// The result of an axis: the distance of two hulls along it, negative where they overlap.
 struct Separation {
     f32 value;
     u32 first, second;  // of a face: its number and 0; of two edges: their numbers

@@ -1,11 +1,11 @@
-// Questions of an author's systems: which bodies a shape at a place overlaps.
+// Queries of authors' systems: bodies that a shape at a place overlaps.
 #pragma once
 
 #include "physics/collide.h"
 #include "physics/make.h"
 
-// Calls found(entity, depth) for each body that overlaps a shape at a place, in the order of world.tables; depth in metres, 0
-// where they only touch. `mask`: of the groups of bodies (Filter); those without one are of group 1.
+// Calls found(entity, depth) for each body that overlaps a shape at a place, in the order of world.tables; depth in
+// metres, 0 where they touch. `mask`: groups of bodies (Filter); a body without Filter is of group 1.
 template <class Found>
 TBS_FUNCTION void overlaps(const World &world, const Hulls &hulls, const Shape &shape, vec3 position, quat rotation, u32 mask,
                            Found &&found) {

@@ -1,4 +1,4 @@
-// Contact events: rows of Touch for what has touched in this step, for the author's systems behind this one.
+// Contact events: rows of Touch for the contacts of this step, for the author's systems behind this one.
 #pragma once
 
 #include "physics/physics.h"

@@ -1,9 +1,9 @@
-// Shapes, where they are, and what a narrow phase says of two of them.
+// Shapes, their poses, and the result of a narrow phase for two of them.
 //
 // Lengths are in metres (or any other unit, the same everywhere). A body's frame has its centre of mass as the origin.
 #pragma once
 
-// The kinds of shapes; what Shape.kind holds. A pair is collided with the lower kind first.
+// The kinds of shapes, the values of Shape.kind. A pair is collided with the lower kind first.
 enum ShapeKind : i32 { SPHERE, CAPSULE, BOX, HULL, PLANE };
 
 inline constexpr u32 most_hull_vertices = 32;
@@ -16,8 +16,9 @@ struct Transform {
     quat rotation;
 };
 
-// A convex polyhedron whose centroid is the origin, as torch_batchsim/hulls.py makes it. Arrays are longer than what is
-// in them, so that loops over whole vectors stay inside: vertices and faces behind the last one repeat the first.
+// A convex polyhedron whose centroid is the origin, as torch_batchsim/physics/hulls.py makes it. Arrays are longer than
+// their contents, so that loops over whole vectors stay inside: vertices and faces behind the last one repeat the
+// first.
 struct Hull {
     f32 x[32], y[32], z[32];                                       // vertices
     f32 normal_x[64], normal_y[64], normal_z[64], offset[64];      // face i: dot(normal, p) <= offset; unit, outward
@@ -33,7 +34,7 @@ struct Hull {
     TBS_METHOD vec3 edge(u32 i) const { return {edge_x[i], edge_y[i], edge_z[i]}; }
     TBS_METHOD u32 loop_size(u32 face) const { return u32(start[face + 1]) - start[face]; }
 };
-static_assert(sizeof(Hull) == 3212, "torch_batchsim/hulls.py packs hulls with this layout");
+static_assert(sizeof(Hull) == 3212, "torch_batchsim/physics/hulls.py packs hulls with this layout");
 
 // A shape in its body's frame. `size`, all that is used of it positive and finite:
 //   SPHERE   x the radius
@@ -72,8 +73,8 @@ TBS_FUNCTION bool overlap(const Bounds &a, const Bounds &b) {
            b.low.x <= a.high.x && b.low.y <= a.high.y && b.low.z <= a.high.z;
 }
 
-// The rows of the matrix of a rotation: component i of rotate(v, q) is about dot(row i, v), and column j what the unit
-// vector j becomes.
+// The rows of the matrix of a rotation: component i of rotate(v, q) is about dot(row i, v), and column j the image of
+// the unit vector j.
 struct Matrix {
     vec3 x, y, z;
 };
@@ -98,7 +99,7 @@ TBS_FUNCTION Matrix operator*(const Matrix &a, const Matrix &b) {
 }
 TBS_FUNCTION vec3 absolute(vec3 v) { return {abs(v.x), abs(v.y), abs(v.z)}; }
 
-// What a shape at a place covers.
+// The bounds of a shape at a place.
 TBS_FUNCTION Bounds bounds(const Geometry &shape, const Transform &at) {
     if (shape.kind == PLANE) return {{-infinity, -infinity, -infinity}, {infinity, infinity, infinity}};
     const Matrix m = matrix(at.rotation);

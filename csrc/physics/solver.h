@@ -1,4 +1,4 @@
-// The rigid-body solver: takes all bodies of a workspace through one step. workspace.h says what goes in and out.
+// The rigid-body solver: takes all bodies of a workspace through one step. workspace.h has its inputs and outputs.
 #pragma once
 
 #include "physics/chip.h"
@@ -12,7 +12,7 @@ TBS_FUNCTION constexpr u32 blocks_for(u32 items) {
     return (items + block_items - 1) / block_items + (simd_width > 1 ? most_colours : 0) + 1;
 }
 
-// What belongs to bodies, and which constraints have which colour.
+// Data of bodies, and colours of constraints.
 template <u32 most_bodies, template <class> class Held>
 struct BodySpace {
     static constexpr u32 body_blocks_held = (most_bodies + block_items - 1) / block_items;
@@ -20,7 +20,7 @@ struct BodySpace {
     static constexpr u32 nobody = ground + 1;                      // a row that nothing reads
 
     u32 body_count, contact_count, joint_count;
-    u32 joints_share_bodies, root_count, tree_count;  // of joints: what joint_forest.h keeps
+    u32 joints_share_bodies, root_count, tree_count;  // of joints, see joint_forest.h
     u32 beside_trees;                                 // 1: some have motors or limits, or are in rings
     alignas(whole_vectors) Held<BodyBlock> body_blocks[body_blocks_held];
     alignas(whole_vectors) f32 velocity[ground + 1][8], motion[ground + 1][8], mass[ground + 1][mass_row];
@@ -32,7 +32,7 @@ struct BodySpace {
 
 using TreeRow = f32[tree_row + 16];
 
-// What joint_forest.h keeps of trees of joints.
+// Trees of joints, which joint_forest.h keeps.
 template <u32 most_bodies, u32 most_joints>
 struct ForestSpace {
     static constexpr u32 rows = (most_bodies + block_items - 1) / block_items * block_items;
@@ -42,8 +42,8 @@ struct ForestSpace {
     TreeRow tree[rows + 2];
 };
 
-// All bodies, contacts and joints, and what `solve` keeps between its phases: plain memory, without pointers. The
-// arguments are how many there is room for.
+// All bodies, contacts and joints, and the data of `solve` between its phases: plain memory, without pointers. The
+// arguments are the room.
 template <u32 most_bodies, u32 most_contacts, u32 most_joints>
 struct PlainWorkspace : BodySpace<most_bodies, InPlace>, ForestSpace<most_bodies, most_joints> {
     SolverContact contacts[most_contacts];
@@ -56,9 +56,9 @@ struct PlainWorkspace : BodySpace<most_bodies, InPlace>, ForestSpace<most_bodies
     TBS_METHOD void put_beside(Beside &) {}
 };
 
-// The same in two parts. What all substeps go through is in the first one, of `chip_bytes`, which a device has on chip: bodies,
-// and as many of the joints and contacts as have room, joints first, which take at most half of what bodies leave.
-// Beside it, in memory, are the others, and what is read and written once a step.
+// The same in two parts. The first one, of `chip_bytes`, which a device has on chip, has the data of all substeps:
+// bodies, and as many of the joints and contacts as fit, joints first, which take at most half of the room beside
+// bodies. The second one, in memory, has the others, and data that a step reads and writes once.
 template <u32 most_bodies, u32 most_contacts, u32 most_joints, u32 chip_bytes>
 struct SplitWorkspace : BodySpace<most_bodies, Spread> {
     using Bodies = BodySpace<most_bodies, Spread>;

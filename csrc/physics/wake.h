@@ -1,4 +1,4 @@
-// What wakes bodies that sleep: what an author has changed since the step before. The solver wakes them where they are pushed.
+// Wakes sleeping bodies after an author's changes since the step before. The solver wakes bodies that are pushed.
 #pragma once
 
 #include "physics/narrow.h"
@@ -22,8 +22,8 @@ TBS_FUNCTION void wake_jointed(Step &step, const Contacts &kept, Group &group) {
     });
 }
 
-// Wakes what an author has moved or changed since the step before (pose, shape, filter, kind, locks, gravity), and what touches
-// or has touched that, something that is new, or something that is no more: it may have rested on it.
+// Wakes bodies that an author has moved or changed since the step before (pose, shape, filter, kind, locks, gravity),
+// and bodies that touch or have touched these, a new body, or a destroyed one: they may have rested on it.
 template <class Group>
 TBS_FUNCTION void wake_changed(Step &step, const Contacts &kept, Group &group) {
     if constexpr (Constants::sleep == 0) return;
@@ -56,7 +56,7 @@ TBS_FUNCTION void wake_changed(Step &step, const Contacts &kept, Group &group) {
     });
 }
 
-// Keeps what there is to say of bodies, behind the solver.
+// Keeps the marks of bodies, behind the solver.
 template <class Group>
 TBS_FUNCTION void keep_marks(const Step &step, Contacts &kept, Group &group) {
     if constexpr (Constants::sleep == 0) return;

@@ -1,17 +1,17 @@
-// What the rigid-body solver works on: bodies, contacts and joints of one world, or of several.
+// The rigid-body solver's workspace: bodies, contacts and joints of one world, or of several.
 //
 // How a step goes (solver.h has `solve`):
 //
 //     Workspace<64, 256, 16> &w;                           // room for 64 bodies, 256 contacts, 16 joints
-//     w.body_count = n;      put_body(w, i, body)          for i < n, from any lane: it writes what belongs to body i
+//     w.body_count = n;      put_body(w, i, body)          for i < n, from any lane: it writes body i
 //     w.contact_count = m;   w.contacts[k] = contact       for k < m
 //     w.joint_count = j;     w.joints[k] = joint           for k < j
 //     solve(w, group, settings);                           // moves the bodies through settings.time
-//     take_body(w, i, body);                               // new pose, velocity, rest; what else `body` has stays
+//     take_body(w, i, body);                               // new pose, velocity, rest; other fields of `body` stay
 //     w.contacts[k], w.joints[k]                           // new impulses, `broken`
 //
-// Write counts inside of group.once. Impulses of contacts and joints, and preloads, are results, and what the next step
-// starts from: copy them to the contact of the same pair, impulses of points by feature (0 where there is none). Static
+// Write counts inside of group.once. Impulses of contacts and joints, and preloads, are results, from which the next
+// step starts: copy them to the contact of the same pair, impulses of points by feature (0 for a new one). Static
 // and kinematic bodies are bodies like others, but static ones may be left out: a contact or joint whose `b` is
 // `no_body` is with the ground, which does not move. Contacts between two bodies that are not dynamic are ignored.
 //
@@ -23,7 +23,7 @@
 inline constexpr u32 no_body = 0xffffffffu;
 inline constexpr u32 points_per_contact = 4;
 
-// What SolverBody::kind holds.
+// The values of SolverBody::kind.
 inline constexpr u32 body_static = 0;     // never moves
 inline constexpr u32 body_kinematic = 1;  // moves with its velocity, which nothing changes
 inline constexpr u32 body_dynamic = 2;
@@ -44,7 +44,7 @@ struct SolverBody {
     Symmetric inverse_inertia;  // 1/(kg m^2), about the centre of mass, in the body's frame
     u32 kind;                   // body_static, body_kinematic, body_dynamic
     u32 locks;                  // bits 0, 1, 2: does not move along the world's x, y, z; 3, 4, 5: nor turn about them
-    f32 still;                  // s for which it has been at rest; 0 wakes it
+    f32 still;                  // s at rest; 0 wakes it
     u32 asleep;                 // result: its island is asleep: all in it have been still for settings.time_to_sleep
 };
 
@@ -70,20 +70,19 @@ struct SolverContact {
     ContactPoint points[points_per_contact];
 };
 
-// What SolverJoint::kind holds. Frames are at the anchors; their x axis is the joint's axis.
-inline constexpr u32 joint_fixed = 0;   // nothing moves
-inline constexpr u32 joint_hinge = 1;   // turns about x
-inline constexpr u32 joint_slider = 2;  // moves along x
-inline constexpr u32 joint_ball = 3;    // turns about all axes
+// Bits of SolverJoint::axes. Frames are at the anchors; their x axis is the joint's axis. Bits 0 to 5: the joint holds
+// the motion along x, y, z, the rotation about x, y, z. Motor and limits act on the axis of one further bit, if any.
+inline constexpr u32 joint_turns = 1u << 6;   // about x
+inline constexpr u32 joint_slides = 1u << 7;  // along x
 
-// What SolverJoint::drive holds: the motor, of hinges and sliders.
+// The values of SolverJoint::drive: the motor of a joint that turns or slides.
 inline constexpr u32 drive_none = 0;
 inline constexpr u32 drive_velocity = 1;  // towards `target`, rad/s or m/s
 inline constexpr u32 drive_position = 2;  // towards `target`, rad or m, as a spring of `hertz` and `damping`
 
 struct SolverJoint {
     u32 a, b;                      // bodies; b may be no_body: then anchor and frame of b are in the world
-    u32 kind, drive, limited;      // limited: 1 if `lower` and `upper` hold
+    u32 axes, drive, limited;      // limited: 1 if `lower` and `upper` hold
     u32 broken;                    // result: 1 more than the breaking force or torque was needed; it does nothing now
     vec3 anchor_a, anchor_b;       // in the bodies' frames, from their centres of mass, m
     quat frame_a, frame_b;         // from the joint's frame to the bodies'

@@ -1,8 +1,8 @@
-// Pinhole cameras: depth, segmentation and shaded colour of what a ray through each pixel meets.
+// Pinhole cameras: depth, segmentation and shaded colour of the first body on a ray through each pixel.
 //
-// A camera looks along its own y axis, x to the right and z up: with the rotation of a body whose forward axis is y
-// it is that body's eye. Row 0 is at the top. Depths are along the optical axis, as depth buffers have them, not
-// along the ray.
+// A camera looks along its own y axis, x to the right and z up: with the rotation of a body whose forward axis is y it
+// is that body's eye. Row 0 is at the top. Depths are along the optical axis, as depth buffers have them, not along the
+// ray.
 #pragma once
 
 #include "rays/rays.h"
@@ -10,9 +10,9 @@
 struct Camera {
     vec3 position;
     quat rotation;
-    f32 field_of_view;   // from the bottom of the picture to its top, radians, less than pi
+    f32 field_of_view;   // from bottom to top, radians, less than pi
     u32 width, height;   // pixels; they are square
-    f32 near, far;       // depths between which something is seen; near may be 0
+    f32 near, far;       // visible depths; near may be 0
     u32 mask = ~0u;      // see Ray
     i32 ignored = -1;
 };
@@ -23,26 +23,26 @@ TBS_FUNCTION bool is_sound(const Camera &camera) {
            camera.field_of_view < pi && camera.near >= 0.0f && camera.far > camera.near && isfinite(camera.far);
 }
 
-// How what is seen gets its colour. Colours are 0xRRGGBB.
+// Colours are 0xRRGGBB.
 struct Lighting {
     vec3 towards{0.36f, -0.48f, 0.8f};  // the light, unit
-    f32 ambient = 0.5f;                 // share of the light that comes from everywhere
-    bool shadows = false;               // a second ray for each pixel, towards the light
-    f32 tile = 1.0f;                    // side of the squares on planes
-    f32 contrast = 0.2f;                // how much darker every other of them is
-    u32 zenith = 0x5b8fd0, horizon = 0xdfe9f2, ground = 0xa8a49c;  // what is where nothing is
-    f32 haze = 1.0f;                    // how much of the horizon's colour there is over what lies at `far`
+    f32 ambient = 0.5f;                 // share of light from everywhere
+    bool shadows = false;               // costs a second ray for each pixel
+    f32 tile = 1.0f;                    // side of squares on planes
+    f32 contrast = 0.2f;                // how much darker every other square is
+    u32 zenith = 0x5b8fd0, horizon = 0xdfe9f2, ground = 0xa8a49c;  // without a body
+    f32 haze = 1.0f;                    // share of the horizon's colour at `far`
 };
 
 struct Pixel {
-    f32 depth;       // `far` where nothing is
-    i32 body;        // its place in the scene; -1 where nothing is
-    i32 archetype;   // what the scene says of it; -1 where nothing is
+    f32 depth;       // `far` without a body
+    i32 body;        // its place in the scene, or -1
+    i32 archetype;   // or -1
     u32 colour;      // 0xRRGGBB
 };
 
-// The rotation of a camera that looks along `forward`, its x axis level with the ground that `up` stands on. Neither
-// need have length 1, nor be at a right angle to the other; where they are parallel, the x axis is any.
+// The rotation of a camera that looks along `forward`, its x axis level with the ground under `up`. Neither needs
+// length 1 or a right angle; where they are parallel, x is any.
 TBS_FUNCTION quat looking(vec3 forward, vec3 up = {0, 0, 1}) {
     const vec3 y = normalize(forward);
     vec3 x = cross(y, up);
@@ -144,7 +144,7 @@ TBS_FUNCTION u32 shade(const Scene &scene, const Camera &camera, const Lens &len
     const f32 footprint = divide(depth * lens.pixel * size, slant);  // how long a pixel is on the surface
     const vec3 base = paint(scene, u32(body), surface.point, footprint, light);
     const f32 direct = lit ? max(dot(n, light.towards), 0.0f) : 0.0f;
-    const f32 from_sky = fma(0.25f, n.z, 0.75f);  // what faces up gets more of the light from everywhere
+    const f32 from_sky = fma(0.25f, n.z, 0.75f);  // surfaces that face up get more of the light from everywhere
     const f32 bright = fma(1.0f - light.ambient, direct, light.ambient * from_sky);
     const f32 far = divide(depth, camera.far);
     return pack(mix(base * bright, unpack(light.horizon), light.haze * far * far));
@@ -158,7 +158,7 @@ TBS_FUNCTION Pixel pixel_of(const Scene &scene, const Camera &camera, const Lens
     return {depth, something ? found.body : -1, something ? scene.archetype[found.body] : -1,
             shade(scene, camera, lens, light, ray, surface, found.body, depth, lit)};
 }
-// The ray from a surface to the light. A body cannot shade a side that faces the light, for it is convex.
+// The ray from a surface to the light. A body is convex and cannot shade a side that faces the light.
 TBS_FUNCTION Ray to_light(const Camera &camera, const Lighting &light, const Surface &surface, Found found) {
     const bool dark = found.body == no_body || !(dot(surface.normal, light.towards) > 0.0f);
     return {surface.point, light.towards, dark ? -1.0f : longest_reach, camera.mask, found.body, camera.ignored};
@@ -174,7 +174,7 @@ TBS_FUNCTION u32 through_window(const Scene &scene, const Camera &camera, const 
                                 u32 (&places)[most_bodies<Scene>]) {
     const f32 west = lens.across(f32(column)), east = lens.across(f32(column + tile_side));
     const f32 north = lens.above(f32(row)), south = lens.above(f32(row + tile_side));
-    // Planes through the camera, with what is seen on their positive side.
+    // Planes through the camera, with visible bodies on their positive side.
     const vec3 planes[4] = {lens.right - lens.forward * west, lens.forward * east - lens.right,
                             lens.forward * north - lens.up, lens.up - lens.forward * south};
     u32 count = 0;
@@ -233,7 +233,7 @@ TBS_FUNCTION void draw_packet(const Scene &scene, const u32 *places, u32 count, 
     }
 }
 
-// Calls take(row * width + column, pixel) for every pixel of a camera's picture.
+// Calls take(row * width + column, pixel) for every pixel of a picture.
 template <class Scene, class Group, class Take>
 TBS_FUNCTION void render(const Scene &scene, Group &group, const Camera &camera, const Lighting &light, Take &&take) {
     const Lens lens = lens_of(camera);

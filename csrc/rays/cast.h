@@ -1,32 +1,31 @@
 // Where a ray enters a shape.
 //
-// Shapes are closed sets: their surface belongs to them, so what only touches is a hit. A ray is the points origin +
-// t * direction with 0 <= t <= reach, and it hits a shape at the least t whose point is in it: 0 if the origin is. So
-// t counts in lengths of the direction, which need not be 1. A direction of length 0 asks whether the origin is
-// inside.
+// Shapes are closed sets: their surface belongs to them, so a ray that only touches hits. A ray is the points origin +
+// t * direction with 0 <= t <= reach, and it hits a shape at the least t whose point is in it: 0 if the origin is. So t
+// counts in lengths of the direction, which need not be 1. A direction of length 0 asks whether the origin is inside.
 //
 // Distances are compared as integers: of f32 that are not negative the bits are ordered as the numbers are, of others
 // they are negative. So a minimum is one instruction that vectorises, and a negative number says "not at all".
 #pragma once
 
-// A ray, and what it passes through as if it were not there.
+// A ray, and the bodies that it ignores.
 struct Ray {
     vec3 origin, direction;
-    f32 reach;                        // may be infinity; a negative one meets nothing
-    u32 mask = ~0u;                   // it meets bodies with a group among these bits
-    i32 ignored = -1, ignored_too = -1;  // bodies that it does not meet
+    f32 reach;                        // infinity is allowed; a negative one meets nothing
+    u32 mask = ~0u;                   // groups of bodies (physics.Filter)
+    i32 ignored = -1, ignored_too = -1;  // bodies
 };
 
-// What a ray meets first. If nothing, body is -1, distance the ray's reach and normal zero.
+// The first body on a ray. Without one: body -1, distance the ray's reach, normal zero.
 struct Hit {
     f32 distance;                     // in lengths of the direction
     i32 body;
-    vec3 normal;                      // of the surface, unit; against the ray where it begins inside
+    vec3 normal;                      // unit; opposite to a ray that begins inside
 };
 
 inline constexpr i32 no_body = 0x7fffffff;       // in the place of a body, above all others
 inline constexpr i32 missed = 0x7f800000;        // bits of infinity
-inline constexpr f32 longest_reach = 0x1p+69f;   // farther than anything; less than the distances below
+inline constexpr f32 longest_reach = 0x1p+69f;   // less than the distances below
 inline constexpr f32 unbounded = 0x1p+100f;      // half extent of a plane
 
 // Distances of entering and leaving, as bits.
@@ -38,9 +37,9 @@ TBS_FUNCTION i32 as_bits(f32 distance) { return i32(to_bits(distance)); }
 TBS_FUNCTION f32 as_distance(i32 bits) { return from_bits(u32(bits)); }
 TBS_FUNCTION vec3 size_of(vec3 v) { return {abs(v.x), abs(v.y), abs(v.z)}; }
 
-// A bound of 1 / d for directions of which the largest component is `extent`: a power of two, so that what lies in a
-// plane along the ray stays in it to the bit, and 2^60 times what moves, so that the ray leaves slabs that it runs
-// along far beyond any reach.
+// A bound of 1 / d for directions whose largest component is `extent`: a power of two, so that a ray along a plane
+// stays in it to the bit, and 2^60 times a change, so that the ray leaves slabs that it runs along far beyond any
+// reach.
 TBS_FUNCTION f32 steepest(f32 extent) {
     const u32 exponent = max(to_bits(extent), to_bits(0x1p-40f)) & 0x7f800000u;
     return from_bits(((60u + 2u * 127u) << 23) - exponent);
@@ -51,8 +50,8 @@ TBS_FUNCTION f32 steepest(vec3 direction) {
 }
 TBS_FUNCTION f32 inverse(f32 d, f32 bound) { return copysign(min(abs(divide(1.0f, d)), bound), d); }
 
-// A ray made ready for shapes. It meets what it enters at less than `limit`: the bits of its reach, and 1; or -1,
-// where it has anything but finite numbers or a reach below 0.
+// A ray prepared for shapes. It meets shapes that it enters at less than `limit`: the bits of its reach, and 1; or -1
+// if a number is not finite or the reach is below 0.
 struct Prepared {
     vec3 origin, direction, inverse;
     f32 bound;
@@ -91,7 +90,7 @@ struct Solid {
     f32 radius, length;  // of spheres and capsules; half of a capsule's segment
     i32 kind;            // a physics::ShapeKind; or one of these:
     static constexpr i32 aligned_box = 5;  // a box along the axes, which is the box around it
-    static constexpr i32 nothing = 6;      // what has no place or no size
+    static constexpr i32 nothing = 6;      // without a place or a size
 };
 
 TBS_FUNCTION vec3 into_frame(const Solid &solid, vec3 v) { return {dot(solid.x, v), dot(solid.y, v), dot(solid.z, v)}; }
@@ -143,7 +142,7 @@ TBS_FUNCTION Solid solid_of(i32 kind, vec3 s, vec3 position, quat rotation) {
         const f32 box = dot(size_of(row), s), round = fma(abs(along), length, s.x);
         const f32 edged = is_box ? box : size;
         const f32 half = (kind == physics::SPHERE) | (kind == physics::CAPSULE) ? round : edged;
-        // More than what rounding may take away. An aligned box has its half extents to the bit.
+        // More than rounding may take away. An aligned box has its half extents to the bit.
         return kind == physics::PLANE ? unbounded : half * (aligned ? 1.0f : 1.0f + 0x1p-16f);
     };
     const auto scaled = [&](vec3 row, f32 size) { return row * (is_box ? divide(1.0f, size) : 1.0f); };
@@ -179,8 +178,8 @@ TBS_FUNCTION i32 enter_sphere(vec3 place, vec3 direction, f32 radius) {
     return c <= 0.0f ? 0 : outside;
 }
 
-// In a frame whose z axis is the capsule's. The infinite cylinder first; where that is entered beyond an end, what
-// counts is the sphere of that end.
+// In a frame whose z axis is the capsule's. The infinite cylinder first; where that is entered beyond an end, the
+// sphere of that end counts.
 TBS_FUNCTION i32 enter_capsule(vec3 place, vec3 direction, f32 radius, f32 length) {
     const vec2 p{place.x, place.y}, d{direction.x, direction.y};
     const f32 a = dot(d, d), b = -dot(p, d), r2 = radius * radius, c = dot(p, p) - r2, area = cross(p, d);
@@ -217,7 +216,7 @@ TBS_FUNCTION i32 enter_plane(f32 height, f32 speed) {
 }
 
 // Where a ray enters a shape, if it does so between `span.enter` and `span.leave`, those of the box around it. The box
-// takes part in the answer: what leaves out shapes by their boxes can then change no bit of it. `plane(i)` are the
+// takes part in the answer, so that code that leaves out shapes by their boxes changes no bit of it. `plane(i)` are the
 // `faces` of a hull.
 template <class Plane>
 TBS_FUNCTION i32 enter(const Solid &solid, const Prepared &ray, vec3 place, Span span, u32 faces, Plane &&plane) {
@@ -277,7 +276,7 @@ TBS_FUNCTION vec3 normal_at(const Solid &solid, const Prepared &ray, f32 distanc
     }
 }
 
-// What a ray meets of one shape, which is body 0.
+// The hit of a ray on one shape, which is body 0.
 TBS_FUNCTION Hit cast(const physics::Geometry &shape, const physics::Transform &at, vec3 origin, vec3 direction,
                       f32 reach) {
     const bool is_hull = shape.kind == physics::HULL;

@@ -1,4 +1,4 @@
-// Rays as systems: `gather` makes a world's bodies ready, `draw` draws what its cameras see. See docs/rays.md.
+// Rays as systems: `gather` prepares a world's bodies, `draw` draws the pictures of its cameras. See docs/rays.md.
 #pragma once
 
 #include "rays/camera.h"
@@ -9,7 +9,8 @@ TBS_FUNCTION u32 palette(u32 archetype) {
     return colours[archetype % 8];
 }
 
-// A row as a scene wants it. By its parts: of whole structs a compiler makes copies. What names no hull is not a shape.
+// A row as a scene takes it. By its parts: of whole structs a compiler makes copies. A HULL without a hull's number is
+// not a shape.
 TBS_FUNCTION Body body_of_row(const physics::Hulls &hulls, const physics::Pose &pose, const physics::Shape &shape,
                               u32 groups, u32 archetype, u32 colour) {
     const vec3 &p = pose.position, &s = shape.size;
@@ -37,7 +38,7 @@ TBS_SYSTEM void gather(World &world, Scene &scene, const physics::Hulls &hulls, 
     });
 }
 
-// The entity of a body, such as Hit.body: no entity for -1. And the body of an entity: -1 where it is none.
+// The entity of a body, such as Hit.body, empty for -1; the body of an entity, or -1.
 TBS_FUNCTION Entity entity_of(const Scene &scene, i32 body) { return body < 0 ? Entity{} : scene.entity[body]; }
 TBS_FUNCTION i32 body_of(const Scene &scene, Entity entity) {
     for (u32 i = 0; i < scene.count; ++i) {

@@ -16,7 +16,7 @@ struct alignas(64) Packet {
     f32 reach[width];
     i32 limit[width];                                                // see Prepared
     i32 nearest[width];                                              // of the distance so far, at first the limit
-    i32 body[width];                                                 // what is there, or no_body
+    i32 body[width];                                                 // or no_body
     u32 mask[width];
     i32 ignored[width], ignored_too[width];
 
@@ -34,7 +34,7 @@ struct alignas(64) Packet {
         ignored[r] = ray.ignored;
         ignored_too[r] = ray.ignored_too;
     }
-    // What follows from what was set.
+    // Values that follow from the others.
     TBS_METHOD void prepare_all() {
         TBS_NO_UNROLL
         for (u32 r = 0; r < width; ++r) {
@@ -61,7 +61,7 @@ struct alignas(64) Packet {
 
 // ---- which shapes the rays of a bundle may meet --------------------------------------------------------------------
 
-// What contains the rays of a bundle: a ball around where they begin, and a half space.
+// A bound of the rays of a bundle: a ball around their origins, and a half space.
 struct Reached {
     vec3 origin, forward;  // rays go to where `forward` points, unless it is zero
     f32 radius_squared;
@@ -69,7 +69,7 @@ struct Reached {
     i32 ignored;
 };
 
-inline constexpr f32 wider = 1.0f + 0x1p-15f;  // more than what rounding may take away
+inline constexpr f32 wider = 1.0f + 0x1p-15f;  // more than rounding may take away
 
 TBS_FUNCTION Reached reached(const Packet &packet) {
     const vec3 middle = packet.direction(Packet::width / 2 - 1), slope = size_of(middle);
@@ -123,15 +123,15 @@ struct alignas(64) Boxes {
     TBS_METHOD vec3 start(u32 r) const { return {x[r], y[r], z[r]}; }
 };
 
-// 0 if ray r looks at the body at a place, else -1. (Not a condition, out of which a compiler may make a branch.)
+// 0 if ray r looks at the body at a place, else -1. (A condition might become a branch.)
 template <class Scene>
 TBS_FUNCTION i32 unseen(const Scene &scene, u64 place, const Packet &packet, u32 r) {
     const bool ignored = (packet.ignored[r] == i32(place)) | (packet.ignored_too[r] == i32(place));
     return -i32(ignored | ((packet.mask[r] & scene.groups[place]) == 0));
 }
 
-// Takes a body that ray r enters at a distance, or misses. What does not depend on the bodies before comes first: they
-// are a chain of which each link costs its latency.
+// Takes a body that ray r enters at a distance, or misses. Work that does not depend on the bodies before comes first:
+// they are a chain, each link of which costs its latency.
 template <bool any>
 TBS_FUNCTION void meet(Packet &packet, i32 body, u32 r, i32 at) {
     const i32 before = packet.nearest[r];
@@ -175,7 +175,7 @@ TBS_FUNCTION void enter_hull(const Scene &scene, u64 place, const Packet &packet
     }
 }
 
-// Whether a ray of a bundle comes through the box around a shape, nearer than what it has met.
+// Whether a ray of a bundle comes through the box around a shape, nearer than its hit so far.
 template <class Scene>
 TBS_FUNCTION bool comes_near(const Scene &scene, u64 place, vec3 start, const Packet &packet) {
     alignas(64) i32 enter[Packet::width], leave[Packet::width];
@@ -247,7 +247,7 @@ TBS_FUNCTION void for_bits(u64 bits, Meet &&meet) {
     for (; bits != 0; bits &= bits - 1) meet(lowest_bit(bits));
 }
 
-// Finds for each ray what it meets first; if `any`, whether it meets anything: `body` is no_body if not.
+// Finds the first hit of each ray; if `any`, whether it hits at all: `body` is no_body if not.
 template <bool any, class Scene>
 TBS_FUNCTION void trace(const Scene &scene, Packet &packet) {
     if (!packet.is_bundle()) {

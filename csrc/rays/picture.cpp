@@ -1,4 +1,4 @@
-// Pictures of one world for people: torch_batchsim/picture.py compiles this, says for how many bodies and faces
+// Pictures of one world for people: torch_batchsim/rays/picture.py compiles this for a number of bodies and faces
 // (TBS_BODIES, TBS_FACES), and calls it.
 #include "tbs/lanes.h"
 #include "tbs/math.h"
@@ -34,7 +34,7 @@ struct Bodies {
     }
 };
 
-// Where the camera is and what it looks at, and the light; fields as picture.py has them.
+// The camera, its target and the light; fields as in rays/picture.py.
 struct View {
     vec3 eye, target, up, light;
     f32 field_of_view, near, far, ambient, tile, contrast;

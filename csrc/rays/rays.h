@@ -3,7 +3,7 @@
 
 #include "rays/packet.h"
 
-// A group of one lane, for systems that have none.
+// A group of one lane, for systems without Warp.
 struct Serial {
     static constexpr u32 group_threads = 1;
     template <class Body>
@@ -26,7 +26,7 @@ inline constexpr bool in_packets = Group::group_threads == 1;
 inline constexpr u32 find_step = 16;
 #endif
 
-// What of a ray's shapes is found: bits of the distance, and the body.
+// The best hit of a ray: bits of the distance, and the body.
 struct Found {
     i32 nearest, body;
 };
@@ -64,7 +64,7 @@ TBS_FUNCTION Found find(const Scene &scene, const Ray &ray) {
     return found;
 }
 
-// What is known of a ray from what it has found.
+// The result of a ray's best hit.
 template <class Scene>
 TBS_FUNCTION Hit hit_of(const Scene &scene, const Ray &ray, Found found) {
     if (found.body == no_body) return {ray.reach, -1, {0, 0, 0}};
@@ -75,9 +75,9 @@ TBS_FUNCTION Hit hit_of(const Scene &scene, const Ray &ray, Found found) {
     return {distance, found.body, normal_at(solid_at(scene, place), prepared, distance, scene.faces[place], face)};
 }
 
-// ---- what systems call ---------------------------------------------------------------------------------------------
+// ---- called by systems ---------------------------------------------------------------------------------------------
 
-// What a ray meets first.
+// The first body on a ray.
 template <class Scene>
 TBS_FUNCTION Hit cast(const Scene &scene, const Ray &ray) { return hit_of(scene, ray, find<false>(scene, ray)); }
 template <class Scene>
@@ -85,7 +85,7 @@ TBS_FUNCTION Hit cast(const Scene &scene, vec3 origin, vec3 direction, f32 reach
     return cast(scene, Ray{origin, direction, reach, mask, ignored});
 }
 
-// Whether nothing stands between two points, bodies a and b left out.
+// Whether the line between two points is free, bodies a and b ignored.
 template <class Scene>
 TBS_FUNCTION bool sees(const Scene &scene, vec3 from, vec3 to, i32 a = -1, i32 b = -1, u32 mask = ~0u) {
     return find<true>(scene, Ray{from, to - from, 1.0f, mask, a, b}).body == no_body;
@@ -112,8 +112,8 @@ TBS_FUNCTION void trace_all(const Scene &scene, Group &group, u32 n, const Make 
     }
 }
 
-// Many rays: `ray(i)` is the i-th of n, and take(i, hit) is called for what it meets. On CPU sixteen at a time, on
-// CUDA by the lanes of the group; results are those of `cast`.
+// Calls take(i, hit) for each of n rays `ray(i)`: on CPU sixteen at a time, on CUDA by the group's lanes. Results equal
+// those of `cast`.
 template <class Scene, class Group, class Make, class Take>
 TBS_FUNCTION void cast_all(const Scene &scene, Group &group, u32 n, Make &&ray, Take &&take) {
     struct Taker {  // not a lambda, which a compiler may leave as a call for each ray
@@ -124,13 +124,13 @@ TBS_FUNCTION void cast_all(const Scene &scene, Group &group, u32 n, Make &&ray, 
     trace_all<false>(scene, group, n, ray, Taker{scene, take});
 }
 
-// A line between two points, past bodies a and b.
+// A line between two points, bodies a and b ignored.
 struct Sight {
     vec3 from, to;
     i32 a = -1, b = -1;
     u32 mask = ~0u;
 };
-// Many lines of sight: take(i, clear) is called with what `sees` says of `sight(i)`.
+// Calls take(i, clear) for each of n lines `sight(i)`, clear as `sees` returns it.
 template <class Scene, class Group, class Make, class Take>
 TBS_FUNCTION void see_all(const Scene &scene, Group &group, u32 n, Make &&sight, Take &&take) {
     struct Maker {
@@ -147,11 +147,11 @@ TBS_FUNCTION void see_all(const Scene &scene, Group &group, u32 n, Make &&sight,
     trace_all<true>(scene, group, n, Maker{sight}, Taker{take});
 }
 
-// Beams that turn about an axis of a body's frame: beam i of n at the angle `first + i * step` from `forward` (unit,
-// at a right angle to the unit `axis`), counter-clockwise seen from the tip of the axis.
+// Beams about an axis of a body's frame: beam i at the angle `first + i * step` from `forward` (unit, at a right angle
+// to the unit `axis`), counter-clockwise seen from the axis's tip.
 struct Fan {
     vec3 origin;
-    quat rotation;                   // of the frame in which axis and forward are given
+    quat rotation;                   // of the frame of axis and forward
     f32 reach;
     u32 mask = ~0u;
     i32 ignored = -1;
@@ -172,7 +172,7 @@ struct Beams {
         return {fan.origin, direction, fan.reach, fan.mask, fan.ignored};
     }
 };
-// A lidar: take(i, hit) for each of n beams. Distances are in metres.
+// A lidar: take(i, hit) for each of n beams, distances in metres.
 template <class Scene, class Group, class Take>
 TBS_FUNCTION void lidar(const Scene &scene, Group &group, u32 n, const Fan &fan, Take &&take) {
     const vec3 forward = rotate(fan.forward, fan.rotation), aside = rotate(cross(fan.axis, fan.forward), fan.rotation);

@@ -1,6 +1,6 @@
 // The shapes of a world, made ready for rays: structures of arrays, in the order of bodies.
 //
-// `Scene` is any struct with the fields of SceneOf (torch_batchsim/rays.py declares one), with N places, a multiple of
+// `Scene` is any struct with the fields of SceneOf (torch_batchsim/rays/library.py declares one), with N places, a multiple of
 // 16, and room for P faces of hulls. Places behind the last body hold what nothing sees.
 #pragma once
 
@@ -27,7 +27,7 @@ inline constexpr u32 most_bodies = u32(sizeof(Scene::x) / sizeof(f32));
 template <class Scene>
 inline constexpr u32 most_faces = u32(sizeof(Scene::face) / (4 * sizeof(f32)));
 
-// What a scene is told of a body.
+// A body as an author gives it to a scene.
 struct Body {
     physics::Geometry shape;
     physics::Transform at;  // its rotation may have any length
@@ -65,9 +65,9 @@ TBS_FUNCTION Span box_at(const Scene &scene, u64 place, vec3 start, vec3 inverse
 }
 
 // ---- filling -------------------------------------------------------------------------------------------------------
-// First what is told of the bodies is written to their places, one by one; then the places are made ready, in vectors.
+// Bodies are first written to their places, one by one; then the places are prepared, in vectors.
 
-// What is told of a body: the rotation to the frame, the size to the upper corner. Of a hull that is known already.
+// Writes a body as it was given: the rotation to the frame, the size to the upper corner. A hull is prepared at once.
 template <class Scene>
 TBS_FUNCTION void put(Scene &scene, u64 i, const Body &body) {
     const vec3 &p = body.at.position, &s = body.shape.size;
@@ -107,7 +107,7 @@ struct Filling {
     u32 bodies = 0, faces = 0;
 };
 
-// A scene without bodies. All lanes of `group` call this and what follows.
+// A scene without bodies. All lanes of `group` call this and the functions below.
 template <class Scene, class Group>
 TBS_FUNCTION Filling clear(Scene &, Group &) {
     static_assert(most_bodies<Scene> % 16 == 0, "a scene has places for a multiple of 16 bodies");
@@ -137,8 +137,8 @@ TBS_FUNCTION void put_faces(Scene &scene, u64 i, u32 first, const Body &body) {
     }
 }
 
-// Adds `count` bodies, each of which `describe(i)` tells, behind those that there are. What has no room is left out,
-// and counted.
+// Adds `count` bodies, body i as `describe(i)` returns it, behind those of the scene. Leaves out and counts bodies
+// without room.
 template <class Scene, class Group, class Describe>
 TBS_FUNCTION void add(Scene &scene, Filling &filling, u32 count, Group &group, Describe &&describe) {
     constexpr u32 places = most_bodies<Scene>;

@@ -5,14 +5,11 @@
 #include "copy.h"
 #include "lanes.h"
 #include "platform.h"
-#if defined(__AVX512F__) && !defined(__CUDACC__)
-#include <immintrin.h>
-#endif
+#include "x86.h"
 
 namespace tbs {
 
-// `size` bits, appended one after the other. Where loops around `append` have constant counts and TBS_UNROLL, a compiler
-// knows all places, and what is left are shifts by constants.
+// `size` bits. Where loops around `append` have constant counts and TBS_UNROLL, shifts have constants.
 template <u32 size>
 class Bits {
     static_assert(size > 0, "Bits<size>: there is at least one bit");
@@ -20,8 +17,7 @@ class Bits {
   public:
     static constexpr u32 words = (size + 63) / 64;
 
-    // Appends the lowest `count` bits of `value`, 64 at most, whose other bits must be 0. What would be more than `size`
-    // bits in all is left out.
+    // Appends the lowest `count` bits of `value`, 64 at most; its other bits must be 0. Drops bits beyond `size`.
     TBS_METHOD void append(u64 value, u32 count) {
         if (count == 0 || used_ + count > size) return;
 #ifdef TBS_ON_DEVICE
@@ -39,7 +35,7 @@ class Bits {
 #endif
     }
 
-    // As many leading ones as `ones` says among `count` bits.
+    // Appends `count` bits: `ones` ones, then zeros.
     TBS_METHOD void append_thermometer(u32 ones, u32 count) {
         TBS_UNROLL
         for (u32 begin = 0; begin < count; begin += 32) {
@@ -49,7 +45,7 @@ class Bits {
         }
     }
 
-    // Writes `words` words, the first bit as the lowest of the first. What has not been appended is 0.
+    // Writes `words` words, the first bit as the lowest of the first; 0 where none was appended.
     template <u32 extent>
     TBS_METHOD void store(u64 (&out)[extent]) const {
         static_assert(extent == words, "Bits<size>::store needs an array u64[(size + 63) / 64]");
@@ -77,12 +73,12 @@ class Bits {
 
 // One byte, or as many as are left, of 0 or 1 for each bit of a word.
 TBS_FUNCTION void write_word_as_bytes(u64 word, u8 *out, u32 count) {
-#if defined(__AVX512F__) && defined(__AVX512BW__) && !defined(__CUDACC__)
-    _mm512_mask_storeu_epi8(out, ~u64{0} >> (64 - count), _mm512_maskz_set1_epi8(word, 1));
+#if TBS_AVX512
+    x86::store_bits(out, word, count);
 #else
     u32 i = 0;
     for (; i + 8 <= count; i += 8) {
-        // A copy of the eight bits in each byte, of which byte k keeps bit k; then whether there is one.
+        // A copy of the eight bits in each byte; byte k keeps bit k, and then whether it is set.
         const u64 one_each = (word >> i & 0xff) * 0x0101010101010101u & 0x8040201008040201u;
         const u64 bytes = (one_each + 0x7f7f7f7f7f7f7f7fu) >> 7 & 0x0101010101010101u;
         __builtin_memcpy(out + i, &bytes, 8);
@@ -91,7 +87,7 @@ TBS_FUNCTION void write_word_as_bytes(u64 word, u8 *out, u32 count) {
 #endif
 }
 
-// Bits [first, first + 16) of a string, all of which it has.
+// Bits [first, first + 16) of a string that has all of them.
 template <u32 extent>
 TBS_FUNCTION u32 sixteen_bits(const u64 (&words)[extent], u32 first) {
     const u32 place = first % 64;
@@ -103,8 +99,7 @@ TBS_FUNCTION u32 sixteen_bits(const u64 (&words)[extent], u32 first) {
 // A byte of 0 or 1 for each of four bits.
 TBS_FUNCTION u32 four_bytes(u32 bits) { return (bits & 15) * 0x204081u & 0x1010101u; }
 
-// Writes `size` bits from (size + 63) / 64 words, one to an element: a byte or a float that is 0 or 1, or a bool. Shared
-// out among the lanes of `group`.
+// Writes `size` bits, one to an element (a bool, a byte or float that is 0 or 1), on the lanes of `group`.
 template <u32 size, u32 words_extent, class Element, u32 extent, class Group>
 TBS_FUNCTION void write_bits(const u64 (&words)[words_extent], Element (&out)[extent], Group &group) {
     static_assert(words_extent == (size + 63) / 64, "write_bits<size> reads an array u64[(size + 63) / 64]");
@@ -133,7 +128,7 @@ TBS_FUNCTION void write_bits(const u64 (&words)[words_extent], Element (&out)[ex
     group.for_each(size, element);
 }
 
-// The same, eight bits to an element, lowest first; bits behind the last one are 0.
+// The same with eight bits to an element, lowest first; bits behind the last one are 0.
 template <u32 size, u32 words_extent, class Element, u32 extent, class Group>
 TBS_FUNCTION void write_packed_bits(const u64 (&words)[words_extent], Element (&out)[extent], Group &group) {
     static_assert(words_extent == (size + 63) / 64, "write_packed_bits<size> reads an array u64[(size + 63) / 64]");

@@ -12,12 +12,12 @@
 
 namespace tbs::checks {
 
-// Where a device notes what is wrong.
+// Where a device records an error.
 struct Site {
     u64 *fault;  // of the world, as the others
     i32 *fault_flag;
     CheckRecord *record;
-    unsigned char *spare;  // in place of a row that there is not
+    unsigned char *spare;  // in place of a missing row
     u32 node, row, step, spare_bytes;
 };
 
@@ -34,7 +34,7 @@ struct Spot {
     u32 line, column;
 };
 
-// The host cannot read texts of a device: it knows a file by this number (torch_batchsim/findings.py).
+// The host cannot read texts of a device: it knows a file by this number (torch_batchsim/run/findings.py).
 TBS_FUNCTION u64 file_number(const char *file) {
     u64 number = 0xCBF29CE484222325u;
     for (; *file != 0; ++file) number = (number ^ u8(*file)) * 0x100000001B3u;
@@ -111,14 +111,14 @@ struct Index {
     }
 };
 
-// Which world of so many an index into Worlds means; the first where there is none.
+// The world of `count` that an index into Worlds means; the first for an index outside.
 TBS_FUNCTION u32 world_among(const Index &index, u32 count) {
     if (u64(index.value) < count) return u32(index.value);
     tell(Found::world, index.at, index.value, count, 0);
     return 0;
 }
 
-// A row; where there is none, bytes of the world that are no row of any.
+// A row; for an index outside, bytes of the world that belong to no row.
 template <class Component>
 TBS_FUNCTION Component &element(Component *first, u32 count, const Index &index, const Site &site) {
     if (u64(index.value) < count) return first[index.value];
@@ -154,7 +154,7 @@ TBS_FUNCTION constexpr bool is_over_budget(const char *file, u32 line) {
 
 // Arrays, rows and pointers ---------------------------------------------------------------------------------------------
 
-// An array; in place of an element that there is not it gives the first.
+// An array; an index outside gives the first element.
 template <class Element, std::size_t extent>
 struct Array {
     Element *first;
@@ -233,8 +233,8 @@ struct LookBehind {
 
 // Quotients -------------------------------------------------------------------------------------------------------------
 
-// What is divided by. A quotient that there is not is the number itself, a remainder 0. Numbers are passed by value: a
-// device knows no address of a constant.
+// A divisor. The result of an undefined quotient is the dividend, of a remainder 0. Numbers are passed by value: a
+// device has no address of a constant.
 template <class Number>
 struct Divisor {
     Number number;

@@ -10,10 +10,8 @@
 
 #if !defined(TBS_ON_DEVICE) && !defined(__CUDACC__)
 #define TBS_CHECKS_JUMP  // out of the system; g++'s sanitizers find the rest
-#include <algorithm>
 #include <csetjmp>
 #include <source_location>
-#include <vector>
 #endif
 
 #ifdef TBS_CHECKS_JUMP
@@ -48,14 +46,21 @@ struct Guard {
 
 // Unset marks for so many rows.
 inline void take_marks(Guard &guard, i32 rows) {
-    static thread_local std::vector<u32> marks;
+    static thread_local u32 *marks = nullptr;  // kept as long as the thread
+    static thread_local i32 room = 0;
     static thread_local u32 last = 0;
-    if (marks.size() < std::size_t(rows)) marks.resize(std::size_t(rows), 0);
+    if (room < rows) {
+        __builtin_free(marks);
+        marks = static_cast<u32 *>(__builtin_calloc(std::size_t(rows), sizeof(u32)));
+        if (marks == nullptr) __builtin_abort();
+        room = rows;
+        last = 0;
+    }
     if (++last == 0) {
-        std::fill(marks.begin(), marks.end(), 0u);
+        __builtin_memset(marks, 0, std::size_t(room) * sizeof(u32));
         last = 1;
     }
-    guard.marks = marks.data();
+    guard.marks = marks;
     guard.mark = last;
 }
 

@@ -61,7 +61,7 @@ TBS_FUNCTION void copy_bytes(void *to, const void *from, Group &group) {
 #endif
 }
 
-// For systems: `count` elements, all of what `group` copies in a row at once.
+// Copies `count` elements, all that `group` copies at once.
 template <u32 count, class Element, class Group>
 TBS_FUNCTION void copy_elements(Element *to, const Element *from, Group &group) {
     static_assert(std::is_trivially_copyable_v<Element>, "copy_elements<count> copies plain elements");

@@ -34,7 +34,7 @@ template <class Node>
 constexpr bool draws<Node, std::void_t<decltype(Node::random_key)>> = true;
 
 // Whether a flat node is run(context, cells, row): what it names of `cells` is a column of the context, or what a thread
-// has of it in registers (CUDA, see torch_batchsim/cells.py).
+// has of it in registers (CUDA, see torch_batchsim/build/cells.py).
 template <class Node, class = void>
 constexpr bool is_in_cells = false;
 template <class Node>
@@ -62,8 +62,8 @@ constexpr bool takes_worlds = false;
 template <class Node>
 constexpr bool takes_worlds<Node, std::void_t<decltype(Node::worlds)>> = true;
 
-// The rows of a world for which a node runs. Looked up before the loop over them: a compiler cannot know that what the
-// system writes is not their number.
+// The rows of a world for which a node runs. Looked up before the loop over them: for all a compiler knows, the system
+// may write their number.
 struct NodeRows {
     i32 world;
     i32 first;  // in the columns
@@ -194,8 +194,8 @@ struct DeliverFlags {
     }
 };
 
-// Whether an agent ends while its world goes on. After a step: with SAME_STEP the flags of worlds still tell of their
-// ends when they have begun anew.
+// Whether an agent ends while its world goes on. After a step with SAME_STEP the flags of worlds that have begun anew
+// still show their ends.
 template <i32 agents_per_world, class Context, class Cells>
 TBS_FUNCTION bool ends_of_its_own(const Context &, const Cells &cells, i32 row) {
     const i32 world = row / agents_per_world;
@@ -214,9 +214,9 @@ struct BeginEpisode {
     }
 };
 
-// What a world holds for all its episodes (Simulator.hold): the bytes of `values` for which `mask` is set. Both are null
-// until something is held. In memory the loop stays one, for it is seldom run, and unrolled it would take registers and
-// code from the node beside it; of registers, which have no index, it is unrolled.
+// Values that a world holds in all its episodes (Simulator.hold): the bytes of `values` with `mask` set. Both are null
+// until something is held. In memory the loop stays one: it seldom runs, and unrolled it would take registers and code
+// from the node beside it; in registers, which have no index, it is unrolled.
 template <bool in_memory, class Component>
 TBS_METHOD void restore_held(Component &place, const Component *values, const Component *mask, i32 row) {
     if (mask == nullptr) return;

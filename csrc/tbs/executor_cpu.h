@@ -1,13 +1,6 @@
 // The CPU executors: threads take tiles of worlds through the whole step while a tile is hot in cache (Batch), or world
 // after world (PerWorld).
 #pragma once
-#include <algorithm>
-#include <atomic>
-#include <cstring>
-#if defined(__AVX512F__)
-#include <immintrin.h>
-#endif
-
 #include "actions.h"
 #include "engine.h"
 #include "run_checked.h"
@@ -15,6 +8,7 @@
 #include "threads.h"
 #include "trace.h"
 #include "watch.h"
+#include "x86.h"
 
 namespace tbs::executors {
 
@@ -120,7 +114,7 @@ inline void run_drawing(const Context &context, u32 repetition, const i32 *world
     FirstBlocks drawn;
     for (i32 begin = 0; begin < count; begin += drawn.most) {
         const i32 *const some = worlds + begin;
-        const i32 end = std::min(count - begin, drawn.most);
+        const i32 end = min(count - begin, drawn.most);
         for (i32 k = 0; k < Node::rows_per_world; ++k) {
             drawn.draw(context, node, u32(k), some, end);
 #pragma GCC ivdep
@@ -215,19 +209,17 @@ void run_all(List nodes, u32 task, const Context &context, const i32 *worlds, i3
 inline i32 list_flagged(const u8 *flags, i32 first, i32 last, i32 *list) {
     i32 count = 0;
     i32 world = first;
-#if defined(__AVX512F__) && defined(__AVX512VL__) && defined(__AVX512BW__)
-    const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+#if TBS_AVX512
+    const x86::Words lanes = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     for (; world + 16 <= last; world += 16) {
-        const __m128i sixteen = _mm_loadu_si128(reinterpret_cast<const __m128i *>(flags + world));
-        const __mmask16 set = _mm_test_epi8_mask(sixteen, sixteen);
-        const __m512i indices = _mm512_add_epi32(_mm512_set1_epi32(world), lanes);
-        _mm512_storeu_si512(list + count, _mm512_maskz_compress_epi32(set, indices));
+        const u32 set = x86::non_zero_bytes(flags + world);
+        x86::store(list + count, 0xffff, x86::compressed(set, lanes + world));
         count += __builtin_popcount(set);
     }
 #endif
     for (; world + 8 <= last; world += 8) {
         u64 eight;
-        std::memcpy(&eight, flags + world, 8);
+        __builtin_memcpy(&eight, flags + world, 8);
         if (eight == 0) continue;
         for (i32 k = 0; k < 8; ++k) {
             list[count] = world + k;
@@ -418,7 +410,7 @@ struct CpuExecutor {
     static void run_tiles(const Context &context, TileWork work) {
         const Watching watching(context.watch);
         auto tile = [&](i32 index) {
-            const i32 first = index * context.tile, last = std::min(first + context.tile, context.num_worlds);
+            const i32 first = index * context.tile, last = min(first + context.tile, context.num_worlds);
             run_watched(context, first, last, [&](const Context &own) { work.call(work.function, own, first, last); });
         };
         for_each(tile, (context.num_worlds + context.tile - 1) / context.tile, threads(context));
@@ -473,17 +465,18 @@ struct CpuExecutor {
     static i64 find_illegal(const Context &context, const Source *source) {
         constexpr i64 block = 4096;
         const i64 count = i64(context.num_worlds) * Program::agents_per_world * context.action_width;
-        std::atomic<i64> refused{count};  // start of the first block with an illegal element
+        i64 refused = count;  // start of the first block with an illegal element
         auto check = [&](i32 index) {
             const i64 first = index * block;
-            if (all_legal(context, source, first, std::min(first + block, count))) return;
-            i64 seen = refused.load();
-            while (first < seen && !refused.compare_exchange_weak(seen, first)) {}
+            if (all_legal(context, source, first, min(first + block, count))) return;
+            i64 seen = __atomic_load_n(&refused, __ATOMIC_SEQ_CST);
+            while (first < seen && !__atomic_compare_exchange_n(&refused, &seen, first, true, __ATOMIC_SEQ_CST,
+                                                                __ATOMIC_SEQ_CST)) {}
         };
         // Below this many blocks waking a thread costs more than it saves.
         const i32 blocks = i32((count + block - 1) / block);
         for_each(check, blocks, blocks < 4 ? Threads{1, 1} : threads(context));
-        i64 element = refused.load();
+        i64 element = refused;
         if (element == count) return -1;
         while (all_legal(context, source, element, element + 1)) ++element;
         return element;

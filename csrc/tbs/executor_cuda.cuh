@@ -341,7 +341,7 @@ struct MegakernelExecutor {
     ChipAllowance allowance;
 };
 #else
-// One thread for each world runs everything: the paper's ECS-GPU. Groups of lanes are that thread alone.
+// One thread for each world runs everything: the paper's ECS-GPU. Groups of lanes are that one thread.
 template <class Cells, class... Task, class Context>
 TBS_DEVICE void walk_part(Run<Cells, Task...> run, const Context &context, Team &team) {
     if (!any_active(run, context)) return;

@@ -1,14 +1,15 @@
-// The fault channel: one 64-bit word per world that says what went wrong there first.
+// The fault channel: one 64-bit word per world, its first fault.
 #pragma once
 #include "platform.h"
 
 namespace tbs {
 
-// What Python shares with these headers is told in torch_batchsim/shared.py, and stands in the generated unit in front
-// of them: fault_bad_action, ..., fault_node_bits, ..., ElementType, Autoreset, executors::max_tile, ...
+// Codes and limits that Python shares with these headers are in torch_batchsim/base/shared.py; the generated unit
+// defines them in front of these headers: fault_bad_action, ..., fault_node_bits, ..., ElementType, Autoreset,
+// executors::max_tile, ...
 
-// node | row within the world | code | value (32 bits). The smallest word of a world stands, so that the fault that is
-// reported is the same whatever the order of threads: the first system's, of its first row.
+// node | row within the world | code | value (32 bits). The smallest word of a world wins, so that the reported fault
+// does not depend on the order of threads: the first system's, of its first row.
 TBS_FUNCTION u64 fault_word(u32 node, u32 row, u32 code, i32 value) {
     static_assert(fault_node_bits + fault_row_bits + fault_code_bits == 32);
     constexpr u32 max_row = (1u << fault_row_bits) - 1, code_mask = (1u << fault_code_bits) - 1;
@@ -16,7 +17,7 @@ TBS_FUNCTION u64 fault_word(u32 node, u32 row, u32 code, i32 value) {
     return u64{where} << 32 | u32(value);
 }
 
-// Tells the host something; the flag may lie in host memory that the device can write. Many threads, one value.
+// Signals the host; the flag may lie in host memory that the device can write. Many threads, one value.
 TBS_FUNCTION void raise_flag(i32 *flag) {
 #ifdef TBS_ON_DEVICE
     *static_cast<volatile i32 *>(flag) = 1;
@@ -25,7 +26,7 @@ TBS_FUNCTION void raise_flag(i32 *flag) {
 #endif
 }
 
-// `flag` tells the host that some world has a fault.
+// Writes a fault; `flag` signals the host that some world has one.
 TBS_FUNCTION void report_fault(u64 *word_of_world, i32 *flag, u64 word) {
 #ifdef TBS_ON_DEVICE
     atomicMin(reinterpret_cast<unsigned long long *>(word_of_world), static_cast<unsigned long long>(word));

@@ -64,7 +64,7 @@ template <class List, class Context>
 i64 run_masked(const Context &context, u32 number, u32 repetition, const u8 *mask) {
     auto tile = [&](i32 index) {
         const i32 first = index * context.tile;
-        const i32 last = std::min(first + context.tile, context.num_worlds);
+        const i32 last = min(first + context.tile, context.num_worlds);
         run_watched(context, first, last, [&](const Context &own) {
             own.place->task = number;
             own.place->repetition = repetition;

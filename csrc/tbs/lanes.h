@@ -1,13 +1,13 @@
 // Groups of lanes: a system that takes `Warp &` or `Block &` runs on 32 or 256 lanes for each of its rows.
 //
-// The system's text is run by every lane; work is shared out by the operations below, each over items 0 .. n - 1. What
-// a system does between them, all lanes do alike, so there it writes to its own variables only. On CPU one thread is all
-// lanes. Results are the same to the bit, sums of floats included, for each operation fixes which item belongs to which
-// lane and in what order lanes are combined, and the CPU does the same: item i belongs to lane i mod `lanes`, and lane l
-// is combined with lane l + lanes/2, then l + lanes/4, and so on.
+// Every lane runs the system's text; the operations below share out work over items 0 .. n - 1. Between them all lanes
+// do the same, so a system writes only its own variables there. On CPU one thread is all lanes. Results are equal to
+// the bit, sums of floats included: each operation fixes the lane of each item and the order in which lanes are
+// combined, and the CPU follows it: item i belongs to lane i mod `lanes`, and lane l is combined with lane l + lanes/2,
+// then l + lanes/4, and so on.
 //
-// Every operation must be reached by all lanes (not inside of another one, nor under a condition that items differ in),
-// and is a barrier: what items have written before it, all lanes see after it.
+// All lanes must reach every operation (not inside of another one, nor under a condition that differs between items).
+// It is a barrier: afterwards all lanes see what items have written.
 #pragma once
 #include <cstdio>
 #include <cstdlib>
@@ -17,7 +17,7 @@
 
 namespace tbs {
 
-// The lanes that run a row together: 32 of a `Warp &warp`, 256 of a `Block &block`.
+// The lanes of a row: 32 of a `Warp &warp`, 256 of a `Block &block`. All of them must reach every operation.
 template <u32 number_of_lanes>
 class Lanes {
   public:
@@ -27,7 +27,7 @@ class Lanes {
     Lanes() = default;
     Lanes(const Lanes &) = delete;
 
-    // Calls body(i) for every item, in any order and at once. The body writes only what belongs to its item.
+    // Calls body(i) for every item, in any order and at once. The body may write only its item.
     template <class Body>
     TBS_METHOD void for_each(u32 n, Body &&body) {
 #ifdef TBS_LANES_ARE_THREADS
@@ -47,7 +47,7 @@ class Lanes {
         sync();
     }
 
-    // The sum of term(i) over all items; 0 if there are none.
+    // The sum of term(i); 0 without items.
     template <class Term>
     TBS_METHOD auto sum(u32 n, Term &&term) {
         using T = std::decay_t<decltype(term(0u))>;
@@ -67,7 +67,7 @@ class Lanes {
         return combine(n, start, term, [](T a, T b) { return a < b ? b : a; });
     }
 
-    // The number of items for which condition(i) is true; whether it is for any, for all.
+    // Items with condition(i); whether it holds for any, for all.
     template <class Condition>
     TBS_METHOD u32 count(u32 n, Condition &&condition) {
         return sum(n, [&](u32 i) { return condition(i) ? 1u : 0u; });
@@ -77,8 +77,8 @@ class Lanes {
     template <class Condition>
     TBS_METHOD bool all(u32 n, Condition &&condition) { return count(n, condition) == n; }
 
-    // Calls take(i, before) for every item, `before` being the sum of term(0) .. term(i - 1); returns the sum of all.
-    // Terms are integers, whose sums do not depend on the order of additions.
+    // Calls take(i, before) for every item, `before` the sum of term(0) .. term(i - 1); returns the sum of all. Terms
+    // are integers.
     template <class Term, class Take>
     TBS_METHOD auto scan(u32 n, Term &&term, Take &&take) {
         using T = std::decay_t<decltype(term(0u))>;
@@ -111,7 +111,7 @@ class Lanes {
         return sum(n < 32 ? n : 32, [&](u32 i) { return condition(i) ? 1u << i : 0u; });
     }
 
-    // value(item), computed by the lane to which the item belongs, for all lanes.
+    // value(item) for all lanes, computed by the item's lane.
     template <class Value>
     TBS_METHOD auto broadcast(u32 item, Value &&value) {
         using T = std::decay_t<decltype(value(0u))>;
@@ -120,8 +120,8 @@ class Lanes {
         return from_lane(result, item % lanes);
     }
 
-    // Memory of the group, the same for all of its lanes, written inside operations. What is in it at first is
-    // not defined, and each type has one: asking twice for a T gives the same T.
+    // Memory that all lanes of the group share, written inside operations. Its first value is undefined. Each type T
+    // has one.
     template <class T>
     TBS_METHOD T &shared() {
         static_assert(std::is_trivially_copyable_v<T>, "shared<T>: T is a plain struct");
@@ -197,7 +197,7 @@ class Lanes {
         return result;
     }
 
-    // The sum of the lanes' values below this one; `total` is that of all.
+    // The sum of the values of the lanes below this one; `total` is the sum of all.
     template <class T>
     TBS_METHOD T exclusive(T own, T &total) {
         Partials<T> &partial = shared<Partials<T>>();

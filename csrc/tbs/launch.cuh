@@ -71,16 +71,16 @@ struct DeviceGuard {
 #else
 using Stream = cudaStream_t;
 
-// Whether a call of the CUDA runtime went well. If not, the runtime keeps the error for whoever asks next, and would tell
-// it to another library: it is taken back.
+// Whether a call of the CUDA runtime succeeded. After an error the runtime would report it to the next caller, of
+// another library too: this call clears it.
 inline bool went_well(cudaError_t error) {
     if (error == cudaSuccess) return true;
     cudaGetLastError();
     return false;
 }
 
-// The first error of the launches of this thread since last_error() was called. cudaGetLastError is not asked: what it
-// tells may be of another library's launch.
+// The first error of this thread's launches since last_error() was called. cudaGetLastError may report another
+// library's launch.
 inline thread_local cudaError_t launch_error = cudaSuccess;
 
 inline void note_launch(cudaError_t error) {
@@ -144,9 +144,8 @@ class DeviceGuard {
     bool changed_ = false;
 };
 
-// While it lives, this thread may ask for what is forbidden while a stream is captured by whoever it is, and would end
-// that capture: to make streams and graphs and to destroy them, and to load a kernel. None of it has to do with the
-// captured stream.
+// While it lives, this thread may make calls that are forbidden during anybody's capture of a stream, and would end it:
+// making and destroying streams and graphs, loading a kernel. They do not concern the captured stream.
 class RelaxedCapture {
   public:
     RelaxedCapture() { exchanged_ = went_well(cudaThreadExchangeStreamCaptureMode(&mode_)); }
@@ -168,7 +167,7 @@ u32 registers_of_kernel(Kernel kernel) {
     return known ? u32(attributes.numRegs) : 0;
 }
 
-// Kernels that have been allowed more on chip than 48 KiB, which a device must be told of: once, for it takes longer than a
+// Kernels that may use more than 48 KiB on chip. A device is asked once for each, because it takes longer than a
 // launch.
 class ChipAllowance {
   public:
@@ -267,7 +266,7 @@ class GraphCache {
         if (failed != cudaSuccess) return failed;
         const cudaError_t before = launch_error;
         launches(capturing_);
-        launch_error = before;  // the end of the capture tells an error too
+        launch_error = before;  // the end of the capture reports an error too
         cudaGraph_t graph = nullptr;
         failed = cudaStreamEndCapture(capturing_, &graph);
         if (failed == cudaSuccess) failed = cudaGraphInstantiateWithFlags(&executable, graph, 0);

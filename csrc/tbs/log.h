@@ -1,4 +1,4 @@
-// What systems note by world.log. Only builds for it (TBS_LOG) have code; LogRecord is in torch_batchsim/shared.py.
+// Records of world.log. Only builds for it (TBS_LOG) have code; LogRecord is in torch_batchsim/base/shared.py.
 #pragma once
 #include "vector.h"
 

@@ -89,7 +89,7 @@ TBS_FUNCTION f64 from_bits64(u64 bits) {
 #endif
 }
 
-// Is x not a number? Looks at the bits, so that fast_math cannot assume the answer.
+// Is x a NaN? Looks at the bits, so that fast_math cannot assume the answer.
 TBS_FUNCTION bool isnan(f32 x) { return (to_bits(x) & 0x7fffffffu) > 0x7f800000u; }
 template <Float64 T>
 TBS_FUNCTION bool isnan(T x) { return (to_bits64(x) & ~(1ull << 63)) > 0x7ffull << 52; }
@@ -106,13 +106,13 @@ TBS_FUNCTION bool signbit(f32 x) { return to_bits(x) >> 31; }
 template <Float64 T>
 TBS_FUNCTION bool signbit(T x) { return to_bits64(x) >> 63; }
 
-// The size of x without its sign; exact. abs(-0) is +0.
+// x without its sign, exact: abs(-0) is +0.
 TBS_FUNCTION f32 abs(f32 x) { return from_bits(to_bits(x) & 0x7fffffffu); }
 template <Float64 T>
 TBS_FUNCTION T abs(T x) { return from_bits64(to_bits64(x) & ~(1ull << 63)); }
 template <std::signed_integral T>
 TBS_FUNCTION T abs(T x) { return x < 0 ? T(-x) : x; }
-// The size of `size` with the sign of `sign`; exact.
+// `size` with the sign of `sign`, exact.
 TBS_FUNCTION f32 copysign(f32 size, f32 sign) {
     return from_bits((to_bits(size) & 0x7fffffffu) | (to_bits(sign) & 0x80000000u));
 }
@@ -124,7 +124,7 @@ TBS_ONE_FLOAT_TYPE(copysign);
 
 // ---- exact or correctly rounded operations --------------------------------------------------------------
 
-// a * b + c, rounded once (IEEE fusedMultiplyAdd).
+// a * b + c, rounded once (IEEE).
 TBS_FUNCTION f32 fma(f32 a, f32 b, f32 c) {
 #if defined(__CUDA_ARCH__)
     return __fmaf_rn(a, b, c);
@@ -142,7 +142,7 @@ TBS_FUNCTION T fma(T a, T b, T c) {
 }
 TBS_ONE_FLOAT_TYPE(fma);
 
-// The square root, correctly rounded (IEEE): sqrt(-0) is -0, sqrt of less is NaN.
+// The square root, correctly rounded (IEEE): -0 of -0, NaN below.
 TBS_FUNCTION f32 sqrt(f32 x) {
 #if defined(__CUDA_ARCH__)
     return __fsqrt_rn(x);
@@ -159,7 +159,7 @@ TBS_FUNCTION T sqrt(T x) {
 #endif
 }
 
-// a / b, correctly rounded, whatever -prec-div or fast_math say; else the same as the operator.
+// a / b, correctly rounded even under -prec-div or fast_math.
 TBS_FUNCTION f32 divide(f32 a, f32 b) {
 #if defined(__CUDA_ARCH__)
     return __fdiv_rn(a, b);
@@ -182,7 +182,7 @@ TBS_ONE_FLOAT_TYPE(divide);
 #else
 #define TBS_BUILTIN(name) __builtin_##name
 #endif
-// To an integer: down, up, towards zero, to nearest with ties to even. Exact, the sign of zero is kept.
+// To an integer: down, up, towards zero, to nearest with ties to even. Exact; keeps the sign of zero.
 TBS_FUNCTION f32 floor(f32 x) { return TBS_BUILTIN(floorf)(x); }
 TBS_FUNCTION f32 ceil(f32 x) { return TBS_BUILTIN(ceilf)(x); }
 TBS_FUNCTION f32 trunc(f32 x) { return TBS_BUILTIN(truncf)(x); }
@@ -196,8 +196,7 @@ TBS_FUNCTION T trunc(T x) { return TBS_BUILTIN(trunc)(x); }
 template <Float64 T>
 TBS_FUNCTION T rint(T x) { return TBS_BUILTIN(rint)(x); }
 #undef TBS_BUILTIN
-// To the nearest integer, ties away from zero, as C's round. Exact. rint() is cheaper where ties do not
-// matter.
+// To the nearest integer, ties away from zero, exact. rint() is cheaper.
 TBS_FUNCTION f32 round(f32 x) {
     f32 whole = trunc(x);
     return copysign(whole + (abs(x - whole) >= 0.5f ? copysign(1.0f, x) : 0.0f), x);
@@ -212,8 +211,8 @@ template <class A, class B>
 inline constexpr bool same_signedness =
     std::is_floating_point_v<A> || std::is_floating_point_v<B> || std::is_signed_v<A> == std::is_signed_v<B>;
 
-// The smaller, the larger of two numbers, in the common type of both: min(x, 0) with an f32 x is an f32. As
-// std::min: the first one if they are equal (-0 and +0 are), or if one is a NaN. So a NaN in front stays.
+// In the common type of both: min(x, 0) of an f32 x is an f32. As std::min: the first one if they are equal (-0 and +0
+// are) or one is a NaN.
 template <Number A, Number B>
 TBS_FUNCTION auto min(A a, B b) {
     static_assert(same_signedness<A, B>, "tbs::min: one argument is signed, the other is not: cast one");
@@ -226,7 +225,7 @@ TBS_FUNCTION auto max(A a, B b) {
     using T = std::common_type_t<A, B>;
     return T(a) < T(b) ? T(b) : T(a);
 }
-// x, but no less than low and no more than high; low <= high. A NaN x stays a NaN.
+// x limited to [low, high], low <= high. A NaN x stays a NaN.
 template <Number X, Number Low, Number High>
 TBS_FUNCTION auto clamp(X x, Low low, High high) { return min(max(x, low), high); }
 
@@ -255,8 +254,8 @@ inline constexpr f64 pi64 = 0x1.921fb54442d18p+1;
 
 // ---- sine, cosine, tangent ------------------------------------------------------------------------------
 
-// The largest argument of sin, cos, sincos and tan: 2^20 rad. Beyond it they give NaN: neighbouring f32 lie
-// 1/16 rad and more apart there, so such an angle says nothing; wrap angles that keep growing.
+// The largest argument of sin, cos, sincos and tan: 2^20 rad. Beyond it they give NaN, because neighbouring f32 lie
+// 1/16 rad or more apart. Wrap angles that keep growing.
 inline constexpr f32 largest_angle = 0x1p+20f;
 
 namespace detail {
@@ -286,8 +285,7 @@ TBS_FUNCTION ReducedAngle reduce_angle(f32 x) {
 
 }  // namespace detail
 
-// Sine and cosine of x in radians, together; error below 0.95 ulp; NaN beyond largest_angle. From
-// reduce_angle.
+// Sine and cosine of x in radians; error below 0.95 ulp; NaN beyond largest_angle.
 TBS_FUNCTION void sincos(f32 x, f32 &sine, f32 &cosine) {
     auto [r, tail, quadrant] = detail::reduce_angle(abs(x));
     f32 t = r * r;
@@ -321,8 +319,7 @@ TBS_F32_ONLY(sincos);
 TBS_F32_ONLY(sin);
 TBS_F32_ONLY(cos);
 
-// The tangent of x in radians; error below 0.51 ulp; NaN beyond largest_angle. From reduce_angle, then in
-// f64.
+// The tangent of x in radians; error below 0.51 ulp; NaN beyond largest_angle.
 TBS_FUNCTION f32 tan(f32 x) {
     auto [head, tail, quadrant] = detail::reduce_angle(abs(x));
     f64 r = f64(head) + f64(tail);
@@ -363,16 +360,16 @@ TBS_FUNCTION f64 angle_of(f64 y, f64 x) {
 
 }  // namespace detail
 
-// The angle of the point (x, y) in [-pi, pi]; error below 0.51 ulp. Zeros and infinities as C's atan2.
+// The angle of the point (x, y) in [-pi, pi]; error below 0.51 ulp. Zeros and infinities as in C.
 TBS_FUNCTION f32 atan2(f32 y, f32 x) { return copysign(f32(detail::angle_of(abs(f64(y)), f64(x))), y); }
-// The inverse tangent, in [-pi/2, pi/2]; error below 0.51 ulp. The angle of (1, x).
+// The inverse tangent, in [-pi/2, pi/2]; error below 0.51 ulp.
 TBS_FUNCTION f32 atan(f32 x) { return atan2(x, 1.0f); }
-// The inverse sine, in [-pi/2, pi/2]; error below 0.51 ulp; NaN if |x| > 1. The angle of (sqrt(1 - x^2), x).
+// The inverse sine, in [-pi/2, pi/2]; error below 0.51 ulp; NaN if |x| > 1.
 TBS_FUNCTION f32 asin(f32 x) {
     f64 size = abs(f64(x));
     return copysign(f32(detail::angle_of(size, sqrt(fma(-size, size, 1.0)))), x);
 }
-// The inverse cosine, in [0, pi]; error below 0.51 ulp; NaN if |x| > 1. The angle of (x, sqrt(1 - x^2)).
+// The inverse cosine, in [0, pi]; error below 0.51 ulp; NaN if |x| > 1.
 TBS_FUNCTION f32 acos(f32 x) { return f32(detail::angle_of(sqrt(fma(-f64(x), f64(x), 1.0)), f64(x))); }
 TBS_F32_ONLY(atan2);
 TBS_F32_ONLY(atan);
@@ -445,7 +442,7 @@ TBS_FUNCTION f32 exp(f32 x) {
 }
 // 2^x; error below 0.51 ulp, exact for integers.
 TBS_FUNCTION f32 exp2(f32 x) { return f32(detail::exp2_of(clamp(f64(x), -151.0, 129.0))); }
-// The natural logarithm; error below 0.51 ulp; log(0) is -infinity, of less NaN.
+// The natural logarithm; error below 0.51 ulp; log(0) is -infinity, below NaN.
 TBS_FUNCTION f32 log(f32 x) {
     auto [exponent, rest] = detail::log_of(f64(x));
     return detail::log_special(x, fma(exponent, detail::ln2, rest));
@@ -455,8 +452,8 @@ TBS_FUNCTION f32 log2(f32 x) {
     auto [exponent, rest] = detail::log_of(f64(x));
     return detail::log_special(x, fma(rest, detail::log2e, exponent));
 }
-// x to the power y = 2^(y log2(x)); error below 0.51 ulp. Special cases as C's pow: pow(x, 0) and pow(1, y)
-// are 1 even for a NaN, a negative x wants an integer y.
+// x to the power y; error below 0.51 ulp. Special cases as in C: pow(x, 0) and pow(1, y) are 1 even for a NaN; a
+// negative x needs an integer y.
 TBS_FUNCTION f32 pow(f32 x, f32 y) {
     f32 size = abs(x);
     auto [exponent, rest] = detail::log_of(f64(size));
@@ -470,8 +467,8 @@ TBS_FUNCTION f32 pow(f32 x, f32 y) {
     result = isnan(x) || isnan(y) ? detail::nan() : result;
     return y == 0 || x == 1 || (x == -1 && isinf(y)) ? 1.0f : result;
 }
-// The hyperbolic tangent; error below 0.51 ulp. With e = exp(2 |x|) - 1 it is e / (e + 2).
-TBS_FUNCTION f32 tanh(f32 x) {
+// The hyperbolic tangent; error below 0.51 ulp.
+TBS_FUNCTION f32 tanh(f32 x) {  // with e = exp(2 |x|) - 1 it is e / (e + 2)
     auto [scale, rest] = detail::exp_of(min(2.0 * abs(f64(x)), 20.0));  // tanh(10) rounds to 1
     f64 e = fma(rest, scale, scale - 1.0);
     return copysign(f32(divide(e, e + 2.0)), x);
@@ -490,8 +487,7 @@ TBS_FUNCTION f32 hypot(f32 x, f32 y) {
     f32 length = f32(sqrt(fma(f64(x), f64(x), f64(y) * f64(y))));
     return isinf(x) || isinf(y) ? infinity : length;
 }
-// The remainder of x / y with the sign of x, exact as C's fmod while |x / y| < 2^28; NaN beyond, and for y =
-// 0. In f64 the quotient is truncated without error there and the remainder fits, so nothing is rounded.
+// The remainder of x / y with the sign of x, exact while |x / y| < 2^28; NaN beyond, and for y = 0.
 TBS_FUNCTION f32 fmod(f32 x, f32 y) {
     f64 dividend = abs(f64(x)), divisor = abs(f64(y));
     f64 quotient = divide(dividend, divisor);

@@ -19,17 +19,17 @@
 //    instead;
 //  - authors may give functions and variables of their own any of these names (y0, gamma, ...);
 //  - with an f64 argument sin(x) is an error (math.h), with an integer it is tbs::sin(f32(x)).
-// Only ::sin(x), with the colons, reaches libm. torch_batchsim/cpp_rules.py refuses such a call in an author's text, and under
-// g++ it is an error (for f32 and f64 arguments); nvcc cannot be told, but g++ compiles the same systems first. Headers of the standard library cannot be
-// included inside the fence unless they have been before (include guards), and systems are to do without
-// them.
+// Only ::sin(x), with the colons, reaches libm. torch_batchsim/read/cpp_rules.py rejects such a call in an author's text, and under
+// g++ it is an error (for f32 and f64 arguments); nvcc has no way to reject it, but g++ compiles the same systems first.
+// Headers of the standard library can be included inside the fence only if they were before (include guards); systems do
+// without them.
 #pragma once
 
+// C's own headers: those of C++ around them take g++ longer than all of the engine.
+#define _GLIBCXX_INCLUDE_NEXT_C_HEADERS
 #include <math.h>
 #include <stdlib.h>
-
-#include <algorithm>
-#include <cmath>
+#undef _GLIBCXX_INCLUDE_NEXT_C_HEADERS
 
 #include "math.h"
 #include "platform.h"
@@ -164,9 +164,9 @@ TBS_LIBM_2(TBS_MARK_STD_2)
 #undef TBS_DELETED_OUTSIDE
 #undef TBS_DELETED_EVERYWHERE
 
-// A cast that takes away const, by an alias too, is an error: what is const is read by others at the same time. So is a
-// function that may end without a value. The rest are warnings about the text itself, which change no code; g++ tells
-// them, and nvcc's g++, which compiles the same text once more, need not.
+// A cast that removes const, also by an alias, is an error: others read const values at the same time. So is a function
+// that may end without a value. The rest are warnings about the text, which change no code; g++ reports them, and
+// nvcc's g++, which compiles the same text once more, need not.
 #if defined(__CUDACC__)
 #define TBS_WARN_OF_TEXT
 #else

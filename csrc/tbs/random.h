@@ -57,22 +57,22 @@ struct RandomKey {
 // one key; the first has that of a node without a loop.
 TBS_FUNCTION u32 repeated(u32 node, u32 repetition) { return node + repetition * 0x9E3779B9u; }
 
-// The numbers of one row in one system, step and episode: `Random &random = world.random();`.
+// The stream of one row in one system, step and episode: `Random &random = world.random();`.
 struct Random {
     Random() = default;
 
-    // The stream of one row in one node, step and episode. Nothing is computed until the first draw.
+    // The stream of one row in one node, step and episode. The first draw computes its first block.
     TBS_METHOD Random(u64 seed, u32 node, u32 row, u32 stream, u32 episode, u32 step)
         : Random(RandomKey(seed, node, row), stream, episode, step) {}
 
-    // Hands out `first`, which is known already to be its first block, before it computes more.
+    // Hands out `first`, its first block already computed, before it computes more.
     TBS_METHOD void begin_with(const PhiloxBlock &first) {
         next_ = first;
         block_ = 1;
         left_ = 4;
     }
 
-    // Not to be copied by accident: the copy would draw the same numbers again.
+    // A copy would draw the same numbers again.
     Random(const Random &) = delete;
     Random &operator=(const Random &) = delete;
     Random(Random &&) = default;
@@ -94,33 +94,30 @@ struct Random {
         return word;
     }
 
-    // Uniform in [0, 1): a multiple of 2^-24. One word.
+    // Uniform in [0, 1), a multiple of 2^-24. One word.
     TBS_METHOD f32 uniform() { return f32(i32(bits() >> 8)) * 0x1p-24f; }
 
-    // Uniform in [low, high), for low < high with a finite difference; low itself if they are equal. One
-    // word. low + u (high - low) is never below low, and where it rounds up to high (or beyond, if high -
-    // low was rounded up) low is taken instead: with evenly spaced floats that makes all of them equally
-    // likely.
+    // Uniform in [low, high), low < high with a finite difference; low if they are equal. One word. Where low + u (high
+    // - low) rounds up to high or beyond, the result is low, which with evenly spaced floats makes all equally likely.
     TBS_METHOD f32 uniform(f32 low, f32 high) {
         f32 x = fma(uniform(), high - low, low);
         return x < high ? x : low;
     }
 
-    // Uniform in 0 .. n - 1; 0 if n is 0, which a checked build reports. Two words, the first the more significant: their 64 bits times n,
-    // shifted down by 64 (Lemire 2019, without rejection, so that no loop keeps the caller from being
-    // vectorised). Each value's probability differs from 1/n by less than 2^-64.
+    // Uniform in 0 .. n - 1; 0 if n is 0, which a checked build reports. Two words: as 64 bits, times n, shifted down
+    // by 64 (Lemire 2019, without rejection, so that callers vectorise). Probabilities differ from 1/n by less than
+    // 2^-64.
     TBS_METHOD u32 below(u32 n) { return scaled(n); }
 
-    // Uniform in low .. high, both included. Two words, as below(). Where low > high a checked build reports it, and others
-    // give any i32 but those between the two.
+    // Uniform in low .. high, both included. Two words. low > high gives any i32 outside; a checked build reports it.
     TBS_METHOD i32 integer(i32 low, i32 high) {
         return i32(u32(low) + scaled(u64(u32(high) - u32(low)) + 1));
     }
 
-    // True with probability p, to a multiple of 2^-24: never for p <= 0, always for p >= 1. One word.
+    // True with probability p, a multiple of 2^-24: never for p <= 0, always for p >= 1. One word.
     TBS_METHOD bool chance(f32 p) { return uniform() < p; }
 
-    // Two independent standard normals (Box and Muller 1958); sizes up to 6.7. Two words.
+    // Two independent standard normals (Box and Muller 1958), absolute values up to 6.7. Two words.
     TBS_METHOD void normal_pair(f32 &first, f32 &second) {
         // In (0, 1], never 0: the logarithm is finite. All 32 bits, for the sake of the tails.
         u32 word = bits();
@@ -132,21 +129,21 @@ struct Random {
         second = radius * sine;
     }
 
-    // A standard normal: the first of normal_pair(). Two words.
+    // A standard normal. Two words.
     TBS_METHOD f32 normal() {
         f32 first, second;
         normal_pair(first, second);
         return first;
     }
 
-    // Puts n items in random order (Fisher and Yates), every order equally likely to within below()'s bound.
-    // Two words for each of the swaps of item n - 1, n - 2, ..., 1 with an item not behind it. A checked build reports an n
-    // that is more than an array has; of a pointer it does not know.
+    // Shuffles n items (Fisher and Yates); orders are equally likely within below()'s bound. Two words for each swap of
+    // item n - 1, n - 2, ..., 1 with an item not behind it. A checked build reports n beyond an array's end, but not a
+    // pointer's.
     template <class T>
     TBS_METHOD void shuffle(T *items, u32 n) {
         u32 last = n;
 #ifndef TBS_ON_DEVICE
-        // A CPU computes the blocks of many swaps on vectors: one after the other they take most of a shuffle's time.
+        // A CPU computes the blocks of many swaps on vectors, since they take most of a shuffle's time.
         while (last > few_swaps && left_ % 2 == 0) last -= swap_many(items, last);
 #endif
         for (; last > 1; last--) swap(items[last - 1], items[below(last)]);

@@ -1,4 +1,4 @@
-// The step and the reset as lists of tasks: what the CUDA executors walk. torch_batchsim/schedule.py writes the lists.
+// The step and the reset as lists of tasks: what the CUDA executors walk. torch_batchsim/resolve/schedule.py writes the lists.
 #pragma once
 #include "actions.h"
 #include "engine.h"

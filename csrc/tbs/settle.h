@@ -1,11 +1,8 @@
 // Settling: what brings a dynamic table back in order after a node that creates or destroys rows. See table.h.
 #pragma once
-#if defined(__AVX512F__) || defined(__BMI2__)
-#include <immintrin.h>
-#endif
-
 #include "lanes.h"
 #include "table.h"
+#include "x86.h"
 
 namespace tbs {
 
@@ -26,19 +23,18 @@ TBS_FUNCTION void swap_rows(const Context &context, i32 a, i32 b) {
 
 // One thread ---------------------------------------------------------------------------------------------------------
 
-#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__BMI2__) && !defined(TBS_ON_DEVICE)
+#if TBS_AVX512 && !defined(TBS_ON_DEVICE)
 // Moves the rows of a column that stay (bit i of `staying`, of the 16 from `from`) up to `to`, as 32-bit words. Each
 // vector is read before its place is written, which is not behind it.
 template <u32 words>
 inline void compress_words(u32 *to, const u32 *from, u32 staying) {
     static_assert(words <= 4);
     constexpr u64 first_of_row = words == 1 ? 0xffff : words == 2 ? 0x55555555 : words == 3 ? 0x249249249249 : 0x1111111111111111;
-    const u64 staying_words = _pdep_u64(staying, first_of_row) * ((1u << words) - 1);
+    const u64 staying_words = x86::deposited(staying, first_of_row) * ((1u << words) - 1);
     for (u32 vector = 0; vector < words; ++vector) {
-        const __mmask16 mask = __mmask16(staying_words >> 16 * vector);
+        const u32 mask = u32(staying_words >> 16 * vector) & 0xffff;
         const u32 count = u32(__builtin_popcount(mask));
-        const __m512i row_words = _mm512_maskz_loadu_epi32(mask, from + 16 * vector);
-        _mm512_mask_storeu_epi32(to, __mmask16((1u << count) - 1), _mm512_maskz_compress_epi32(mask, row_words));
+        x86::store(to, (1u << count) - 1, x86::compressed(mask, x86::load(mask, from + 16 * vector)));
         to += count;
     }
 }
@@ -50,10 +46,10 @@ constexpr u32 settle_chunk = 16;
 
 // Bits of the rows that are not doomed, of `width` rows from `doomed`; clears their marks.
 inline u32 take_marks(u32 *doomed, u32 width) {
-    const __mmask16 valid = __mmask16((1u << width) - 1);
-    const __m512i marks = _mm512_maskz_loadu_epi32(valid, doomed);
-    _mm512_mask_storeu_epi32(doomed, valid, _mm512_setzero_si512());
-    return u32(valid & ~_mm512_test_epi32_mask(marks, marks));
+    const u32 valid = (1u << width) - 1;
+    const x86::Words marks = x86::load(valid, doomed);
+    x86::store(doomed, valid, x86::Words{});
+    return valid & ~x86::non_zero(marks);
 }
 #else
 template <class Row>
@@ -162,7 +158,7 @@ TBS_FUNCTION u32 take_out_marked(const Context &context, const DynamicTable &tab
 template <class Table, u32 node, u32 fault_code, bool creates, bool destroys, bool sorted>
 struct Settle {
     static constexpr i32 rows_per_world = 1;
-    using Settled = Table;  // tells the CUDA executors that it may be run on several lanes
+    using Settled = Table;  // so that the CUDA executors may run it on several lanes
 
     template <class Context>
     static TBS_METHOD void run(const Context &context, i32 world) {

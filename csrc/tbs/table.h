@@ -24,8 +24,7 @@ struct Birth {
     TBS_METHOD bool operator==(Birth other) const { return tick == other.tick && order == other.order; }
 };
 
-// The handle of a row. It says which row is meant, not where that is: it stays good when rows move, and never means
-// another row of its episode, for no two of them have the same birth (a generation that is never used again).
+// The handle of a row. It stays valid when rows move, and never means another row of its episode.
 struct Entity {
     u32 tag;    // of world and episode: a hash of seed, stream and episode
     u32 table;  // from 1; 0: no entity
@@ -38,7 +37,7 @@ struct Entity {
     TBS_METHOD explicit operator bool() const { return table != 0; }
 };
 
-// What index_of says of an entity that has no row there.
+// The result of index_of without a row.
 constexpr u32 no_row = ~u32{0};
 constexpr u32 first_tick = 1;  // rows of fixed archetypes have tick 0
 
@@ -86,8 +85,8 @@ TBS_FUNCTION u32 order_bits(u32 rows) {
     return bits;
 }
 
-// What settling a world begins with: how many new rows there are to keep, and the report if they are too many. Then
-// none of them is kept, since which ones found room would depend on the order of threads.
+// Settling a world begins with the number of new rows to keep, and a report if they are too many. Then it keeps none of
+// them: which ones found room would depend on the order of threads.
 template <class Context>
 TBS_FUNCTION u32 accept_added(const Context &context, const DynamicTable &table, u32 world, u32 node, u32 fault_code) {
     const u32 added = table.added[world], count = u32(table.count[world]), room = table.room(world);

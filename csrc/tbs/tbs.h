@@ -12,7 +12,6 @@
 #include "random.h"
 #include "table.h"
 #include "vector.h"
-#include "wide.h"
 #include "workspace.h"
 #include "world.h"
 #include "worlds.h"

@@ -60,7 +60,7 @@ TBS_DEVICE void run_flat(R run, const Context &context, const Team &team) {
     }
 }
 
-// Whether the rows of a task are those of worlds that begin an episode, of which a tile has a list.
+// Whether the rows of a task are those of worlds that begin an episode, which a tile lists.
 template <class Task>
 constexpr bool of_listed_worlds() {
     if constexpr (Task::phase != Phase::begin || settles<typename Task::Node>) {

@@ -1,13 +1,11 @@
 // Shares work out to threads: those of the OpenMP team with which torch computes, so that nobody fights for the cores.
 #pragma once
-#include <algorithm>
-#include <atomic>
-
+#include "math.h"
 #include "platform.h"
 
 // Of the OpenMP runtime that the process has; GNU's, LLVM's and Intel's know both. They are what g++ makes of
 // `#pragma omp parallel`; called by name they need neither a flag nor a runtime of the compiler's own, which could be a
-// second one. torch_batchsim/openmp.py lets them be found.
+// second one. torch_batchsim/base/openmp.py lets them be found.
 extern "C" {
 void GOMP_parallel(void (*function)(void *), void *argument, unsigned threads, unsigned flags);
 int omp_get_thread_num(void);
@@ -51,9 +49,9 @@ struct SharedWork {
         if (thread >= self.threads) return;
         for (i32 i = 0; i < self.threads; ++i) {
             Share &share = self.shares[(thread + i) % self.threads];
-            const std::atomic_ref<i32> next(share.next);
-            while (next.load(std::memory_order_relaxed) < share.end) {  // looks first: others need not lose the line
-                const i32 index = next.fetch_add(1, std::memory_order_relaxed);
+            // It looks first: others need not lose the line.
+            while (__atomic_load_n(&share.next, __ATOMIC_RELAXED) < share.end) {
+                const i32 index = __atomic_fetch_add(&share.next, 1, __ATOMIC_RELAXED);
                 if (index < share.end) self.work.call(self.work.function, index);
             }
         }
@@ -61,13 +59,13 @@ struct SharedWork {
 };
 
 [[gnu::noinline, gnu::noclone]] inline void share_out(Work work, i32 count, Threads threads) {
-    const i32 sharing = std::min({threads.count, count, i32(max_threads)});
+    const i32 sharing = min(min(threads.count, count), i32(max_threads));
     if (sharing <= 1) {
         for (i32 index = 0; index < count; ++index) work.call(work.function, index);
         return;
     }
     SharedWork shared(work, count, sharing);
-    GOMP_parallel(SharedWork::run, &shared, unsigned(std::max(sharing, threads.team)), 0);
+    GOMP_parallel(SharedWork::run, &shared, unsigned(max(sharing, threads.team)), 0);
 }
 
 // Calls function(index) for every index below count and returns when all calls have: on the calling thread for one piece or

@@ -12,7 +12,7 @@
 
 namespace tbs::executors {
 
-// torch_batchsim/shared.py has the same fields.
+// torch_batchsim/base/shared.py has the same fields.
 struct TraceRecord {
     u16 task;          // in the order of the schedule
     u16 unit;          // the thread, or the multiprocessor

@@ -21,14 +21,14 @@ struct vec4 {
     f32 x, y, z, w;
 };
 
-// A rotation: w is the real part. Rotations are unit quaternions; {1, 0, 0, 0} turns nothing.
+// A rotation as a unit quaternion, w the real part; {1, 0, 0, 0} turns nothing.
 struct quat {
     f32 w, x, y, z;
 };
 
 static_assert(sizeof(vec2) == 8 && sizeof(vec3) == 12 && sizeof(vec4) == 16 && sizeof(quat) == 16);
 
-// By components, or by one number for all of them.
+// By components, or by one number.
 TBS_FUNCTION bool operator==(vec2 a, vec2 b) { return a.x == b.x && a.y == b.y; }
 TBS_FUNCTION vec2 operator-(vec2 a) { return {-a.x, -a.y}; }
 TBS_FUNCTION vec2 operator+(vec2 a, vec2 b) { return {a.x + b.x, a.y + b.y}; }
@@ -82,13 +82,13 @@ TBS_FUNCTION f32 dot(quat a, quat b) {
     return fma(a.w, b.w, fma(a.z, b.z, fma(a.y, b.y, a.x * b.x)));
 }
 
-// The vector product; of two plane vectors, its z component: the area from a to b, counted counter-clockwise.
+// The vector product; of vec2 its z component, the signed area from a to b.
 TBS_FUNCTION f32 cross(vec2 a, vec2 b) { return fma(a.x, b.y, -(a.y * b.x)); }
 TBS_FUNCTION vec3 cross(vec3 a, vec3 b) {
     return {fma(a.y, b.z, -(a.z * b.y)), fma(a.z, b.x, -(a.x * b.z)), fma(a.x, b.y, -(a.y * b.x))};
 }
 
-// The Euclidean length, and its square, which costs no root. The squares must not overflow.
+// The Euclidean length, and its square, which needs no root. The squares must not overflow.
 template <Vector T>
 TBS_FUNCTION f32 length_squared(T a) { return dot(a, a); }
 template <Vector T>
@@ -96,14 +96,14 @@ TBS_FUNCTION f32 length(T a) { return sqrt(dot(a, a)); }
 // The length of a - b.
 template <Vector T>
 TBS_FUNCTION f32 distance(T a, T b) { return length(a - b); }
-// a / length(a): the direction of a. Zero stays zero.
+// a / length(a); zero stays zero.
 template <Vector T>
 TBS_FUNCTION T normalize(T a) {
     f32 size = length(a);
     return a / (size > 0 ? size : 1.0f);
 }
 
-// a turned counter-clockwise by an angle in radians, or by the angle whose sine and cosine are given.
+// a turned counter-clockwise by an angle in radians, or by its sine and cosine.
 TBS_FUNCTION vec2 rotate(vec2 a, f32 sine, f32 cosine) {
     return {fma(a.x, cosine, -(a.y * sine)), fma(a.x, sine, a.y * cosine)};
 }
@@ -117,16 +117,16 @@ TBS_FUNCTION bool operator==(quat a, quat b) {
     return a.w == b.w && a.x == b.x && a.y == b.y && a.z == b.z;
 }
 
-// The Hamilton product: the rotation b followed by the rotation a.
+// The Hamilton product: rotation b, then rotation a.
 TBS_FUNCTION quat operator*(quat a, quat b) {
     return {fma(-a.z, b.z, fma(-a.y, b.y, fma(-a.x, b.x, a.w * b.w))),
             fma(-a.z, b.y, fma(a.y, b.z, fma(a.x, b.w, a.w * b.x))),
             fma(a.z, b.x, fma(a.y, b.w, fma(-a.x, b.z, a.w * b.y))),
             fma(a.z, b.w, fma(-a.y, b.x, fma(a.x, b.y, a.w * b.z)))};
 }
-// The opposite rotation of a unit quaternion.
+// The opposite of a unit quaternion.
 TBS_FUNCTION quat conjugate(quat q) { return {q.w, -q.x, -q.y, -q.z}; }
-// q made a unit quaternion again; zero becomes no rotation.
+// A unit quaternion; zero becomes no rotation.
 TBS_FUNCTION quat normalize(quat q) {
     f32 size = sqrt(dot(q, q));
     if (!(size > 0)) return {1, 0, 0, 0};
@@ -138,7 +138,7 @@ TBS_FUNCTION quat rotation_about(vec3 axis, f32 angle) {
     sincos(0.5f * angle, sine, cosine);
     return {cosine, axis.x * sine, axis.y * sine, axis.z * sine};
 }
-// a turned by a unit quaternion: a + 2 w (v x a) + 2 v x (v x a), with v the imaginary part.
+// a turned by a unit quaternion.
 TBS_FUNCTION vec3 rotate(vec3 a, quat q) {
     vec3 v{q.x, q.y, q.z};
     vec3 t = 2.0f * cross(v, a);

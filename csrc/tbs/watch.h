@@ -34,7 +34,7 @@ struct WatchSlot {
     i32 listed[watched_worlds];
 };
 
-// Of one simulator. torch_batchsim/interrupts.py asks csrc/host/interrupts.cpp for all that it wants to know.
+// Of one simulator. torch_batchsim/run/interrupts.py asks csrc/host/interrupts.cpp for all that it wants to know.
 struct Watch {
     void (*enter)(Watch &watch);
     void (*adopt)(Watch &watch, u32 thread);  // the calling thread has not used this slot before
@@ -69,7 +69,7 @@ template <class Function>
     slot.active = 0;
 }
 
-// Calls function(context) for a tile, with a context that tells where the thread's place is.
+// Calls function(context) for a tile, with a context that has the thread's place.
 template <class Context, class Function>
 inline void run_watched(const Context &context, i32 first, i32 last, const Function &function) {
     Context own = context;

@@ -1,7 +1,7 @@
 // Floats of several items at once: `F` is f32 (one item: a lane of a GPU), or a vector register of 8 or 16.
 //
-// What is written here for an F does the same IEEE operations on every item, so an item's bits do not depend on F, nor
-// on what lies beside it. Names differ from those of tbs/math.h, whose functions take one f32.
+// Code for an F does the same IEEE operations on every item, so an item's bits depend neither on F nor on its
+// neighbours. Names differ from those of tbs/math.h, whose functions take one f32.
 #pragma once
 
 #if defined(__AVX2__) && !defined(__CUDACC__)
@@ -13,7 +13,7 @@
 
 namespace tbs {
 
-// How many items the machine's widest registers hold. A program for CUDA, and one that emulates it, has one.
+// Items in the machine's widest registers; 1 on CUDA and its emulation.
 #if defined(TBS_WIDTH)
 #elif defined(__CUDACC__) || defined(TBS_ON_DEVICE)
 #define TBS_WIDTH 1
@@ -25,13 +25,12 @@ namespace tbs {
 #define TBS_WIDTH 1
 #endif
 
-// Numbers in a register, `Wide`; 1, and `Wide` an f32, on devices and on processors without such registers.
+// Numbers in a register, `Wide`. It is 1, and `Wide` an f32, on devices and processors without vector registers.
 inline constexpr u32 simd_width = TBS_WIDTH;
-// Items of a block: what an array of structures of arrays has side by side.
+// Items of a block: the inner length of an array of structures of arrays.
 inline constexpr u32 block_items = simd_width;
 
-// a * b + c and c - a * b, rounded once; the lesser and greater one as tbs::min and max; a where the condition holds,
-// else b.
+// a * b + c and c - a * b, rounded once; min and max as in tbs; a where the condition holds, else b.
 TBS_FUNCTION f32 madd(f32 a, f32 b, f32 c) { return fma(a, b, c); }
 TBS_FUNCTION f32 nmadd(f32 a, f32 b, f32 c) { return fma(-a, b, c); }
 TBS_FUNCTION f32 lesser(f32 a, f32 b) { return b < a ? b : a; }
@@ -72,7 +71,7 @@ TBS_FUNCTION u32 bits_of(WideCondition condition) { return u32(_mm256_movemask_p
 using Wide = f32;
 #endif
 
-// Bit i: whether a[i] <= b[i], of 16 integers.
+// Bit i is a[i] <= b[i], of 16 integers.
 TBS_FUNCTION u32 bits_not_above(const i32 (&a)[16], const i32 (&b)[16]) {
 #if TBS_WIDTH == 16
     return _mm512_cmple_epi32_mask(_mm512_loadu_si512(a), _mm512_loadu_si512(b));
@@ -90,7 +89,7 @@ TBS_FUNCTION u32 bits_not_above(const i32 (&a)[16], const i32 (&b)[16]) {
 #endif
 }
 
-// One number for all items.
+// One number in all items.
 template <class F>
 TBS_FUNCTION F splat(f32 value) {
 #if TBS_WIDTH == 16
@@ -101,7 +100,7 @@ TBS_FUNCTION F splat(f32 value) {
     if constexpr (sizeof(F) == 4) return value;
 }
 
-// The items from a lane of a field on.
+// The items of a field from a lane on.
 template <class F>
 TBS_FUNCTION F load(const f32 *from) {
     F items;
@@ -302,7 +301,7 @@ TBS_FUNCTION Vec<F> subtract_times(Vec<F> c, const Inertia<F> &m, Vec<F> a) {
             nmadd(m.yz, a.z, nmadd(m.yy, a.y, nmadd(m.xy, a.x, c.y))),
             nmadd(m.zz, a.z, nmadd(m.yz, a.y, nmadd(m.xz, a.x, c.z)))};
 }
-// The inverse; `determinant` is that of m. Where it is 0 the result is not finite.
+// The inverse; `determinant` is m's. Not finite where that is 0.
 template <class F>
 TBS_FUNCTION Inertia<F> inverse(const Inertia<F> &m, F &determinant) {
     const F xx = madd(m.yy, m.zz, -(m.yz * m.yz)), xy = madd(m.xz, m.yz, -(m.xy * m.zz)),
@@ -324,20 +323,20 @@ template <class F>
 TBS_FUNCTION Rotation<F> conjugate(Rotation<F> q) {
     return {q.w, -q.x, -q.y, -q.z};
 }
-// a + 2 w (v x a) + 2 v x (v x a).
+// a turned by q.
 template <class F>
 TBS_FUNCTION Vec<F> rotate(Vec<F> a, Rotation<F> q) {
     const Vec<F> v{q.x, q.y, q.z}, half = cross(v, a), t = half + half;
     return add_cross(add_scaled(a, t, q.w), v, t);
 }
-// One of a length near 1 made a unit: a step of Newton's method.
+// Of a length near 1: one step of Newton's method to a unit.
 template <class F>
 TBS_FUNCTION Rotation<F> renormalized(Rotation<F> q) {
     const F square = madd(q.w, q.w, madd(q.z, q.z, madd(q.y, q.y, q.x * q.x)));
     const F scale = nmadd(splat<F>(0.5f), square, splat<F>(1.5f));
     return {q.w * scale, q.x * scale, q.y * scale, q.z * scale};
 }
-// The turn by the rotation vector 2 v, for |v| up to pi/4; error 3e-8.
+// The rotation by the rotation vector 2 v, |v| up to pi/4; error 3e-8.
 template <class F>
 TBS_FUNCTION Rotation<F> turn_by(Vec<F> v) {
     const F y = dot(v, v), one = splat<F>(1.0f);
@@ -347,7 +346,7 @@ TBS_FUNCTION Rotation<F> turn_by(Vec<F> v) {
     cosine = madd(y, madd(y, madd(y, cosine, splat<F>(1.0f / 24)), splat<F>(-0.5f)), one);
     return {cosine, v.x * sine, v.y * sine, v.z * sine};
 }
-// The matrix of the body's frame in the world's.
+// The matrix of a body's frame in the world's.
 template <class F>
 TBS_FUNCTION Inertia<F> turned(const Inertia<F> &m, Rotation<F> q) {
     const F one = splat<F>(1.0f), two = splat<F>(2.0f);
@@ -359,7 +358,7 @@ TBS_FUNCTION Inertia<F> turned(const Inertia<F> &m, Rotation<F> q) {
     return {dot(r0, m0), dot(r1, m1), dot(r2, m2), dot(r0, m1), dot(r0, m2), dot(r1, m2)};
 }
 
-// Of three fields side by side, at a lane.
+// From and to fields side by side, at a lane.
 template <class F>
 TBS_FUNCTION Vec<F> load_vec(const f32 (*fields)[block_items], u32 lane) {
     return {load<F>(fields[0] + lane), load<F>(fields[1] + lane), load<F>(fields[2] + lane)};

@@ -1,4 +1,4 @@
-// Workspace: memory that a system has for as long as it runs for a world. What is in it at first is not defined.
+// Workspace: memory of a system while it runs for a world. Its first value is undefined.
 #pragma once
 #include <type_traits>
 
@@ -6,7 +6,7 @@
 
 namespace tbs {
 
-// The memory of a resource, such as `words: u32[n]`, as what Python has packed there: memory_as<Table>(resource).
+// The memory of a resource, such as `words: u32[n]`, as a struct that Python has packed: memory_as<Table>(resource).
 template <class T, class Component>
 TBS_FUNCTION const T &memory_as(const Component &component) {
     static_assert(std::is_trivially_copyable_v<T>, "memory_as<T>: T is a plain struct");
@@ -60,8 +60,8 @@ TBS_FUNCTION void spoil_workspace([[maybe_unused]] T &memory, [[maybe_unused]] G
 #endif
 }
 
-// Workspace as a struct of the author's, which Python need not know: workspace_as<Solver>(space, group). On CPU the component is only
-// the sign that the system has workspace; on a device it is the memory, of which there must be enough.
+// Workspace as the author's struct: workspace_as<Solver>(space, group). On a device it is the component's memory, which
+// must be large enough; on CPU the component only declares it.
 template <class T, class Component, class... Group>
 TBS_FUNCTION T &workspace_as([[maybe_unused]] Component &component, [[maybe_unused]] Group &...group) {
     static_assert(std::is_trivially_copyable_v<T>, "workspace_as<T>: T is a plain struct");

@@ -1,4 +1,4 @@
-// What a system sees of the world in which it runs.
+// What a system sees of its world.
 #pragma once
 #include "checks.h"
 #include "fault.h"
@@ -14,31 +14,31 @@
 
 namespace tbs {
 
-// The row that a system runs for: its index among the rows that its world has in this table, 0 .. count - 1.
+// The row that a system runs on: its index among the world's rows of this table.
 struct Row {
     u32 index;
     u32 count;
 };
 
-// The episode of a world. A system that takes `Episode &` ends it by setting one of the flags, or both.
+// The episode of a world. A system that takes `Episode &` sets a flag to end it.
 struct Episode {
     u32 step;         // 0 in `start`, 1 in the first step
-    bool terminated;  // the task is over: the value of what would follow is zero
-    bool truncated;   // time is up: what would follow has a value
+    bool terminated;  // the task is over: the value of the next state is zero
+    bool truncated;   // time is up: the next state has a value
 };
 
-// What the agents get in a step. The engine sets it to zero before.
+// The agents' reward in a step. The engine zeroes it before.
 struct Reward {
     f32 value;
 };
 
-// Whether the episode of an agent ends with this step while its world may go on. The engine sets both to false before.
+// Ends the episode of an agent while its world may go on. The engine sets both to false before each step.
 struct alignas(2) AgentEnd {
     bool terminated;
     bool truncated;
 };
 
-// All rows that a world has in one column, as world.rows<Archetype, const Component>() gives them.
+// The world's rows in one column: world.rows<Archetype, const Component>().
 template <class Component>
 struct Rows {
     static constexpr bool there = true;  // the archetype has the component
@@ -55,10 +55,10 @@ struct Rows {
         return (*this)[index];
     }
 #else
-    // Of any type of integer: with an i32 read from memory a loop becomes gathers and scatters, with an u32 it does not.
+    // Takes any integer type: an i32 read from memory makes a loop gather and scatter, a u32 does not.
     template <class Index>
     TBS_METHOD Component &operator[](Index index) const { return first[index]; }
-    // A copy of the row; of NoRows it is what is given.
+    // A copy of the row; from NoRows the value given.
     TBS_METHOD std::remove_const_t<Component> value_or(u32 index, const Component &) const { return first[index]; }
 #endif
     TBS_METHOD u32 size() const { return count; }
@@ -66,8 +66,8 @@ struct Rows {
     TBS_METHOD Component *end() const { return first + count; }
 };
 
-// The same of an archetype that does not have the component, where world.tables<Optional<Component>, ...>() asks for it. Its
-// rows are not to be used; what is under `if (rows.there)` may name them, and is left out by the compiler.
+// Rows of an archetype without the component, from world.tables<Optional<Component>, ...>(). Only code under `if
+// (rows.there)` may name them; the compiler removes it.
 template <class Component>
 struct NoRows {
     static constexpr bool there = false;
@@ -79,7 +79,7 @@ struct NoRows {
     TBS_METHOD std::remove_const_t<Component> value_or(u32, const Component &otherwise) const { return otherwise; }
 };
 
-// In world.tables<...>(): a component that archetypes may have or not.
+// In world.tables<...>(): a component that archetypes may lack.
 template <class Component>
 struct Optional {};
 template <class Component>
@@ -87,7 +87,7 @@ constexpr bool is_optional = false;
 template <class Component>
 constexpr bool is_optional<Optional<Component>> = true;
 
-// What a node is to the engine, and what it may reach beyond its row: what its system's text shows, or declares.
+// A node as the engine knows it, and what it may reach beyond its row: what its system's text shows or declares.
 template <u32 columns>
 struct NodeKey {
     u32 index;        // in fault words
@@ -95,23 +95,22 @@ struct NodeKey {
     u32 table;        // over whose rows it runs, as in handles; 0: it runs once per world
     bool draws;       // from random()
     bool draws_items; // from random(item)
-    // A bit for each dynamic table: which of its rows there are, where it creates, and where it destroys.
+    // A bit for each dynamic table: whose rows it asks for, where it creates, where it destroys.
     u64 looks, creates, creates_at, destroys;
     // A bit for each column.
     u64 reads[(columns + 63) / 64], writes[(columns + 63) / 64];
 };
 
-// Called where a node reaches more, so that it does not compile. Where everything is inlined and optimised, as it is in
-// the builds of the engine, the compiler knows the node at each place, and what the check costs is nothing. Elsewhere
-// (nvcc, other compilers, builds that are not optimised) it is a fault at run time.
+// Called where a node reaches more, so that it does not compile. A build that inlines and optimises, as the engine's
+// do, knows the node at each place, and the check costs nothing. Elsewhere (nvcc, other compilers, unoptimised builds)
+// it is a fault at run time.
 #if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
 #define TBS_REACHES_ARE_COMPILED
 [[gnu::error("the engine has not read in the text that the system reaches this")]] void undeclared_access();
 #endif
 
-// The generated code describes what an author has declared by specialisations of these, so that none of the author's names
-// is looked up by the engine. TableOf: of an archetype, see codegen.py. ColumnOf, OnlyRow, WorkspaceOf: where components
-// lie.
+// Generated code specialises these for what an author has declared, so that the engine looks up none of the author's
+// names. TableOf: of an archetype, see codegen.py. ColumnOf, OnlyRow, WorkspaceOf: where components lie.
 template <class>
 constexpr bool is_declared = false;
 template <class Archetype>
@@ -132,15 +131,15 @@ struct WorkspaceOf {
     static_assert(is_declared<Component>, "this is not workspace");
 };
 
-// One archetype in world.tables<...>(), and the rows that this world has of it.
+// One archetype in world.tables<...>(), and this world's rows of it.
 template <class World, class Archetype>
 struct WorldTable {
     static constexpr u32 number = TableOf<Archetype>::entity_table;  // as Entity::table has it
     const World &world;
-    u32 first;  // how many rows the archetypes before it have
+    u32 first;  // rows of the archetypes before it
     u32 count;
 
-    // The handle of a row, and a handle's row or no_row.
+    // The handle of a row; the row of a handle, or no_row.
     TBS_METHOD Entity entity(u32 row) const { return world.template entity<Archetype>(row); }
     TBS_METHOD u32 index_of(Entity entity) const { return world.template index_of<Archetype>(entity); }
 };
@@ -208,7 +207,7 @@ template <class First, class... Rest>
     requires(!is_optional<First>)
 struct HoldersOf<First, Rest...> : ArchetypesWith<std::remove_const_t<First>> {};
 
-// What of `given` is a Component; zero if nothing is.
+// The Component in `given`; zero without one.
 template <class Component>
 TBS_FUNCTION Component given_or_zero() { return Component{}; }
 template <class Component, class First, class... Rest>
@@ -221,14 +220,14 @@ TBS_FUNCTION Component given_or_zero(const First &first, const Rest &...rest) {
     }
 }
 
-// The world in which a system runs, its first parameter: `World &world`.
+// The world that a system runs in, its first parameter: `World &world`.
 template <class Context>
 class BasicWorld {
   public:
 #ifdef TBS_CHECKS
     using Random = fence::Random;
 #endif
-    const u32 id;  // among all worlds: 0 .. worlds - 1, or from the first_world of this part of a larger batch on
+    const u32 id;  // among all worlds, from 0, or from first_world of a part of a larger batch
     const decltype(Context::parameters) &parameters;
 
     // `slot` is the row's place in the columns of its table, where that is a dynamic one; `repetition` that of the loops
@@ -239,8 +238,8 @@ class BasicWorld {
           row_(row), slot_(slot), repetition_(repetition), drawn_(drawn) {}
     BasicWorld(const BasicWorld &) = delete;
 
-    // This row's random stream in this system and step: the same whatever else runs. Take it by reference
-    // (`Random &random = world.random();`): a copy would draw the same numbers again, and so does not compile.
+    // This row's random stream in this system and step, the same whatever else runs. Take it by reference: `Random
+    // &random = world.random();`. A copy, which would draw the same numbers again, does not compile.
     TBS_METHOD Random &random() {
         may(node_.draws);
         if (!random_started_) {
@@ -257,18 +256,17 @@ class BasicWorld {
         return stream(context_.seed[index_] + (u64{item} + 1) * 0xD1B54A32D192ED03u);
     }
 
-    // Number of episodes that this world has begun before this one since it was seeded.
+    // Episodes that this world began before this one since it was seeded.
     TBS_METHOD u32 episode() const { return context_.episode[index_]; }
 
-    // Steps taken in this episode, the present one included.
+    // Steps in this episode, this one included.
     TBS_METHOD u32 step() const { return context_.step[index_]; }
 
-    // How often this system has run before within its Repeat in this step: 0 at first, and outside of a Repeat. With
-    // Repeats within each other it counts all of them.
+    // Runs of this system before this one in its Repeat and step; 0 outside of a Repeat. Nested Repeats count together.
     TBS_METHOD u32 repetition() const { return repetition_; }
 
-    // The world's only row of a singleton: world.get<const Clock>() to read it, world.get<Clock>() to write it too. The
-    // only row of a resource, which there is once for all worlds: world.get<const Levels>().
+    // The only row of a singleton, world.get<Clock>(), or of a resource, world.get<const Levels>(). With const: read
+    // only.
     template <class Singleton>
     TBS_METHOD Singleton &get() const {
         using Only = OnlyRow<std::remove_const_t<Singleton>>;
@@ -276,7 +274,7 @@ class BasicWorld {
         return Only::get(context_, index_);
     }
 
-    // The rows of this world in a column of an archetype: world.rows<Agent, const Position>() to read them.
+    // This world's rows in a column of an archetype. Read only: world.rows<Agent, const Position>().
     template <class Archetype, class Component>
     TBS_METHOD Rows<Component> rows() const {
         may(reaches_rows<Archetype, Component>());
@@ -287,9 +285,8 @@ class BasicWorld {
 #endif
     }
 
-    // Calls body(table, rows...) for each archetype that has all of these components, whichever they are, in the order in
-    // which they are declared (the author's first): `rows` are those of this world in each component, Rows, or for
-    // `Optional<const Force>` NoRows where the archetype does not have it.
+    // Calls body(table, rows...) for each archetype with all of these components, in the order of declaration (the
+    // author's first). `rows` are Rows of each component; NoRows where an archetype lacks an Optional one.
     //     world.tables<const Pose, Optional<const Force>>([&](auto table, auto poses, auto forces) { ... });
     template <class... Component, class Body>
     TBS_METHOD void tables(Body &&body) const {
@@ -297,13 +294,13 @@ class BasicWorld {
         HoldersOf<Component...>::template visit<Component...>(*this, body);
     }
 
-    // The greatest number of rows that a world can have of all archetypes with these components: their counts and limits.
+    // The greatest number of rows that a world can have of all archetypes with these components.
     template <class... Component>
     static TBS_METHOD constexpr u32 most_rows() {
         return HoldersOf<Component...>::template most_rows<Component...>();
     }
 
-    // Number of rows that this world has in an archetype.
+    // This world's rows in an archetype.
     template <class Archetype>
     TBS_METHOD u32 count() const {
         may(looks_at<Archetype>());
@@ -312,44 +309,43 @@ class BasicWorld {
 
     // Entities ---------------------------------------------------------------------------------------------------
 
-    // Creates a row of a dynamic archetype with the given components; those not given are zero. The row is there from
-    // the next system on. If the table has no room for all rows that this node creates in it in this world, none of
-    // them comes to be, and the world has a fault.
+    // Creates a row of a dynamic archetype; components that are not given are zero. The row exists from the next system
+    // on. If the table lacks room for all rows that this node creates in this world, none is created and the world has
+    // a fault.
     template <class Archetype, class... Component>
     TBS_METHOD Entity create(const Component &...components) {
         if (!may(has_bit(node_.creates, table_of<Archetype>()))) return Entity{};
         return add_row<Archetype>(created_++, components...);
     }
 
-    // The same for systems on several lanes: `order`, distinct for each row that this row creates in this node, takes
-    // the place of the order of calls.
+    // The same for systems on several lanes: `order`, distinct for each row that this row creates in this node,
+    // replaces the order of calls.
     template <class Archetype, class... Component>
     TBS_METHOD Entity create_at(u32 order, const Component &...components) {
         if (!may(has_bit(node_.creates_at, table_of<Archetype>()))) return Entity{};
         return add_row<Archetype>(order, components...);
     }
 
-    // Destroys a row of a dynamic archetype: it is gone when the next system runs. Several rows may destroy it at once.
-    // A handle of no row that there is (destroyed before, of another world or episode, or none) is a fault: ask
-    // `alive` first where that may be.
+    // Destroys a row of a dynamic archetype before the next system runs. Several rows may destroy it at once. A handle
+    // without a row (destroyed before, of another world or episode, or empty) is a fault: ask `alive` first.
     TBS_METHOD void destroy(Entity entity) const {
         if (may(node_.destroys != 0)) mark(entity);
     }
 
-    // The same, of a row of this archetype: destroying in one table keeps the engine from looking after the others.
+    // The same for a row of this archetype, which saves the engine settling the other tables.
     template <class Archetype>
     TBS_METHOD void destroy(Entity entity) const {
         const bool its_row = entity.table == TableOf<Archetype>::entity_table;
         if (may(has_bit(node_.destroys, table_of<Archetype>()))) mark(its_row ? entity : Entity{});
     }
 
-    // Whether the entity was there when this system began.
+    // Whether the entity existed when this system began.
     TBS_METHOD bool alive(Entity entity) const {
         may(node_.looks == all_tables);
         return row_of(entity) != no_row;
     }
 
-    // A component of an entity, or nullptr if it has no row in this archetype of this world.
+    // A component of an entity; nullptr if it has no row in this archetype of this world.
     template <class Archetype, class Component>
     TBS_METHOD Component *find(Entity entity) const {
         may(reaches_rows<Archetype, Component>());
@@ -357,21 +353,20 @@ class BasicWorld {
         return row == no_row ? nullptr : first_in_column<Archetype, Component>() + row;
     }
 
-    // The same in whichever archetype the entity is, or nullptr if that does not have the component: libraries do not
-    // know the archetypes that take their components.
+    // The same in any archetype, for libraries; nullptr if the entity's lacks the component.
     template <class Component>
     TBS_METHOD Component *find(Entity entity) const {
         return ArchetypesWith<std::remove_const_t<Component>>::template find<Component>(*this, entity);
     }
 
-    // The entity's index among the rows of this world, or no_row. It holds until the next system.
+    // The entity's index among this world's rows, or no_row; valid until the next system.
     template <class Archetype>
     TBS_METHOD u32 index_of(Entity entity) const {
         may(looks_at<Archetype>());
         return row_in<Archetype>(entity);
     }
 
-    // The handle of a row of this world; of no entity, if there is no such row.
+    // The handle of a row of this world; an empty one outside of the rows.
     template <class Archetype>
     TBS_METHOD Entity entity(u32 row) const {
         may(looks_at<Archetype>());
@@ -385,7 +380,7 @@ class BasicWorld {
         }
     }
 
-    // What the engine passes as `Entity self` in a system over a dynamic table.
+    // `Entity self` of a system over a dynamic table.
     TBS_METHOD Entity self() const {
         return {context_.tag[index_], node_.table, context_.tables[node_.table - 1].birth[slot_]};
     }
@@ -394,14 +389,14 @@ class BasicWorld {
     TBS_METHOD checks::Site check_site() const { return checks::site_of(context_, node_.index, row_.index, index_); }
 #endif
 
-    // Reports a fault of this world. The step goes on; the host raises it, naming world, system, cause and value.
+    // Reports a fault of this world. The step goes on; the host raises world, system, cause and value.
     template <class FaultName>
     TBS_METHOD void fail(FaultName cause, i32 value = 0) const {
         report(u32(cause), value);
     }
 
-    // Whether the condition holds; if not, that is a fault of this world, and the host tells the place in the text, the
-    // condition, and the value, a number. The step goes on: `if (!world.check(...)) return;` leaves the system.
+    // Returns the condition. If false, it is a fault of this world: the host reports place, condition and the value, a
+    // number. The step goes on: `if (!world.check(...)) return;`.
     template <class Value = i32>
         requires(std::is_arithmetic_v<Value> || std::is_enum_v<Value>)
     TBS_METHOD bool check(bool condition, Value value = {}, u32 line = __builtin_LINE()) const {
@@ -417,8 +412,8 @@ class BasicWorld {
         return condition;
     }
 
-    // Notes a number, bool, enumeration or vector for Simulator.logs(), with world, system, row and step. Only a build for
-    // it does (log=True): others have no code for it.
+    // Records a number, bool, enumeration or vector for Simulator.logs(), with world, system, row and step. Only a
+    // build with log=True has code for it.
     template <u32 bytes, class Value>
     TBS_METHOD void log(const char (&label)[bytes], const Value &value) const {
         static_assert(bytes <= log_label_bytes, "world.log: a label has at most 31 characters");
@@ -442,7 +437,7 @@ class BasicWorld {
   private:
     static constexpr u64 all_tables = Context::dynamic_tables < 64 ? (u64{1} << Context::dynamic_tables) - 1 : ~u64{0};
 
-    // Whether the node may do what is done here; if not, that does not compile, or is a fault.
+    // Whether the node may do this; if not, that does not compile, or is a fault.
     TBS_METHOD bool may(bool declared) const {
 #ifdef TBS_REACHES_ARE_COMPILED
         if (__builtin_constant_p(declared) && !declared) undeclared_access();
@@ -552,8 +547,8 @@ class BasicWorld {
         }
     }
 
-    // Whether it is the row for which the system runs: most are destroyed by themselves, and need no search. A compiler
-    // sees that a system's `self` is.
+    // Whether it is the row that the system runs on: most rows destroy themselves, which needs no search. A compiler
+    // recognises a system's `self`.
     TBS_METHOD bool is_own(Entity entity) const {
         if (node_.table == 0 || node_.table > Context::dynamic_tables) return false;
         return entity == self();
@@ -575,7 +570,7 @@ class BasicWorld {
         return is_row ? entity.birth.order : no_row;
     }
 
-    // Of the checks in the text Context knows by which codes they are told, the one behind it for values that are floats.
+    // Context has the fault code of each check in the text; the one behind it is for values that are floats.
     template <class Value>
     TBS_METHOD void report_check(Value value, u32 line) const {
         if constexpr (requires { Context::check_code(line); }) {

@@ -11,7 +11,7 @@ struct WorldPack {
     i32 ids[most] = {};
     u32 count = 0;
 
-    // Without an index that is known at run time only: the numbers may be in registers.
+    // Without an index known only at run time: the numbers may be in registers.
     TBS_METHOD void add(i32 id) {
         TBS_UNROLL
         for (u32 i = 0; i < most; ++i) ids[i] = i == count ? id : ids[i];
@@ -25,8 +25,8 @@ struct WorldPack {
     }
 };
 
-// What a system sees of them. Which worlds are together differs between executors, tiles and steps: what a system does in one
-// must not depend on the others, so sums over items of several worlds, say, are none of its business.
+// Worlds of one call, at most `most`. Which worlds are together differs between executors, tiles and steps: results in
+// one must not depend on the others.
 template <class Context, u32 most_worlds>
 class BasicWorlds {
   public:
@@ -46,13 +46,13 @@ class BasicWorlds {
         return BasicWorld<Context>(context_, u32(pack_[checks::world_among(index, count)]), node_, Row{0, 1}, 0, repetition_);
     }
 #else
-    // World k, of 0 .. count - 1: `const World world = worlds[k];`.
+    // World k: `const World world = worlds[k];`.
     TBS_METHOD BasicWorld<Context> operator[](u32 k) const {
         return BasicWorld<Context>(context_, u32(pack_[k]), node_, Row{0, 1}, 0, repetition_);
     }
 #endif
 
-    // As that of a World.
+    // World::repetition().
     TBS_METHOD u32 repetition() const { return repetition_; }
 
   private:

@@ -9,8 +9,7 @@ problems"; equations of motion as corrected by Florian (2005), as in ``gymnasium
 | 1           | push the cart to the right      |
 
 With ``continuous=True`` the action is a share of the force, Box(-1, 1, [1]): -1 and 1 are the two pushes above, to the
-bit, and all between them is less. What lies outside counts as -1 or 1. Gymnasium has no such CartPole; it is there for
-algorithms of continuous actions.
+bit; values outside count as -1 or 1. Gymnasium has no such CartPole; it serves algorithms of continuous actions.
 
 | observation | float32 [4]                     | unit  | range of a world that goes on            |
 |-------------|---------------------------------|-------|------------------------------------------|

@@ -1,11 +1,11 @@
-// To the right, in N: of one of two pushes, or of a share of the greatest force.
+// The force to the right, in N: one of two pushes, or a share of the greatest force.
 TBS_FUNCTION f32 force_of(i32 direction, f32 greatest) { return direction == 1 ? greatest : -greatest; }
 TBS_FUNCTION f32 force_of(const f32 (&share)[1], f32 greatest) { return clamp(share[0], -1.0f, 1.0f) * greatest; }
 
 // One step of the physics, by explicit Euler. Equations (23) and (24) of Florian (2005).
 TBS_SYSTEM void push_cart(World &world, CartState &cart, const Push &push) {
     const Parameters &p = world.parameters;
-    const f32 inverse_mass = 1.0f / (p.masscart + p.masspole);  // once for all worlds, where a division is for each
+    const f32 inverse_mass = 1.0f / (p.masscart + p.masspole);  // one division for all worlds
     const f32 pole_moment = p.masspole * p.length;
     const f32 force = force_of(push.direction, p.force_mag);
     f32 sin_theta, cos_theta;

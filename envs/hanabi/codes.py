@@ -22,6 +22,6 @@ class Revealed(IntEnum):
 
 
 class Absent(IntEnum):
-    """In place of a card, a player, a colour, ... where there is none."""
+    """In place of a missing card, player, colour, ..."""
 
     NONE = 255

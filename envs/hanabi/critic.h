@@ -1,4 +1,4 @@
-// What a centralised critic may read: the hand that its player does not see.
+// The view of a centralised critic: the hand that its player does not see.
 #pragma once
 
 TBS_SYSTEM void show_own_hand(World &world, OwnHand &shown, const Table &table, Row row, Warp &warp) {

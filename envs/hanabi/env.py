@@ -26,18 +26,17 @@ of a whole hand, D those of the deck. A card is its kind, ``colour * R + rank``,
 | P H (C R + C + R)    | of each card, the own hand first: plausible kinds, revealed colour, revealed rank          |
 |                      | (not with ``observation_type="minimal"``)                                                  |
 
-A row is a world, seen by the player whose turn it is (``turns="current"``), or each player (``turns="all"``): row
-``world * P + player``. ``infos``: ``action_mask``, bool ``[rows, moves]``, which after the end allows every choice,
-for none is made; ``score``, float32 ``[rows]``: cards in the fireworks, 0 once the last life is lost; with
-``critic=True`` also ``own_hand``, bool ``[rows, H, C R]``: the kinds of the own cards, one-hot, which a centralised
-critic may read (``Environment.critic``).
+A row is a world, seen by the player to move (``turns="current"``), or each player (``turns="all"``): row
+``world * P + player``. ``infos``: ``action_mask``, bool ``[rows, moves]``, which allows every choice after the end,
+because none is made; ``score``, float32 ``[rows]``: cards in the fireworks, 0 once the last life is lost; with
+``critic=True`` also ``own_hand``, bool ``[rows, H, C R]``: the kinds of the own cards, one-hot, for a centralised
+critic (``Environment.critic``).
 Reward, the same for all: the change of the score. So the last life lost takes all back, as in the reference's
-``rl_env``; with ``lose_score=False`` it does not (``score`` does). What is in between is ``Mercy.factor``, the part of
-the score that the last life lost leaves: one for all worlds, ``sim.tensor("Mercy.factor")``, which may be changed
-between steps.
-An illegal move is a fault of its world, in which nothing is done in that step: ``illegal_move`` with the move, or
+``rl_env``; with ``lose_score=False`` it does not (``score`` does). ``Mercy.factor`` is the part of the score that the
+last life lost leaves: one for all worlds, ``sim.tensor("Mercy.factor")``, which may change between steps.
+An illegal move is a fault of its world, which stays as it is in that step: ``illegal_move`` with the move, or
 ``not_your_turn`` with the number of a player who waits. With ``illegal_moves="penalty"`` its player's reward is less by
-``illegal_penalty``, and the lowest legal move is made instead; that of those who wait is ignored.
+``illegal_penalty``, and the lowest legal move replaces it; moves of players who wait are ignored.
 Start: a shuffled deck, player 0 begins, or with ``random_start_player`` any. ``reset(options=...)`` takes, for the
 episodes that it begins, ``deck``: integers ``[worlds, D]``, kinds in the order in which they are dealt, player 0's
 whole hand, then player 1's, ..., then the draws; and ``start_player``: integers ``[worlds]``.
@@ -74,7 +73,7 @@ from torch_batchsim import (
 )
 from torch_batchsim.types import FieldType
 
-from . import picture
+from . import picture, scene
 from .codes import Absent, MoveType, Revealed
 from .rules import Rules
 from .training import SWEEP, TRAINING
@@ -91,7 +90,7 @@ PRESETS: dict[str, dict[str, Any]] = {  # rl_env.make of the reference
 _OBSERVATION_TYPES = ("minimal", "card_knowledge", "seer")
 _MOST_TOKENS = 255  # a byte
 
-# What the reference allows (class HanabiGame), and where it crashes or plays nonsense, what makes sense.
+# The limits of the reference (class HanabiGame), narrower where it crashes or plays nonsense.
 _RULES = {
     "colors": Option(5, minimum=1, maximum=5),
     "ranks": Option(5, minimum=1, maximum=5),
@@ -102,8 +101,8 @@ _RULES = {
 }
 
 
-class Card(Component):  # in a hand, and what is commonly known of it
-    kind: u8  # 255: there is no card
+class Card(Component):  # in a hand, and common knowledge of it
+    kind: u8  # 255: no card
     colors: u8  # bits of those that are plausible
     ranks: u8
     revealed: u8  # outright: 1 its colour, 2 its rank
@@ -121,7 +120,7 @@ class Mercy(Component):
     factor: f32  # the part of the score that the last life lost leaves
 
 
-class Last(Component):  # the last move; 255 for what it does not have
+class Last(Component):  # the last move; 255 for fields without a value
     player: u8
     type: u8  # of MoveType
     target: u8
@@ -140,13 +139,13 @@ class Hanabi(Environment):
     constants = Constants(
         preset=Option("Hanabi-Full", choices=tuple(PRESETS)),
         players=Option(2, minimum=2, maximum=5),
-        turns=Option("current", choices=("current", "all"), help="whom a world shows: one row, or one per player"),
+        turns=Option("current", choices=("current", "all"), help="rows of a world: one, or one per player"),
         obs_dtype=Option("uint8", choices=("uint8", "float32", "bits"), help="bits: eight to a byte, lowest first"),
         illegal_moves=Option("fault", choices=("fault", "penalty")),
         critic=Option(False, help="the own hand, in infos"),
     )
     parameters = Parameters(
-        random_start_player=Option(False, help="any player begins, not always the first"),
+        random_start_player=Option(False, help="any player begins, in place of the first"),
         lose_score=Option(True, help="the last life lost takes back all rewards"),
         illegal_penalty=Option(1.0, minimum=0, help="of a move, with illegal_moves='penalty'"),
     )
@@ -241,11 +240,11 @@ class Hanabi(Environment):
     def described_options(cls) -> dict[str, Any]:
         return {**super().described_options(), **_RULES}
 
-    # ---- what there is ---------------------------------------------------------------------------------------------
+    # ---- the declaration ---------------------------------------------------------------------------------------------
 
     @cached_property
     def kept(self) -> list[type[Component]]:
-        """``Deck``: its cards in the order in which they are dealt. There a reset leaves what was given to it."""
+        """``Deck``: its cards in the order of dealing, in which a reset leaves a given deck."""
         return [component("Deck", cards=u8[self.rules.cards], given=u8, start=u8)]  # start: given player + 1; 0: none
 
     @cached_property
@@ -330,7 +329,7 @@ class Hanabi(Environment):
         return picture.draw(world, self.rules)
 
     def render_text(self, world: Mapping[str, np.ndarray]) -> str:
-        return picture.text(world, self.rules)
+        return scene.text(world, self.rules)
 
 
 def unpack_bits(packed: torch.Tensor | np.ndarray, bits: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:

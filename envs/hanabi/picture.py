@@ -1,14 +1,14 @@
-"""The picture and the text of a game: everything, also what the players do not see.
+"""The picture of a game.
 
-In the picture, above: score, and whether the game is over or how many turns are left; tokens and the deck; fireworks,
+Above: score, and whether the game is over or how many turns are left; tokens and the deck; fireworks,
 as stacks; discards, each beside the others of its kind. Below: the hands, oldest cards to the left, that of the player
-to move in gold. Under each card is what its holder can know of it by reveals: colours and ranks that are plausible, in
-gold what was revealed of this very card. The last line is the last move; the cards that it was about have a gold edge.
+to move in gold. Under each card is its holder's knowledge from reveals: plausible colours and ranks, in gold those
+revealed of this very card. The last line is the last move; its cards have a gold edge.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from itertools import pairwise
 from math import ceil, cos, radians, sin
@@ -16,149 +16,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from torch_batchsim.draw import Canvas, Colour, Point, Sprite, text_width
+from torch_batchsim.draw import Canvas, Colour, Point, Sprite, mixed, text_width
 
-from .codes import Absent, MoveType, Revealed
 from .rules import Rules
-
-NONE = Absent.NONE
-PLAY, DISCARD, REVEAL_COLOR, REVEAL_RANK = MoveType
-LETTERS, NAMES = "RYGWB", ("red", "yellow", "green", "white", "blue")
-
-# ---- what there is to show -------------------------------------------------------------------------------------------
-
-
-class Held(NamedTuple):
-    """A card in a hand, and what is known of it."""
-
-    color: int
-    rank: int
-    colors: int  # bits of those that are plausible
-    ranks: int
-    revealed: int  # bits of Revealed
-
-    @property
-    def knowledge(self) -> str:
-        """As in the reference's states: colour and rank that were revealed, or X; then those that are plausible."""
-        color = LETTERS[self.color] if self.revealed & Revealed.COLOR_REVEALED else "X"
-        rank = str(self.rank + 1) if self.revealed & Revealed.RANK_REVEALED else "X"
-        colors = "".join(letter for bit, letter in enumerate(LETTERS) if self.colors >> bit & 1)
-        return f"{color}{rank}|{colors}{''.join(str(bit + 1) for bit in range(5) if self.ranks >> bit & 1)}"
-
-
-class Scene:
-    """The columns of a world as plain numbers."""
-
-    def __init__(self, world: Mapping[str, np.ndarray], rules: Rules) -> None:
-        self.rules = rules
-        self.fireworks: list[int] = [min(played, rules.ranks) for played in world["Table.fireworks"].tolist()]
-        numbers = ("information", "lives", "mover", "left", "over")
-        self.information, self.lives, self.mover, self.left, self.over = (int(world[f"Table.{n}"]) for n in numbers)
-        self.deck = rules.cards - int(world["Table.dealt"])
-        self.last = {key.removeprefix("Last."): int(world[key]) for key in world if key.startswith("Last.")}
-
-        bits, self.discards = int(world["Table.discards"]) & (1 << rules.cards) - 1, []  # how many, [colour][rank]
-        for _ in range(rules.colors):
-            self.discards.append([])
-            for copies in rules.copies:
-                self.discards[-1].append((bits & (1 << copies) - 1).bit_count())
-                bits >>= copies
-
-        last_kind = rules.kinds - 1  # what somebody has written into the state may be anything
-        if not _is_a_move(self.last, rules):
-            self.last = dict.fromkeys(self.last, NONE) | {"scored": 0, "token": 0, "outcome": 0}
-        cards = zip(*(world[f"Held.Card.{n}"].tolist() for n in ("kind", "colors", "ranks", "revealed")), strict=True)
-        held = [
-            None if kind == NONE else Held(*divmod(min(kind, last_kind), rules.ranks), *known) for kind, *known in cards
-        ]
-        self.hands = [held[first : first + rules.hand_size] for first in range(0, len(held), rules.hand_size)]
-
-    @property
-    def score(self) -> str:
-        return f"{sum(self.fireworks) if self.lives else 0}/{self.rules.kinds}"
-
-    @property
-    def end(self) -> str:
-        """What there is to say of the end of the game, if anything."""
-        if not self.over:
-            return f"Turns left: {self.left}" if self.deck == 0 else ""
-        if self.lives == 0:
-            return "Game over: no life left"
-        return "Game over: " + ("all is played" if sum(self.fireworks) == self.rules.kinds else "no turn left")
-
-    def was_revealed(self, player: int, position: int) -> bool:
-        """Whether the last move was a reveal that applies to this card."""
-        card, last = self.hands[player][position], self.last
-        if card is None or last["target"] != player:
-            return False
-        if position < 8:  # of those further behind, the state keeps nothing
-            return bool(last["outcome"] >> position & 1)
-        return card.color == last["color"] or card.rank == last["rank"]
-
-    @property
-    def last_move(self) -> str:
-        last = self.last
-        if last["player"] == NONE:
-            return "none"
-        who = f"player {last['player']}"
-        if last["type"] in (PLAY, DISCARD):
-            verb = "played" if last["type"] == PLAY else "discarded"
-            color, rank = divmod(last["kind"], self.rules.ranks)
-            result = (": scored" if last["scored"] else ": a life lost") if last["type"] == PLAY else ""
-            token = ", token back" if last["token"] else ""
-            return f"{who} {verb} {_name(color, rank)} (card {last['position']}){result}{token}"
-        target = last["target"]
-        what = NAMES[last["color"]] if last["type"] == REVEAL_COLOR else f"rank {last['rank'] + 1}"
-        cards = [str(i) for i in range(self.rules.hand_size) if self.was_revealed(target, i)]
-        return f"{who} revealed {what} to player {target}: card{'s' * (len(cards) > 1)} {' '.join(cards)}"
-
-
-def _is_a_move(last: Mapping[str, int], rules: Rules) -> bool:
-    if last["type"] in (PLAY, DISCARD):
-        return last["kind"] < rules.kinds
-    value, values = (last["color"], rules.colors) if last["type"] == REVEAL_COLOR else (last["rank"], rules.ranks)
-    return last["type"] in (REVEAL_COLOR, REVEAL_RANK) and last["target"] < rules.players and value < values
-
-
-def text(world: Mapping[str, np.ndarray], rules: Rules) -> str:
-    """A text of one world, much like the reference's states; ``world`` has its columns, as ``Environment.render``.
-
-    A card is ``G3 || GX|G12345``: what it is; its colour and its rank if they were revealed, or X; and what is
-    plausible to its holder. Players and positions in a hand count from 0.
-    """
-    scene = Scene(world, rules)
-
-    def hands() -> Iterator[str]:
-        for player, hand in enumerate(scene.hands):
-            yield f"Player {player}" + (", to move" if player == scene.mover and not scene.over else "")
-            yield from (f"{_name(card.color, card.rank)} || {card.knowledge}" for card in hand if card is not None)
-            yield "-----"
-
-    heights = (_name(color, height - 1) for color, height in enumerate(scene.fireworks))
-    discards = (
-        _name(color, rank)
-        for color, counts in enumerate(scene.discards)
-        for rank, count in enumerate(counts)
-        for _ in range(count)
-    )
-    lines = [
-        f"Score: {scene.score}",
-        f"Life tokens: {scene.lives}/{rules.max_life_tokens}",
-        f"Info tokens: {scene.information}/{rules.max_information_tokens}",
-        f"Fireworks: {' '.join(heights)}",
-        "Hands:",
-        *hands(),
-        f"Deck size: {scene.deck}",
-        f"Discards: {' '.join(discards)}".rstrip(),
-        f"Last move: {scene.last_move}",
-        *([scene.end] if scene.end else []),
-    ]
-    return "\n".join(lines)
-
-
-def _name(color: int, rank: int) -> str:
-    return f"{LETTERS[color]}{rank + 1}"
-
+from .scene import LETTERS, Scene
 
 # ---- cards and tokens ------------------------------------------------------------------------------------------------
 
@@ -174,7 +35,7 @@ WHITE, PALE, INK, GOLD = (255, 255, 255), (158, 168, 200), (30, 28, 36), (255, 2
 RED, AZURE, BACK = (236, 76, 70), (96, 184, 240), (90, 78, 160)
 COLORS = (214, 54, 56), (244, 198, 44), (46, 160, 84), (238, 238, 232), (48, 108, 216)
 WIDTH, HEIGHT, SMALL = 52, 70, (14, 18)  # pixels: a card; one among the discards
-MARKS, PITCH = (68, 41), 12  # pixels: what is below a card, and from mark to mark there
+MARKS, PITCH = (68, 41), 12  # pixels: the marks below a card, and from mark to mark
 
 
 def _arc(x: float, y: float, radius: float, start: float, end: float) -> list[Point]:
@@ -191,12 +52,8 @@ DIGITS: tuple[list[Point], ...] = (  # the stroke of a pen, 1 high
 )
 
 
-def _mixed(colour: Colour, other: Colour, share: float) -> Colour:
-    return tuple(round(a + share * (b - a)) for a, b in zip(colour, other, strict=True))
-
-
 def _ink(color: int) -> Colour:
-    """What is written with on a card."""
+    """The colour of writing on a card."""
     return INK if LETTERS[color] in "YW" else WHITE
 
 
@@ -224,9 +81,9 @@ def _face(color: int, rank: int) -> Sprite:
     colour, middle = COLORS[color], (WIDTH / 2, 30)
 
     def draw(canvas: Canvas) -> None:
-        _rounded(canvas, (0, 0), (WIDTH, HEIGHT), 7, _mixed(colour, INK, 0.5))
+        _rounded(canvas, (0, 0), (WIDTH, HEIGHT), 7, mixed(colour, INK, 0.5))
         _rounded(canvas, (2, 2), (WIDTH - 2, HEIGHT - 2), 5, colour)
-        light = _mixed(colour, INK, 0.12) if LETTERS[color] == "W" else _mixed(colour, WHITE, 0.22)
+        light = mixed(colour, INK, 0.12) if LETTERS[color] == "W" else mixed(colour, WHITE, 0.22)
         for ray in range(12):
             x, y = cos(radians(30 * ray)), sin(radians(30 * ray))
             tip = 22 if ray % 2 else 17
@@ -244,7 +101,7 @@ def _face(color: int, rank: int) -> Sprite:
 
 @lru_cache(maxsize=1024)
 def _marks(some_colors: int, some_ranks: int, revealed: int, colors: int, ranks: int) -> Sprite:
-    """What is known of a card: a row for colours, a row for ranks."""
+    """Knowledge of a card: a row for colours, a row for ranks."""
 
     def draw(canvas: Canvas) -> None:
         canvas.stamp(_box(*MARKS, PLATE, PLATE, 1), (MARKS[0] / 2, MARKS[1] / 2))
@@ -272,10 +129,10 @@ def _marks(some_colors: int, some_ranks: int, revealed: int, colors: int, ranks:
 @lru_cache(maxsize=8)
 def _disc(colour: Colour, there: bool) -> Sprite:
     def draw(canvas: Canvas) -> None:
-        canvas.circle((8, 8), 7, _mixed(colour, INK, 0.45) if there else GHOST)
+        canvas.circle((8, 8), 7, mixed(colour, INK, 0.45) if there else GHOST)
         canvas.circle((8, 8), 5, colour if there else PANEL)
         if there:
-            canvas.circle((5.5, 5.5), 1.75, _mixed(colour, WHITE, 0.6))
+            canvas.circle((5.5, 5.5), 1.75, mixed(colour, WHITE, 0.6))
 
     return Sprite(16, 16, draw)
 
@@ -283,7 +140,7 @@ def _disc(colour: Colour, there: bool) -> Sprite:
 # ---- the picture -----------------------------------------------------------------------------------------------------
 
 GAP, PAD, TITLE, HEADER, FOOTER = 8, 12, 36, 44, 36  # pixels: between and in panels; heights
-SLOT, PEEK, STACK = 74, 7, 60  # pixels: from card to card; what is seen of one under the next, and from stack to stack
+SLOT, PEEK, STACK = 74, 7, 60  # pixels: from card to card; the visible part of one under the next; from stack to stack
 LINE = HEIGHT + MARKS[1] + 16  # pixels: of cards with their marks
 COPY, ROW, APART = 18, 22, 4  # pixels: from discard to discard, and between ranks
 TWO, ONE = 6, 13  # cards: up to here two hands are side by side; up to here a hand is one line
@@ -370,7 +227,7 @@ def _draw_tokens(canvas: Canvas, scene: Scene, area: Area) -> None:
         y += step
     canvas.text((area.left, y), "Deck", PALE, 2)
     for under in range(min(3, scene.deck)):
-        canvas.stamp(_box(18, 24, BACK, _mixed(BACK, WHITE, 0.6), 2, 3), (area.left + 75 + 3 * under, y - 2 * under))
+        canvas.stamp(_box(18, 24, BACK, mixed(BACK, WHITE, 0.6), 2, 3), (area.left + 75 + 3 * under, y - 2 * under))
     canvas.text((area.left + 98, y), str(scene.deck), WHITE if scene.deck else RED, 2)
 
 
@@ -380,8 +237,8 @@ def _draw_fireworks(canvas: Canvas, scene: Scene, area: Area) -> None:
     for color, played in enumerate(scene.fireworks):
         x, y = first + color * STACK, area.top + TITLE + HEIGHT / 2
         if played == 0:
-            canvas.stamp(_box(WIDTH, HEIGHT, PLATE, _mixed(COLORS[color], PANEL, 0.6), 2), (x, y))
-            canvas.text((x, y), LETTERS[color], _mixed(COLORS[color], PANEL, 0.4), 2, align=0.5)
+            canvas.stamp(_box(WIDTH, HEIGHT, PLATE, mixed(COLORS[color], PANEL, 0.6), 2), (x, y))
+            canvas.text((x, y), LETTERS[color], mixed(COLORS[color], PANEL, 0.4), 2, align=0.5)
         if scene.last["scored"] and scene.last["kind"] == color * scene.rules.ranks + played - 1:
             under = (played - 1) * PEEK
             canvas.stamp(_box(WIDTH + 8, HEIGHT + 8 + under, PANEL, GOLD, 3, 9), (x, y + under / 2))
@@ -401,7 +258,7 @@ def _draw_discards(canvas: Canvas, scene: Scene, area: Area) -> None:
                 there = copy < count
                 if there and copy == count - 1 and scene.last["kind"] == kind and not scene.last["scored"]:
                     canvas.stamp(_box(SMALL[0] + 6, SMALL[1] + 6, PANEL, GOLD, 2, 5), (x, y))
-                fill, edge = (COLORS[color],) * 2 if there else (PLATE, _mixed(COLORS[color], PANEL, 0.65))
+                fill, edge = (COLORS[color],) * 2 if there else (PLATE, mixed(COLORS[color], PANEL, 0.65))
                 canvas.stamp(_box(*SMALL, fill, edge, 1, 3), (x, y))
                 canvas.text((x, y), str(rank + 1), _ink(color) if there else FAINT, align=0.5)
                 x += COPY

@@ -5,11 +5,11 @@ constexpr i32 P = Constants::players, H = Constants::hand_size, C = Constants::c
 constexpr i32 KINDS = C * R, DECK = Constants::cards, TOKENS = Constants::information_tokens;
 constexpr i32 DISCARDS = 0, PLAYS = H, COLOR_REVEALS = 2 * H, RANK_REVEALS = 2 * H + (P - 1) * C, NO_OP = Constants::moves;
 constexpr u64 WHOLE_HAND = (u64{1} << H) - 1;
-constexpr bool ONE_ROW = Constants::agents == 1;  // a world's only row is that of the player to move
+constexpr bool ONE_ROW = Constants::agents == 1;  // a world's only row is the player to move
 
 TBS_FUNCTION i32 copies_of(i32 rank) { return rank == 0 ? 3 : rank == R - 1 ? 1 : 2; }
 
-// What a user has written into the state may be anything, so players and kinds are brought into their range.
+// A user may have written any number into the state, so players and kinds are limited to their range.
 TBS_FUNCTION i32 color_of(u8 kind) { return min(i32(kind), KINDS - 1) / R; }
 TBS_FUNCTION i32 rank_of(u8 kind) { return min(i32(kind), KINDS - 1) % R; }
 TBS_FUNCTION i32 mover_of(const Table &table) { return min(i32(table.mover), P - 1); }
@@ -17,7 +17,7 @@ TBS_FUNCTION u32 place_of(i32 player, i32 position) { return u32(player * H + po
 
 // Deal ---------------------------------------------------------------------------------------------------------------
 
-// A new card: everything is plausible; for seers it is as if it had been revealed.
+// A new card: everything is plausible; to seers it counts as revealed.
 TBS_FUNCTION Card new_card(u8 kind) {
     if (!Constants::seer) return Card{kind, (1 << C) - 1, (1 << R) - 1, 0};
     return Card{kind, u8(1 << color_of(kind)), u8(1 << rank_of(kind)), COLOR_REVEALED | RANK_REVEALED};
@@ -35,7 +35,7 @@ TBS_SYSTEM void deal(World &world, Deck &deck, Table &table, Last &last) {
         }
         random.shuffle(deck.cards, DECK);
     }
-    deck.given = deck.start = 0;  // they were for this episode
+    deck.given = deck.start = 0;  // used up by this episode
 
     const Rows<Card> hands = world.rows<Held, Card>();
     for (i32 i = 0; i < P * H; ++i) hands[u32(i)] = new_card(deck.cards[i]);
@@ -60,7 +60,7 @@ TBS_FUNCTION Move move_of(i32 uid) {
     return {REVEAL_RANK, 1 + (uid - RANK_REVEALS) / R, (uid - RANK_REVEALS) % R};
 }
 
-// Bit i: whether move i is legal for the player to move. No move is after the end.
+// Bit i: whether move i is legal for the player to move. No move is legal after the end.
 TBS_FUNCTION u64 legal_moves(Rows<const Card> hands, const Table &table) {
     const i32 mover = mover_of(table);
     u64 own = 0;
@@ -98,8 +98,8 @@ TBS_FUNCTION void put_down(Rows<Card> hands, Table &table, Last &last, const Mov
     const i32 color = color_of(kind), rank = rank_of(kind);
     const bool scored = move.type == PLAY && table.fireworks[color] == rank;
     table.fireworks[color] += scored;
-    // The discards are as they are shown: as many leading ones for a kind as lie there, of as many bits as there are
-    // such cards. Adding one to a field of ones sets the next bit.
+    // The discards are as they are shown: for each kind a field with a bit for each card, and as many leading ones as
+    // cards lie there. Adding one to a field of ones sets the next bit.
     const i32 first = color * (DECK / C) + (rank == 0 ? 0 : 1 + 2 * rank);
     const i64 ones = table.discards >> first & ((1 << copies_of(rank)) - 1);
     table.discards |= scored ? 0 : (ones + 1) << first;
@@ -131,7 +131,7 @@ TBS_FUNCTION void reveal(Rows<Card> hands, Table &table, Last &last, const Move 
                 NONE, NONE, 0, 0, u8(outcome)};
 }
 
-// The move that is made, and what it costs its player. Where there is nothing to be made, its uid is NO_OP.
+// The move that is made, and what it costs its player; NO_OP if none is made.
 struct Chosen {
     i32 uid;
     f32 cost;
@@ -197,16 +197,16 @@ TBS_SYSTEM void act(World &world, Table &table, const Deck &deck, Last &last, co
 
 // Observation --------------------------------------------------------------------------------------------------------
 
-// One bit among `count`, none for NONE.
+// One bit among `count`; no bit for NONE.
 template <class String>
 TBS_FUNCTION void append_one_hot(String &bits, u32 index, u32 count) {
     bits.append(index < count ? u64{1} << index : 0, count);
 }
 
-// What is commonly known of a card: plausible kinds, the revealed colour, the revealed rank. Zeros where there is none.
+// Common knowledge of a card: plausible kinds, the revealed colour, the revealed rank. Zeros without a card.
 TBS_FUNCTION u64 knowledge_of(const Card &card) {
     const u64 ranks = card.ranks & ((1 << R) - 1), colors = card.colors & ((1 << C) - 1);
-    u64 spread = 0;  // bit R * color for a plausible colour: the ranks are copied there
+    u64 spread = 0;  // bit R * color of a plausible colour: the place of its ranks
     TBS_UNROLL
     for (i32 color = 0; color < C; ++color) spread |= (colors & u64{1} << color) << (R - 1) * color;
     const u64 color = card.revealed & COLOR_REVEALED ? colors : 0, rank = card.revealed & RANK_REVEALED ? ranks : 0;
@@ -263,12 +263,13 @@ TBS_SYSTEM void encode(World &world, Encoding &encoding, const Table &table, con
         }
     }
     bits.store(encoding.words);
-    // After the end any choice is allowed, for a policy may have to choose before the next game begins; none is made.
+    // After the end any choice is allowed, because a policy may have to choose before the next game begins; none is
+    // made.
     const u64 of_observer = observer == mover ? legal_moves(hands, table) : u64{1} << NO_OP;
     encoding.legal[0] = table.over ? ~u64{0} : of_observer;
 }
 
-// A template, so that only the one that fits is compiled.
+// A template, so that only the used one is compiled.
 template <class Output>
 TBS_FUNCTION void write_view(const Encoding &encoding, Output &out, Warp &warp) {
     if constexpr (Constants::packed) {

@@ -1,4 +1,4 @@
-// What a centralised critic may read: all rows, seen or not.
+// The view of a centralised critic: all rows, seen or not.
 #pragma once
 
 TBS_SYSTEM void describe_all(World &world, const physics::Pose &pose, const Team &team, const Sight &sight, Row row,

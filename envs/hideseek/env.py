@@ -14,8 +14,8 @@ Action, MultiDiscrete([11, 11, 11, 2, 2]):
 | 3    | 1: grab the box or ramp ahead that nobody holds or has locked; or let go of what it holds           |
 | 4    | 1: lock the box or ramp ahead (whoever holds it lets go), or unlock it if its team has locked it    |
 
-What is ahead is the first thing that a ray meets, from ``hand_height`` above the agent's centre, ``reach`` long. Hands
-are used one agent after the other, in the order of rows, the key before the grip. What is locked stands.
+The thing ahead is the first on a ray from ``hand_height`` above the agent's centre, ``reach`` long. Hands
+are used one agent after the other, in the order of rows, the key before the grip. Locked things do not move.
 
 Observation, float32, in the agent's own frame unless it says otherwise, for A agents:
 
@@ -31,25 +31,25 @@ Observation, float32, in the agent's own frame unless it says otherwise, for A a
 | ``sees_agents``       | [A-1]     | 1 where in sight: within ``cone_angle`` degrees of forward, and nothing     |
 | ``sees_boxes``        | [9]       | before its centre                                                          |
 | ``sees_ramps``        | [2]       |                                                                            |
-| ``box_exists``        | [9]       | 1 where there is such a row; all else of others is 0                        |
+| ``box_exists``        | [9]       | 1 for rows that exist; the others are 0 everywhere                          |
 | ``ramp_exists``       | [2]       |                                                                            |
 | ``lidar``             | [30]      | beam i at the angle 2 pi i / 30 from forward, to the left: distance /       |
 |                       |           | ``lidar_range``, 1 for a miss                                              |
 
-Rows of what is not in sight are 0 unless ``see_all``. With ``flat=True`` the observation is one array of all these, in
-this order; ``HideSeek.slices`` says which part is where. With ``critic=True`` there are the rows of all things for a
-centralised critic (``Environment.critic``), seen or not: ``infos`` has ``all_agents``, ``all_boxes``, ``all_ramps``.
+Rows of things out of sight are 0 unless ``see_all``. With ``flat=True`` the observation is one array of all these, in
+this order; ``HideSeek.slices`` has their places. With ``critic=True`` ``infos`` has the rows of all things, seen or
+not, for a centralised critic (``Environment.critic``): ``all_agents``, ``all_boxes``, ``all_ramps``.
 
 Reward: after the preparation, in which all rewards are 0, each hider has 1 if no seeker sees a hider, else -1, seekers
 the opposite; less ``outside_penalty`` for an agent outside of the square (its centre at ``half_size`` or beyond).
 Preparation: in the first ``preparation_steps`` seekers do nothing.
-Speeds: physics alone moves bodies; after each step an agent keeps exp(-``drag`` * time of a step) of its speed along
+Speeds: only physics moves bodies; after each step an agent keeps exp(-``drag`` * time of a step) of its speed along
 the floor and of its turning, so that it does not glide. It falls as anything does.
 End: truncated at ``max_episode_steps``.
 Levels: each episode has another one, a function of seed, world and episode: ``min_walls`` to ``max_walls`` walls that
 part a room in two, with one door each, and ``min_doors`` to ``max_doors`` more doors in any wall, in random order; then
-boxes, at least ``min_long_boxes`` of them elongated, ramps, agents, nowhere on each other. What finds no room in
-``tries`` tries is left out and counted; an agent then takes the first free place of a lattice.
+boxes, at least ``min_long_boxes`` of them elongated, ramps, agents, nowhere on each other. Things without a free place
+after ``tries`` tries are left out and counted; an agent then takes the first free place of a lattice.
 ``reset(options=Level.options([...], environment))`` gives others.
 
 ``infos``: ``team`` (0 hiders, 1 seekers), ``preparing`` (whether the next step is of the preparation), and figures of
@@ -57,13 +57,12 @@ the episode so far, the same for all agents of a world: ``boxes_moved`` (that ar
 ``boxes_locked``, ``ramps_locked`` (by hiders), ``ramps_used`` (steps of seekers half a metre or more above the floor),
 ``hiders_seen`` (share of the steps after the preparation), ``forts`` (after the last step: share of the hiders that no
 seeker can walk to, past walls and locked things; gaps less than half a metre wider than an agent count as closed),
-``left_out`` (things for which the level had no room).
+``left_out`` (things without room in the level).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import IntEnum
 from functools import cached_property
 from math import cos, radians
 from typing import Any
@@ -84,16 +83,15 @@ from torch_batchsim import (
     boolean,
     component,
     f32,
-    i32,
-    u8,
     u32,
 )
 from torch_batchsim.physics import Force, Joint, Material, Physics
 from torch_batchsim.rays import Picture, Rays
 from torch_batchsim.types import FieldType
 
-from . import picture
-from .level import check_levels
+from . import picture, plan
+from .components import FIGURES, Act, Side, Tally, Team, TeamNumber, Thing
+from .level import check_levels, level_shapes
 from .presets import PRESETS
 from .training import SWEEP, TRAINING
 
@@ -101,94 +99,20 @@ OUTER_WALLS = 4
 MOST_AGENTS = 40
 
 
-class Side(IntEnum):
-    """Of agents, and of who has locked something."""
-
-    NOBODY = 0
-    HIDERS = 1
-    SEEKERS = 2
-
-
-class Act(Component):
-    choice: u8[5]
-
-
-class Team(Component):
-    side: i32  # HIDERS or SEEKERS
-
-
-class TeamNumber(Component):
-    number: i32  # 0 hiders, 1 seekers
-
-
-class Thing(Component):  # a box or ramp
-    locked: u8  # by which Side
-    holder: u8  # 1 + the row of the agent that holds it, or 0
-    start: f32[2]  # where the episode began with it
-
-
-class Tally(Component):  # of the episode
-    left_out: i32
-    climbs: i32
-    seen: i32  # steps
-    boxes_moved: f32
-    boxes_locked: f32
-    ramps_locked: f32
-    forts: f32
-
-
-class BoxesMoved(Component):
-    count: f32
-
-
-class BoxesLocked(Component):
-    count: f32
-
-
-class RampsLocked(Component):
-    count: f32
-
-
-class RampsUsed(Component):
-    steps: f32
-
-
-class HidersSeen(Component):
-    share: f32
-
-
-class Forts(Component):
-    share: f32
-
-
-class LeftOut(Component):
-    count: f32
-
-
-class Preparing(Component):
-    yes: boolean
-
-
-FIGURES = {
-    "boxes_moved": BoxesMoved, "boxes_locked": BoxesLocked, "ramps_locked": RampsLocked, "ramps_used": RampsUsed,
-    "hiders_seen": HidersSeen, "forts": Forts, "left_out": LeftOut, "preparing": Preparing,
-}  # fmt: skip
-
-
 class HideSeek(Environment):
     """Options are those of ``constants`` and ``parameters``; ``physics`` and ``rays`` are those of the libraries.
 
-    The defaults are those of the full game; ``preset`` names games in which other options have other ones.
+    The defaults are those of the full game; ``preset`` names games with other defaults.
     """
 
     libraries = (Physics, Rays)
     enums = (Side,)
     constants = Constants(
-        preset=Option("full", choices=tuple(PRESETS), help="a game: options that are not given are as it says"),
+        preset=Option("full", choices=tuple(PRESETS), help="a game: the defaults of options"),
         hiders=Option(3, minimum=1, maximum=20, help="agents"),
         seekers=Option(2, minimum=1, maximum=20, help="agents"),
         flat=Option(False, help="one array as observation"),
-        critic=Option(False, help="rows of all that there is, in infos"),
+        critic=Option(False, help="rows of all things, in infos"),
         half_size=Option(18.0, minimum=8.0, maximum=40.0, help="of the square, metres"),
         wall_thickness=Option(0.4, minimum=0.1, maximum=2.0, help="metres"),
         wall_height=Option(2.5, above=0.0, help="metres"),
@@ -240,7 +164,7 @@ class HideSeek(Environment):
         preparation_steps=Option(96, minimum=0),
         max_episode_steps=Option(240, minimum=1),
         outside_penalty=Option(10.0),
-        see_all=Option(False, help="rows of what is not in sight are not 0"),
+        see_all=Option(False, help="rows of things out of sight are not 0"),
     )
     action_space = MultiDiscrete([11, 11, 11, 2, 2])
     action, team = "Agent.Act", "Agent.TeamNumber"
@@ -263,26 +187,21 @@ class HideSeek(Environment):
 
     @property
     def reset_options(self) -> dict[str, FieldType]:
-        c = self.constants
-        return {
-            "walls": f32[c.pieces, 4], "boxes": f32[c.box_rows, 4], "ramps": f32[c.ramp_rows, 4],
-            "agents": f32[c.agents, 3],
-        }  # fmt: skip
-
+        return {name: f32[shape] for name, shape in level_shapes(self.constants).items()}
 
     def __init__(self, camera: str = "above", preset: str = "full", **options: Any) -> None:
         """
         Args:
-            preset: a game of ``PRESETS``, whose options hold where they are not given: ``"full"``; or 1 hider against 1
-                seeker in a small square that is an ``"empty-room"`` or has ``"walls"``.
-            camera: of pictures: ``"above"``, a plan with what agents see; or ``"aside"``, the bodies in perspective.
+            preset: a game of ``PRESETS``, whose options are the defaults: ``"full"``; or 1 hider against 1 seeker in a
+                small square that is an ``"empty-room"`` or has ``"walls"``.
+            camera: of pictures: ``"above"``, a plan with cones of sight; or ``"aside"``, the bodies in perspective.
             options: as declared by ``constants`` and ``parameters``.
 
-        Raises TypeError or ValueError for options that are none, or contradict each other.
+        Raises TypeError for unknown options, ValueError for options out of range or in contradiction.
         """
         if camera not in ("above", "aside"):
             raise ValueError(f"camera must be 'above' or 'aside', got {camera!r}")
-        usual = PRESETS.get(preset, {}) if isinstance(preset, str) else {}  # others are refused with the options
+        usual = PRESETS.get(preset, {}) if isinstance(preset, str) else {}  # the check of options rejects others
         super().__init__(preset=preset, **{**usual, **options})
         self.camera = camera
         c, p = self.constants, self.parameters
@@ -294,7 +213,7 @@ class HideSeek(Environment):
             ("ramps", "ramp_rows", p.ramps, c.ramp_rows),
         ):
             if low > high:
-                raise ValueError(f"{least} is {low}, but {most} is {high}: it must be at least as large")
+                raise ValueError(f"{least} must be at most {most}, which is {high}, got {low}")
         agents, side = c.hiders + c.seekers, 2 * c.half_size
         if agents * (2.4 * c.agent) ** 2 > side**2 / 4:
             raise ValueError(
@@ -316,7 +235,7 @@ class HideSeek(Environment):
         camera = Option("above", choices=("above", "aside"), help="of pictures: a plan, or bodies in perspective")
         return {**super().described_options(), "camera": camera}
 
-    # ---- what there is ---------------------------------------------------------------------------------------------
+    # ---- the declaration ---------------------------------------------------------------------------------------------
 
     @property
     def systems(self) -> tuple[str, ...]:
@@ -335,7 +254,7 @@ class HideSeek(Environment):
         low = [(sx * x, sy * y, 0.0) for sx in (-1, 1) for sy in (-1, 1)]
         ramp = np.array([*low, (-x, y, z), (x, y, z)], np.float32)
         movers = c.hiders + c.seekers + c.box_rows + c.ramp_rows
-        friction = {"static_friction": c.wall_static, "dynamic_friction": c.wall_dynamic}  # of what has no Material
+        friction = {"static_friction": c.wall_static, "dynamic_friction": c.wall_dynamic}  # of bodies without Material
         # Things packed into a corner, and agents that push them, have up to four pairs each.
         room = {"contacts": 5 * movers, "kept_contacts": 3 * movers}
         return {"physics": {"hulls": {"ramp": ramp}, **room, **friction}, "rays": {"faces": 5 * c.ramp_rows}}
@@ -353,7 +272,7 @@ class HideSeek(Environment):
 
     @cached_property
     def slices(self) -> dict[str, slice]:
-        """Which part of a flat observation is where; each is to be reshaped as in the dict."""
+        """The places of the parts of a flat observation; shapes are those of the dict."""
         ends = np.cumsum([int(np.prod(shape)) for shape in self._rows.values()]).tolist()
         return {name: slice(start, end) for name, start, end in zip(self._rows, [0, *ends], ends, strict=False)}
 
@@ -411,11 +330,7 @@ class HideSeek(Environment):
 
     @cached_property
     def _given(self) -> type[Component]:
-        c = self.constants
-        return component(
-            "Given", walls=f32[c.pieces, 4], boxes=f32[c.box_rows, 4], ramps=f32[c.ramp_rows, 4],
-            agents=f32[c.agents, 3], given=boolean,
-        )  # fmt: skip
+        return component("Given", **self.reset_options, given=boolean)
 
     @property
     def singletons(self) -> list[type[Component]]:
@@ -452,7 +367,7 @@ class HideSeek(Environment):
         return picture.from_aside(self.constants.half_size)
 
     def render(self, world: Mapping[str, np.ndarray]) -> np.ndarray:
-        """``uint8 [490, 480, 3]`` from above, ``[400, 640, 3]`` from aside; a bar below tells the time."""
+        """``uint8 [490, 480, 3]`` from above, ``[400, 640, 3]`` from aside; a bar below shows the time."""
         p = self.parameters
         left = float(world["Agent.OwnView.values" if not self.constants.flat else "Agent.View.own"][0][10])
         steps = round(p.max_episode_steps * (1 - left)), p.preparation_steps, p.max_episode_steps
@@ -461,5 +376,5 @@ class HideSeek(Environment):
         return picture.from_above(world, self.constants, steps)
 
     def render_text(self, world: Mapping[str, np.ndarray]) -> str:
-        """From above, 36 lines of up to 72 characters: see picture.as_text."""
-        return picture.as_text(world, self.constants)
+        """From above, 36 lines of up to 72 characters: see plan.as_text."""
+        return plan.as_text(world, self.constants)

@@ -1,7 +1,7 @@
-// Figures of an episode, from which the phases of emergent play can be read. See env.py.
+// Figures of an episode, which show the phases of emergent play. See env.py.
 #pragma once
 
-// The floor as cells in which the middle of an agent may be: a bit each. A ring of them lies outside of the square.
+// The floor as cells in which the middle of an agent may be: a bit each, with a ring of them outside of the square.
 inline constexpr u32 cells = 62;
 inline constexpr f32 cells_begin = -(Constants::half_size + 2.25f), cell_size = -2.0f * cells_begin / f32(cells);
 
@@ -11,7 +11,7 @@ struct Chart {
 
 TBS_FUNCTION i32 cell_of(f32 at) { return clamp(i32(floor(divide(at - cells_begin, cell_size))), 0, i32(cells) - 1); }
 
-// Takes away the cells in which an agent would overlap a body that stands, some slack left.
+// Removes the cells in which an agent would overlap a standing body, with some slack.
 TBS_FUNCTION void block(Chart &chart, const physics::Pose &pose, vec3 half) {
     const vec3 x = rotate(vec3{1.0f, 0.0f, 0.0f}, pose.rotation);
     const f32 room = 0.9f * Constants::agent, reach = abs(half.x) + abs(half.y) + 2.0f * room;
@@ -58,7 +58,7 @@ TBS_FUNCTION f32 enclosed_hiders(World &world) {
     const vec3 ramp{0.5f * Constants::ramp_width, 0.5f * Constants::ramp_length, 0.5f * Constants::ramp_height};
     for (u32 i = 0; i < ramps.count; ++i) {
         if (ramp_things[i].locked == NOBODY) continue;
-        const vec3 off{0.0f, Constants::ramp_length / 6.0f, 0.0f};  // of its centroid from the middle of what it covers
+        const vec3 off{0.0f, Constants::ramp_length / 6.0f, 0.0f};  // from the middle of its rectangle to its centroid
         block(chart, {ramps[i].position - rotate(off, ramps[i].rotation), ramps[i].rotation}, ramp);
     }
     const Rows<const physics::Pose> agents = world.rows<Agent, const physics::Pose>();
@@ -71,7 +71,7 @@ TBS_FUNCTION f32 enclosed_hiders(World &world) {
     i32 enclosed = 0;
     for (u32 i = 0; i < u32(Constants::hiders); ++i) {
         const u32 x = u32(cell_of(agents[i].position.x)), y = u32(cell_of(agents[i].position.y));
-        u64 near = 0;  // the agent's cell may be one that is blocked: then those around it
+        u64 near = 0;  // the agent's cell may be blocked: then those around it
         for (u32 j = y > 0 ? y - 1 : 0; j <= min(y + 1, cells - 1); ++j) near |= chart.reached[j];
         const u64 own = chart.free[y] >> x & 1 ? chart.reached[y] & u64(1) << x : near & (u64(7) << x) >> 1;
         enclosed += own == 0;

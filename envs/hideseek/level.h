@@ -1,9 +1,9 @@
-// Levels: walls with doors that make rooms, and things and agents that are placed where nothing is. See env.py.
+// Levels: walls with doors that make rooms, and free places of things and agents. See env.py.
 #pragma once
 
 // ---- walls -----------------------------------------------------------------------------------------------------------
 
-// A straight wall along x or y, whatever doors it has: `at` is where its middle lies across, `low` and `high` its ends.
+// A straight wall along x or y with its doors: `at` is the place of its middle across, `low` and `high` its ends.
 struct WallLine {
     f32 at, low, high;
     bool upright;  // along y
@@ -12,12 +12,12 @@ struct Door {
     u32 line;
     f32 low, high;
 };
-// Where the end of another wall meets a line.
+// The place at which the end of another wall meets a line.
 struct Junction {
     u32 line;
     f32 at;
 };
-// The floor between four lines: left, bottom, right, top, and which lines these are.
+// The floor between four lines: left, bottom, right, top, and the numbers of these lines.
 struct Room {
     f32 side[4];
     u32 line[4];
@@ -52,7 +52,7 @@ TBS_FUNCTION bool is_free(const Walls &walls, u32 line, f32 low, f32 high) {
     return true;
 }
 
-// A place for the end of a wall: no door may be there.
+// A place for the end of a wall, outside of doors.
 TBS_FUNCTION bool can_end_at(const Walls &walls, u32 line, f32 at) {
     const f32 room = half_thickness + stub;
     for (u32 i = 0; i < walls.door_count; ++i) {
@@ -62,7 +62,7 @@ TBS_FUNCTION bool can_end_at(const Walls &walls, u32 line, f32 at) {
     return true;
 }
 
-// Cuts a door into a line; false if no place was found.
+// Cuts a door into a line; false without a free place.
 TBS_FUNCTION bool cut_door(Walls &walls, u32 line, Random &random) {
     const f32 side = 2.0f * Constants::half_size, low = walls.lines[line].low + stub, high = walls.lines[line].high - stub;
     for (u32 attempt = 0; attempt < 16; ++attempt) {
@@ -75,7 +75,7 @@ TBS_FUNCTION bool cut_door(Walls &walls, u32 line, Random &random) {
     return false;
 }
 
-// Parts a room by a wall with a door, which so connects two walls; false if no place was found.
+// Parts a room by a wall with a door, which so connects two walls; false without a free place.
 TBS_FUNCTION bool part_room(Walls &walls, Random &random) {
     for (u32 attempt = 0; attempt < 16; ++attempt) {
         const u32 number = random.below(walls.room_count);
@@ -178,7 +178,7 @@ TBS_FUNCTION void take(Ground &ground, const Plot &plot) {
     p[0] = plot.x, p[1] = plot.y, p[2] = plot.cosine, p[3] = plot.sine, p[4] = plot.half_x, p[5] = plot.half_y;
 }
 
-// A free place at random; false after so many tries.
+// A free place at random; false after all tries.
 TBS_FUNCTION bool find_place(Ground &ground, Random &random, f32 half_x, f32 half_y, u32 tries, Plot &found) {
     for (u32 attempt = 0; attempt < tries; ++attempt) {
         const f32 x = random.uniform(-Constants::half_size, Constants::half_size);
@@ -191,7 +191,7 @@ TBS_FUNCTION bool find_place(Ground &ground, Random &random, f32 half_x, f32 hal
     return false;
 }
 
-// Or one of a lattice, from a corner drawn at random on, if there is any.
+// A free place of a lattice, from a corner drawn at random on.
 TBS_FUNCTION bool find_any_place(Ground &ground, Random &random, f32 half_x, f32 half_y, Plot &found) {
     constexpr u32 steps = 72;
     const u32 start = random.below(steps * steps);
@@ -276,8 +276,8 @@ TBS_SYSTEM void place_boxes(World &world, const Given &given, Ground &ground, Ta
     }
 }
 
-// The place of a ramp is that of the rectangle below it; its body's centre is the wedge's centroid, a third of its height up
-// and a sixth of its length towards the high side, which is along its y.
+// A ramp's place is that of the rectangle below it; its body's centre is the wedge's centroid, a third of its height up
+// and a sixth of its length towards the high side, along its y.
 TBS_FUNCTION void put_ramp(World &world, const physics::Hulls &hulls, f32 x, f32 y, f32 yaw) {
     const physics::Shape shape = physics::hull(physics::Constants::ramp);
     const quat rotation = turned(yaw);

@@ -1,27 +1,34 @@
-"""Levels of hide and seek that are given to a reset."""
+"""Levels of hide and seek for a reset, and their checks."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import cos, sin
+from typing import Any
 
 import numpy as np
 
 from torch_batchsim import Environment
 
-_CELL = 0.25  # metres, of the lattice on which rooms are looked for
+_CELL = 0.25  # metres, of the lattice in which the check looks for rooms
+
+
+def level_shapes(constants: Any) -> dict[str, tuple[int, int]]:
+    """Shapes of the arrays of a level, by the names of ``reset(options=...)``."""
+    c = constants
+    return {"walls": (c.pieces, 4), "boxes": (c.box_rows, 4), "ramps": (c.ramp_rows, 4), "agents": (c.agents, 3)}
 
 
 @dataclass(frozen=True)
 class Level:
-    """Where everything is when an episode begins.
+    """The places of everything at the beginning of an episode.
 
     Args:
         walls: rectangles along the axes: x, y of the middle, half extents along x and y, metres.
-        boxes: x, y, yaw (radians), and whether it is elongated.
+        boxes: x, y, yaw (radians), and True for an elongated one.
         ramps: x, y of the middle of the rectangle below it, yaw; it rises along its own y.
-        agents: x, y, yaw; hiders first, as many as there are.
+        agents: x, y, yaw of all agents, hiders first.
     """
 
     walls: Sequence[tuple[float, float, float, float]] = ()
@@ -31,12 +38,11 @@ class Level:
 
     @staticmethod
     def options(levels: Sequence[Level], environment: Environment) -> dict[str, np.ndarray]:
-        """What ``reset(options=...)`` takes: a level for each world that begins.
+        """The value of ``reset(options=...)``: a level for each world that begins.
 
-        Raises ValueError where there are more walls, boxes or ramps than the environment has room for.
+        Raises ValueError for more walls, boxes or ramps than the environment has room for.
         """
-        c = environment.constants
-        room = {"walls": (c.pieces, 4), "boxes": (c.box_rows, 4), "ramps": (c.ramp_rows, 4), "agents": (c.agents, 3)}
+        room = level_shapes(environment.constants)
         arrays = {name: np.zeros((len(levels), *shape), np.float32) for name, shape in room.items()}
         for number, level in enumerate(levels):
             for name, (most, _) in room.items():
@@ -53,11 +59,10 @@ class Level:
 
 
 def check_levels(environment: Environment, levels: Mapping[str, np.ndarray]) -> None:
-    """Raise ValueError for a level with what is not finite, outside or on something else, or with a room that cannot be
+    """Raise ValueError for numbers that are not finite, things outside or on each other, and rooms that cannot be
     reached. ``levels``: arrays ``[worlds, ...]`` as ``Level.options`` makes them.
     """
-    c = environment.constants
-    room = {"walls": (c.pieces, 4), "boxes": (c.box_rows, 4), "ramps": (c.ramp_rows, 4), "agents": (c.agents, 3)}
+    room = level_shapes(environment.constants)
     for name, shape in room.items():
         given = levels[name]
         if given.shape[1:] != shape:
@@ -71,7 +76,7 @@ def check_levels(environment: Environment, levels: Mapping[str, np.ndarray]) -> 
             raise ValueError(f"the last number of {name} must be one of {kinds}, got {wrong:g}")
     halves = levels["walls"][..., 2:]
     if ((halves > 0).any(-1) != (halves > 0).all(-1)).any() or (halves < 0).any():
-        raise ValueError("the half extents of walls must both be positive, or both 0 for a wall that there is not")
+        raise ValueError("the half extents of walls must both be positive, or both 0 for a missing wall")
     different: dict[bytes, int] = {}
     for number in range(len(levels["walls"])):
         different.setdefault(b"".join(levels[name][number].tobytes() for name in room), number)
@@ -111,7 +116,7 @@ def _corners(x: float, y: float, yaw: float, half_x: float, half_y: float) -> np
 
 
 def _meet(a: np.ndarray, b: np.ndarray, slack: float = 1e-3) -> bool:
-    """Whether two rectangles overlap: none of their sides' directions parts them."""
+    """Whether two rectangles overlap: no direction of their sides separates them."""
     for corners in (a, b):
         for side in (corners[1] - corners[0], corners[2] - corners[1]):
             direction = side / np.linalg.norm(side)

@@ -1,4 +1,4 @@
-// What agents do in a step, and what they are paid. See env.py.
+// The acts of agents in a step, and their rewards. See env.py.
 #pragma once
 
 TBS_FUNCTION bool is_preparing(World &world) { return i32(world.step()) <= world.parameters.preparation_steps; }
@@ -15,8 +15,8 @@ TBS_SYSTEM void push(World &world, const Act &act, const Team &team, const physi
 
 TBS_FUNCTION bool is_holding(const physics::Joint &grip) { return bool(grip.b); }
 
-// What an agent's hand reaches: the first thing ahead, half a metre above its centre. Other things than boxes and ramps are
-// no entity.
+// The thing that an agent's hand reaches: the first ahead, half a metre above its centre; an empty entity unless it is
+// a box or ramp.
 TBS_FUNCTION Entity ahead(World &world, const rays::Scene &scene, const physics::Pose &pose, u32 agent) {
     const vec3 eye = pose.position + vec3{0.0f, 0.0f, Constants::hand_height};
     const vec3 forward = rotate(vec3{0.0f, 1.0f, 0.0f}, pose.rotation);
@@ -30,7 +30,7 @@ TBS_FUNCTION void let_go(World &world, physics::Joint &grip) {
     grip = physics::Joint{};
 }
 
-// Locks what is free, with whoever holds it letting go; unlocks what the own team has locked.
+// Locks a free thing, which its holder lets go; unlocks one that the own team has locked.
 TBS_FUNCTION void turn_key(World &world, Entity met, i32 side) {
     Thing *const thing = world.find<Thing>(met);
     physics::Motion *const motion = world.find<physics::Motion>(met);
@@ -56,8 +56,8 @@ TBS_FUNCTION void grab(World &world, Entity met, u32 agent) {
     world.rows<Agent, physics::Joint>()[agent] = physics::weld(world.entity<Agent>(agent), own, met, *there);
 }
 
-// Agents use their hands one after the other, so that of two that grab one thing the first has it: first the key, then
-// the grip, which opens if it holds something.
+// Agents use their hands one after the other, so that the first of two has the thing: first the key, then the grip,
+// which opens if it holds something.
 TBS_SYSTEM void use_hands(World &world, const rays::Scene &scene) {
     const Rows<const Act> acts = world.rows<Agent, const Act>();
     const Rows<const Team> teams = world.rows<Agent, const Team>();

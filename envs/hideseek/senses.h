@@ -1,13 +1,13 @@
-// What agents see. See env.py.
+// The senses of agents. See env.py.
 #pragma once
 
-// The number of the other agent in the place j of agent i's rows, in which it is left out itself.
+// The number of the other agent in place j of agent i's rows, which leave out i.
 TBS_FUNCTION u32 other(u32 i, u32 j) { return j < i ? j : j + 1; }
 
-// Lidar, and what is in sight: in the cone ahead, with nothing before its centre. Things that do not exist are not.
+// Lidar, and sight: in the cone ahead, with nothing before the centre. Missing things are out of sight.
 TBS_SYSTEM void look_around(World &world, const physics::Pose &pose, const rays::Scene &scene, Sight &sight, Lidar &lidar,
                             Row row, Warp &warp) {
-    // In a scene come agents, boxes, ramps, in the order of rows.
+    // A scene has agents, boxes, ramps, in the order of rows.
     const Rows<const physics::Pose> agents = world.rows<Agent, const physics::Pose>();
     const Rows<const physics::Pose> boxes = world.rows<Box, const physics::Pose>();
     const Rows<const physics::Pose> ramps = world.rows<Ramp, const physics::Pose>();
@@ -41,7 +41,7 @@ TBS_SYSTEM void look_around(World &world, const physics::Pose &pose, const rays:
         });
 }
 
-// What an agent has of somebody or something else: where, how fast and how turned, in its own frame.
+// An agent's view of something else: place, speed and rotation, in its own frame.
 struct Eye {
     vec3 position;
     quat back;  // from the world's frame to its own
@@ -52,7 +52,7 @@ struct Eye {
 
 TBS_FUNCTION void put(f32 *to, vec3 value) { to[0] = value.x, to[1] = value.y, to[2] = value.z; }
 
-// Sine and cosine of the turn about the vertical: where the x axis points to, seen from above.
+// Sine and cosine of the turn about the vertical: the direction of the x axis, seen from above.
 TBS_FUNCTION void put_yaw(f32 *to, quat rotation) {
     const vec3 x = rotate(vec3{1.0f, 0.0f, 0.0f}, rotation);
     const f32 size = sqrt(fma(x.x, x.x, x.y * x.y));
@@ -110,12 +110,12 @@ TBS_FUNCTION void describe_ramp(World &world, f32 *to, const Eye &eye, const Tea
     put_state(to + 8, world.rows<Ramp, const Thing>()[i], team);
 }
 
-// Where the parts of an observation go, row after row.
+// The places of the parts of an observation, row after row.
 struct Views {
     f32 *agents, *boxes, *ramps, *sees_agents, *sees_boxes, *sees_ramps, *box_exists, *ramp_exists;
 };
 
-// All rows. Those that do not exist are zero, and those that are not in sight unless `all` are shown.
+// All rows. Missing ones are zero, and those out of sight unless `all` are shown.
 TBS_FUNCTION void describe_others(World &world, const Views &out, const Eye &eye, const Team &team, const Sight &sight,
                                   u32 own, bool all) {
     for (u32 j = 0; j < u32(Constants::agents - 1); ++j) {

@@ -6,14 +6,14 @@ environment; x goes to the right, y downwards.
 
 | action | Discrete(6)                                                                                       |
 |--------|---------------------------------------------------------------------------------------------------|
-| 0 .. 3 | move north, south, east, west, or turn there where something is in the way                        |
+| 0 .. 3 | move north, south, east, west, or turn there if something is in the way                           |
 | 4      | stay                                                                                              |
-| 5      | interact with what is ahead: take, put down, put into a pot, start a pot, fill a dish, serve      |
+| 5      | interact with the cell ahead: take, put down, put into a pot, start a pot, fill a dish, serve     |
 
 | observation | [width, height, 5 P + 16] for P chefs, uint8 (``obs_dtype``); seen from the chef, who comes first |
 |-------------|---------------------------------------------------------------------------------------------------|
-| 0 .. P-1    | where each chef is: oneself, then the others in order                                             |
-| P .. 5P-1   | where it looks, four layers each: north, south, east, west                                        |
+| 0 .. P-1    | the place of each chef: oneself, then the others in order                                         |
+| P .. 5P-1   | its direction, four layers each: north, south, east, west                                         |
 | 5P + 0 .. 5 | pots, counters, onion, tomato and dish dispensers, serving places                                 |
 | 5P + 6, 7   | onions, tomatoes in a pot that does not cook yet                                                  |
 | 5P + 8, 9   | onions, tomatoes in a soup that cooks, is ready, is held or lies about                            |
@@ -22,14 +22,14 @@ environment; x goes to the right, y downwards.
 | 5P + 12..14 | dishes, onions, tomatoes that lie about or are held                                               |
 | 5P + 15     | 1 everywhere in the last 40 steps                                                                 |
 
-Reward of a chef: what all chefs of its world have been paid for soups in this step, plus ``Shaping.factor`` times the
-sum of its own shaped reward and ``Shaping.shared`` times those of the others. Both numbers are one for all worlds,
-``sim.tensor("Shaping.factor")``, and may be changed between steps.
+Reward of a chef: the pay of all chefs of its world for soups in this step, plus ``Shaping.factor`` times the sum of its
+own shaped reward and ``Shaping.shared`` times those of the others. Both numbers are one for all worlds,
+``sim.tensor("Shaping.factor")``, and may change between steps.
 ``infos``, float32 ``[rows]``: ``sparse_reward`` and ``shaped_reward`` of this step, by who earned them, without the
 factor; ``sparse_return`` and ``shaped_return``, their sums in this episode; ``team_return``, the sum of the sparse
 returns of all chefs of the world.
-Start: as the layout says, facing north unless its start_state says otherwise; or with ``random_start`` in random free
-cells; or with ``random_objects``, in that share of games, where others have left off (``deal_objects`` in systems.h).
+Start: that of the layout, facing north unless its start_state has another direction; with ``random_start`` in random
+free cells; with ``random_objects``, in that share of games, in the midst of a game (``deal_objects`` in systems.h).
 End: truncated at ``horizon`` steps.
 """
 
@@ -63,20 +63,23 @@ from torch_batchsim import (
 from torch_batchsim.types import FieldType
 
 from . import picture
-from .layout import KEYS, MOST_PLAYERS, MOST_RECIPES, OUTSIDE, POT, Action, Ground, ItemKind, Layout, read_layout
+from .codes import OUTSIDE, POT, Action, Ground, ItemKind
+from .layout import KEYS, Layout, read_layout
+from .layout_grid import MOST_PLAYERS
+from .layout_recipes import MOST_RECIPES
 from .training import SWEEP, TRAINING
 
 LAYOUT_OPTIONS = (*(key for key in KEYS if key != "layout_name"), "start_player_positions")
 
 
 def _described(layout: Layout) -> str:
-    """Its name with a checksum of all that it says, so that a saved state is not loaded under other rules."""
+    """Its name with a checksum of its rules, so that a saved state is not loaded under others."""
     values = (getattr(layout, field.name) for field in fields(layout))
     parts = (value.tobytes() if isinstance(value, np.ndarray) else repr(value).encode() for value in values)
     return f"{layout.name} ({crc32(b';'.join(parts)):08x})"
 
 
-class Terrain(Component):  # of the layout: what an episode begins with, and what the observation shows
+class Terrain(Component):  # of the layout
     kind: u8  # 0 floor, 1 pot, 2 counter, 3 onions, 4 tomatoes, 5 dishes, 6 serving place, 7 outside of the layout
 
 
@@ -100,7 +103,7 @@ class Choice(Component):
 
 
 class Aim(Component):
-    cell: i32  # where the chef wants to be
+    cell: i32  # to which the chef wants to move
 
 
 class SparseReward(Component):
@@ -130,12 +133,12 @@ class Kitchen(Component):
 
 class Shaping(Component):
     factor: f32  # of shaped rewards
-    shared: f32  # the part of the others' shaped rewards that a chef gets beside its own
+    shared: f32  # a chef's part of the others' shaped rewards
 
 
 class Start(Component):  # probabilities, of the episodes that begin from now on
-    random_places: f32  # that chefs stand in random free cells
-    random_objects: f32  # that there are soups in pots, and things in hands
+    random_places: f32  # of chefs in random free cells
+    random_objects: f32  # of soups in pots, and things in hands
 
 
 class Overcooked(Environment):
@@ -149,13 +152,13 @@ class Overcooked(Environment):
         horizon=Option(400, minimum=1, help="steps"),
         old_dynamics=Option(False, help="a pot starts by itself with the third ingredient, and only then"),
         shaping_factor=Option(0.0, help="of shaped rewards, at first"),
-        shaping_shared=Option(0.0, help="part of the others' shaped rewards that a chef gets beside its own, at first"),
+        shaping_shared=Option(0.0, help="a chef's part of the others' shaped rewards, at first"),
         random_start=Option(False, help="chefs start in random free cells: Start.random_places is 1 at first"),
         random_objects=Option(
             0.0,
             minimum=0.0,
             maximum=1.0,
-            help="probability of a game that others have begun: soups in pots, things in hands; at first",
+            help="probability of a game in its midst: soups in pots, things in hands; at first",
         ),
     )
     singletons = (Kitchen,)
@@ -173,7 +176,7 @@ class Overcooked(Environment):
         "shaped_return": "Chef.ShapedReturn",
         "team_return": "Chef.TeamReturn",
     }
-    faults = ("no_such_cell", "no_such_direction", "no_such_layout")  # of what was written into the state
+    faults = ("no_such_cell", "no_such_direction", "no_such_layout")  # of numbers written into the state
     metadata = {"render_fps": 8, "score": "team_return"}
     training = TRAINING
     sweep = SWEEP
@@ -258,7 +261,7 @@ class Overcooked(Environment):
         of_layout = dict.fromkeys(LAYOUT_OPTIONS, "overrides what the layout says")
         return {**super().described_options(), "agents": agents, **of_layout}
 
-    # ---- what there is ---------------------------------------------------------------------------------------------
+    # ---- the declaration ---------------------------------------------------------------------------------------------
 
     @property
     def _layers(self) -> int:
@@ -302,7 +305,7 @@ class Overcooked(Environment):
             facing=i32[layouts, self.agents],
             held=u8[layouts, self.agents, 3],
             value=f32[(layouts, *recipes)],
-            paid=u8[layouts, MOST_RECIPES, 2],  # onions and tomatoes of the soups that pay more than nothing
+            paid=u8[layouts, MOST_RECIPES, 2],  # onions and tomatoes of the soups that pay
             paid_recipes=i32[layouts],
             cook_time=i16[(layouts, *recipes)],
             placement_reward=f32[layouts],
@@ -327,7 +330,7 @@ class Overcooked(Environment):
         }
 
     def _tables(self, layout: Layout) -> dict[str, np.ndarray]:
-        """What systems know of a layout, padded to the size of the batch."""
+        """A layout as systems read it, padded to the size of the batch."""
         width, height = layout.terrain.shape
         terrain = np.full((self.width, self.height), OUTSIDE, np.uint8)
         terrain[:width, :height] = layout.terrain
@@ -357,7 +360,7 @@ class Overcooked(Environment):
         }
 
     def _background(self, terrain: np.ndarray) -> np.ndarray:
-        """The observation of a kitchen with nobody and nothing in it, ``[cells, layers]``."""
+        """The observation of an empty kitchen, ``[cells, layers]``."""
         background = np.zeros((len(terrain), self._layers), np.dtype(self.constants.obs_dtype))
         for kind in range(POT, OUTSIDE):
             background[terrain == kind, 5 * self.agents + kind - POT] = 1

@@ -1,9 +1,9 @@
-"""The picture of a kitchen: what a person needs to follow a game.
+"""The picture of a kitchen, in which a person can follow a game.
 
-Above: the return so far, what this step has paid, the time (red in the last steps, of which the observation warns), and
-the orders with what each pays (a star: bonus included). Below: the kitchen, with chefs in colours of their own and with
-their numbers. What a chef holds is in front of it. A pot shows what is in it and, before it cooks, how many; while it
-cooks, a bar and the steps that are left; when the soup is ready, steam and a green tick.
+Above: the return so far, the pay of this step, the time (red in the last steps, which the observation marks), and the
+orders with their pay (a star: bonus included). Below: the kitchen, with chefs in colours of their own and with their
+numbers. A chef holds its thing in front. A pot shows its ingredients and, before it cooks, their number; while it
+cooks, a bar and the steps left; when the soup is ready, steam and a green tick.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from torch_batchsim.draw import Canvas, Colour, Point, Sprite, text_width
+from torch_batchsim.draw import Canvas, Colour, Point, Sprite, mixed, text_width
 
-from .layout import (
+from .codes import (
     COUNTER,
     DIRECTIONS,
     DISH,
@@ -34,8 +34,8 @@ from .layout import (
     SOUP,
     TOMATO,
     TOMATOES,
-    Layout,
 )
+from .layout import Layout
 
 URGENT = 40  # the last steps, in which the observation has its layer of urgency
 
@@ -184,7 +184,7 @@ def _content(onions: int, tomatoes: int, left: int) -> Shapes:
 
 
 def _ingredients(onions: int, tomatoes: int, x: float, y: float, size: float) -> Shapes:
-    """As many as there are, in rows that fill a square."""
+    """In rows that fill a square."""
     kinds = [ONION] * onions + [TOMATO] * tomatoes
     per_row = max(1, ceil(sqrt(len(kinds))))
     rows = [kinds[i : i + per_row] for i in range(0, len(kinds), per_row)]
@@ -198,8 +198,7 @@ def _ingredients(onions: int, tomatoes: int, x: float, y: float, size: float) ->
 
 
 def _soup_colour(onions: int, tomatoes: int) -> Colour:
-    share = tomatoes / max(1, onions + tomatoes)
-    return tuple(round(a + share * (b - a)) for a, b in zip(ONION_SOUP, TOMATO_SOUP, strict=True))
+    return mixed(ONION_SOUP, TOMATO_SOUP, tomatoes / max(1, onions + tomatoes))
 
 
 @lru_cache(maxsize=4096)
@@ -249,7 +248,7 @@ def draw(world: Mapping[str, np.ndarray], layout: Layout, *, horizon: int) -> np
 
     Args:
         world: all columns of the world by name, as ``Environment.render`` gets them.
-        layout: of this world; what is ordered, what that pays and how long it cooks.
+        layout: of this world, with orders, pay and cook times.
         horizon: steps of an episode.
     """
     columns, rows = world["Chef.View.layers"].shape[1:3]
@@ -298,7 +297,7 @@ def _draw_cells(canvas: Canvas, frame: Frame, world: Mapping[str, np.ndarray], l
 
 
 def _draw_soup(canvas: Canvas, at: Point, cell: int, soup: Item, left: int, layout: Layout) -> None:
-    """In a pot; below it a strip with the bar, and with words where there is room."""
+    """In a pot; below it a strip with the bar, and with words if they fit."""
     _, onions, tomatoes = soup
     _stamp(canvas, at, cell, _content(onions, tomatoes, min(left, 1)))
     height, (x, bottom) = (11 if cell >= 24 else cell // 5), (at[0] - cell / 2, at[1] + cell / 2)
@@ -324,7 +323,7 @@ def _draw_chefs(canvas: Canvas, frame: Frame, world: Mapping[str, np.ndarray]) -
 
 
 def _items(world: Mapping[str, np.ndarray], of: str) -> list[Item]:
-    """What is in each cell, or held by each chef."""
+    """The item in each cell, or in each chef's hands."""
     return list(zip(*(world[f"{of}.Item.{field}"].tolist() for field in ("kind", "onions", "tomatoes")), strict=True))
 
 
@@ -332,7 +331,7 @@ def _items(world: Mapping[str, np.ndarray], of: str) -> list[Item]:
 
 
 class Card(NamedTuple):
-    """An order, and where it is shown."""
+    """An order, and its place in the picture."""
 
     ingredients: tuple[int, ...]  # kinds
     pay: str
@@ -343,7 +342,7 @@ class Card(NamedTuple):
 
 
 def _cards(layout: Layout, width: int) -> list[Card]:
-    """One beside the other, in as many rows as it takes."""
+    """Side by side, in rows."""
     cards: list[Card] = []
     row, left = 0, 6
     for order in layout.orders:

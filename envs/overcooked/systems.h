@@ -2,7 +2,7 @@
 // interact at their old places, one after another; then all move at once; then soups cook.
 //
 // A cell's number is x * height + y, so that cells lie as in the observation [width, height, layers]. Ground, ItemKind
-// and Action are in layout.py.
+// and Action are in codes.py.
 
 enum Layer : u32 {  // behind those of chefs and terrain
     ONIONS_IN_POT = 5 * Constants::agents + 6,
@@ -20,11 +20,11 @@ enum Layer : u32 {  // behind those of chefs and terrain
 constexpr i16 IDLE = -1;  // Cooking::left of a soup that does not cook yet; 0: it is ready
 constexpr i32 URGENT_STEPS = 40;
 
-// The next cell in a direction; the same one for the actions that do not move. What a user has written into the state
-// may be anything, so numbers of cells and layouts are brought into their range wherever they lead into memory.
+// The next cell in a direction; the same one for actions that do not move. A user may have written any number into the
+// state, so numbers of cells and layouts are limited to their range where they index memory.
 TBS_FUNCTION u32 inside(i32 cell) { return min(u32(cell), u32(Constants::cells - 1)); }
 TBS_FUNCTION i32 next_cell(i32 cell, i32 direction) {
-    const i32 way = direction & 7;  // choices, where a table would be memory
+    const i32 way = direction & 7;  // selections, because a table would be memory
     const i32 across = way == EAST ? Constants::height : way == WEST ? -Constants::height : 0;
     const i32 step = way == NORTH ? -1 : way == SOUTH ? 1 : across;
     return i32(inside(i32(u32(cell) + u32(step))));
@@ -58,12 +58,12 @@ TBS_SYSTEM void place_chefs(World &world, Place &place, Item &hand, const Kitche
     hand = Item{held[0], held[1], held[2]};
 }
 
-// Whether something of the given probability happens; what is certain or impossible draws nothing.
+// An event of the given probability; certain and impossible ones draw nothing.
 TBS_FUNCTION bool happens(Random &random, f32 probability) {
     return probability > 0.0f && (probability >= 1.0f || random.uniform() < probability);
 }
 
-// Random places: each chef takes one of the free cells that are left, so that all ways to stand are equally likely.
+// Random places: each chef takes one of the free cells left, so that all placements are equally likely.
 TBS_SYSTEM void scatter_chefs(World &world, const Start &start) {
     Random &random = world.random();
     if (!happens(random, start.random_places)) return;
@@ -83,7 +83,7 @@ TBS_SYSTEM void scatter_chefs(World &world, const Start &start) {
     }
 }
 
-// One of the soups that pay in this kitchen, all equally likely; nothing if none does.
+// One of the soups that pay in this kitchen, all equally likely; nothing without any.
 TBS_FUNCTION Item random_soup(Random &random, const Layouts &layouts, u32 layout) {
     const u32 paid = min(u32(layouts.paid_recipes[layout]), u32(Constants::recipes));
     if (paid == 0) return Item{};
@@ -91,8 +91,8 @@ TBS_FUNCTION Item random_soup(Random &random, const Layouts &layouts, u32 layout
     return Item{SOUP, u8(recipe[0] & 7), u8(recipe[1] & 7)};
 }
 
-// Random objects: a game goes on that others have begun. A pot in four has a soup that does not cook yet, cooks or is
-// ready; a chef in four holds a dish, an ingredient or a soup. What the layout itself puts there stays.
+// Random objects: the midst of a game. A pot in four has a soup that does not cook yet, cooks or is ready; a chef in
+// four holds a dish, an ingredient or a soup. The layout's own things stay.
 TBS_SYSTEM void deal_objects(World &world, const Start &start, const Kitchen &kitchen, const Layouts &layouts) {
     Random &random = world.random();
     if (!happens(random, start.random_objects)) return;
@@ -119,7 +119,7 @@ TBS_SYSTEM void deal_objects(World &world, const Start &start, const Kitchen &ki
 
 // Interactions -------------------------------------------------------------------------------------------------------
 
-// A dish is of use while fewer of them are held than soups await one, and none lies about. Two chefs only, as in the
+// A dish is useful while fewer of them are held than soups await one, and none lies about. Two chefs only, as in the
 // reference (is_dish_pickup_useful).
 TBS_FUNCTION bool is_dish_useful(Rows<const Terrain> terrain, Rows<Item> items, Rows<Item> hands, u32 soups) {
     u32 held = 0;
@@ -131,7 +131,7 @@ TBS_FUNCTION bool is_dish_useful(Rows<const Terrain> terrain, Rows<Item> items, 
     return true;
 }
 
-// Soups in pots that are ready, or cook, or may still be added to.
+// Soups in pots that are ready, cook, or take more ingredients.
 TBS_FUNCTION u32 soups_in_pots(Rows<const Terrain> terrain, Rows<Item> items, Rows<Cooking> cooking, i32 most) {
     u32 soups = 0;
     for (u32 cell = 0; cell < items.count; ++cell) {
@@ -142,7 +142,7 @@ TBS_FUNCTION u32 soups_in_pots(Rows<const Terrain> terrain, Rows<Item> items, Ro
     return soups;
 }
 
-// What a chef has earned by an interact.
+// The rewards of an interact.
 struct Earned {
     f32 sparse, shaped;
 };
@@ -166,7 +166,7 @@ TBS_FUNCTION Earned use_pot(Item &hand, Item &soup, Cooking &cooking, const Layo
     return {};
 }
 
-// What all other cells are for.
+// Interacts with all other cells.
 TBS_FUNCTION Earned use_cell(u8 ground, Item &hand, Item &item, const Layouts &layouts, u32 layout, bool dish_useful) {
     const bool empty = hand.kind == NOTHING;
     if (ground == COUNTER && empty != (item.kind == NOTHING)) {
@@ -184,7 +184,7 @@ TBS_FUNCTION Earned use_cell(u8 ground, Item &hand, Item &item, const Layouts &l
     return {};
 }
 
-// In the order of chefs: a later one finds what the earlier ones have left.
+// In the order of chefs: a later one finds the changes of the earlier ones.
 TBS_SYSTEM void interact(World &world, const Kitchen &kitchen, const Layouts &layouts) {
     const Rows<const Place> places = world.rows<Chef, const Place>();
     const Rows<const Choice> choices = world.rows<Chef, const Choice>();
@@ -207,7 +207,7 @@ TBS_SYSTEM void interact(World &world, const Kitchen &kitchen, const Layouts &la
         if (u32(place.facing) > WEST) world.fail(Fault::no_such_direction, place.facing);
     }
     if (kitchen.layout != i32(layout)) world.fail(Fault::no_such_layout, kitchen.layout);
-    // How many there were before anybody acted, as in the reference.
+    // Counted before anybody acted, as in the reference.
     const u32 soups = any_takes_dish ? soups_in_pots(terrain, items, cooking, layouts.most[layout]) : 0;
 
     for (u32 i = 0; i < Constants::agents; ++i) {
@@ -233,7 +233,7 @@ TBS_SYSTEM void aim(World &world, Place &place, const Choice &choice, Aim &aim) 
     aim.cell = world.rows<Cell, const Terrain>()[ahead].kind == FLOOR ? ahead : place.cell;
 }
 
-// Where two would end in one cell, or change places, nobody moves.
+// If two would end in one cell, or change places, nobody moves.
 TBS_SYSTEM void walk(World &world, Warp &warp) {
     const Rows<Place> places = world.rows<Chef, Place>();
     const Rows<const Aim> aims = world.rows<Chef, const Aim>();
@@ -278,9 +278,9 @@ TBS_SYSTEM void tick(World &world, Kitchen &kitchen, Episode &episode) {
 
 // Observation --------------------------------------------------------------------------------------------------------
 
-// Layers of what lies in a cell or is held in it. `left` is 0 outside of pots.
+// Layers of things that lie in a cell or are held in it. `left` is 0 outside of pots.
 template <class Value>
-TBS_FUNCTION void encode_item(Value *layers, Item item, i16 left) {  // a copy: what is written is not what is read
+TBS_FUNCTION void encode_item(Value *layers, Item item, i16 left) {  // a copy: layers do not alias it
     if (item.kind == SOUP) {
         const bool idle = left == IDLE;
         layers[idle ? ONIONS_IN_POT : ONIONS_IN_SOUP] = Value(item.onions);

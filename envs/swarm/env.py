@@ -13,9 +13,9 @@ Lengths are in half widths of the arena, which reaches from -1 to 1 in x and y; 
 | 0, 1        | own place x, y                                           | half width   | -1 .. 1  |
 | 2, 3        | own velocity x, y                                        | ship_speed   | -1 .. 1  |
 | 4           | steps until the gun is loaded                            | reload       | 0 .. 1   |
-| 5           | hull that is left                                        | hull         | 0 .. 1   |
+| 5           | hull left                                                | hull         | 0 .. 1   |
 | 6 .. 30     | the five nearest drones, nearest first, five values each |              |          |
-|             | 0: whether there is one (if not, the other four are 0)   |              | 0 or 1   |
+|             | 0: 1 for a drone; 0 without one, as the other four       |              | 0 or 1   |
 |             | 1, 2: place x, y, seen from the ship                     | half width   | -2 .. 2  |
 |             | 3, 4: velocity x, y                                      | drone_speed  | -1 .. 1  |
 | 31 .. 55    | the five nearest bullets of drones, in the same way      | bullet_speed |          |
@@ -23,8 +23,8 @@ Lengths are in half widths of the arena, which reaches from -1 to 1 in x and y; 
 Reward of a ship: 1 for each drone that its bullets destroy, -1 for each bullet of a drone and each drone that hits it.
 Every such hit costs a point of hull. A ship without hull does nothing, is not hit, and gets no reward.
 Bullets of ships pass through ships, bullets of drones through drones. In a crowd a bullet is compared with eight
-targets, the oldest of those in reach. ``infos["score"]`` is, int32 [2], the drones that the ship has destroyed in this
-step and the hits that it has taken.
+targets, the oldest of those in reach. ``infos["score"]``, int32 [2]: drones that the ship destroyed in this step, hits
+that it took.
 Start: ships with full hull and a loaded gun, uniform in [-0.5, 0.5)^2; no drones.
 End: terminated when no ship has hull left; truncated at ``max_episode_steps`` steps.
 """

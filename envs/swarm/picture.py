@@ -1,4 +1,4 @@
-"""The picture of a world of Swarm: who is where, where they head, what hull is left, score and step."""
+"""The picture of a world of Swarm: places, headings, hulls, score and step."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from torch_batchsim.draw import Canvas, Colour, Point
 
-SIZE, HEADER = 400, 28  # pixels: of the arena with its margin, and of the line of text above it
+SIZE, HEADER = 400, 28  # pixels: the arena with its margin, the line of text above it
 SCALE = SIZE / 2.2  # pixels per half width
 DARK, HEADER_COLOUR, WALL, TEXT, GREY = (18, 20, 32), (34, 38, 58), (90, 95, 120), (225, 228, 240), (120, 125, 145)
 SHIP, DRONE, OWN_BULLET, DRONE_BULLET = (90, 190, 255), (214, 76, 72), (190, 230, 255), (255, 190, 90)
@@ -48,7 +48,7 @@ def draw(world: Mapping[str, np.ndarray], radius: float, hull: int, last_step: i
         _disc(canvas, at, radius * SCALE, heading if left else None, SHIP if left else LOST)
         if left:
             _bar(canvas, (at[0], at[1] + radius * SCALE + 6), radius * SCALE, left, hull)
-    tables = world["Bullet.Shot.owner"][:, 1]  # of a handle: its archetype's number, 1 for the first dynamic one
+    tables = world["Bullet.Shot.owner"][:, 1]  # a handle's archetype: 1 is the first dynamic one
     for x, y, table in zip(world["Bullet.Place.x"], world["Bullet.Place.y"], tables, strict=True):
         canvas.circle(place(x, y), 2.5, DRONE_BULLET if table == 1 else OWN_BULLET)
     score = int(world["Ship.Tally.kills"].sum() - world["Ship.Tally.hits"].sum())
@@ -59,7 +59,7 @@ def draw(world: Mapping[str, np.ndarray], radius: float, hull: int, last_step: i
 
 
 def _headed(world: Mapping[str, np.ndarray], table: str) -> Iterator[tuple[Point, Point | None]]:
-    """Each row's pixel, and the direction of its motion in the picture, None where it stays."""
+    """Each row's pixel, and the direction of its motion in the picture, None at rest."""
     columns = (world[f"{table}.{name}"].tolist() for name in ("Place.x", "Place.y", "Motion.x", "Motion.y"))
     for x, y, u, v in zip(*columns, strict=True):
         speed = math.hypot(u, v)
@@ -67,7 +67,7 @@ def _headed(world: Mapping[str, np.ndarray], table: str) -> Iterator[tuple[Point
 
 
 def _disc(canvas: Canvas, at: Point, radius: float, heading: Point | None, colour: Colour) -> None:
-    """A disc, with a nose where it heads to."""
+    """A disc with a nose in its direction."""
     if heading is not None:
         (x, y), (u, v) = at, heading
         tip, side = (x + 1.6 * radius * u, y + 1.6 * radius * v), 0.78 * radius
@@ -77,7 +77,7 @@ def _disc(canvas: Canvas, at: Point, radius: float, heading: Point | None, colou
 
 
 def _bar(canvas: Canvas, top: Point, half: float, left: int, hull: int) -> None:
-    """The hull that is left, in as many pieces as there are points of it."""
+    """The hull left, a piece for each point."""
     half = max(half, 12.0)
     pieces = hull if hull <= _MOST_PIECES else 1
     for piece in range(pieces):

@@ -1,5 +1,5 @@
-// Who runs beside whom matters here: rows of one system run at once, so a row writes itself alone, and what concerns
-// two rows (a bullet and what it hits) is found as a Pair, tested for all pairs at once, and settled once per world.
+// Rows of one system run at once, so a row writes only itself, and an event of two rows (a bullet and its target)
+// becomes a Pair, which is tested with all pairs at once and settled once per world.
 
 TBS_FUNCTION f32 squared_distance(f32 x, f32 y) { return x * x + y * y; }
 
@@ -9,7 +9,8 @@ TBS_SYSTEM void place_ships(World &world, Place &place, Hull &hull, const Gun &)
     hull.left = world.parameters.hull;
 }
 
-// How far east a step in one of eight directions leads: 0 is east, 1 north-east. A choice, where a table would be memory.
+// How far east a step in one of eight directions leads: 0 is east, 1 north-east. Selections, because a table would be
+// memory.
 TBS_FUNCTION f32 eastward(i32 direction) {
     const f32 length = direction % 4 == 0 ? 1.0f : direction % 4 == 2 ? 0.0f : 0.70710678f;
     return direction >= 3 && direction <= 5 ? -length : length;
@@ -63,7 +64,7 @@ TBS_SYSTEM void chase(World &world, const Place &place, const Mind &mind, Motion
     const f32 x = ship->x - place.x, y = ship->y - place.y;
     const f32 distance = max(sqrt(squared_distance(x, y)), 1e-6f), speed = min(p.drone_speed, distance);
     motion = Motion{speed * (x / distance), speed * (y / distance)};
-    // Drones fire in turns, so that the number of bullets in a step is known to be small (see env.py).
+    // Drones fire in turns, which bounds the number of bullets in a step (see env.py).
     const u32 reload = u32(p.drone_reload);
     if (row.index % reload != world.step() % reload) return;
     const Motion flight{p.bullet_speed * (x / distance), p.bullet_speed * (y / distance)};
@@ -85,8 +86,8 @@ TBS_SYSTEM void sort_drones(World &world, grid::Cells &cells, Warp &warp) {
     grid::build(cells, drones.count, warp, [&](u32 i) { return drones[i]; });
 }
 
-// What a bullet may have hit in this step: bullets of ships hit drones, all others ships. Of the targets in reach only
-// the eight oldest are compared, so that the table of pairs has an end.
+// Targets that a bullet may have hit in this step: drones for bullets of ships, ships for all others. Only the eight
+// oldest in reach are compared, which bounds the table of pairs.
 TBS_SYSTEM void find_contacts(World &world, const Place &place, const Shot &shot, Entity self, const grid::Cells &cells,
                               Warp &warp) {
     const Parameters &p = world.parameters;
@@ -115,7 +116,7 @@ TBS_SYSTEM void find_contacts(World &world, const Place &place, const Shot &shot
     }
 }
 
-// Whether the bullet has come as near as `radius` on its way, seen from the target, which has moved too.
+// Whether the bullet came as near as `radius` on its way, seen from the target, which moved too.
 TBS_SYSTEM void resolve(World &world, Pair &pair) {
     const bool drone = world.index_of<Drone>(pair.target) != no_row;
     const u32 target = drone ? world.index_of<Drone>(pair.target) : world.index_of<Ship>(pair.target);
@@ -125,14 +126,13 @@ TBS_SYSTEM void resolve(World &world, Pair &pair) {
     const Motion flight = *world.find<Bullet, const Motion>(pair.bullet);
     const f32 x = bullet.x - place.x, y = bullet.y - place.y;
     const f32 u = flight.x - drift.x, v = flight.y - drift.y;
-    // How long ago in this step it was nearest.
+    // The time in this step since it was nearest.
     const f32 ago = clamp((x * u + y * v) / max(squared_distance(u, v), 1e-12f), 0.0f, 1.0f);
     const f32 radius = world.parameters.radius;
     pair.hit = squared_distance(x - ago * u, y - ago * v) <= radius * radius;
 }
 
-// In order, so that of two bullets for one drone the older one counts. Destroyed rows are still seen in this system:
-// what is spent is marked.
+// In order: of two bullets for one drone the older one counts. This system still sees destroyed rows, so it marks them.
 TBS_SYSTEM void strike(World &world) {
     for (const Pair &pair : world.rows<Contact, const Pair>()) {
         if (!pair.hit) continue;

@@ -260,7 +260,7 @@ def random_scene(seed: int, flying: bool = False) -> Scene:
         a, b = bodies[first], bodies[first + 1]
         anchor = _vector(np.add(a.position, b.position) / 2)
         limits = (-0.3, 0.3) if kind == "slider" else None
-        joints.append(Joint(kind, a.name, b.name, anchor, _vector(random.normal(size=3)), limits))  # type: ignore[arg-type]
+        joints.append(Joint(kind, a.name, b.name, anchor, _vector(random.normal(size=3)), limits))
     if flying:
         return Scene(f"flying {seed}", tuple(bodies), tuple(joints), gravity=NO_GRAVITY, dt=1 / 30)
     return Scene(f"heap {seed}", (*bodies, floor()), tuple(joints), dt=1 / 30)

@@ -156,7 +156,7 @@ def _with_headers_precompiled(arguments: Sequence[str]) -> list[str]:
     others = [word for word in joined if not word.startswith("-include")]
     if not headers:
         return others
-    texts = [f'#include "{path}"\n' for path in (*headers, jit.CSRC / "tbs" / "standard.h")]
+    texts = [f'#include "{path}"\n' for path in headers]
     linker = ("-shared", "-nodefaultlibs", "-l", "-Wl", "-iquote")  # and what is not a flag at all
     flags = [word for word in others if word.startswith("-") and not word.startswith(linker)]
     compiler = jit.cpp_compiler()

@@ -6,6 +6,7 @@ import ctypes
 
 import numpy as np
 
+from torch_batchsim.physics import JointKind
 from torch_batchsim.physics.hulls import cube, pack
 
 f32, u32 = np.float32, np.uint32
@@ -19,7 +20,7 @@ SHAPE = np.dtype(
     [("kind", np.int32), ("world", np.int32), ("size", f32, 3), ("friction", f32, 2), ("restitution", f32)]
 )
 JOINT = np.dtype(
-    [(name, u32) for name in ("a", "b", "kind", "drive", "limited", "broken")]
+    [(name, u32) for name in ("a", "b", "axes", "drive", "limited", "broken")]
     + [(name, f32, 3) for name in ("anchor_a", "anchor_b")]
     + [(name, f32, 4) for name in ("frame_a", "frame_b")]
     + [(name, f32) for name in ("lower", "upper", "target", "greatest", "hertz", "damping")]
@@ -35,7 +36,7 @@ SETTINGS = np.dtype(
 )
 SPHERE, BOX, PLANE = 0, 2, 4
 STATIC, KINEMATIC, DYNAMIC = range(3)
-FIXED, HINGE, SLIDER, BALL = range(4)
+FIXED, HINGE, SLIDER, BALL = JointKind.FIXED, JointKind.HINGE, JointKind.SLIDER, JointKind.BALL
 NO_BODY = 0xFFFFFFFF
 GRAVITY = 9.8
 HULLS = pack([cube()])
@@ -83,7 +84,7 @@ class Scene:
     def join(self, a, b, kind, **values):
         """A joint; returns its index."""
         joint = np.zeros(1, JOINT)
-        joint["a"], joint["b"], joint["kind"] = a, b, kind
+        joint["a"], joint["b"], joint["axes"] = a, b, kind.axes
         joint["frame_a"] = joint["frame_b"] = (1, 0, 0, 0)
         joint["break_force"] = joint["break_torque"] = np.inf
         for name, value in values.items():

@@ -54,7 +54,7 @@ def cast_one(library, body, origin, direction, reach=np.inf):
 
 def check_entries(library, random, bodies, distance):
     """Distances within the rounding of coordinates, more where a ray grazes; hits and misses differ only for those that
-    a shape a little larger or smaller tells apart. Normals point out and lie on the surface."""
+    distinguish a shape a little larger or smaller. Normals point out and lie on the surface."""
     origin, direction = aimed_rays(random, bodies, distance)
     hits = cast_each(library, bodies, origin, direction)
     expected = entries(bodies, origin, direction)

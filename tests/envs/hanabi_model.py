@@ -47,7 +47,7 @@ Encoding
 
 The canonical encoder: zeros and ones, for an observer, in these sections. Other players are always counted from the
 observer: ``offset`` means player (observer + offset) % P; offset 0 is the observer. All sections are the same for
-whoever is to move, and nothing tells who is. ``sections`` has names and sizes.
+whoever is to move, and no section shows who is. ``sections`` has names and sizes.
 
 1. Hands, ``(P - 1) H C R``. For offsets 1..P-1, for positions 0..H-1: one-hot of the kind of the card there. Positions
    behind the last card of a shorter hand are all zero. The observer's own hand is not here (also not for seers).
@@ -488,9 +488,9 @@ class Hinters:
         cards = game.hands[game.player]
         could_be = [self._could_be(card) for card in cards]
         sure = [i for i, kinds in enumerate(could_be) if all(map(game.playable, kinds))]
-        told = [i for i, card in enumerate(cards) if card.number in self.promised and self._may_play(could_be[i])]
-        if sure or told:
-            return hand + min(sure or told, key=lambda i: cards[i].rank if self.peek else -i)
+        known = [i for i, card in enumerate(cards) if card.number in self.promised and self._may_play(could_be[i])]
+        if sure or known:
+            return hand + min(sure or known, key=lambda i: cards[i].rank if self.peek else -i)
         legal = game.legal()
         reveals = [uid for uid in legal if uid >= 2 * hand]
         uid = self._reveal(reveals)

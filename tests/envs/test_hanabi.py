@@ -108,36 +108,36 @@ SHOWN = [
 @pytest.mark.parametrize(("name", "turns", "dtype"), SHOWN)
 def test_every_step_is_the_references(name: str, turns: str, dtype: str) -> None:
     """All games of a file at once; those that are over stand still."""
-    told = recorded(name)
-    env = hanabi(told.rules, len(told.lengths), turns=turns, obs_dtype=dtype)
-    assert (env.environment.bits, env.environment.moves) == (told.about["bits"], told.about["moves"])
-    options = {"deck": told.decks, "start_player": torch.from_numpy(told.starts)}
+    record = recorded(name)
+    env = hanabi(record.rules, len(record.lengths), turns=turns, obs_dtype=dtype)
+    assert (env.environment.bits, env.environment.moves) == (record.about["bits"], record.about["moves"])
+    options = {"deck": record.decks, "start_player": torch.from_numpy(record.starts)}
     observations, infos = env.reset(seed=0, options=options)
     rewards, terminations = torch.zeros(2, env.num_envs)
-    lengths, before = told.lengths.astype(int), 0
+    lengths, before = record.lengths.astype(int), 0
     for t in range(lengths.max() + 2):
-        rows = told.first + np.minimum(t, lengths)
-        movers, scores, ended = told.players[rows], told.scores[rows].astype(int), told.ended[rows]
+        rows = record.first + np.minimum(t, lengths)
+        movers, scores, ended = record.players[rows], record.scores[rows].astype(int), record.ended[rows]
         views = seen(env, observations)
-        same = digests(views) == told.views[rows] if turns == "all" else digests(views[:, 0]) == told.own[rows]
-        assert same.all(), f"step {t}\n{difference(env, views, options['deck'], rows, told, int(np.argmin(same)))}"
+        same = digests(views) == record.views[rows] if turns == "all" else digests(views[:, 0]) == record.own[rows]
+        assert same.all(), f"step {t}\n{difference(env, views, options['deck'], rows, record, int(np.argmin(same)))}"
         masks = env.by_world(infos["action_mask"]).numpy()
-        assert np.array_equal(masks, masks_of(env, movers, told.masks[rows], ended)), t
+        assert np.array_equal(masks, masks_of(env, movers, record.masks[rows], ended)), t
         for tensor, expected in ((rewards, scores - before), (terminations, ended), (infos["score"], scores)):
             assert (env.by_world(tensor).numpy() == expected[:, None]).all(), t
         before = scores
-        uids = np.where(t < lengths, told.moves[rows], t % env.environment.moves)
+        uids = np.where(t < lengths, record.moves[rows], t % env.environment.moves)
         observations, rewards, terminations, truncations, infos = env.step(actions_of(env, movers, uids))
         assert not truncations.any()
 
 
 def difference(
-    env: TorchVectorEnv, views: np.ndarray, decks: np.ndarray, rows: np.ndarray, told: Any, game: int
+    env: TorchVectorEnv, views: np.ndarray, decks: np.ndarray, rows: np.ndarray, record: Any, game: int
 ) -> str:
     """Which bits of which sections differ, from what the model shows after the same moves."""
-    model = Game(told.rules, decks[game].tolist(), int(told.starts[game]))
-    for row in range(told.first[game], rows[game]):
-        model.move(int(told.moves[row]))
+    model = Game(record.rules, decks[game].tolist(), int(record.starts[game]))
+    for row in range(record.first[game], rows[game]):
+        model.move(int(record.moves[row]))
     return f"game {game}: " + ", ".join(sections_that_differ(model, expected_views(env, model), views[game]))
 
 
@@ -719,9 +719,9 @@ def test_presets_are_the_references_and_what_is_given_comes_first() -> None:
         full = Hanabi(players=players).rules
         assert asdict(full) == {k: v for k, v in asdict(Rules(players)).items() if k in asdict(full)}
         for name in ("small", "very_small", "full_minimal", "full"):
-            told = asdict(recorded(f"{name}_{players}").rules)
+            record = asdict(recorded(f"{name}_{players}").rules)
             rules = asdict(Hanabi("Hanabi-" + name.replace("_", "-").title(), players).rules)
-            assert rules == {key: told[key] for key in rules}
+            assert rules == {key: record[key] for key in rules}
     changed = Hanabi("Hanabi-Small", 3, ranks=4, hand_size=1, max_life_tokens=2, observation_type="seer").rules
     assert (changed.colors, changed.ranks, changed.hand_size, changed.max_life_tokens) == (2, 4, 1, 2)
     assert changed.observation_type == "seer"

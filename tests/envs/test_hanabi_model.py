@@ -1,4 +1,4 @@
-"""The model of Hanabi plays every recorded game of the reference, bit by bit; and what the reference cannot tell.
+"""The model of Hanabi plays every recorded game of the reference, bit by bit; and rules beyond the reference.
 
 The games are in ``golden/hanabi`` (see ``tests/oracles/record_hanabi.py``).
 """
@@ -42,49 +42,49 @@ def shuffled(rules: Rules, seed: int) -> list[int]:
 
 def test_there_are_many_games_that_get_far() -> None:
     files = [recorded(name) for name in NAMES]
-    assert sum(len(told.lengths) for told in files) >= 2_000
-    assert {told.rules.players for told in files} == {2, 3, 4, 5}
+    assert sum(len(record.lengths) for record in files) >= 2_000
+    assert {record.rules.players for record in files} == {2, 3, 4, 5}
     for preset in PRESETS.values():
-        assert all(Rules(players=players, **preset) in [told.rules for told in files] for players in (2, 3, 4, 5))
-    assert {told.rules.observation_type for told in files} == {"minimal", "card_knowledge", "seer"}
-    assert sum(int((told.fireworks.sum(1) == told.rules.kinds).sum()) for told in files) >= 250
-    assert sum(int((told.lives[told.ended] == 0).sum()) for told in files) >= 500
-    assert sum(len(told.seen) for told in files) >= 400
-    of_start = [set(told.starts) for told in files if told.rules.random_start_player]
+        assert all(Rules(players=players, **preset) in [record.rules for record in files] for players in (2, 3, 4, 5))
+    assert {record.rules.observation_type for record in files} == {"minimal", "card_knowledge", "seer"}
+    assert sum(int((record.fireworks.sum(1) == record.rules.kinds).sum()) for record in files) >= 250
+    assert sum(int((record.lives[record.ended] == 0).sum()) for record in files) >= 500
+    assert sum(len(record.seen) for record in files) >= 400
+    of_start = [set(record.starts) for record in files if record.rules.random_start_player]
     assert sorted(map(len, of_start)) == [2, 3, 4, 5]
     for name in ("full_2", "full_3", "full_4", "full_5"):
-        told = recorded(name)
-        assert told.returns.max() == 25 and np.median(told.returns[told.kinds == 2]) >= 19, name
+        record = recorded(name)
+        assert record.returns.max() == 25 and np.median(record.returns[record.kinds == 2]) >= 19, name
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_model_plays_as_the_reference_does(name: str) -> None:
-    told = recorded(name)
-    assert (told.rules.bits, told.rules.moves) == (told.about["bits"], told.about["moves"])
-    for number, (first, length) in enumerate(zip(told.first, told.lengths, strict=True)):
-        assert sorted(told.decks[number]) == told.rules.deck()
-        game = Game(told.rules, told.decks[number].tolist(), int(told.starts[number]))
+    record = recorded(name)
+    assert (record.rules.bits, record.rules.moves) == (record.about["bits"], record.about["moves"])
+    for number, (first, length) in enumerate(zip(record.first, record.lengths, strict=True)):
+        assert sorted(record.decks[number]) == record.rules.deck()
+        game = Game(record.rules, record.decks[number].tolist(), int(record.starts[number]))
         for row in range(first, first + length + 1):
-            check(told, game, row)
+            check(record, game, row)
             if row < first + length:
-                reward = game.move(int(told.moves[row]))
-                assert reward == int(told.scores[row + 1]) - int(told.scores[row]), row
-        assert game.ended and told.moves[first + length] == 255
-        assert game.fireworks == told.fireworks[number].tolist()
-        assert game.score == told.returns[number]
+                reward = game.move(int(record.moves[row]))
+                assert reward == int(record.scores[row + 1]) - int(record.scores[row]), row
+        assert game.ended and record.moves[first + length] == 255
+        assert game.fireworks == record.fireworks[number].tolist()
+        assert game.score == record.returns[number]
 
 
-def check(told: SimpleNamespace, game: Game, row: int) -> None:
+def check(record: SimpleNamespace, game: Game, row: int) -> None:
     """That the model is in the recorded state."""
-    assert game.player == told.players[row], row
+    assert game.player == record.players[row], row
     state = game.mask(), game.information, game.lives, game.score, game.ended
-    assert state == tuple(getattr(told, x)[row] for x in "masks information lives scores ended".split()), row
+    assert state == tuple(getattr(record, x)[row] for x in "masks information lives scores ended".split()), row
     views = game.views()
-    if row in told.seen_rows:
-        bits = np.unpackbits(told.seen[np.searchsorted(told.seen_rows, row)], axis=-1, count=told.rules.bits)
+    if row in record.seen_rows:
+        bits = np.unpackbits(record.seen[np.searchsorted(record.seen_rows, row)], axis=-1, count=record.rules.bits)
         assert np.array_equal(bits, views), difference(game.rules, bits, views)
-    assert digests(views[None])[0] == told.views[row], row
-    assert digests(views[None, game.player])[0] == told.own[row], row
+    assert digests(views[None])[0] == record.views[row], row
+    assert digests(views[None, game.player])[0] == record.own[row], row
 
 
 def difference(rules: Rules, expected: np.ndarray, views: np.ndarray) -> str:

@@ -9,7 +9,7 @@ from dataclasses import fields
 import hanabi_model as model
 import numpy as np
 import pytest
-from torch_batchsim.envs.hanabi import picture
+from torch_batchsim.envs.hanabi import picture, scene
 from torch_batchsim.envs.hanabi.env import Rules
 
 NONE = 255
@@ -73,8 +73,8 @@ def drawn(game: model.Game) -> np.ndarray:
     return picture.draw(world_of(game), rules_of(game))
 
 
-def told(game: model.Game) -> str:
-    return picture.text(world_of(game), rules_of(game))
+def text_of(game: model.Game) -> str:
+    return scene.text(world_of(game), rules_of(game))
 
 
 def card(name: str, ranks: int = 5) -> int:
@@ -98,7 +98,7 @@ def test_a_text_in_full() -> None:
     game = scripted("R1 R1 Y2 G3 B5  Y1 W4 B1 R2 G1", "W5 R3 Y4", players=2)
     for move in (15, 5, 4, 11, 9):  # rank 1 to player 1, who plays Y1; discard of B5; yellow to player 0; a play of R3
         game.move(move)
-    assert told(game) == (
+    assert text_of(game) == (
         "Score: 1/25\nLife tokens: 2/3\nInfo tokens: 7/8\nFireworks: R0 Y1 G0 W0 B0\nHands:\n"
         "Player 0\n"
         "R1 || XX|RGWB12345\nR1 || XX|RGWB12345\nY2 || YX|Y12345\nG3 || XX|RGWB12345\nY4 || XX|RYGWB12345\n-----\n"
@@ -111,10 +111,10 @@ def test_a_text_in_full() -> None:
 def test_the_last_move_in_words() -> None:
     def last(game: model.Game, move: int) -> str:
         game.move(move)
-        return told(game).partition("Last move: ")[2].partition("\n")[0]
+        return text_of(game).partition("Last move: ")[2].partition("\n")[0]
 
     game = scripted("R1 R1 Y2 G3 B5  Y1 W4 B1 R2 G1", "W5 R3 Y4", players=2)
-    assert "Last move: none" in told(game)
+    assert "Last move: none" in text_of(game)
     assert last(game, 15) == "player 0 revealed rank 1 to player 1: cards 0 2 4"
     assert last(game, 5) == "player 1 played Y1 (card 0): scored"
     assert last(game, 4) == "player 0 discarded B5 (card 4)"
@@ -136,7 +136,7 @@ def test_the_last_move_in_words() -> None:
 def test_a_game_can_be_read_from_its_texts(seed: int) -> None:
     full, three = model.Rules(players=2 + seed), model.Rules(players=5, colors=3, ranks=4, hand_size=3)
     for game in games(seed, full, three, model.Rules(players=2, observation_type="seer"), model.Rules(**SMALL)):
-        lines, rules = told(game).split("\n"), game.rules
+        lines, rules = text_of(game).split("\n"), game.rules
         value = dict(line.split(":", 1) for line in lines if ":" in line)
         assert value["Score"] == f" {game.score}/{rules.kinds}"
         assert value["Life tokens"] == f" {game.lives}/{rules.max_life_tokens}"
@@ -164,19 +164,19 @@ def test_the_end_is_told() -> None:
     lost = dealt(model.Rules(players=2, max_life_tokens=1))
     while not lost.ended:
         lost.move(next(5 + i for i, held in enumerate(lost.hands[lost.player]) if held.rank > 2))
-    assert told(lost).endswith("\nGame over: no life left")
-    assert "Score: 0/25" in told(lost)
+    assert text_of(lost).endswith("\nGame over: no life left")
+    assert "Score: 0/25" in text_of(lost)
 
     won = model.Game(model.Rules(players=2, colors=1, ranks=1, hand_size=1), [0, 0, 0])
     won.move(1)
-    assert told(won).endswith("\nGame over: all is played")
+    assert text_of(won).endswith("\nGame over: all is played")
 
     idle = dealt(model.Rules(players=2, hand_size=25))
-    assert told(idle).endswith("\nTurns left: 2")
+    assert text_of(idle).endswith("\nTurns left: 2")
     idle.move(50)
-    assert told(idle).endswith("\nTurns left: 1")
+    assert text_of(idle).endswith("\nTurns left: 1")
     idle.move(50)
-    assert told(idle).endswith("\nGame over: no turn left")
+    assert text_of(idle).endswith("\nGame over: no turn left")
 
 
 # ---- picture -------------------------------------------------------------------------------------------------------
@@ -266,10 +266,10 @@ def test_whatever_differs_is_seen(rules: model.Rules) -> None:
     moments = [world_of(game) for game in games(5, rules)]
     for world in (moments[0], *dice.sample(moments[1:-1], 2 if len(moments) > 4 else 0), moments[-1]):
         own = rules_of(dealt(rules))
-        pixels, text = picture.draw(world, own), picture.text(world, own)
+        pixels, text = picture.draw(world, own), scene.text(world, own)
         for what, other in others(world, own, dice):
             assert not np.array_equal(pixels, picture.draw(other, own)), what
-            assert text != picture.text(other, own), what
+            assert text != scene.text(other, own), what
             seen.add(what.split()[0])
     assert len(seen) >= 10
 

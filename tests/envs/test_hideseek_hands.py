@@ -178,14 +178,14 @@ def test_seekers_do_nothing_while_hiders_prepare() -> None:
     agents = {HIDER: MIDDLE, SEEKER: (6.0, 0.0, 0.0), OTHER_SEEKER: (12.0, 0.0, 0.0)}
     scene = Scene(agents, boxes=[AHEAD, (6.0, 2.5, 0.0, False), (12.0, 2.5, 0.0, False)], preparation=4)
     places = [scene.place("Agent", i) for i in (SEEKER, OTHER_SEEKER)]
-    told = []
+    seen = []
     for _ in range(4):
-        told.append(scene.figure("preparing"))
+        seen.append(scene.figure("preparing"))
         scene.step({HIDER: LOCK, SEEKER: both(FORWARD, LOCK), OTHER_SEEKER: both(LEFT, GRAB)})
         assert scene.rewards == [0] * 5
         assert [scene.thing("Box", row) for row in (1, 2)] == [(BY_NOBODY, 0, FREE)] * 2
         assert [scene.place("Agent", i) for i in (SEEKER, OTHER_SEEKER)] == [pytest.approx(p, abs=1e-3) for p in places]
-    assert (told, scene.figure("preparing")) == ([True] * 4, False)
+    assert (seen, scene.figure("preparing")) == ([True] * 4, False)
     assert scene.thing("Box", 0)[0] == BY_NOBODY  # locked and unlocked twice
     scene.step({SEEKER: LOCK, OTHER_SEEKER: GRAB})
     assert scene.rewards != [0] * 5

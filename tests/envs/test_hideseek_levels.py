@@ -210,8 +210,8 @@ def test_what_has_no_room_is_counted() -> None:
     there = inner + doors + state.boxes.there.sum(1) + state.ramps.there.sum(1)
     assert (there + left_out == 5 + 6 + 9 + 2).all()
     assert (left_out > 0).any()
-    told = env.step(torch.tensor([5, 5, 5, 0, 0]).repeat(env.num_envs, 1))[4]["left_out"]
-    assert (told.reshape(-1, 5) == torch.from_numpy(left_out)[:, None]).all()
+    counted = env.step(torch.tensor([5, 5, 5, 0, 0]).repeat(env.num_envs, 1))[4]["left_out"]
+    assert (counted.reshape(-1, 5) == torch.from_numpy(left_out)[:, None]).all()
 
 
 @pytest.mark.full

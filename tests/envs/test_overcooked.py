@@ -170,54 +170,54 @@ def seen_by_all(world: World, horizon: int) -> np.ndarray:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_model_plays_as_the_reference_does(name: str) -> None:
     for case in cases(name):
-        told, starts = case.arrays, unpack(case.arrays.starts, case.agents)
-        for game in range(len(told.starts)):
+        record, starts = case.arrays, unpack(case.arrays.starts, case.agents)
+        for game in range(len(record.starts)):
             world = World(case.kitchen).assign(starts, game)
-            encodes = told.views is not None
+            encodes = record.views is not None
             if encodes:
-                assert digests(seen_by_all(world, case.horizon))[0] == told.start_views[game]
-            for t in range(len(told.actions)):
-                rewards = world.step(told.actions[t, game].tolist())
-                assert np.array_equal(rewards, (told.sparse[t, game], told.shaped[t, game])), (game, t)
-                assert digests(pack(world.arrays()))[0] == told.states[t, game], (game, t)
-                assert (world.timestep >= case.horizon) == told.ended[t, game], (game, t)
+                assert digests(seen_by_all(world, case.horizon))[0] == record.start_views[game]
+            for t in range(len(record.actions)):
+                rewards = world.step(record.actions[t, game].tolist())
+                assert np.array_equal(rewards, (record.sparse[t, game], record.shaped[t, game])), (game, t)
+                assert digests(pack(world.arrays()))[0] == record.states[t, game], (game, t)
+                assert (world.timestep >= case.horizon) == record.ended[t, game], (game, t)
                 if encodes:
-                    assert digests(seen_by_all(world, case.horizon))[0] == told.views[t, game], (game, t)
+                    assert digests(seen_by_all(world, case.horizon))[0] == record.views[t, game], (game, t)
 
 
 @pytest.mark.parametrize("name", sampled(NAMES, 2))
 def test_every_step_is_the_references(name: str) -> None:
     for case in cases(name):
-        told = case.arrays
-        env = kitchen_env(len(told.starts), layout=name, horizon=case.horizon, **case.overrides)
+        record = case.arrays
+        env = kitchen_env(len(record.starts), layout=name, horizon=case.horizon, **case.overrides)
         seen = env.by_world(env.reset(seed=0)[0]).numpy()
-        from_start = (pack(state_of(env)) == told.starts).all(1)
+        from_start = (pack(state_of(env)) == record.starts).all(1)
         assert from_start.any()
-        if told.views is not None:
-            assert np.array_equal(digests(seen[from_start]), told.start_views[from_start])
-        assign(env, unpack(told.starts, case.agents))
-        steps, middle = len(told.actions), len(told.actions) // 2 - 1
-        sums = np.zeros((2, *told.sparse.shape[1:]), np.float32)
+        if record.views is not None:
+            assert np.array_equal(digests(seen[from_start]), record.start_views[from_start])
+        assign(env, unpack(record.starts, case.agents))
+        steps, middle = len(record.actions), len(record.actions) // 2 - 1
+        sums = np.zeros((2, *record.sparse.shape[1:]), np.float32)
         for t in range(steps):
             factor = FACTORS[t % len(FACTORS)]
             env.sim.tensor("Shaping.factor").fill_(factor)
-            after = step(env, told.actions[t])
-            same = digests(pack(state_of(env))) == told.states[t]
+            after = step(env, record.actions[t])
+            same = digests(pack(state_of(env))) == record.states[t]
             assert same.all(), difference(case, env, t, int(np.argmin(same)))
-            assert np.array_equal(after.sparse_reward, told.sparse[t]), t
-            assert np.array_equal(after.shaped_reward, told.shaped[t]), t
-            team = told.sparse[t].sum(1, keepdims=True)
-            assert np.array_equal(after.rewards, team + np.float32(factor) * told.shaped[t]), t
-            sums += told.sparse[t], told.shaped[t]
+            assert np.array_equal(after.sparse_reward, record.sparse[t]), t
+            assert np.array_equal(after.shaped_reward, record.shaped[t]), t
+            team = record.sparse[t].sum(1, keepdims=True)
+            assert np.array_equal(after.rewards, team + np.float32(factor) * record.shaped[t]), t
+            sums += record.sparse[t], record.shaped[t]
             assert np.array_equal(after.sparse_return, sums[0]) and np.array_equal(after.shaped_return, sums[1]), t
             assert (after.team_return == sums[0].sum(1, keepdims=True)).all(), t
-            assert np.array_equal(after.truncated, told.ended[t][:, None].repeat(case.agents, 1)), t
-            if told.views is not None:
-                assert np.array_equal(digests(after.seen), told.views[t]), t
+            assert np.array_equal(after.truncated, record.ended[t][:, None].repeat(case.agents, 1)), t
+            if record.views is not None:
+                assert np.array_equal(digests(after.seen), record.views[t]), t
             if t == middle:
-                assert np.array_equal(pack(state_of(env)), told.checkpoints)
-                assert told.seen is None or np.array_equal(after.seen, told.seen)
-        assert told.ended[-1].all() and not told.ended[:-1].any()
+                assert np.array_equal(pack(state_of(env)), record.checkpoints)
+                assert record.seen is None or np.array_equal(after.seen, record.seen)
+        assert record.ended[-1].all() and not record.ended[:-1].any()
 
 
 def difference(case: Case, env: TorchVectorEnv, t: int, game: int) -> str:
@@ -226,9 +226,9 @@ def difference(case: Case, env: TorchVectorEnv, t: int, game: int) -> str:
     for actions in case.arrays.actions[: t + 1, game].tolist():
         before = str((world.chefs, world.items, world.left))
         world.step(actions)
-    mine, told = state_of(env), world.arrays()
-    other = [name for name in told if (mine[name][game] != told[name][0]).any()]
-    parts = [f"{name}: {mine[name][game].tolist()} not {told[name][0].tolist()}" for name in other]
+    mine, record = state_of(env), world.arrays()
+    other = [name for name in record if (mine[name][game] != record[name][0]).any()]
+    parts = [f"{name}: {mine[name][game].tolist()} not {record[name][0].tolist()}" for name in other]
     return "\n".join([f"step {t} of game {game}, actions {actions}, from {before}", *parts])
 
 
@@ -251,7 +251,7 @@ def orders(*recipes: str) -> list[dict[str, Any]]:
 
 
 class Scene:
-    """One world of ``GRID``, where chefs stand apart until told otherwise. Places are (x, y)."""
+    """One world of ``GRID``, where chefs stand apart at first. Places are (x, y)."""
 
     def __init__(self, grid: str = GRID, **options: Any) -> None:
         self.env = kitchen_env(layout=grid, **{"cook_time": 5, **options})
@@ -1053,31 +1053,31 @@ def test_worlds_do_not_know_of_one_another() -> None:
 
 
 def test_after_an_episode_the_same_game_can_be_played_again() -> None:
-    """A recorded game, twice in a row: the end is told, sums begin anew, and so does the kitchen, at its timestep."""
+    """A recorded game, twice in a row: the end is reported, sums and the kitchen begin anew, at its timestep."""
     case = next(case for case in cases("mdp_test") if "start_state" in case.overrides)
-    told = case.arrays
+    record = case.arrays
     assert case.kitchen.timestep == 30
     options = {"layout": case.name, "horizon": case.horizon, **case.overrides}
-    env = kitchen_env(len(told.starts), AutoresetMode.SAME_STEP, **options)
+    env = kitchen_env(len(record.starts), AutoresetMode.SAME_STEP, **options)
     seen = env.by_world(env.reset(seed=0)[0]).numpy()
-    sums = {"sparse_return": told.sparse.sum(0), "shaped_return": told.shaped.sum(0)}
+    sums = {"sparse_return": record.sparse.sum(0), "shaped_return": record.shaped.sum(0)}
     assert sums["sparse_return"].any() and sums["shaped_return"].any()
     for _ in range(2):
-        assert np.array_equal(digests(seen), told.start_views)
-        for t, actions in enumerate(told.actions):
+        assert np.array_equal(digests(seen), record.start_views)
+        for t, actions in enumerate(record.actions):
             observations, rewards, _, truncations, infos = env.step(torch.from_numpy(actions.reshape(-1)))
-            assert np.array_equal(env.by_world(rewards).numpy(), told.sparse[t].sum(1, keepdims=True).repeat(2, 1))
-            assert np.array_equal(env.by_world(truncations).numpy(), told.ended[t][:, None].repeat(2, 1))
+            assert np.array_equal(env.by_world(rewards).numpy(), record.sparse[t].sum(1, keepdims=True).repeat(2, 1))
+            assert np.array_equal(env.by_world(truncations).numpy(), record.ended[t][:, None].repeat(2, 1))
             seen = env.by_world(observations).numpy()
-            if not told.ended[t].any():
-                assert np.array_equal(digests(seen), told.views[t])
-                so_far = told.sparse[: t + 1].sum(0)
+            if not record.ended[t].any():
+                assert np.array_equal(digests(seen), record.views[t])
+                so_far = record.sparse[: t + 1].sum(0)
                 assert np.array_equal(env.by_world(infos["sparse_return"]).numpy(), so_far)
-        assert np.array_equal(digests(env.by_world(infos["final_obs"]).numpy()), told.views[-1])
+        assert np.array_equal(digests(env.by_world(infos["final_obs"]).numpy()), record.views[-1])
         for name, expected in sums.items():
             assert np.array_equal(env.by_world(infos["final_info"][name]).numpy(), expected)
             assert not infos[name].any()
-        assert np.array_equal(pack(state_of(env)), told.starts)
+        assert np.array_equal(pack(state_of(env)), record.starts)
 
 
 @pytest.mark.full

@@ -1,6 +1,6 @@
 """Swarm: each step against a model in plain Python, each rule in a scene set by hand, and tables that never overflow.
 
-What is random, the drones that come, a second simulator tells the model: it runs the step only as far as that system.
+A second simulator, which runs the step only as far as that system, gives the model the random drones that come.
 """
 
 from __future__ import annotations
@@ -296,7 +296,7 @@ class Scene:
         return self.sim.create("Bullet", [0], values)
 
     def step(self, *actions: tuple[int, int]) -> list[float]:
-        """Rewards of a step in which ships do nothing unless told."""
+        """Rewards of a step; ships without an action do nothing."""
         chosen = [*actions, *[(0, 0)] * (len(self.ships) - len(actions))]
         _, rewards, terminations, _, self.infos = self.env.step(torch.tensor(chosen))
         self.over = bool(terminations[0])

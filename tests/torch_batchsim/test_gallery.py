@@ -57,7 +57,7 @@ def test_a_trained_policy_acts(tmp_path, capsys):
     folder, file, drawn = (path.read_bytes() for path in files)
     assert folder == file != drawn
     assert run("cartpole", "--policy", tmp_path / "run", "--length", 1, "--out", tmp_path / "x.png") == 2
-    assert "the options are in its checkpoint" in capsys.readouterr().err
+    assert "whose checkpoint has the options" in capsys.readouterr().err
     assert run("swarm", "--policy", tmp_path / "run", "--out", tmp_path / "x.png") == 2
     assert "is of torch_batchsim/CartPole-v0, not of torch_batchsim/Swarm-v0" in capsys.readouterr().err
 
@@ -73,24 +73,24 @@ torch_batchsim.register("tests/Unseen-v0", Unseen)
     ("arguments", "message"),
     [
         ("pole", "there is no environment 'pole' (did you mean 'cartpole'?); known are: cartpole"),
-        ("cartpole --worlds 0", "--worlds is 0, but must be from 1 to 4096"),
-        ("cartpole --columns 0", "--columns is 0, but must be at least 1"),
-        ("cartpole --steps -1", "--steps is -1, but must be at least 0"),
-        ("cartpole --colours 1", "--colours is 1, but must be 0 or from 2 to 256"),
-        ("cartpole --out game.avi", "--out writes .png, .gif, .webp, .mp4, but game.avi was given"),
-        ("cartpole --out nowhere/x.png", "--out names nowhere/x.png, which cannot be written"),
-        ("cartpole --out x.gif --steps 5000", "the animation would have 5,001 pictures, but 2,000 are the most"),
+        ("cartpole --worlds 0", "--worlds must be from 1 to 4096, got 0"),
+        ("cartpole --columns 0", "--columns must be at least 1, got 0"),
+        ("cartpole --steps -1", "--steps must be at least 0, got -1"),
+        ("cartpole --colours 1", "--colours must be 0 or from 2 to 256, got 1"),
+        ("cartpole --out game.avi", "--out must end in .png, .gif, .webp, .mp4, got game.avi"),
+        ("cartpole --out nowhere/x.png", "existing folder, got nowhere/x.png"),
+        ("cartpole --out x.gif --steps 5000", "at most 2,000 pictures, got 5,001"),
         ("cartpole --policy nothing.pt", "checkpoint nothing.pt cannot be read"),
         ("cartpole --env-option wheels=4", "wheels"),
         ("cartpole --env-option num_worlds=4", "num_worlds is not an option of the environment; use --worlds"),
-        ("tests/Unseen-v0", "tests/Unseen-v0 has no pictures: it does not define render()"),
+        ("tests/Unseen-v0", "tests/Unseen-v0 does not define render()"),
         ("cartpole --no-such-option 3", "--no-such-option"),
         ("cartpole --world 3", "--worlds"),
         ("cartpole --lenght 1.0", "--length"),
         ("cartpole --length -1", "length"),
     ],
 )
-def test_mistakes_are_told_in_a_sentence(arguments, message, tmp_path, monkeypatch, capsys):
+def test_mistakes_are_reported_in_a_sentence(arguments, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert run(*arguments.split()) == 2
     assert message in capsys.readouterr().err

@@ -120,12 +120,13 @@ class Joint:
     """Between body ``a`` (None is the world) and body ``b``.
 
     Attributes:
+        kind: a name of ``physics.JointKind``, in small letters.
         anchor: where it is at the start, in the world's frame.
         axis: of a hinge or slider at the start, in the world's frame.
         limits: of the angle or the way, which are 0 at the start.
     """
 
-    kind: Literal["fixed", "hinge", "slider", "ball"]
+    kind: str
     a: str | None
     b: str
     anchor: Vector

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ctypes
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import count, pairwise
 
 from ..base import shared
 from ..base.numbers import BY_DTYPE
 from ..base.shared import LANES
+from ..declare.declaration import ENGINE_HEADERS
 from ..declare.schema import Archetype
 from ..errors import SchemaError
 from ..resolve import chip, executors
@@ -118,6 +121,8 @@ def _lines(program: Program, target: Target) -> Iterator[str]:
     if program.checks is not None:
         yield from checked.definitions()
     yield '#include "tbs/tbs.h"'
+    if _uses_wide(program):
+        yield '#include "tbs/wide.h"'
     yield f'#include "tbs/{"inside.h" if target.inside else target.record.header}"'
     yield "#include <cstddef>"
     for scope in program.scopes:
@@ -206,6 +211,22 @@ def _table(program: Program, archetype: Archetype) -> Iterator[str]:
         yield "    }"
     yield "};"
     yield f"template <> struct TableOf<{cpp_name(archetype)}> : {table_name(number)} {{}};"
+
+
+@cache
+def _wide_names() -> re.Pattern[str]:
+    """The names that only ``tbs/wide.h`` declares."""
+    declared = r"^(?:TBS_FUNCTION[^(=]*?|using |struct |inline constexpr u32 )\b(\w+)(?= ?[=({])"
+    wide, vector = (
+        set(re.findall(declared, (ENGINE_HEADERS / "tbs" / name).read_text(), re.MULTILINE))
+        for name in ("wide.h", "vector.h")
+    )
+    return re.compile(rf"\b(?:{'|'.join(sorted(wide - vector))})\b")
+
+
+def _uses_wide(program: Program) -> bool:
+    """Whether a text may use vector registers by name. Their header takes g++ a third of a second."""
+    return any(_wide_names().search(text) for text in program.files.values())
 
 
 def _context(program: Program, cuda: bool) -> Iterator[str]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from ..errors import BuildError
 from ..resolve.program import Program
-from . import jit
+from . import compiler, jit
 from .codegen import Target, generate
 from .compile_errors import explain
 
@@ -19,7 +20,7 @@ WORDS = jit.CSRC / "emulation" / "cuda_words.h"
 # Results do not depend on the optimisation, and these units run for a few steps only.
 _FLAGS = ["-O1", "-fPIC", "-DTBS_SPOIL_WORKSPACE", f"-I{jit.CSRC}"]
 _FIRST = ["-include", str(WORDS)]
-_STANDARD = WORDS.parent / "standard.h"
+_FEW = 5  # libraries of the same flags in a cache: precompiling CUDA's words takes the time that it saves in five
 _LEFT_OUT = ("-O3", "-march=native")
 
 
@@ -43,7 +44,7 @@ def load(program: Program, executor: str | None = None) -> jit.Library:
     if not library.is_file():
         with jit._build_lock(directory, name):
             if not library.is_file():  # another process was faster
-                first = jit.precompiled_arguments(_STANDARD, flags, directory, [WORDS.read_text()]) or _FIRST
+                first = _precompiled(flags, directory) or _FIRST
                 _compile(program, source, [compiler, *flags, "-shared"], first, library)
     jit.note_use(library)
     return jit.Library(library, target)
@@ -61,3 +62,23 @@ def _compile(program: Program, source: str, command: list[str], first: list[str]
         if done.returncode != 0:
             raise BuildError(explain(program, done.stdout + done.stderr))
         os.replace(part, library)
+
+
+def _precompiled(flags: list[str], directory: Path) -> list[str]:
+    """Arguments with which g++ includes CUDA's words first, precompiled; none for the first few units of these flags.
+
+    They are for a folder within ``directory``.
+    """
+    path = jit.cpp_compiler()
+    key = jit._digest([WORDS.read_text(), *flags, jit._compiler_identity(path), jit.processor()])
+    name = f"{WORDS.stem}_cpu_{key}"
+    units = directory / f"{name}.units"  # a byte for each that was compiled without
+    with jit._build_lock(directory, name):
+        if (units.stat().st_size if units.is_file() else 0) < _FEW:
+            with suppress(OSError), open(units, "ab") as count:
+                count.write(b".")
+            return []
+        found = compiler.precompile(WORDS, path, flags, directory / name)
+    for kept in (units, *directory.glob(f"{name}.h*")):
+        jit.note_use(kept)
+    return ["-include", f"../{name}.h"] if found else []

@@ -43,7 +43,7 @@ if os.uname().machine == "x86_64":
 CUDA_FLAGS = (
     "-O3 -std=c++20 --extra-device-vectorization -Werror cross-execution-space-call -Xcompiler -fvisibility=hidden"
 ).split()
-MODULE_FLAGS = "-O2 -std=c++20 -fvisibility=hidden -Wall -Wextra".split()  # of modules for Python
+MODULE_FLAGS = "-O2 -std=c++17 -fvisibility=hidden -Wall -Wextra".split()  # of modules for Python
 # Other builds, chosen by TBS_DEBUG; value-safe too. For gdb each system is a function (csrc/tbs/platform.h), and
 # variables live as long as their scopes; for perf the code is that of ordinary builds, with lines and frames. A quick
 # one takes the compiler half the time.
@@ -54,8 +54,8 @@ DEBUG_FLAGS = {
 }
 _STRICT_MATH = {"cpu": ["-ffp-contract=off"], "cuda": "-fmad=false -prec-div=true -prec-sqrt=true -ftz=false".split()}
 _FAST_MATH = {"cpu": ["-ffast-math"], "cuda": ["--use_fast_math"]}
-_STANDARD = CSRC / "tbs" / "standard.h"
-_FEW = 5  # libraries of the same flags in a cache: precompiling headers takes the time that it saves in five
+# The modules for Python in csrc/host, and the headers of ours that they include.
+_MODULES = {"step_call": (), "interrupts": ("tbs/watch.h",)}
 _KEEP_DAYS = 30
 _OWN_NAME = re.compile(r"\w+_(cpu|cuda)_[0-9a-f]{20}(\.so|\.lock|\.json|\.log|\.units|\.build\.\w+|\.h(\.gch|\.part)?)")
 _one_build = threading.Lock()  # of this process: torch's builder changes the environment of the whole process
@@ -181,30 +181,61 @@ def _library(program: Program, target: Target) -> tuple[Path, Target, float]:
     if target.cuda and not (cache_directory() / f"{name}.so").is_file():
         load(program, Target())  # only g++ checks libm's names and reaches of systems (csrc/tbs/world.h)
     _share_openmp(target)  # torch's builder loads the library
-    headers = [] if target.cuda else [_STANDARD]
+    if not (cache_directory() / f"{name}.so").is_file():
+        _compile_modules()
     heed = _nothing if target.cuda or target.inside else partial(_warn, program)  # g++ has reported it already
-    library, seconds = _built(name, source, flags, target.cuda, partial(_explained, program), headers, heed)
+    library, seconds = _built(name, source, flags, target.cuda, partial(_explained, program), heed)
     return library, target, seconds
 
 
-def load_module(source: Path, *headers: Path) -> ModuleType:
-    """The Python module of a C++ file of ours, which includes ``headers``, compiled if the cache does not hold it.
+def load_module(stem: str) -> ModuleType:
+    """The Python module of ``csrc/host/<stem>.cpp``, compiled if the cache does not hold it.
 
-    It is called as the file: ``torch_batchsim.csrc.host.step_call``, so that no other module's name is taken.
+    Its name is that of the file, ``torch_batchsim.csrc.host.step_call``, which no other module takes.
 
     Raises:
         BuildError: it does not compile: without Python's headers, say. ImportError: it cannot be loaded.
     """
-    name = ".".join(["torch_batchsim", "csrc", *source.relative_to(CSRC).with_suffix("").parts])
-    text, flags = source.read_text(), [*MODULE_FLAGS, f"-I{sysconfig.get_path('include')}"]
-    texts = [text, *(header.read_text() for header in headers)]
-    python = sysconfig.get_config_var("EXT_SUFFIX")
-    key = _digest([*texts, *flags, python, torch.__version__, _compiler_identity(cpp_compiler()), processor()])
-    path, _ = _built(f"{source.stem}_cpu_{key}", text, flags, False, lambda log: log)
+    name, path = f"torch_batchsim.csrc.host.{stem}", _module(stem)
     loader = ExtensionFileLoader(name, str(path))
     module = module_from_spec(ModuleSpec(name, loader, origin=str(path)))
     loader.exec_module(module)
     return module
+
+
+def _compile_modules() -> None:
+    """Compile the missing modules on threads, while the calling one compiles an environment, which takes as long."""
+    for stem in _MODULES:
+        threading.Thread(target=_module_or_nothing, args=(stem,), name=f"compiles {stem}").start()
+
+
+def _module_or_nothing(stem: str) -> None:
+    with contextlib.suppress(BuildError):  # load_module raises it again
+        _module(stem)
+
+
+def _module(stem: str) -> Path:
+    """The compiled module. g++ is called directly: torch's builder takes longer, and one build at a time."""
+    source, cpp = CSRC / "host" / f"{stem}.cpp", cpp_compiler()
+    folders = [sysconfig.get_path("include"), Path(torch.__file__).parent / "include", CSRC]
+    flags = [*MODULE_FLAGS, "-fPIC", "-shared", *(f"-I{folder}" for folder in folders)]
+    texts = [path.read_text() for path in (source, *(CSRC / header for header in _MODULES[stem]))]
+    python = sysconfig.get_config_var("EXT_SUFFIX")
+    key = _digest([*texts, *flags, python, torch.__version__, _compiler_identity(cpp), processor()])
+    directory, name = cache_directory(), f"{stem}_cpu_{key}"
+    path = directory / f"{name}.so"
+    if path.is_file():
+        note_use(path)
+        return path
+    with _build_lock(directory, name), tempfile.TemporaryDirectory(prefix=f"{name}.build.", dir=directory) as folder:
+        if not path.is_file():  # another thread or process was faster
+            part = Path(folder) / path.name
+            command = [cpp, *flags, str(source), "-o", str(part)]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode != 0:
+                raise BuildError(done.stderr)
+            os.replace(part, path)
+    return path
 
 
 def load_shared(source: Path, *flags: str) -> ctypes.CDLL:
@@ -235,12 +266,9 @@ def _built(
     flags: list[str],
     cuda: bool,
     explain: Callable[[str], str],
-    headers: Sequence[Path] = (),
     heed: Callable[[str], None] = _nothing,
 ) -> tuple[Path, float]:
     """The shared library of a name in the cache, and the seconds that it took to compile it, 0.0 if it was there.
-
-    ``headers`` are included first, precompiled.
 
     Raises BuildError with the text that ``explain`` makes of the compiler's log. ``heed`` gets the log of a build that
     succeeds.
@@ -255,38 +283,8 @@ def _built(
             return library, 0.0
         started = time.perf_counter()
         _remove_unused(directory)
-        included = [word for header in headers for word in precompiled_arguments(header, flags, directory)]
-        try:
-            _build(explain, source, [*flags, *included], cuda, directory, name, heed)
-        except BuildError as error:
-            if not included or error.log is None or "PCH" not in error.log.read_text():
-                raise
-            # g++ found no room at the address of the precompiled header
-            _build(explain, source, flags, cuda, directory, name, heed)
+        _build(explain, source, flags, cuda, directory, name, heed)
         return library, time.perf_counter() - started
-
-
-def precompiled_arguments(
-    header: Path, flags: list[str], directory: Path, depends_on: Sequence[str] = ()
-) -> list[str]:
-    """Arguments with which g++ includes ``header`` first, precompiled; none for the first few units of these flags.
-
-    They are for a folder within ``directory``. ``depends_on``: the texts of our headers that it includes.
-    """
-    path, all_flags = cpp_compiler(), [*flags, "-fPIC"]  # which torch adds
-    key = _digest([header.read_text(), *depends_on, *all_flags, _compiler_identity(path), processor()])
-    name = f"{header.stem}_cpu_{key}"
-    units = directory / f"{name}.units"  # a byte for each that was compiled without
-    with _build_lock(directory, name):
-        if (units.stat().st_size if units.is_file() else 0) < _FEW:
-            with contextlib.suppress(OSError), open(units, "ab") as count:
-                count.write(b".")
-            return []
-        found = compiler.precompile(header, path, all_flags, directory / name)
-    note_use(units)
-    for path in directory.glob(f"{name}.h*"):
-        note_use(path)
-    return ["-include", f"../{name}.h"] if found else []  # from the build's folder, because torch quotes no flags
 
 
 def _share_openmp(target: Target) -> None:

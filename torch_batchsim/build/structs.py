@@ -63,6 +63,7 @@ def scope_structs(program: Program, scope: Scope) -> Iterator[str]:
     yield from _constants(scope)
     yield from _faults(program, scope)
     yield from _enums(scope)
+    yield scope.declaration.definitions
     if not scope.name:
         yield from _parameters(program)
     for struct in scope.structs:

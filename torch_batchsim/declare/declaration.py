@@ -35,6 +35,7 @@ class Declaration:
     - ``kept``: those of the singletons that a new episode finds as they were, so that they can be written before it.
     - ``parameters``, ``constants``: the keyword options.
     - ``enums``: ``enum.IntEnum`` classes that systems use too: ``Ground.POT`` is ``Ground::POT`` or ``POT`` in C++.
+    - ``definitions``: C++ behind the enumerations, which a table in Python generates.
     - ``faults``: names of what systems report by ``world.fail(Fault::name, value)``.
 
     What depends on options may be a property that reads ``self.constants`` or ``self.parameters``.
@@ -49,6 +50,7 @@ class Declaration:
     workspace: Sequence[type[Component]] = ()
     kept: Sequence[type[Component]] = ()
     enums: Sequence[type[IntEnum]] = ()
+    definitions: str = ""
     faults: Sequence[str] = ()
     parameters: Any = Parameters()
     constants: Any = Constants()

@@ -5,13 +5,15 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 
 from ..build import jit
 from ..declare.declaration import ENGINE_HEADERS
+
+Array: TypeAlias = "np.ndarray | np.float32 | torch.Tensor | float"
 
 FLOAT, BITS, BOOL = np.dtype(np.float32), np.dtype(np.uint32), np.dtype(np.bool_)
 
@@ -31,7 +33,7 @@ def run(symbol: str, n: int, *arrays: np.ndarray, first: Sequence[ctypes.c_int64
 def taken(function: str, value: Any, dtype: np.dtype = FLOAT) -> np.ndarray:
     """An argument as an array of this dtype.
 
-    Raises TypeError for another dtype and for what is neither array, tensor nor number; ValueError for a tensor that
+    Raises TypeError for another dtype, and unless it is an array, tensor or number; ValueError for a tensor that
     requires a gradient.
     """
     if isinstance(value, (np.ndarray, np.generic)):
@@ -48,7 +50,7 @@ def taken(function: str, value: Any, dtype: np.dtype = FLOAT) -> np.ndarray:
         raise TypeError(f"{function} takes {dtype}, got {given}{cast}")
     if isinstance(value, torch.Tensor):
         if value.requires_grad:
-            raise ValueError(f"{function} has no gradient, and was given a tensor that requires one; pass x.detach()")
+            raise ValueError(f"{function} has no gradient, but got a tensor that requires one; pass x.detach()")
         return value.cpu().numpy()
     return np.asarray(value)
 
@@ -64,10 +66,10 @@ def _given_back(result: np.ndarray, arguments: Sequence[Any]) -> Any:
 def _one_kind(function: str, arguments: Sequence[Any]) -> None:
     tensors = [value for value in arguments if isinstance(value, torch.Tensor)]
     if tensors and any(isinstance(value, np.ndarray) for value in arguments):
-        raise TypeError(f"{function} was given tensors and arrays; give it one kind")
+        raise TypeError(f"{function} got tensors and arrays; pass one kind")
     devices = {str(value.device) for value in tensors}
     if len(devices) > 1:
-        raise ValueError(f"{function} was given tensors on {' and '.join(sorted(devices))}; move them to one device")
+        raise ValueError(f"{function} got tensors on {' and '.join(sorted(devices))}; move them to one device")
 
 
 def each(
@@ -109,7 +111,7 @@ def each(
 
 
 def vector_width(function: str, value: Any, allowed: Sequence[int] = VECTORS) -> int:
-    """The number of elements of a vector. Raises ValueError if there is no such vector."""
+    """The number of elements of a vector. Raises ValueError for another number."""
     shape = list(getattr(value, "shape", ()))
     if not shape or shape[-1] not in allowed:
         wanted = " or ".join(f"[..., {width}]" for width in allowed)

@@ -10,10 +10,10 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-MOST_VERTICES = 32  # csrc/physics/shapes.h has room for so many
+MOST_VERTICES = 32  # the room of csrc/physics/shapes.h
 _SAME = 1e-5  # of the extent: points closer than this to a plane are in it, closer to each other are one
 
-# One hull as ``struct Hull`` of csrc/physics/shapes.h has it; what each field means is told there.
+# One hull as ``struct Hull`` of csrc/physics/shapes.h, which explains the fields.
 LAYOUT = np.dtype(
     [
         *((name, np.float32, 32) for name in ("x", "y", "z")),
@@ -37,7 +37,7 @@ class ConvexHull:
         edges: [e, 4] integers: first and last vertex, the face to the left (whose loop has them in this order) and the
             one to the right.
         volume: of the polyhedron. moments: [3, 3], the integral of x x^T over it.
-        centroid: [3], where the origin lies among the points that were given.
+        centroid: [3], the place of the origin among the given points.
     """
 
     vertices: NDArray[np.float64]
@@ -53,12 +53,12 @@ class ConvexHull:
 def convex_hull(points: ArrayLike) -> ConvexHull:
     """The convex hull of 4 to 32 points [n, 3].
 
-    Points inside of the hull, of its faces or of its edges are left out, and triangles in one plane are one face. Every
-    triple of points is tried as a face (at most 4960): slow for many points, exact enough for few.
+    Drops points inside of the hull, its faces or its edges, and joins triangles in one plane to one face. Tries every
+    triple of points as a face (at most 4960): slow with many points, exact enough with few.
 
     Raises:
-        ValueError: another shape, NaN or infinite numbers, more than 32 points, points that lie in a plane or so nearly
-            that faces cannot be told from each other.
+        ValueError: another shape, NaN or infinite numbers, more than 32 points, points in a plane, or too near
+            to one to distinguish faces.
     """
     given = np.asarray(points, np.float64)
     if given.ndim != 2 or given.shape[1:] != (3,):
@@ -97,7 +97,7 @@ def convex_hull(points: ArrayLike) -> ConvexHull:
 def pack(hulls: Iterable[ConvexHull]) -> NDArray[np.void]:
     """The cube and then ``hulls``, [1 + n] of ``LAYOUT``, as C++ reads them.
 
-    The cube of vertices +-1 is the hull of every box (``Geometry::hull``). Raises ValueError where f32 cannot hold one.
+    The cube of vertices +-1 is the hull of every box (``Geometry::hull``). Raises ValueError if f32 cannot hold one.
     """
     rows = [_row(hull) for hull in (cube(), *hulls)]
     return np.stack(rows)
@@ -110,7 +110,7 @@ def cube() -> ConvexHull:
 
 
 def _distinct(points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Without points that are the same as one before."""
+    """The points without repetitions."""
     kept: list[NDArray[np.float64]] = []
     for point in points:
         if all(np.abs(point - other).max() > _SAME for other in kept):
@@ -122,7 +122,7 @@ def _faces(points: NDArray[np.float64]) -> list[list[int]]:
     """The corners of each face, counter-clockwise seen from outside."""
     flat = ValueError(
         f"a hull has a volume: these {len(points)} points lie in a plane, to within {_SAME} of their extent, or too "
-        "close to one for faces to be told apart"
+        "close to one to distinguish faces"
     )
     if len(points) < 4:
         raise flat
@@ -142,7 +142,7 @@ def _faces(points: NDArray[np.float64]) -> list[list[int]]:
     found: list[set[int]] = []
     loops = []
     supporting = np.flatnonzero(below | above)
-    widest_first = supporting[np.argsort(-area[supporting], kind="stable")]  # which tell best where a face lies
+    widest_first = supporting[np.argsort(-area[supporting], kind="stable")]  # wide triangles have the most exact planes
     for k in widest_first:
         inside = set(np.flatnonzero(np.abs(heights[k]) <= _SAME).tolist())
         if not any(inside <= other for other in found):

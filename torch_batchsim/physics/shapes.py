@@ -12,7 +12,7 @@ from .hulls import ConvexHull
 
 
 class ShapeKind(IntEnum):
-    """What ``Shape.kind`` holds; as in csrc/physics/shapes.h."""
+    """The values of ``Shape.kind``, as in csrc/physics/shapes.h."""
 
     SPHERE = 0
     CAPSULE = 1
@@ -21,7 +21,7 @@ class ShapeKind(IntEnum):
     PLANE = 4
 
 
-_USED = {  # of the three numbers of a size, and what each is called
+_USED = {  # names of the numbers of a size that a shape uses
     ShapeKind.SPHERE: ("radius",),
     ShapeKind.CAPSULE: ("radius", "half length"),
     ShapeKind.BOX: ("half extent along x", "half extent along y", "half extent along z"),
@@ -33,7 +33,7 @@ _USED = {  # of the three numbers of a size, and what each is called
 def check_size(kind: ShapeKind, size: ArrayLike) -> NDArray[np.float64]:
     """The numbers of ``size`` [up to 3] that a shape uses, in metres.
 
-    Raises ValueError for too few, and for one that is not positive and finite (a capsule's half length may be 0).
+    Raises ValueError for too few numbers, and unless all are positive and finite (a capsule's half length may be 0).
     """
     names = _USED[ShapeKind(kind)]
     numbers = np.atleast_1d(np.asarray(size, np.float64))
@@ -55,14 +55,14 @@ def mass_properties(
     ``size`` is as in ``Shape.size``, in metres; ``density`` in kg/m^3; ``size`` scales the ``hull`` of a HULL.
 
     Raises:
-        ValueError: a size or density that is not positive and finite, a plane (which has no mass), a HULL without hull.
+        ValueError: unless size and density are positive and finite; for a plane, and for a HULL without hull.
     """
     kind = ShapeKind(kind)
     numbers = check_size(kind, size)
     if not (isfinite(density) and density > 0):
         raise ValueError(f"the density of a body must be finite and above 0, got {density:g}")
     if kind == ShapeKind.PLANE:
-        raise ValueError("a PLANE has no mass: it can only be static")
+        raise ValueError("a PLANE is always static, without a mass")
     if kind == ShapeKind.HULL:
         if hull is None:
             raise ValueError("the mass of a HULL needs its hull, got None")

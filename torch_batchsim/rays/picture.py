@@ -13,18 +13,18 @@ from numpy.typing import ArrayLike
 
 from ..build import jit
 from ..physics.hulls import LAYOUT
+from ..physics.shapes import ShapeKind
 
 World = Mapping[str, np.ndarray]  # as ``Environment.render`` gets it
 Colour = int | Sequence[int] | Callable[[World], ArrayLike] | None
 Point = Sequence[float]  # x, y, z
 
 PALETTE = (0xD9A441, 0x4C78A8, 0xC44E52, 0x59A14F, 0x9C6ADE, 0x8C6D4F, 0x3FA7A0, 0xB0B4B8)
-"""Colours of the first eight archetypes that have none; then again from the first on. As csrc/rays/library.h has it."""
+"""Colours of archetypes without one, in turns; as in csrc/rays/library.h."""
 
 GROUND = 0xCDCFC8
-"""The colour of planes that have none."""
+"""The colour of planes without one."""
 
-_BOX, _HULL, _PLANE = 2, 3, 4  # of csrc/physics/shapes.h
 _POSE = ".physics.Pose.position"
 _MOST_PIXELS = 4096  # of a side
 _CONTRAST = 0.1  # of the squares on planes
@@ -36,30 +36,30 @@ class Picture:
         class Tower(Environment):
             render = Picture(eye=(7, -9, 6), target=(0, 0, 2.5), colours={"Ball": 0xC44E52})
 
-    All rows with a ``physics.Pose`` and a ``physics.Shape`` are drawn, on CPU, when somebody asks for a picture: the
-    simulation holds nothing of it. The first picture compiles for a few seconds. See docs/rays.md.
+    A call draws all rows with a ``physics.Pose`` and a ``physics.Shape``, on CPU; the simulation holds nothing of it.
+    The first picture compiles for a few seconds. See docs/rays.md.
 
     Args:
         eye: where the camera is, in metres: in the world's frame, or in that of ``follow``.
         target: the point in the middle of the picture, in the same frame.
         width, height: of the picture, pixels, up to 4,096.
         follow: an archetype: the camera goes with its first row, and turns with it about the vertical. The origin is
-            the row's position, y its forward axis. While there is no row, it stays where the world's frame has it.
+            the row's position, y its forward axis. Without rows the camera is in the world's frame.
         turn: False: the camera goes with the row of ``follow``, and does not turn.
-        field_of_view: from the bottom of the picture to its top, radians, more than 0, less than pi.
-        up: what is up in the picture; y where the camera looks straight down or up.
+        field_of_view: from bottom to top, radians, above 0, below pi.
+        up: the direction that is up in the picture; y if the camera looks straight down or up.
         colours: by archetype: 0xRRGGBB; or a sequence of such, which rows take in turns; or a function that gets the
-            world as ``render`` does and returns integers ``[rows]``; or None: it is not drawn. Without it counts
-            ``rays.Paint``, where rows have one, then ``PALETTE``, and ``GROUND`` for planes.
-        ground: the height of a plane that is drawn below everything, metres; None: only planes that there are.
-        shadows: whether bodies throw shadows; takes half as long again.
+            world as ``render`` does and returns integers ``[rows]``; or None: it is not drawn. The default is
+            ``rays.Paint`` of rows that have it, then ``PALETTE``, and ``GROUND`` for planes.
+        ground: the height of a plane drawn below everything, metres; None: without one.
+        shadows: bodies throw shadows, which takes half as long again.
         light: the direction towards the light.
-        ambient: the share of the light that comes from everywhere, 0 to 1.
+        ambient: the share of light from everywhere, 0 to 1.
         tile: metres, the side of the squares on planes.
-        sky: colours straight up, at the horizon and straight down, where there is nothing.
+        sky: colours without a body: straight up, at the horizon, straight down.
         samples: rays in a pixel, across and down, whose mean it shows: 1 is fastest, 2 smooths edges.
 
-    Raises TypeError or ValueError for what is out of range; at a picture, KeyError for archetypes that do not exist.
+    Raises TypeError or ValueError for values out of range; a call raises KeyError for unknown archetypes.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class Picture:
         return ((2 * sums + count) // (2 * count)).astype(np.uint8)
 
     def _bodies(self, world: World) -> dict[str, np.ndarray]:
-        """Arrays ``[bodies, ...]`` of all that is drawn, and the hulls."""
+        """Arrays ``[bodies, ...]`` of all drawn bodies, and the hulls."""
         tables = [name.removesuffix(_POSE) for name in world if name.endswith(_POSE)]
         tables = [table for table in tables if f"{table}.physics.Shape.kind" in world]
         for table in (*self._colours, *([] if self._follow is None else [self._follow])):
@@ -129,9 +129,9 @@ class Picture:
         bodies = {name: np.concatenate([part[name] for part in rows]) for name in rows[0]}
         hulls = world.get("physics.Hulls.hull", np.zeros((1, LAYOUT.itemsize // 4), np.uint32))
         records = np.ascontiguousarray(hulls).view(LAYOUT)
-        unknown = (bodies["kind"] == _HULL) & (bodies["hull"] >= len(records))
+        unknown = (bodies["kind"] == ShapeKind.HULL) & (bodies["hull"] >= len(records))
         bodies["kind"] = np.where(unknown, -1, bodies["kind"]).astype(np.int32)
-        bodies["hull"] = np.where(bodies["kind"] == _HULL, bodies["hull"], 0).astype(np.uint32)
+        bodies["hull"] = np.where(bodies["kind"] == ShapeKind.HULL, bodies["hull"], 0).astype(np.uint32)
         return {**bodies, "hulls": records}
 
     def _rows(self, world: World, table: str, number: int) -> dict[str, np.ndarray]:
@@ -141,7 +141,7 @@ class Picture:
             return np.asarray(world[f"{table}.physics.{name}"]).astype(dtype)
 
         kind = column("Shape.kind", np.int32)
-        colour = np.where(kind == _PLANE, GROUND, PALETTE[number % len(PALETTE)])
+        colour = np.where(kind == ShapeKind.PLANE, GROUND, PALETTE[number % len(PALETTE)])
         given = self._colours.get(table, False)
         if given is None:
             kind, colour = kind[:0], colour[:0]
@@ -201,7 +201,7 @@ class _View(ctypes.Structure):
 def _draw(view: _View, bodies: Mapping[str, np.ndarray], width: int, height: int) -> np.ndarray:
     """0xRRGGBB for each pixel, ``uint32 [height, width]``."""
     count = len(bodies["kind"])
-    used = bodies["hull"][bodies["kind"] == _HULL]
+    used = bodies["hull"][bodies["kind"] == ShapeKind.HULL]
     faces = int(bodies["hulls"]["faces"][used].sum())
     library = _library(_room(count), _room(faces))
     arrays = [np.ascontiguousarray(bodies[name]) for name in _COLUMNS]
@@ -237,7 +237,7 @@ def _plane(height: float | None) -> dict[str, np.ndarray]:
     """The ground: one body, or none."""
     n = 0 if height is None else 1
     return {
-        "kind": np.full(n, _PLANE, np.int32),
+        "kind": np.full(n, ShapeKind.PLANE, np.int32),
         "hull": np.zeros(n, np.uint32),
         "size": np.ones((n, 3), np.float32),
         "position": np.array([(0.0, 0.0, height or 0.0)] * n, np.float32).reshape(n, 3),

@@ -161,7 +161,7 @@ def _module() -> Any:
     if os.environ.get("TORCH_BATCHSIM_SIGNALS") == "0" or os.uname().sysname != "Linux":
         return None
     try:
-        return jit.load_module(jit.CSRC / "host" / "interrupts.cpp", jit.CSRC / "tbs" / "watch.h")
+        return jit.load_module("interrupts")
     except (BuildError, ImportError, OSError) as error:
         warnings.warn(f"Ctrl-C does not stop a step here, for a module could not be made: {error}", RuntimeWarning, 3)
         return None

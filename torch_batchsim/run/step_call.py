@@ -84,7 +84,7 @@ def _module() -> Any:
     try:
         if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
             raise ImportError(f"torch {torch.__version__} is too old")
-        return jit.load_module(jit.CSRC / "host" / "step_call.cpp")
+        return jit.load_module("step_call")
     except (BuildError, ImportError) as error:
         _warn(error)
         return None

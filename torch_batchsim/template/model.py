@@ -1,4 +1,4 @@
-"""MyEnv once more, in plain NumPy: what the systems are compared with."""
+"""The rules of MyEnv in plain NumPy: the tests compare the systems with it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Model(gymnasium.Env):
         self.action_space = Discrete(4)
 
     def put(self, values: Mapping[str, np.ndarray]) -> None:
-        """Take over the state of a world, by names as in ``sim.tensor``, each ``[1]``."""
+        """Take over the state of a world; names as in ``sim.tensor``, each ``[1]``."""
         self.place = np.array([int(values["Walker.Place.column"][0]), int(values["Walker.Place.row"][0])])
         self.goal = np.array([int(values["Walker.Goal.column"][0]), int(values["Walker.Goal.row"][0])])
 

@@ -4,7 +4,7 @@ TBS_SYSTEM void place(World &world, Place &place, Goal &goal) {
     Random &random = world.random();
     place.column = random.integer(0, Constants::size - 1);
     place.row = random.integer(0, Constants::size - 1);
-    // A cell that is not the walker's: 1 to size * size - 1 cells further on.
+    // Another cell than the walker's: 1 to size * size - 1 cells further on.
     const i32 cells = Constants::size * Constants::size;
     const i32 walker = place.row * Constants::size + place.column;
     const i32 cell = (walker + random.integer(1, cells - 1)) % cells;

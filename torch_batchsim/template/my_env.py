@@ -61,7 +61,7 @@ class MyEnv(Environment):
     archetypes = [Archetype("Walker", Place, Goal, Move, View, Reward, count=1)]
     constants = Constants(size=Option(8, minimum=2, help="cells in a row and in a column"))
     parameters = Parameters(
-        step_cost=Option(0.01, minimum=0.0, help="what each step costs"),
+        step_cost=Option(0.01, minimum=0.0, help="the cost of a step"),
         max_episode_steps=Option(64, minimum=1, help="steps after which an episode is truncated"),
     )
     start = TaskGraph("place")
@@ -69,7 +69,7 @@ class MyEnv(Environment):
     observe = TaskGraph("look")
     observation, action = "Walker.View", "Walker.Move"
     metadata = {"render_fps": 8}
-    training = {"": {"num_envs": 256, "total_steps": 1_000_000}}  # what torch_batchsim.train takes by default
+    training = {"": {"num_envs": 256, "total_steps": 1_000_000}}  # defaults of torch_batchsim.train
 
     def render(self, world: Mapping[str, np.ndarray]) -> np.ndarray:
         size, cell = self.constants.size, 24

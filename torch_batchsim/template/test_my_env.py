@@ -1,4 +1,4 @@
-"""That MyEnv does what its model does, and the same however it is run. Run with ``python -m pytest``."""
+"""MyEnv equals its model, and itself on all executors. Run with ``python -m pytest``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_each_step_is_that_of_the_model(size: int) -> None:
     env.close()
 
 
-def test_the_engine_finds_nothing_wrong() -> None:
+def test_all_checks_pass() -> None:
     """A checked build, extreme actions, spaces, seeds, states, executors: see ``python -m torch_batchsim.check``."""
     print(check_env(my_env.MyEnv, steps=500))
 
@@ -46,7 +46,7 @@ def test_observations_stay_within_their_space() -> None:
         assert env.observation_space.contains(observations.numpy())
 
 
-def test_threads_executors_and_the_number_of_worlds_change_nothing() -> None:
+def test_results_do_not_depend_on_threads_executors_and_worlds() -> None:
     few = torch_batchsim.make_vec(my_env.MyEnv, num_worlds=8, num_threads=1)
     many = torch_batchsim.make_vec(my_env.MyEnv, num_worlds=500, executor="per_world")
     for env in (few, many):

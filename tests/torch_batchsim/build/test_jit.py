@@ -517,46 +517,26 @@ def test_old_builds_leave_the_cache_and_nothing_else_does(cache: Path, folder: P
     assert left == {"thesis", "thesis/chapter.tex", "old.so", "keep_cpu_1.so"}
 
 
-@pytest.mark.full
-@pytest.mark.skipif("g++" not in jit.cpp_compiler(), reason="others precompile in another way")
-def test_headers_are_precompiled_where_there_are_libraries(
-    cache: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A library of the same name has the same code, whether they are or not."""
-    asked: list[list[str]] = []
-    compile_unit = jit._compile
+def test_an_ordinary_unit_includes_no_heavy_header(folder: Path) -> None:
+    """<algorithm>, <atomic>, <cmath> and <immintrin.h> would take g++ longer than all of the engine, in each unit."""
+    command = [jit.cpp_compiler(), *jit.compiler_flags("cpu"), f"-I{jit.CSRC}", "-x", "c++", "-M", "-"]
+    unit = generate(Program(walk(folder)), Target())
+    named = subprocess.run(command, input=unit, capture_output=True, text=True, check=True).stdout
+    headers = {word.rpartition("/")[2] for word in named.split()}
+    assert {"tbs.h", "platform.h"} <= headers
+    assert not headers & {"algorithm", "atomic", "cmath", "immintrin.h", "mutex", "string", "vector"}
 
-    def noted(name: str, unit: Path, flags: list[str], *others: Any) -> str | None:
-        asked.append(flags)
-        return compile_unit(name, unit, flags, *others)
 
-    monkeypatch.setattr(jit, "_compile", noted)
-    cache.mkdir()
-    built = []
-    for few in (99, 0):
-        monkeypatch.setattr(jit, "_FEW", few)
-        jit.load(Program(walk(folder)), Target())
-        (library,) = cache.glob("Declared*.so")
-        built.append(library.read_bytes())
-        library.unlink()
-    (header,) = cache.glob("standard_cpu_*.h")
-    assert "-include" not in asked[0] and asked[1][-2:] == ["-include", f"../{header.name}"]
-    assert len(built[0]) == len(built[1])
-    unit = cache / "any.build.folder" / "generated.cpp"
-    unit.parent.mkdir()
-    unit.write_text(generate(Program(walk(folder)), Target()))
-    command = [jit.cpp_compiler(), *asked[1], "-fPIC", "-DTORCH_EXTENSION_NAME=any", f"-I{jit.CSRC}", "-H"]
-    command += ["-fsyntax-only", str(unit)]
-    said = subprocess.run(command, capture_output=True, text=True, check=True, cwd=unit.parent).stderr
-    assert said.startswith("! ") and f"{header.name}.gch\n" in said  # g++ has taken it up
+@pytest.mark.parametrize(("text", "needed"), [("f32 x = madd(1, 2, 3);", True), ("vec3 x = cross({}, {});", False)])
+def test_vector_registers_come_with_texts_that_name_them(text: str, needed: bool, folder: Path) -> None:
+    environment = walk(folder, f"TBS_FUNCTION void named() {{ {text} (void)x; }}\n{SYSTEMS}")
+    assert ('#include "tbs/wide.h"' in generate(Program(environment), Target())) is needed
 
 
 @pytest.mark.parametrize(("checks", "log"), full_but([True], [(True, True), (True, None), (None, True), (None, None)]))
 def test_units_include_what_they_need(
-    checks: bool | None, log: bool | None, cache: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+    checks: bool | None, log: bool | None, cache: Path, folder: Path
 ) -> None:
-    """As the first units of a cache do, without headers that come precompiled."""
-    monkeypatch.setattr(jit, "_FEW", 99)
     Simulator(walk(folder), 1, checks=checks, log=log).reset()
 
 

@@ -170,7 +170,7 @@ def test_masses_agree_with_mujoco():
         (ShapeKind.HULL, (1, 1, 1), 1.0, "needs its hull"),
         (ShapeKind.BOX, (1, 1, 1), 0.0, "density of a body must be finite and above 0, got 0"),
         (ShapeKind.BOX, (1, 1, 1), np.nan, "density"),
-        (ShapeKind.PLANE, (), 1.0, "a PLANE has no mass"),
+        (ShapeKind.PLANE, (), 1.0, "a PLANE is always static"),
     ],
 )
 def test_bad_masses_are_refused(kind, size, density, message):

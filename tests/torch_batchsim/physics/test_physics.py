@@ -162,9 +162,9 @@ def test_far_from_the_origin_and_tiny_bodies_stay_finite() -> None:
 
 def test_touches_are_told_in_the_step_in_which_they_happen() -> None:
     env = played(10)
-    told, rows = env.sim.tensor("Told.touches").flatten(), env.sim.ragged("physics.Touch.Contact.impulse")
-    assert (told > 0).float().mean() > 0.9
-    assert torch.equal(rows.counts.cpu().to(told.dtype), told)
+    counted, rows = env.sim.tensor("Told.touches").flatten(), env.sim.ragged("physics.Touch.Contact.impulse")
+    assert (counted > 0).float().mean() > 0.9
+    assert torch.equal(rows.counts.cpu().to(counted.dtype), counted)
     assert (rows.packed()[0] > 0).all()
 
 
@@ -185,10 +185,10 @@ def test_hulls_and_options_that_are_none_are_refused() -> None:
 @pytest.mark.parametrize(
     ("kept", "message"),
     [
-        (91, r"kept_contacts is 91, but there are 90 contacts"),
-        (89, r"kept_contacts is 89, but physics\.events need all 90"),
+        (91, r"kept_contacts is 91, more than the 90"),
+        (89, r"kept_contacts is 89, but physics\.events needs all 90"),
     ],
 )
-def test_keeping_more_contacts_than_there_are_or_fewer_than_are_told_is_refused(kept: int, message: str) -> None:
+def test_keeping_too_many_contacts_or_too_few_for_events_is_rejected(kept: int, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         TorchVectorEnv(Heap(physics={"kept_contacts": kept}), num_worlds=1)

@@ -15,6 +15,7 @@ from physics_scenes import NO_GRAVITY, G, floor
 from torch_batchsim import WorldFault
 from torch_batchsim.bench.physics_worlds import joint_columns
 from torch_batchsim.bench.scenes import Body, Joint, Motor, Scene, box, sphere
+from torch_batchsim.physics import JointKind
 
 pytestmark = pytest.mark.full
 SPEED, ARM, DT = 3.0, 1.0, 1 / 60
@@ -29,7 +30,7 @@ def flight(*more: Body, **options: object) -> Scene:
 def post(scene: Scene, kind: str = "hinge") -> Scene:
     """With a joint at a post beside the log."""
     x, y, z = scene.bodies[0].position
-    return replace(scene, joints=(Joint(kind, None, "log", (x - ARM, y, z), (0, 0, 1)),))  # type: ignore[arg-type]
+    return replace(scene, joints=(Joint(kind, None, "log", (x - ARM, y, z), (0, 0, 1)),))
 
 
 def step(crowd: Crowd, count: int) -> None:
@@ -88,9 +89,9 @@ def test_a_joint_to_a_destroyed_body_is_a_fault_until_it_is_let_go() -> None:
     for run in (crowd, free, alone):
         step(run, 10)
     crowd.sim.destroy(torch.tensor([1]), crowd.handles[1, "bob"][None])
-    with pytest.raises(WorldFault, match=r"world 1: .*simulate.*physics\.joint_to_nothing \(value 0\)") as told:
+    with pytest.raises(WorldFault, match=r"world 1: .*simulate.*physics\.joint_to_nothing \(value 0\)") as raised:
         step(crowd, 1)
-    assert told.value.mask.tolist() == [False, True, False]
+    assert raised.value.mask.tolist() == [False, True, False]
     step(alone, 1)
     for world in (0, 2):
         assert crowd.now(world).bodies == alone.now(0).bodies
@@ -102,6 +103,15 @@ def test_a_joint_to_a_destroyed_body_is_a_fault_until_it_is_let_go() -> None:
     velocity = log.values[int(log.first[1])].clone()
     step(free, 30)
     assert torch.equal(log.values[int(log.first[1])], velocity)
+
+
+def test_a_joint_of_an_undefined_kind_is_a_fault() -> None:
+    crowd = Crowd([post(flight(), kind.name.lower()) for kind in JointKind] + [post(flight())])
+    kinds = crowd.sim.ragged("Link.physics.Joint.kind")
+    kinds.values[int(kinds.first[len(JointKind)])] = len(JointKind)
+    with pytest.raises(WorldFault, match=r"physics\.bad_joint \(value 0\)") as raised:
+        step(crowd, 1)
+    assert raised.value.mask.tolist() == [False] * len(JointKind) + [True]
 
 
 @pytest.mark.parametrize("cleared", [True, False])
@@ -172,7 +182,7 @@ def test_a_joint_wakes_both_of_its_bodies_and_their_islands() -> None:
     assert min(still(crowd)) > 0.5
 
 
-def test_what_sleeps_wakes_when_its_joint_is_told_something_else() -> None:
+def test_what_sleeps_wakes_when_its_joint_changes() -> None:
     servo = Joint("slider", None, "crate", (4.0, 0.0, 0.3), (0, 1, 0), motor=Motor(100.0, position=0.0))
     crowd, _ = asleep(servo)
     crowd.sim.ragged("Link.physics.Joint.target").values[1] = 0.5

@@ -1,4 +1,4 @@
-"""The library `rays` in an environment: what systems and cameras are told of a world's bodies.
+"""The library `rays` in an environment: what systems and cameras see of a world's bodies.
 
 tests/csrc/test_ray_casts.py and test_camera.py test the geometry; test_executors.py runs "gallery" on all executors.
 """
@@ -98,7 +98,7 @@ def test_lidar_tells_bodies_distances_and_normals(gallery: TorchVectorEnv) -> No
 
 
 def test_groups_and_entities(gallery: TorchVectorEnv) -> None:
-    """A ray that looks for coins finds nothing else, and tells which one."""
+    """A ray that looks for coins finds only these, and which one."""
     sim = gallery.sim
     found = sim.tensor("Visitor.Ahead.found")
     is_coin, distance = sim.tensor("Visitor.Ahead.is_coin"), sim.tensor("Visitor.Ahead.distance")

@@ -1,0 +1,188 @@
+"""The library ``physics``: its options, its tables and the memory that its systems take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..base.shared import CHIP_OF_WARP
+from ..declare.library import Library
+from ..declare.options import Constants, Option, Parameters
+from ..declare.schema import Archetype, Bundle, Component, TaskGraph, component
+from ..types import Entity, f32, i32, u8, u16, u32, u64, vec3
+from . import joints
+from .components import Contact, Filter, Force, Mass, Material, Motion, MotionKind, Pose, Shape, Velocity
+from .hulls import LAYOUT, ConvexHull, convex_hull, cube, pack
+from .joints import Joint, JointDrive, JointKind
+
+# The most bytes that the solver has of each on a device (csrc/physics/solver.h).
+_BODY_BYTES, _CONTACT_BYTES, _JOINT_BYTES = 512, 480, 512
+_SYMMETRIC = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))  # places in a matrix: xx, yy, zz, xy, xz, yz
+
+
+class Physics(Library):
+    """Rigid bodies: the fragment ``Physics.simulate`` moves all rows with the components of ``Physics.body``.
+
+    An environment lists the library in ``libraries``, has ``Physics.body`` (bodies that move) and ``Physics.static``
+    (bodies that stand) in archetypes, and ``Physics.simulate`` in its task graph ``step``. With ``events``,
+    ``Physics.report`` behind it creates a row of ``physics.Touch`` for each pair that has touched. See docs/physics.md.
+
+    Args:
+        hulls: convex hulls by name, each an array ``[points, 3]`` of 4 to 32 points in metres: with
+            ``hulls={"wedge": points}`` the shape is ``physics::hull(physics::Constants::wedge)`` in C++. The origin
+            of its frame is the hull's centroid.
+        **options: the parameters and constants below.
+
+    Raises ValueError for flat hulls and for too many vertices, TypeError for unknown options.
+    """
+
+    name = "physics"
+
+    @property
+    def systems(self) -> tuple[str, ...]:  # type: ignore[override]
+        return ("physics/physics.h", *(("physics/report.h",) if self.constants.events else ()))
+
+    components = (Pose, Shape, Velocity, Mass, Motion, Material, Force, Filter, Joint, Contact)
+    enums = (MotionKind, JointKind, JointDrive)
+    definitions = joints.definitions()
+    faults = (
+        "not_finite", "bad_shape", "bad_mass", "bad_material", "pairs", "contacts", "joint_to_nothing", "bad_joint",
+    )  # fmt: skip
+    body = Bundle(Pose, Shape, Velocity, Mass, Motion)
+    static = Bundle(Pose, Shape)
+    simulate = TaskGraph("simulate")
+    report = TaskGraph("report")
+    parameters = Parameters(
+        time=Option(1.0 / 30.0, above=0.0, help="seconds of a step"),
+        gravity_x=Option(0.0, help="m/s^2"),
+        gravity_y=Option(0.0, help="m/s^2"),
+        gravity_z=Option(-9.8, help="m/s^2"),
+    )
+    constants = Constants(
+        substeps=Option(4, minimum=1, maximum=64, help="of a step; contacts are found once a step"),
+        contacts=Option(0, minimum=0, maximum=65535, help="the most pairs that touch; 0: eight for each mover"),
+        kept_contacts=Option(0, minimum=0, maximum=65535, help="the most whose impulses a world keeps; 0: all"),
+        events=Option(0, minimum=0, maximum=65535, help="a world's room for rows of physics.Touch"),
+        sleep=Option(False, help="skips bodies at rest until something wakes them"),
+        margin=Option(0.02, minimum=0.0, help="metres; nearer surfaces are contacts"),
+        static_friction=Option(0.5, minimum=0.0, help="of bodies without Material"),
+        dynamic_friction=Option(0.5, minimum=0.0, help="of bodies without Material"),
+        restitution=Option(0.0, minimum=0.0, maximum=1.0, help="of bodies without Material"),
+    )
+
+    def __init__(self, hulls: Mapping[str, ArrayLike] | None = None, **options: Any) -> None:
+        super().__init__(**options)
+        self.hulls: dict[str, ConvexHull] = {}
+        for name, points in (hulls or {}).items():
+            try:
+                self.hulls[name] = convex_hull(points)
+            except ValueError as error:
+                raise ValueError(f"physics: hull {name!r}: {error}") from None
+        self.add_constants(hulls=1 + len(self.hulls))
+        self.add_constants(**{name: 1 + number for number, name in enumerate(self.hulls)})
+
+    @classmethod
+    def described_options(cls) -> dict[str, Any]:
+        return {**super().described_options(), "hulls": "points of convex hulls by name; in Python only"}
+
+    def prepare(self) -> None:
+        bodies, movers = self.most_rows(Pose, Shape), self.most_rows(Pose, Shape, Velocity, Mass, Motion)
+        contacts = self.constants.contacts or max(32, 8 * movers)
+        kept = self.constants.kept_contacts or contacts
+        if kept > contacts:
+            raise ValueError(f"physics.kept_contacts is {kept}, more than the {contacts} contacts of a world")
+        if kept < contacts and self.constants.events:
+            raise ValueError(
+                f"physics.kept_contacts is {kept}, but physics.events needs all {contacts} contacts kept"
+            )
+        self.constants = type(self.constants)({**self.constants, "contacts": contacts, "kept_contacts": kept})
+        joints = self.most_rows(Joint)
+        self.add_constants(bodies=max(bodies, 1), movers=max(movers, 1), pairs=4 * contacts, joints=max(joints, 1))
+
+    @cached_property
+    def contacts_component(self) -> type[Component]:
+        """The contacts that a world keeps from step to step: impulses, from which the solver starts.
+
+        ``rows`` of ``count`` contacts had an impulse and are kept. ``mark`` identifies bodies by the numbers in
+        ``pair``; with ``sleep``, ``held`` and ``given`` are marks of their joints and of an author's other values.
+        """
+        c = self.constants
+        rows, number = c.kept_contacts, u8 if c.bodies <= 256 else u16
+        events = {"body": Entity[c.bodies], "total": f32[rows], "normal": vec3[rows], "position": vec3[rows]}
+        return component(
+            "Contacts",
+            count=i32,
+            rows=i32,
+            bodies=i32,
+            joints=i32,
+            impulse=f32[rows, 4],
+            friction=f32[rows, 4],
+            preload=f32[rows],
+            feature=u16[rows, 4],
+            pair=number[rows, 2],
+            mark=u64[c.bodies],
+            held=u32[c.bodies if c.sleep else 1],
+            given=u32[c.bodies if c.sleep else 1],
+            **(events if c.events else {}),
+        )
+
+    @cached_property
+    def hulls_component(self) -> type[Component]:
+        n = self.constants.hulls
+        return component("Hulls", hull=u32[n, LAYOUT.itemsize // 4], moments=f32[n, 7])
+
+    @cached_property
+    def core_component(self) -> type[Component]:
+        """Room for a ``Solver`` of csrc/physics/gather.h on a device, which asserts that all bodies fit.
+
+        If bodies take at most three quarters of the memory on chip, the room is that memory, and contacts and joints
+        that do not fit are in ``Space``. Else there is room for all.
+        """
+        c = self.constants
+        bodies = 1024 + _BODY_BYTES * c.movers
+        size = bodies + _CONTACT_BYTES * c.contacts + _JOINT_BYTES * c.joints
+        if 4 * bodies <= 3 * CHIP_OF_WARP:
+            size = min(size, CHIP_OF_WARP)
+        return component("Core", memory=u32[size // 16 * 4])
+
+    @cached_property
+    def space_component(self) -> type[Component]:
+        """Room for a ``Step`` of csrc/physics/gather.h on a device, which asserts that it fits."""
+        c = self.constants
+        words = -(-c.bodies // 32)
+        size = 8192 + c.bodies * (116 + 4 * words) + 32 * words * 24 + c.pairs * 12 + 240 * c.movers
+        size += (32 * (words + 1) * 28 + 28 * (words + 64) + 4 * c.bodies + 1088) if c.bodies > 256 else 2048
+        size += (_CONTACT_BYTES + 192) * c.contacts + (2 * _JOINT_BYTES + 512) * c.joints
+        return component("Space", memory=u32[size // 16 * 4])
+
+    @property
+    def archetypes(self) -> list[Archetype]:
+        events = self.constants.events
+        return [Archetype("Touch", Contact, capacity=events, ephemeral=True)] if events else []
+
+    @property
+    def singletons(self) -> list[type[Component]]:
+        return [self.contacts_component]
+
+    @property
+    def resources(self) -> list[type[Component]]:
+        return [self.hulls_component]
+
+    @property
+    def workspace(self) -> list[type[Component]]:
+        return [self.space_component, self.core_component]
+
+    def resource_values(self) -> dict[str, np.ndarray]:
+        moments = [
+            [hull.volume, *(hull.moments[row, column] for row, column in _SYMMETRIC)]
+            for hull in (cube(), *self.hulls.values())
+        ]
+        packed = pack(self.hulls.values())
+        return {
+            "Hulls.hull": packed.view(np.uint32).reshape(len(packed), -1),
+            "Hulls.moments": np.array(moments, np.float32),
+        }

@@ -84,6 +84,19 @@ def test_packages_import_from_below() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def test_packages_of_training_import_from_below() -> None:
+    listed = re.findall(r"^\d+\. `(\w+)/`", (ROOT / "train" / "__init__.py").read_text(), re.MULTILINE)
+    assert listed and set(listed) == {path.parent.name for path in (ROOT / "train").glob("*/__init__.py")}
+    wrong = []
+    for module, path in modules().items():
+        own = module.split(".")[1] if module.startswith("train.") else ""
+        for line, name in imports(module, path) if own in listed else ():
+            package = name.removeprefix("train.").partition(".")[0]
+            if name.partition(".")[0] == "train" and package not in listed[: listed.index(own) + 1]:
+                wrong.append(f"{path.relative_to(ROOT)}:{line} imports {name}, which lies above {own}")
+    assert not wrong, "\n".join(wrong)
+
+
 def test_no_modules_import_each_other() -> None:
     graph = {module: {name for _, name in imports(module, path)} for module, path in modules().items() if module}
     TopologicalSorter(graph).prepare()  # raises CycleError

@@ -10,7 +10,7 @@ from .base.names import suggestion
 from .command_line import Parser, UsageError
 
 COMMANDS = {
-    "train": "trains an environment with PPO or A2C, evaluates what was learned, writes curve, summary and video",
+    "train": "trains an environment, evaluates what was learned, writes curve, summary and video",
     "train.compare": "draws the learning curves of several runs in one picture",
     "train.export": "writes a trained policy as a file that torch runs without this package",
     "train.match": "lets checkpoints play each other, and rates them",

@@ -59,7 +59,9 @@ def parsed(kind: type[Kind], program: str, arguments: Sequence[str], **keywords:
     """``tyro.cli``, whose boxes around mistakes become ``UsageError``."""
     import tyro
 
-    _describe(kind)
+    for each in (kind, *map(type, getattr(keywords.get("default"), "__dict__", {}).values())):
+        if dataclasses.is_dataclass(each):
+            _describe(each)
     printed = StringIO()
     try:
         with redirect_stderr(printed):

@@ -123,7 +123,7 @@ def _check(options: argparse.Namespace) -> None:
 
 def _run(options: argparse.Namespace) -> tuple[int, ...]:
     """Make the picture. Returns its shape."""
-    from .train import video
+    from .train.run_folder import video
 
     try:
         video.check_needs(options.out)
@@ -161,7 +161,7 @@ def _moments(env: Any, act: Callable[[Any, dict[str, Any]], Any], seed: int, ste
 
 
 def _checkpoint(options: argparse.Namespace) -> dict[str, Any]:
-    from .train import checkpoint
+    from .train.run_folder import checkpoint
 
     path = Path(options.policy)
     path = path / "checkpoint.pt" if path.is_dir() else path
@@ -199,8 +199,8 @@ def _random(env: Any, seed: int) -> Callable[[Any, dict[str, Any]], torch.Tensor
 
 def _trained(env: Any, contents: dict[str, Any], seed: int) -> Callable[[Any, dict[str, Any]], torch.Tensor]:
     """Draws actions from the policy, so that worlds in equal states may part."""
-    from .train.groups import acting
-    from .train.runs import agents_of
+    from .train.rollouts.acting import acting
+    from .train.run_folder.loading import agents_of
 
     everyone = acting(agents_of(contents["trainer"], env), env.num_envs, getattr(env, "team", None))
     policy, generator = everyone[0].agent.policy, torch.Generator().manual_seed(seed)

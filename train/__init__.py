@@ -1,16 +1,28 @@
-"""PPO and A2C for the environments of torch_batchsim: `python -m torch_batchsim.train --help`.
+"""Trains policies in the environments of torch_batchsim: `python -m torch_batchsim.train --help`.
 
-From code: `Trainer(env, Config(...)).iterate()` is one rollout and its updates.
+From code: `Trainer(env, PPOConfig(...)).iterate()` is one rollout and its updates.
+
+Packages, each of which imports from those before it only:
+1. `base/`
+2. `policies/`
+3. `rollouts/`
+4. `algorithms/`
+5. `run_folder/`
+6. `commands/`
+Above them stand the commands: `__main__`, `compare`, `export`, `match`, `teams`.
 """
 
-from .advantages import generalised_advantages
-from .config import Config
-from .evaluation import EndlessEpisode, Evaluation, evaluate
-from .finite import NoLegalAction, NotFinite
-from .networks import ActorCritic
-from .trainer import Trainer
+from .algorithms.a2c import A2CConfig
+from .algorithms.advantages import generalised_advantages
+from .algorithms.ppo import PPOConfig
+from .algorithms.trainer import Trainer
+from .base.config import Config
+from .policies.networks import ActorCritic
+from .rollouts.evaluation import EndlessEpisode, Evaluation, evaluate
+from .rollouts.finite import NoLegalAction, NotFinite
 
 __all__ = [
-    "ActorCritic", "Config", "EndlessEpisode", "Evaluation", "NoLegalAction", "NotFinite", "Trainer",
+    "A2CConfig", "ActorCritic", "Config", "EndlessEpisode", "Evaluation", "NoLegalAction", "NotFinite", "PPOConfig",
+    "Trainer",
     "evaluate", "generalised_advantages",
 ]  # fmt: skip

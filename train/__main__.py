@@ -5,8 +5,8 @@ from torch_batchsim.base.extras import command_needs
 
 command_needs("tyro", "tqdm", "tensorboard", "matplotlib", "PIL")
 
-from .cli import main  # noqa: E402
-from .processes import count  # noqa: E402
+from .commands.cli import main  # noqa: E402
+from .commands.processes import count  # noqa: E402
 
 status = main()
 if count() > 1:  # at the end of Python one of two ended by SIGABRT now and then ("terminate called"), its work done

@@ -18,14 +18,15 @@ from torch import Tensor, nn
 from torch_batchsim.base.extras import command_needs
 from torch_batchsim.command_line import Parser, UsageError
 
-from . import checkpoint
-from .encoders import Observation
-from .networks import ActorCritic
-from .rollout import map_leaves
+from .policies.encoders import Observation
+from .policies.networks import ActorCritic
+from .rollouts.rollout import map_leaves
+from .run_folder import checkpoint
+from .run_folder.loading import agents_of, env_of
 
 PROGRAM = "python -m torch_batchsim.train.export"
 ABOUT = "torch_batchsim.json"
-"""The extra file within an exported one that says what it takes and returns."""
+"""The extra file within an exported one that describes its arguments and results."""
 
 
 class Exported(nn.Module):
@@ -33,8 +34,8 @@ class Exported(nn.Module):
     scaled, normalised and read in here, as in the training.
 
     Takes the observation (a tensor `[N, ...]`, or a dict of them), an action mask bool `[N, n]` if the environment has
-    one, and, of a policy with a memory, its state float32 `[N, state_size]`: zeros at the begin of an episode. Returns
-    actions as the environment takes them; with a memory also the next state.
+    one, and, of a policy with a memory, its state float32 `[N, state_size]`, zeros at the beginning of an episode.
+    Returns actions as the environment takes them; with a memory also the next state.
     """
 
     def __init__(self, agent: ActorCritic, masked: bool) -> None:
@@ -56,7 +57,7 @@ class Exported(nn.Module):
 
 
 def exported(agent: ActorCritic, observation: Observation, mask: Tensor | None) -> torch.export.ExportedProgram:
-    """A policy's program, on the CPU, given what the environment shows to some rows, 2 or more."""
+    """A policy's program, on the CPU, given an observation of 2 or more rows."""
     acting = deepcopy(agent)
     del acting.critic  # which does not act
     module = Exported(acting, mask is not None).eval()
@@ -78,8 +79,6 @@ def export(contents: dict[str, Any], output: Path, named: str | None = None) -> 
 
     Returns the files. Raises OSError where one cannot be written, ValueError where the environment cannot be made.
     """
-    from .runs import agents_of, env_of
-
     env = env_of(contents, named, num_worlds=3)
     observation, infos = env.reset(seed=0)
     mask, agents = infos.get("action_mask"), agents_of(contents["trainer"], env)
@@ -91,8 +90,8 @@ def export(contents: dict[str, Any], output: Path, named: str | None = None) -> 
             "env": contents["env"],
             "env_options": contents["env_options"],
             "team": team,
-            "observation": _told(observation),
-            "action_mask": None if mask is None else _told(mask),
+            "observation": _described(observation),
+            "action_mask": None if mask is None else _described(mask),
             "state_size": agent.state_size,
         }
         whole = io.BytesIO()  # torch says RuntimeError of a file that it cannot write
@@ -102,10 +101,10 @@ def export(contents: dict[str, Any], output: Path, named: str | None = None) -> 
     return written
 
 
-def _told(shown: Any) -> Any:
+def _described(shown: Any) -> Any:
     """Shapes of a row, and types."""
     if isinstance(shown, dict):
-        return {name: _told(leaf) for name, leaf in shown.items()}
+        return {name: _described(leaf) for name, leaf in shown.items()}
     return {"shape": list(shown.shape[1:]), "dtype": str(shown.dtype).removeprefix("torch.")}
 
 

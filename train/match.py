@@ -23,9 +23,10 @@ from torch_batchsim import WorldFault
 from torch_batchsim.base.extras import command_needs
 from torch_batchsim.command_line import Parser, UsageError
 
-from . import checkpoint
-from .evaluation import UNMEASURED, evaluate
-from .trainer import num_agents
+from .rollouts.environment import num_agents
+from .rollouts.evaluation import UNMEASURED, evaluate
+from .run_folder import checkpoint
+from .run_folder.loading import agents_of, env_of
 
 PROGRAM = "python -m torch_batchsim.train.match"
 RANDOM = "random"
@@ -91,7 +92,7 @@ def play(env: VectorEnv, first: Any, second: Any, seed: int, likeliest: bool = F
     """One game in each world: ``first`` acts for the team with the lower number, ``second`` for the other.
 
     Each is what ``agents_of`` gives, or None: untrained. The team whose agents have the greater mean return wins.
-    Raises ValueError where the environment has not two teams; what ``evaluate`` raises.
+    Raises ValueError where the environment has not two teams, and the errors of ``evaluate``.
     """
     team = env.reset(seed=seed)[1].get("team")
     numbers = [] if team is None else team.unique().tolist()
@@ -148,8 +149,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _run(options: argparse.Namespace) -> None:
-    from .runs import env_of
-
     names = _whole_leagues(options.policies)
     if options.episodes < 1:
         raise ValueError(f"--episodes is {options.episodes}, but must be at least 1")
@@ -173,11 +172,11 @@ def _run(options: argparse.Namespace) -> None:
     print(f"{drawn:.1%} of all games are draws, which count half")
     print(table(names, games, rated))
     if options.json:
-        told = [
+        figures = [
             {"policies": list(pair), "wins": g.wins, "draws": g.draws, "losses": g.losses, "interval": g.interval}
             for pair, g in games.items()
         ]
-        result = {"env": some["env"], "env_options": some["env_options"], "games": told, "ratings": rated}
+        result = {"env": some["env"], "env_options": some["env_options"], "games": figures, "ratings": rated}
         options.json.write_text(json.dumps(result, indent=2) + "\n")
 
 
@@ -200,17 +199,13 @@ def _contents(names: Sequence[str]) -> dict[str, dict[str, Any]]:
     found = {name: checkpoint.load(path, None) for name, path in paths.items()}
     first, *others = found
     for name in others:
-        for what in ("env", "env_options"):
-            if found[name][what] != found[first][what]:
-                raise ValueError(f"{name} was trained in {found[name][what]}, {first} in {found[first][what]}")
-        if found[name]["trainer"]["config"]["squash"] != found[first]["trainer"]["config"]["squash"]:
-            raise ValueError(f"one of {name} and {first} squashes actions, and the other does not")
+        for fact in ("env", "env_options"):
+            if found[name][fact] != found[first][fact]:
+                raise ValueError(f"{name} was trained in {found[name][fact]}, {first} in {found[first][fact]}")
     return found
 
 
 def _agents(names: Sequence[str], contents: dict[str, dict[str, Any]], env: VectorEnv) -> dict[str, Any]:
-    from .runs import agents_of
-
     return {name: None if name == RANDOM else agents_of(contents[name]["trainer"], env) for name in names}
 
 

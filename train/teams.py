@@ -1,4 +1,4 @@
-"""What each team has learned: after trainings with several seeds, trained teams meet trained and untrained ones.
+"""Measures what each team has learned: after trainings with several seeds, trained teams meet untrained ones.
 
 ``python -m torch_batchsim.train.teams --help``
 """
@@ -16,15 +16,14 @@ import gymnasium
 import torch
 from gymnasium.vector import VectorEnv
 
+from torch_batchsim import CheckpointError
 from torch_batchsim.base.extras import command_needs
 from torch_batchsim.command_line import Parser, environment_class
 
+from .base.errors import UsageError
+
 PROGRAM = "python -m torch_batchsim.train.teams"
 BOTH, NONE = "all trained", "none trained"
-
-
-class TeamsError(Exception):
-    """The command cannot be done as it was given; says why in one sentence."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -36,13 +35,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--folder", type=Path, help="for the trainings; finished ones that are there are not repeated")
     parser.add_argument("--episodes", type=int, default=1000, metavar="N", help="of each comparison (1000)")
     parser.add_argument("--likeliest", action="store_true", help="trained teams take their likeliest actions")
-    parser.add_argument("--wanted", type=float, nargs="+", metavar="X", help="for each team, what its training is to "
-                        "multiply the score by: less than 1 at most, more than 1 at least")  # fmt: skip
+    parser.add_argument("--wanted", type=float, nargs="+", metavar="X", help="for each team, the wanted factor of "
+                        "the score by its training: less than 1 at most, more than 1 at least")  # fmt: skip
     parser.add_argument("--json", type=Path, help="file for the figures; <folder>/teams.json if not given")
     options, training = parser.parse_known_args(arguments)
     try:
         return _run(options, training)
-    except TeamsError as error:
+    except (UsageError, CheckpointError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
 
@@ -56,23 +55,23 @@ _EPILOG = (
 def _run(options: argparse.Namespace, training: list[str]) -> int:
     for name in ("seeds", "episodes"):
         if getattr(options, name) < 1:
-            raise TeamsError(f"--{name} is {getattr(options, name)}, but must be at least 1")
+            raise UsageError(f"--{name} is {getattr(options, name)}, but must be at least 1")
     _refuse_what_has_none(options.environment)
     name = "-".join(["teams", options.environment, *training]).replace("--", "").replace("/", "_")
     folder = options.folder or Path("runs") / name
     path, rows = options.json or folder / "teams.json", []
     if options.json and (path.is_dir() or not path.parent.is_dir()):
-        raise TeamsError(f"--json names {path}, which cannot be written")
+        raise UsageError(f"--json names {path}, which cannot be written")
     for seed in range(options.first_seed, options.first_seed + options.seeds):
         contents = _trained(options.environment, training, seed, folder / f"seed{seed}")
         rows.append({"seed": seed, "steps": contents["steps"], "train_seconds": contents["train_seconds"]})
         rows[-1] |= compare(contents, options.episodes, seed, options.likeliest)
         wanted, teams = options.wanted or [], len(rows[-1]["factors"])
         if wanted and len(wanted) != teams:
-            raise TeamsError(f"--wanted takes a number for each of {teams} teams, but {len(wanted)} were given")
+            raise UsageError(f"--wanted takes a number for each of {teams} teams, but {len(wanted)} were given")
         result = {"env": contents["env"], "env_options": contents["env_options"], "episodes": options.episodes}
         result |= {"actions": "likeliest" if options.likeliest else "drawn", "seeds": rows}
-        path.write_text(json.dumps(result, indent=2) + "\n")  # after each seed, for trainings may take long
+        path.write_text(json.dumps(result, indent=2) + "\n")  # after each seed, because trainings take long
     print(f"{result['env']} {result['env_options']}, {options.episodes} games each, {result['actions']} actions")
     print(_table(rows))
     print(f"written to {path}")
@@ -82,17 +81,17 @@ def _run(options: argparse.Namespace, training: list[str]) -> int:
 
 
 def _refuse_what_has_none(environment: str) -> None:
-    """Raise TeamsError, before anything is trained, for an environment whose class names no teams or no score."""
-    from .options import UsageError, find_environment
+    """Raise UsageError, before anything is trained, for an environment whose class names no teams or no score."""
+    from .commands.options import find_environment
 
+    env_id = find_environment(environment)
     try:
-        env_id = find_environment(environment)
         declared = environment_class(env_id)
-    except (UsageError, ValueError, gymnasium.error.Error) as error:
-        raise TeamsError(str(error)) from error
+    except (ValueError, gymnasium.error.Error) as error:
+        raise UsageError(str(error)) from error
     lacks = "teams" if declared.team is None else "score" if not declared.metadata.get("score") else ""
     if lacks:
-        raise TeamsError(f"{env_id} has no {lacks}, and cannot be compared by it")
+        raise UsageError(f"{env_id} has no {lacks}, and cannot be compared by it")
 
 
 def _is_met(factor: float | None, wanted: float) -> bool:
@@ -101,19 +100,17 @@ def _is_met(factor: float | None, wanted: float) -> bool:
 
 def _trained(environment: str, training: list[str], seed: int, folder: Path) -> dict[str, Any]:
     """The checkpoint of a training to its end, which is begun, gone on with, or there."""
-    from . import checkpoint, cli, options
+    from .commands import cli
+    from .commands.options import find_environment
+    from .run_folder import checkpoint
 
-    path = folder / "checkpoint.pt"
-    try:
-        env_id = options.find_environment(environment)
-        contents = checkpoint.load(path, env_id) if path.exists() else None
-    except (options.UsageError, checkpoint.CheckpointError) as error:
-        raise TeamsError(str(error)) from error
+    path, env_id = folder / "checkpoint.pt", find_environment(environment)
+    contents = checkpoint.load(path, env_id) if path.exists() else None
     if contents is not None and _is_finished(contents):
         return contents
     how = ["--resume", path] if contents else ["--seed", seed, "--run-dir", folder, *training]
     if cli.main([environment, "--eval-episodes", "0", *map(str, how)]):
-        raise TeamsError(f"the training with seed {seed} has not ended well")
+        raise UsageError(f"the training with seed {seed} has not ended well")
     return checkpoint.load(path, env_id)
 
 
@@ -126,10 +123,10 @@ def compare(contents: dict[str, Any], episodes: int, seed: int, likeliest: bool 
     """Mean scores of a checkpoint's policy with all teams trained, each of them untrained, and none trained.
 
     ``factors`` are, for each team, the score with all trained over that with this team untrained; None where that is 0.
-    Raises TeamsError where the environment has no teams or no score.
+    Raises UsageError where the environment has no teams or no score.
     """
-    from .evaluation import evaluate
-    from .runs import EVALUATION_SEED_OFFSET, agents_of
+    from .rollouts.evaluation import SEED_OFFSET, evaluate
+    from .run_folder.loading import agents_of
 
     env = gymnasium.make_vec(contents["env"], num_worlds=episodes, **contents["env_options"])
     teams = _teams(env)
@@ -138,7 +135,7 @@ def compare(contents: dict[str, Any], episodes: int, seed: int, likeliest: bool 
     untrained = {BOTH: None, **{f"team {n} untrained": teams == n for n in numbers}, NONE: teams >= teams.min()}
 
     def score(rows: torch.Tensor | None) -> float:
-        return evaluate(env, agents, seed + EVALUATION_SEED_OFFSET, likeliest, untrained=rows).returns.mean().item()
+        return evaluate(env, agents, seed + SEED_OFFSET, likeliest, untrained=rows).returns.mean().item()
 
     scores = {name: score(rows) for name, rows in untrained.items()}
     env.close()
@@ -150,7 +147,7 @@ def _teams(env: VectorEnv) -> torch.Tensor:
     """Which team each row is of, int `[N]`."""
     teams = env.reset(seed=0)[1].get("team")
     if teams is None or not env.metadata.get("score"):
-        raise TeamsError(f"{env.spec.id} has no {'teams' if teams is None else 'score'}, and cannot be compared by it")
+        raise UsageError(f"{env.spec.id} has no {'teams' if teams is None else 'score'}, and cannot be compared by it")
     return teams.clone()
 
 

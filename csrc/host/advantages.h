@@ -1,4 +1,4 @@
-// Generalised advantage estimates of a rollout (Schulman et al. 2016), which train/advantages.py has in torch.
+// Generalised advantage estimates of a rollout (Schulman et al. 2016), which train/algorithms/advantages.py has in torch.
 #pragma once
 #include <cstdint>
 
@@ -8,7 +8,7 @@
 #define TBS_EITHER
 #endif
 
-// As train/updates.py has it: all but the numbers are [steps, rows].
+// As train/algorithms/updates.py has it: all but the numbers are [steps, rows].
 struct AdvantageSeries {
     std::int64_t steps, rows;
     const float *rewards, *values, *next_values;

@@ -1,4 +1,4 @@
-// The arithmetic of updates on the CPU, for Python: train/updates.py compiles this and calls it with ctypes. First a
+// The arithmetic of updates on the CPU, for Python: train/base/kernels.py compiles this and calls it with ctypes. First a
 // multilayer perceptron forwards and backwards, then the gradient of PPO's loss of a minibatch, at the end Adam.
 //
 // Rows of inputs pass through all layers in tiles, whose numbers stay in the cache. Every product is one kernel, `block`:
@@ -375,7 +375,7 @@ i64 gradient_size(const Layer &layer) {
 
 }  // namespace
 
-// As train/updates.py has it.
+// As train/algorithms/updates.py has it.
 struct PerceptronGiven {
     i64 count, bfloat16;  // whether products may be of factors rounded to bfloat16
     const i64 *sizes, *activations, *addresses, *gradients;  // the last two of weight and bias of each layer
@@ -627,10 +627,10 @@ TBS_EXPORTED void mlp_backward(const PerceptronGiven *given, const void *numbers
 
 // ---- PPO's loss ------------------------------------------------------------------------------------------------
 
-// As train/updates.py has it.
+// As train/algorithms/updates.py has it.
 struct LossSettings {
-    float clip, entropy_weight, value_weight, value_scale, value_mean;  // values are value_scale * output + value_mean
-    std::int32_t normalise, clip_values;
+    float clip, entropy_weight, value_weight;
+    std::int32_t normalise;
 };
 
 // A minibatch: samples `order` of a batch, whose fields are those of ppo.Batch. `mask` and `active` may be null.
@@ -640,7 +640,7 @@ struct Minibatch {
     const void *inputs;
     i64 inputs_row, inputs_are_bytes;
     const i64 *actions;
-    const float *log_probs, *values, *advantages, *returns;
+    const float *log_probs, *advantages, *returns;
     const bool *mask, *active;
     bool counts(i64 i) const { return !active || active[i]; }
 };
@@ -670,7 +670,7 @@ struct Sums {
 };
 
 // The loss of `samples` samples under a policy of categorical choices, of `sizes` each, whose logits stand side by side:
-// what train/ppo.py computes with torch. Logits and outputs of the critic have consecutive rows `logits_row` and
+// what train/algorithms/ppo.py computes with torch. Logits and outputs of the critic have consecutive rows `logits_row` and
 // `values_row` apart; their gradients replace them. Writes log(ratio) of each sample, and adds to the sums.
 void loss(const Minibatch &batch, i64 first_sample, i64 samples, i64 choices, const i64 *sizes, const Moments &moments,
           const LossSettings &settings, float *logits, i64 logits_row, float *values, i64 values_row, float *log_ratios,
@@ -678,7 +678,7 @@ void loss(const Minibatch &batch, i64 first_sample, i64 samples, i64 choices, co
     i64 all = 0;
     for (i64 c = 0; c < choices; ++c) all += sizes[c];
     const float share = 1.0 / std::max(moments.count, 1.0);
-    const float clip = settings.clip, scale = settings.value_scale;
+    const float clip = settings.clip;
     static thread_local Buffer buffer;
     Vector *const scores = reinterpret_cast<Vector *>(buffer.of((2 * all + choices) * width));  // of logits
     Vector *const chances = scores + all, *const entropies = chances + all;
@@ -714,37 +714,27 @@ void loss(const Minibatch &batch, i64 first_sample, i64 samples, i64 choices, co
             entropies[c] = own;
             entropy += own;
         }
-        Vector log_ratio{}, advantage{}, value{}, wanted{}, before{};
+        Vector log_ratio{}, advantage{}, value{}, wanted{};
         Whole counts{};
         for (int s = 0; s < some; ++s) {
             const i64 i = order[s];
             counts[s] = batch.counts(i) ? -1 : 0;
             log_ratio[s] = counts[s] ? log_prob[s] - batch.log_probs[i] : 0.0f;  // before exp, which may be infinite
             advantage[s] = (batch.advantages[i] - moments.mean) / moments.deviation;
-            value[s] = values[(first + s) * values_row] * scale + settings.value_mean;
-            wanted[s] = batch.returns[i], before[s] = batch.values[i];
+            value[s] = values[(first + s) * values_row];
+            wanted[s] = batch.returns[i];
         }
         const Vector ratio = exp_of(log_ratio);
         const Vector clipped = ratio < 1 - clip ? Vector{} + (1 - clip) : ratio > 1 + clip ? Vector{} + (1 + clip) : ratio;
         const Vector gain = advantage * ratio, least_gain = gain > advantage * clipped ? advantage * clipped : gain;
         const Vector by_log_prob = counts ? (ratio == clipped || gain < advantage * clipped ? -gain * share : Vector{}) : Vector{};
-        Vector error = value - wanted, by_value = error;
-        error *= error;
-        if (settings.clip_values) {
-            Vector move = (value - before) / scale;
-            const Whole within = (move >= -clip) & (move <= clip);
-            move = move < -clip ? Vector{} - clip : move > clip ? Vector{} + clip : move;
-            const Vector far = before + move * scale - wanted;
-            const Whole farther = far * far > error;
-            by_value = farther ? (within ? far : Vector{}) : by_value;
-            error = farther ? far * far : error;
-        }
-        const float weight = settings.value_weight * share / scale;
+        const Vector error = value - wanted;
+        const float weight = settings.value_weight * share;
         for (int s = 0; s < some; ++s) {
             log_ratios[first + s] = log_ratio[s];
-            values[(first + s) * values_row] = counts[s] ? by_value[s] * weight : 0.0f;
+            values[(first + s) * values_row] = counts[s] ? error[s] * weight : 0.0f;
             if (!counts[s]) continue;
-            sums.policy_loss -= least_gain[s], sums.value_loss += error[s], sums.entropy += entropy[s];
+            sums.policy_loss -= least_gain[s], sums.value_loss += error[s] * error[s], sums.entropy += entropy[s];
         }
         place = 0;
         for (i64 c = 0; c < choices; place += sizes[c++])
@@ -815,15 +805,15 @@ TBS_EXPORTED void ppo_gradient(const PerceptronGiven *actor_given, const Percept
     Sums all;
     for (const Sums &each : sums)
         all.policy_loss += each.policy_loss, all.value_loss += each.value_loss, all.entropy += each.entropy;
-    const double share = 1.0 / std::max(moments.count, 1.0), unit = settings->value_scale;
+    const double share = 1.0 / std::max(moments.count, 1.0);
     means[0] = all.policy_loss * share;
-    means[1] = 0.5 * all.value_loss * share / (unit * unit);
+    means[1] = 0.5 * all.value_loss * share;
     means[2] = all.entropy * share;
 }
 
 // ---- the optimiser ---------------------------------------------------------------------------------------------
 
-// As train/updates.py has it.
+// As train/algorithms/updates.py has it.
 struct AdamSettings {
     float learning_rate, beta1, beta2, epsilon, longest;  // the length to which gradients are cut
 };

@@ -1,4 +1,4 @@
-"""Settings with which PPO learns this environment, found by trial: see ``Environment.training``."""
+"""Settings of PPO for this environment, found by trial: see ``Environment.training``."""
 
 TRAINING = {
     "": {
@@ -10,7 +10,7 @@ TRAINING = {
         "gamma": 0.98,
         "vf_coef": 1.0,
         "hidden_sizes": (32, 32),
-        "threads": 1,  # as fast as more with networks so small, and the same bits on every number of cores
+        "threads": 1,  # more are no faster with such small networks; the bits do not depend on it
     },
 }
 
@@ -23,4 +23,4 @@ SWEEP = {
     "gae_lambda": (0.85, 1.0),
     "ent_coef": (1e-4, 0.03, "log"),
 }
-"""What a sweep tries: see ``Environment.sweep``."""
+"""Ranges of a sweep: see ``Environment.sweep``."""

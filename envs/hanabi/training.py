@@ -1,4 +1,4 @@
-"""Settings with which PPO learns this environment, found by trial: see ``Environment.training``."""
+"""Settings of PPO for this environment, found by trial: see ``Environment.training``."""
 
 TRAINING = {
     "": {
@@ -9,14 +9,14 @@ TRAINING = {
         "update_epochs": 2,
         "learning_rate": 1e-3,
         "gae_lambda": 0.8,
-        "ent_coef": 0.05,  # with less the first conventions are poor, and stay
+        "ent_coef": 0.05,  # with less the first conventions are poor and persist
         "ent_coef_end": 0.005,
-        "hidden_sizes": (128, 128),  # twice as many steps in the time that 256 take, and more points
+        "hidden_sizes": (128, 128),  # twice the steps/s of 256 units, and more points
         "activation": "relu",
-        "anneal": ("Mercy.factor",),  # without it nobody dares to play
+        "anneal": ("Mercy.factor",),  # without it the agents never play a card
         "anneal_from": 0.45,
         "anneal_until": 0.7,
-        "threads": 2,  # products are nearly all of the time; the bits are those of one
+        "threads": 2,  # products take nearly all of the time; the bits do not depend on it
     },
     "preset=Hanabi-Very-Small": {
         "total_steps": 3_000_000,
@@ -47,4 +47,4 @@ SWEEP = {
     "anneal_from": (0.2, 0.5),
     "anneal_until": (0.55, 0.9),
 }
-"""What a sweep tries: see ``Environment.sweep``."""
+"""Ranges of a sweep: see ``Environment.sweep``."""

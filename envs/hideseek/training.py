@@ -1,7 +1,7 @@
-"""Settings with which PPO learns the games: see ``Environment.training``."""
+"""Settings of PPO for the games: see ``Environment.training``."""
 
-# For a GPU, and not tried. What Baker et al. (2020) say of theirs: discount, lambda, entropy, passes over a rollout,
-# learning rate; their networks attend to entities and remember, these do not.
+# For a GPU, and untested. Discount, lambda, entropy, passes over a rollout and learning rate are those of Baker et al.
+# (2020), whose networks also have attention and a memory.
 _FULL = {
     "total_steps": 5_000_000_000,
     "num_envs": 20_480,
@@ -31,7 +31,7 @@ _ONE_AGAINST_ONE = {
     "hidden_sizes": (64, 64),
     "activation": "relu",
     "threads": 1,
-    "eval_stochastic": True,  # what can be foretold is easily avoided
+    "eval_stochastic": True,  # predictable players are easily avoided
 }
 
 TRAINING = {
@@ -48,5 +48,7 @@ SWEEP = {
     "gae_lambda": (0.9, 0.99),
     "ent_coef": (1e-3, 0.03, "log"),
 }
-"""What a sweep tries: see ``Environment.sweep``. The score of a game between two teams of one policy says little of it:
-compare the best trials by ``python -m torch_batchsim.train match``."""
+"""Ranges of a sweep: see ``Environment.sweep``.
+
+The score of a game between two teams of one policy says little about it: compare the best trials by
+``python -m torch_batchsim.train.match``."""

@@ -1,4 +1,4 @@
-"""Settings with which PPO learns this environment, found by trial: see ``Environment.training``."""
+"""Settings of PPO for this environment, found by trial: see ``Environment.training``."""
 
 _ALL = {
     "total_steps": 5_000_000,
@@ -9,18 +9,18 @@ _ALL = {
     "gae_lambda": 0.98,
     "ent_coef_end": 0.001,  # so that actions drawn at the end are nearly the likeliest ones
     "hidden_sizes": (64, 64),
-    # Without games that others have begun, pairs do not find out in large kitchens that a soup is to be served; and
-    # without a share of the other's shaped rewards nobody hands onions to the one at the pots.
+    # Without games that others have begun, pairs in large kitchens never learn to serve a soup. Without a share of
+    # the other's shaped rewards nobody hands onions to the one at the pots.
     "anneal": ("Shaping.factor", "Shaping.shared", "Start.random_objects"),
     "anneal_until": 0.4,
-    "threads": 1,  # the same bits on every number of cores; beside other work more would wait for each other
+    "threads": 1,  # the bits do not depend on it; beside other work more threads would wait for each other
     "eval_episodes": 256,
-    "eval_stochastic": True,  # the likeliest actions of a half-trained pair often block each other for ever
+    "eval_stochastic": True,  # the likeliest actions of a half-trained pair often block each other forever
 }
 
 TRAINING = {
     "": _ALL,
-    # Three recipes, with tomatoes: most mixtures pay nothing, and in 5 million steps none is found that does.
+    # Three recipes, with tomatoes: most mixtures pay nothing, and 5 million steps find no paying one.
     "layout=counter_circuit": {**_ALL, "total_steps": 12_000_000},
 }
 
@@ -33,4 +33,4 @@ SWEEP = {
     "ent_coef": (3e-4, 0.05, "log"),
     "anneal_until": (0.2, 0.9),
 }
-"""What a sweep tries: see ``Environment.sweep``."""
+"""Ranges of a sweep: see ``Environment.sweep``."""

@@ -1,4 +1,4 @@
-"""Settings with which PPO learns this environment, found by trial: see ``Environment.training``."""
+"""Settings of PPO for this environment, found by trial: see ``Environment.training``."""
 
 TRAINING = {
     "": {
@@ -22,4 +22,4 @@ SWEEP = {
     "gae_lambda": (0.9, 0.99),
     "ent_coef": (1e-3, 0.03, "log"),
 }
-"""What a sweep tries: see ``Environment.sweep``."""
+"""Ranges of a sweep: see ``Environment.sweep``."""

@@ -27,7 +27,7 @@ from typing import Any
 import gymnasium
 import torch
 from plain_ppo import PlainPPO
-from torch_batchsim.train import Config, Trainer
+from torch_batchsim.train import Config, PPOConfig, Trainer
 
 from torch_batchsim.base.text import table
 from torch_batchsim.bench.report import machine_facts, made_folder
@@ -75,7 +75,7 @@ def main(arguments: Sequence[str]) -> None:
         raise UsageError("all numbers must be positive")
     if options.num_envs * options.num_steps % options.num_minibatches:
         raise UsageError("--num-minibatches must divide --num-envs times --num-steps")
-    config = Config(
+    config = PPOConfig(
         total_steps=_MANY,
         num_envs=options.num_envs,
         num_steps=options.num_steps,
@@ -146,7 +146,7 @@ def _child(given: str) -> None:
     asked = json.loads(given)
     os.sched_setaffinity(0, asked["cores"])
     given = asked["settings"]
-    config = Config(**{**given, "hidden_sizes": tuple(given["hidden_sizes"]), "encoders": tuple(given["encoders"])})
+    config = PPOConfig(**{**given, "hidden_sizes": tuple(given["hidden_sizes"]), "encoders": tuple(given["encoders"])})
     iterate = TRAINERS[asked["name"]](config, len(asked["cores"]))
     iterate()
     started, count = time.perf_counter(), 0

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import support
 import torch
-from torch_batchsim.train import captured
+from torch_batchsim.train.rollouts import captured
 
 from torch_batchsim import Checks, TorchVectorEnv
 from torch_batchsim.build import emulation

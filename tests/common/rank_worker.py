@@ -19,7 +19,9 @@ import torch
 from environments.melee import Melee
 from environments.recall import Recall
 from torch_batchsim.envs.cartpole import CartPole
-from torch_batchsim.train import Config, NotFinite, Trainer, ranks
+from torch_batchsim.train import NotFinite, Trainer
+from torch_batchsim.train.algorithms import config_of
+from torch_batchsim.train.base import ranks
 
 from torch_batchsim import TorchVectorEnv
 
@@ -30,7 +32,6 @@ CASES: dict[str, tuple[type, int, dict[str, Any]]] = {
     "ppo": (CartPole, 8, {}),
     "few": (CartPole, 4, {"num_minibatches": 24, "target_kl": 0.02}),  # of two samples, at times of one process
     "scaled": (CartPole, 8, {"norm_obs": True, "norm_reward": True}),
-    "popart": (CartPole, 8, {"norm_returns": True, "clip_vloss": True, "norm_adv": False}),
     "a2c": (CartPole, 8, {"algorithm": "a2c", "norm_obs": True}),
     "gru": (Recall, 8, {"memory": "gru", "memory_size": 8}),
     "teams": (Melee, 4, {"policies": "teams", "norm_obs": True}),  # whose fighters come and go
@@ -42,7 +43,7 @@ def trainer(case: str, own: ranks.Ranks = ranks.ALONE) -> Trainer:
     environment, worlds, settings = CASES[case]
     part = worlds // own.count
     env = TorchVectorEnv(environment(), num_worlds=part, first_world=own.rank * part)
-    return Trainer(env, Config(**SMALL | settings | {"num_envs": env.num_envs * own.count}), own)
+    return Trainer(env, config_of(SMALL | settings | {"num_envs": env.num_envs * own.count}), own)
 
 
 def trained(made: Trainer, rollouts: int) -> dict[str, Any]:

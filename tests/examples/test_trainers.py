@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 import trainers
-from torch_batchsim.train import Config
+from torch_batchsim.train import PPOConfig
 from trainers import TRAINERS
 
 from torch_batchsim.command_line import UsageError
 
-SMALL = Config(num_envs=8, num_steps=4, num_minibatches=2, update_epochs=1, hidden_sizes=(8, 8))
+SMALL = PPOConfig(num_envs=8, num_steps=4, num_minibatches=2, update_epochs=1, hidden_sizes=(8, 8))
 NEEDED = {"jax": "gymnax", "sb3": "stable_baselines3"}
 
 
@@ -30,7 +30,7 @@ def test_the_table_has_medians_of_turns(
     rates = {"ours": iter([30.0, 10.0, 20.0]), "torch": iter([4.0, 5.0, 3.0])}
     turns = []
 
-    def measured(name: str, config: Config, seconds: float, cores: list[int]) -> tuple[float, str]:
+    def measured(name: str, config: PPOConfig, seconds: float, cores: list[int]) -> tuple[float, str]:
         assert (config.num_envs, config.hidden_sizes, seconds, len(cores)) == (8, (64, 64), 0.5, 1)
         turns.append(name)
         return (next(rates[name]), "") if name in rates else (0.0, "No module named 'gymnax'")

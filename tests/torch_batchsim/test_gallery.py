@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from torch_batchsim.envs.cartpole import CartPole
-from torch_batchsim.train import cli
+from torch_batchsim.train.commands import cli
 
 import torch_batchsim
 from torch_batchsim import gallery

@@ -4,8 +4,9 @@ import re
 
 import numpy as np
 import pytest
-from torch_batchsim.train import cli
-from torch_batchsim.train.compare import Run, bands, main
+from torch_batchsim.train.commands import cli
+from torch_batchsim.train.compare import main
+from torch_batchsim.train.run_folder.curves import Run, bands
 
 from torch_batchsim.command_line import UsageError
 
@@ -22,14 +23,14 @@ def test_runs_of_the_same_settings_are_a_mean_and_a_band(tmp_path):
     runs = [
         run(tmp_path / "a", [nan, 1, 2, 3]),
         run(tmp_path / "b", [2, 3, 4, 5]),
-        run(tmp_path / "c", [0, 0, 0, 0], gamma=0.5, squash=True),
+        run(tmp_path / "c", [0, 0, 0, 0], gamma=0.5, norm_obs=True),
         run(tmp_path / "d", [10, 20], steps=(15, 35)),
     ]
     same, other = bands(runs, "charts/episodic_return")
     assert (same.runs, same.label, same.steps.tolist()) == (3, "gamma=0.9", [20, 30])
     assert same.mean.tolist() == pytest.approx([(1 + 3 + 12.5) / 3, (2 + 4 + 17.5) / 3])
     assert same.low.tolist() == [1, 2] and same.high.tolist() == [12.5, 17.5]
-    assert (other.runs, other.label) == (1, "gamma=0.5, squash=True")
+    assert (other.runs, other.label) == (1, "gamma=0.5, norm_obs=True")
     (alone,) = bands(runs[2:3], "charts/episodic_return")
     assert alone.label == "c"
 
@@ -47,7 +48,7 @@ def test_the_command_draws_runs(tmp_path, capsys):
     assert (tmp_path / "pictures" / "curves.png").exists()
     capsys.readouterr()
     for arguments, says in (
-        ([*runs, "--measure", "charts/score"], "not all runs have charts/score; what all have is charts/"),
+        ([*runs, "--measure", "charts/score"], "not all runs have charts/score; they share charts/"),
         ([str(tmp_path)], "is not the folder of a run: settings"),
         ([*runs, "--output", str(picture / "curves.png")], "curves.png cannot be written: File exists"),
         ([*runs, str(tmp_path / "b" / ".." / "a")], "b/../a would count twice: give each run once"),

@@ -11,10 +11,11 @@ import pytest
 import torch
 from environments.melee import Melee
 from gymnasium import spaces
-from torch_batchsim.train import Config, Trainer, checkpoint
+from torch_batchsim.train import PPOConfig, Trainer
 from torch_batchsim.train.export import ABOUT, export, exported, main
-from torch_batchsim.train.networks import Player
-from torch_batchsim.train.rollout import map_leaves
+from torch_batchsim.train.policies.networks import Player
+from torch_batchsim.train.rollouts.rollout import map_leaves
+from torch_batchsim.train.run_folder import checkpoint
 
 from torch_batchsim import TorchVectorEnv
 from torch_batchsim.command_line import UsageError
@@ -23,7 +24,7 @@ SMALL = {"num_steps": 4, "num_minibatches": 2, "total_steps": 10_000, "hidden_si
 
 
 def trained(env, **settings):
-    trainer = Trainer(env, Config(**SMALL | {"num_envs": env.num_envs} | settings))
+    trainer = Trainer(env, PPOConfig(**SMALL | {"num_envs": env.num_envs} | settings))
     for _ in range(2):
         trainer.iterate()
     return trainer
@@ -58,7 +59,7 @@ def assert_same_actions(program, trainer, mask):
     [
         (True, spaces.Discrete(4), {"norm_obs": True}),
         (False, spaces.MultiDiscrete([2, 3]), {"memory": "lstm", "memory_size": 4}),
-        (False, spaces.Box(-2, 3, (2, 2)), {"squash": True, "norm_returns": True}),
+        (False, spaces.Box(-2, 3, (2, 2)), {}),
         (True, spaces.Discrete(4), {"memory": "gru", "memory_size": 4}),
     ],
 )
@@ -128,7 +129,7 @@ def test_each_team_has_a_file(tmp_path, monkeypatch):
 
 def test_a_file_that_cannot_be_written_is_told(tmp_path, monkeypatch):
     env = gymnasium.make_vec("torch_batchsim/CartPole-v0", num_envs=8)
-    trainer = Trainer(env, Config(**SMALL, num_envs=8))
+    trainer = Trainer(env, PPOConfig(**SMALL, num_envs=8))
     contents = {"env": "torch_batchsim/CartPole-v0", "env_options": {}, "trainer": trainer.state_dict()}
     checkpoint.save(tmp_path / "checkpoint.pt", contents)
     module = torch.export.export(torch.nn.Linear(1, 1), (torch.zeros(1, 1),))  # the policy's takes long

@@ -7,8 +7,9 @@ import gymnasium
 import pytest
 import torch
 from environments.melee import Melee
-from torch_batchsim.train import ActorCritic, Config, Evaluation, Trainer, checkpoint, match
+from torch_batchsim.train import ActorCritic, Evaluation, PPOConfig, Trainer, match
 from torch_batchsim.train.match import Games, main, play, ratings, short_names
+from torch_batchsim.train.run_folder import checkpoint
 
 from torch_batchsim import TorchVectorEnv
 from torch_batchsim.command_line import UsageError
@@ -19,7 +20,7 @@ def made(*_, num_worlds=4, **__):
 
 
 def agent(env, seed=1, **settings):
-    config = Config(seed=seed, hidden_sizes=(8,), **settings)
+    config = PPOConfig(seed=seed, hidden_sizes=(8,), **settings)
     return ActorCritic(env.single_observation_space, env.single_action_space, config, env.device)
 
 
@@ -95,7 +96,7 @@ def test_the_command_prints_a_table_and_writes_figures(tmp_path, monkeypatch, ca
     for seed, settings in ((1, {}), (2, {"policies": "teams"})):
         env = made()
         sizes = {"num_envs": env.num_envs, "num_steps": 4, "num_minibatches": 2, "hidden_sizes": (8,)}
-        trainer = Trainer(env, Config(seed=seed, **sizes, **settings))
+        trainer = Trainer(env, PPOConfig(seed=seed, **sizes, **settings))
         (tmp_path / str(seed)).mkdir()
         contents = {"env": "melee", "env_options": {}, "trainer": trainer.state_dict()}
         checkpoint.save(tmp_path / str(seed) / "checkpoint.pt", contents)
@@ -142,7 +143,7 @@ def test_mistakes_are_told(arguments, says, tmp_path, monkeypatch):
 
 def test_an_environment_of_ones_own_is_named(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    run = {"env": "nowhere/Game-v0", "env_options": {}, "trainer": {"config": {"squash": False}}}
+    run = {"env": "nowhere/Game-v0", "env_options": {}, "trainer": {"config": {"algorithm": "ppo"}}}
     checkpoint.save(tmp_path / "one.pt", run)
     with pytest.raises(UsageError, match=r"nowhere/Game-v0 is not registered: name .* by --env module:nowhere/Game-v0"):
         main(["one.pt", "random"])

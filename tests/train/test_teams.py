@@ -6,7 +6,8 @@ import pytest
 from environments.melee import Melee
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch_batchsim.envs.hideseek import HideSeek
-from torch_batchsim.train import cli, teams
+from torch_batchsim.train import teams
+from torch_batchsim.train.commands import cli
 
 import torch_batchsim
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from ..train import Config, Trainer, evaluate
-from ..train.tuned import tuned_config
+from ..train.commands.tuned import tuned_config
 from .playing import Make, expect
 
 CARTPOLE = replace(tuned_config("torch_batchsim/CartPole-v0"), total_steps=262_144)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from support import folder_of, write
-from torch_batchsim.train.video import has_pictures
+from torch_batchsim.train.run_folder.video import has_pictures
 
 from torch_batchsim.build.codegen import Target, generate
 from torch_batchsim.draw import tiled

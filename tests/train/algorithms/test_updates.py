@@ -1,0 +1,424 @@
+"""The arithmetic of updates in C++ is that of torch, but for the last bits."""
+
+import ctypes
+from copy import deepcopy
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from support import EMULATION, compiled
+from torch import nn
+from torch_batchsim.train import ActorCritic, PPOConfig
+from torch_batchsim.train.algorithms import advantages, updates
+from torch_batchsim.train.algorithms.ppo import PPO, Batch
+from torch_batchsim.train.algorithms.updates import Minibatches
+from torch_batchsim.train.base import kernels
+from torch_batchsim.train.policies.perceptron import Perceptron
+
+from torch_batchsim.build import jit
+
+CPU = torch.device("cpu")
+
+
+def layers(sizes, activation=nn.Tanh, last=False):
+    made = [part for a, b in pairwise(sizes) for part in (nn.Linear(a, b), activation())]
+    return nn.Sequential(*(made if last else made[:-1]))
+
+
+def assert_near(found, wanted, tolerance=2e-5):
+    for a, b in zip(found, wanted, strict=True):
+        assert a.shape == b.shape
+        assert (a - b).abs().max() <= tolerance * (1 + b.abs().max())
+
+
+# ---- networks --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rows", [1, 5, 193, 2000])
+@pytest.mark.parametrize(
+    ("sizes", "activation", "last"),
+    [
+        ((4, 64, 64, 2), nn.Tanh, False),
+        ((520, 128, 6), nn.Tanh, False),
+        ((7, 33, 5), nn.ReLU, True),
+        ((1, 1), nn.Tanh, False),
+        ((30, 17, 100, 1), nn.ReLU, False),
+    ],
+)
+def test_outputs_and_gradients_are_those_of_torch(sizes, activation, last, rows):
+    torch.manual_seed(0)
+    network = layers(sizes, activation, last)
+    inputs = torch.randn(rows, sizes[0], requires_grad=True)
+    outputs = network(inputs)
+    gradient = torch.randn_like(outputs)
+    wanted = outputs, *torch.autograd.grad(outputs, [inputs, *network.parameters()], gradient)
+    outputs = Perceptron(network)(inputs)
+    assert_near((outputs, *torch.autograd.grad(outputs, [inputs, *network.parameters()], gradient)), wanted)
+    with torch.no_grad():
+        assert torch.equal(Perceptron(network)(inputs), outputs)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.02, 0.3, 0.39, 0.41])
+@pytest.mark.parametrize("sizes", [(520, 64, 6), (658, 256, 256, 20), (32, 100, 1), (45, 3), (2000, 130, 5)])
+def test_inputs_that_are_mostly_zeros(sizes, share):
+    """Skipped zeros change nothing, to the bit: rows among others that are all numbers are multiplied whole."""
+    torch.manual_seed(0)
+    network = Perceptron(layers(sizes))
+    few = torch.randn(90, sizes[0]) * (torch.rand(90, sizes[0]) < share)
+    many = torch.cat([few, torch.randn(310, sizes[0])])[torch.arange(400).view(2, 200).T.flatten()]  # every other row
+    gradient = torch.randn(90, sizes[-1])
+    of_many = torch.zeros(400, sizes[-1])
+    of_many[:180:2] = gradient
+    assert torch.equal(many[:180:2], few)
+    found = []
+    for inputs, by_outputs in ((few, gradient), (many, of_many)):
+        outputs = network(inputs)
+        found.append((outputs, *torch.autograd.grad(outputs, network.parameters, by_outputs)))
+    (alone, *gradients), (among, *same) = found
+    assert torch.equal(alone, among[:180:2])
+    assert all(torch.equal(a, b) for a, b in zip(gradients, same, strict=True))
+    wanted = few
+    for module in network.modules:
+        wanted = module(wanted)
+    assert_near((alone, *gradients), (wanted, *torch.autograd.grad(wanted, network.parameters, gradient)))
+
+
+@pytest.mark.parametrize("share", [0.03, 0.9])
+@pytest.mark.parametrize("size", [5, 64, 65, 130, 520])
+def test_bytes_are_the_floats_to_the_bit(size, share):
+    torch.manual_seed(0)
+    network = Perceptron(layers((size, 33, 3)))
+    whole = torch.randint(0, 256, (300, size + 7), dtype=torch.uint8) * (torch.rand(300, size + 7) < share)
+    inputs = whole[:, 3 : size + 3]  # rows with gaps between them
+    gradient = torch.randn(300, 3)
+    found = []
+    for given in (inputs, inputs.float()):
+        outputs = network(given)
+        found.append((outputs, *torch.autograd.grad(outputs, network.parameters, gradient)))
+    assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
+
+
+def test_bytes_where_torch_computes(monkeypatch):
+    network = Perceptron(layers((6, 4, 2)))
+    inputs = torch.randint(0, 256, (5, 6), dtype=torch.uint8)
+    wanted = network(inputs)
+    monkeypatch.setattr(kernels, "library", lambda: None)  # no compiler
+    assert_near([network(inputs)], [wanted])
+
+
+def test_zeros_do_not_hide_what_is_not_finite():
+    network = Perceptron(layers((64, 8, 2)))
+    inputs = torch.zeros(3, 64)
+    inputs[0, 5], inputs[1, 63], inputs[2, 7] = torch.nan, torch.inf, -torch.inf
+    with torch.no_grad():
+        assert torch.equal(network(inputs).isnan(), torch.tensor([[True] * 2, [False] * 2, [False] * 2]))
+    inputs[1:, 9] = torch.tensor([torch.nan, torch.inf])
+    with torch.no_grad():
+        assert network(inputs)[:2].isnan().all()
+
+
+def test_leading_shapes_and_strides():
+    network = layers((3, 8, 2))
+    everything = torch.randn(4, 5, 7)
+    found = Perceptron(network)(everything[..., 2:5])
+    assert_near([found], [network(everything[..., 2:5])])
+    turned = everything.transpose(0, 2)[..., :3]
+    assert_near([Perceptron(network)(turned)], [network(turned)])
+    assert Perceptron(network)(torch.zeros(0, 3)).shape == (0, 2)
+
+
+def outputs_on_any_number_of_threads(compute, inputs):
+    found = []
+    for threads in (1, 2, 3):
+        torch.set_num_threads(threads)
+        outputs = compute(inputs)
+        found.append((outputs, *torch.autograd.grad(outputs.sin().sum(), compute.parameters)))
+    torch.set_num_threads(1)
+    assert all(torch.equal(a, b) for other in found[1:] for a, b in zip(found[0], other, strict=True))
+    return outputs
+
+
+def test_a_row_does_not_depend_on_others_nor_anything_on_threads():
+    network, inputs = layers((9, 40, 3)), torch.randn(3000, 9)
+    compute = Perceptron(network)
+    outputs = outputs_on_any_number_of_threads(compute, inputs)
+    assert torch.equal(compute(inputs[7:11]), outputs[7:11])
+
+
+def test_what_is_not_a_number_stays_so():
+    inputs = torch.randn(40, 3)
+    inputs[5, 1] = torch.nan
+    for activation in (nn.Tanh, nn.ReLU):
+        outputs = Perceptron(layers((3, 4, 2), activation))(inputs)
+        assert outputs[5].isnan().all() and outputs[:5].isfinite().all() and outputs[6:].isfinite().all()
+    large = torch.tensor([[torch.inf], [-torch.inf], [1e30], [0.0]])
+    assert_near([Perceptron([unit := nn.Linear(1, 1), nn.Tanh()])(large)], [unit(large).tanh()])
+
+
+def test_tanh_is_near_everywhere():
+    unit = nn.Linear(1, 1)
+    with torch.no_grad():
+        unit.weight.fill_(1), unit.bias.zero_()
+    x = torch.linspace(-12, 12, 100_001).unsqueeze(1)
+    assert (Perceptron([unit, nn.Tanh()])(x) - x.double().tanh()).abs().max() < 2e-7
+
+
+def test_several_forwards_before_a_backward():
+    network = layers((3, 8, 1))
+    compute = Perceptron(network)
+    parts = [torch.randn(n, 3) for n in (4, 9, 2)]
+    found = torch.autograd.grad(sum(compute(part).sum() for part in parts), list(network.parameters()))
+    assert_near(found, torch.autograd.grad(sum(network(part).sum() for part in parts), list(network.parameters())))
+    total = compute(parts[0]).sum()
+    total.backward(retain_graph=True)
+    with pytest.raises(RuntimeError, match="can be taken once"):
+        total.backward()
+
+
+def test_a_copy_has_parameters_of_its_own():
+    config = PPOConfig(hidden_sizes=(8,))
+    agent = ActorCritic(spaces.Box(-1, 1, (3,), np.float32), spaces.Discrete(2), config, CPU)
+    inputs = torch.randn(5, 3)
+    before, copy = agent.outputs(inputs), deepcopy(agent)
+    with torch.no_grad():
+        agent.actor.head.bias.add_(1)
+        assert torch.equal(copy.outputs(inputs), before)
+        assert torch.allclose(agent.outputs(inputs), before + 1, atol=1e-5)
+
+
+def test_torch_computes_where_nothing_compiles(monkeypatch):
+    network, inputs = layers((3, 8, 2)), torch.randn(5, 3)
+    monkeypatch.setattr(kernels, "library", lambda: None)
+    assert torch.equal(Perceptron(network)(inputs), network(inputs))
+
+
+# ---- products in bfloat16 ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def bfloat16():
+    """Lets products be of factors rounded to bfloat16; whether they are, on this CPU."""
+    torch.set_float32_matmul_precision("medium")
+    yield kernels.library().has_bfloat16()
+    torch.set_float32_matmul_precision("highest")
+
+
+def rounded(numbers):
+    return numbers.bfloat16().double()
+
+
+@pytest.mark.parametrize("rows", [1, 15, 33, 96, 193])
+@pytest.mark.parametrize("share", [1.0, 0.03])
+@pytest.mark.parametrize("sizes", [(16, 1), (17, 33), (31, 15), (64, 64), (95, 130), (658, 100)])
+def test_a_product_rounds_its_factors_only(bfloat16, sizes, share, rows):
+    """Forwards and backwards, of numbers that are mostly zeros too."""
+    torch.manual_seed(0)
+    unit = nn.Linear(*sizes)
+    inputs = torch.randn(rows, sizes[0]) * (torch.rand(rows, sizes[0]) < share)
+    inputs.requires_grad_()
+    gradient = torch.randn(rows, sizes[1])
+    outputs = Perceptron([unit])(inputs)
+    found = outputs, *torch.autograd.grad(outputs, [inputs, unit.weight, unit.bias], gradient)
+    forwards = rounded if bfloat16 else torch.Tensor.double
+    # Few outputs are not worth rounding backwards, nor are the factors of zeros that are skipped.
+    skips = share < 0.1 and sizes[0] >= 64
+    backwards = forwards if sizes[1] >= 16 else torch.Tensor.double
+    by_inputs = backwards(gradient) @ backwards(unit.weight)
+    by_weight = (gradient.double() if skips else backwards(gradient)).T @ (forwards if skips else backwards)(inputs)
+    wanted = forwards(inputs) @ forwards(unit.weight).T + unit.bias, by_inputs, by_weight, gradient.sum(0)
+    assert_near(found, wanted, 1e-5)
+
+
+@pytest.mark.parametrize("sizes", [(4, 64, 64, 2), (520, 128, 6), (30, 17, 100, 1)])
+def test_networks_in_bfloat16_are_near_exact_ones(bfloat16, sizes):
+    torch.manual_seed(0)
+    network = layers(sizes)
+    inputs = torch.randn(2000, sizes[0])
+    found = Perceptron(network)(inputs)
+    torch.set_float32_matmul_precision("highest")
+    wanted = Perceptron(network)(inputs)
+    assert_near([found], [wanted], 0.01)
+    assert torch.equal(found, wanted) != bfloat16
+    gradients = [torch.autograd.grad(each.sin().sum(), list(network.parameters())) for each in (found, wanted)]
+    for a, b in zip(*gradients, strict=True):
+        assert (a - b).norm() <= 0.03 * b.norm()
+
+
+def test_in_bfloat16_a_row_does_not_depend_on_others_nor_anything_on_threads(bfloat16):
+    network, inputs = layers((90, 40, 3)), torch.randn(1000, 90)
+    inputs[::7, 3:] = 0
+    compute = Perceptron(network)
+    outputs = outputs_on_any_number_of_threads(compute, inputs)
+    assert torch.equal(compute(inputs[8:13]), outputs[8:13])
+    assert_near([compute(inputs[7:8])], [outputs[7:8]], 1e-6)  # zeros are skipped: another order of sums
+    inputs[5, 1] = torch.nan
+    assert torch.equal(compute(inputs).isnan().any(1), torch.arange(1000) == 5)
+
+
+# ---- PPO's loss ------------------------------------------------------------------------------------------
+
+SPACES = [spaces.Discrete(2), spaces.Discrete(20), spaces.MultiDiscrete([2, 3, 7])]
+
+
+def made_batch(policy, samples, masked, active):
+    actions = torch.stack([torch.randint(0, size, (samples,)) for size in policy.sizes], -1)
+    acts = torch.rand(samples) > 0.3 if active else None
+    mask = None
+    if masked:
+        mask, place = torch.rand(samples, policy.num_means) > 0.4, 0
+        for i, size in enumerate(policy.sizes):
+            mask[torch.arange(samples), place + actions[:, i]] = True
+            place += size
+        mask = mask if acts is None else mask | ~acts.unsqueeze(-1)
+    if active:
+        actions = torch.where(acts.unsqueeze(-1), actions, 0)
+    actions = actions[:, 0] if policy.single else actions
+    inputs, advantages = torch.randn(samples, 5), torch.randn(samples)
+    if active:
+        inputs, advantages = torch.where(acts.unsqueeze(-1), inputs, 0), torch.where(acts, advantages, 0)
+    old = torch.randn(samples) * 0.5 - 1
+    return Batch(inputs, actions, old, torch.randn(samples), advantages, torch.randn(samples), mask, acts)
+
+
+@pytest.mark.parametrize("samples", [1, 37, 500])
+@pytest.mark.parametrize(("masked", "active"), [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("space", SPACES, ids=str)
+def test_loss_and_gradient_are_those_of_torch(space, masked, active, samples):
+    torch.manual_seed(samples)
+    for settings in ({"norm_adv": samples > 1}, {"norm_adv": False, "ent_coef": 0.0}):
+        agent = ActorCritic(spaces.Box(-1, 1, (5,), np.float32), space, PPOConfig(hidden_sizes=(16,), **settings), CPU)
+        learner = PPO(agent, samples, PPOConfig(hidden_sizes=(16,), **settings), torch.Generator())
+        with torch.no_grad():
+            learner.parameters.add_(torch.randn_like(learner.parameters) * 0.5)
+        batch = made_batch(agent.policy, samples, masked, active)
+        loss, metrics, log_ratio = learner.losses(batch)
+        learner.differentiate(loss)
+        wanted = [*metrics.values(), log_ratio.detach(), learner.parameters.grad.clone()]
+        assert learner.fits_at_once(batch)
+        learner.parameters.grad.fill_(torch.nan)
+        found, log_ratio = learner.differentiate_at_once(Minibatches(batch, agent.policy.sizes), torch.arange(samples))
+        assert list(found) == list(metrics)
+        assert_near([*found.values(), log_ratio, learner.parameters.grad], wanted, 1e-4)
+
+
+@pytest.mark.parametrize("share", [0.05, 0.9])
+@pytest.mark.parametrize("beside", [0, 3])
+@pytest.mark.parametrize(("kind", "tolerance"), [(torch.uint8, 1e-4), (torch.float32, 1e-4), (torch.float32, 1e-2)])
+def test_minibatches_are_any_samples_on_any_number_of_threads(kind, tolerance, beside, share, request):
+    """Bytes or floats, mostly zeros or not, with inputs that a central critic reads beside those of the actor."""
+    torch.manual_seed(0)
+    if tolerance > 1e-4:
+        request.getfixturevalue("bfloat16")
+    size, samples, config = 70, 900, PPOConfig(hidden_sizes=(33, 20), central_critic=beside > 0)
+    for_critic = spaces.Dict({"more": spaces.Box(0, 3, (beside,), np.float32)}) if beside else None
+    agent = ActorCritic(spaces.Box(0, 3, (size,), np.float32), SPACES[2], config, CPU, for_critic)
+    learner = PPO(agent, samples, config, torch.Generator())
+    batch = made_batch(agent.policy, samples, True, True)
+    inputs = torch.randint(0, 3, (samples, size + beside)) * (torch.rand(samples, size + beside) < share)
+    batch = batch._replace(inputs=inputs.to(kind))
+    order, found = torch.randperm(samples)[:701], []
+    for threads in (1, 2, 3):
+        torch.set_num_threads(threads)
+        metrics, log_ratio = learner.differentiate_at_once(Minibatches(batch, agent.policy.sizes), order)
+        found.append([*metrics.values(), log_ratio, learner.parameters.grad.clone()])
+    torch.set_num_threads(1)
+    assert all(torch.equal(a, b) for other in found[1:] for a, b in zip(found[0], other, strict=True))
+    some = Batch(*(None if field is None else field[order] for field in batch))
+    loss, metrics, log_ratio = learner.losses(some._replace(inputs=some.inputs.float()))
+    learner.differentiate(loss)
+    assert_near(found[0], [*metrics.values(), log_ratio.detach(), learner.parameters.grad], tolerance)
+
+
+def test_what_is_not_a_number_reaches_the_loss():
+    agent = ActorCritic(spaces.Box(-1, 1, (5,), np.float32), SPACES[0], PPOConfig(), CPU)
+    learner = PPO(agent, 8, PPOConfig(), torch.Generator())
+    with torch.no_grad():
+        agent.actor.head.bias.fill_(torch.nan)
+    batch = Minibatches(made_batch(agent.policy, 8, False, False), agent.policy.sizes)
+    metrics, _ = learner.differentiate_at_once(batch, torch.arange(8))
+    assert metrics["losses/policy_loss"].isnan()
+
+
+def test_other_policies_and_networks_are_torchs():
+    box = spaces.Box(-1, 1, (5,), np.float32)
+    given = [(spaces.Box(-1, 1, (2,), np.float32), {}), (SPACES[0], {"memory": "gru"}), (SPACES[0], {})]
+    fits = []
+    for space, settings in given:
+        agent = ActorCritic(box, space, PPOConfig(**settings), CPU)
+        learner = PPO(agent, 8, PPOConfig(**settings), torch.Generator())
+        fits.append(learner.fits_at_once(Batch(torch.zeros(2, 5), *[None] * 7)))
+    assert fits == [False, False, True]
+
+
+# ---- advantages --------------------------------------------------------------------------------------------
+
+
+def rollout(steps, rows):
+    torch.manual_seed(steps)
+    floats = torch.randn(3, steps, rows + 2)[..., 1:-1].unbind()  # with gaps between their rows
+    return [*floats, *(torch.rand(2, steps, rows) < 0.2).unbind()]
+
+
+def by_torch(series, patch):
+    with patch.context() as patched:
+        patched.setattr(advantages, "advantages_at_once", lambda *_: None)
+        return advantages.generalised_advantages(*series, 0.99, 0.95)
+
+
+@pytest.mark.parametrize(("steps", "rows"), [(1, 1), (5, 33), (128, 300), (3, 0)])
+def test_advantages_are_those_of_torch(steps, rows, monkeypatch):
+    series = rollout(steps, rows)
+    if rows > 1:
+        series[1][2, 3] = torch.nan
+    found = updates.advantages_at_once(series, 0.99, 0.95)
+    wanted = by_torch(series, monkeypatch)
+    assert (found - wanted).nan_to_num(0.0).abs().sum() <= 1e-5 * found.numel()
+    assert torch.equal(found.isnan(), wanted.isnan())
+    assert found.isnan().any(0).nonzero().flatten().tolist() == ([3] if rows > 1 else [])
+
+
+def test_the_kernel_of_advantages_has_the_bits_of_the_cpu(monkeypatch):
+    """csrc/host/advantages.cu, run by g++."""
+    source = (jit.CSRC / "host" / "advantages.cu").read_text()
+    header = (jit.CSRC / "host" / "advantages.h").read_text()
+    flags = ["-std=c++20", "-O1", "-ffp-contract=off", "-fPIC", "-shared", f"-I{jit.CSRC}", "-include", str(EMULATION)]
+    library = ctypes.CDLL(str(compiled(source, flags, [header])))
+    series = rollout(9, 300)
+
+    def compute(given):
+        return library.advantages(ctypes.c_void_p(given), None)
+
+    wanted = updates.advantages_at_once(series, 0.99, 0.95)
+    monkeypatch.setattr(updates, "advantages_kernel", lambda device: compute)
+    assert torch.equal(updates.advantages_at_once(series, 0.99, 0.95), wanted)
+
+
+def test_other_advantages_are_torchs():
+    series = rollout(2, 3)
+    assert updates.advantages_at_once([*(each.double() for each in series[:3]), *series[3:]], 1, 1) is None
+    assert updates.advantages_at_once([series[0].requires_grad_(), *series[1:]], 1, 1) is None
+
+
+# ---- the optimiser ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("longest", [0.5, 1e9])
+@pytest.mark.parametrize("count", [1, 300, 5003])
+def test_steps_of_adam_are_those_of_torch(count, longest):
+    torch.manual_seed(0)
+    ours, theirs = (nn.Parameter(torch.linspace(-1, 1, count)) for _ in range(2))
+    optimizers = [torch.optim.Adam([each], lr=0.01, eps=1e-5, fused=True) for each in (ours, theirs)]
+    for step in range(20):
+        gradient = torch.randn(count) * 10.0 ** (step % 3 - 2)
+        ours.grad, theirs.grad = gradient.clone(), gradient.clone()
+        norm = updates.adam_step(optimizers[0], ours, longest)
+        wanted = nn.utils.clip_grad_norm_([theirs], longest)
+        optimizers[1].step()
+        assert_near([norm, ours.grad, ours.detach()], [wanted, theirs.grad, theirs.detach()], 1e-5)
+    states = [each.state_dict()["state"][0] for each in optimizers]
+    assert states[0].keys() == states[1].keys()
+    assert_near(states[0].values(), states[1].values(), 1e-5)
+    ours.grad[0] = torch.nan
+    assert updates.adam_step(optimizers[0], ours, longest).isnan() and ours.isnan().all()

@@ -1,0 +1,206 @@
+"""Proximal policy optimisation (Schulman et al. 2017), to be read from top to bottom: the batch that a rollout becomes,
+values and advantages, and the updates.
+
+A rollout only acts: values and log-probabilities come from one batched forward over the whole rollout afterwards.
+
+T is the number of steps in a rollout, N the number of rows (agents of all worlds together), B = T·N.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..base.active import zeroed
+from ..base.kernels import can_compute
+from ..base.ranks import ALONE, Ranks, Samples
+from ..policies.distributions import CategoricalPolicy
+from ..policies.networks import Past, forgotten
+from ..rollouts.rollout import Rollout
+from .actor_critic import ActorCriticConfig, ActorCriticLearner
+from .advantages import generalised_advantages
+from .updates import LossSettings, Minibatches
+
+
+class Batch(NamedTuple):
+    """A batch for the updates: inputs are encoded observations float32 or uint8 `[B, size]`, actions `[B, ...]`,
+    action_masks bool `[B, n]`, active bool `[B]`, and the rest float32 `[B]`. Of samples that are not active inputs,
+    actions and advantages are zero, and all actions are allowed.
+
+    Where networks have a memory, `[T, N, ...]` stands in place of `[B, ...]`, ends of episodes are bool `[T, N]`, and
+    both states before the first step float32 `[N, state_size]`; else these three are None.
+    """
+
+    inputs: Tensor
+    actions: Tensor
+    log_probs: Tensor
+    values: Tensor
+    advantages: Tensor
+    returns: Tensor
+    action_masks: Tensor | None
+    active: Tensor | None
+    ends: Tensor | None = None
+    actor_hidden: Tensor | None = None
+    critic_hidden: Tensor | None = None
+
+    @property
+    def actor_past(self) -> Past | None:
+        return None if self.ends is None else Past(self.actor_hidden, self.ends, self.active)
+
+    @property
+    def critic_past(self) -> Past | None:
+        return None if self.ends is None else Past(self.critic_hidden, self.ends, self.active)
+
+    def minibatches(
+        self, count: int, generator: torch.Generator, ranks: Ranks = ALONE, rows: int = 1
+    ) -> Iterator[Batch]:
+        """Cuts the batch, of so many `rows`, into `count` random parts, of samples, or with a memory of rows: shuffled
+        at once, because one large gather is cheaper. With several processes each is the part of this one."""
+        cut = 0 if self.ends is None else 1  # the dimension
+        order, sizes = ranks.order(self.inputs.shape[cut], rows, count, generator)
+        parts = []
+        for name, field in self._asdict().items():
+            along = 0 if name.endswith("hidden") else cut
+            some = [None] * count if field is None else field.index_select(along, order).split(sizes, along)
+            parts.append(some)
+        return (Batch(*fields) for fields in zip(*parts, strict=True))
+
+
+@dataclass(frozen=True)
+class PPOConfig(ActorCriticConfig):
+    """The settings of a training with PPO."""
+
+    algorithm: Literal["ppo"] = "ppo"
+    clip_coef: float = 0.2
+    """Greatest distance of the probability ratio from 1 before the objective is clipped."""
+    target_kl: float | None = None
+    """End the updates of a rollout after an epoch with a larger approximate KL divergence than this."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.require(lambda x: x is None or x > 0, "greater than 0", "clip_coef", "target_kl")
+
+
+class PPO(ActorCriticLearner):
+    """`Learner` by PPO: `update(estimate(rollout))` follows a rollout."""
+
+    settings = PPOConfig
+    config: PPOConfig
+
+    @torch.no_grad()
+    def estimate(self, rollout: Rollout, actor_hidden: Tensor | None = None) -> Batch:
+        """Values, log-probabilities, advantages and returns of the rollout, T and N made one dimension.
+
+        With a memory, `actor_hidden` is the actor's state before the first step, the critic's moves on to the one
+        behind the last step, and the two dimensions stay.
+        """
+        config, agent, remembers = self.config, self.agent, self.agent.state_size > 0
+        ends, active, masks = rollout.ends, rollout.acted, rollout.masks
+        inputs = zeroed(agent.encode(rollout.obs, rollout.critic_obs), rollout.active)
+        hidden = self.critic_hidden
+        values, behind = self.values(inputs, ends, active, hidden)
+        if behind is not None:
+            self.critic_hidden = forgotten(behind[-1], ends[-1])
+        next_values = values[1:]
+        if values.device.type != "cpu" or rollout.truncations.any():  # elsewhere, to ask would be to wait
+            final = agent.encode(rollout.final_obs, rollout.final_critic_obs)
+            next_values = torch.where(ends, self.final_values(final, behind), next_values)
+        inputs, values = inputs[:-1], values[:-1]
+        advantages = generalised_advantages(
+            self.rewards(rollout.rewards, ends, active),
+            values,
+            next_values,
+            rollout.terminations,
+            rollout.truncations,
+            config.gamma,
+            config.gae_lambda,
+            rollout.active,
+        )
+        actions = zeroed(rollout.actions, active)
+        past = Past(actor_hidden, ends, active) if remembers else None
+        log_probs, _ = agent.policy.log_prob_and_entropy(agent.outputs(inputs, past), actions, masks)
+        batch = Batch(inputs, actions, log_probs, values, advantages, advantages + values, masks, active)
+        if remembers:
+            return batch._replace(ends=ends, actor_hidden=actor_hidden, critic_hidden=hidden)
+        return Batch(*(None if field is None else field.flatten(0, 1) for field in batch))
+
+    def update(self, batch: Batch) -> dict[str, Tensor]:
+        """Epochs of minibatch updates. KL and clip fraction are those of each epoch's last minibatch."""
+        config, ranks = self.config, self.ranks
+        clip_fractions = []
+        at_once = Minibatches(batch, self.agent.policy.sizes) if self.fits_at_once(batch) else None
+        for _ in range(config.update_epochs):
+            if at_once is None:
+                for minibatch in batch.minibatches(config.num_minibatches, self.generator, ranks, self.rows):
+                    loss, metrics, log_ratio = self.losses(minibatch)
+                    self.differentiate(loss)
+                    norm = self.descend()
+                active = minibatch.active
+            else:
+                order, size = ranks.order(len(batch.inputs), self.rows, config.num_minibatches, self.generator)
+                for some in order.split(size):
+                    metrics, log_ratio = self.differentiate_at_once(at_once, some)
+                    norm = self.descend()
+                active = None if batch.active is None else batch.active[some]
+            # The KL estimators of Schulman, "Approximating KL divergence": k1 (old) and k3.
+            log_ratio = log_ratio.detach()
+            ratio = log_ratio.exp()
+            samples = Samples(ranks, log_ratio, active)
+            approx_kl = ranks.sum(samples.mean(ratio - 1 - log_ratio))
+            clip_fractions.append(samples.mean(((ratio - 1).abs() > config.clip_coef).float()))
+            if config.target_kl is not None and approx_kl > config.target_kl:
+                break
+        metrics["losses/old_approx_kl"] = -samples.mean(log_ratio)
+        metrics["losses/clipfrac"] = torch.stack(clip_fractions).mean()
+        return ranks.sums(metrics) | {
+            "losses/approx_kl": approx_kl,
+            "losses/explained_variance": self.explained_variance(batch.returns, batch.values, batch.active),
+            "losses/grad_norm": norm,
+        }
+
+    def losses(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor], Tensor]:
+        """The loss of a minibatch, its parts as metrics, and the log of the probability ratio. With several processes
+        they sum up to those of the minibatch of all."""
+        config, agent = self.config, self.agent
+        outputs = agent.outputs(batch.inputs, batch.actor_past)
+        log_probs, entropy = agent.policy.log_prob_and_entropy(outputs, batch.actions, batch.action_masks)
+        log_ratio = zeroed(log_probs - batch.log_probs, batch.active)  # before exp, whose gradient may be infinite
+        ratio = log_ratio.exp()
+
+        samples = Samples(self.ranks, batch.advantages, batch.active)
+        advantages = self.normalised(batch.advantages, samples)
+        clipped_ratio = ratio.clamp(1 - config.clip_coef, 1 + config.clip_coef)
+        policy_loss = -samples.mean(torch.min(advantages * ratio, advantages * clipped_ratio))
+
+        values = agent.value(batch.inputs, batch.critic_past)
+        value_error = (values - batch.returns).square()
+        value_loss = 0.5 * samples.mean(value_error)
+
+        return *self.joined(policy_loss, value_loss, samples.mean(entropy)), log_ratio
+
+    # ---- the same in one pass over a minibatch instead of some hundred ----
+
+    def fits_at_once(self, batch: Batch) -> bool:
+        """Whether `differentiate_at_once` may take the place of `losses` and `differentiate`: for perceptrons with a
+        policy of choices, in one process on the CPU."""
+        agent = self.agent
+        return (
+            self.ranks.count == 1
+            and isinstance(agent.policy, CategoricalPolicy)
+            and agent.actor.is_perceptron
+            and agent.critic.is_perceptron
+            and can_compute(batch.inputs)
+        )
+
+    def differentiate_at_once(self, batch: Minibatches, order: Tensor) -> tuple[dict[str, Tensor], Tensor]:
+        """Writes the gradient of the loss of the samples `order`; returns the parts of the loss, and the log of the
+        probability ratio: those of `losses` except for the last bits."""
+        config, agent = self.config, self.agent
+        settings = LossSettings(config.clip_coef, self.ent_coef, config.vf_coef, config.norm_adv)
+        means, log_ratio = batch.gradient(order, agent.actor.perceptron, agent.critic.perceptron, settings)
+        names = "losses/policy_loss", "losses/value_loss", "losses/entropy"
+        return dict(zip(names, means.unbind(), strict=True)), log_ratio

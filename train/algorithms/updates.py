@@ -1,0 +1,144 @@
+"""The arithmetic of updates in one call each: the gradient of PPO's loss of a minibatch, advantages, and Adam."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..base.kernels import ADDRESS, NUMBER, advantages_kernel, library, threads
+from ..policies.perceptron import Perceptron
+
+# ---- PPO's loss ------------------------------------------------------------------------------------------
+
+
+class LossSettings(ctypes.Structure):
+    """The settings of PPO's loss."""
+
+    _fields_ = [
+        ("clip", ctypes.c_float),
+        ("entropy_weight", ctypes.c_float),
+        ("value_weight", ctypes.c_float),
+        ("normalise", ctypes.c_int32),
+    ]
+
+
+class Minibatches:
+    """Those of a batch, `ppo.Batch`, under a policy of categorical choices, of `sizes` each. Nothing is copied."""
+
+    def __init__(self, batch: Any, sizes: list[int]) -> None:
+        inputs = batch.inputs if batch.inputs.stride(1) == 1 else batch.inputs.contiguous()
+        of_samples = batch.actions, batch.log_probs, batch.advantages, batch.returns
+        others = *of_samples, batch.action_masks, batch.active
+        self._kept = [inputs, *(None if each is None else each.contiguous() for each in others)]
+        places = [None if each is None else each.data_ptr() for each in self._kept]
+        self._given = _Minibatch(None, 0, places[0], inputs.stride(0), inputs.dtype == torch.uint8, *places[1:])
+        self._choices, self._sizes = len(sizes), (NUMBER * len(sizes))(*sizes)
+
+    def gradient(
+        self, order: Tensor, actor: Perceptron, critic: Perceptron, settings: LossSettings
+    ) -> tuple[Tensor, Tensor]:
+        """PPO's loss of the samples `order`, int64 `[B]`, as `PPO.losses` has it.
+
+        Writes the gradients of all parameters, over the present ones. Returns the mean losses of policy and values
+        and the entropy, float32 `[3]`; and log(ratio) `[B]`. The actor reads the first of the inputs.
+        """
+        self._given.order, self._given.samples = order.data_ptr(), len(order)
+        log_ratios, means = torch.empty(len(order)), torch.empty(3)
+        networks = (each.found([part.grad for part in each.parameters]) for each in (actor, critic))
+        given = ctypes.addressof(self._sizes), ctypes.addressof(self._given), ctypes.addressof(settings)
+        places = log_ratios.data_ptr(), means.data_ptr()
+        library().ppo_gradient(*networks, self._choices, *given, *places, threads())  # type: ignore[union-attr]
+        return means, log_ratios
+
+
+class _Minibatch(ctypes.Structure):
+    """The record of a minibatch for C++."""
+
+    _fields_ = [
+        ("order", ADDRESS),
+        ("samples", NUMBER),
+        ("inputs", ADDRESS),
+        ("inputs_row", NUMBER),
+        ("inputs_are_bytes", NUMBER),
+        ("actions", ADDRESS),
+        ("log_probs", ADDRESS),
+        ("advantages", ADDRESS),
+        ("returns", ADDRESS),
+        ("mask", ADDRESS),
+        ("active", ADDRESS),
+    ]
+
+
+# ---- advantages --------------------------------------------------------------------------------------------
+
+
+class _AdvantageSeries(ctypes.Structure):
+    """The record of a rollout for C++."""
+
+    _fields_ = [
+        ("steps", NUMBER),
+        ("rows", NUMBER),
+        ("rewards", ADDRESS),
+        ("values", ADDRESS),
+        ("next_values", ADDRESS),
+        ("terminations", ADDRESS),
+        ("truncations", ADDRESS),
+        ("advantages", ADDRESS),
+        ("gamma", ctypes.c_float),
+        ("decay", ctypes.c_float),
+    ]
+
+
+def advantages_at_once(series: Sequence[Tensor], gamma: float, gae_lambda: float) -> Tensor | None:
+    """`generalised_advantages` of rewards, values, next values, terminations and truncations `[T, N]`, in one
+    pass, or one kernel; None where it has to be computed by torch."""
+    device = series[0].device
+    floats, flags = series[:3], series[3:]
+    plain = all(each.dtype == torch.float32 for each in floats) and all(each.dtype == torch.bool for each in flags)
+    if not plain or any(each.device != device or each.requires_grad for each in series):
+        return None
+    compute = advantages_kernel(device.type) if device.type in ("cpu", "cuda") else None
+    if compute is None or torch.compiler.is_compiling():
+        return None
+    found = torch.empty(series[0].shape, device=device)
+    dense = [each.contiguous() for each in series]
+    places = (each.data_ptr() for each in (*dense, found))
+    given = _AdvantageSeries(*found.shape, *places, gamma, gamma * gae_lambda)
+    if device.type == "cpu":
+        compute(ctypes.addressof(given))
+        return found
+    with torch.cuda.device(device):
+        result = compute(ctypes.addressof(given), torch.cuda.current_stream().cuda_stream)
+    if result != 0:
+        raise torch.cuda.CudaError(-1000 - result)
+    return found
+
+
+# ---- the optimiser ---------------------------------------------------------------------------------------
+
+
+class _AdamSettings(ctypes.Structure):
+    """The settings of a step of Adam."""
+
+    _fields_ = [(name, ctypes.c_float) for name in ("learning_rate", "beta1", "beta2", "epsilon", "longest")]
+
+
+def adam_step(optimizer: torch.optim.Adam, parameters: Tensor, longest: float) -> Tensor:
+    """Cuts the gradient of a vector of parameters to a length, and takes a step of the optimiser, on its state.
+
+    Returns the length of the gradient before, float32 `[]`.
+    """
+    state, (group,) = optimizer.state[parameters], optimizer.param_groups
+    if not state:  # as torch's own first step makes it
+        state["step"] = torch.zeros(())
+        state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(parameters), torch.zeros_like(parameters)
+    state["step"] += 1
+    settings = _AdamSettings(group["lr"], *group["betas"], group["eps"], longest)
+    vectors = parameters, parameters.grad, state["exp_avg"], state["exp_avg_sq"]
+    places = (each.data_ptr() for each in vectors)
+    step = int(state["step"]), ctypes.addressof(settings)
+    return torch.tensor(library().adam_step(parameters.numel(), *places, *step))  # type: ignore[union-attr]

@@ -1,0 +1,92 @@
+"""The compiled functions of updates: ``csrc/host/updates.cpp`` on the CPU, ``csrc/host/advantages.cu`` on CUDA too.
+
+torch takes an operation, a pass over memory and a node of its graph for each layer, its bias and its activation, for
+each term of the loss, and for the gradients of each. Networks that learn from a simulator are small: most of an
+update's time goes there. Here linear layers with their activations, the gradient of PPO's loss, advantages and a step
+of Adam are one call each.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torch_batchsim.base import openmp
+from torch_batchsim.build import jit
+from torch_batchsim.errors import BuildError
+
+ADDRESS, NUMBER = ctypes.c_void_p, ctypes.c_int64
+
+
+@cache
+def library() -> ctypes.CDLL | None:
+    """The compiled functions; None, with a warning, where they cannot be compiled."""
+    try:
+        openmp.share()
+        lib = jit.load_shared(jit.CSRC / "host" / "updates.cpp", "-ffp-contract=fast", "-fopenmp")
+    except (BuildError, OSError) as error:
+        text = f"trainings on the CPU take longer, because products of their networks could not be compiled: {error}"
+        warnings.warn(text, RuntimeWarning, stacklevel=3)
+        return None
+    inputs = [ADDRESS, NUMBER, NUMBER, NUMBER]
+    lib.mlp_kept.argtypes, lib.mlp_kept.restype = [ADDRESS], NUMBER
+    lib.mlp_forward.argtypes = [ADDRESS, *inputs, ADDRESS, ADDRESS, NUMBER]
+    lib.mlp_backward.argtypes = [ADDRESS, *inputs, *[ADDRESS] * 3, NUMBER]
+    lib.ppo_gradient.argtypes = [ADDRESS, ADDRESS, NUMBER, *[ADDRESS] * 5, NUMBER]
+    lib.mlp_forward.restype = lib.mlp_backward.restype = lib.ppo_gradient.restype = None
+    lib.adam_step.argtypes = [NUMBER, *[ADDRESS] * 4, NUMBER, ADDRESS]
+    lib.adam_step.restype = ctypes.c_float
+    return lib
+
+
+@cache
+def advantages_kernel(device_type: str) -> Any:
+    """The compiled function of rollouts on such a device; None, with a warning, where it cannot be compiled."""
+    cuda = device_type == "cuda"
+    try:
+        lib = jit.load_shared(jit.CSRC / "host" / f"advantages.{'cu' if cuda else 'cpp'}")
+    except (BuildError, OSError) as error:
+        text = f"trainings take longer, because advantages on {device_type} could not be compiled: {error}"
+        warnings.warn(text, RuntimeWarning, stacklevel=3)
+        return None
+    function = lib.advantages
+    function.argtypes, function.restype = [ADDRESS] * (1 + cuda), NUMBER if cuda else None
+    return function
+
+
+def prepare(device: torch.device) -> None:
+    """Compiles the functions for updates on `device`, unless they are cached: before a training's clock runs."""
+    if device.type == "cpu":
+        library()
+    if device.type in ("cpu", "cuda"):
+        advantages_kernel(device.type)
+
+
+def can_compute(*tensors: Tensor) -> bool:
+    """Whether these functions take the tensors in place of torch: float32 or uint8 on the CPU, while torch neither
+    compiles nor exports."""
+    plain = all(each.device.type == "cpu" and each.dtype in (torch.float32, torch.uint8) for each in tensors)
+    return plain and not torch.compiler.is_compiling() and library() is not None
+
+
+def threads() -> int:
+    """Threads that take part: torch's, except for a child of a fork, in which only the thread that forked is left."""
+    return 1 if openmp.forked else torch.get_num_threads()
+
+
+@contextmanager
+def matmul_precision(precision: str) -> Iterator[None]:
+    """Sets the precision of torch's products of float32 matrices within the block."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(precision)
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)

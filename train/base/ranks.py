@@ -1,0 +1,225 @@
+"""Several processes that train one policy together (`torchrun`): each simulates a part of the worlds, and all of them
+learn from all.
+
+Random numbers do not depend on the division of the worlds: every process draws the noise of all rows and the order of
+all samples, and takes its own part. A mean over samples is the sum of the processes' parts of it.
+So `count` processes learn as one with all the worlds does, except for the order of floating-point sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import torch
+from torch import Tensor, distributed
+
+from .active import mean, std_mean
+
+Order = tuple[Tensor, int | list[int]]
+"""Which samples a process takes, int64 `[n]`, and how many of them are in each minibatch."""
+
+
+class RankLost(RuntimeError):
+    """Another process has ended, or has not answered for too long."""
+
+
+class RankFailed(RuntimeError):
+    """Another process has failed; the text is its reason."""
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """Which of `count` processes this is. A single process, the default, waits for nobody, and its sums are its own.
+
+    Methods that say "of all processes" have to be called by all of them, in the same order; each raises RankLost where
+    another process has ended.
+    """
+
+    rank: int = 0
+    count: int = 1
+    host: Any = None
+    """The process group of tensors on the CPU; None is that of all devices."""
+
+    # ---- division of the work ----
+
+    @property
+    def first(self) -> bool:
+        """Whether this process writes files, prints, and evaluates."""
+        return self.rank == 0
+
+    def part(self, of_all: Tensor, dim: int) -> Tensor:
+        """The rows of this process, of those of all."""
+        if self.count == 1:
+            return of_all
+        rows = of_all.shape[dim] // self.count
+        return of_all.narrow(dim, self.rank * rows, rows)
+
+    def order(self, samples: int, rows: int, minibatches: int, generator: torch.Generator) -> Order:
+        """A random order of the samples of all processes, cut into minibatches: this process's part of each.
+
+        It has `samples` of them, of which sample i is of row i % rows.
+        """
+        total = samples * self.count
+        order = torch.randperm(total, generator=generator, device=generator.device)
+        if self.count == 1:
+            return order, total // minibatches
+        row = order % (rows * self.count) - self.rank * rows
+        own = (row >= 0) & (row < rows)
+        sizes = own.view(minibatches, -1).sum(1).tolist()  # which waits for the device
+        return (order // (rows * self.count) * rows + row)[own], sizes
+
+    # ---- of all processes ----
+
+    def sum(self, tensor: Tensor) -> Tensor:
+        """The sum of the tensors of all processes, written into this one, which must be contiguous."""
+        if self.count > 1:
+            with self._reachable():
+                distributed.all_reduce(tensor, group=self.host if tensor.device.type == "cpu" else None)
+        return tensor
+
+    def sums(self, values: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The sums of tensors `[]` of all processes."""
+        if self.count == 1:
+            return values
+        return dict(zip(values, self.sum(torch.stack(list(values.values()))).unbind(), strict=True))
+
+    def any(self, flag: bool) -> bool:
+        """Whether the flag of any of all processes is set. Waits for them, but not for a device."""
+        return bool(self.sum(torch.tensor(float(flag)))) if self.count > 1 else flag
+
+    def gathered(self, own: Any) -> list[Any] | None:
+        """The values of all processes, in their order; only the first gets them."""
+        if self.count == 1:
+            return [own]
+        found = [None] * self.count if self.first else None
+        with self._reachable():
+            distributed.gather_object(own, found, dst=0, group=self.host)
+        return found
+
+    def same(self, own: Any) -> bool:
+        """Whether all processes have equal values."""
+        if self.count == 1:
+            return True
+        return all(each == own for each in self._of_all(own))
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Around work that may fail in one process: all processes then fail, the others with RankFailed."""
+        failure = None
+        try:
+            yield
+        except RankLost:
+            raise
+        except BaseException as error:  # also a step that Ctrl-C has stopped
+            if self.count == 1:
+                raise
+            failure = error
+        if self.count == 1 or not self.any(failure is not None):
+            return
+        reasons = self._of_all(None if failure is None else str(failure) or type(failure).__name__)
+        if failure is not None:
+            raise failure
+        rank = next(rank for rank, text in enumerate(reasons) if text is not None)
+        raise RankFailed(f"process {rank} of {self.count}: {reasons[rank]}")
+
+    def _of_all(self, own: Any) -> list[Any]:
+        found = [None] * self.count
+        with self._reachable():
+            distributed.all_gather_object(found, own, group=self.host)
+        return found
+
+    @contextmanager
+    def _reachable(self) -> Iterator[None]:
+        try:
+            yield
+        except RuntimeError as error:  # of torch.distributed, for a closed connection or a slow one
+            late = "timed out" in str(error).lower()
+            event = "does not answer any more (--process-timeout)" if late else "has ended"
+            raise RankLost(f"another of the {self.count} processes {event}") from error
+
+
+ALONE = Ranks()
+
+
+class Samples:
+    """The part of a minibatch that this process has, and how much of all it is.
+
+    `values` float32 are one number of each sample; those count that are `active`, all if None.
+    """
+
+    def __init__(self, ranks: Ranks, values: Tensor, active: Tensor | None) -> None:
+        self.ranks, self.values, self.active = ranks, values, active
+        if ranks.count > 1:
+            each = (values if active is None else torch.where(active, values, 0.0)).double()
+            count = torch.full_like(each.sum(), values.numel()) if active is None else active.sum().double()
+            self.moments = ranks.sum(torch.stack([count, each.sum(), each.square().sum()]))
+
+    def mean(self, values: Tensor) -> Tensor:
+        """This process's part of the mean of other values of the samples: the mean is the sum of all parts."""
+        if self.ranks.count == 1:
+            return mean(values, self.active)
+        counted = values if self.active is None else torch.where(self.active, values, 0.0)
+        return counted.sum() / self.moments[0].clamp(min=1).float()
+
+    def std_mean(self) -> tuple[Tensor, Tensor]:
+        """Standard deviation, as of a sample, and mean of `values`, of all processes."""
+        if self.ranks.count == 1:
+            return std_mean(self.values, self.active)
+        count, total, squares = self.moments
+        average = total / count.clamp(min=1)
+        variance = (squares - total * average).clamp(min=0) / (count - 1).clamp(min=1)
+        return variance.sqrt().float(), average.float()
+
+
+def join(device: torch.device, seconds: float) -> Ranks:
+    """Meets the other processes: by gloo on the CPU, on CUDA by NCCL too. Waits at most `seconds`, as all that they
+    later do together does."""
+    timeout = timedelta(seconds=seconds)
+    distributed.init_process_group("gloo" if device.type == "cpu" else "nccl", timeout=timeout)
+    host = None if device.type == "cpu" else distributed.new_group(backend="gloo", timeout=timeout)
+    return Ranks(distributed.get_rank(), distributed.get_world_size(), host)
+
+
+# ---- states ----
+
+
+def joined_state(env: Any, states: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The state of a trainer of all worlds, given those of trainers of the parts, in order."""
+    groups = []
+    for parts in zip(*(state["groups"] for state in states), strict=True):
+        rows = {name: torch.cat([part[name] for part in parts]) for name in ("hidden", "critic_hidden")}
+        scale = dict(parts[0]["reward_scale"])
+        if scale:
+            scale["sums"] = torch.cat([part["reward_scale"]["sums"] for part in parts])
+        groups.append({**parts[0], **rows, "reward_scale": scale})
+    rows = {name: torch.cat([state[name] for state in states], dim=1) for name in ("running", "latest")}
+    worlds = env.unwrapped.sim.join_states([state["env"] for state in states])
+    return {**states[0], **rows, "groups": groups, "env": worlds}
+
+
+def part_of_state(env: Any, ranks: Ranks, state: dict[str, Any]) -> dict[str, Any]:
+    """The part of one of several trainers, of the state of a trainer of all worlds."""
+    groups = []
+    for group in state["groups"]:
+        rows = {name: ranks.part(group[name], 0) for name in ("hidden", "critic_hidden")}
+        scale = dict(group["reward_scale"])
+        if scale:
+            scale["sums"] = ranks.part(scale["sums"], 0)
+        groups.append({**group, **rows, "reward_scale": scale})
+    rows = {name: ranks.part(state[name], 1) for name in ("running", "latest")}
+    return {**state, **rows, "groups": groups, "env": env.unwrapped.sim.part_of_state(state["env"])}
+
+
+def to_cpu(state: Any) -> Any:
+    """Tensors in dicts and lists, on the CPU, where they can be sent."""
+    if isinstance(state, Tensor):
+        return state.cpu()
+    if isinstance(state, dict):
+        return {name: to_cpu(value) for name, value in state.items()}
+    if isinstance(state, (list, tuple)):
+        return type(state)(to_cpu(value) for value in state)
+    return state

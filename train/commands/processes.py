@@ -1,0 +1,109 @@
+"""Several processes of one command, as torchrun starts them: their ranks, their parts of the worlds, and which of them
+prints. Their common work is in `ranks`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import distributed
+
+from ..base.errors import UsageError
+from ..base.ranks import ALONE, Ranks, join
+from .options import Options
+
+
+def count() -> int:
+    """How many processes torchrun, or another launcher with its environment variables, has started."""
+    return int(os.environ.get("WORLD_SIZE", "1")) if "RANK" in os.environ else 1
+
+
+def _number(name: str) -> int:
+    return int(os.environ.get(name, "0")) if count() > 1 else 0
+
+
+@contextmanager
+def only_the_first_prints() -> Iterator[None]:
+    if _number("RANK") == 0:
+        yield
+        return
+    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
+        yield
+
+
+def report(error: Exception | str, status: int, always: bool) -> int:
+    """Prints an error; returns the exit status of this process.
+
+    Of an error of all processes of a machine only the first prints it and ends with that status: torchrun ends the
+    others when one fails, at times before they have printed. `always` is for errors of a single process.
+    """
+    if not always and _number("LOCAL_RANK"):
+        return 0
+    own = _number("RANK")
+    print(f"{f'process {own}: ' if own else ''}error: {error}", file=sys.stderr, flush=True)
+    return status
+
+
+def require_one(work: str) -> None:
+    """Raises UsageError where several processes were started for the work of one."""
+    if count() > 1:
+        raise UsageError(f"{work} takes one process, but {count()} were started: leave out torchrun")
+
+
+def refuse(options: Options) -> None:
+    """Raises UsageError for options that take one process."""
+    if count() == 1:
+        return
+    for name in ("eval", "tune", "seeds"):
+        if getattr(options, name):
+            require_one(f"--{name}")
+    device = torch.device(options.device)
+    if device.index is not None:
+        raise UsageError(
+            f"--device is {options.device}, but each of {count()} processes takes a GPU of its own: give {device.type}"
+        )
+    local = int(os.environ.get("LOCAL_WORLD_SIZE", count()))
+    if device.type == "cuda" and local > torch.cuda.device_count():
+        raise UsageError(f"{local} processes on this machine need a GPU each, but it has {torch.cuda.device_count()}")
+
+
+def meet(options: Options) -> tuple[Ranks, Options]:
+    """The processes of this training, and the options with the device of this one."""
+    if count() == 1:
+        return ALONE, options
+    if torch.device(options.device).type == "cuda":
+        options = replace(options, device=f"cuda:{_number('LOCAL_RANK')}")
+        torch.cuda.set_device(options.device)
+    return join(torch.device(options.device), options.process_timeout), options
+
+
+def part_of_worlds(ranks: Ranks, rows: int, agents: int) -> dict[str, Any]:
+    """The arguments of the environment of one process. Raises UsageError where they cannot share equally."""
+    if ranks.count == 1:
+        return {"num_envs": rows}
+    each = ranks.count * agents
+    if rows % each:
+        near = " or ".join(str(rows) for rows in (rows - rows % each, rows - rows % each + each) if rows)
+        of = f" of {agents} rows" if agents > 1 else ""
+        raise UsageError(
+            f"num_envs is {rows}, of all processes together, but {ranks.count} must get as many worlds{of} each: "
+            f"give {near}"
+        )
+    return {"num_envs": rows // ranks.count, "first_world": ranks.rank * (rows // each)}
+
+
+def let_an_error_be_printed() -> None:
+    """Where a process is lost torchrun sends SIGTERM to the others: those that know it end by themselves."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+def leave(ranks: Ranks) -> None:
+    """Behind all that is done together."""
+    if ranks.count > 1:
+        distributed.destroy_process_group()

@@ -1,0 +1,225 @@
+"""A training from its first step to its summary."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from torch_batchsim import WorldFault, command_line
+
+from ..algorithms.trainer import Trainer
+from ..base.errors import RunError, UsageError
+from ..base.ranks import RankFailed, RankLost
+from ..rollouts import baseline
+from ..rollouts.environment import measure
+from ..rollouts.evaluation import SEED_OFFSET
+from ..run_folder import checkpoint, disk, provenance
+from ..run_folder.filming import Filming
+from ..run_folder.folders import check_writable, made, short_name
+from ..run_folder.learning import Hook, forget_later, learn
+from ..run_folder.report import draw_curve, show_picture, text_curve
+from ..run_folder.tracking import Tracker, trackers
+from . import processes, settings_file
+from .environments import DRAWN, check_pictures, make_env, make_part, tune, user_errors, with_whole_worlds
+from .evaluating import evaluated, raise_if_failed, random_baseline, summary_of, write_summary
+from .options import Options, parse_env_options
+
+
+@disk.errors()
+def train(
+    env_id: str,
+    options: Options,
+    contents: dict[str, Any] | None,
+    hooks: Sequence[Hook] = (),
+) -> bool:
+    """Trains from the start, or from the contents of a checkpoint. False if a signal or a hook ended it early.
+
+    With `--load` only the networks are those of the checkpoint. Of several processes the first has the random policy,
+    the files and the evaluation.
+
+    Whatever happens in the evaluation, the outcome of the training has been written before it.
+    """
+    resumed = None if options.load else contents
+    env_options = resumed["env_options"] if resumed else parse_env_options(options.env_option)
+    check_writable(options.summary, options.video)
+    with _lost():
+        ranks, options = processes.meet(options)
+        with ranks.together():
+            options = with_whole_worlds(env_id, options, env_options)
+            env = make_part(env_id, options, env_options, ranks)
+            check_pictures(env_id, env, options)
+    if warning := command_line.unheard(env, options.log):
+        print(warning)
+    if options.tune:
+        tune(env)
+    with user_errors(), _lost():
+        trainer = Trainer(env, options.config, ranks)
+        if resumed:
+            trainer.load_state_dict(resumed["trainer"])
+        elif contents:
+            _take_networks(trainer, options.load, contents)
+    if trainer.iteration >= trainer.num_iterations:
+        raise UsageError(
+            f"{options.resume} is the end of a training of {trainer.global_step:,} steps; raise --total-steps"
+        )
+    run = {"env": env_id, "env_options": env_options, "curve": [], "train_seconds": 0.0}
+    folder, tracked, films = None, [], []
+    with _lost(), ranks.together():
+        if ranks.first:
+            folder = _run_folder(env_id, options)
+            tracked = _begin(env_id, options, folder, trainer, run, resumed)
+    if options.video_every and ranks.first:
+        film = partial(make_env, env_id, options, env_options, num_worlds=1, **DRAWN)
+        seed = trainer.config.seed + SEED_OFFSET
+        films = [Filming(film, options.video, options.video_every, seed, not options.eval_stochastic)]
+    fault = learn(trainer, run, folder, options.checkpoint_every, tracked, [*hooks, *films])
+    env.close()
+    if isinstance(fault, RankLost):
+        processes.let_an_error_be_printed()
+    else:
+        processes.leave(ranks)
+    if not ranks.first:
+        if isinstance(fault, RankLost):
+            raise RunError(f"training failed after {trainer.global_step:,} steps: {fault}") from fault
+        return True  # the first reports the end
+    return _conclude(env_id, options, trainer, run, folder, tracked, fault)
+
+
+def _conclude(
+    env_id: str,
+    options: Options,
+    trainer: Trainer,
+    run: dict[str, Any],
+    folder: Path,
+    tracked: Sequence[Tracker],
+    fault: BaseException | None,
+) -> bool:
+    """Draws the curve, evaluates a finished training, and reports; false if a signal or hook ended it early."""
+    if isinstance(fault, disk.NotWritten):
+        raise RunError(f"training stopped after {trainer.global_step:,} steps: {fault}") from fault
+    finished = trainer.iteration == trainer.num_iterations
+    judged = measure(trainer.env)
+    picture, title = folder / "learning_curve.png", f"{env_id}, seed {trainer.config.seed}"
+    shown = {"measure": judged, "random": run["random"]["mean"], "steps": trainer.global_step}
+    draw = partial(draw_curve, run["curve"], title=title, path=picture, **shown)
+    draw(evaluation=None)
+    print(text_curve(run["curve"], random=run["random"]["mean"]))
+    print(f"trained         {trainer.global_step:,} steps in {run['train_seconds']:.2f} s")
+    print(f"learning curve  {picture}")
+    saved = (folder / "checkpoint.pt").exists()
+    print(f"checkpoint      {folder / 'checkpoint.pt' if saved else 'none: no iteration was completed'}")
+    evaluation = {}
+    if finished and not fault:
+        evaluation = evaluated(env_id, options, run["env_options"], trainer.agents, trainer.config.seed)
+        draw(evaluation=evaluation.get(f"eval_{judged}_mean"))
+        write_summary(options.summary, summary_of(run, trainer.config, trainer.global_step, evaluation, judged))
+    outcome = {name: value for name, value in evaluation.items() if name.endswith(("_mean", "_std", "_min"))}
+    for tracker in tracked:
+        tracker.close({name: value for name, value in outcome.items() if value is not None})
+    if options.show and (problem := show_picture(picture)):
+        print(problem)
+    if not finished and saved:
+        print(f"Stopped early. Go on with --resume {folder / 'checkpoint.pt'}")
+    if fault:
+        reason = fault.faults[0] if isinstance(fault, WorldFault) else fault
+        if isinstance(fault, RankLost) and saved:
+            steps = checkpoint.load(folder / "checkpoint.pt", env_id)["steps"]
+            reason = f"{reason}; the last checkpoint is of {steps:,} steps"
+        raise RunError(f"training failed after {trainer.global_step:,} steps: {reason}") from fault
+    raise_if_failed(evaluation)
+    return finished
+
+
+def _begin(
+    env_id: str,
+    options: Options,
+    folder: Path,
+    trainer: Trainer,
+    run: dict[str, Any],
+    resumed: dict[str, Any] | None,
+) -> list[Tracker]:
+    """Measures the random policy unless a checkpoint has it, and reports and writes the settings of the run."""
+    if resumed:
+        run |= {name: resumed[name] for name in ("curve", "train_seconds", "random")}
+    else:
+        run["random"] = random_baseline(env_id, options, run["env_options"])
+    judged = measure(trainer.env)
+    _tell_random(run["random"], judged)
+    if judged == "return" and getattr(trainer.env, "team", None) is not None:
+        print("A mean over teams hides who wins: see charts/episodic_return/agent_<i>.")
+    steps, count = trainer.num_iterations * trainer.batch_size, trainer.ranks.count
+    among = f" in {count} processes" if count > 1 else ""
+    print(f"Training {env_id} for {steps:,} steps on {trainer.device}{among}.")
+    forget_later(folder, trainer.global_step)
+    described = _describe(folder, env_id, options, run["env_options"], trainer)
+    return [tracker(folder, described, trainer.global_step) for tracker in trackers(options.track)]
+
+
+def _tell_random(random: baseline.Baseline, judged: str) -> None:
+    if random["error"]:
+        print(f"random policy   not measured: {random['error']}")
+    else:
+        print(f"random policy   mean {judged} {random['mean']:.2f}, {random['episodes']} episodes")
+
+
+OF_NETWORKS = ("hidden_sizes", "encoders", "memory", "memory_size", "central_critic", "norm_obs", "policies")
+"""Settings on which names and shapes of the networks' parameters depend."""
+
+
+def _take_networks(trainer: Trainer, path: Path | None, contents: dict[str, Any]) -> None:
+    """Begin with the networks of another run."""
+    try:
+        for group, state in zip(trainer.groups, contents["trainer"]["groups"], strict=True):
+            group.agent.load_state_dict(state["agent"])
+    except (RuntimeError, ValueError) as error:  # names or shapes of layers, the number of policies
+        shown = f"--load {path}: its networks are not those of these settings"
+        made = contents["trainer"]["config"]
+        changed = [name for name in OF_NETWORKS if made.get(name) != getattr(trainer.config, name)]
+        if changed:
+            pairs = [(name, made.get(name), getattr(trainer.config, name)) for name in changed]
+            differences = " and ".join(f"{name} {made_with}, not {own}" for name, made_with, own in pairs)
+            raise UsageError(f"{shown}: they were made with {differences}") from error
+        raise UsageError(f"{shown}, or of this environment with other options") from error
+
+
+def _describe(
+    folder: Path, env_id: str, options: Options, env_options: dict[str, Any], trainer: Trainer
+) -> dict[str, Any]:
+    """Writes settings and origin of the run into its folder; returns the settings."""
+    settings_file.write(folder / "config.toml", env_id, options, env_options)
+    file = folder / "run.json"
+    before = json.loads(file.read_text())["runs"] if options.resume and file.exists() else []
+    facts = provenance.facts(trainer.device) | {"from_step": trainer.global_step, "processes": trainer.ranks.count}
+    file.write_text(json.dumps({"env": env_id, "runs": [*before, facts]}, indent=2) + "\n")
+    options_of_env = {f"env.{name}": value for name, value in env_options.items()}
+    return {"env": env_id, **asdict(trainer.config), **options_of_env}
+
+
+def _run_folder(env_id: str, options: Options) -> Path:
+    if options.run_dir:
+        folder = options.run_dir
+        if (folder / "checkpoint.pt").exists() and not options.resume:
+            raise UsageError(f"folder {folder} has the checkpoint of another run; resume it or name another folder")
+    elif options.resume:
+        folder = options.resume.parent
+    else:
+        folder = Path("runs") / f"{short_name(env_id)}-seed{options.config.seed}-{datetime.now():%Y%m%d-%H%M%S}"
+    return made(folder)
+
+
+@contextmanager
+def _lost() -> Iterator[None]:
+    """Turns the loss of another process into a RunError."""
+    try:
+        yield
+    except RankLost as error:
+        processes.let_an_error_be_printed()
+        raise RunError(str(error)) from error
+    except RankFailed as error:
+        raise RunError(str(error)) from error

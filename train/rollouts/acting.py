@@ -1,0 +1,80 @@
+"""Who acts for which rows: one policy for all, or one for each team."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..policies.encoders import Observation
+from ..policies.networks import ActorCritic, Player
+from .rollout import map_leaves
+
+Agents = ActorCritic | Mapping[int, ActorCritic]
+"""One for all rows, or one for each team by its number."""
+
+
+@dataclass
+class Acting:
+    """A policy and the rows that it acts for, int64 `[n]`; None stands for all rows."""
+
+    team: int | None
+    rows: Tensor | None
+    player: Player
+
+    @property
+    def agent(self) -> ActorCritic:
+        return self.player.agent
+
+    def part(self, tensor: Tensor | None) -> Tensor | None:
+        """The part of its rows, of `[N, ...]`."""
+        return tensor if tensor is None or self.rows is None else tensor[self.rows]
+
+    def outputs(self, observation: Observation, active: Tensor | None) -> Tensor:
+        """For the policy, of its rows `[n, outputs]`, given those of all rows."""
+        seen = observation if self.rows is None else map_leaves(lambda leaf: leaf[self.rows], observation)
+        return self.player.outputs(seen, self.part(active))
+
+    def sample(self, outputs: Tensor, noise: Tensor, actions: Tensor, mask: Tensor | None) -> None:
+        """Writes actions that are drawn with the noise of its rows into `actions` of all rows `[N, ...]`."""
+        if self.rows is None:
+            self.agent.policy.sample(outputs, noise, actions, mask)
+            return
+        own = torch.empty_like(actions[self.rows])
+        self.agent.policy.sample(outputs, noise, own, self.part(mask))
+        actions[self.rows] = own
+
+    def mode(self, outputs: Tensor, actions: Tensor, mask: Tensor | None) -> None:
+        """Writes the likeliest actions of its rows into `actions` of all rows `[N, ...]`."""
+        if self.rows is None:
+            self.agent.policy.mode(outputs, actions, mask)
+            return
+        own = torch.empty_like(actions[self.rows])
+        self.agent.policy.mode(outputs, own, self.part(mask))
+        actions[self.rows] = own
+
+    def ended(self, ends: Tensor) -> None:
+        """Behind a step: which rows have ended an episode, bool `[N]` of all rows."""
+        if self.player.remembers:
+            self.player.ended(self.part(ends))
+
+
+def acting(agents: Agents, rows: int, team: Tensor | None) -> list[Acting]:
+    """Who acts for `rows` rows, of teams int `[rows]`. Raises ValueError for a team that has no policy."""
+    if isinstance(agents, ActorCritic):
+        return [Acting(None, None, Player(agents, rows))]
+    found = []
+    for number, places in rows_of_teams(team).items():
+        if number not in agents:
+            raise ValueError(f"team {number} has no policy; policies are those of teams {sorted(agents)}")
+        found.append(Acting(number, places, Player(agents[number], len(places))))
+    return found
+
+
+def rows_of_teams(team: Tensor | None) -> dict[int, Tensor]:
+    """The rows of each team, int64 `[n]`, by its number. Raises ValueError where there are no teams."""
+    if team is None:
+        raise ValueError("policies is 'teams', but this environment has no teams: infos['team'] is missing")
+    return {int(number): (team == number).nonzero().flatten() for number in team.unique()}

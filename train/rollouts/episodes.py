@@ -1,0 +1,109 @@
+"""Returns, lengths and infos of episodes as metrics, while they run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from gymnasium.vector import VectorEnv
+from torch import Tensor
+
+from ..base.active import counted_ends, zeroed
+from ..base.ranks import Ranks
+from .environment import num_agents
+from .rollout import Storage
+
+
+class Episodes:
+    """Follows the episodes of all rows from rollout to rollout.
+
+    running and latest float32 `[2, N]` are return and length: of the episode that runs, and of the latest that ended
+    (NaN before the first).
+    """
+
+    def __init__(self, env: VectorEnv, ranks: Ranks) -> None:
+        self.ranks, self.num_agents = ranks, num_agents(env)
+        self.running = torch.zeros(2, env.num_envs, device=env.device)
+        self.latest = torch.full_like(self.running, torch.nan)
+        # Whether every row that takes part has ended an episode: before, only short ones have, and a mean is theirs.
+        self.all_ended = torch.zeros((), dtype=torch.bool, device=env.device)
+        # Metrics that are infos at the end of an episode; in this rollout the sum of each, and last how many ended.
+        score = env.metadata.get("score")  # which counts in place of the rewards
+        self.infos = {"charts/score": score} if score else {}
+        self.infos |= {f"figures/{name}": name for name in env.metadata.get("figures", ())}
+        self.sums = torch.zeros(len(self.infos) + 1, device=env.device)
+
+    def begin(self) -> None:
+        """Before a rollout."""
+        self.acted = self.running[1] > 0  # since the last end of the row
+
+    def note(self, infos: Mapping[str, Any], active: Tensor | None) -> None:
+        """Behind a step: takes the infos of episodes that it ended; `active` bool `[N]` acted in it."""
+        if not self.infos:
+            return
+        ended = infos["_final_info"]
+        if active is not None:  # an agent that has left meets the end of its world as well
+            acted = self.acted | active
+            ended, self.acted = ended & acted, acted & ~ended
+        numbers = torch.stack([infos["final_info"][name].float() for name in self.infos.values()])
+        self.sums[:-1] += torch.where(ended, numbers, 0.0).sum(1)
+        self.sums[-1] += ended.sum()
+
+    @torch.no_grad()
+    def statistics(self, rollout: Storage) -> dict[str, Tensor]:
+        """Return and length of the latest episodes, as a mean over rows: short episodes do not count more.
+
+        All are NaN until every row that has taken part has ended an episode: the first to end are the short ones.
+        Rewards of a row up to its last end belong to finished episodes, the rest to the one still running.
+        Where worlds have several agents, each has its own mean as well: in a zero-sum game that of all rows is 0.
+        Steps in which a row is inactive do not count, nor an end after such steps only.
+        """
+        ends = rollout.terminations | rollout.truncations
+        rewards, steps = rollout.rewards, torch.ones_like(rollout.rewards)
+        if rollout.active is not None:
+            active = rollout.active[:-1]
+            ends = counted_ends(ends, active, self.running[1])
+            rewards, steps = zeroed(rewards, active), steps * active
+        finished = ends.flip(0).cummax(0).values.flip(0)
+        counts, ended = ends.sum(0), finished[0]
+
+        def take_latest(latest: Tensor, running: Tensor, amounts: Tensor) -> None:
+            done = (amounts * finished).sum(0)
+            latest.copy_(torch.where(ended, (running + done) / counts, latest))
+            running.mul_(~ended).add_(amounts.sum(0) - done)
+
+        take_latest(self.latest[0], self.running[0], rewards)
+        take_latest(self.latest[1], self.running[1], steps)
+        parts = {  # of each mean a sum, and over how many
+            "charts/episodic_return": _sum_and_count(self.latest[0]),
+            "charts/episodic_length": _sum_and_count(self.latest[1]),
+        }
+        parts |= {name: (total, self.sums[-1]) for name, total in zip(self.infos, self.sums[:-1], strict=True)}
+        agents = self.num_agents
+        if agents > 1:
+            latest = self.latest[0].view(-1, agents).unbind(1)
+            parts |= {f"charts/episodic_return/agent_{i}": _sum_and_count(own) for i, own in enumerate(latest)}
+        in_the_first = (self.running[1] > 0) & self.latest[1].isnan()
+        have_ended = self.latest[1].isfinite().sum().float(), in_the_first.sum().float()  # and who has yet to
+        totals = self.ranks.sum(torch.stack([torch.stack(pair) for pair in (*parts.values(), have_ended)]))
+        self.sums.zero_()
+        self.all_ended |= (totals[-1, 0] > 0) & (totals[-1, 1] == 0)
+        means = totals[:-1, 0] / totals[:-1, 1]  # NaN where no episode has ended
+        return dict(zip(parts, torch.where(self.all_ended, means, torch.nan).unbind(), strict=True))
+
+    def forget(self) -> None:
+        """Before new episodes in all worlds."""
+        self.running.zero_()
+
+    def state_dict(self) -> dict[str, Tensor]:
+        return {"running": self.running, "latest": self.latest, "all_ended": self.all_ended}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        for name, own in self.state_dict().items():
+            own.copy_(state[name])
+
+
+def _sum_and_count(values: Tensor) -> tuple[Tensor, Tensor]:
+    """Of numbers other than NaN, float32 `[]` each."""
+    return values.nansum(), values.isfinite().sum().float()

@@ -54,7 +54,7 @@ _OTHER_OPTIONS = {
 _PROGRAM = "python -m torch_batchsim.bench"
 _NOT_ENVIRONMENTS = ("peers", "ecs")
 _OF_THEIR_OWN = ("adapters", "groups", "physics")  # modules with options of their own
-_OF_ENVIRONMENTS = ("tune", "policy", "trace", "env_option", *RUN_FLAGS)
+_OF_ENVIRONMENTS = (*RUN_FLAGS, "tune", "policy", "trace", "env_option")
 
 
 @dataclass(frozen=True)

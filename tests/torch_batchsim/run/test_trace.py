@@ -462,7 +462,7 @@ def test_a_trace_is_filled_once_and_says_nothing_before(tmp_path: Path) -> None:
         *((lambda name=name: getattr(trace, name)) for name in Trace.__annotations__),
     ]
     for ask in questions:
-        with pytest.raises(RuntimeError, match=r"not there yet.*with-block of tracing\(\) has ended"):
+        with pytest.raises(RuntimeError, match=r"not complete yet.*with-block of tracing\(\) has ended"):
             ask()
     assert list(tmp_path.iterdir()) == [] and not hasattr(Trace(None, TASKS, unit="SM", title="t"), "nonsense")
     buffer = records((0, 0, 0, 4000), (1, 0, 4000, 6000))

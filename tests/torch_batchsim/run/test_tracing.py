@@ -111,7 +111,7 @@ def test_refusals() -> None:
     with sim.tracing() as trace:
         with pytest.raises(RuntimeError, match="traced already"), sim.tracing():
             pass
-        with pytest.raises(RuntimeError, match="not there yet"):
+        with pytest.raises(RuntimeError, match="not complete yet"):
             str(trace)
     assert len(trace.records) == 0
 

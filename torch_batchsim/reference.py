@@ -119,7 +119,12 @@ SECTIONS = (
     Section(
         "Several numbers at once",
         "wide.h",
-        tuple("WideCondition in_vectors turn_parts weave_parts load_rows store_rows".split()),
+        tuple(
+            "WideCondition in_vectors turn_parts weave_parts load_rows store_rows Vec Rotation Inertia operator scaled "
+            "add_scaled add_product subtract_product dot cross add_cross subtract_cross times add_times subtract_times "
+            "inverse conjugate rotate renormalized turn_by turned load_vec store_vec load_inertia store_inertia "
+            "load_rotation store_rotation".split()
+        ),
     ),
 )
 LIBRARIES = (
@@ -275,8 +280,6 @@ def _add_macro(shown: list[Entry], source: Source, lines: Sequence[str], name: s
     shown[-1].kinds.append("macro")
 
 
-
-
 def _escaped(text: str) -> str:
     """Wrapped text without tags and emphasis of Markdown outside of backticks."""
     pieces = [re.sub(r"([<*])", r"\\\1", piece) if i % 2 == 0 else piece for i, piece in enumerate(text.split("`"))]
@@ -330,7 +333,7 @@ def _folded(code: Sequence[str]) -> list[str]:
 
 def _with_comment(entry: Entry) -> list[str]:
     """Signatures with their comment: behind one that leaves room for it, else above them."""
-    signatures = [_short(signature) for signature in entry.signatures]
+    signatures = [line for signature in entry.signatures for line in _lines(_short(signature))]
     if not entry.comment:
         return signatures
     prose = " ".join(line for line in entry.comment if not line.startswith("    "))
@@ -339,6 +342,16 @@ def _with_comment(entry: Entry) -> list[str]:
     if not code and len(signatures) == 1 and len(beside) <= 120 and "//" not in signatures[0]:
         return [beside]
     return [*textwrap.wrap(prose, 120, initial_indent="// ", subsequent_indent="// ", **_WHOLE), *code, *signatures]
+
+
+def _lines(signature: str) -> list[str]:
+    """The lines of a signature: a long one is broken behind its template's head, else between parameters."""
+    if len(signature) <= 120:
+        return [signature]
+    head, _, rest = signature.rpartition("> ") if signature.startswith("template") else ("", "", signature)
+    whole = rest.replace(", ", ",\n").replace(" ", "\0").replace("\n", " ")
+    wrapped = textwrap.wrap(whole, 120, subsequent_indent="    ", **_WHOLE)
+    return [*([f"{head}>"] if head else []), *(line.replace("\0", " ") for line in wrapped)]
 
 
 def _short(signature: str) -> str:

@@ -35,9 +35,6 @@ OWNERS = {
     "WorldTable": "WorldTable<World, Walker>",
     "Lanes": "Warp",
     "Bits": "Bits<8>",
-    "Vec": "Vec<f32>",
-    "Rotation": "Rotation<f32>",
-    "Inertia": "Inertia<f32>",
 }
 VALUES = {
     "f32": "1.0f", "f64": "1.0", "u32": "1u", "u64": "u64{1}", "i32": "1", "bool": "true", "vecN": "vec3{}",
@@ -48,7 +45,6 @@ VALUES = {
 
 def test_the_page_is_that_of_the_headers() -> None:
     assert PAGE.read_text() == reference.page(), "python -m torch_batchsim.reference > docs/reference.md"
-    assert max(len(line) for line in PAGE.read_text().splitlines() if " " in line and "(" not in line) <= 130
 
 
 @pytest.mark.parametrize("section", reference.SECTIONS, ids=lambda section: section.header)

@@ -54,7 +54,7 @@ def _placed(error: Exception, declaration: type) -> Exception:
     return made
 
 
-def told_briefly(function: Callable[P, None]) -> Callable[P, None]:
+def raised_briefly(function: Callable[P, None]) -> Callable[P, None]:
     """Let errors of an author's declaration or systems begin here: frames of the engine's say nothing about these.
 
     Args:
@@ -73,18 +73,18 @@ def told_briefly(function: Callable[P, None]) -> Callable[P, None]:
 
 
 class BuildWarning(UserWarning):
-    """What is legal in an author's files, and hardly meant: a compiler's warnings, told when the file is compiled,
+    """Legal text in an author's files that is hardly meant: a compiler's warnings, when the file is compiled,
     systems that never run, outputs that nobody writes, and state that changes in ``observe``."""
 
 
-_told_before: dict[str, dict[Any, Any]] = {}  # by file: the registries by which Python tells a warning once
+_warned_before: dict[str, dict[Any, Any]] = {}  # by file: the registries by which Python reports a warning once
 
 
 def warn_at(text: str, path: str, line: int) -> None:
     """Issue a ``BuildWarning`` for a line of an author's file, once. Where warnings are errors, its text has the place,
     which Python puts in front of warnings only."""
     try:
-        warnings.warn_explicit(text, BuildWarning, path, line, registry=_told_before.setdefault(path, {}))
+        warnings.warn_explicit(text, BuildWarning, path, line, registry=_warned_before.setdefault(path, {}))
     except BuildWarning:
         raise BuildWarning(f"{Path(path).name}:{line}: {text}") from None
 

@@ -393,7 +393,7 @@ class Machine {
         ready_.push_back(number(fiber));
     }
 
-    // Tells that threads have met at a barrier.
+    // Records that threads have met at a barrier.
     template <class Waits>
     void meet(const Fiber *begin, const Fiber *end, Waits waits) {
         if constexpr (!watch::on) return;

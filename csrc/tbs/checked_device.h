@@ -80,7 +80,7 @@ TBS_FUNCTION Running *&running_of_thread() {
 
 TBS_METHOD Running::Running(const Site &its, i64 most) : site(its), budget(most), turns(0) { running_of_thread() = this; }
 
-TBS_CALLED void tell(Found found, const Spot &at, i64 value, i64 bound, u64 type) {
+TBS_CALLED void report(Found found, const Spot &at, i64 value, i64 bound, u64 type) {
     note(running_of_thread()->site, found, at, value, bound, 0, type);
 }
 
@@ -114,7 +114,7 @@ struct Index {
 // The world of `count` that an index into Worlds means; the first for an index outside.
 TBS_FUNCTION u32 world_among(const Index &index, u32 count) {
     if (u64(index.value) < count) return u32(index.value);
-    tell(Found::world, index.at, index.value, count, 0);
+    report(Found::world, index.at, index.value, count, 0);
     return 0;
 }
 
@@ -163,7 +163,7 @@ struct Array {
     template <class Integer>
     TBS_METHOD constexpr Element &operator[](Integer index) const {
         if (u64(i64(index)) < extent) return first[index];
-        if (!std::is_constant_evaluated()) tell(Found::index, at, i64(index), extent, array_number<Element[extent]>());
+        if (!std::is_constant_evaluated()) report(Found::index, at, i64(index), extent, array_number<Element[extent]>());
         return first[0];
     }
 };
@@ -221,7 +221,7 @@ struct LookBehind {
         if constexpr (std::is_pointer_v<std::remove_reference_t<Base>>) {
             using Pointer = std::decay_t<Base>;
             if (std::is_constant_evaluated() || base != nullptr) return Pointer(base);
-            tell(Found::null, at, 0, 0, 0);
+            report(Found::null, at, 0, 0, 0);
             const Site &site = running_of_thread()->site;
             const bool fits = sizeof(*base) <= site.spare_bytes;
             return fits ? reinterpret_cast<Pointer>(site.spare) : Pointer(base);
@@ -249,7 +249,7 @@ struct Divisor {
             constexpr Result least = has_sign ? Result(u64{1} << (sizeof(Result) * 8 - 1)) : Result(0);
             const bool wraps = has_sign && Result(left) == least && Result(number) == Result(-1);
             if (Result(number) != 0 && !wraps) return true;
-            if (!std::is_constant_evaluated()) tell(Found::division, at, i64(left), i64(number), type_number<Result>);
+            if (!std::is_constant_evaluated()) report(Found::division, at, i64(left), i64(number), type_number<Result>);
             return false;
         }
         return true;

@@ -205,7 +205,7 @@ def test_players_take_turns() -> None:
 @pytest.mark.full
 def test_agents_that_come_and_go() -> None:
     torch_batchsim.register("tests/Melee-v0", "environments.melee:Melee")
-    with pytest.raises(ValueError, match="come and go, which needs RLlibMultiAgentEnv"):
+    with pytest.raises(ValueError, match="come and go: use RLlibMultiAgentEnv"):
         RLlibVectorEnv({"env": "tests/Melee-v0", "num_envs": 4})
     env = RLlibMultiAgentEnv({"env": "tests/Melee-v0"})
     left = 0

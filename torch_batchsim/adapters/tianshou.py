@@ -61,7 +61,7 @@ class TianshouVectorEnv(BaseVectorEnv):
         check_from_zero(env.single_action_space, "Tianshou")
         if env.sim.program.agent_end is not None:
             name = env.environment.name
-            raise ValueError(f"Tianshou cannot reset agents one by one, and those of {name} may end before their world")
+            raise ValueError(f"agents of {name} may end before their world, and Tianshou cannot reset them one by one")
         self.env_num, self.is_async, self.is_closed = env.num_envs, False, False
         self._rows, self._every = np.arange(env.num_envs), np.ones(env.num_envs, dtype=bool)
         self._action_shape = env.single_action_space.shape

@@ -1,4 +1,4 @@
-"""What exists in Python and in C++, told once: codes, limits and records. Generated units open with the C++ of it."""
+"""Codes, limits and records that Python and C++ share, written once. Generated units open with their C++."""
 
 from __future__ import annotations
 
@@ -274,7 +274,7 @@ def _constants(values: Mapping[str, int], c_type: str = "u32") -> Iterator[str]:
 
 
 def checks() -> Iterator[str]:
-    """C++ assertions, for namespace tbs behind the headers, that C++ sees what is told here."""
+    """C++ assertions, for namespace tbs behind the headers, that C++ has the same values."""
     for name, count in LANES.items():
         yield f"static_assert({name}::lanes == {count});"
     for name, record in _RECORDS.items():

@@ -98,8 +98,8 @@ def _check_format(state: Any) -> None:
     kinds = {"signature": Mapping, "tensors": Mapping, "tables": Mapping, "num_worlds": int, "started": bool}
     for key, kind in kinds.items():
         if not isinstance(state.get(key), kind):
-            told = f"its {key!r} is {type(state[key]).__name__}" if key in state else f"it has no {key!r}"
-            raise CheckpointError(f"the state is damaged: {told}; give what state_dict() has returned, as it was")
+            wrong = f"its {key!r} is {type(state[key]).__name__}" if key in state else f"it has no {key!r}"
+            raise CheckpointError(f"the state is damaged: {wrong}; give what state_dict() has returned, as it was")
 
 
 def _signature(program: Program) -> dict[str, Any]:

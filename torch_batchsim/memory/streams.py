@@ -12,7 +12,7 @@ _current_handle: Callable[[int], int] | None = getattr(torch._C, "_cuda_getCurre
 
 
 class StreamUse:
-    """Tells torch's allocator on which streams steps use a simulator's memory.
+    """Records in torch's allocator the streams on which steps use a simulator's memory.
 
     When the simulator goes away, what it held is given to others only after the work that these streams had by then. It
     costs a step one comparison, unless the stream is not that of the step before or memory has moved.

@@ -71,12 +71,12 @@ def failed_check(program: Program, node: Node, code: int, bits: int, step: int) 
     named = program.check_sites[code // 2 - 1]
     own = node.system.place.rpartition(":")[0]
     alike = [site for site in program.check_sites if site.line <= named.line <= site.last_line]
-    site = next((site for site in alike if site.path.name == own), named)  # lines alone tell checks apart
+    site = next((site for site in alike if site.path.name == own), named)  # lines are enough to separate checks
     text = f"check failed: `{site.condition}`" + (f": {site.message}" if site.message else "")
     if site.value:
         text += f", {value:g}" if site.value == f"{value:g}" else f", `{site.value}` is {value:g}"
-    told = value if site.value else None
-    return Finding("check", str(site.path), site.line, site.column, told, None, text, step)
+    shown = value if site.value else None
+    return Finding("check", str(site.path), site.line, site.column, shown, None, text, step)
 
 
 def _sentence(
@@ -234,7 +234,7 @@ def subscript(whole: str, end: int) -> tuple[str, str]:
 def _through_macro(program: Program, found: Found, whole: str, end: int) -> tuple[str, int, str]:
     """A text in which the subscript stands and where it ends, and what to say: other ones where a macro has it.
 
-    A compiler tells where the macro is used. Where that has several subscripts, it is shown as it is written.
+    A compiler reports the place where the macro is used. A line with several subscripts is shown as it is written.
     """
     if found not in (Found.index, Found.row, Found.world) or not 0 <= end < len(whole) or whole[end] == "]":
         return whole, end, ""

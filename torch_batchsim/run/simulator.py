@@ -17,7 +17,7 @@ from ..base.shared import AUTORESET, StepResult
 from ..build.codegen import Target
 from ..declare.environment import Environment, check_instance
 from ..declare.run_options import RunKeywords, RunOptions
-from ..errors import told_briefly
+from ..errors import raised_briefly
 from ..memory import holding, state
 from ..memory.entities import Entities
 from ..memory.inputs import (
@@ -86,7 +86,7 @@ class Simulator:
             dynamic tables to other memory: their tensors must then be asked for again. (Old ones stay as they were.)
     """
 
-    @told_briefly
+    @raised_briefly
     def __init__(
         self,
         environment: Environment,

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 
-from ..base.names import suggestion
+from ..base.names import nearest, suggestion
 from ..base.numbers import SPELLINGS
 from ..read.cpp_rules import NOTE_VALUES
 from ..read.offered import functions, members
@@ -173,7 +172,7 @@ def _no_member_of_engine(kind: str, name: str) -> str:
         )
     if base in _VECTORS:
         callable_ = [*functions("vector.h"), *functions("math.h")]
-        near = name if name in callable_ else next(iter(get_close_matches(name, callable_, n=1, cutoff=0.75)), "")
+        near = name if name in callable_ else nearest(name, callable_, 0.75) or ""
         call = f": write `{near}(v)` for `v.{name}()`, since functions of vectors are not members" if near else ""
         return f"`{base}` has no `{name}`{call}; its fields are {', '.join(_VECTORS[base])}"
     known = members(base)

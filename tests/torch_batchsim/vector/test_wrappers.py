@@ -130,8 +130,8 @@ def test_statistics_go_back_with_the_worlds(mode: AutoresetMode) -> None:
     bare = env.unwrapped.state_dict()
 
     def played(made: EpisodeStatistics) -> list[tuple[list[float], list[int]]]:
-        told = [made.step(batch)[4]["episode"] for batch in actions[steps:]]
-        return [(part["r"].tolist(), part["l"].tolist()) for part in told]
+        episodes = [made.step(batch)[4]["episode"] for batch in actions[steps:]]
+        return [(part["r"].tolist(), part["l"].tolist()) for part in episodes]
 
     expected, totals = played(env), env.totals()
     again.load_state_dict(state)
@@ -234,17 +234,6 @@ def test_numpy_is_refused_with_the_way_out() -> None:
         EpisodeStatistics(make("cartpole", 3, AutoresetMode.SAME_STEP, output="numpy"))
 
 
-def test_the_wrapper_shows_the_environment() -> None:
-    env = EpisodeStatistics(make("duel", 3, AutoresetMode.NEXT_STEP))
-    assert isinstance(env, VectorEnv)
-    assert env.num_envs == 6
-    assert env.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
-    assert env.unwrapped.num_agents == 2
-    assert env.single_action_space == env.unwrapped.single_action_space
-    env.close()
-    assert env.unwrapped.closed
-
-
 # ---- gymnasium's wrappers ------------------------------------------------------------------------------------------
 
 # Those of observations refuse SAME_STEP, whichever environment they wrap; so they are tried with NEXT_STEP.
@@ -286,35 +275,6 @@ def test_observation_wrappers_leave_the_simulation_alone(wrapper: str) -> None:
             assert observations.shape == env.observation_space.shape
         assert np.array_equal(rewards, expected_rewards)
     assert_same_bits(snapshot(env.unwrapped.sim), snapshot(plain.sim))
-
-
-@pytest.mark.parametrize("mode", MODES, ids=lambda m: m.name)
-def test_gymnasiums_statistics_over_numpy_outputs(mode: AutoresetMode) -> None:
-    ours, theirs = (
-        EpisodeStatistics(make("cartpole", 8, mode)),
-        vector_wrappers.RecordEpisodeStatistics(make("cartpole", 8, mode, output="numpy")),
-    )
-    ours.reset(seed=1)
-    theirs.reset(seed=1)
-    generator = np.random.default_rng(0)
-    for _ in range(15):
-        actions = generator.integers(0, 2, 8)
-        ended = ours.step(actions)[4]
-        expected = theirs.step(actions)[4]
-        if "_episode" in expected and mode is not AutoresetMode.DISABLED:
-            assert np.array_equal(ended["_episode"], expected["_episode"])
-            assert np.array_equal(ended["episode"]["l"], expected["episode"]["l"])
-    assert ours.totals()[2] >= 8
-
-
-def test_filter_and_flatten_dict_observations() -> None:
-    env = make("duel", 3, AutoresetMode.NEXT_STEP, output="numpy")
-    filtered = vector_wrappers.FilterObservation(env, ["cells"])
-    observations, _ = filtered.reset(seed=0)
-    assert set(observations) == {"cells"}
-    flat = vector_wrappers.FlattenObservation(make("duel", 3, AutoresetMode.NEXT_STEP, output="numpy"))
-    observations, _ = flat.reset(seed=0)
-    assert observations.shape == (6, 9)
 
 
 def test_reward_wrappers() -> None:

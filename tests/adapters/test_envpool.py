@@ -405,13 +405,10 @@ def test_actions_as_a_dict_of_several_agents() -> None:
 
 _MADE: dict[str, tuple[Callable[[], Any], str]] = {
     "env_type": (lambda: ours.make(CARTPOLE, "jax"), "env_type must be 'gymnasium', 'gym' or 'dm', got 'jax'"),
-    "name": (lambda: ours.make("pong"), "there is no environment 'pong'; known are: "),
-    "others": (lambda: ours.make("gymnasium:CartPole-v1"), "(not registered|there is no environment)"),
     "batch": (lambda: ours.make(CARTPOLE, num_envs=2, batch_size=3), "batch_size must be at most 2, got 3"),
     "groups": (lambda: ours.make(CARTPOLE, num_envs=645, batch_size=248), "would make 645 groups of 1, .*num_envs=744"),
     "seed": (lambda: ours.make(CARTPOLE, seed=[1, 2]), "seed must be one integer"),
     "info": (lambda: ours.make(CARTPOLE, gym_reset_return_info=False), "gym_reset_return_info must be True"),
-    "option": (lambda: ours.make(CARTPOLE, frame_skip=4), "frame_skip"),
     "render": (lambda: ours.make(CARTPOLE, render_mode="human"), "render_mode must be .*, got 'human'"),
 }
 

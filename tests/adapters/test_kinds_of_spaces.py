@@ -64,7 +64,7 @@ def test_dm_env(kind: str) -> None:
 
 @of_all_kinds
 def test_rllib(kind: str) -> None:
-    """Integers stay integers, which are in the space that is told."""
+    """Integers stay integers, which are in the space."""
     env = adapter("rllib", "RLlibVectorEnv")({"env": KINDS[kind](), "num_envs": 4})
     seen, _ = env.reset(seed=3)
     for expected in rows(KINDS[kind](), 12, "NextStep"):

@@ -121,10 +121,6 @@ def test_dones_without_final_observations() -> None:
 
 
 def test_bad_input_is_refused() -> None:
-    with pytest.raises(TypeError, match="RlGamesEnv needs an id or a declared environment, got 3"):
-        RlGamesEnv(env=3)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="takes no num_envs: num_actors is the number of worlds, got 2"):
-        RlGamesEnv(num_actors=2, env=CARTPOLE, num_envs=2)
     env = RlGamesEnv(num_actors=2, env=CARTPOLE)
     assert not env.has_action_masks()
     with pytest.raises(ValueError, match="use_action_masks needs action masks, which CartPole lacks"):

@@ -109,5 +109,3 @@ def test_bad_input_is_refused() -> None:
         RslRlEnv(CARTPOLE, num_envs=2)
     with pytest.raises(ValueError, match=r"and Overcooked has Discrete\(6\)$"):
         RslRlEnv("torch_batchsim/Overcooked-v0", num_worlds=2)
-    with pytest.raises(TypeError, match="RslRlEnv needs an id, a declared environment or a TorchVectorEnv"):
-        RslRlEnv(gymnasium.make_vec("CartPole-v1", 2))

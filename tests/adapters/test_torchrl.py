@@ -276,15 +276,6 @@ def test_teams_are_groups() -> None:
     assert (env.reset()["team_1", "info", "team"] == 1).all()
 
 
-@pytest.mark.full
-def test_hiders_and_seekers_are_groups() -> None:
-    env = made("HideSeek", group_map="team")
-    check_env_specs(env, break_when_any_done="both")
-    assert env.group_map == {"team_0": ["agent_0", "agent_1", "agent_2"], "team_1": ["agent_3", "agent_4"]}
-    now = env.rand_step(env.reset())
-    assert now["next", "team_1", "observation", "lidar"].shape == (3, 2, 30)
-
-
 # ---- arguments -------------------------------------------------------------------------------------------------------
 
 
@@ -326,8 +317,6 @@ def test_the_device_of_outputs() -> None:
 @pytest.mark.parametrize(
     "made_with, options, error, words",
     [
-        (None, {}, TypeError, "needs an id, a declared environment or a TorchVectorEnv without wrappers, got <"),
-        ({}, {"num_envs": 8, "device": "cpu"}, TypeError, "made already, got num_envs, device"),
         ({"output": "numpy"}, {}, ValueError, "needs output='torch', got an environment with output='numpy'"),
         ({"final_obs": False}, {}, ValueError, "needs final_obs=True with SAME_STEP"),
         (EpisodeStatistics, {}, TypeError, r"without wrappers, .*EpisodeStatistics.*RewardSum\(\), StepCounter\(\)"),
@@ -336,9 +325,7 @@ def test_the_device_of_outputs() -> None:
     ],
 )
 def test_wrong_arguments(made_with, options, error, words) -> None:
-    if made_with is None:
-        env = gymnasium.make("CartPole-v1")
-    elif made_with is EpisodeStatistics:
+    if made_with is EpisodeStatistics:
         env = EpisodeStatistics(TorchVectorEnv(Melee(), 4))
     else:
         env = TorchVectorEnv(Melee(), 4, **made_with)

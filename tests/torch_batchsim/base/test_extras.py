@@ -64,7 +64,7 @@ def test_commands_without_the_extra_end_in_one_sentence(command: str) -> None:
     )
 
 
-def test_a_module_that_a_package_itself_lacks_is_reported_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_that_a_package_lacks_is_reported_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "half_installed.py").write_text("import not_there_at_all")
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(ModuleNotFoundError, match="not_there_at_all") as caught:

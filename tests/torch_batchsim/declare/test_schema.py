@@ -113,7 +113,7 @@ def test_parameters(tmp_path: Path, written: str, parameter: Parameter) -> None:
     ["Spot *spot", "Spot &&spot", "Spot<3> &spot", "Spot &a b", "volatile Spot &spot", "...", "int", "f32 &foo"],
 )
 def test_parameters_that_are_refused(tmp_path: Path, written: str) -> None:
-    with pytest.raises(SchemaError, match="systems.h:2: .*'run'.* 'World &world' fi"):
+    with pytest.raises(SchemaError, match=r"systems.h:2: .*'run'.* 'World &world' fi"):
         systems_of(tmp_path, f"\nTBS_SYSTEM void run(World &world, {written}) {{}}")
 
 

@@ -164,9 +164,9 @@ def results(made_up: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     """What comes of all the made-up stages but one, by name."""
     folder = tmp_path_factory.mktemp("stages")
     chosen = [stage for stage in made_up.STAGES if stage.name != "time"]
-    told: list[dict[str, Any]] = []
-    found = runner.run_stages(chosen, "made_up_stages", folder, time.monotonic() + 300, told.append)
-    assert told == found
+    reported: list[dict[str, Any]] = []
+    found = runner.run_stages(chosen, "made_up_stages", folder, time.monotonic() + 300, reported.append)
+    assert reported == found
     assert list(folder.iterdir()) == []  # nothing is left behind
     return {result["name"]: result for result in found}
 
@@ -216,9 +216,9 @@ def test_a_check_that_takes_too_long_says_where_it_is(results: dict[str, Any]) -
 
 @pytest.mark.full
 def test_failures_outside_of_checks(results: dict[str, Any]) -> None:
-    for name, told in (("raises", "KeyError: 'outside'"), ("dies", "exit status 9"), ("late", "SIGSEGV")):
+    for name, says in (("raises", "KeyError: 'outside'"), ("dies", "exit status 9"), ("late", "SIGSEGV")):
         assert results[name]["status"] == "failed" and checks_of(results[name]) == {"before": "passed"}
-        assert told in results[name]["traceback"]
+        assert says in results[name]["traceback"]
     assert "after its last check" in results["late"]["traceback"]
     assert results["stays"]["status"] == "failed" and "did not end" in results["stays"]["traceback"]
     skipped = results["skips"]
@@ -297,10 +297,10 @@ def test_a_second_command_goes_on(
         monkeypatch.setenv(name, "")
     given = ["--stages", "raises,time,figures", "--cache", str(tmp_path / "builds")]
     status, cut, page = run_command(tmp_path, *given, "--budget", "11")
-    told = cut["next"]
-    assert status == 1 and told in page and told in capsys.readouterr().out
+    following = cut["next"]
+    assert status == 1 and following in page and following in capsys.readouterr().out
     assert os.environ["TORCH_BATCHSIM_CACHE"] == str(tmp_path / "builds") and (tmp_path / "builds").is_dir()
-    arguments = shlex.split(told)[3:]
+    arguments = shlex.split(following)[3:]
     wanted = f"--continue --budget 11 --output {tmp_path} --cache {tmp_path / 'builds'} --stages time,figures"
     assert arguments == wanted.split()
     status, whole, _ = run_command(tmp_path, *arguments, "--budget", "60")
@@ -319,8 +319,8 @@ def test_a_second_command_goes_on(
 def test_listing_and_bad_arguments(made_up: Any, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     assert command.main(["--list"], "made_up_stages") == 0
     assert "kinds" in capsys.readouterr().out
-    for arguments, told in ((["--stages", "knids"], "got 'knids'"), (["--budget", "0"], "positive")):
-        with pytest.raises(SystemExit, match=told):
+    for arguments, says in ((["--stages", "knids"], "got 'knids'"), (["--budget", "0"], "positive")):
+        with pytest.raises(SystemExit, match=says):
             command.main([*arguments, "--output", str(tmp_path)], "made_up_stages")
 
 
@@ -370,8 +370,8 @@ def test_needs_no_more_than_it_says() -> None:
     assert done.stdout.strip() == ""
 
 
-def test_the_machine_is_told_without_git_and_other_tools() -> None:
-    """What a build lacks is told in a line each, with the command that brings it; git is not needed."""
+def test_the_machine_is_described_without_git_and_other_tools() -> None:
+    """What a build lacks has a line each, with the command that brings it; git is not needed."""
     command = [sys.executable, "-m", "torch_batchsim.gpu_check.machine"]
     environment = os.environ | {"PATH": "", "CUDA_HOME": "", "CUDA_PATH": ""}
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)

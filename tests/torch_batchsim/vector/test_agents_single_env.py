@@ -11,8 +11,8 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
-from environments.drift import Drift
 from gymnasium.utils.env_checker import check_env
+from libraries_of_others import run_script
 from support import ENVIRONMENTS, all_but_hideseek
 from torch_batchsim.envs.overcooked import Overcooked
 
@@ -163,15 +163,6 @@ def test_masks_on_call() -> None:
     assert not hasattr(gymnasium.make(ID).unwrapped, "action_masks")
 
 
-def test_partners_of_continuous_actions_are_within_the_space() -> None:
-    env = OneAgentEnv(Drift(), 0)
-    env.reset(seed=0)
-    for _ in range(9):
-        env.step(env.action_space.sample())
-    agents = env.unwrapped._vector.num_agents
-    assert agents == 1 or env._legal_actions(None, {})[0] in env.action_space
-
-
 @pytest.mark.parametrize("way", ["pickle", "deepcopy"])
 @pytest.mark.parametrize("kwargs", [{}, {"as_agent": 1}], ids=str)
 def test_a_copy_goes_on_as_the_original_does(kwargs: dict[str, Any], way: str) -> None:
@@ -270,6 +261,11 @@ def test_other_bad_input() -> None:
     one.close()
     with pytest.raises(gymnasium.error.ClosedEnvironmentError):
         one.step(0)
+
+
+def test_the_script_on_the_page_plays_an_episode() -> None:
+    names = run_script("Gymnasium, one environment")
+    assert names["truncated"] and names["info"]["shaped_return"].shape == ()
 
 
 @pytest.mark.full  # for HideSeek's build

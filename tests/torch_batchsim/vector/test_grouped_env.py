@@ -241,13 +241,6 @@ def test_a_reset_of_some_while_others_are_within_their_first() -> None:
         assert env.recv().group == 1
 
 
-def test_pictures_of_the_first_worlds_of_a_group() -> None:
-    with GroupedEnv(CartPole(), 8, groups=2, render_mode="rgb_array", render_worlds=1) as env:
-        env.async_reset(seed=0)
-        env.recv(), env.recv()
-        assert [len(part.render()) for part in env.environments] == [1, 1]
-
-
 # ---- what is refused -------------------------------------------------------------------------------------------------
 
 

@@ -1,4 +1,4 @@
-"""What adapters do after ``close``, and arguments that they refuse."""
+"""Adapters after ``close``, and arguments that they refuse."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ def test_a_wrapper_of_gymnasium(pool: Pool) -> None:
     assert env.num_envs == 3 and isinstance(env.single_action_space, gymnasium.spaces.Discrete)
 
 
-def test_what_there_is_to_make(pool: Pool) -> None:
+def test_environments_are_listed_and_made(pool: Pool) -> None:
     envpool, task = pool
     assert task in envpool.list_all_envs()
     assert str(envpool.make(task, env_type="gym")) == str(envpool.make_gym(task))
@@ -414,13 +414,13 @@ _MADE: dict[str, tuple[Callable[[], Any], str]] = {
 
 
 @pytest.mark.parametrize("case", _MADE)
-def test_what_is_not_made(case: str) -> None:
+def test_bad_arguments_of_make(case: str) -> None:
     make, says = _MADE[case]
     with pytest.raises((ValueError, TypeError), match=says):
         make()
 
 
-def test_what_is_not_sent() -> None:
+def test_bad_actions_and_ids() -> None:
     env = ours.make(CARTPOLE, num_envs=8, batch_size=4)
     four, zeros = np.arange(4), np.zeros(4, int)
     with pytest.raises(RuntimeError, match=r"recv\(\) would wait for ever: it returns 4 envs"):

@@ -20,7 +20,7 @@ of_all_kinds = pytest.mark.parametrize(
 
 
 def rows(env: Environment, steps: int, mode: str) -> list[Any]:
-    """What the walkers of two worlds see, as arrays, where they always go on by one place."""
+    """Observations of the walkers of two worlds, as arrays, where they always go on by one place."""
     bare = TorchVectorEnv(env, num_worlds=2, output="numpy", copy=True, autoreset_mode=mode)
     seen = [bare.reset(seed=3)[0]]
     return seen + [bare.step(np.ones(4, int))[0] for _ in range(steps)]

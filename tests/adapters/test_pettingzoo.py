@@ -193,7 +193,7 @@ def test_turns_are_taken_by_whom_the_game_says() -> None:
     assert len(turns) > 4
 
 
-def test_an_agent_gets_what_it_has_earned_since_its_last_turn() -> None:
+def test_an_agent_gets_its_rewards_since_its_last_turn() -> None:
     game = env(HANABI, lose_score=False)
     for seed in range(20):
         game.reset(seed=seed)

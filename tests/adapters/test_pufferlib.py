@@ -48,7 +48,7 @@ def played(vecenv, seed: int, actions: np.ndarray) -> list[tuple[np.ndarray, ...
         ("Multiprocessing", OVERCOOKED, 3),
     ],
 )
-def test_backends_deliver_what_the_bare_environment_does(backend: str, env_id: str, worlds: int) -> None:
+def test_backends_deliver_the_results_of_the_bare_environment(backend: str, env_id: str, worlds: int) -> None:
     copies, steps = BACKENDS[backend].get("num_envs", 1), 60
     own = {"backend": pufferlib.PufferEnv, **BACKENDS[backend]}
     vecenv = pufferlib.vector.make(PufferLibEnv, env_args=[env_id], env_kwargs={"num_worlds": worlds}, **own)

@@ -97,7 +97,7 @@ def test_a_box_of_actions() -> None:
     trained({"env": CARTPOLE, "continuous": True}, "continuous", bounds_loss_coef=1e-4)
 
 
-def test_what_a_step_returns() -> None:
+def test_results_of_a_step() -> None:
     env = RlGamesEnv(num_actors=3, env=CARTPOLE, seed=5, max_episode_steps=2)
     bare = gymnasium.make_vec(CARTPOLE, num_envs=3, max_episode_steps=2)
     assert torch.equal(env.reset(), bare.reset(seed=5)[0])

@@ -40,7 +40,7 @@ def runner_of(env_id: str, rows: int, **options) -> SingleAgentEnvRunner:
     return SingleAgentEnvRunner(config=config.debugging(seed=0))
 
 
-def test_episodes_of_a_runner_are_what_happened() -> None:
+def test_episodes_of_a_runner_are_those_of_cartpole() -> None:
     """Each stored transition is one of Gymnasium's own CartPole, and each episode starts and ends as one."""
     runner = runner_of(CARTPOLE, 4)
     episodes = runner.sample(num_episodes=12, random_actions=True)

@@ -37,7 +37,7 @@ def test_its_runner_learns_cartpole_as_on_the_page() -> None:
     assert returns[-1] > 250 and returns[-1] > 3 * returns[0]
 
 
-def test_what_a_step_returns() -> None:
+def test_results_of_a_step() -> None:
     env = carts(3, max_episode_steps=2)
     bare = gymnasium.make_vec(CARTPOLE, num_envs=3, continuous=True, max_episode_steps=2, copy=True)
     assert (env.num_envs, env.num_actions, env.max_episode_length, env.device) == (3, 1, 2, torch.device("cpu"))

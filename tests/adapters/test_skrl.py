@@ -61,7 +61,7 @@ def test_stored_transitions_are_those_that_were_played() -> None:
     assert ends > 5
 
 
-def test_what_a_step_returns() -> None:
+def test_results_of_a_step() -> None:
     env = SkrlEnv(CARTPOLE, num_envs=3, max_episode_steps=1)
     own = env.vector_env
     observations, _ = env.reset()

@@ -84,7 +84,7 @@ def test_steps_are_those_of_the_vector_environment(make: Callable[[], gymnasium.
     assert 10 < episodes < sum(ends.values()) if several else episodes == sum(ends.values())
 
 
-def test_what_it_returns_stays() -> None:
+def test_results_stay() -> None:
     adapted = StableBaselinesVecEnv(CARTPOLE, 4, **SHORT)
     kept = [(adapted.reset(),)]
     copies = [tuple(part.copy() for part in kept[0])]
@@ -262,7 +262,7 @@ def test_environments_that_are_made_otherwise(options: dict[str, Any]) -> None:
     assert given.step([0] * 8)[0].shape == (8, 4)
 
 
-def test_a_replay_buffer_has_what_happened() -> None:
+def test_a_replay_buffer_has_the_transitions() -> None:
     """DQN: next observations are final ones where an episode ended, and only a time limit is a timeout."""
     made = StableBaselinesVecEnv(CARTPOLE, 4, **SHORT)
     model = DQN("MlpPolicy", made, learning_starts=10_000, buffer_size=1000, seed=1, exploration_fraction=1.0)

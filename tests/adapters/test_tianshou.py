@@ -37,7 +37,7 @@ def policy_of(venv: TianshouVectorEnv, state_shape: int | tuple[int, ...]) -> Di
     return DiscreteQLearningPolicy(model=model, action_space=actions, eps_training=0.0, eps_inference=0.0)
 
 
-def test_a_collector_stores_what_copies_are() -> None:
+def test_a_collector_stores_copies() -> None:
     """Each row's transitions, by the policy's own actions, over many ends of episodes."""
     rows, steps = 6, 100
     venv = TianshouVectorEnv(CARTPOLE, rows)

@@ -143,7 +143,7 @@ def test_several_environments_in_one() -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", NAMES)
-def test_rollouts_hold_what_a_vector_environment_with_copies_returns(name, mode) -> None:
+def test_rollouts_hold_the_results_of_a_vector_environment_with_copies(name, mode) -> None:
     env = made(name, mode=mode)
     for seed, break_when_any_done in ((5, False), (6, True)):
         env.set_seed(seed)

@@ -55,6 +55,7 @@ def observe(pendulums: np.ndarray, sincos: Sincos) -> np.ndarray:
     return np.stack([*sincos(pendulums[:, 0]), pendulums[:, 1]], axis=1)
 
 
+@pytest.mark.full
 def test_micro_is_its_model(sincos: Sincos) -> None:
     agents, worlds, work, length = 3, 900, 9, 5  # enough rows for two threads
     env = TorchVectorEnv(Micro(agents=agents, work=work, max_episode_steps=length), num_worlds=worlds, num_threads=2)

@@ -52,7 +52,7 @@ def engine_names() -> list[str]:
 def crowded(part: int) -> tuple[type[Environment], list[str]]:
     """An environment whose components have names of the engine, its archetypes and helpers too; the components' names.
 
-    Components have one in ``_PARTS`` of the names, for a compiler's time grows faster than their number.
+    Components have one in ``_PARTS`` of the names, because a compiler's time grows faster than their number.
 
     System 'count' adds i + 1 to component i.
     """

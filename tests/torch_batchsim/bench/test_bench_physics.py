@@ -17,7 +17,7 @@ from torch_batchsim.errors import MissingExtra
 
 
 @pytest.mark.parametrize("seeds", [range(20), pytest.param(range(20, 1000), marks=pytest.mark.full)])
-def test_levels_are_what_they_say(seeds: range) -> None:
+def test_levels_have_the_promised_bodies(seeds: range) -> None:
     first = [body.shape for body in levels.level(0).bodies][:16]
     for seed in seeds:
         scene = levels.level(seed)

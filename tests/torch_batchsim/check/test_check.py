@@ -25,7 +25,7 @@ from torch_batchsim.resolve.program import Program
 from torch_batchsim.testing import CheckFailed, check_env
 
 SIZE = {"worlds": 32, "steps": 300}
-# What is broken, the check that finds it, how it ends, and words of its sentence.
+# A mistake, the check that finds it, how that ends, and words of its sentence.
 FOUND = [
     ("FAILS", "faults", "failed", r"with random actions, in step \d+: walk\.h:\d+: world \d+: system 'walk' .*too_far"),
     ("BOUNDS", "bounds", "failed", r"observation is -1\.\d+, its space has -1 to 2 \(world \d+, element \[0\]; with"),
@@ -67,7 +67,7 @@ def checked(broken: str, check: str) -> Report:
     ("broken", "check", "status", "words"),
     [each if each[1] in FAST else pytest.param(*each, marks=pytest.mark.full) for each in FOUND],
 )
-def test_what_is_broken_is_found(broken: str, check: str, status: str, words: str) -> None:
+def test_each_check_finds_its_mistake(broken: str, check: str, status: str, words: str) -> None:
     outcome = checked(broken, check).outcome(check)
     assert (outcome.status, bool(re.search(words, outcome.says))) == (status, True), outcome
     assert outcome.remedy
@@ -154,7 +154,7 @@ def test_an_observation_of_the_state_before_is_found() -> None:
     )
 
 
-def test_what_cannot_be_built_fails_one_check() -> None:
+def test_an_environment_that_cannot_be_built_fails_one_check() -> None:
     graphs = TaskGraph("begin"), TaskGraph("fal", "judge"), TaskGraph("look")
     report = run_checks(falling(*graphs), **SIZE)
     assert report.outcome("build").status == "failed" and "'fal'" in report.outcome("build").says
@@ -162,7 +162,7 @@ def test_what_cannot_be_built_fails_one_check() -> None:
 
 
 @pytest.mark.full
-def test_what_does_not_compile_fails_with_the_line() -> None:
+def test_a_compilers_error_fails_with_the_line() -> None:
     graphs = TaskGraph("begin"), TaskGraph("fall", "judge"), TaskGraph("look")
     report = run_checks(falling(*graphs, text=SYSTEMS.replace("ball.height = 1", "bal.height = 1")), **SIZE)
     assert re.search(r"systems\.h:2.*bal", report.outcome("build").says)
@@ -326,7 +326,7 @@ def test_the_page_names_all_checks() -> None:
     assert re.findall(r"^- `(\w+)`: ", page, re.MULTILINE) == [check.name for check in CHECKS]
 
 
-def test_what_the_checked_build_looks_for_is_chosen() -> None:
+def test_checks_of_the_checked_build_are_chosen() -> None:
     for checks, error in (("nan", TypeError), (False, ValueError)):
         with pytest.raises(error, match=r"checks must be .*torch_batchsim\.Checks"):
             check_env("cartpole", checks=checks)

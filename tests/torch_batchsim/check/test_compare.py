@@ -207,7 +207,7 @@ def test_arguments_are_looked_at_first(argument: dict[str, Any], error: type[Exc
         compare(None, None, **argument)
 
 
-def test_what_does_not_fit_together_is_refused() -> None:
+def test_sides_that_do_not_fit_together_are_refused() -> None:
     env, reference = cartpoles(), of_several(AutoresetMode.SAME_STEP, lambda: Mutant(0))
     other_mode = of_several(AutoresetMode.NEXT_STEP, lambda: Mutant(0))
     for error, message, arguments in (

@@ -117,7 +117,7 @@ def test_parameters_that_are_refused(tmp_path: Path, written: str) -> None:
         systems_of(tmp_path, f"\nTBS_SYSTEM void run(World &world, {written}) {{}}")
 
 
-def test_what_is_no_system_is_not_read(tmp_path: Path) -> None:
+def test_comments_and_functions_are_not_read_as_systems(tmp_path: Path) -> None:
     text = """
 // TBS_SYSTEM void one(World &world) {}
 /* TBS_SYSTEM void two(World &world) {}
@@ -199,7 +199,7 @@ def test_nodes_are_numbered_through_all_graphs(tmp_path: Path) -> None:
     assert [node.occurrence for node in found.graphs["step"]] == [0, 0, 0, 1]
 
 
-def test_what_a_node_reads_and_writes(tmp_path: Path) -> None:
+def test_reads_and_writes_of_a_node(tmp_path: Path) -> None:
     text = "TBS_SYSTEM void run(World &world, Spot &spot, const Step &s, const Clock &c, Row row, const Episode &e) {}"
     (node,) = program(tmp_path, text).graphs["step"]
     assert (node.reads, node.writes) == ({"Walker.Step", "Clock", "Episode"}, {"Walker.Spot"})
@@ -215,7 +215,7 @@ def test_a_system_that_no_graph_runs_is_not_checked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("shared", ["Clock", "Episode"])
-def test_many_rows_may_not_write_what_a_world_has_once(tmp_path: Path, shared: str) -> None:
+def test_many_rows_may_not_write_a_singleton(tmp_path: Path, shared: str) -> None:
     text = f"TBS_SYSTEM void run(World &world, const Spot &spot, {shared} &shared) {{}}"
     with pytest.raises(SchemaError, match=f"systems.h:1: .*'run'.* {shared}, .* 3 rows of Walker"):
         program(tmp_path, text)

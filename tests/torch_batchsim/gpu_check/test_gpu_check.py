@@ -161,7 +161,7 @@ def made_up(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.fixture(scope="module")
 def results(made_up: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    """What comes of all the made-up stages but one, by name."""
+    """Results of all the made-up stages but one, by name."""
     folder = tmp_path_factory.mktemp("stages")
     chosen = [stage for stage in made_up.STAGES if stage.name != "time"]
     reported: list[dict[str, Any]] = []
@@ -278,7 +278,7 @@ def test_report_and_exit_status(made_up: Any, with_gpu: None, tmp_path: Path, ca
 
 
 @pytest.mark.full
-def test_what_does_not_fit_is_skipped(made_up: Any, with_gpu: None, tmp_path: Path) -> None:
+def test_stages_beyond_the_budget_are_skipped(made_up: Any, with_gpu: None, tmp_path: Path) -> None:
     status, found, _ = run_command(tmp_path, "--stages", "time,well", "--budget", "11")  # 5 s are kept back
     cut, none = found["stages"]
     assert status == 0 and cut["status"] == "passed" and cut["reason"] == "no time left for the rest"
@@ -291,7 +291,7 @@ def test_what_does_not_fit_is_skipped(made_up: Any, with_gpu: None, tmp_path: Pa
 def test_a_second_command_goes_on(
     made_up: Any, with_gpu: None, tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the first says is next: stages without time, and of a cut one the checks that were not done."""
+    """The first prints what is next: stages without time, and of a cut one the checks that were not done."""
     monkeypatch.setenv("TORCH_BATCHSIM_CACHE", "")
     for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
         monkeypatch.setenv(name, "")
@@ -347,8 +347,8 @@ def test_a_machine_that_cannot_be_asked(monkeypatch: pytest.MonkeyPatch, tmp_pat
 def test_a_process_is_ended_with_its_children() -> None:
     program = "import subprocess, time; subprocess.run(['sleep', '600.25']); time.sleep(60); print('never')"
     started = time.monotonic()
-    status, said = processes.run_limited([sys.executable, "-u", "-c", f"print('begun'); {program}"], 2.0)
-    assert (status, said) == (None, "begun\n") and time.monotonic() - started < 10
+    status, printed = processes.run_limited([sys.executable, "-u", "-c", f"print('begun'); {program}"], 2.0)
+    assert (status, printed) == (None, "begun\n") and time.monotonic() - started < 10
     assert not any(b"600.25" in path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline"))
     assert processes.run_limited(["sh", "-c", "echo out; echo error >&2; exit 3"], 10.0) == (3, "out\nerror\n")
 
@@ -371,7 +371,7 @@ def test_needs_no_more_than_it_says() -> None:
 
 
 def test_the_machine_is_described_without_git_and_other_tools() -> None:
-    """What a build lacks has a line each, with the command that brings it; git is not needed."""
+    """Each missing part of a build has a line, with the command that brings it; git is not needed."""
     command = [sys.executable, "-m", "torch_batchsim.gpu_check.machine"]
     environment = os.environ | {"PATH": "", "CUDA_HOME": "", "CUDA_PATH": ""}
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
@@ -402,9 +402,9 @@ def test_sanitizers_are_judged() -> None:
     played = "played to the end"
     assert tools.judge_sanitizer(0, f"{played}\n========= ERROR SUMMARY: 0 errors") == "ERROR SUMMARY: 0 errors"
     assert "elsewhere" in tools.judge_sanitizer(87, f"{theirs}\n{played}\n{summary}")
-    for status, said in ((87, f"{ours}\n{played}\n{summary}"), (1, ours), (-11, "nothing"), (0, "no last word")):
+    for status, printed in ((87, f"{ours}\n{played}\n{summary}"), (1, ours), (-11, "nothing"), (0, "no last word")):
         with pytest.raises(AssertionError):
-            tools.judge_sanitizer(status, said)
+            tools.judge_sanitizer(status, printed)
     with pytest.raises(AssertionError, match="Failed to import"):  # our own words
         tools.judge_sanitizer(1, "RuntimeError: Failed to import")
     with pytest.raises(Skipped, match="Device not supported"):

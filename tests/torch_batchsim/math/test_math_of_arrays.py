@@ -148,7 +148,7 @@ def values() -> np.ndarray:
 
 
 class Results:
-    """What a system has computed, and what it was given."""
+    """Inputs and results of a system."""
 
     def __init__(self) -> None:
         fields = component("Result", **TYPES)
@@ -297,7 +297,7 @@ def test_arguments_broadcast() -> None:
         (ValueError, r"shuffle .*3, 4", lambda: engine.Random(0, "step", "a", row=[0, 1]).shuffle(np.ones((3, 4)))),
     ],
 )
-def test_what_is_refused(error: type[Exception], says: str, call: Any) -> None:
+def test_refusals(error: type[Exception], says: str, call: Any) -> None:
     with pytest.raises(error, match=says):
         call()
 

@@ -113,7 +113,7 @@ def test_a_state_goes_on_to_the_bit_in_mid_contact() -> None:
         ("Motion.kind", 3, "bad_mass"),
     ],
 )
-def test_what_is_wrong_stays_in_its_world(field: str, value: float, cause: str) -> None:
+def test_a_bad_body_faults_its_world_only(field: str, value: float, cause: str) -> None:
     env, other = played(6), played(6)
     if field == "Force.force":  # which a system writes before physics reads it
         body(env, "Velocity.linear")[3, 1] = value

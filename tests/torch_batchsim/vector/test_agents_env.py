@@ -105,7 +105,7 @@ def test_results_are_views_that_stay_as_long_as_rows_do() -> None:
     assert "note" not in third[0] | third[4]["agent_0"] | third[4]["agent_0"]["final_info"]
 
 
-def test_what_is_bound_by_row_is_returned_by_agent() -> None:
+def test_outputs_bound_by_row_are_returned_by_agent() -> None:
     _, env = pair("overcooked")
     env.reset(seed=0)
     rewards = torch.zeros(3, 2 * WORLDS)

@@ -103,7 +103,7 @@ def test_agents_whose_episode_has_ended_may_be_left_out_and_the_flags_are_the_wo
 # ---- one agent and its partners ------------------------------------------------------------------------------------
 
 
-def test_the_partner_sees_what_the_others_do() -> None:
+def test_the_partner_sees_the_others_observations() -> None:
     env = JointEnv(ENVIRONMENTS["duel"](fighters=3))
     asked = []
 
@@ -130,7 +130,7 @@ def test_the_partner_sees_what_the_others_do() -> None:
 
 
 @pytest.mark.parametrize("agent", [0, 1])
-def test_partners_draw_what_is_legal_and_the_seed_says_what(agent: int) -> None:
+def test_partners_draw_legal_actions_by_the_seed(agent: int) -> None:
     """Hanabi faults where a move is not legal: two games to their ends are without."""
     games = []
     for _ in range(2):

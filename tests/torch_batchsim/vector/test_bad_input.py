@@ -95,7 +95,7 @@ def test_unknown_device(device: Any) -> None:
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 @pytest.mark.parametrize("device", ["cuda", "cuda:0", torch.device("cuda")], ids=str)
-def test_cuda_without_a_gpu_says_what_is_missing(device: Any) -> None:
+def test_cuda_without_a_gpu_names_the_missing_part(device: Any) -> None:
     missing = "a build of torch with CUDA" if torch.version.cuda is None else "an NVIDIA GPU with its driver"
     refused(RuntimeError, f"{device!r} {missing}", lambda: gymnasium.make_vec(ID, device=device))
 
@@ -714,7 +714,7 @@ def test_parts_of_declarations(declaration: Callable[[], Any], error: type[Excep
     refused(error, facts, declaration)
 
 
-# ---- what would silently mean nothing ------------------------------------------------------------------------------
+# ---- attributes without a meaning ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -744,7 +744,7 @@ def test_attributes_that_mean_nothing(attributes: dict[str, Any], facts: str) ->
 
 
 def test_attributes_of_the_author() -> None:
-    """What is not near an attribute of the engine's, or holds something else, is the author's own."""
+    """Names far from the engine's attributes, or with values of another kind, are the author's own."""
     agents = property(lambda self: self.constants.agents)  # read by a property of theirs
     declare("", steps_to_goal=3, physics=TaskGraph("walk"), observation="a.B", observations=[1], agents=agents)
 
@@ -763,11 +763,11 @@ def test_attributes_of_the_author() -> None:
         ("mine/Maze-v0", CartPole(), TypeError, "instance CartPole class"),
     ],
 )
-def test_what_is_registered(id: str, environment: Any, error: type[Exception], facts: str) -> None:
+def test_bad_registrations(id: str, environment: Any, error: type[Exception], facts: str) -> None:
     refused(error, facts, lambda: torch_batchsim.register(id, environment))
 
 
-def test_what_a_registered_name_leads_to() -> None:
+def test_registered_names_that_lead_nowhere() -> None:
     for name, environment, error, facts in (
         ("Nowhere", "no_such_module:Maze", ValueError, "'no_such_module:Maze' 'no_such_module' missing"),
         ("Nobody", "os:Nobody", ValueError, "module os 'Nobody'"),

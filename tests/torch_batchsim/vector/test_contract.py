@@ -1,4 +1,4 @@
-"""What trainers rely on beyond ``reset`` and ``step``: masks, samples, attributes by row, step counters, own memory."""
+"""The contract with trainers beyond ``reset`` and ``step``: masks, samples, attributes by row, step counters, own memory."""
 
 from __future__ import annotations
 
@@ -350,7 +350,7 @@ def test_every_environment_shows_float32_or_offers_it(name: str) -> None:
 # ---- what adapters rely on -----------------------------------------------------------------------------------------
 
 
-def test_what_it_has_returned_can_be_asked_for() -> None:
+def test_the_last_results_stay_available() -> None:
     env = TorchVectorEnv(Hanabi(), num_worlds=3)
     assert not env.has_begun and env.delivers_final and not env.copies
     assert env.has_attr("players") and env.has_attr("num_agents")

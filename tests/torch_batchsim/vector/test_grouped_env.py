@@ -244,7 +244,7 @@ def test_a_reset_of_some_while_others_are_within_their_first() -> None:
 # ---- what is refused -------------------------------------------------------------------------------------------------
 
 
-def test_what_is_refused() -> None:
+def test_refusals() -> None:
     for worlds, such_as in ((8, "6 or 9"), (2, "3")):
         with pytest.raises(ValueError, match=f"num_worlds.* 3 groups.* {such_as},? .*{worlds}"):
             GroupedEnv(CartPole(), worlds, groups=3)
@@ -450,7 +450,7 @@ def test_interrupt_fork_and_the_end_of_the_interpreter() -> None:
     assert (done.returncode, done.stdout) == (0, "end\n"), done.stdout + done.stderr
 
 
-def test_streams_order_what_groups_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_streams_order_the_work_of_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     """With stand-ins: the group's stream waits for the caller's, and the caller's for the event of the group."""
     done, log = set(), []
 

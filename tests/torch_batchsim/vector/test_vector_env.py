@@ -1,4 +1,4 @@
-"""The contract of gymnasium's ``VectorEnv``, and what ``TorchVectorEnv`` adds to it."""
+"""The contract of gymnasium's ``VectorEnv``, and the additions of ``TorchVectorEnv``."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_autoreset_mode_is_the_enum_in_both_places(mode: AutoresetMode | str | N
 
 
 @pytest.mark.parametrize("name", all_but_hideseek(ENVIRONMENTS))
-def test_spaces_are_batches_of_the_single_ones_and_contain_what_comes(name: str) -> None:
+def test_spaces_are_batches_of_the_single_ones_and_contain_the_results(name: str) -> None:
     env = make(name, 4)
     assert env.action_space == batch_space(env.single_action_space, env.num_envs)
     assert env.observation_space == batch_space(env.single_observation_space, env.num_envs)
@@ -344,7 +344,7 @@ def test_with_copy_false_outputs_are_in_one_place(name: str, output: str) -> Non
 
 @pytest.mark.parametrize("mode", MODES, ids=lambda m: m.name)
 @pytest.mark.parametrize("name", SMALL)
-def test_what_a_step_returned_stays_until_the_step_after_the_next_one(name: str, mode: AutoresetMode) -> None:
+def test_results_stay_until_the_step_after_the_next_one(name: str, mode: AutoresetMode) -> None:
     """Also where some worlds are reset between steps; and what a reset returned stays as long."""
     env, generator = make(name, 4, mode), np.random.default_rng(0)
     env.reset(seed=0)
@@ -361,7 +361,7 @@ def test_what_a_step_returned_stays_until_the_step_after_the_next_one(name: str,
 
 
 def test_slots_and_own_outputs_stay_beside_each_other() -> None:
-    """What is not in slots takes turns, also with an odd number of slots and after resets."""
+    """Outputs outside of slots take turns, also with an odd number of slots and after resets."""
     env = make("duel", 3)
     zeros = torch.zeros(6, 2, dtype=torch.int64)
     first = env.reset(seed=0)
@@ -378,7 +378,7 @@ def test_slots_and_own_outputs_stay_beside_each_other() -> None:
 
 
 @pytest.mark.parametrize("change", ["load", "copy"])
-def test_what_was_returned_survives_changes_from_outside(change: str) -> None:
+def test_results_survive_changes_from_outside(change: str) -> None:
     env = make("cartpole", 4)
     env.reset(seed=0)
     state = env.state_dict()

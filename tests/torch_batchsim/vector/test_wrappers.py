@@ -257,7 +257,7 @@ def test_action_wrappers() -> None:
 
 @pytest.mark.parametrize("environment", [CartPole, Duel])
 def test_infos_as_a_list(environment: type[Environment]) -> None:
-    """``DictInfoToList`` knows gymnasium's masks: ``final_obs`` is there for the rows that ended alone."""
+    """``DictInfoToList`` knows gymnasium's masks: ``final_obs`` is there for the rows that ended only."""
     env = vector_wrappers.DictInfoToList(TorchVectorEnv(environment(max_episode_steps=4), num_worlds=3, output="numpy"))
     env.reset(seed=0)
     zeros = np.zeros(env.action_space.shape, np.int64)

@@ -1,4 +1,4 @@
-"""The contract with trainers beyond ``reset`` and ``step``: masks, samples, attributes by row, step counters, own memory."""
+"""The contract with trainers beyond ``reset`` and ``step``: masks, samples, attributes by row, counters, own memory."""
 
 from __future__ import annotations
 

@@ -21,15 +21,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from support import BUSY, assert_same_bits, declare, snapshot
 from torch_batchsim.envs.cartpole import CartPole
 
-from torch_batchsim import (
-    Archetype,
-    Component,
-    Reward,
-    TaskGraph,
-    TorchVectorEnv,
-    i32,
-    u8,
-)
+from torch_batchsim import Archetype, Component, Reward, TaskGraph, TorchVectorEnv, i32, u8
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "wrappers.md"
 TABLE = re.findall(r"^- `(\w+)`: (yes|no), (yes|no); ([\w, ]+)", PAGE.read_text(), re.MULTILINE)

@@ -114,6 +114,11 @@ def pretended(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "moviepy.video.io.ImageSequenceClip", folder)
 
 
+def state_of(env: TorchVectorEnv) -> dict[str, torch.Tensor]:
+    """Without outputs, into which some wrappers write."""
+    return {k: t for k, t in snapshot(env.sim).items() if not k.startswith("output_") and not k.endswith("Reward")}
+
+
 def play(env: VectorEnv, name: str) -> tuple[list[Any], int]:
     """Twelve steps with what the wrapper takes as actions; what they returned, and how many episodes have ended."""
     env.reset(seed=0)
@@ -160,7 +165,7 @@ def test_a_wrapper_works_where_the_page_says_so(name: str, output: str, mode: Au
     if "Action" not in name:  # which give the environment other actions
         bare = TorchVectorEnv(environment_for(name), num_worlds=3, autoreset_mode=mode, output=output)
         play(bare, "")
-        assert_same_bits(snapshot(bare.sim), snapshot(env.sim))  # the wrapper leaves the simulation alone
+        assert_same_bits(state_of(bare), state_of(env))  # the wrapper leaves the simulation alone
     if name != "FilterObservation" and "Action" not in name and "Reward" not in name:
         assert wrapped.single_observation_space.shape == results[-1][0].shape[1:]
     wrapped.close()

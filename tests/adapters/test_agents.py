@@ -83,7 +83,7 @@ class Memory(RandomMemory):
         super().add_samples(**tensors)
 
 
-def test_skrls_ippo_learns_from_what_was_played(tmp_path: Path) -> None:
+def test_skrls_ippo_learns_from_its_games(tmp_path: Path) -> None:
     """Its memories hold the transitions of an environment by row whose results are copies."""
     torch.manual_seed(0)
     worlds, steps, rollouts = 16, 48, 16
@@ -129,7 +129,7 @@ def test_skrls_ippo_learns_from_what_was_played(tmp_path: Path) -> None:
 
 
 class WithoutOptions(BaseParallelWrapper):
-    """The test resets with an option that is none."""
+    """The test resets with an undefined option."""
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
         return super().reset(seed=seed)

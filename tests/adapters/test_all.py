@@ -65,9 +65,9 @@ def refusal(make: Callable[[], Any], *errors: type[Exception]) -> str:
     """The sentence of the error, which is one line that another library has not changed."""
     with pytest.raises(errors) as caught:
         make()
-    said = str(caught.value)
-    assert type(caught.value) in errors and "\n" not in said and not said.endswith(".")
-    return said
+    message = str(caught.value)
+    assert type(caught.value) in errors and "\n" not in message and not message.endswith(".")
+    return message
 
 
 def test_short_names_ids_and_declared_environments_are_taken(adapter: Made) -> None:
@@ -83,8 +83,8 @@ def test_environments_that_are_made_already(adapter: Made) -> None:
     made, bare = gymnasium.make_vec(CARTPOLE, num_envs=2, **adapter.record.options), adapter._replace(bare=True)
     if adapter.interface.takes_made:
         assert bare.make(made).vector_env is made
-        said = refusal(lambda: bare.make(made, device="cpu"), TypeError)
-        assert "made already" in said and said.endswith("got device")
+        message = refusal(lambda: bare.make(made, device="cpu"), TypeError)
+        assert "made already" in message and message.endswith("got device")
         others = gymnasium.make_vec("CartPole-v1", vectorization_mode="sync")
         assert "a declared environment or a TorchVectorEnv" in refusal(lambda: bare.make(others), TypeError)
     else:
@@ -96,13 +96,13 @@ def test_environments_that_are_made_already(adapter: Made) -> None:
 
 
 def test_foreign_ids_are_refused(adapter: Made) -> None:
-    said = refusal(lambda: adapter.make("CartPole-v1"), ValueError)
+    message = refusal(lambda: adapter.make("CartPole-v1"), ValueError)
     near = "there is no environment 'CartPole-v1' (did you mean 'cartpole'?)"
-    assert said.startswith(f"{near}; known are: cartpole, hanabi")
-    said = refusal(lambda: adapter.make("phys2d/CartPole-v1"), ValueError)
-    assert said == "phys2d/CartPole-v1 was not registered by torch_batchsim.register"
-    said = refusal(lambda: adapter.make("torch_batchsim/Foo-v0"), ValueError)
-    assert said.startswith("there is no environment 'torch_batchsim/Foo-v0' (did you mean 'torch_batchsim/")
+    assert message.startswith(f"{near}; known are: cartpole, hanabi")
+    message = refusal(lambda: adapter.make("phys2d/CartPole-v1"), ValueError)
+    assert message == "phys2d/CartPole-v1 was not registered by torch_batchsim.register"
+    message = refusal(lambda: adapter.make("torch_batchsim/Foo-v0"), ValueError)
+    assert message.startswith("there is no environment 'torch_batchsim/Foo-v0' (did you mean 'torch_batchsim/")
 
 
 def refused_arguments(interface: Interface) -> set[str]:
@@ -115,19 +115,19 @@ def refused_arguments(interface: Interface) -> set[str]:
 
 def test_arguments_that_it_decides_are_refused(adapter: Made) -> None:
     for argument in refused_arguments(adapter.interface):
-        said = refusal(lambda argument=argument: adapter.make(CARTPOLE, **{argument: "other"}), TypeError)
-        assert said.startswith(f"{adapter} takes no {argument}: ") and said.endswith(", got 'other'")
+        message = refusal(lambda argument=argument: adapter.make(CARTPOLE, **{argument: "other"}), TypeError)
+        assert message.startswith(f"{adapter} takes no {argument}: ") and message.endswith(", got 'other'")
 
 
 def test_unknown_options_are_refused(adapter: Made) -> None:
-    said = refusal(lambda: adapter.make(CARTPOLE, max_episode_step=7), TypeError)
-    assert said.startswith("CartPole got an unexpected keyword argument 'max_episode_step' (did you mean")
-    allowed = said.partition("it has: ")[2].split(", ")
+    message = refusal(lambda: adapter.make(CARTPOLE, max_episode_step=7), TypeError)
+    assert message.startswith("CartPole got an unexpected keyword argument 'max_episode_step' (did you mean")
+    allowed = message.partition("it has: ")[2].split(", ")
     assert "max_episode_steps" in allowed and "render_mode" in allowed
     assert not refused_arguments(adapter.interface) & {*allowed}
     bare = adapter._replace(bare=True)
-    said = refusal(lambda: bare.make(COMPILED["cartpole"](), max_episode_steps=7), TypeError)
-    assert said == "options go with an id, got the declared CartPole and max_episode_steps"
+    message = refusal(lambda: bare.make(COMPILED["cartpole"](), max_episode_steps=7), TypeError)
+    assert message == "options go with an id, got the declared CartPole and max_episode_steps"
 
 
 def test_a_closed_environment_says_so(record: Adapter) -> None:
@@ -153,8 +153,8 @@ def test_envpool_says_the_same() -> None:
     from torch_batchsim.adapters import envpool
 
     assert "there is no environment 'CartPole-v1'" in refusal(lambda: envpool.make("CartPole-v1"), ValueError)
-    said = refusal(lambda: envpool.make("phys2d/CartPole-v1"), ValueError)
-    assert said == "phys2d/CartPole-v1 was not registered by torch_batchsim.register"
+    message = refusal(lambda: envpool.make("phys2d/CartPole-v1"), ValueError)
+    assert message == "phys2d/CartPole-v1 was not registered by torch_batchsim.register"
     for unknown in ({"by_agent": True}, {"autoreset_mode": "Disabled"}, {"max_episode_step": 7}):
-        said = refusal(lambda unknown=unknown: envpool.make("cartpole", **unknown), TypeError)
-        assert said.startswith(f"CartPole got an unexpected keyword argument {next(iter(unknown))!r}")
+        message = refusal(lambda unknown=unknown: envpool.make("cartpole", **unknown), TypeError)
+        assert message.startswith(f"CartPole got an unexpected keyword argument {next(iter(unknown))!r}")

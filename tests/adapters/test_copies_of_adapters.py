@@ -30,6 +30,16 @@ def by_agent(env: Any) -> Any:
     return env.step(dict.fromkeys(env.agents, torch.randint(4, ()).numpy()[()]))
 
 
+def in_turn(game: Any) -> Any:
+    """A turn of PettingZoo's games, anew after their ends."""
+    if not game.agents:
+        game.reset()
+    observation, _, terminated, truncated, _ = game.last()
+    legal = observation["action_mask"].nonzero()[0]
+    game.step(None if terminated or truncated else int(legal[int(torch.randint(len(legal), ()))]))
+    return observation, game.state()
+
+
 MULTI = {"num_worlds": 4, "horizon": 7}
 # Other state of adapters: module and class, a function that makes it, and one that steps it.
 CASES: dict[str, tuple[str, str, Call, Call]] = {
@@ -45,6 +55,7 @@ CASES: dict[str, tuple[str, str, Call, Call]] = {
         "pufferlib", "PufferLibEnv", lambda c: c(HANABI, num_worlds=4),
         lambda env: (env.step(env.action_mask.argmax(1)), env.action_mask),
     ),
+    "pettingzoo turns": ("pettingzoo", "env", lambda c: c(HANABI), in_turn),
     "rllib agents": ("rllib", "RLlibMultiAgentEnv", lambda c: c({"env": OVERCOOKED, "horizon": 30}), by_agent),
 }  # fmt: skip
 LENGTHS = {CARTPOLE: {"max_episode_steps": 7}, OVERCOOKED: {"horizon": 30}}  # episodes end within the test, or do not

@@ -78,13 +78,13 @@ def test_torchrl() -> None:
     """One world has a fault and another one's episode ends, which begins anew within the step."""
     envs = TorchVectorEnv(Drift(), 3, copy=True), TorchVectorEnv(Drift(), 3)
     env = adapter("torchrl", "TorchRLEnv")(envs[1])
-    told = env.reset(seed=5)
-    assert torch.equal(told["observation"], envs[0].reset(seed=5)[0])
+    seen = env.reset(seed=5)
+    assert torch.equal(seen["observation"], envs[0].reset(seed=5)[0])
     for each in envs:
         spoil(each)
         each.episode_steps = torch.tensor([0, 0, 8])
     actions = torch.zeros(3, 3)
-    following = faulty_drift(env.step, told.set("action", actions))
+    following = faulty_drift(env.step, seen.set("action", actions))
     bares = faulty_drift(envs[0].step, actions)
     assert torch.equal(following["reward"].view(-1)[[0, 2]], bares[1][[0, 2]])
     assert following["done"].view(-1).tolist() == [False, False, True] == bares[3].tolist()

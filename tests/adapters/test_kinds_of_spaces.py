@@ -20,7 +20,7 @@ of_all_kinds = pytest.mark.parametrize(
 
 
 def rows(env: Environment, steps: int, mode: str) -> list[Any]:
-    """What the walkers of two worlds see, as arrays, where they always go on by one place."""
+    """Observations of the walkers of two worlds, as arrays, where they always go on by one place."""
     bare = TorchVectorEnv(env, num_worlds=2, output="numpy", copy=True, autoreset_mode=mode)
     seen = [bare.reset(seed=3)[0]]
     return seen + [bare.step(np.ones(4, int))[0] for _ in range(steps)]
@@ -64,7 +64,7 @@ def test_dm_env(kind: str) -> None:
 
 @of_all_kinds
 def test_rllib(kind: str) -> None:
-    """Integers stay integers, which are in the space that is told."""
+    """Integers stay integers, which are in the space."""
     env = adapter("rllib", "RLlibVectorEnv")({"env": KINDS[kind](), "num_envs": 4})
     seen, _ = env.reset(seed=3)
     for expected in rows(KINDS[kind](), 12, "NextStep"):

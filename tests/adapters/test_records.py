@@ -32,9 +32,9 @@ def test_the_extra_brings_the_library(record: Adapter) -> None:
 
 @of_all
 def test_the_pages_have_it(record: Adapter) -> None:
-    listed = (ROOT / "docs" / "ecosystem.md").read_text()
-    line = re.search(rf"^- \*\*{re.escape(record.library)}\*\*.*$", listed, re.MULTILINE)
-    assert line and next(iter(record.tested.values())) in line[0]
+    versions = (ROOT / "docs" / "ecosystem.md").read_text()
+    entry = re.search(rf"^- \*\*{re.escape(record.library)}\*\* .*$", versions, re.MULTILINE)
+    assert entry and next(iter(record.tested.values())) in entry[0]
     page = (ROOT / "docs" / "use_with.md").read_text()
     assert f"\n## {record.library}\n" in page
     assert f"`{record.extra}`" in page or f"[{record.extra}]" in page or not record.extra

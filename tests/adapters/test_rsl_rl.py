@@ -37,7 +37,7 @@ def test_its_runner_learns_cartpole_as_on_the_page() -> None:
     assert returns[-1] > 250 and returns[-1] > 3 * returns[0]
 
 
-def test_what_a_step_returns() -> None:
+def test_results_of_a_step() -> None:
     env = carts(3, max_episode_steps=2)
     bare = gymnasium.make_vec(CARTPOLE, num_envs=3, continuous=True, max_episode_steps=2, copy=True)
     assert (env.num_envs, env.num_actions, env.max_episode_length, env.device) == (3, 1, 2, torch.device("cpu"))
@@ -109,5 +109,3 @@ def test_bad_input_is_refused() -> None:
         RslRlEnv(CARTPOLE, num_envs=2)
     with pytest.raises(ValueError, match=r"and Overcooked has Discrete\(6\)$"):
         RslRlEnv("torch_batchsim/Overcooked-v0", num_worlds=2)
-    with pytest.raises(TypeError, match="RslRlEnv needs an id, a declared environment or a TorchVectorEnv"):
-        RslRlEnv(gymnasium.make_vec("CartPole-v1", 2))

@@ -30,7 +30,7 @@ FORMS = [
     pytest.param("Swarm-v0", {"ships": 2, "as_agent": 1}, marks=pytest.mark.full),
     pytest.param("HideSeek-v0", {**HUNT.keywords, "as_agent": 2}, marks=pytest.mark.full, id="hideseek"),
 ]
-# What the checker advises of pictures and layouts; nothing else may be said.
+# The checker's advice on pictures and layouts; any other fails.
 ADVICE = (
     ".*minimal resolution for an image",
     ".*upper and lower bounds are not in",

@@ -48,9 +48,9 @@ def test_skrl() -> None:
     one = adapter("skrl", "SkrlMultiAgentEnv")(Sign(), num_envs=2, seed=0)
     assert one.action_space("agent_0") == Discrete(3) and one.state_space("agent_0").shape == (1,)
     one.reset()
-    told = one.step({"agent_0": SIGNS.view(2, 1)})
-    assert torch.equal(told[0]["agent_0"].view(-1), SHOWN)
-    assert torch.equal(one.state()["agent_0"], told[0]["agent_0"])
+    seen = one.step({"agent_0": SIGNS.view(2, 1)})
+    assert torch.equal(seen[0]["agent_0"].view(-1), SHOWN)
+    assert torch.equal(one.state()["agent_0"], seen[0]["agent_0"])
 
 
 def test_stable_baselines3() -> None:
@@ -96,12 +96,12 @@ def test_rl_games() -> None:
 def test_rsl_rl() -> None:
     adapted = adapter("rsl_rl", "RslRlEnv")
     env = adapted(Pushed(), num_envs=2, seed=0)
-    told = env.step(torch.tensor([[0.5], [-3.0]]))[0]
-    assert {part.dtype for part in told.values()} == {torch.float32}
-    assert {key: tuple(part.shape) for key, part in told.items()} == {
+    seen = env.step(torch.tensor([[0.5], [-3.0]]))[0]
+    assert {part.dtype for part in seen.values()} == {torch.float32}
+    assert {key: tuple(part.shape) for key, part in seen.items()} == {
         "sign": (2, 1), "digits": (2, 2), "bits": (2, 3), "level": (2, 1),
     }  # fmt: skip
-    assert told["level"].view(-1).tolist() == [0.5, -1.0]
+    assert seen["level"].view(-1).tolist() == [0.5, -1.0]
     from rsl_rl.runners import OnPolicyRunner
 
     small = {"class_name": "MLPModel", "hidden_dims": [8]}

@@ -95,7 +95,7 @@ def test_minibatches_that_do_not_fit_are_refused(monkeypatch, script: str) -> No
             run(monkeypatch, script, *options)
 
 
-def test_the_discrete_one_bootstraps_what_was_cut_off(monkeypatch) -> None:
+def test_the_discrete_one_bootstraps_truncated_episodes(monkeypatch) -> None:
     names = few_updates(monkeypatch, "ppo_discrete.py", "--env-id", SHORT, "--learning-rate", "0")
     assert names["terminations"].any() and names["truncations"].any()
     agent, observations = names["agent"], names["observations"]

@@ -6,17 +6,13 @@ import json
 import time
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import gymnasium
 import numpy as np
 import paper
 import pytest
-from crowds import CROWDS
 from micro import Micro
-from paper_report import Cell, Record, agents_panels, batch_panels, tables
-from torch_batchsim.envs.hideseek import HideSeek
+from paper_report import Cell, Record, tables
 
 from torch_batchsim import TorchVectorEnv
 from torch_batchsim.bench.throughput import Rate
@@ -69,20 +65,6 @@ def test_errors_are_text_in_their_cells(options: paper.PaperOptions, monkeypatch
     good = cells["good"]
     assert len(good["runs"]) == 3 and good["world_steps_per_second"] == np.median(good["runs"])
     assert good["agents"] == 3 and good["agent_steps_per_second"] == 3 * good["world_steps_per_second"]
-
-
-@pytest.mark.parametrize("agents, hiders, seekers", [(2, 1, 1), (5, 3, 2), (40, 20, 20)])
-def test_hiders_and_seekers_are_as_many(
-    agents: int, hiders: int, seekers: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def made(env_id: str, **arguments: Any) -> Any:
-        teams = {name: arguments.pop(name) for name in ("hiders", "seekers")}
-        HideSeek(**teams)  # which raises for numbers that it does not allow
-        assert teams == {"hiders": hiders, "seekers": seekers}
-        return SimpleNamespace(unwrapped="made")
-
-    monkeypatch.setattr(gymnasium, "make_vec", made)
-    assert CROWDS["hideseek"].make(agents, num_worlds=3) == "made"
 
 
 class _Report:
@@ -164,14 +146,3 @@ def test_table_1_shows_peaks_beside_the_papers() -> None:
     assert rows["per_world"] == ["1.0 M @ 64", "failed [2]", "-", "-", "-"]
     assert rows["paper ECS-CPU"] == ["28.0 M", "-", "160.0 k", "1.2 M", "4.1 M"]
     assert text.endswith("[1] MemoryError: no 3 GiB\n[2] OSError: ")
-
-
-def test_panels_leave_out_failures() -> None:
-    cartpole, maze = batch_panels(BATCH)
-    assert cartpole.title == "cartpole" and [line.label for line in cartpole.lines] == ["batch", "per_world"]
-    assert [point[:2] for point in cartpole.lines[1].points] == [(64, 1e6), (4096, 5e5)]
-    assert not any(line.points for line in maze.lines)
-    few, many = sweep("micro", 16, (16, cell(2e3, 16), FAILED), (128, cell(1e3, 16), cell(3e3, 16)))
-    agents, worlds = agents_panels([few, many])
-    assert agents.lines[0].points == [(16, 32e3, pytest.approx(28.8e3), pytest.approx(35.2e3))]
-    assert worlds.lines[3].points == [(16, 3e3, pytest.approx(2.7e3), pytest.approx(3.3e3))]

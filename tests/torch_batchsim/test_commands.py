@@ -17,7 +17,6 @@ import tyro
 import torch_batchsim
 from torch_batchsim import types
 from torch_batchsim.__main__ import COMMANDS, main
-from torch_batchsim.bench import cli as bench
 from torch_batchsim.command_line import VERSIONS, UsageError, option_help, parsed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,7 +38,7 @@ class Settings:
     """What it does."""
 
     name: tyro.conf.Positional[str]
-    """A name, which is told in two lines; and
+    """A name, which is described in two lines; and
     more."""
     count: int | None = None
     """How many, at
@@ -55,7 +54,7 @@ class Settings:
 @pytest.mark.parametrize(
     "given, says",
     [
-        ([], "an argument is missing, NAME: A name, which is told in two lines"),
+        ([], "an argument is missing, NAME: A name, which is described in two lines"),
         (["x", "--count", "many"], "--count takes INT, got 'many'"),
         (["x", "--sizes", "3", "y"], "--sizes takes [INT [INT ...]], got '3', 'y'"),
         (["x", "--count", "0"], "count is 0, but must be positive"),
@@ -92,32 +91,13 @@ def test_every_package_that_is_a_command_is_listed() -> None:
 
 
 def test_options_of_environments_are_described(capsys: pytest.CaptureFixture[str]) -> None:
-    told = option_help("torch_batchsim/CartPole-v0", ["tau"])
-    assert "--continuous {true,false}" in told and "default false" in told
-    assert "--masscart FLOAT > 0" in told and "kg" in told and "--env-option tau=FLOAT > 0" in told
+    listed = option_help("torch_batchsim/CartPole-v0", ["tau"])
+    assert "--continuous {true,false}" in listed and "default false" in listed
+    assert "--masscart FLOAT > 0" in listed and "kg" in listed and "--env-option tau=FLOAT > 0" in listed
     assert option_help("CartPole-v1") == ""
     for name in ("overcooked", "hanabi", "hideseek"):
         assert "--" in option_help(torch_batchsim.find_id(name))
-    assert "--camera {above,aside}" in told + option_help("torch_batchsim/HideSeek-v0")
-
-
-@pytest.mark.parametrize(
-    "given, says",
-    [
-        (["cartpole", "--force", "3"], "there is no option --force (did you mean --force-mag?)"),
-        (["cartpole", "--num-env", "3"], "there is no option --num-env (did you mean --num-envs?)"),
-        (["cartpole", "--xyz", "3"], "there is no option --xyz; there are --build, --checks, --continuous, --device, "),
-        (["cartpole", "--worlds", "3"], "there is no option --worlds (did you mean --num-envs?)"),
-        (["chess"], "there is no environment 'chess'"),
-    ],
-)
-def test_bench_refuses_misspelt_options(
-    given: list[str], says: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["bench", *given])
-    with pytest.raises(SystemExit) as ended:
-        bench.main()
-    assert ended.value.code == 2 and says in capsys.readouterr().err
+    assert "--camera {above,aside}" in listed + option_help("torch_batchsim/HideSeek-v0")
 
 
 # ---- short names and types -------------------------------------------------------------------------------------------

@@ -43,7 +43,7 @@ def test_a_polygon_needs_three_corners():
         Canvas(9, 9).polygon([(0, 0), (5, 5)], RED)
 
 
-def test_what_lies_outside_is_clipped():
+def test_drawings_outside_are_clipped():
     canvas = Canvas(10, 10)
     canvas.polygon([(-5, -5), (5, -5), (5, 5), (-5, 5)], BLACK)
     assert covered(canvas) == 25

@@ -1,4 +1,4 @@
-"""The grid: what is found beside brute force in numpy, on every executor, whatever the options; and what is refused."""
+"""The grid: what is found beside brute force in numpy, on every executor, whatever the options; and refusals."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def strange_places(sim: Simulator) -> None:
 
 
 def assert_all_are_found(sim: Simulator) -> int:
-    """What a step has found is what comparing each row with each finds; returns how many neighbours there are."""
+    """A step has found the rows that comparing each with each finds; returns the number of neighbours."""
     neighbours = 0
     with np.errstate(all="ignore"):
         for world in range(sim.num_worlds):
@@ -69,7 +69,7 @@ def assert_all_are_found(sim: Simulator) -> int:
 
 
 @pytest.mark.parametrize("grid", sampled(GRIDS, 1), ids=["coarse", "fine", "none"])
-def test_what_is_found_is_what_brute_force_finds(grid: dict[str, Any]) -> None:
+def test_the_grid_finds_the_rows_that_brute_force_finds(grid: dict[str, Any]) -> None:
     for grains in (0, 1, 31, 32, 33, 96, 97, 200):
         sim = dust(grid, worlds=2, grains=grains)
         spoil(sim)
@@ -164,7 +164,7 @@ def test_the_example_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.Monkey
         sys.modules.pop("gnats", None)
 
 
-def test_rows_that_have_come_or_gone_since_are_told() -> None:
+def test_rows_that_have_come_or_gone_since_are_a_fault() -> None:
     sim = dust(grains=40)
     sim.tensor("Cloth.Choice.early")[3] = 1
     with pytest.raises(WorldFault, match=r"world 3: system 'count' failed at row 0: grid\.stale \(value 39\)"):

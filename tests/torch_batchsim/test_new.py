@@ -24,12 +24,12 @@ def test_it_writes_an_environment_that_its_model_agrees_with(
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path / "duck_pond"))
     assert new.main(["duck_pond"]) == 0
-    said = capsys.readouterr().out
+    printed = capsys.readouterr().out
     names = {"duck_pond.py", "duck_pond.h", "model.py", "test_duck_pond.py", "duck_pond.png", "README.md"}
     assert {path.name for path in (tmp_path / "duck_pond").iterdir()} == names
-    assert all(f"duck_pond/{name}" in said for name in names)
-    assert "  cd duck_pond\n  python -m pytest\n" in said
-    assert "  python -m torch_batchsim.train duck_pond:duck_pond/DuckPond-v0\n" in said
+    assert all(f"duck_pond/{name}" in printed for name in names)
+    assert "  cd duck_pond\n  python -m pytest\n" in printed
+    assert "  python -m torch_batchsim.train duck_pond:duck_pond/DuckPond-v0\n" in printed
     for path in (tmp_path / "duck_pond").glob("*[!g]"):
         assert "my_env" not in path.read_text().lower() and "myenv" not in path.read_text().lower(), path
     importlib.invalidate_caches()
@@ -47,7 +47,7 @@ def test_it_writes_an_environment_that_its_model_agrees_with(
 
 
 @pytest.mark.full
-def test_what_it_writes_passes_its_own_tests_and_makes_its_picture(tmp_path: Path) -> None:
+def test_the_new_folder_passes_its_own_tests_and_makes_its_picture(tmp_path: Path) -> None:
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     run = {"cwd": tmp_path, "env": environment, "check": True, "capture_output": True, "text": True}
     subprocess.run([sys.executable, "-m", "torch_batchsim.new", "hill", "--folder", "a b/hill"], **run)

@@ -48,7 +48,7 @@ def test_the_page_is_that_of_the_headers() -> None:
 
 
 @pytest.mark.parametrize("section", reference.SECTIONS, ids=lambda section: section.header)
-def test_what_is_hidden_exists(section: reference.Section) -> None:
+def test_hidden_names_exist(section: reference.Section) -> None:
     assert set(section.hidden) <= reference.offered_names(section)
 
 
@@ -59,12 +59,12 @@ def test_every_header_for_systems_is_on_the_page() -> None:
 
 
 @pytest.mark.parametrize("library", reference.LIBRARIES, ids=lambda library: library.title)
-def test_what_is_shown_of_a_library_exists(library: reference.LibrarySection) -> None:
+def test_shown_names_of_a_library_exist(library: reference.LibrarySection) -> None:
     for section in library.headers:
         assert section.shown is not None and set(section.shown) <= reference.offered_names(section)
 
 
-def test_what_pages_and_environments_use_of_a_library_is_on_the_page() -> None:
+def test_names_that_pages_and_environments_use_are_on_the_page() -> None:
     """Beside what is an option's or an enumeration's name, a column, or declared by the engine's own Python."""
     root, page = PAGE.parents[1], PAGE.read_text()
     texts = [path.read_text() for folder in ("docs", "envs") for path in sorted((root / folder).rglob("*.[mh]*"))]

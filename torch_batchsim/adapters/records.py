@@ -1,7 +1,7 @@
 """One record for each adapter: its library, the classes that users make, and how it is compared.
 
 A new adapter is a module here with a function ``play``, its record below, its extra in pyproject.toml, a section of
-docs/use_with.md, a row of docs/ecosystem.md and a test file. The module takes the arguments that it decides and the
+docs/use_with.md, an entry of docs/ecosystem.md and a test file. The module takes the arguments that it decides and the
 error for a missing library from the record; ``bench adapters``, the tests of all adapters and ``.ci/test_adapters``
 take the rest. ``python -m torch_batchsim.adapters.records`` prints the versions that tests run, as pip's requirements.
 """

@@ -1,4 +1,4 @@
-"""What Python and C++ share is told once, and a difference does not compile."""
+"""Python and C++ have one list of what they share, and a difference does not compile."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torch_batchsim.resolve.program import Program
 
 
 def compiled(tmp_path: Path) -> str:
-    """What g++ says of a unit."""
+    """The messages of g++ about a unit."""
     unit = tmp_path / "unit.cpp"
     unit.write_text(generate(Program(Zoo()), Target()))
     command = ["g++", "-std=c++20", "-fsyntax-only", f"-I{jit.CSRC}", str(unit)]

@@ -102,12 +102,13 @@ def test_actions_are_prepared_where_there_are_no_masks() -> None:
     assert us_of_drawing(actions, 0.01, "cpu") == 0.0
 
 
-def test_drawing_is_told(run: Run) -> None:
+def test_drawing_is_printed(run: Run) -> None:
     result, printed = run("bench_tests/Duel-v0", "--num-envs", 20)
     [row] = result["rows"]
     assert row["us_of_drawing"] > 0 and "every step includes drawing actions that the masks allow" in printed
     result, printed = run("cartpole", "--num-envs", 20)
     assert "us_of_drawing" not in result["rows"][0] and "includes drawing" not in printed
+    assert "world_steps_per_second" not in result["rows"][0] and "rounded" not in printed  # one agent in a world
 
 
 # ---- a policy between steps ------------------------------------------------------------------------------------------
@@ -166,7 +167,7 @@ def test_wrong_env_options_are_refused(pairs: list[str], message: str) -> None:
         parse_env_options(pairs, {"num_envs": "--num-envs"})
 
 
-def test_env_options_reach_the_environment_and_are_told(run: Run) -> None:
+def test_env_options_reach_the_environment_and_are_printed(run: Run) -> None:
     options = ("--env-option", "layout=coordination_ring", "--env-option", "obs_dtype=float32")
     result, printed = run("overcooked", "--num-envs", 8, *options)
     assert result["env_options"] == {"layout": "coordination_ring", "obs_dtype": "float32"}
@@ -184,11 +185,6 @@ def test_worlds_of_several_agents_are_whole_and_counted(run: Run) -> None:
     assert "--num-envs 1: rounded to 2 rows, which are 1 world of 2 agents" in printed
     assert "--num-envs 7: rounded to 6 rows, which are 3 worlds of 2 agents" in printed
     assert "--num-envs 8" not in printed
-
-
-def test_an_agent_alone_in_its_world_is_no_other_unit(run: Run) -> None:
-    result, printed = run("cartpole", "--num-envs", 3)
-    assert "world_steps_per_second" not in result["rows"][0] and "rounded" not in printed
 
 
 @pytest.mark.full
@@ -212,7 +208,12 @@ def test_builds_are_measured_with_the_options() -> None:
         (["cartpole", "--num-envs", "0"], "must be positive"),
         (["ecs", "--device", "cuda"], "'ecs' has a baseline for CPU only"),
         (["peers", "--peers-of", "chess"], "--peers-of is one of cartpole, overcooked, hanabi, got 'chess'"),
+        (["ecs", "--rows", "0"], "must be positive"),
+        (["physics", "--runs", "0"], "must be positive"),
         (["chess"], "there is no environment 'chess'"),
+        (["cartpole", "--force", "3"], "--force .*--force-mag"),
+        (["cartpole", "--worlds", "3"], "--worlds .*--num-envs"),
+        (["cartpole", "--xyz", "3"], "--xyz; there are --build, --checks, --continuous, --device, "),
     ],
 )
 def test_wrong_options_end_in_a_sentence(arguments: list[str], message: str, run: Run) -> None:

@@ -79,18 +79,6 @@ def test_the_command_line_writes_figures(tmp_path: Path) -> None:
     assert {"bookkeeping_bytes_per_row", "bookkeeping_bytes_per_world"} <= row.keys()
 
 
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        (["--rows", "0"], "must be positive"),
-        pytest.param(["--device", "cuda"], "baseline for CPU only", marks=pytest.mark.full),
-    ],
-)
-def test_wrong_options_end_in_a_sentence(options: list[str], message: str) -> None:
-    done = _run("ecs", *options)
-    assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr
-
-
 def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "torch_batchsim.bench", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False)

@@ -25,7 +25,7 @@ from torch_batchsim.resolve.program import Program
 from torch_batchsim.testing import CheckFailed, check_env
 
 SIZE = {"worlds": 32, "steps": 300}
-# What is broken, the check that finds it, how it ends, and words of its sentence.
+# A mistake, the check that finds it, how that ends, and words of its sentence.
 FOUND = [
     ("FAILS", "faults", "failed", r"with random actions, in step \d+: walk\.h:\d+: world \d+: system 'walk' .*too_far"),
     ("BOUNDS", "bounds", "failed", r"observation is -1\.\d+, its space has -1 to 2 \(world \d+, element \[0\]; with"),
@@ -67,7 +67,7 @@ def checked(broken: str, check: str) -> Report:
     ("broken", "check", "status", "words"),
     [each if each[1] in FAST else pytest.param(*each, marks=pytest.mark.full) for each in FOUND],
 )
-def test_what_is_broken_is_found(broken: str, check: str, status: str, words: str) -> None:
+def test_each_check_finds_its_mistake(broken: str, check: str, status: str, words: str) -> None:
     outcome = checked(broken, check).outcome(check)
     assert (outcome.status, bool(re.search(words, outcome.says))) == (status, True), outcome
     assert outcome.remedy
@@ -154,7 +154,7 @@ def test_an_observation_of_the_state_before_is_found() -> None:
     )
 
 
-def test_what_cannot_be_built_fails_one_check() -> None:
+def test_an_environment_that_cannot_be_built_fails_one_check() -> None:
     graphs = TaskGraph("begin"), TaskGraph("fal", "judge"), TaskGraph("look")
     report = run_checks(falling(*graphs), **SIZE)
     assert report.outcome("build").status == "failed" and "'fal'" in report.outcome("build").says
@@ -162,7 +162,7 @@ def test_what_cannot_be_built_fails_one_check() -> None:
 
 
 @pytest.mark.full
-def test_what_does_not_compile_fails_with_the_line() -> None:
+def test_a_compilers_error_fails_with_the_line() -> None:
     graphs = TaskGraph("begin"), TaskGraph("fall", "judge"), TaskGraph("look")
     report = run_checks(falling(*graphs, text=SYSTEMS.replace("ball.height = 1", "bal.height = 1")), **SIZE)
     assert re.search(r"systems\.h:2.*bal", report.outcome("build").says)
@@ -187,7 +187,7 @@ def test_a_space_that_says_otherwise_is_found(monkeypatch: pytest.MonkeyPatch) -
     assert found.status == "failed" and "torch.float32 of shape [16, 2], its space has float64" in found.says
 
 
-def test_an_error_in_python_is_told() -> None:
+def test_an_error_in_python_has_its_line() -> None:
     def wrong() -> Any:
         raise KeyError("level")
 
@@ -229,8 +229,8 @@ class Late(Model):
 
 
 def test_a_reference_is_compared_step_by_step() -> None:
-    told = run_checks(Walk, only=("reference",), reference=Model, **SIZE).outcome("reference")
-    assert told.status == "passed" and told.says.startswith("300 steps of 4 worlds agree with Model")
+    sound = run_checks(Walk, only=("reference",), reference=Model, **SIZE).outcome("reference")
+    assert sound.status == "passed" and sound.says.startswith("300 steps of 4 worlds agree with Model")
     wrong = run_checks(Walk, only=("reference",), reference=Wrong, **SIZE).outcome("reference")
     assert wrong.status == "failed"
     assert re.match(r"observation\[0\] differs first in step \d+ \(step \d+ of the episode\), world \d: ", wrong.says)
@@ -326,36 +326,21 @@ def test_the_page_names_all_checks() -> None:
     assert re.findall(r"^- `(\w+)`: ", page, re.MULTILINE) == [check.name for check in CHECKS]
 
 
-def test_what_the_checked_build_looks_for_is_chosen(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(TypeError, match=r"checks must be True, False or torch_batchsim\.Checks\(\.\.\.\), got 'nan'"):
-        check_env("cartpole", checks="nan")
-    with pytest.raises(ValueError, match="checks must be True or torch_batchsim"):
-        check_env("cartpole", checks=False)
-    with pytest.raises(SystemExit) as ended:
-        cli.main(["cartpole", "--checks", "nna=0"])
-    said = "--checks nna=0: Checks has no option 'nna' (did you mean 'nan'?); it has: nan, loops, leftovers"
-    assert ended.value.code == 2 and said in capsys.readouterr().err
+def test_checks_of_the_checked_build_are_chosen() -> None:
+    for checks, error in (("nan", TypeError), (False, ValueError)):
+        with pytest.raises(error, match=r"checks must be .*torch_batchsim\.Checks"):
+            check_env("cartpole", checks=checks)
     checked = subject.Subject(Walk(), run=RunOptions(checks=Checks(nan=False))).make(checked=True)
     assert checked.sim.program.checks == Checks(nan=False)
 
 
-def test_a_misspelt_option_of_the_command_is_suggested(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("given", "near"), [("--onyl build", "--only"), ("--only bonds", "'bounds'"), ("--checks nna=0", "'nan'")]
+)
+def test_a_misspelt_option_of_the_command_is_suggested(
+    given: str, near: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as ended:
-        cli.main(["cartpole", "--onyl", "build"])
-    said = capsys.readouterr().err
-    assert ended.value.code == 2 and said.startswith("error: there is no option --onyl (did you mean --only?); python")
-    with pytest.raises(SystemExit):
-        cli.main(["cartpole", "--only", "bonds"])
-    says = "error: only names 'bonds', which is not a check (did you mean 'bounds'?); checks are build, faults, "
-    assert capsys.readouterr().err.startswith(says)
-
-
-def test_what_a_reference_raises_is_told_with_its_place() -> None:
-    class Wrong:
-        def reset(self, state: object) -> None:
-            raise ZeroDivisionError("division by zero")
-
-        def step(self, action: object) -> None: ...
-
-    report = run_checks("cartpole", worlds=2, steps=2, only=("reference",), reference=Wrong)
-    assert re.search(r"test_check\.py:\d+, in reset: ZeroDivisionError: division by zero", str(report))
+        cli.main(["cartpole", *given.split()])
+    printed = capsys.readouterr().err
+    assert ended.value.code == 2 and printed.startswith("error: ") and f"(did you mean {near}?)" in printed

@@ -46,10 +46,10 @@ def cartpoles(mode: AutoresetMode = AutoresetMode.SAME_STEP, count: int = 4, **o
 @pytest.mark.parametrize("mode", MODES)
 def test_cartpole_is_gymnasiums(mode: AutoresetMode) -> None:
     reference = of_several(mode, lambda: gymnasium.make("CartPole-v1", max_episode_steps=20))
-    told = compare(cartpoles(mode, max_episode_steps=20), reference, state=put, steps=300, atol=1e-4)
-    assert told.steps == 300 and told.rows == 4 and told.episodes > 50
-    assert 0 < told.largest["observation"] < 1e-5
-    assert ("final_observation" in told.largest) == (mode is AutoresetMode.SAME_STEP)
+    found = compare(cartpoles(mode, max_episode_steps=20), reference, state=put, steps=300, atol=1e-4)
+    assert found.steps == 300 and found.rows == 4 and found.episodes > 50
+    assert 0 < found.largest["observation"] < 1e-5
+    assert ("final_observation" in found.largest) == (mode is AutoresetMode.SAME_STEP)
     alone = compare(
         cartpoles(mode, 1), gymnasium.make("CartPole-v1"), state=put, before_each_step=True, steps=300, seed=3
     )
@@ -87,22 +87,16 @@ class Mutant(CartPoleEnv):
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
     ("name", "mutant", "expected"),
-    [
-        ("observation", {"gravity": 30.0}, None),
-        ("reward", {"reward": 0.5}, 0.5),
-        ("termination", {"falls": True}, True),
-    ],
+    [("observation", {"gravity": 30}, None), ("reward", {"reward": 0.5}, 0.5), ("termination", {"falls": True}, True)],
 )
 def test_a_mutant_is_found_in_the_step_in_which_it_is_wrong(
     mode: AutoresetMode, name: str, mutant: dict[str, Any], expected: Any
 ) -> None:
     makes = [lambda: Mutant(0), lambda: Mutant(0), lambda: Mutant(6, **mutant), lambda: Mutant(0)]
     reference = SyncVectorEnv(makes, autoreset_mode=mode)
-    with pytest.raises(
-        Mismatch, match=rf"^{name}.* differs first in step 6 \(step 6 of the episode\), world 2: "
-    ) as told:
+    with pytest.raises(Mismatch, match=rf"^{name}.* in step 6 \(step 6 of the episode\), world 2: ") as raised:
         compare(cartpoles(mode), reference, state=put, actions=[np.arange(4) % 2 ^ (step % 2) for step in range(9)])
-    difference = told.value.difference
+    difference = raised.value.difference
     assert (difference.name, difference.row, difference.agent) == (name, 2, None)
     assert difference.others == {name: 1}
     assert difference.action == 1
@@ -112,11 +106,11 @@ def test_a_mutant_is_found_in_the_step_in_which_it_is_wrong(
     else:
         assert difference.element == (1,)  # the cart's velocity
         assert difference.seen["observation"].shape == (4,)
-    assert str(pickle.loads(pickle.dumps(told.value))) == str(told.value)
+    assert str(pickle.loads(pickle.dumps(raised.value))) == str(raised.value)
 
 
 def test_an_end_is_seen_in_the_final_observation() -> None:
-    """With SAME_STEP the observation at the end of an episode is told apart."""
+    """With SAME_STEP the observation at the end of an episode is compared by itself."""
 
     class Blurred(Mutant):
         def step(self, action: Any) -> Any:
@@ -124,19 +118,17 @@ def test_an_end_is_seen_in_the_final_observation() -> None:
             return observation + terminated, reward, terminated, *rest
 
     reference = of_several(AutoresetMode.SAME_STEP, lambda: Blurred(0))
-    with pytest.raises(Mismatch, match=r"^final_observation\[0\] differs first in step ") as told:
+    with pytest.raises(Mismatch, match=r"^final_observation\[0\] differs first in step ") as raised:
         compare(cartpoles(), reference, state=put)
-    assert told.value.difference.expected == pytest.approx(told.value.difference.found + 1, abs=1e-4)
+    assert raised.value.difference.expected == pytest.approx(raised.value.difference.found + 1, abs=1e-4)
     for ignored in ("final_observation", "observation"):
         compare(cartpoles(), reference, state=put, steps=100, ignore=[ignored])
 
 
 def test_episodes_must_begin_alike_where_no_state_is_put() -> None:
-    with pytest.raises(
-        Mismatch, match=r"^observation\[0\] differs first at the first reset, world 0: .*\n.*\nepisodes begin"
-    ) as told:
+    with pytest.raises(Mismatch, match=r"^observation\[0\] .*first reset, world 0: .*\n.*\nepisodes begin") as raised:
         compare(cartpoles(), of_several(AutoresetMode.SAME_STEP, lambda: Mutant(0)))
-    assert told.value.difference.action is None
+    assert raised.value.difference.action is None
 
 
 class Changed(VectorWrapper):
@@ -157,9 +149,8 @@ class Changed(VectorWrapper):
 
 def twins(name: str, step: int, change: Callable[[Any], None], **arguments: Any) -> tuple[VectorEnv, VectorEnv]:
     env = TorchVectorEnv(COMPILED[name](), num_worlds=3, **arguments)
-    return env, Changed(
-        TorchVectorEnv(COMPILED[name](), num_worlds=3, output="numpy", copy=True, **arguments), step, change
-    )
+    reference = TorchVectorEnv(COMPILED[name](), num_worlds=3, output="numpy", copy=True, **arguments)
+    return env, Changed(reference, step, change)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -185,16 +176,14 @@ def test_agents_that_leave_are_compared_until_they_have_left(mode: AutoresetMode
         compare(env, reference, steps=40)
 
 
-def test_parts_of_observations_and_infos_are_told_by_name() -> None:
+def test_parts_of_observations_and_infos_have_names() -> None:
     def spoil(results: Any) -> None:
         results[0]["cells"][4].reshape(-1)[-1] += 1
 
     env, reference = twins("duel", 5, spoil)
-    with pytest.raises(
-        Mismatch, match=r"^observation\.cells\[.*\] differs first in step 5 .*, world 2, agent 0: "
-    ) as told:
+    with pytest.raises(Mismatch, match=r"^observation\.cells\[.*\] .*step 5 .*, world 2, agent 0: ") as raised:
         compare(env, reference)
-    assert sorted(told.value.difference.seen) == ["observation.cells", "observation.self"]
+    assert sorted(raised.value.difference.seen) == ["observation.cells", "observation.self"]
     reference._left = 5
     compare(env, reference, ignore=["observation.cells"], steps=20)
     reference._left = 5
@@ -218,7 +207,7 @@ def test_arguments_are_looked_at_first(argument: dict[str, Any], error: type[Exc
         compare(None, None, **argument)
 
 
-def test_what_does_not_fit_together_is_refused() -> None:
+def test_sides_that_do_not_fit_together_are_refused() -> None:
     env, reference = cartpoles(), of_several(AutoresetMode.SAME_STEP, lambda: Mutant(0))
     other_mode = of_several(AutoresetMode.NEXT_STEP, lambda: Mutant(0))
     for error, message, arguments in (
@@ -270,20 +259,10 @@ NUMBERS = np.zeros(4, np.float32)
         (FOUR, NUMBERS[:3], ValueError, r"returns shape \[3\] as observation, and its .*space has shape \[4\]"),
         (FOUR, None, ValueError, r"returns shape \[\] as observation, and its observation_space has shape \[4\]"),
         (FOUR, [[0], [1, 2]], TypeError, "reference_env returns list with parts of several shapes"),
-        (
-            gymnasium.spaces.Dict(cart=FOUR),
-            {"cart": NUMBERS},
-            ValueError,
-            "observations have other parts: only env has observation, only reference_env observation.cart",
-        ),
+        (gymnasium.spaces.Dict(cart=FOUR), {"cart": NUMBERS}, ValueError, "other parts: .*observation.cart"),
         (gymnasium.spaces.Dict(cart=FOUR), {"pole": NUMBERS}, ValueError, "returns nothing as observation.cart, and"),
         (gymnasium.spaces.Text(4), "left", TypeError, "observation must be an array of numbers .* dtype <U4 in ref"),
-        (
-            gymnasium.spaces.Box(-9, 9, (4,), np.int64),
-            NUMBERS.astype(np.int64),
-            Mismatch,
-            "observation has dtype float32 in env, int64 in reference_env; episodes begin differently",
-        ),
+        (gymnasium.spaces.Box(-9, 9, (4,), np.int64), NUMBERS.astype(np.int64), Mismatch, "float32 in env, int64 in"),
     ],
     ids=str,
 )
@@ -319,6 +298,6 @@ def test_the_example_of_the_page(capsys: pytest.CaptureFixture) -> None:
     agree = re.compile(r"(\d+ steps of \d+ rows agree, \d+ episodes ended); largest")
     assert agree.match(capsys.readouterr().out)[1] == agree.match(printed)[1]
     names["reference"].envs[2].unwrapped.gravity = 9.9
-    with pytest.raises(Mismatch) as told:
+    with pytest.raises(Mismatch) as raised:
         compare(names["env"], names["reference"], state=names["put"], before_each_step=True)
-    assert str(told.value).split() == message.split()
+    assert str(raised.value).split() == message.split()

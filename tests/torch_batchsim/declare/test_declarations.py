@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -101,7 +100,7 @@ TBS_SYSTEM void mark(World &world, Body &body, Cells &cells, View &view, const P
 """
 
 
-def environment(folder: Path | None = None, **changes: Any) -> Any:
+def environment(**changes: Any) -> Any:
     attributes: dict[str, Any] = {
         "archetypes": (Archetype("Walker", Body, Cells, View, Push, Reward, count=2),),
         "singletons": (Given,),
@@ -111,7 +110,7 @@ def environment(folder: Path | None = None, **changes: Any) -> Any:
         "observation": "Walker.View",
         "action": "Walker.Push",
     }
-    return declare(SYSTEM, folder, **(attributes | changes))
+    return declare(SYSTEM, **(attributes | changes))
 
 
 # ---- structs -------------------------------------------------------------------------------------------------------
@@ -165,14 +164,14 @@ def test_structs_are_seen_everywhere() -> None:
     assert sim.tensor("Given.pair.x").tolist() == [3, 2, 3] and (sim.Walker.Body.spare.count == 0).all()
 
 
-def test_what_structs_cannot_be_is_told(tmp_path: Path) -> None:
-    sim = Program(environment(tmp_path)())
+def test_structs_that_are_refused() -> None:
+    sim = Program(environment()())
     with pytest.raises(TypeError, match=r"legs has fields of different types.* ask for legs\.angle, "):
         sim.find("Walker.Body.legs")
     with pytest.raises(KeyError, match=r"component Body has no field 'legs\.angel'; it has first, legs\.angle"):
         sim.find("Walker.Body.legs.angel")
     with pytest.raises(SchemaError, match=r"observation 'Walker\.Body\.legs' must|legs has fields of different types"):
-        Program(environment(tmp_path, observation="Walker.Body.legs")())
+        Program(environment(observation="Walker.Body.legs")())
     with pytest.raises(SchemaError, match="pairs is of struct Pair: give the ranges to the fields in it"):
         type("Bad", (Component,), {"__annotations__": {"pairs": Pair[2]}, "pairs": between(0, 1)})
     with pytest.raises(SchemaError, match=r"pairs is of struct Open, which names constants; only components may"):
@@ -185,33 +184,26 @@ def test_what_structs_cannot_be_is_told(tmp_path: Path) -> None:
         Leg[0]
     other = component("Twice", pair=type("Pair", (Struct,), {"__annotations__": {"z": f32}}))
     with pytest.raises(SchemaError, match="two structs have the name Pair"):
-        Program(environment(tmp_path, singletons=(Given, other))())
+        Program(environment(singletons=(Given, other))())
     named = component("Second", pair=type("Body", (Struct,), {"__annotations__": {"z": f32}}))
     with pytest.raises(SchemaError, match=r"struct Body has a name that is taken in C\+\+"):
-        Program(environment(tmp_path, singletons=(Given, named))())
+        Program(environment(singletons=(Given, named))())
     text = SYSTEM.replace("const Push &push", "const Leg &leg")
     with pytest.raises(SchemaError, match="it is a Struct, which is part of components: take the component"):
-        Program(declare(text, tmp_path / "other", **_attributes(tmp_path))())
-
-
-def _attributes(folder: Path) -> dict[str, Any]:
-    (folder / "other").mkdir(exist_ok=True)
-    names = ("archetypes", "singletons", "kept", "constants", "step", "observation", "action")
-    made = environment(folder)
-    return {name: vars(made)[name] for name in names}
+        Program(environment(systems=declare(text).systems)())
 
 
 # ---- ranges --------------------------------------------------------------------------------------------------------
 
 
-def test_spaces_follow_from_ranges(tmp_path: Path) -> None:
-    program = Program(environment(tmp_path)(size=7))
+def test_spaces_follow_from_ranges() -> None:
+    program = Program(environment()(size=7))
     space = program.observation_space
     assert isinstance(space, Box) and space.dtype == np.float32
     assert space.low.tolist() == [0, -1, 0, -1, -np.inf, 0]
     assert space.high.tolist() == [1, 0, 1, 0, np.inf, np.inf]
     assert program.action_space == Discrete(7)
-    keyed = environment(tmp_path, observation={"view": "Walker.View"})()
+    keyed = environment(observation={"view": "Walker.View"})()
     assert Program(keyed).observation_space == Dict(view=space)
 
 
@@ -226,14 +218,14 @@ def test_spaces_follow_from_ranges(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_the_action_space_follows_from_ranges(tmp_path: Path, kind: Any, bounds: Any, expected: Any) -> None:
+def test_the_action_space_follows_from_ranges(kind: Any, bounds: Any, expected: Any) -> None:
     push = type("Push", (Component,), {"__annotations__": {"x": kind}, "x": bounds})
     text = "TBS_SYSTEM void go(World &world, const Push &push, View &view) { view.speed = 1.0f; }"
     archetypes = (Archetype("Walker", View, push, Reward, count=1),)
     own = {"archetypes": archetypes, "step": TaskGraph("go"), "observation": "Walker.View", "action": "Walker.Push"}
-    space = Program(declare(text, tmp_path, **own)()).action_space
+    space = Program(declare(text, **own)()).action_space
     assert space == expected and space.dtype == expected.dtype
-    assert Program(declare(text, tmp_path, **own, action_space=expected)()).action_space is expected
+    assert Program(declare(text, **own, action_space=expected)()).action_space is expected
 
 
 def test_actions_are_checked_against_the_range() -> None:
@@ -245,18 +237,18 @@ def test_actions_are_checked_against_the_range() -> None:
         env.step(torch.full((6,), 5))
 
 
-def test_a_space_and_a_range_must_agree(tmp_path: Path) -> None:
+def test_a_space_and_a_range_must_agree() -> None:
     low, high = np.array([0, -1, 0, -1, -5, 0], np.float32), np.array([1, 0, 1, 0, 5, np.inf], np.float32)
-    own = Program(environment(tmp_path, observation_space=Box(low, high))()).observation_space
+    own = Program(environment(observation_space=Box(low, high))()).observation_space
     assert own.low[4] == -5  # of which no range says anything
     high[1] = 2
     with pytest.raises(SchemaError, match=r"observation_space\[1\] has the greatest value 2\.0, but .* says 0\.0"):
-        Program(environment(tmp_path, observation_space=Box(low, high))())
+        Program(environment(observation_space=Box(low, high))())
     with pytest.raises(SchemaError, match=r"action_space has the greatest value 3, but the range .* says 2"):
-        Program(environment(tmp_path, action_space=Discrete(4))())
+        Program(environment(action_space=Discrete(4))())
     with pytest.raises(SchemaError, match=r"observation_space\['all'\]\[0\] has the least value"):
         keyed = {"observation": {"all": "Walker.View"}, "observation_space": Dict(all=Box(low - 1, high))}
-        Program(environment(tmp_path, **keyed)())
+        Program(environment(**keyed)())
 
 
 @pytest.mark.parametrize(
@@ -292,8 +284,8 @@ def test_wide_integers_keep_their_bounds() -> None:
 # ---- constants -----------------------------------------------------------------------------------------------------
 
 
-def test_constants_are_those_of_the_options(tmp_path: Path) -> None:
-    declared = environment(tmp_path)
+def test_constants_are_those_of_the_options() -> None:
+    declared = environment()
     small, large, again = Program(declared(size=2)), Program(declared(size=6)), Program(declared(size=2))
     for program, size in ((small, 2), (large, 6)):
         cells = program.columns["Walker.Cells"].component
@@ -315,10 +307,10 @@ def test_constants_are_those_of_the_options(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_constants_that_give_no_shape_are_told(tmp_path: Path, shape: tuple[Any, ...], message: str) -> None:
+def test_constants_that_give_no_shape(shape: tuple[Any, ...], message: str) -> None:
     constants = Constants(size=3, legs=4, rough=True, scale=0.5)
     with pytest.raises(SchemaError, match="component More: x.* " + message):
-        Program(environment(tmp_path, constants=constants, singletons=(Given, component("More", x=f32[shape])))())
+        Program(environment(constants=constants, singletons=(Given, component("More", x=f32[shape])))())
 
 
 def test_a_constant_is_missed_where_none_is_declared() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import Enum, IntEnum
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ from gymnasium.spaces import Discrete
 from support import declare
 
 from torch_batchsim import Archetype, Component, Reward, SchemaError, Simulator, TaskGraph, i32, u8
-from torch_batchsim.build import jit
 from torch_batchsim.resolve.program import Program
 
 
@@ -43,7 +41,7 @@ TBS_SYSTEM void gather(World &world, Basket &basket, const Act &act) {
 """
 
 
-def environment(folder: Path, **changes: Any) -> Any:
+def environment(**changes: Any) -> Any:
     attributes = {
         "archetypes": [Archetype("Gatherer", Basket, Act, Reward, count=1)],
         "step": TaskGraph("gather"),
@@ -53,12 +51,11 @@ def environment(folder: Path, **changes: Any) -> Any:
         "enums": (Direction, Fruit),
         **changes,
     }
-    return declare(TEXT, folder, **attributes)()
+    return declare(TEXT, **attributes)()
 
 
-def test_systems_use_them_by_the_same_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jit, "CPU_FLAGS", [flag.replace("-O3", "-O0") for flag in jit.CPU_FLAGS])
-    sim = Simulator(environment(tmp_path), 2)
+def test_systems_use_them_by_the_same_names() -> None:
+    sim = Simulator(environment(), 2)
     sim.reset(seed=0)
     sim.tensor("Gatherer.Act.kind")[1] = 1
     sim.step()
@@ -86,6 +83,6 @@ class Plain(Enum):
         ((IntEnum("State", "gather"),), "system 'gather' would hide what has this name already: .* a value of one"),
     ],
 )
-def test_refusals(tmp_path: Path, enums: Any, message: str) -> None:
+def test_refusals(enums: Any, message: str) -> None:
     with pytest.raises(SchemaError, match=message):
-        Program(environment(tmp_path, enums=enums))
+        Program(environment(enums=enums))

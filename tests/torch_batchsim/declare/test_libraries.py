@@ -202,10 +202,11 @@ def program(folder: Path, *libraries: type[Library], text: str = "", **attribute
     return Program(declare(text, folder, **held)())
 
 
-def refused(says: str, call: Callable[[], Any], error: type[Exception] = SchemaError) -> None:
+def refused(facts: str, call: Callable[[], Any], error: type[Exception] = SchemaError) -> None:
+    """``call`` raises, and the message has each word of ``facts``."""
     with pytest.raises(error) as raised:
         call()
-    assert says in str(raised.value), raised.value
+    assert all(word in str(raised.value) for word in facts.split()), raised.value
 
 
 SPIN = "TBS_SYSTEM void spin(World &world, {} &mass) {{}}\n"
@@ -220,23 +221,14 @@ def with_mass(folder: Path, text: str = SPIN.format("Mass"), **attributes: Any) 
 
 def test_names_of_libraries(tmp_path: Path) -> None:
     first, second = library(tmp_path), library(tmp_path)
-    refused("two libraries have the name 'grid'", lambda: program(tmp_path, first, second))
-    unnamed = type("Grid", (Library,), {"name": "no name"})
-    refused("library Grid cannot be named 'no name'", lambda: program(tmp_path, unnamed))
-    for name in ("systems", "World", "clamp", "device"):
-        taken = library(tmp_path, name=name)
-        refused(f"a library cannot be named {name!r}", lambda taken=taken: program(tmp_path, taken))
-    named = library(tmp_path, name="Push")
-    refused("the library 'Push' has the name of a component of Declared", lambda: program(tmp_path, named))
-    named = library(tmp_path, name="Cart")
-    refused("the library 'Cart' has the name of an archetype of Declared", lambda: program(tmp_path, named))
-    refused(
-        "Declared has an option and a library of the name 'grid'",
-        lambda: program(tmp_path, first, parameters=Parameters(grid=1.0)),
-    )
-    refused("must keep the name 'buckets'", lambda: type("Fine", (Buckets,), {"name": "fine"}))
-    refused("libraries must be a tuple of Library classes, got", lambda: program(tmp_path, Buckets()))
-    refused("Declared: libraries lists Buckets twice", lambda: program(tmp_path, Buckets, Buckets))
+    refused("two 'grid'", lambda: program(tmp_path, first, second))
+    for name in ("no name", "systems", "World", "clamp", "device", "Push", "Cart"):
+        taken = type("Taken", (Library,), {"name": name})
+        refused(name, lambda taken=taken: program(tmp_path, taken))
+    refused("option library 'grid'", lambda: program(tmp_path, first, parameters=Parameters(grid=1.0)))
+    refused("'buckets'", lambda: type("Fine", (Buckets,), {"name": "fine"}))
+    refused("libraries tuple", lambda: program(tmp_path, Buckets()))
+    refused("Buckets twice", lambda: program(tmp_path, Buckets, Buckets))
 
 
 def test_libraries_in_a_circle(tmp_path: Path) -> None:
@@ -256,66 +248,55 @@ def test_a_subclass_stands_for_its_library() -> None:
 
 
 def test_options_of_libraries_are_checked() -> None:
-    says = "Buckets got an unexpected keyword argument 'widht' (did you mean 'width'?); it has: cells, width"
-    refused(says, lambda: Hall(buckets={"widht": 1}), TypeError)
-    refused("option buckets must be a dict of the options of library buckets", lambda: Hall(buckets=0.5), TypeError)
-    says = "Hall got an unexpected keyword argument 'bukets' (did you mean 'buckets'?)"
-    refused(says, lambda: Hall(bukets={}), TypeError)
-    refused("option buckets.width must be greater than 0.0, got -1.0", lambda: Hall(buckets={"width": -1}), ValueError)
-    says = "Hall got an unexpected keyword argument 'width' (it is of library buckets: give buckets=dict(width=...))"
-    refused(says, lambda: Hall(width=1), TypeError)
-    says = "nothing is named 'bukets' here (did you mean 'buckets'?); there are buckets, pushes"
-    refused(says, lambda: Hall().libraries.bukets, AttributeError)
-    odd = type("Odd", (Street,), {"library_options": {"buckts": {}}})
-    refused("library_options names 'buckts', not a library of this environment (did you mean 'buckets'?)", odd)
+    for call, error, facts in (
+        (lambda: Hall(buckets={"widht": 1}), TypeError, "Buckets 'widht' 'width'? cells, width"),
+        (lambda: Hall(buckets=0.5), TypeError, "buckets dict"),
+        (lambda: Hall(bukets={}), TypeError, "Hall 'bukets' 'buckets'?"),
+        (lambda: Hall(buckets={"width": -1}), ValueError, "buckets.width 0.0 -1.0"),
+        (lambda: Hall(width=1), TypeError, "Hall 'width' buckets=dict(width=...)"),
+        (lambda: Hall().libraries.bukets, AttributeError, "'bukets' 'buckets'? pushes"),
+        (type("Odd", (Street,), {"library_options": {"buckts": {}}}), SchemaError, "'buckts' 'buckets'?"),
+    ):
+        refused(facts, call, error)
 
 
 def test_components_of_libraries_that_are_not_listed(tmp_path: Path) -> None:
     guest = Archetype("Guest", Push, Reward, Pushes.pushed, count=1)
-    says = "Declared has the component Push of library pushes, which it does not name: add Pushes to libraries"
-    refused(says, lambda: program(tmp_path, Buckets, archetypes=[guest]))
-    says = "library thieves has the component Body of library buckets, which it does not name: add Buckets to uses"
+    refused("Declared Push Pushes libraries", lambda: program(tmp_path, Buckets, archetypes=[guest]))
     thieves = library(tmp_path, name="thieves", own=Bundle(Body))
-    refused(says, lambda: program(tmp_path, Buckets, thieves))
-    says = "has a fragment of library buckets, which Declared does not name: add Buckets to libraries"
-    refused(says, lambda: program(tmp_path, step=TaskGraph(Buckets.build)))
+    refused("thieves Body Buckets uses", lambda: program(tmp_path, Buckets, thieves))
+    refused("fragment Declared Buckets libraries", lambda: program(tmp_path, step=TaskGraph(Buckets.build)))
     thieves = library(tmp_path, name="other", take=TaskGraph(Buckets.build))
-    says = "has a fragment of library buckets, which library other does not name: add Buckets to uses"
-    refused(says, lambda: program(tmp_path, Buckets, thieves, step=TaskGraph(thieves.take)))
+    refused("other Buckets uses", lambda: program(tmp_path, Buckets, thieves, step=TaskGraph(thieves.take)))
 
 
 def test_a_bundle_that_is_missing(tmp_path: Path) -> None:
     half = [Archetype("Cart", Push, Body, Reward, count=1)]
     text = Buckets().sources[0].read_text()
     line = text[: text.index("TBS_SYSTEM void count_near")].count("\n") + 1
-    says = (
-        f"buckets.h:{line}: system 'buckets.count_near' matches no archetype: none has all of Body, Near; add the "
-        "bundle Buckets.body to an archetype"
-    )
-    refused(says, lambda: program(tmp_path, Buckets, archetypes=half, step=TaskGraph(Buckets.build)))
-    refused("a bundle has no components", Bundle)
-    refused("archetype Cart names a component twice", lambda: Archetype("Cart", Body, Body, count=1))
+    facts = f"buckets.h:{line}: 'buckets.count_near' Body, Near Buckets.body"
+    refused(facts, lambda: program(tmp_path, Buckets, archetypes=half, step=TaskGraph(Buckets.build)))
+    refused("bundle components", Bundle)
+    refused("Cart twice", lambda: Archetype("Cart", Body, Body, count=1))
     assert Archetype("Cart", Body, Buckets.body, Pushes.pushed, count=1).components[:2] == (Body, Near)
 
 
 def test_names_in_texts(tmp_path: Path) -> None:
-    own = with_mass(tmp_path)
-    cart = [Archetype("Cart", Push, own.heavy, Reward, count=1)]
-    says = "system 'spin' names component 'Mass', which does not exist (did you mean 'grid::Mass'?)"
-    refused(says, lambda: program(tmp_path, own, text=SPIN.format("Mass"), step=TaskGraph("spin"), archetypes=cart))
-    both = program(tmp_path, own, text=SPIN.format("grid::Mass"), step=TaskGraph("spin", own.turn), archetypes=cart)
-    assert [node.system.name for node in both.graphs["step"]] == ["spin", "grid.spin"]
-    assert len(program(tmp_path, own, step=TaskGraph("grid.spin"), archetypes=cart).graphs["step"]) == 1
-    says = "names system 'grid.spni', which grid_0.h does not define (did you mean 'grid.spin'?); it defines: grid.spin"
-    refused(says, lambda: program(tmp_path, own, step=TaskGraph("grid.spni"), archetypes=cart))
-    says = "names system 'spin', which systems.h does not define (did you mean 'grid.spin'?); it defines: grid.spin"
-    refused(says, lambda: program(tmp_path, own, step=TaskGraph("spin"), archetypes=cart))
-    says = "task graph 'step' of Declared names system 'grid.spni', which grid_"
+    own, other = with_mass(tmp_path), library(tmp_path, SPIN.format("grid::Mass"), name="other", turn=TaskGraph("spin"))
+    cart = {"archetypes": [Archetype("Cart", Push, own.heavy, Reward, count=1)]}
     wrong = with_mass(tmp_path, turn=TaskGraph("spni"))
-    refused(says, lambda: program(tmp_path, wrong, step=TaskGraph(wrong.turn)))
-    other = library(tmp_path, SPIN.format("grid::Mass"), name="other", turn=TaskGraph("spin"))
-    says = "system 'other.spin' names component 'grid::Mass', which does not exist; it is of library grid, which"
-    refused(says, lambda: program(tmp_path, own, other, step=TaskGraph(other.turn), archetypes=cart))
+    plain, qualified = SPIN.format("Mass"), SPIN.format("grid::Mass")
+    both = program(tmp_path, own, text=qualified, step=TaskGraph("spin", own.turn), **cart)
+    assert [node.system.name for node in both.graphs["step"]] == ["spin", "grid.spin"]
+    assert len(program(tmp_path, own, step=TaskGraph("grid.spin"), **cart).graphs["step"]) == 1
+    for facts, call in (
+        ("'Mass' 'grid::Mass'?", lambda: program(tmp_path, own, text=plain, step=TaskGraph("spin"), **cart)),
+        ("'grid.spni' 'grid.spin'?", lambda: program(tmp_path, own, step=TaskGraph("grid.spni"), **cart)),
+        ("'spin' 'grid.spin'?", lambda: program(tmp_path, own, step=TaskGraph("spin"), **cart)),
+        ("'step' Declared 'grid.spni'", lambda: program(tmp_path, wrong, step=TaskGraph(wrong.turn))),
+        ("'other.spin' 'grid::Mass' grid,", lambda: program(tmp_path, own, other, step=TaskGraph(other.turn), **cart)),
+    ):
+        refused(facts, call)
 
 
 def test_headers_have_one_namespace(tmp_path: Path) -> None:
@@ -327,10 +308,8 @@ def test_headers_have_one_namespace(tmp_path: Path) -> None:
     refused("the folder", lambda: program(tmp_path, library(tmp_path, name="third", include=("none",))))
     held = with_mass(tmp_path, name="held", singletons=(component("Mass", value=i32),))
     refused("library held: the name held.Mass is used twice", lambda: program(tmp_path, held))
-    refused(
-        "faults of library fourth name 'a' twice; leave one out",
-        lambda: program(tmp_path, library(tmp_path, name="fourth", faults=("a", "a"))),
-    )
+    fourth = library(tmp_path, name="fourth", faults=("a", "a"))
+    refused("fourth 'a' twice", lambda: program(tmp_path, fourth))
 
 
 SUM = "TBS_SYSTEM void add(World &world, Total &total) {{ total.value += f32({}()) + f32(shared_half()); }}\n"
@@ -391,16 +370,9 @@ def test_a_fragment_is_repeated_as_an_option_says(tmp_path: Path) -> None:
 
 
 def test_attributes_that_mean_nothing_are_refused() -> None:
-    said = {
-        "activ": "Wrong sets 'activ', which Environment does not have (did you mean 'active'?)",
-        "library": "Wrong sets 'library', which Environment does not have (did you mean 'libraries'?)",
-        "uses": "Wrong sets 'uses', which is an attribute of Library, not of Environment",
-    }
-    for name, says in said.items():
-        refused(says, lambda name=name: type("Wrong", (Environment,), {name: ()}))
-    says = "Wrong sets 'step', which is an attribute of Environment, not of Library"
-    refused(says, lambda: type("Wrong", (Library,), {"name": "wrong", "step": TaskGraph()}))
-    says = "Wrong sets 'parameter', which Library does not have (did you mean 'parameters'?)"
-    refused(says, lambda: type("Wrong", (Library,), {"name": "wrong", "parameter": 1}))
+    for name, meant in (("activ", "'active'?"), ("library", "'libraries'?"), ("uses", "Library")):
+        refused(f"'{name}' {meant}", lambda name=name: type("Wrong", (Environment,), {name: ()}))
+    for name, meant in (("step", "Environment"), ("parameter", "'parameters'?")):
+        refused(f"'{name}' {meant}", lambda name=name: type("Wrong", (Library,), {"name": "wrong", name: 1}))
     own = {"action": "Cart.Push", "actions": 5, "use": lambda self: 1, "width": 3}  # 'action' is there: no misspelling
     assert type("Right", (Environment,), own).actions == 5

@@ -58,8 +58,8 @@ def bouts(env: TorchVectorEnv) -> list[Bout]:
     return [Bout(points, 7) for points in env.sim.tensor("Fighter.Body.points").tolist()]
 
 
-def told(models: list[Bout], what: str, like: torch.Tensor) -> torch.Tensor:
-    """What the models say of all rows."""
+def rows(models: list[Bout], what: str, like: torch.Tensor) -> torch.Tensor:
+    """By the models, of all rows."""
     return torch.tensor([row for model in models for row in getattr(model, what)], dtype=like.dtype)
 
 
@@ -77,8 +77,8 @@ def test_agents_leave_one_after_another(run: str, mode: AutoresetMode) -> None:
     models, over = bouts(env), [False] * worlds  # over: ended before, not begun anew
     kinds = set()
     for _ in range(30):
-        assert torch.equal(seen, told(models, "seen", seen))
-        assert torch.equal(env.active, told(models, "active", env.active)) and env.active is infos["active"]
+        assert torch.equal(seen, rows(models, "seen", seen))
+        assert torch.equal(env.active, rows(models, "active", env.active)) and env.active is infos["active"]
         assert torch.equal(env.by_world(env.team), torch.tensor([0, 1, 0, 1], dtype=torch.int8).expand(worlds, -1))
         rubbish = torch.from_numpy(generator.choice([-(2**40), -1, 4, 99], env.num_envs))
         actions = torch.from_numpy(generator.integers(0, FIGHTERS, env.num_envs))
@@ -93,9 +93,9 @@ def test_agents_leave_one_after_another(run: str, mode: AutoresetMode) -> None:
                 model.rewards = [0.0] * FIGHTERS
                 if mode is AutoresetMode.NEXT_STEP:
                     models[world] = bouts(env)[world]
-        assert torch.equal(rewards, told(models, "rewards", rewards))
-        assert torch.equal(terminations, told(models, "terminated", terminations))
-        assert torch.equal(truncations, told(models, "truncated", truncations))
+        assert torch.equal(rewards, rows(models, "rewards", rewards))
+        assert torch.equal(terminations, rows(models, "terminated", terminations))
+        assert torch.equal(truncations, rows(models, "truncated", truncations))
         assert torch.equal(env.sim.tensor("Agents.done").flatten(), terminations | truncations)
         for model in models:
             own = [fallen or gone for fallen, gone in zip(model.fallen, model.gone, strict=True)]
@@ -103,8 +103,8 @@ def test_agents_leave_one_after_another(run: str, mode: AutoresetMode) -> None:
         if mode is AutoresetMode.SAME_STEP:
             ended = terminations | truncations
             assert torch.equal(infos["_final_obs"], ended) and torch.equal(infos["_final_info"], ended)
-            assert torch.equal(infos["final_obs"][ended], told(models, "seen", seen)[ended])
-            active = told(models, "active", env.active)
+            assert torch.equal(infos["final_obs"][ended], rows(models, "seen", seen)[ended])
+            active = rows(models, "active", env.active)
             assert torch.equal(infos["final_info"]["active"][ended], active[ended])
             fresh = bouts(env)
             models = [fresh[w] if model.ended else model for w, model in enumerate(models)]
@@ -186,11 +186,10 @@ TBS_SYSTEM void look(World &world, const Glide &glide, Up &up) { up.yes = glide.
 """
 
 
-def glider(folder: Path) -> Environment:
+def glider() -> Environment:
     """One agent a world, which flies until it is out of sight while its world goes on to step 10."""
     return declare(
         GLIDER,
-        folder,
         archetypes=[Archetype("Glider", Glide, Thrust, Up, Reward, AgentEnd, count=1)],
         step=TaskGraph("fly", "tire"),
         observe=TaskGraph("look"),
@@ -201,10 +200,9 @@ def glider(folder: Path) -> Environment:
     )()
 
 
-def test_the_only_agent_of_a_world_ends_while_its_world_goes_on(tmp_path: Path) -> None:
+def test_the_only_agent_of_a_world_ends_while_its_world_goes_on() -> None:
     """Flags of its own beside the world's; actions that are not numbers; the idle one is the legal one nearest to 0."""
-    environment = glider(tmp_path)
-    env = TorchVectorEnv(environment, num_worlds=3)
+    env = TorchVectorEnv(glider(), num_worlds=3)
     stored = {key: torch.zeros(10, 3, dtype=torch.bool) for key in ("terminations", "truncations", "active")}
     env.reset(seed=0)
     thrust = torch.tensor([[0.5], [1.0], [2.0]])
@@ -228,8 +226,8 @@ def test_the_only_agent_of_a_world_ends_while_its_world_goes_on(tmp_path: Path) 
         env.step(torch.full((3, 1), torch.nan))
 
 
-def test_a_single_environment_tells_the_end_of_its_agent(tmp_path: Path) -> None:
-    env = SingleEnv(glider(tmp_path))
+def test_a_single_environment_returns_the_end_of_its_agent() -> None:
+    env = SingleEnv(glider())
     env.reset(seed=0)
     flags = [env.step(np.ones(1, np.float32))[2:4] for _ in range(10)]
     assert flags == [(False, False)] * 4 + [(True, False)] + [(False, False)] * 4 + [(False, True)]
@@ -298,7 +296,7 @@ PARTS = (Spot, Step, Up, Flags, Side, Reward)
 STONE = Archetype("Stone", Up, component("Rank", number=i32), count=1)
 
 
-def walk(folder: Path, *, parts: tuple = PARTS, others: tuple = (STONE,), **changes: Any) -> Environment:
+def walk(*, parts: tuple = PARTS, others: tuple = (STONE,), **changes: Any) -> Environment:
     attributes = {
         "archetypes": (Archetype("Walker", *parts, count=2), *others),
         "step": TaskGraph("walk"),
@@ -306,63 +304,51 @@ def walk(folder: Path, *, parts: tuple = PARTS, others: tuple = (STONE,), **chan
         "action": "Walker.Step.towards",
         "action_space": Discrete(2),
     }
-    return declare(WALK, folder, **(attributes | changes))()
+    return declare(WALK, **(attributes | changes))()
 
 
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"active": "Walker.Spot"}, "active 'Walker.Spot' must hold one boolean a row, got float32 per agent"),
-        ({"active": "Walker.Side"}, "active 'Walker.Side' must hold one boolean a row, got uint32 per agent"),
-        ({"active": "Walker.Flags"}, "active 'Walker.Flags' must hold one boolean a row, got bool of shape [2] per"),
-        ({"active": "Stone.Up"}, "active 'Stone.Up' must be of the agents' archetype Walker, because"),
+        ({"active": "Walker.Spot"}, "active 'Walker.Spot' must hold one boolean"),
+        ({"active": "Walker.Side"}, "active 'Walker.Side' must hold one boolean"),
+        ({"active": "Walker.Flags"}, "active 'Walker.Flags' must hold one boolean"),
+        ({"active": "Stone.Up"}, "active 'Stone.Up' must be of the agents' archetype Walker"),
         ({"active": "Walker.Op"}, "active 'Walker.Op' does not exist (did you mean 'Walker.Up'?)"),
         ({"active": 1}, "active must be a name, got 1"),
         ({"active": ["Walker.Up"]}, "active must be a name, got ['Walker.Up']"),
-        ({"team": "Walker.Spot"}, "team 'Walker.Spot' must hold one integer a row (i8, u8, i16, i32 or i64), got"),
-        ({"team": "Walker.Side"}, "team 'Walker.Side' must hold one integer a row (i8, u8, i16, i32 or i64), got"),
-        ({"team": "Walker.Up"}, "team 'Walker.Up' must hold one integer a row"),
+        ({"team": "Walker.Spot"}, "team 'Walker.Spot' must hold one integer"),
+        ({"team": "Walker.Side"}, "team 'Walker.Side' must hold one integer"),
+        ({"team": "Walker.Up"}, "team 'Walker.Up' must hold one integer"),
         ({"team": "Stone.Rank"}, "team 'Stone.Rank' must be of the agents' archetype Walker"),
-        ({"info": {"active": "Walker.Up"}}, "info 'active' is a name of gymnasium's or the engine's own"),
-        ({"info": {"team": "Walker.Up"}}, "info 'team' is a name of gymnasium's or the engine's own"),
+        ({"info": {"active": "Walker.Up"}}, "info 'active'"),
+        ({"info": {"team": "Walker.Up"}}, "info 'team'"),
         ({"info": {"up": 3}}, "info 'up' must be the name of a column, got 3"),
         ({"info": None}, "info must be a dict, got None"),
-        (
-            {"others": (Archetype("Stone", AgentEnd, count=1),)},
-            "Stone has the component AgentEnd, but only the archetype with the actions, Walker, may have it",
-        ),
-        (
-            {"parts": (*PARTS, AgentEnd), "observation": "Walker.AgentEnd"},
-            "Walker.AgentEnd cannot be an observation: it says how a step has ended",
-        ),
+        ({"others": (Archetype("Stone", AgentEnd, count=1),)}, "Stone has the component AgentEnd"),
+        ({"parts": (*PARTS, AgentEnd), "observation": "Walker.AgentEnd"}, "Walker.AgentEnd cannot be an observation"),
         ({"singletons": (AgentEnd,)}, "a singleton or resource has the component AgentEnd, but only the archetype"),
-        (
-            {"parts": (*PARTS, component("AgentEnd", terminated=boolean))},
-            "AgentEnd is the engine's component; take torch_batchsim.AgentEnd",
-        ),
+        ({"parts": (*PARTS, component("AgentEnd", terminated=boolean))}, "take torch_batchsim.AgentEnd"),
         ({"step": TaskGraph("walk", "fall")}, "system 'fall' names component 'AgentEnd', which no archetype has"),
-        (
-            {"parts": (*PARTS, AgentEnd), "start": TaskGraph("fall")},
-            "systems.h:3: system 'fall' of 'start' takes AgentEnd, which only systems of 'step' may",
-        ),
+        ({"parts": (*PARTS, AgentEnd), "start": TaskGraph("fall")}, "systems.h:3: system 'fall' of 'start'"),
         ({"parts": (*PARTS, AgentEnd), "observe": TaskGraph("fall")}, "system 'fall' of 'observe' takes AgentEnd"),
     ],
     ids=lambda value: str(value)[:50],
 )
-def test_bad_roles(tmp_path: Path, changes: dict[str, Any], says: str) -> None:
+def test_bad_roles(changes: dict[str, Any], says: str) -> None:
     with pytest.raises(SchemaError) as raised:
-        Program(walk(tmp_path, **changes))
+        Program(walk(**changes))
     text = str(raised.value)
     assert says in text and "\n" not in text
 
 
-def test_good_roles(tmp_path: Path) -> None:
-    program = Program(walk(tmp_path, active="Walker.Up.yes", parts=(*PARTS, AgentEnd), step=TaskGraph("walk", "fall")))
+def test_good_roles() -> None:
+    program = Program(walk(active="Walker.Up.yes", parts=(*PARTS, AgentEnd), step=TaskGraph("walk", "fall")))
     assert program.active.name == "Walker.Up" and program.agent_end.name == "Walker.AgentEnd"
     assert list(program.info) == ["active"] and program.agent_flags
 
 
-def test_the_page_tells_all_roles() -> None:
+def test_the_page_has_all_roles() -> None:
     """Each in the words of its record, and its attribute exists."""
     page = " ".join((Path(torch_batchsim.__file__).parents[1] / "docs" / "authoring.md").read_text().split())
     for role in ROLES:

@@ -38,7 +38,7 @@ def test_an_unknown_name_raises_with_the_nearest(make: Any) -> None:
         make(CartPole(), **numbers, watchdgo=3)
 
 
-def test_closing_fills_in_what_variables_decide(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closing_fills_in_the_values_of_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TBS_CHECKS", "nan=0")
     monkeypatch.setenv("TBS_LOG", "5")
     closed = RunOptions(watchdog=2).closed(CPU, 4)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -111,28 +110,14 @@ def test_parameters(tmp_path: Path, written: str, parameter: Parameter) -> None:
 
 @pytest.mark.parametrize(
     "written",
-    ["Spot *spot", "Spot &&spot", "Spot<3> &spot", "Spot &a b", "volatile Spot &spot", "..."],
+    ["Spot *spot", "Spot &&spot", "Spot<3> &spot", "Spot &a b", "volatile Spot &spot", "...", "int", "f32 &foo"],
 )
 def test_parameters_that_are_refused(tmp_path: Path, written: str) -> None:
-    says = r"systems.h:2: parameter '.*' of system 'run' is not understood; a system takes 'World &world' first"
-    with pytest.raises(SchemaError, match=says):
+    with pytest.raises(SchemaError, match=r"systems.h:2: .*'run'.* 'World &world' fi"):
         systems_of(tmp_path, f"\nTBS_SYSTEM void run(World &world, {written}) {{}}")
 
 
-@pytest.mark.parametrize("written", ["int", "int foo", "f32 &foo", "const i32 foo"])
-def test_numbers_are_not_parameters(tmp_path: Path, written: str) -> None:
-    says = f"systems.h:2: system 'run' takes '{written}', which is not a component; a system takes 'World &world' fi"
-    with pytest.raises(SchemaError, match=says):
-        systems_of(tmp_path, f"\nTBS_SYSTEM void run(World &world, {written}) {{}}")
-
-
-def test_a_component_is_not_taken_by_value(tmp_path: Path) -> None:
-    said = "systems.h:1: system 'run' takes 'Spot spot', a copy: write 'Spot &spot' to write the component, '"
-    with pytest.raises(SchemaError, match=re.escape(said)):
-        systems_of(tmp_path, "TBS_SYSTEM void run(World &world, Spot spot) {}")
-
-
-def test_what_is_no_system_is_not_read(tmp_path: Path) -> None:
+def test_comments_and_functions_are_not_read_as_systems(tmp_path: Path) -> None:
     text = """
 // TBS_SYSTEM void one(World &world) {}
 /* TBS_SYSTEM void two(World &world) {}
@@ -214,16 +199,10 @@ def test_nodes_are_numbered_through_all_graphs(tmp_path: Path) -> None:
     assert [node.occurrence for node in found.graphs["step"]] == [0, 0, 0, 1]
 
 
-def test_what_a_node_reads_and_writes(tmp_path: Path) -> None:
+def test_reads_and_writes_of_a_node(tmp_path: Path) -> None:
     text = "TBS_SYSTEM void run(World &world, Spot &spot, const Step &s, const Clock &c, Row row, const Episode &e) {}"
     (node,) = program(tmp_path, text).graphs["step"]
     assert (node.reads, node.writes) == ({"Walker.Step", "Clock", "Episode"}, {"Walker.Spot"})
-
-
-def test_an_unknown_component_is_named_with_what_is_near(tmp_path: Path) -> None:
-    says = r"systems.h:1: system 'run' names component 'Sput', which does not exist \(did you mean 'Spot'\?\)"
-    with pytest.raises(SchemaError, match=says):
-        program(tmp_path, "TBS_SYSTEM void run(World &world, Sput &spot) {}")
 
 
 def test_a_system_that_no_graph_runs_is_not_checked(tmp_path: Path) -> None:
@@ -236,15 +215,10 @@ def test_a_system_that_no_graph_runs_is_not_checked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("shared", ["Clock", "Episode"])
-def test_many_rows_may_not_write_what_a_world_has_once(tmp_path: Path, shared: str) -> None:
+def test_many_rows_may_not_write_a_singleton(tmp_path: Path, shared: str) -> None:
     text = f"TBS_SYSTEM void run(World &world, const Spot &spot, {shared} &shared) {{}}"
-    says = (
-        f"systems.h:1: system 'run' would write {shared}, which a world has once, from 3 rows of Walker at a time; "
-        "take it as const, or write it in a system that runs once per world"
-    )
-    with pytest.raises(SchemaError) as raised:
+    with pytest.raises(SchemaError, match=f"systems.h:1: .*'run'.* {shared}, .* 3 rows of Walker"):
         program(tmp_path, text)
-    assert str(raised.value) == says
     program(tmp_path, text.replace(f"{shared} &", f"const {shared} &"))
     one_row = (Archetype("Walker", Spot, Step, Reward, count=1), Archetype("Stone", Name, count=2))
     program(tmp_path, text, archetypes=one_row)
@@ -256,7 +230,7 @@ def test_a_row_without_rows(tmp_path: Path) -> None:
 
 
 def test_too_many_nodes(tmp_path: Path) -> None:
-    with pytest.raises(SchemaError, match=r"Declared has 1023|Declared has 1024 nodes; at most 1023 are allowed"):
+    with pytest.raises(SchemaError, match="at most 1023"):
         program(tmp_path, "TBS_SYSTEM void run(World &world) {}", step=TaskGraph(*["run"] * 1024))
     program(tmp_path, "TBS_SYSTEM void run(World &world) {}", step=TaskGraph(*["run"] * 1000))
 
@@ -348,11 +322,7 @@ def test_options_become_attributes_of_the_instance_alone() -> None:
         _ = environment.parameters.gusts
     assert Optional_().parameters.wind == 1.5
     assert isinstance(Optional_.parameters, Parameters)
-    says = (
-        r"Optional_ got an unexpected keyword argument 'winds' \(did you mean 'wind'\?\); "
-        "it has: cells, name, max_episode_steps, "
-    )
-    with pytest.raises(TypeError, match=says):
+    with pytest.raises(TypeError, match=r"'winds' .*'wind'\?.* cells, name, max_episode_steps, "):
         Optional_(winds=1)
 
 
@@ -360,12 +330,9 @@ def test_constants_that_follow_from_options() -> None:
     environment = Optional_(cells=4)
     environment.add_constants(area=16, share=0.25)
     assert environment.constants == {"cells": 4, "name": "plain", "area": 16, "share": 0.25}
-    for values, says in (
-        ({"cells": 5}, "adds 'cells', which is a constant already; rename it"),
-        ({"no good": 5}, "a constant cannot be named 'no good'"),
-    ):
-        with pytest.raises(SchemaError, match=says):
-            environment.add_constants(**values)
+    for name in ("cells", "no good"):
+        with pytest.raises(SchemaError, match=f"'{name}'"):
+            environment.add_constants(**{name: 5})
     with pytest.raises(ValueError, match="option huge must fit 32 bits"):
         environment.add_constants(huge=2**40)
     assert "area" not in Optional_(cells=4).constants
@@ -378,9 +345,16 @@ def test_fields_and_their_places() -> None:
     assert mixed.fields[2].type is boolean
 
 
-def test_a_component_that_depends_on_an_option(tmp_path: Path) -> None:
+MARK = """
+TBS_SYSTEM void mark(World &world, Cells &cells, const Mark &mark) {
+    cells.content[Constants::rows - 1][mark.cell] += 1;
+}
+"""
+
+
+def test_a_component_that_depends_on_an_option() -> None:
     class Grid(Environment):
-        systems = str(tmp_path / "grid.h")
+        systems = declare(MARK).systems
         constants = Constants(rows=2, columns=3)
         step = TaskGraph("mark")
         observation, action, action_space = "Board.Cells", "Board.Mark.cell", Discrete(2)
@@ -390,10 +364,6 @@ def test_a_component_that_depends_on_an_option(tmp_path: Path) -> None:
             cells = component("Cells", content=u8[self.constants.rows, self.constants.columns])
             return [Archetype("Board", cells, component("Mark", cell=i32), Reward, count=1)]
 
-    (tmp_path / "grid.h").write_text(
-        "TBS_SYSTEM void mark(World &world, Cells &cells, const Mark &mark) {\n"
-        "    cells.content[Constants::rows - 1][mark.cell] += 1;\n}\n"
-    )
     env = TorchVectorEnv(Grid(rows=4), 2)
     env.reset(seed=0)
     observations = env.step(torch.tensor([0, 1]))[0]

@@ -161,12 +161,12 @@ def made_up(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.fixture(scope="module")
 def results(made_up: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    """What comes of all the made-up stages but one, by name."""
+    """Results of all the made-up stages but one, by name."""
     folder = tmp_path_factory.mktemp("stages")
     chosen = [stage for stage in made_up.STAGES if stage.name != "time"]
-    told: list[dict[str, Any]] = []
-    found = runner.run_stages(chosen, "made_up_stages", folder, time.monotonic() + 300, told.append)
-    assert told == found
+    reported: list[dict[str, Any]] = []
+    found = runner.run_stages(chosen, "made_up_stages", folder, time.monotonic() + 300, reported.append)
+    assert reported == found
     assert list(folder.iterdir()) == []  # nothing is left behind
     return {result["name"]: result for result in found}
 
@@ -216,9 +216,9 @@ def test_a_check_that_takes_too_long_says_where_it_is(results: dict[str, Any]) -
 
 @pytest.mark.full
 def test_failures_outside_of_checks(results: dict[str, Any]) -> None:
-    for name, told in (("raises", "KeyError: 'outside'"), ("dies", "exit status 9"), ("late", "SIGSEGV")):
+    for name, says in (("raises", "KeyError: 'outside'"), ("dies", "exit status 9"), ("late", "SIGSEGV")):
         assert results[name]["status"] == "failed" and checks_of(results[name]) == {"before": "passed"}
-        assert told in results[name]["traceback"]
+        assert says in results[name]["traceback"]
     assert "after its last check" in results["late"]["traceback"]
     assert results["stays"]["status"] == "failed" and "did not end" in results["stays"]["traceback"]
     skipped = results["skips"]
@@ -278,7 +278,7 @@ def test_report_and_exit_status(made_up: Any, with_gpu: None, tmp_path: Path, ca
 
 
 @pytest.mark.full
-def test_what_does_not_fit_is_skipped(made_up: Any, with_gpu: None, tmp_path: Path) -> None:
+def test_stages_beyond_the_budget_are_skipped(made_up: Any, with_gpu: None, tmp_path: Path) -> None:
     status, found, _ = run_command(tmp_path, "--stages", "time,well", "--budget", "11")  # 5 s are kept back
     cut, none = found["stages"]
     assert status == 0 and cut["status"] == "passed" and cut["reason"] == "no time left for the rest"
@@ -291,16 +291,16 @@ def test_what_does_not_fit_is_skipped(made_up: Any, with_gpu: None, tmp_path: Pa
 def test_a_second_command_goes_on(
     made_up: Any, with_gpu: None, tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the first says is next: stages without time, and of a cut one the checks that were not done."""
+    """The first prints what is next: stages without time, and of a cut one the checks that were not done."""
     monkeypatch.setenv("TORCH_BATCHSIM_CACHE", "")
     for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
         monkeypatch.setenv(name, "")
     given = ["--stages", "raises,time,figures", "--cache", str(tmp_path / "builds")]
     status, cut, page = run_command(tmp_path, *given, "--budget", "11")
-    told = cut["next"]
-    assert status == 1 and told in page and told in capsys.readouterr().out
+    following = cut["next"]
+    assert status == 1 and following in page and following in capsys.readouterr().out
     assert os.environ["TORCH_BATCHSIM_CACHE"] == str(tmp_path / "builds") and (tmp_path / "builds").is_dir()
-    arguments = shlex.split(told)[3:]
+    arguments = shlex.split(following)[3:]
     wanted = f"--continue --budget 11 --output {tmp_path} --cache {tmp_path / 'builds'} --stages time,figures"
     assert arguments == wanted.split()
     status, whole, _ = run_command(tmp_path, *arguments, "--budget", "60")
@@ -319,8 +319,8 @@ def test_a_second_command_goes_on(
 def test_listing_and_bad_arguments(made_up: Any, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     assert command.main(["--list"], "made_up_stages") == 0
     assert "kinds" in capsys.readouterr().out
-    for arguments, told in ((["--stages", "knids"], "got 'knids'"), (["--budget", "0"], "positive")):
-        with pytest.raises(SystemExit, match=told):
+    for arguments, says in ((["--stages", "knids"], "got 'knids'"), (["--budget", "0"], "positive")):
+        with pytest.raises(SystemExit, match=says):
             command.main([*arguments, "--output", str(tmp_path)], "made_up_stages")
 
 
@@ -347,8 +347,8 @@ def test_a_machine_that_cannot_be_asked(monkeypatch: pytest.MonkeyPatch, tmp_pat
 def test_a_process_is_ended_with_its_children() -> None:
     program = "import subprocess, time; subprocess.run(['sleep', '600.25']); time.sleep(60); print('never')"
     started = time.monotonic()
-    status, said = processes.run_limited([sys.executable, "-u", "-c", f"print('begun'); {program}"], 2.0)
-    assert (status, said) == (None, "begun\n") and time.monotonic() - started < 10
+    status, printed = processes.run_limited([sys.executable, "-u", "-c", f"print('begun'); {program}"], 2.0)
+    assert (status, printed) == (None, "begun\n") and time.monotonic() - started < 10
     assert not any(b"600.25" in path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline"))
     assert processes.run_limited(["sh", "-c", "echo out; echo error >&2; exit 3"], 10.0) == (3, "out\nerror\n")
 
@@ -370,8 +370,8 @@ def test_needs_no_more_than_it_says() -> None:
     assert done.stdout.strip() == ""
 
 
-def test_the_machine_is_told_without_git_and_other_tools() -> None:
-    """What a build lacks is told in a line each, with the command that brings it; git is not needed."""
+def test_the_machine_is_described_without_git_and_other_tools() -> None:
+    """Each missing part of a build has a line, with the command that brings it; git is not needed."""
     command = [sys.executable, "-m", "torch_batchsim.gpu_check.machine"]
     environment = os.environ | {"PATH": "", "CUDA_HOME": "", "CUDA_PATH": ""}
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
@@ -402,9 +402,9 @@ def test_sanitizers_are_judged() -> None:
     played = "played to the end"
     assert tools.judge_sanitizer(0, f"{played}\n========= ERROR SUMMARY: 0 errors") == "ERROR SUMMARY: 0 errors"
     assert "elsewhere" in tools.judge_sanitizer(87, f"{theirs}\n{played}\n{summary}")
-    for status, said in ((87, f"{ours}\n{played}\n{summary}"), (1, ours), (-11, "nothing"), (0, "no last word")):
+    for status, printed in ((87, f"{ours}\n{played}\n{summary}"), (1, ours), (-11, "nothing"), (0, "no last word")):
         with pytest.raises(AssertionError):
-            tools.judge_sanitizer(status, said)
+            tools.judge_sanitizer(status, printed)
     with pytest.raises(AssertionError, match="Failed to import"):  # our own words
         tools.judge_sanitizer(1, "RuntimeError: Failed to import")
     with pytest.raises(Skipped, match="Device not supported"):

@@ -190,9 +190,9 @@ def test_stages_of_figures(
 
 
 def test_stages_of_tools(pretended: Callable[[str], Findings], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name, said in (("compute-sanitizer", "played to the end\nERROR SUMMARY: 0 errors"), ("ncu", NCU)):
+    for name, printed in (("compute-sanitizer", "played to the end\nERROR SUMMARY: 0 errors"), ("ncu", NCU)):
         tool = tmp_path / name
-        tool.write_text(f"#!/bin/sh\ncat <<'END'\n{said}\nEND\n")
+        tool.write_text(f"#!/bin/sh\ncat <<'END'\n{printed}\nEND\n")
         tool.chmod(0o755)
     monkeypatch.setattr(speed_stages, "find_tool", lambda name: str(tmp_path / name))
     expect_passed(pretended("sanitizers"))
@@ -210,7 +210,7 @@ def test_stages_of_tools(pretended: Callable[[str], Findings], monkeypatch: pyte
 
 
 @pytest.mark.full
-def test_what_the_tools_look_at(pretended: Callable[[str], Findings], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_under_the_tools_run(pretended: Callable[[str], Findings], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda.profiler, "profile", nullcontext)
     for games in tools.PLAYED:
         tools.play_all("graph", games)
@@ -314,7 +314,7 @@ def test_a_fast_step_before_its_actions_is_noticed() -> None:
 
 
 @pytest.mark.usefixtures("pretended")
-def test_what_spoils_captures_and_memory_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spoiled_captures_and_memory_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     def refusing(after: int) -> Make:
         """Steps that fail as torch does where something is not permitted."""
 

@@ -67,10 +67,7 @@ VECTORS = {
 }
 ROTATIONS = {
     "rotate_2": ("rotate(given.v2, given.a)", lambda g: engine.rotate(g["v2"], g["a"])),
-    "rotate_by_sine": (
-        "rotate(given.v2, given.a, given.b)",
-        lambda g: engine.rotate(g["v2"], g["a"], g["b"]),
-    ),
+    "rotate_by_sine": ("rotate(given.v2, given.a, given.b)", lambda g: engine.rotate(g["v2"], g["a"], g["b"])),
     "rotate_3": ("rotate(given.v3, given.p)", lambda g: engine.rotate(g["v3"], g["p"])),
     "dot_quat": ("dot(given.p, given.q)", lambda g: engine.dot_quat(g["p"], g["q"])),
     "multiply_quat": ("given.p * given.q", lambda g: engine.multiply_quat(g["p"], g["q"])),
@@ -151,7 +148,7 @@ def values() -> np.ndarray:
 
 
 class Results:
-    """What a system has computed, and what it was given."""
+    """Inputs and results of a system."""
 
     def __init__(self) -> None:
         fields = component("Result", **TYPES)
@@ -289,34 +286,18 @@ def test_arguments_broadcast() -> None:
         (TypeError, r"from_bits takes arrays .* got float", lambda: engine.from_bits(1.0)),
         (TypeError, r"atan2 got tensors and arrays", lambda: engine.atan2(torch.zeros(3), np.zeros(3, "f4"))),
         (ValueError, r"exp has no gradient", lambda: engine.exp(torch.zeros(3, requires_grad=True))),
-        (
-            ValueError,
-            r"hypot was given arrays \[3\] and \[2\], which do not broadcast",
-            lambda: engine.hypot(np.zeros(3, "f4"), np.zeros(2, "f4")),
-        ),
-        (
-            ValueError,
-            r"length takes vectors \[..., 2\] or \[..., 3\] or \[..., 4\], got \[5\]",
-            lambda: engine.length(np.zeros(5, "f4")),
-        ),
-        (
-            ValueError,
-            r"rotate takes arrays \[..., 4\] here, got \[3\]",
-            lambda: engine.rotate(np.zeros(3, "f4"), np.zeros(3, "f4")),
-        ),
+        (ValueError, r"hypot .*\[3\] and \[2\]", lambda: engine.hypot(np.zeros(3, "f4"), np.zeros(2, "f4"))),
+        (ValueError, r"length takes vectors .*\[5\]", lambda: engine.length(np.zeros(5, "f4"))),
+        (ValueError, r"rotate takes .* got \[3\]", lambda: engine.rotate(np.zeros(3, "f4"), np.zeros(3, "f4"))),
         (TypeError, r"rotate takes \(a \[..., 2\], angle\)", lambda: engine.rotate(np.zeros(3, "f4"))),
         (ValueError, r"graph is 'start', 'step' or 'observe'", lambda: engine.Random(0, "steps", "fall")),
         (ValueError, r"world is an integer from 0", lambda: engine.Random(0, "step", "fall", world=-1)),
         (ValueError, r"below takes integers that fit uint32", lambda: engine.Random(0, "step", "fall").below(-1)),
         (TypeError, r"uniform takes no argument, or both", lambda: engine.Random(0, "step", "fall").uniform(1.0)),
-        (
-            ValueError,
-            r"shuffle takes an array \[2, items, ...\], got \[3, 4\]",
-            lambda: engine.Random(0, "step", "fall", row=np.arange(2)).shuffle(np.zeros((3, 4))),
-        ),
+        (ValueError, r"shuffle .*3, 4", lambda: engine.Random(0, "step", "a", row=[0, 1]).shuffle(np.ones((3, 4)))),
     ],
 )
-def test_what_is_refused(error: type[Exception], says: str, call: Any) -> None:
+def test_refusals(error: type[Exception], says: str, call: Any) -> None:
     with pytest.raises(error, match=says):
         call()
 

@@ -19,7 +19,7 @@ def turned(points, seed):
 
 
 def check(hull):
-    """What holds for every convex polyhedron."""
+    """Invariants of every convex polyhedron."""
     v, f, e = len(hull.vertices), len(hull.faces), len(hull.edges)
     assert v - e + f == 2
     heights = hull.vertices @ hull.normals.T - hull.offsets

@@ -5,6 +5,7 @@ Where bodies go is the matter of test_physics_scenes.py, of the solver itself te
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -75,17 +76,11 @@ def test_fast_bodies_change_no_bit() -> None:
 
 
 @pytest.mark.full
+@pytest.mark.parametrize("play", [played, thrown])
 @pytest.mark.parametrize("executor", ["per_world", "megakernel"])
-def test_executors_agree_on_fast_bodies(executor: str) -> None:
+def test_executors_agree(executor: str, play: Callable[..., TorchVectorEnv]) -> None:
     own = {"executor": executor} if executor == "per_world" else {"_library": emulated_cuda("heap", executor)}
-    assert_same_bits(snapshot(thrown(12).sim), snapshot(thrown(12, **own).sim))
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("executor", ["per_world", "megakernel"])
-def test_executors_agree(executor: str) -> None:
-    own = {"executor": executor} if executor == "per_world" else {"_library": emulated_cuda("heap", executor)}
-    assert_same_bits(snapshot(played(20).sim), snapshot(played(20, **own).sim))
+    assert_same_bits(snapshot(play(worlds=12).sim), snapshot(play(worlds=12, **own).sim))
 
 
 def test_a_state_goes_on_to_the_bit_in_mid_contact() -> None:
@@ -118,7 +113,7 @@ def test_a_state_goes_on_to_the_bit_in_mid_contact() -> None:
         ("Motion.kind", 3, "bad_mass"),
     ],
 )
-def test_what_is_wrong_stays_in_its_world(field: str, value: float, cause: str) -> None:
+def test_a_bad_body_faults_its_world_only(field: str, value: float, cause: str) -> None:
     env, other = played(6), played(6)
     if field == "Force.force":  # which a system writes before physics reads it
         body(env, "Velocity.linear")[3, 1] = value
@@ -160,7 +155,7 @@ def test_far_from_the_origin_and_tiny_bodies_stay_finite() -> None:
     assert body(env, "Pose.position")[0, 0, 0] == 1e6
 
 
-def test_touches_are_told_in_the_step_in_which_they_happen() -> None:
+def test_touches_are_events_of_the_step_in_which_they_happen() -> None:
     env = played(10)
     counted, rows = env.sim.tensor("Told.touches").flatten(), env.sim.ragged("physics.Touch.Contact.impulse")
     assert (counted > 0).float().mean() > 0.9
@@ -182,13 +177,7 @@ def test_hulls_and_options_that_are_none_are_refused() -> None:
         Physics(substeps=0)
 
 
-@pytest.mark.parametrize(
-    ("kept", "message"),
-    [
-        (91, r"kept_contacts is 91, more than the 90"),
-        (89, r"kept_contacts is 89, but physics\.events needs all 90"),
-    ],
-)
-def test_keeping_too_many_contacts_or_too_few_for_events_is_rejected(kept: int, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+@pytest.mark.parametrize("kept", [91, 89])  # more than there can be; less than events need
+def test_keeping_too_many_contacts_or_too_few_for_events_is_rejected(kept: int) -> None:
+    with pytest.raises(ValueError, match=f"kept_contacts is {kept}.* 90"):
         TorchVectorEnv(Heap(physics={"kept_contacts": kept}), num_worlds=1)

@@ -65,7 +65,7 @@ def test_two_that_fly_at_each_other_meet(pair: tuple[str, str]) -> None:
         assert (((state["positions"][:, 0] - state["positions"][:, 1]) * line).sum(1) > 0.0).all()
 
 
-def test_what_a_joint_connects_goes_through_all_the_same() -> None:
+def test_bodies_of_one_joint_pass_through_each_other() -> None:
     run = simulate(bead_on_a_wire(), 4)
     np.testing.assert_allclose(run.positions[-1, 0], (3, 0, 0), atol=0.01)
 

@@ -57,7 +57,7 @@ def test_a_hinge_made_in_mid_flight_turns_the_way_into_a_circle() -> None:
     assert before.bodies[0].position == pytest.approx((0, 20 * DT * SPEED, 0), abs=1e-5)
     crowd.join(0, post(before))
     run = crowd.run(120)[0]
-    # What the angular momentum about the post was, it stays.
+    # The angular momentum about the post stays.
     spin = LOG.mass * SPEED * ARM / (inertia(LOG)[2, 2] + LOG.mass * ARM**2)
     np.testing.assert_allclose(run.angular[1:, 0], np.broadcast_to((0, 0, spin), (120, 3)), atol=1e-3 * spin)
     from_post = run.positions[:, 0] - (-ARM, 20 * DT * SPEED, 0)
@@ -66,7 +66,7 @@ def test_a_hinge_made_in_mid_flight_turns_the_way_into_a_circle() -> None:
     assert np.linalg.norm(from_post - expected, axis=1).max() < 0.005
 
 
-def test_what_a_removed_joint_held_flies_on_along_the_tangent() -> None:
+def test_a_body_flies_on_along_the_tangent_without_its_joint() -> None:
     scene = flight()
     spin = 2.5
     on_circle = replace(LOG, linear=(0.0, spin * ARM, 0.0), angular=(0.0, 0.0, spin))
@@ -151,7 +151,7 @@ def asleep(*joints: Joint) -> tuple[Crowd, list[torch.Tensor]]:
     return crowd, list(crowd.sim.entities("Link").values)
 
 
-def test_what_hangs_asleep_falls_when_its_joint_is_removed() -> None:
+def test_a_hanging_sleeper_falls_when_its_joint_is_removed() -> None:
     crowd, (rope, *_) = asleep()
     before = crowd.now(0)
     remove(crowd, rope)
@@ -161,7 +161,7 @@ def test_what_hangs_asleep_falls_when_its_joint_is_removed() -> None:
     assert min(still(crowd)[1:]) > 0.5 and crowd.now(0).bodies[1:] == before.bodies[1:]
 
 
-def test_what_lies_asleep_wakes_when_a_joint_is_made() -> None:
+def test_a_lying_sleeper_wakes_when_a_joint_is_made() -> None:
     crowd, _ = asleep()
     before = crowd.now(0)
     motor = Motor(100.0, velocity=2.0)
@@ -182,7 +182,7 @@ def test_a_joint_wakes_both_of_its_bodies_and_their_islands() -> None:
     assert min(still(crowd)) > 0.5
 
 
-def test_what_sleeps_wakes_when_its_joint_changes() -> None:
+def test_a_sleeper_wakes_when_its_joint_changes() -> None:
     servo = Joint("slider", None, "crate", (4.0, 0.0, 0.3), (0, 1, 0), motor=Motor(100.0, position=0.0))
     crowd, _ = asleep(servo)
     crowd.sim.ragged("Link.physics.Joint.target").values[1] = 0.5

@@ -1,6 +1,6 @@
 """Properties of any scene of rigid bodies: in a mirror, with bodies in another order, elsewhere, it goes the same way.
 
-What flies, and what joints hold, differs by rounding only, which grows as fast as a chain of bodies is chaotic. Where
+Flying and joined bodies differ by rounding only, which grows as fast as a chain of bodies is chaotic. Where
 bodies touch, more differs: the impulses of a contact are found one after the other, in an order that depends on how
 bodies are numbered and in which corner of a face a point lies, and of more than four points those that are kept are
 chosen by fixed directions. So a heap goes the same way until its first touches; and after 3 s, when a body may lie on
@@ -21,7 +21,7 @@ SCENES = 40
 
 
 def both(scenes: list[Scene], symmetry: Symmetry, steps: int) -> list[tuple[Scene, Trajectory, Trajectory]]:
-    """What happens in each scene, and in the changed one, seen back."""
+    """Runs of each scene, and of the changed one, changed back."""
     runs = Crowd([*scenes, *map(symmetry.change, scenes)]).run(steps)
     plain, changed = runs[: len(scenes)], runs[len(scenes) :]
     return [(s, run, symmetry.back(s, other)) for s, run, other in zip(scenes, plain, changed, strict=True)]
@@ -39,7 +39,7 @@ def centre(s: Scene, run: Trajectory) -> np.ndarray:
 
 
 @pytest.mark.parametrize("symmetry", SYMMETRIES, ids=str)
-def test_what_flies_and_hangs_together_goes_the_same_way(symmetry: Symmetry) -> None:
+def test_flying_and_joined_bodies_go_the_same_way(symmetry: Symmetry) -> None:
     for s, run, other in both([random_scene(seed, flying=True) for seed in range(SCENES)], symmetry, 60):
         way = apart(run, other)
         assert way[1] < 5e-6 and way[10] < 5e-5, f"{s.name}: {way[[1, 10]]} m after 1 and 10 steps"
@@ -61,7 +61,7 @@ def test_heaps_go_the_same_way(symmetry: Symmetry) -> None:
     assert np.median(middles) < 0.05, f"the middle of heaps: {np.median(middles)} m"
 
 
-def test_what_is_the_same_in_a_mirror_stays_so() -> None:
+def test_a_symmetric_scene_stays_symmetric() -> None:
     """Two balls come at a crate from both sides, along with two that hang on it: nothing is to lean or to drift."""
     crate = Body("crate", box(0.4, 0.3, 0.3), (0, 0, 0.3), mass=2.0, material=rough(0.5))
     sides = [

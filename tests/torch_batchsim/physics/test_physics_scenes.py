@@ -58,7 +58,7 @@ def test_mujoco_agrees_with_the_formulas(proof: Proof) -> None:
 
 
 @pytest.mark.parametrize("rest", sorted_out(RESTS))
-def test_what_rests_stays(rest: Rest) -> None:
+def test_bodies_at_rest_stay(rest: Rest) -> None:
     worst, allowed = rest.worst(ours(rest.scene, rest.scene.steps(rest.seconds))), rest.allowed()
     assert all(worst[name] <= allowed[name] for name in allowed), f"{worst}, allowed {allowed}"
 
@@ -87,6 +87,6 @@ def test_with_more_substeps_the_energy_of_a_pendulum_moves_less() -> None:
     assert fine_swing == pytest.approx(coarse_swing / 2, rel=0.1)
 
 
-def test_the_page_shows_what_is_tolerated() -> None:
+def test_the_page_shows_the_tolerances() -> None:
     page = PAGE.read_text()
     assert physics_scenes.table() in page and physics_piles.table() in page

@@ -71,7 +71,7 @@ CASES: dict[str, tuple[Callable[[Crowd, int], None], str, float]] = {
 }  # fmt: skip
 
 
-def test_what_rests_on_something_that_changes_wakes() -> None:
+def test_bodies_wake_when_their_support_changes() -> None:
     crowd = Crowd([SCENE] * (len(CASES) + 1))
     sim = crowd.sim
 

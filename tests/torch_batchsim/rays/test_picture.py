@@ -72,7 +72,7 @@ def close_to(pixel, colour, bright=1.0, error=1.6):
         ({"colours": {"Box": "red"}}, r"colours\['Box'\] must be integers"),
     ],
 )
-def test_what_is_out_of_range_is_refused(wrong, message):
+def test_values_out_of_range_are_refused(wrong, message):
     with pytest.raises(ValueError, match=message):
         Picture(**{"eye": (5, 0, 0), "target": (0, 0, 0), **wrong})
 
@@ -173,7 +173,7 @@ def test_a_camera_that_follows():
 
 
 @pytest.mark.full
-def test_hulls_paint_and_what_is_not_a_shape():
+def test_hulls_paint_and_unknown_shapes():
     points = [(x, y, z) for x in (-1, 1) for y, z in ((-1.5, -1), (1.5, -1), (1.5, 1))]
     records = pack([convex_hull(points)])
     there = world(

@@ -70,7 +70,7 @@ def test_threads_and_executors_agree(gallery: TorchVectorEnv) -> None:
     assert gallery.sim.tensor("World.episode").float().mean() > 0.5
 
 
-def test_lidar_tells_bodies_distances_and_normals(gallery: TorchVectorEnv) -> None:
+def test_lidar_returns_bodies_distances_and_normals(gallery: TorchVectorEnv) -> None:
     """Points that beams hit lie on the bodies that are named: here on spheres, whose normals are known."""
     sim = gallery.sim
     spheres = hits = 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import pickle
 import re
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
-from environments.duel import Duel
 from environments.melee import Melee
 from gymnasium.vector import AutoresetMode
 from support import ENVIRONMENTS, all_but_hideseek, random_actions
@@ -37,12 +35,12 @@ def split(rows: TorchVectorEnv, actions: torch.Tensor) -> dict[str, torch.Tensor
     return {f"agent_{i}": part.clone() for i, part in enumerate(rows.by_world(actions).unbind(1))}
 
 
-def assert_told(expected: Any, found: Any, agent: int, agents: int) -> None:
-    """That what an agent was told is what its rows were."""
+def assert_equal(expected: Any, found: Any, agent: int, agents: int) -> None:
+    """An agent's part is that of its rows."""
     if isinstance(expected, dict):
         assert expected.keys() == found.keys()
         for key in expected:
-            assert_told(expected[key], found[key], agent, agents)
+            assert_equal(expected[key], found[key], agent, agents)
     else:
         assert type(expected) is type(found)
         assert np.array_equal(np.asarray(expected[agent::agents]), np.asarray(found), equal_nan=True)
@@ -50,14 +48,14 @@ def assert_told(expected: Any, found: Any, agent: int, agents: int) -> None:
 
 def assert_same(expected: tuple[Any, ...], found: tuple[Any, ...], agents: int) -> None:
     assert len(expected) == len(found)
-    for rows, told in zip(expected, found, strict=True):
-        assert list(told) == [f"agent_{i}" for i in range(agents)]
-        for i, own in enumerate(told.values()):
-            assert_told(rows, own, i, agents)
+    for rows, by_agent in zip(expected, found, strict=True):
+        assert list(by_agent) == [f"agent_{i}" for i in range(agents)]
+        for i, own in enumerate(by_agent.values()):
+            assert_equal(rows, own, i, agents)
 
 
 def games(name: str, mode: AutoresetMode, steps: int = 16, **kwargs: Any) -> None:
-    """Play the same game by row and by agent, and compare all that is told, and all that worlds hold at the end."""
+    """Play the same game by row and by agent, and compare all results, and all that worlds hold at the end."""
     rows, by_agent = pair(name, mode, **kwargs)
     agents, generator = rows.num_agents, np.random.default_rng(0)
     assert_same(rows.reset(seed=3), by_agent.reset(seed=3), agents)
@@ -80,7 +78,7 @@ def games(name: str, mode: AutoresetMode, steps: int = 16, **kwargs: Any) -> Non
 
 @pytest.mark.parametrize("mode", AutoresetMode, ids=lambda mode: mode.name)
 @pytest.mark.parametrize("name", all_but_hideseek(sorted(ENVIRONMENTS)))
-def test_what_agents_are_told_is_what_rows_are(name: str, mode: AutoresetMode) -> None:
+def test_results_of_agents_are_those_of_rows(name: str, mode: AutoresetMode) -> None:
     games(name, mode)
 
 
@@ -107,7 +105,7 @@ def test_results_are_views_that_stay_as_long_as_rows_do() -> None:
     assert "note" not in third[0] | third[4]["agent_0"] | third[4]["agent_0"]["final_info"]
 
 
-def test_what_is_bound_by_row_is_returned_by_agent() -> None:
+def test_outputs_bound_by_row_are_returned_by_agent() -> None:
     _, env = pair("overcooked")
     env.reset(seed=0)
     rewards = torch.zeros(3, 2 * WORLDS)
@@ -120,7 +118,7 @@ def test_what_is_bound_by_row_is_returned_by_agent() -> None:
     assert env.step(actions)[1]["agent_1"].data_ptr() not in [part.data_ptr() for part in rewards[:, 1]]
 
 
-def test_statistics_of_episodes_are_told_to_each_agent() -> None:
+def test_statistics_of_episodes_reach_each_agent() -> None:
     rows, _ = pair("melee")
     env = AgentsVectorEnv(EpisodeStatistics(TorchVectorEnv(Melee(), num_worlds=WORLDS)))
     rows = EpisodeStatistics(rows)
@@ -174,8 +172,8 @@ def test_a_copy_goes_on_as_the_original_does(way: str) -> None:
     assert twins[0].action_space("agent_1").sample().tolist() == twins[1].action_space("agent_1").sample().tolist()
     for _ in range(15):
         actions = split(env.vector_env, random_actions(env.vector_env, generator))
-        told = [made.step(actions) for made in twins]
-        assert all(torch.equal(told[0][1][agent], told[1][1][agent]) for agent in env.agents)
+        results = [made.step(actions)[1] for made in twins]
+        assert all(torch.equal(results[0][agent], results[1][agent]) for agent in env.agents)
         assert_same_bits(*(snapshot(made.sim) for made in twins))
 
 
@@ -196,12 +194,9 @@ def test_made_by_gymnasium_and_by_the_package() -> None:
     assert torch_batchsim.make_vec(Overcooked, 2, by_agent=True).num_worlds == 2
     assert torch_batchsim.make_vec(Overcooked, by_agent=True).num_worlds == 1
     assert isinstance(gymnasium.make_vec(ID, by_agent=False, num_worlds=3), TorchVectorEnv)
-    with pytest.raises(ValueError, match="num_envs=4 and num_worlds=3 contradict each other"):
-        gymnasium.make_vec(ID, by_agent=True, num_worlds=3, num_envs=4)
-    with pytest.raises(TypeError, match="by_agent must be True or False, got 'yes'"):
-        gymnasium.make_vec(ID, by_agent="yes")
-    with pytest.raises(ValueError, match="num_worlds must be a positive integer, got 0"):
-        gymnasium.make_vec(ID, by_agent=True, num_envs=0)
+    for wrong in ({"by_agent": True, "num_envs": 4}, {"by_agent": "yes"}, {"by_agent": True, "num_worlds": 0}):
+        with pytest.raises((TypeError, ValueError), match=r"num_worlds|by_agent"):
+            gymnasium.make_vec(ID, **{"num_worlds": 3, **wrong})
 
 
 def test_one_agent_in_a_world_has_a_name_too() -> None:
@@ -300,29 +295,18 @@ def zeros(*shape: int, dtype: torch.dtype = torch.int64) -> torch.Tensor:
 
 
 BAD = {
-    "no dict": (lambda a: zeros(2 * WORLDS), TypeError, "a dict with an entry for each agent, got Tensor"),
-    "unknown": (lambda a: a | {"chef": a["agent_0"]}, ValueError, "no agent 'chef'; there are agent_0, agent_1"),
-    "renamed": (lambda a: {"agent_0": a["agent_0"], "cook": a["agent_1"]}, ValueError, "no agent 'cook'"),
-    "missing": (lambda a: {"agent_0": a["agent_0"]}, ValueError, "an entry for each agent, got none for agent_1"),
-    "shape": (
-        lambda a: a | {"agent_1": zeros(4)}, ValueError,
-        r"actions of agent_1 must have shape \[5\] or \[5, 1\], got \[4\]",
-    ),
-    "wide": (lambda a: a | {"agent_1": zeros(5, 2)}, ValueError, r"agent_1 must have shape .* got \[5, 2\]"),
-    "scalar": (lambda a: a | {"agent_1": 3}, ValueError, r"agent_1 must have shape .* got \[\]"),
-    "text": (lambda a: a | {"agent_1": "left"}, TypeError, "actions of agent_1 must be .* got str"),
-    "floats": (lambda a: dict.fromkeys(a, zeros(5, dtype=torch.float32)), TypeError, "actions must have dtype"),
-    "a float": (
-        lambda a: a | {"agent_1": zeros(5, dtype=torch.float32)}, TypeError,
-        "actions of agent_1 must be integers, got torch.float32",
-    ),
-    "value": (
-        lambda a: a | {"agent_1": torch.tensor([0, 0, 0, 6, 0])}, ValueError,
-        r"action 6 of world 3, agent 1 is not in Discrete\(6\); no world has stepped",
-    ),
-    "sparse": (lambda a: a | {"agent_1": zeros(5).to_sparse()}, TypeError, "must be a dense tensor"),
-    "meta": (lambda a: a | {"agent_1": zeros(5).to("meta")}, ValueError, "agent_1 must be on cpu, got .* on meta"),
-}  # fmt: skip
+    "no dict": (lambda a: zeros(2 * WORLDS), TypeError, "dict.* Tensor"),
+    "unknown": (lambda a: a | {"chef": a["agent_0"]}, ValueError, "'chef'.* agent_0, agent_1"),
+    "missing": (lambda a: {"agent_0": a["agent_0"]}, ValueError, "agent_1"),
+    "shape": (lambda a: a | {"agent_1": zeros(4)}, ValueError, r"agent_1.*\[5\].*\[5, 1\].*\[4\]"),
+    "scalar": (lambda a: a | {"agent_1": 3}, ValueError, r"agent_1.* \[\]"),
+    "text": (lambda a: a | {"agent_1": "left"}, TypeError, "agent_1.* str"),
+    "floats": (lambda a: dict.fromkeys(a, zeros(5, dtype=torch.float32)), TypeError, "dtype"),
+    "a float": (lambda a: a | {"agent_1": zeros(5, dtype=torch.float32)}, TypeError, "agent_1.* torch.float32"),
+    "value": (lambda a: a | {"agent_1": torch.tensor([0, 0, 0, 6, 0])}, ValueError, "6 of world 3, agent 1 "),
+    "sparse": (lambda a: a | {"agent_1": zeros(5).to_sparse()}, TypeError, "dense"),
+    "meta": (lambda a: a | {"agent_1": zeros(5).to("meta")}, ValueError, "agent_1 .*cpu.* meta"),
+}
 
 
 @pytest.mark.parametrize("case", BAD)
@@ -360,36 +344,26 @@ def test_other_kinds_of_actions_that_fit() -> None:
 
 def test_other_bad_input() -> None:
     _, env = pair("overcooked")
-    with pytest.raises(gymnasium.error.ResetNeeded, match="step"):
-        env.step(dict.fromkeys(env.possible_agents, zeros(WORLDS)))
-    with pytest.raises(gymnasium.error.ResetNeeded, match=r"reset\(\) before state"):
-        env.state()
-    with pytest.raises(ValueError, match="no agent 'chef'"):
-        env.action_space("chef")
-    with pytest.raises(ValueError, match="no agent 2"):
-        env.observation_space(2)
-    with pytest.raises(ValueError, match="reset has no option 'deck'"):
-        env.reset(options={"deck": 1})
-    with pytest.raises(AttributeError, match=r"no 'bind': it is by row, use env.vector_env.bind"):
-        env.bind(rewards=torch.zeros(2 * WORLDS))
-    with pytest.raises(AttributeError, match="no 'chefs'"):
-        _ = env.chefs
-    with pytest.raises(TypeError, match="needs a TorchVectorEnv, wrapped or not, got 3"):
-        AgentsVectorEnv(3)
-    with pytest.raises(TypeError, match="needs a TorchVectorEnv"):
-        AgentsVectorEnv(gymnasium.make_vec("CartPole-v1", num_envs=2, vectorization_mode="sync"))
+    actions = dict.fromkeys(env.possible_agents, zeros(WORLDS))
+    foreign = gymnasium.make_vec("CartPole-v1", num_envs=2, vectorization_mode="sync")
+    for call, error, fact in (
+        (lambda: env.step(actions), gymnasium.error.ResetNeeded, "step"),
+        (env.state, gymnasium.error.ResetNeeded, "state"),
+        (lambda: env.action_space("chef"), ValueError, "'chef'"),
+        (lambda: env.observation_space(2), ValueError, "agent 2"),
+        (lambda: env.reset(options={"deck": 1}), ValueError, "'deck'"),
+        (lambda: env.bind(rewards=torch.zeros(2 * WORLDS)), AttributeError, "env.vector_env.bind"),
+        (lambda: env.chefs, AttributeError, "'chefs'"),
+        (lambda: AgentsVectorEnv(3), TypeError, "TorchVectorEnv.* 3"),
+        (lambda: AgentsVectorEnv(foreign), TypeError, "TorchVectorEnv"),
+    ):
+        with pytest.raises(error, match=fact):
+            call()
     env.reset(seed=0)
     env.close()
     with pytest.raises(gymnasium.error.ClosedEnvironmentError):
-        env.step(dict.fromkeys(env.possible_agents, zeros(WORLDS)))
+        env.step(actions)
     assert env.closed
-
-
-def test_wrappers_of_gymnasium_for_rows_refuse_it() -> None:
-    _, env = pair("duel")
-    with warnings.catch_warnings(), pytest.raises((AssertionError, TypeError)):
-        warnings.simplefilter("ignore")
-        gymnasium.wrappers.vector.RecordEpisodeStatistics(env)
 
 
 def test_examples_on_the_page() -> None:
@@ -398,7 +372,3 @@ def test_examples_on_the_page() -> None:
     assert len(examples) == 3
     for example in examples:
         exec(compile(example, "docs/agents.md", "exec"), {})
-
-
-def test_declared_class() -> None:
-    assert AgentsVectorEnv(TorchVectorEnv(Duel(fighters=2), num_worlds=1)).possible_agents == ["agent_0", "agent_1"]

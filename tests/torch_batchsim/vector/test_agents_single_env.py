@@ -11,8 +11,8 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
-from environments.drift import Drift
 from gymnasium.utils.env_checker import check_env
+from libraries_of_others import run_script
 from support import ENVIRONMENTS, all_but_hideseek
 from torch_batchsim.envs.overcooked import Overcooked
 
@@ -76,14 +76,14 @@ def test_all_together_is_the_vector_environments_first_world() -> None:
         actions = generator.integers(0, 6, 2)
         observation, reward, terminated, truncated, info = single.step({"agent_0": actions[0], "agent_1": actions[1]})
         observations, rewards, _, truncations, infos = rows.step(actions)
-        told = infos["final_info"] if truncated else infos
+        last = infos["final_info"] if truncated else infos
         shown = infos["final_obs"] if truncated else observations
         assert (type(reward), type(terminated), type(truncated)) == (float, bool, bool)
         assert reward == rewards.sum().item() and not terminated and truncated == truncations[0].item() == (step == 29)
         for i, agent in enumerate(("agent_0", "agent_1")):
             assert np.array_equal(observation[agent], shown[i])
             assert info[agent]["reward"] == rewards[i].item() and info[agent]["truncated"] == truncated
-            assert info[agent]["shaped_return"] == told["shaped_return"][i].item()
+            assert info[agent]["shaped_return"] == last["shaped_return"][i].item()
 
 
 def test_agents_whose_episode_has_ended_may_be_left_out_and_the_flags_are_the_worlds() -> None:
@@ -103,7 +103,7 @@ def test_agents_whose_episode_has_ended_may_be_left_out_and_the_flags_are_the_wo
 # ---- one agent and its partners ------------------------------------------------------------------------------------
 
 
-def test_the_partner_sees_what_the_others_do() -> None:
+def test_the_partner_sees_the_others_observations() -> None:
     env = JointEnv(ENVIRONMENTS["duel"](fighters=3))
     asked = []
 
@@ -130,7 +130,7 @@ def test_the_partner_sees_what_the_others_do() -> None:
 
 
 @pytest.mark.parametrize("agent", [0, 1])
-def test_partners_draw_what_is_legal_and_the_seed_says_what(agent: int) -> None:
+def test_partners_draw_legal_actions_by_the_seed(agent: int) -> None:
     """Hanabi faults where a move is not legal: two games to their ends are without."""
     games = []
     for _ in range(2):
@@ -161,15 +161,6 @@ def test_masks_on_call() -> None:
     assert all(np.array_equal(joint.action_masks()[agent], infos[1][agent]["action_mask"]) for agent in infos[1])
     assert np.array_equal(one.action_masks(), infos[2]["action_mask"]) and one.action_masks().sum() == 1
     assert not hasattr(gymnasium.make(ID).unwrapped, "action_masks")
-
-
-def test_partners_of_continuous_actions_are_within_the_space() -> None:
-    env = OneAgentEnv(Drift(), 0)
-    env.reset(seed=0)
-    for _ in range(9):
-        env.step(env.action_space.sample())
-    agents = env.unwrapped._vector.num_agents
-    assert agents == 1 or env._legal_actions(None, {})[0] in env.action_space
 
 
 @pytest.mark.parametrize("way", ["pickle", "deepcopy"])
@@ -209,11 +200,7 @@ def test_which_form_is_made() -> None:
 @pytest.mark.parametrize(
     ("kwargs", "error", "message"),
     [
-        (
-            {"as_agent": 2},
-            ValueError,
-            "as_agent must be a number from 0 to 1 or one of agent_0, agent_1 of Overcooked, got 2",
-        ),
+        ({"as_agent": 2}, ValueError, "0 to 1 .*agent_0, agent_1.* 2"),
         ({"as_agent": "chef"}, ValueError, "as_agent must be .* got 'chef'"),
         ({"as_agent": True}, ValueError, "as_agent must be .* got True"),
         ({"as_agent": 0, "partner": 3}, TypeError, "partner must be a function of .* got 3"),
@@ -252,30 +239,37 @@ def test_other_bad_input() -> None:
     with pytest.raises(gymnasium.error.ResetNeeded):
         env.step({"agent_0": 0, "agent_1": 0})
     env.reset(seed=0)
-    with pytest.raises(ValueError, match="an entry for each agent, got none for agent_1"):
-        env.step({"agent_0": 0})
-    with pytest.raises(TypeError, match="a dict with an entry for each agent, got int"):
-        env.step(0)
-    with pytest.raises(ValueError, match=r"agent_1 must have shape \[1\] or \[1, 1\] or \[\], got \[2\]"):
-        env.step({"agent_0": 0, "agent_1": [0, 0]})
+    for actions, error, fact in (
+        ({"agent_0": 0}, ValueError, "agent_1"),
+        (0, TypeError, "dict.* int"),
+        ({"agent_0": 0, "agent_1": [0, 0]}, ValueError, r"agent_1.* \[2\]"),
+    ):
+        with pytest.raises(error, match=fact):
+            env.step(actions)
     one = gymnasium.make(ID, as_agent=0).unwrapped
     with pytest.raises(gymnasium.error.ResetNeeded):
         one.step(0)
     one.reset(seed=0)
-    with pytest.raises(ValueError, match=r"the action must be an element of Discrete.* got \[1, 2\] of shape \[2\]; "):
-        one.step([1, 2])
-    with pytest.raises(TypeError, match=r"the action must be an element of Discrete\(6\), got 'left'"):
-        one.step("left")
-    with pytest.raises(ValueError, match="action 9 of world 0, agent 0 is not in Discrete"):
-        one.step(9)
+    for action, error, fact in (
+        ([1, 2], ValueError, r"Discrete.* \[1, 2\]"),
+        ("left", TypeError, r"Discrete\(6\).* 'left'"),
+        (9, ValueError, "9 of world 0, agent 0 "),
+    ):
+        with pytest.raises(error, match=fact):
+            one.step(action)
     assert one.step(torch.tensor(1))[0].shape == one.observation_space.shape
     one.close()
     with pytest.raises(gymnasium.error.ClosedEnvironmentError):
         one.step(0)
 
 
+def test_the_script_on_the_page_plays_an_episode() -> None:
+    names = run_script("Gymnasium, one environment")
+    assert names["truncated"] and names["info"]["shaped_return"].shape == ()
+
+
 @pytest.mark.full  # for HideSeek's build
-def test_observations_tell_the_time_as_in_the_vector_environment() -> None:
+def test_observations_show_the_time_as_in_the_vector_environment() -> None:
     """Systems see the limit that gymnasium's ``TimeLimit`` has, also after a copy."""
     one = gymnasium.make("torch_batchsim/HideSeek-v0", max_episode_steps=8)
     many = gymnasium.make_vec("torch_batchsim/HideSeek-v0", num_worlds=1, max_episode_steps=8)

@@ -1,4 +1,4 @@
-"""What trainers rely on beyond ``reset`` and ``step``: masks, samples, attributes by row, step counters, own memory."""
+"""The contract with trainers beyond ``reset`` and ``step``: masks, samples, attributes by row, counters, own memory."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_action_masks_are_those_of_the_last_step(output: str, copies: bool | Non
     assert copies is None or env.action_masks().any()
 
 
-def test_where_there_are_no_masks_it_is_told() -> None:
+def test_without_masks_a_call_for_them_raises() -> None:
     env = TorchVectorEnv(CartPole(), 2)
     for call in (env.action_masks, env.get_action_masks):
         with pytest.raises(AttributeError, match=r"CartPole has no action masks: every action of Discrete\(2\) is"):
@@ -180,7 +180,6 @@ def test_attributes_that_each_row_has_for_itself() -> None:
     masks = env.get_attr("action_mask")
     assert isinstance(masks, tuple) and len(masks) == 4 and torch.equal(torch.stack(masks), env.action_mask)
     assert torch.equal(torch.stack(env.call("action_masks")), env.action_mask)
-    assert env.get_attr("colors") == (2,) * 4 if "colors" in env.environment.constants else True
     assert env.get_attr("num_agents") == (2,) * 4
     env.set_attr("episode_steps", [3, 3, 5, 5])
     assert [int(steps) for steps in env.get_attr("episode_steps")] == [3, 3, 5, 5]
@@ -241,14 +240,14 @@ def check_masks(infos: dict[str, Any], rows: int) -> None:
 def test_infos_of_arrays_have_gymnasiums_masks(name: str, copies: bool | None) -> None:
     env = TorchVectorEnv(ENVIRONMENTS[name](), num_worlds=3, output="numpy", copy=copies)
     plain = TorchVectorEnv(ENVIRONMENTS[name](), num_worlds=3)
-    infos, told = env.reset(seed=10)[1], plain.reset(seed=10)[1]
+    infos, plainly = env.reset(seed=10)[1], plain.reset(seed=10)[1]
     for step in range(4):
         check_masks(infos, env.num_envs)
-        assert {key for key in infos if key in told or not key.startswith("_")} == set(told)
-        assert all(infos[f"_{key}"].all() for key in told if not key.startswith(("_", "final")))
+        assert {key for key in infos if key in plainly or not key.startswith("_")} == set(plainly)
+        assert all(infos[f"_{key}"].all() for key in plainly if not key.startswith(("_", "final")))
         actions = random_actions(env, np.random.default_rng(step))
-        infos, told = env.step(actions.numpy())[4], plain.step(actions)[4]
-        assert np.array_equal(infos["_final_obs"], told["_final_obs"])
+        infos, plainly = env.step(actions.numpy())[4], plain.step(actions)[4]
+        assert np.array_equal(infos["_final_obs"], plainly["_final_obs"])
     masked = env.reset(options={"reset_mask": np.array([True, False, False])})[1]
     check_masks(masked, env.num_envs)
 
@@ -351,13 +350,13 @@ def test_every_environment_shows_float32_or_offers_it(name: str) -> None:
 # ---- what adapters rely on -----------------------------------------------------------------------------------------
 
 
-def test_what_it_has_returned_can_be_asked_for() -> None:
+def test_the_last_results_stay_available() -> None:
     env = TorchVectorEnv(Hanabi(), num_worlds=3)
     assert not env.has_begun and env.delivers_final and not env.copies
     assert env.has_attr("players") and env.has_attr("num_agents")
     assert not any(map(env.has_attr, ("reset", "bind", "_ready", "nothing")))
-    _, told = env.reset(seed=0)
-    assert env.has_begun and env.infos.keys() == told.keys()
+    _, infos = env.reset(seed=0)
+    assert env.has_begun and env.infos.keys() == infos.keys()
     results = env.step(env.checked_actions(env.sample_actions().numpy()))
     again = env.step_results()
     assert all(map(torch.equal, leaves(results), leaves(again)))

@@ -1,4 +1,4 @@
-"""The contract of gymnasium's ``VectorEnv``, and what ``TorchVectorEnv`` adds to it."""
+"""The contract of gymnasium's ``VectorEnv``, and the additions of ``TorchVectorEnv``."""
 
 from __future__ import annotations
 
@@ -84,45 +84,27 @@ def rows(value: Any, selected: torch.Tensor) -> list[torch.Tensor]:
 
 @pytest.mark.parametrize("id", [ID, f"torch_batchsim:{ID}"])
 def test_make_vec_by_id(id: str) -> None:
-    env = gymnasium.make_vec(id, num_envs=3, device="cpu")
-    assert isinstance(env, TorchVectorEnv)
-    assert isinstance(env, VectorEnv)
-    assert env.spec is not None
-    assert env.spec.id == ID
-    assert env.spec.kwargs["num_envs"] == 3
-    assert env.num_envs == env.num_worlds == 3
-    assert env.unwrapped is env
-    assert env.device == torch.device("cpu")
+    """With options; a run's configuration is stored and made again from its spec."""
+    before = copy.deepcopy((CartPole.metadata, VectorEnv.metadata, TorchVectorEnv.metadata))
+    env = gymnasium.make_vec(id, num_envs=3, device="cpu", length=0.7, max_episode_steps=3)
+    assert isinstance(env, TorchVectorEnv) and isinstance(env, VectorEnv) and env.unwrapped is env
+    assert env.spec is not None and env.spec.id == ID and env.spec.kwargs["num_envs"] == 3
+    assert env.num_envs == env.num_worlds == 3 and env.device == torch.device("cpu")
+    parameters = env.environment.parameters
+    assert (parameters.length, parameters.max_episode_steps) == (0.7, 3)
     again = gymnasium.make_vec(env.spec)
-    assert again.num_envs == 3
-    assert again.environment.parameters == env.environment.parameters
-
-
-def test_spec_survives_json() -> None:
-    """A run's configuration is stored and made again from its spec."""
-    env = gymnasium.make_vec(ID, num_envs=2, gravity=5.0)
-    text = gymnasium.make(ID, gravity=5.0).spec
-    assert text.kwargs["gravity"] == 5.0
-    assert gymnasium.make_vec(env.spec).environment.parameters.gravity == 5.0
-
-
-@pytest.mark.parametrize("wanted", [{"num_worlds": 5}, {"num_envs": 5}, {"num_envs": 5, "num_worlds": 5}])
-def test_rows_or_worlds_give_the_number(wanted: dict[str, int]) -> None:
-    assert gymnasium.make_vec(ID, **wanted).num_worlds == 5
+    assert again.num_envs == 3 and again.environment.parameters == parameters
+    assert gymnasium.make(ID, gravity=5.0).spec.kwargs["gravity"] == 5.0
+    assert gymnasium.make_vec(ID).environment.parameters.max_episode_steps == 500
+    assert before == (CartPole.metadata, VectorEnv.metadata, TorchVectorEnv.metadata)
 
 
 def test_num_worlds_counts_worlds_and_num_envs_rows() -> None:
-    by_worlds, by_rows = TorchVectorEnv(Duel(fighters=3), num_worlds=4), TorchVectorEnv(Duel(fighters=3), 12)
-    for env in (by_worlds, by_rows):
+    for counts in ({"num_worlds": 4}, {"num_envs": 12}, {"num_envs": 12, "num_worlds": 4}):
+        env = TorchVectorEnv(Duel(fighters=3), **counts)
         assert (env.num_worlds, env.num_agents, env.num_envs) == (4, 3, 12)
+        assert env.reset()[0]["cells"].sum(1).tolist() == [3 + 3 * 16] * 12
     assert TorchVectorEnv(Duel(fighters=3)).num_worlds == 1
-
-
-def test_options_reach_the_environment() -> None:
-    env = gymnasium.make_vec(ID, num_envs=2, length=0.7, max_episode_steps=3)
-    assert env.environment.parameters.length == 0.7
-    assert env.environment.parameters.max_episode_steps == 3
-    assert gymnasium.make_vec(ID).environment.parameters.max_episode_steps == 500
 
 
 def test_register_an_environment_of_ones_own() -> None:
@@ -149,14 +131,8 @@ def test_autoreset_mode_is_the_enum_in_both_places(mode: AutoresetMode | str | N
     assert env.metadata["render_fps"] == 50
 
 
-def test_making_one_leaves_no_trace_in_the_class() -> None:
-    before = copy.deepcopy((CartPole.metadata, VectorEnv.metadata, TorchVectorEnv.metadata))
-    gymnasium.make_vec(ID, autoreset_mode="Disabled")
-    assert before == (CartPole.metadata, VectorEnv.metadata, TorchVectorEnv.metadata)
-
-
 @pytest.mark.parametrize("name", all_but_hideseek(ENVIRONMENTS))
-def test_spaces_are_batches_of_the_single_ones_and_contain_what_comes(name: str) -> None:
+def test_spaces_are_batches_of_the_single_ones_and_contain_the_results(name: str) -> None:
     env = make(name, 4)
     assert env.action_space == batch_space(env.single_action_space, env.num_envs)
     assert env.observation_space == batch_space(env.single_observation_space, env.num_envs)
@@ -293,25 +269,6 @@ def test_disabled_worlds_stand_still(name: str) -> None:
     assert torch.equal(env.sim.tensor("World.step"), steps)
 
 
-def test_final_obs_only_on_request() -> None:
-    env = make("duel", 3, final_obs=False)
-    env.reset(seed=0)
-    infos = env.step(torch.zeros(6, 2, dtype=torch.int64))[4]
-    assert set(infos) == {"hits", "action_mask"}
-
-
-def test_infos_are_a_dict_of_ones_own_each_time() -> None:
-    env = make("duel", 3)
-    _, first = env.reset(seed=0)
-    first["mine"] = 1
-    first.pop("hits")
-    infos = env.step(torch.zeros(6, 2, dtype=torch.int64))[4]
-    assert "mine" not in infos
-    assert "hits" in infos
-    infos["mine"] = 1
-    assert "mine" not in env.step(torch.zeros(6, 2, dtype=torch.int64))[4]
-
-
 # ---- reset ---------------------------------------------------------------------------------------------------------
 
 
@@ -319,22 +276,13 @@ def test_seeds() -> None:
     env = make("cartpole", 6)
     first = copied(env.reset(seed=4)[0])
     second = copied(env.reset()[0])
-    assert not equal(first, second)
+    assert not equal(first, second) and len(torch.unique(first)) == first.numel()
     assert equal(copied(env.reset(seed=4)[0]), first)
     assert equal(copied(env.reset(seed=None)[0]), second)  # goes on with the present seed
     assert equal(copied(env.reset(seed=np.int64(4))[0]), first)
-    assert not equal(copied(env.reset(seed=5)[0]), first)
-    assert len(torch.unique(first)) == first.numel()
-
-
-def test_large_seeds_are_seeds() -> None:
-    env = make("cartpole", 2)
-    seen = [copied(env.reset(seed=seed)[0]) for seed in (0, 2**32, 2**63, 2**64 - 1)]
+    seen = [first, *(copied(env.reset(seed=seed)[0]) for seed in (0, 5, 2**32, 2**63, 2**64 - 1))]
+    seen += [make("cartpole", 6).reset()[0] for _ in range(2)]  # without a seed every run is another
     assert not any(equal(a, b) for i, a in enumerate(seen) for b in seen[:i])
-
-
-def test_without_a_seed_every_run_is_another() -> None:
-    assert not equal(make("cartpole", 3).reset()[0], make("cartpole", 3).reset()[0])
 
 
 @pytest.mark.parametrize("kind", ["torch", "numpy"])
@@ -349,6 +297,8 @@ def test_reset_mask_resets_those_worlds_alone(name: str, per: str, kind: str) ->
     worlds = torch.tensor([True, False, False, True, False, False, False, False, True])
     mask = worlds if per == "world" else worlds.repeat_interleave(env.num_agents)
     before = snapshot(env.sim)
+    env.reset(options={"reset_mask": torch.zeros_like(mask)})
+    assert_same_bits(before, snapshot(env.sim))
     observations, _ = env.reset(options={"reset_mask": mask if kind == "torch" else mask.numpy()})
     after = snapshot(env.sim)
     assert_same_bits(of_worlds(after, ~worlds), of_worlds(before, ~worlds))
@@ -368,27 +318,6 @@ def test_reset_mask_with_a_seed_seeds_those_worlds() -> None:
     mixed, _ = env.reset(seed=1, options={"reset_mask": np.array([True, False, True, False])})
     assert torch.equal(mixed[[0, 2]], first[[0, 2]])
     assert torch.equal(mixed[[1, 3]], other[[1, 3]])
-
-
-def test_reset_clears_flags_and_rewards() -> None:
-    env = make("cartpole", 3, AutoresetMode.DISABLED, copy=False)
-    env.reset(seed=0)
-    for _ in range(6):
-        _, rewards, _, truncations, _ = env.step(torch.zeros(3, dtype=torch.int64))
-    assert truncations.all()
-    assert rewards.all()
-    env.reset(options={"reset_mask": torch.tensor([True, False, False])})
-    assert truncations.tolist() == [False, True, True]
-    assert rewards.tolist() == [0, 1, 1]
-
-
-def test_an_empty_mask_resets_nothing() -> None:
-    env = make("duel", 3)
-    env.reset(seed=0)
-    env.step(torch.zeros(6, 2, dtype=torch.int64))
-    before = snapshot(env.sim)
-    env.reset(options={"reset_mask": torch.zeros(3, dtype=torch.bool)})
-    assert_same_bits(before, snapshot(env.sim))
 
 
 # ---- memory --------------------------------------------------------------------------------------------------------
@@ -415,7 +344,7 @@ def test_with_copy_false_outputs_are_in_one_place(name: str, output: str) -> Non
 
 @pytest.mark.parametrize("mode", MODES, ids=lambda m: m.name)
 @pytest.mark.parametrize("name", SMALL)
-def test_what_a_step_returned_stays_until_the_step_after_the_next_one(name: str, mode: AutoresetMode) -> None:
+def test_results_stay_until_the_step_after_the_next_one(name: str, mode: AutoresetMode) -> None:
     """Also where some worlds are reset between steps; and what a reset returned stays as long."""
     env, generator = make(name, 4, mode), np.random.default_rng(0)
     env.reset(seed=0)
@@ -432,7 +361,7 @@ def test_what_a_step_returned_stays_until_the_step_after_the_next_one(name: str,
 
 
 def test_slots_and_own_outputs_stay_beside_each_other() -> None:
-    """What is not in slots takes turns, also with an odd number of slots and after resets."""
+    """Outputs outside of slots take turns, also with an odd number of slots and after resets."""
     env = make("duel", 3)
     zeros = torch.zeros(6, 2, dtype=torch.int64)
     first = env.reset(seed=0)
@@ -449,7 +378,7 @@ def test_slots_and_own_outputs_stay_beside_each_other() -> None:
 
 
 @pytest.mark.parametrize("change", ["load", "copy"])
-def test_what_was_returned_survives_changes_from_outside(change: str) -> None:
+def test_results_survive_changes_from_outside(change: str) -> None:
     env = make("cartpole", 4)
     env.reset(seed=0)
     state = env.state_dict()
@@ -466,12 +395,14 @@ def test_what_was_returned_survives_changes_from_outside(change: str) -> None:
     assert torch.equal(env.observations, expected)
 
 
-def test_two_sets_take_turns_without_copies() -> None:
-    env = make("cartpole", 4)
+def test_reset_clears_flags_and_rewards() -> None:
+    env = make("cartpole", 3, AutoresetMode.DISABLED, copy=False)
     env.reset(seed=0)
-    actions = torch.zeros(4, dtype=torch.int64)
-    places = [env.step(actions)[0].data_ptr() for _ in range(4)]
-    assert places[0] == places[2] != places[1] == places[3]
+    for _ in range(6):
+        _, rewards, _, truncations, _ = env.step(torch.zeros(3, dtype=torch.int64))
+    assert truncations.all() and rewards.all()
+    env.reset(options={"reset_mask": torch.tensor([True, False, False])})
+    assert truncations.tolist() == [False, True, True] and rewards.tolist() == [0, 1, 1]
 
 
 def test_a_masked_reset_keeps_the_rows_of_the_other_worlds() -> None:
@@ -504,8 +435,8 @@ def test_a_refused_step_changes_nothing_that_was_returned() -> None:
     assert equal(env.step(torch.tensor([1, 1, 0])), twin.step(torch.tensor([1, 1, 0])))
 
 
-def told_by(torch_result: Any, result: Any) -> Any:
-    """What tensors tell too: without the masks that arrays have beside."""
+def comparable(torch_result: Any, result: Any) -> Any:
+    """Without the masks that arrays have beside."""
     infos = {key: part for key, part in result[-1].items() if key in torch_result[-1]}
     assert all(key.startswith("_") for key in result[-1].keys() - infos.keys())
     return (*result[:-1], infos)
@@ -517,17 +448,17 @@ def test_copies_are_the_users(name: str, output: str) -> None:
     env, plain = make(name, 3, output=output, copy=True), make(name, 3)
     generator, same = np.random.default_rng(0), np.random.default_rng(0)
     expected = [copied(plain.reset(seed=0))]
-    results = [told_by(expected[0], env.reset(seed=0))]
+    results = [comparable(expected[0], env.reset(seed=0))]
     for _ in range(8):
         expected.append(copied(plain.step(random_actions(plain, same))))
-        results.append(told_by(expected[-1], env.step(random_actions(env, generator))))
+        results.append(comparable(expected[-1], env.step(random_actions(env, generator))))
     assert equal(results[0], expected[0])
     for mine, theirs in zip(results[1:], expected[1:], strict=True):
         assert equal(with_valid_rows_alone(mine), with_valid_rows_alone(theirs))
     for part in leaves(results[-1]):
         part[...] = 0  # writing there harms nobody
     after = plain.step(random_actions(plain, same))
-    mine = told_by(after, env.step(random_actions(env, generator)))
+    mine = comparable(after, env.step(random_actions(env, generator)))
     assert equal(with_valid_rows_alone(mine), with_valid_rows_alone(after))
 
 
@@ -555,6 +486,7 @@ def test_actions_in_every_type_that_holds_them_mean_the_same(name: str) -> None:
     read_only = plain.numpy().copy()
     read_only.flags.writeable = False
     variants.append(read_only)
+    kept = copied(plain)
     env = make(name, 5)
     outcomes = []
     with warnings.catch_warnings():
@@ -565,15 +497,7 @@ def test_actions_in_every_type_that_holds_them_mean_the_same(name: str) -> None:
     assert all(equal(outcomes[0], outcome) for outcome in outcomes[1:])
     env.reset(seed=0)
     assert not equal(outcomes[0], env.step(torch.zeros_like(plain)))
-
-
-def test_actions_are_not_written_to() -> None:
-    env = make("cartpole", 4)
-    env.reset(seed=0)
-    actions = torch.tensor([0, 1, 1, 0])
-    for _ in range(10):
-        env.step(actions)
-    assert actions.tolist() == [0, 1, 1, 0]
+    assert torch.equal(plain, kept)  # actions are not written to
 
 
 def test_state_injection() -> None:
@@ -591,15 +515,9 @@ def test_state_injection() -> None:
     assert terminations.tolist() == [False, True, False]
     assert infos["final_obs"][1, 0] == pytest.approx(5.004)
     x[2] = -3.0  # state does not move
-    assert env.step(torch.zeros(3, dtype=torch.int64))[2].tolist() == [False, False, True]
-
-
-def test_writing_the_step_counter_ends_an_episode_early() -> None:
-    env = make("cartpole", 3)
-    env.reset(seed=0)
-    env.sim.tensor("World.step")[2] = 5
-    truncations = env.step(torch.zeros(3, dtype=torch.int64))[3]
-    assert truncations.tolist() == [False, False, True]
+    env.sim.tensor("World.step")[0] = 5  # nor the step counter: it ends the episode early
+    _, _, terminations, truncations, _ = env.step(torch.zeros(3, dtype=torch.int64))
+    assert (terminations.tolist(), truncations.tolist()) == ([False, False, True], [True, False, False])
 
 
 # ---- bind ----------------------------------------------------------------------------------------------------------
@@ -658,23 +576,6 @@ def test_a_rollout_is_written_in_place(name: str, mode: AutoresetMode) -> None:
             assert equal(slot[key], value), key
 
 
-def test_slots_of_one_storage() -> None:
-    """As a rollout storage is: slot t is ``storage[t]``, and observations of step t are where step t + 1 begins."""
-    env, plain = make("cartpole", 5), make("cartpole", 5, copy=True)
-    env.reset(seed=0)
-    observations = torch.zeros(9, 5, 4)
-    rewards, terminations = torch.zeros(9, 5), torch.zeros(9, 5, dtype=torch.bool)
-    actions = torch.randint(0, 2, (9, 5), generator=torch.Generator().manual_seed(0))
-    plain_observations, _ = plain.reset(seed=0)
-    for t in range(9):
-        env.bind(observations=observations[t], rewards=rewards[t], terminations=terminations[t])
-        env.step(actions[t])
-        plain_observations, plain_rewards, plain_terminations, _, _ = plain.step(actions[t])
-        assert torch.equal(observations[t], plain_observations)
-        assert torch.equal(rewards[t], plain_rewards)
-        assert torch.equal(terminations[t], plain_terminations)
-
-
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
 def test_bound_actions_are_used_in_place(dtype: torch.dtype) -> None:
     env, plain = make("cartpole", 4), make("cartpole", 4)
@@ -704,6 +605,21 @@ def test_a_partial_bind_leaves_the_rest() -> None:
         assert after["cells"].data_ptr() == cells.data_ptr()
         places.add(after["self"].data_ptr())
     assert observations["self"].data_ptr() in places and len(places) == 2
+    with pytest.raises(ValueError, match=r"observations .*'other'"):
+        env.bind(observations={"cells": torch.zeros(6, 7, dtype=torch.uint8), "other": torch.zeros(6)})
+    assert env.step(torch.zeros(6, 2, dtype=torch.int64))[0]["cells"].data_ptr() == cells.data_ptr()
+
+
+def test_infos_are_a_dict_of_ones_own_each_time() -> None:
+    env = make("duel", 3, final_obs=False)
+    _, first = env.reset(seed=0)
+    assert set(first) == {"hits", "action_mask"}
+    first["mine"] = 1
+    first.pop("hits")
+    for _ in range(2):
+        infos = env.step(torch.zeros(6, 2, dtype=torch.int64))[4]
+        assert set(infos) == {"hits", "action_mask"}
+        infos["mine"] = 1
 
 
 @pytest.mark.parametrize("mode", MODES, ids=lambda m: m.name)
@@ -763,17 +679,9 @@ def at_slot(value: Any, slot: int) -> Any:
         ({"observations": torch.zeros(3, 4, 4).double()}, TypeError, "needs dtype torch.float32, got torch.float64"),
         ({"observations": torch.zeros(4, 4).expand(3, 4, 4)}, ValueError, "needs a contiguous tensor"),
         ({"observations": torch.zeros(4, 3, 4).transpose(0, 1)}, ValueError, "needs a contiguous tensor"),
-        (
-            {"observations": torch.zeros(3, 4, 4), "rewards": torch.zeros(2, 4)},
-            ValueError,
-            "as many slots of each output, got 3 of .* 2 of",
-        ),
+        ({"observations": torch.zeros(3, 4, 4), "rewards": torch.zeros(2, 4)}, ValueError, "slots .* 3 of .* 2 of"),
         ({"rewards": [0.0]}, TypeError, "needs a torch tensor, got list"),
-        (
-            {"observations": torch.zeros(51)[3:].view(3, 4, 4)},
-            ValueError,
-            "bind of a slot of .* needs memory at a multiple of 16 bytes, .*; got an address 12 bytes past one",
-        ),
+        ({"observations": torch.zeros(51)[3:].view(3, 4, 4)}, ValueError, " 16 bytes.* 12 bytes"),
         ({"action_mask": torch.ones(3, 4, 2, dtype=torch.bool)}, ValueError, "this environment has none"),
     ],
 )
@@ -827,16 +735,6 @@ def test_slots_that_share_memory_or_come_twice() -> None:
     assert torch.equal(memory[:16].view(4, 4), env.sim.tensor("Cart.CartState").view(4, 4))
 
 
-def test_bind_leaves_the_old_memory_alone() -> None:
-    env = make("cartpole", 3)
-    old, _ = env.reset(seed=0)
-    held = old.clone()
-    env.bind(observations=torch.zeros(3, 4))
-    env.step(torch.zeros(3, dtype=torch.int64))
-    env.reset()
-    assert torch.equal(old, held)
-
-
 def test_bound_memory_lives_as_long_as_the_simulator() -> None:
     env = make("cartpole", 1000)
     env.reset(seed=0)
@@ -845,25 +743,6 @@ def test_bound_memory_lives_as_long_as_the_simulator() -> None:
     result = env.step(torch.zeros(1000, dtype=torch.int64))
     assert all(torch.all(part == 9) for part in rubbish)
     assert result[0].abs().max() < 1
-
-
-def test_a_refused_bind_binds_nothing() -> None:
-    env = make("duel", 3)
-    observations, _ = env.reset(seed=0)
-    zeros = torch.zeros(6, 2, dtype=torch.int64)
-    before = [part.data_ptr() for part in leaves(env.step(zeros))]
-    env.step(zeros)
-    held = copied(observations)
-    good = {"self": torch.zeros(6, 2), "cells": torch.zeros(6, 7, dtype=torch.uint8)}
-    with pytest.raises(ValueError, match=r"bind of rewards needs shape \[3, 2\] or \[6\], got \[5\]"):
-        env.bind(observations=good, rewards=torch.zeros(5))
-    with pytest.raises(TypeError, match=r"bind of truncations needs dtype torch.bool, got torch.uint8"):
-        env.bind(observations=good, truncations=torch.zeros(6, dtype=torch.uint8))
-    with pytest.raises(ValueError, match=r"bind of observations needs a dict with keys of .*, got 'other'"):
-        env.bind(observations={**good, "other": torch.zeros(6)})
-    assert equal(observations, held)
-    assert [part.data_ptr() for part in leaves(env.step(zeros))] == before
-    assert not any(part.any() for part in good.values())
 
 
 def with_valid_rows_alone(result: tuple) -> Any:
@@ -1023,47 +902,32 @@ def test_render_of_many_worlds_says_how_many_to_ask_for() -> None:
             make("cartpole", 2, render_worlds=count)
 
 
-def test_render_without_a_mode_warns_as_gymnasium_does() -> None:
-    env = make("cartpole", 2)
-    env.reset(seed=0)
-    with pytest.warns(UserWarning, match="render_mode='rgb_array'"):
-        assert env.render() is None
-
-
-def test_render_of_an_environment_without_a_picture() -> None:
-    assert make("drift", 2).metadata["render_modes"] == []
-    with pytest.raises(
-        ValueError, match=r"render_mode must be None, got 'rgb_array': Drift does not define render\(\)"
-    ):
-        make("drift", 2, render_mode="rgb_array")
-
-
 # ---- render as text ------------------------------------------------------------------------------------------------
 
 
-def test_names_that_an_observation_or_a_picture_does_not_have_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_that_an_observation_or_a_picture_does_not_have(monkeypatch: pytest.MonkeyPatch) -> None:
     env = make("cartpole", 2, render_mode="rgb_array")
     env.reset(seed=0)
-    with pytest.raises(ValueError, match=r"the observation's shape \[4\], such as \[0\], got 3"):
+    with pytest.raises(ValueError, match=r"\[4\].* 3"):
         env.observation_name(3)
-    with pytest.raises(KeyError, match="the observation has no part 'speed'"):
+    with pytest.raises(KeyError, match="'speed'"):
         env.observation_name([0], "speed")
     monkeypatch.setattr(CartPole, "render", lambda self, world: world["Cart.CartStat.x"])
-    with pytest.raises(KeyError, match=r"'Cart\.CartStat\.x'.*did you mean 'Cart\.CartState"):
+    with pytest.raises(KeyError, match=r"'Cart\.CartStat\.x'.*'Cart\.CartState"):
         env.render()
 
 
-def tell(self: CartPole, world: dict[str, np.ndarray]) -> str:
+def text(self: CartPole, world: dict[str, np.ndarray]) -> str:
     return f"cart at {world['Cart.CartState.x'].item()!r}"
 
 
 @pytest.fixture
-def telling(monkeypatch: pytest.MonkeyPatch) -> None:
+def texts(monkeypatch: pytest.MonkeyPatch) -> None:
     """CartPole with a text beside its picture."""
-    monkeypatch.setattr(CartPole, "render_text", tell)
+    monkeypatch.setattr(CartPole, "render_text", text)
 
 
-@pytest.mark.usefixtures("telling")
+@pytest.mark.usefixtures("texts")
 def test_ansi_gives_a_text_of_each_of_the_first_worlds() -> None:
     env = make("cartpole", 20, render_mode="ansi", render_worlds=16)
     assert env.metadata["render_modes"] == ["rgb_array", "ansi"]
@@ -1075,7 +939,7 @@ def test_ansi_gives_a_text_of_each_of_the_first_worlds() -> None:
     assert make("cartpole", 2, render_mode="rgb_array").metadata["render_modes"] == ["rgb_array", "ansi"]
 
 
-@pytest.mark.usefixtures("telling")
+@pytest.mark.usefixtures("texts")
 def test_ansi_by_id() -> None:
     single, vector = (
         gymnasium.make(ID, render_mode="ansi"),
@@ -1097,32 +961,25 @@ def test_ansi_by_id() -> None:
 
 
 def test_render_modes_are_those_that_the_environment_defines(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(
-        ValueError,
-        match=r"render_mode must be 'rgb_array' or None, got 'ansi': CartPole does not define render_text\(\)",
-    ):
-        make("cartpole", 2, render_mode="ansi")
+    assert make("drift", 2).metadata["render_modes"] == []
+    for name, mode, missing in (("cartpole", "ansi", "render_text"), ("drift", "rgb_array", r"render\(")):
+        with pytest.raises(ValueError, match=f"render_mode.* '{mode}'.*{missing}"):
+            make(name, 2, render_mode=mode)
     monkeypatch.setattr(Drift, "render_text", lambda self, world: "drift", raising=False)
-    with pytest.raises(
-        ValueError, match=r"render_mode must be 'ansi' or None, got 'rgb_array': Drift does not define render\(\)"
-    ):
+    with pytest.raises(ValueError, match=r"'ansi'.* 'rgb_array'.*render\("):
         make("drift", 2, render_mode="rgb_array")
     env = make("drift", 2, render_mode="ansi")
     assert env.metadata["render_modes"] == ["ansi"]
     env.reset(seed=0)
     assert env.render() == ("drift", "drift")
-    silent = make("drift", 2)
-    silent.reset(seed=0)
-    with pytest.warns(UserWarning, match="make the environment with render_mode='ansi'"):
-        assert silent.render() is None
-
-
-@pytest.mark.usefixtures("telling")
-@pytest.mark.parametrize("mode", ["human", "", 1, ["ansi"]])
-def test_other_render_modes_are_refused(mode: Any) -> None:
-    with pytest.raises(ValueError, match=r"render_mode must be 'rgb_array', 'ansi' or None, got ") as error:
-        make("cartpole", 2, render_mode=mode)
-    assert str(error.value).endswith(repr(mode))
+    for name, mode in (("drift", "ansi"), ("cartpole", "rgb_array")):
+        silent = make(name, 2)
+        silent.reset(seed=0)
+        with pytest.warns(UserWarning, match=f"render_mode='{mode}'"):
+            assert silent.render() is None
+    for mode in ("human", "", 1, ["ansi"]):
+        with pytest.raises(ValueError, match=f"render_mode.*{re.escape(repr(mode))}"):
+            make("cartpole", 2, render_mode=mode)
 
 
 # ---- close ---------------------------------------------------------------------------------------------------------
@@ -1161,26 +1018,9 @@ def test_rows_are_the_agents_of_all_worlds() -> None:
     assert torch.equal(env.by_world(infos["hits"]), together[:, None].expand(4, 2).int())
     for flags in (terminations, truncations):
         by_world = env.by_world(flags)
-        assert torch.equal(by_world[:, 0], by_world[:, 1])
-
-
-def test_by_world_is_a_view() -> None:
-    env = make("duel", 3)
-    observations, _ = env.reset(seed=0)
-    view = env.by_world(observations["cells"])
-    assert view.shape == (3, 2, 7)
-    assert view.data_ptr() == observations["cells"].data_ptr()
-    assert torch.equal(view[1, 0], observations["cells"][2])
-    with pytest.raises(ValueError, match=r"needs a tensor with a row for each agent of each world: 6, got shape \[5\]"):
+        assert by_world.data_ptr() == flags.data_ptr() and torch.equal(by_world[:, 0], by_world[:, 1])
+    with pytest.raises(ValueError, match=r"8.*\[5\]"):
         env.by_world(torch.zeros(5))
-
-
-def test_constants_shape_the_data() -> None:
-    env = TorchVectorEnv(Duel(fighters=3), num_worlds=2)
-    observations, infos = env.reset(seed=0)
-    assert observations["cells"].shape == (6, 7)
-    assert observations["cells"].sum(1).tolist() == [3 + 3 * 16] * 6
-    assert infos["hits"].shape == (6,)
 
 
 def test_box_actions_move_the_particles() -> None:
@@ -1218,10 +1058,7 @@ def test_a_fault_names_world_system_cause_and_value_and_the_others_go_on(threads
     assert (fault.world, fault.system, fault.row, fault.cause, fault.value) == (7, "move", 1, "too_strong", 140)
     assert (second.world, second.value) == (700, 222)
     assert raised.value.mask.nonzero().flatten().tolist() == [7, 700]
-    message = str(raised.value)
-    said = r"\w+\.h:\d+: world 7: system 'move' failed at row 1: too_strong \(value 140\), in step 1 of its episode \("
-    assert re.match(said, message)
-
+    assert re.match(r"\w+\.h:\d+: world 7: .*'move'.* row 1: too_strong .*140.* step 1 ", str(raised.value))
     others = ~raised.value.mask
     for key, tensor in snapshot(env.sim).items():  # the others have stepped as always
         assert torch.equal(tensor.view(900, -1)[others], snapshot(sound.sim)[key].view(900, -1)[others]), key
@@ -1243,40 +1080,25 @@ def test_a_fault_that_stays_is_raised_in_every_step() -> None:
     env.sim.Fighter.Place.strength[2, 0] = 500.0
     actions = torch.zeros(8, 2, dtype=torch.int64)
     for step in (1, 2, 3):
-        says = rf"^[\w.]+:\d+: world 2: .* failed .*: too_strong \(value (499|500)\), in step {step} of its episode;"
-        with pytest.raises(WorldFault, match=says):
+        with pytest.raises(WorldFault, match=rf"world 2: .*too_strong.*(499|500).*step {step} "):
             env.step(actions)
 
 
-def test_nan_is_a_fault_where_the_author_asks() -> None:
-    env = make("drift", 5)
+def test_a_fault_of_nan_carries_the_outputs_of_its_step_and_statistics_count_it() -> None:
+    env = EpisodeStatistics(make("drift", 100))
     env.reset(seed=0)
-    env.sim.Particle.Body.position[3, 0, 0] = float("nan")
-    says = r"world 3: system 'drift' failed at row 0: nan \(value 0\), in step 1 of its episode; reset the faulty"
-    with pytest.raises(WorldFault, match=says):
-        env.step(torch.zeros(5, 3))
-
-
-def test_many_faults_are_reported_in_short() -> None:
-    env = make("drift", 100)
-    env.reset(seed=0)
-    env.sim.Particle.Body.position[..., 0] = float("nan")
-    with pytest.raises(WorldFault, match=r"\(and 99 more worlds\)") as raised:
+    position = env.unwrapped.sim.Particle.Body.position
+    position[3, 0, 0] = float("nan")
+    with pytest.raises(WorldFault, match=r"world 3: system 'drift' failed at row 0: nan .*step 1 ") as raised:
         env.step(torch.zeros(100, 3))
-    assert len(raised.value.faults) == 16
-    assert raised.value.mask.all()
-
-
-def test_a_fault_carries_what_the_step_gave_and_statistics_count_it() -> None:
-    env = EpisodeStatistics(make("drift", 5))
-    env.reset(seed=0)
-    env.unwrapped.sim.Particle.Body.position[3, 0, 0] = float("nan")
-    with pytest.raises(WorldFault) as raised:
-        env.step(torch.zeros(5, 3))
     observations, rewards, terminations, truncations, infos = raised.value.outputs
-    assert observations.shape == (5, 3) and rewards[:3].isfinite().all() and rewards[3].isnan()
+    assert observations.shape == (100, 3) and rewards[:3].isfinite().all() and rewards[3].isnan()
     assert not (terminations | truncations).any() and "episode" in infos
-    assert env.episode_lengths.tolist() == [1] * 5
+    assert env.episode_lengths.tolist() == [1] * 100
+    position[..., 0] = float("nan")
+    with pytest.raises(WorldFault, match="99 more") as raised:
+        env.step(torch.zeros(100, 3))
+    assert len(raised.value.faults) == 16 and raised.value.mask.all()
 
 
 def test_a_fault_in_the_first_reset_leaves_the_other_worlds_usable(tmp_path: Path) -> None:
@@ -1310,10 +1132,9 @@ def test_assignment_to_a_field_fills_it() -> None:
     assert (env.sim.tensor("Fighter.Place.strength") == 3.5).all()
     env.sim.Weather.wind = torch.tensor([1, 2, 3], dtype=torch.int32)
     assert env.sim.tensor("Weather.wind").tolist() == [1, 2, 3]
-    with pytest.raises(AttributeError, match="has no field 'stregth'"):
+    with pytest.raises(AttributeError, match="'stregth'"):
         env.sim.Fighter.Place.stregth = 1.0
-    says = r"^Fighter\.Place\.strength has shape \[3, 2\], and shape \[5\] cannot be written to it"
-    with pytest.raises(RuntimeError, match=says):
+    with pytest.raises(RuntimeError, match=r"Fighter\.Place\.strength .*\[3, 2\].*\[5\]"):
         env.sim.Fighter.Place.strength = torch.zeros(5)
 
 

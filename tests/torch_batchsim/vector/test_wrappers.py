@@ -6,7 +6,6 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-import gymnasium.wrappers
 import gymnasium.wrappers.vector as vector_wrappers
 import numpy as np
 import pytest
@@ -14,7 +13,7 @@ import torch
 from environments.drift import Drift
 from environments.duel import Duel
 from gymnasium.vector import AutoresetMode, VectorEnv
-from support import ENVIRONMENTS, all_but_hideseek, assert_same_bits, random_actions, snapshot
+from support import ENVIRONMENTS, all_but_hideseek, random_actions
 from torch_batchsim.envs.cartpole import CartPole
 
 from torch_batchsim import Environment, EpisodeStatistics, TorchVectorEnv, TorchVectorWrapper
@@ -130,8 +129,8 @@ def test_statistics_go_back_with_the_worlds(mode: AutoresetMode) -> None:
     bare = env.unwrapped.state_dict()
 
     def played(made: EpisodeStatistics) -> list[tuple[list[float], list[int]]]:
-        told = [made.step(batch)[4]["episode"] for batch in actions[steps:]]
-        return [(part["r"].tolist(), part["l"].tolist()) for part in told]
+        episodes = [made.step(batch)[4]["episode"] for batch in actions[steps:]]
+        return [(part["r"].tolist(), part["l"].tolist()) for part in episodes]
 
     expected, totals = played(env), env.totals()
     again.load_state_dict(state)
@@ -234,102 +233,7 @@ def test_numpy_is_refused_with_the_way_out() -> None:
         EpisodeStatistics(make("cartpole", 3, AutoresetMode.SAME_STEP, output="numpy"))
 
 
-def test_the_wrapper_shows_the_environment() -> None:
-    env = EpisodeStatistics(make("duel", 3, AutoresetMode.NEXT_STEP))
-    assert isinstance(env, VectorEnv)
-    assert env.num_envs == 6
-    assert env.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
-    assert env.unwrapped.num_agents == 2
-    assert env.single_action_space == env.unwrapped.single_action_space
-    env.close()
-    assert env.unwrapped.closed
-
-
 # ---- gymnasium's wrappers ------------------------------------------------------------------------------------------
-
-# Those of observations refuse SAME_STEP, whichever environment they wrap; so they are tried with NEXT_STEP.
-OBSERVATION_WRAPPERS: dict[str, Callable[[VectorEnv], VectorEnv]] = {
-    "TransformObservation": lambda env: vector_wrappers.TransformObservation(env, lambda x: 2 * x),
-    "RescaleObservation": lambda env: vector_wrappers.RescaleObservation(
-        env, np.array([-1, -np.inf, -1, -np.inf], np.float32), np.array([1, np.inf, 1, np.inf], np.float32)
-    ),
-    "DtypeObservation": lambda env: vector_wrappers.DtypeObservation(env, np.float64),
-    "ReshapeObservation": lambda env: vector_wrappers.ReshapeObservation(env, (2, 2)),
-    "NormalizeObservation": lambda env: vector_wrappers.NormalizeObservation(env),
-    "FlattenObservation": lambda env: vector_wrappers.FlattenObservation(env),
-    "NumpyToTorch": lambda env: vector_wrappers.NumpyToTorch(env),
-    "VectorizeTransformObservation": lambda env: vector_wrappers.VectorizeTransformObservation(
-        env, gymnasium.wrappers.FlattenObservation
-    ),
-    "DictInfoToList": lambda env: vector_wrappers.DictInfoToList(env),
-    "RecordEpisodeStatistics": lambda env: vector_wrappers.RecordEpisodeStatistics(env),
-}
-
-
-@pytest.mark.parametrize("wrapper", OBSERVATION_WRAPPERS)
-def test_observation_wrappers_leave_the_simulation_alone(wrapper: str) -> None:
-    """They run, deliver what they promise, and write nothing into the simulator's memory."""
-    mode = AutoresetMode.NEXT_STEP
-    env = OBSERVATION_WRAPPERS[wrapper](make("cartpole", 6, mode, output="numpy"))
-    plain = make("cartpole", 6, mode, output="numpy")
-    generator = np.random.default_rng(0)
-    env.reset(seed=1)
-    plain.reset(seed=1)
-    for _ in range(40):
-        actions = generator.integers(0, 2, 6)
-        given = torch.from_numpy(actions) if wrapper == "NumpyToTorch" else actions
-        observations, rewards, _, _, _ = env.step(given)
-        expected, expected_rewards, _, _, _ = plain.step(actions)
-        if wrapper == "TransformObservation":
-            assert np.array_equal(observations, 2 * expected)
-        if wrapper != "NumpyToTorch":
-            assert observations.shape == env.observation_space.shape
-        assert np.array_equal(rewards, expected_rewards)
-    assert_same_bits(snapshot(env.unwrapped.sim), snapshot(plain.sim))
-
-
-@pytest.mark.parametrize("mode", MODES, ids=lambda m: m.name)
-def test_gymnasiums_statistics_over_numpy_outputs(mode: AutoresetMode) -> None:
-    ours, theirs = (
-        EpisodeStatistics(make("cartpole", 8, mode)),
-        vector_wrappers.RecordEpisodeStatistics(make("cartpole", 8, mode, output="numpy")),
-    )
-    ours.reset(seed=1)
-    theirs.reset(seed=1)
-    generator = np.random.default_rng(0)
-    for _ in range(15):
-        actions = generator.integers(0, 2, 8)
-        ended = ours.step(actions)[4]
-        expected = theirs.step(actions)[4]
-        if "_episode" in expected and mode is not AutoresetMode.DISABLED:
-            assert np.array_equal(ended["_episode"], expected["_episode"])
-            assert np.array_equal(ended["episode"]["l"], expected["episode"]["l"])
-    assert ours.totals()[2] >= 8
-
-
-def test_filter_and_flatten_dict_observations() -> None:
-    env = make("duel", 3, AutoresetMode.NEXT_STEP, output="numpy")
-    filtered = vector_wrappers.FilterObservation(env, ["cells"])
-    observations, _ = filtered.reset(seed=0)
-    assert set(observations) == {"cells"}
-    flat = vector_wrappers.FlattenObservation(make("duel", 3, AutoresetMode.NEXT_STEP, output="numpy"))
-    observations, _ = flat.reset(seed=0)
-    assert observations.shape == (6, 9)
-
-
-def test_reward_wrappers() -> None:
-    def play(wrap: Callable[[VectorEnv], VectorEnv]) -> np.ndarray:
-        env = wrap(TorchVectorEnv(Drift(), 4, output="numpy"))
-        env.reset(seed=0)
-        generator = np.random.default_rng(0)
-        return np.stack([env.step(generator.uniform(-1, 1, (4, 3)).astype(np.float32))[1].copy() for _ in range(20)])
-
-    plain = play(lambda env: env)
-    assert np.array_equal(play(lambda env: vector_wrappers.TransformReward(env, lambda r: 3 * r)), 3 * plain)
-    assert np.array_equal(play(lambda env: vector_wrappers.ClipReward(env, -1, 1)), plain.clip(-1, 1))
-    normal = play(lambda env: vector_wrappers.NormalizeReward(env))
-    assert np.isfinite(normal).all()
-    assert not np.array_equal(normal, plain)
 
 
 def test_action_wrappers() -> None:
@@ -353,7 +257,7 @@ def test_action_wrappers() -> None:
 
 @pytest.mark.parametrize("environment", [CartPole, Duel])
 def test_infos_as_a_list(environment: type[Environment]) -> None:
-    """``DictInfoToList`` knows gymnasium's masks: ``final_obs`` is there for the rows that ended alone."""
+    """``DictInfoToList`` knows gymnasium's masks: ``final_obs`` is there for the rows that ended only."""
     env = vector_wrappers.DictInfoToList(TorchVectorEnv(environment(max_episode_steps=4), num_worlds=3, output="numpy"))
     env.reset(seed=0)
     zeros = np.zeros(env.action_space.shape, np.int64)
@@ -362,19 +266,3 @@ def test_infos_as_a_list(environment: type[Environment]) -> None:
         assert len(infos) == env.num_envs
         assert all(("final_obs" in info) == (step == 4) for info in infos)
         assert all(("final_info" in info) == (step == 4) for info in infos)
-
-
-@pytest.mark.parametrize("name", [name for name in ENVIRONMENTS if name != "hideseek"])
-def test_array_conversion_gives_the_same_numbers(name: str) -> None:
-    converted = vector_wrappers.ArrayConversion(make(name, 5, AutoresetMode.SAME_STEP), env_xp=torch, target_xp=np)
-    plain = make(name, 5, AutoresetMode.SAME_STEP, output="numpy")
-    converted.reset(seed=0)
-    plain.reset(seed=0)
-    generator = np.random.default_rng(0)
-    for _ in range(8):
-        actions = random_actions(plain, generator).numpy()
-        first, second = converted.step(actions), plain.step(actions)
-        for mine, theirs in zip(first[1:4], second[1:4], strict=True):
-            assert isinstance(mine, np.ndarray)
-            assert np.array_equal(mine, theirs)
-        assert {key for key in second[4] if key in first[4] or not key.startswith("_")} == set(first[4])

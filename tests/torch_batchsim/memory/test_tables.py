@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from typing import Any
 
+import messages
 import numpy as np
 import pytest
 import torch
@@ -83,79 +83,15 @@ def order(sim: Simulator, rows: list[int]) -> None:
 # ---- declarations --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        ({"capacity": 0}, f"Item: capacity must be an integer from 1 to {MAX_ROWS} (rows have 32-bit numbers), got 0"),
-        ({"capacity": -1}, "got -1"),
-        ({"capacity": 2**31}, f"capacity must be an integer from 1 to {MAX_ROWS}"),
-        ({"capacity": 2**32 + 5}, f"got {2**32 + 5}"),
-        ({"capacity": True}, "got True"),
-        ({"capacity": 4.0}, "got 4.0"),
-        ({"capacity": 4, "limit": 3}, "Item: limit must be at least capacity, got 3 and 4"),
-        ({"capacity": 4, "limit": 2**31}, f"limit must be an integer from 1 to {MAX_ROWS}"),
-        ({"capacity": 4, "count": 4}, "Item has count=4 and capacity=4: give count for rows that every world always"),
-        ({}, "Item needs either count"),
-        ({"count": 4, "ephemeral": True}, "limit and ephemeral go with capacity, not with count"),
-        ({"count": 4, "limit": 5}, "limit and ephemeral go with capacity, not with count"),
-        ({"capacity": 4, "ephemeral": 1}, "ephemeral must be True or False, got 1"),
-    ],
-)
-def test_archetypes_refuse(arguments: dict[str, Any], says: str) -> None:
-    with pytest.raises(SchemaError) as raised:
-        Archetype("Item", Spot, **arguments)
-    assert says in str(raised.value)
+def test_refused_archetypes() -> None:
+    messages.refused("dynamic archetypes", lambda line: eval(f"Archetype('Item', Spot, {line})"))
 
 
-@pytest.mark.parametrize(
-    ("system", "says"),
-    [
-        (
-            "(World &w) { w.create<Itm>(Spot{1}); }",
-            "asks for create<Itm>, which is not an archetype (did you",
-        ),
-        ("(World &w) { w.count<Spot>(); }", "count<Spot>, but Spot is a component: name an archetype that has it, "),
-        ("(World &w) { w.create<Player>(Order{1}); }", "Player has count=1 rows in every world; rows come and go in"),
-        (
-            "(World &w, Warp &warp) { w.create<Item>(); }",
-            "each of which would do create(): write create_at<...>(i, ...)",
-        ),
-        ("(World &w, Block &b) { w.random(); }", "each of which would do random(): write random(i)"),
-        ("(World &w) { w.create_at<Item>(0u); }", "uses create_at, which needs Warp & or Block &"),
-        ("(World &w, Warp &a, Block &b) {}", "takes both Warp & and Block &; take one"),
-        (
-            "(World &w, Warp &p, Seen &seen) { seen.rows += 1; }",
-            "all of which would do 'seen.rows +=': write shared",
-        ),
-        ("(World &w, Warp &p, Seen &seen) { ++seen.rows; }", "all of which would do '++seen.rows'"),
-        ("(World &w, Warp &p) { w.rows<Player, Seen>()[0].rows = 1; }", "would do 'rows<Player, Seen>()[0].rows ='"),
-        ("(World &w, Warp &p) { w.create_at<Item>(0u); }", "would do 'create_at<Item>('"),
-        ("(World &w, Entity self) {}", "runs once per world and so has no Entity"),
-        ("(World &w, const Order &o, Entity self) { w.destroy(self); }", "destroys rows of Player, which has count=1"),
-        (
-            "(World &w) { w.destroy<Player>(Entity{}); }",
-            "destroys rows of Player, which has count=1 rows in every world",
-        ),
-        (
-            "(World &w, const Spot &s, Entity &self) {}",
-            "takes 'Entity &self', which is a value: write 'Entity self'",
-        ),
-        ("(World &w, const Spot &s, Seen &seen) {}", "matches no archetype: none has all of Spot, Seen"),
-        (
-            "(World &w, const Spot &s) { w.rows<Player, Seen>()[0].rows = 1; }",
-            "could write by rows<Player, Seen> from many",
-        ),
-        (
-            "(World &w, Spot &s) { w.find<Item, const Spot>(Entity{}); }",
-            "reads Item.Spot of other rows while each row writ",
-        ),
-        ("(World &w, const Spot &s) { w.find<Item, Spot>(Entity{}); }", "put const in front of Spot"),
-    ],
-)
-def test_systems_are_refused_before_a_compiler_runs(system: str, says: str) -> None:
-    with pytest.raises(SchemaError) as raised:
-        Program(box(SYSTEMS + f"TBS_SYSTEM void bad{system}", step=TaskGraph("bad")))
-    assert says in str(raised.value) and "systems.h:" in str(raised.value)
+def test_systems_are_refused_before_a_compiler_runs() -> None:
+    def declared(line: str) -> None:
+        Program(box(f"{SYSTEMS}TBS_SYSTEM void bad{line}", step=TaskGraph("bad")))
+
+    messages.refused("systems and rows", declared)
 
 
 def test_observe_does_not_create() -> None:
@@ -507,46 +443,11 @@ def test_handles_outlive_growth_and_compaction() -> None:
     assert sim.layout > 0
 
 
-@pytest.mark.parametrize(
-    ("call", "error", "says"),
-    [
-        (lambda sim: sim.create("Command", [0]), ValueError, "'Command' is not a dynamic table; those of Zoo: Animal"),
-        (lambda sim: sim.create("Animal", [3]), ValueError, "worlds must be indices of worlds, from 0 to 2, got 3"),
-        (lambda sim: sim.create("Animal", [0.5]), TypeError, "worlds must be world indices"),
-        (lambda sim: sim.create("Animal", [0], {"Body.weight": 1}), KeyError, "component Body has no field 'weight'"),
-        (lambda sim: sim.create("Animal", [0], {"Note.seen": 1}), KeyError, "'Animal.Note.seen' does not exist"),
-        (lambda sim: sim.create("Animal", [0], {"Body.value": torch.zeros(2)}), ValueError, "needs shape [1], got"),
-        (lambda sim: sim.create("Animal", [0], {"Body.value": "old"}), ValueError, "needs shape [1], got 'old'"),
-        (
-            lambda sim: sim.find([0], torch.zeros(4)),
-            TypeError,
-            "entities must be an int32 tensor [1, 4], got torch.float32",
-        ),
-        (lambda sim: sim.find([0, 1], torch.zeros(1, 4, dtype=torch.int32)), TypeError, "int32 tensor [2, 4], got"),
-        (lambda sim: sim.find([0], [[0, 0, 0, 0]]), TypeError, "entities must be an int32 tensor [1, 4], got [[0"),
-        (
-            lambda sim: sim.destroy([0], torch.zeros(1, 4, dtype=torch.int32)),
-            ValueError,
-            "entity [0, 0, 0, 0] is not a row",
-        ),
-        (lambda sim: sim.ragged("Command.Order"), ValueError, "'Command' is not a dynamic table"),
-        (lambda sim: sim.ragged("Animal.Boody"), KeyError, "did you mean 'Animal.Body'?"),
-        (lambda sim: sim.entities("Keeper"), ValueError, "'Keeper' is not a dynamic table"),
-        (lambda sim: sim.bind("Animal.Body", torch.zeros(36, 2).int()), ValueError, "Animal is a dynamic table, whose"),
-        (
-            lambda sim: sim.ragged("Animal.Body").padded(-1),
-            ValueError,
-            "length must be a whole number of 0 or more, got -1",
-        ),
-    ],
-)
-def test_the_host_refuses(call: Callable[[Simulator], Any], error: type[Exception], says: str) -> None:
+def test_refused_calls_from_outside_change_nothing() -> None:
     sim = Simulator(Zoo(), 3)
     sim.reset(seed=0)
     before = snapshot(sim)
-    with pytest.raises(error) as raised:
-        call(sim)
-    assert says in str(raised.value)
+    messages.refused("rows from outside", lambda line: eval(line, globals(), {"sim": sim}))
     assert_same_bits(before, snapshot(sim))
 
 

@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import messages
 import numpy as np
 import pytest
 import torch
@@ -190,27 +191,11 @@ def environment(folder: Path, text: str) -> Environment:
     return declare(text, folder, archetypes=archetypes, singletons=(Clock,), step=TaskGraph("run"), **own)()
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        (
-            "world.tables<const Spt>([](auto...) {});",
-            "names component 'Spt' in tables<const Spt>, which does not exist",
-        ),
-        (
-            "world.tables<const Clock>([](auto...) {});",
-            "tables<const Clock>, but Clock is a singleton, which no archety",
-        ),
-        (
-            "world.tables<Optional<Spot>>([](auto...) {});",
-            "tables<Optional<Spot>>; at least one component must not be",
-        ),
-        ("world.tables<Spot, const Spot>([](auto...) {});", "tables<Spot, const Spot>, which names Spot twice"),
-    ],
-)
-def test_what_is_refused(text: str, says: str, tmp_path: Path) -> None:
-    with pytest.raises(SchemaError, match=re.escape(says)):
-        Program(environment(tmp_path, f"TBS_SYSTEM void run(World &world) {{ {text} }}\n"))
+def test_refused_loops(tmp_path: Path) -> None:
+    def declared(line: str) -> None:
+        Program(environment(tmp_path, f"TBS_SYSTEM void run(World &world) {{ {line} }}\n"))
+
+    messages.refused("loops over archetypes", declared)
 
 
 def test_rows_that_run_at_once_do_not_write(tmp_path: Path) -> None:

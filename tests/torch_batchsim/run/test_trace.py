@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import messages
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -477,45 +478,8 @@ def test_a_trace_is_filled_once_and_says_nothing_before(tmp_path: Path) -> None:
         trace.fill(buffer, steps=3, dropped=0)
 
 
-@pytest.mark.parametrize(
-    "rows, says",
-    [
-        ([(0, 0, 1, 2), (3, 0, 1, 2)], r"record 1 is damaged: it is of task 3, and there are 3 tasks"),
-        ([(0, 0, 1, 2), (1, 6, 9, 8)], r"record 1 \('swing' on thread 6\) is damaged: it begins at 9 and ends at 8"),
-        ([(0, 0, 0, 0)], r"record 0 \('push' on thread 0\) is damaged: it begins at 0 and ends at 0"),  # never written
-    ],
-)
-def test_damaged_records(rows: list[tuple[int, int, int, int]], says: str) -> None:
-    with pytest.raises(ValueError, match=says):
-        cpu(*rows)
-
-
-@pytest.mark.parametrize(
-    "written, says",
-    [
-        ([(0, 0, 0, 1, 2, 1)], r"numpy array \[records\] of dtype RECORD, got <class 'list'>"),
-        (np.zeros(3), r"got float64 \[3\]"),
-        (np.zeros((2, 2), RECORD), r"got .* \[2, 2\]"),
-    ],
-)
-def test_what_is_no_record(written: Any, says: str) -> None:
-    with pytest.raises(TypeError, match=says):
-        Trace(written, TASKS, unit="SM", title="t")
-
-
-@pytest.mark.parametrize(
-    "options, says",
-    [
-        ({"unit": "core"}, "unit must be 'SM' or 'thread', got 'core'"),
-        ({"blocks_per_unit": 0}, "blocks_per_unit must be positive .* got 0 and 0"),
-        ({"num_units": -1}, "num_units not negative, got 1 and -1"),
-        ({"steps": -1}, "steps and dropped must not be negative, got -1 and 0"),
-        ({"dropped": -2}, "got 1 and -2"),
-    ],
-)
-def test_wrong_options(options: dict[str, Any], says: str) -> None:
-    with pytest.raises(ValueError, match=says):
-        cpu((0, 0, 0, 10), **options)
+def test_refused_records_and_options() -> None:
+    messages.refused("traces", lambda line: eval(line))
 
 
 def test_wrong_paths(tmp_path: Path) -> None:

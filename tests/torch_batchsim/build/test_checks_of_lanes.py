@@ -5,8 +5,8 @@ import re
 import messages
 import pytest
 import torch
-from common.support import declare
 from gymnasium.spaces import Discrete
+from support import declare
 
 from torch_batchsim import Archetype, Checks, Component, Parameters, Reward, TaskGraph, TorchVectorEnv, WorldFault, i32
 from torch_batchsim.build import emulation

@@ -14,7 +14,7 @@ from environments.vault import WIDTH, Vault, bounds
 from torch_batchsim import SchemaError, TorchVectorEnv, WorldFault
 from torch_batchsim.build.codegen import Target, generate
 from torch_batchsim.build.context import MAX_KERNEL_PARAMETERS, context_structure
-from torch_batchsim.memory.memory import tables
+from torch_batchsim.memory import tables
 from torch_batchsim.resolve.program import Program
 
 WORLDS = 3  # the rows of the last one begin at 2^31 bytes or beyond

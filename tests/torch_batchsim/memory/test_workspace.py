@@ -20,7 +20,6 @@ from support import (
     COMPILED,
     EMULATION,
     assert_same_bits,
-    baseline,
     declare,
     emulated_simulator,
     library,
@@ -57,12 +56,6 @@ def step(sim: Simulator, steps: int = 25) -> Simulator:
     for _ in range(steps):
         sim.act_and_step(torch.randint(4, (WORLDS, 1), generator=generator))
     return sim
-
-
-def test_nothing_depends_on_what_it_held() -> None:
-    plain = step(Simulator(Yard(), WORLDS, num_threads=1))
-    spoiled = step(Simulator(Yard(), WORLDS, num_threads=2, _library=baseline("yard")))
-    assert_same_bits(snapshot(plain), snapshot(spoiled))
 
 
 def test_it_is_no_part_of_worlds() -> None:

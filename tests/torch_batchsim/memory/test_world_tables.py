@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import messages
-import numpy as np
 import pytest
 import torch
 from environments.yard import Order, Yard
 from gymnasium.spaces import Discrete
 from libraries.depot import Depot, Mark, Place, Rope
-from support import assert_same_bits, declare, emulated_cuda, random_actions, snapshot, unoptimised
+from support import declare, unoptimised
 
 from torch_batchsim import (
     Archetype,
@@ -29,7 +28,6 @@ from torch_batchsim import (
     SchemaError,
     Simulator,
     TaskGraph,
-    TorchVectorEnv,
     WorldFault,
     i32,
 )
@@ -100,40 +98,6 @@ def test_it_goes_through_all_archetypes_with_the_components() -> None:
     assert sim.tensor("depot.Summary.pulled").tolist() == [-1, 2 + 1, -1, -1, 2 + 1]
     handles, marks = sim.entities("Cart"), sim.ragged("Cart.depot.Mark.of")
     assert torch.equal(torch.cat([handles.world(w) for w in range(5)]), torch.cat([marks.world(w) for w in range(5)]))
-
-
-def yard(**kwargs: Any) -> Simulator:
-    env = TorchVectorEnv(Yard(), num_worlds=40, **kwargs)
-    env.reset(seed=2)
-    generator = np.random.default_rng(1)
-    for _ in range(30):
-        env.step(random_actions(env, generator))
-    return env.sim
-
-
-@pytest.fixture(scope="module")
-def yards() -> Simulator:
-    return yard(num_threads=1)
-
-
-@pytest.mark.full
-def test_threads_agree(yards: Simulator) -> None:
-    assert_same_bits(snapshot(yards), snapshot(yard(num_threads=2)))
-    assert_same_bits(snapshot(yards), snapshot(yard(num_threads=2, executor="per_world")))
-    assert yards.layout > 0  # carts have grown
-    assert yards.ragged("depot.Note.Rope").counts.sum() > 0
-    assert yards.tensor("World.episode").float().mean() > 0.5
-
-
-@pytest.mark.full
-def test_emulated_cuda_agrees(yards: Simulator) -> None:
-    assert_same_bits(snapshot(yards), snapshot(yard(_library=emulated_cuda("yard"))))
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("executor", ["megakernel", "per_world"])
-def test_other_emulated_executors_agree(executor: str, yards: Simulator) -> None:
-    assert_same_bits(snapshot(yards), snapshot(yard(_library=emulated_cuda("yard", executor))))
 
 
 # ---- what the reader makes of it -----------------------------------------------------------------------------------

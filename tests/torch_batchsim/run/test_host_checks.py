@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from common.support import declare
 from gymnasium.spaces import MultiDiscrete
+from support import declare
 
 from torch_batchsim import (
     Archetype,

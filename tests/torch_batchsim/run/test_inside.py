@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 import torch
-from common.support import (
+from environments.hall import Hall
+from gymnasium.spaces import Discrete
+from libraries.pushes import Pushes
+from support import (
     ENVIRONMENTS,
     assert_same_bits,
     declare,
@@ -17,9 +20,6 @@ from common.support import (
     full_but,
     snapshot,
 )
-from environments.hall import Hall
-from gymnasium.spaces import Discrete
-from libraries.pushes import Pushes
 
 from torch_batchsim import (
     Archetype,

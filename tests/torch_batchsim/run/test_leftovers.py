@@ -4,8 +4,8 @@ import re
 
 import pytest
 import torch
-from common.support import declare
 from gymnasium.spaces import Discrete
+from support import declare
 
 from torch_batchsim import (
     Archetype,

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from common.support import declare
 from gymnasium.spaces import Discrete
+from support import declare
 from torch_batchsim.envs.cartpole import CartPole
 
 import torch_batchsim

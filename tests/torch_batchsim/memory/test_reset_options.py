@@ -21,7 +21,6 @@ from torch_batchsim import (
     Environment,
     GroupedEnv,
     Reward,
-    SchemaError,
     Simulator,
     TaskGraph,
     TorchVectorEnv,
@@ -349,35 +348,17 @@ def test_emulated_devices_hold_the_same(executor: str) -> None:
 # ---- declarations --------------------------------------------------------------------------------------------------
 
 
-def refuses(environment: Environment, says: str, options: dict[str, Any]) -> None:
-    sim = Simulator(environment, 2)
+def test_refused_values_change_nothing(walkers: Walkers) -> None:
+    values: list[Any] = []
+    sim = Simulator(walkers(reset_values=lambda self, options, worlds: values[-1])(), 2)
     sim.reset(seed=0)
     before = snapshot(sim)
-    with pytest.raises(SchemaError, match=says):
-        sim.reset(options=options)
-    assert_same_bits(before, snapshot(sim))
 
+    def reset(line: str) -> None:
+        values.append(eval(line))
+        sim.reset(options={"x": [1, 2]})
 
-def test_only_what_is_kept_can_be_written(walkers: Walkers) -> None:
-    says = r"^Declared: reset_values names 'Count.begun', which is not a kept singleton$"
-    refuses(walkers(reset_values=lambda self, options, worlds: {"Count.begun": 1})(), says, {"x": [1, 2]})
-    says = r"^Declared: reset_values names 'Walker.Spot.x', which is not a kept singleton$"
-    refuses(walkers(reset_values=lambda self, options, worlds: {"Walker.Spot.x": 1})(), says, {"x": [1, 2]})
-
-
-def test_names_and_shapes_of_values_are_checked(walkers: Walkers) -> None:
-    for values, error, says in [
-        ({"Gaol.x": 1}, SchemaError, "Declared: reset_values 'Gaol.x' does not exist"),
-        ({"Goal.y": 1}, SchemaError, "component Goal has no field 'y'; it has x, begun, given"),
-        (None, SchemaError, "Declared: reset_values must return a dict, got None"),
-        ({"Goal.x": torch.zeros(3)}, SchemaError, r"'Goal.x' needs shape \[2\], got shape \[3\]"),
-        ({"Goal.x": "far"}, SchemaError, r"'Goal.x' needs shape \[2\], got 'far'"),
-        ({"Goal.given": 300}, SchemaError, "'Goal.given' has 300, which uint8 cannot hold"),
-        ({"Goal.given": torch.tensor([1.0, 0.5])}, SchemaError, "has 0.5, which uint8 cannot hold"),
-    ]:
-        sim = Simulator(walkers(reset_values=lambda self, options, worlds, values=values: values)(), 2)
-        with pytest.raises(error, match=says):
-            sim.reset(options={"x": [1, 2]})
+    messages.refused("reset values", reset, lambda: assert_same_bits(before, snapshot(sim)))
 
 
 def test_a_wrong_seed_is_refused_before_anything_is_given(walkers: Walkers) -> None:

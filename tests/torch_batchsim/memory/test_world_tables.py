@@ -16,11 +16,10 @@ import torch
 from environments.yard import Order, Yard
 from gymnasium.spaces import Discrete
 from libraries.depot import Depot, Mark, Place, Rope
-from support import declare, unoptimised
+from support import declare
 
 from torch_batchsim import (
     Archetype,
-    BuildError,
     Component,
     Environment,
     Library,
@@ -28,7 +27,6 @@ from torch_batchsim import (
     SchemaError,
     Simulator,
     TaskGraph,
-    WorldFault,
     i32,
 )
 from torch_batchsim.read.reaches import Reach, Wanted
@@ -202,16 +200,6 @@ template <class C> TBS_FUNCTION i32 rows_with(World &world) {
 """
 
 
-def test_a_hidden_loop_does_not_compile(tmp_path: Path) -> None:
-    body = "{ world.QUIET(tables)<const Spot, Optional<Act>>([&](auto, auto spots, auto) { act.kind = spots[0].x; }); }"
-    with pytest.raises(BuildError) as raised:
-        Simulator(environment(tmp_path, f"{HIDDEN}TBS_SYSTEM void run(World &world, Act &act) {body}\n"), 1)
-    assert str(raised.value).startswith(
-        "systems.h:8: system 'run' (systems.h:8) does tables<const Spot,"
-    )
-    assert "declare it: TBS_SYSTEM TBS_REACHES(tables<const Spot, Optional<Act>>) void run(...)" in str(raised.value)
-
-
 @pytest.mark.full
 def test_a_template_declares_its_loop(tmp_path: Path) -> None:
     text = HIDDEN + "TBS_SYSTEM {}void run(World &world, Clock &clock) {{ clock.time = rows_with<Spot>(world); }}\n"
@@ -274,19 +262,6 @@ def test_archetypes_do_not_depend_on_their_own_number(tmp_path: Path) -> None:
     says = "library loop: most_rows of Dot is asked for while archetype Spots is made"
     with pytest.raises(SchemaError, match=says):
         Program(Looped())
-
-
-def test_without_a_compiler_that_checks_it_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import support
-
-    text = "#define QUIET(name) name\nTBS_SYSTEM void run(World &world, Clock &clock) {\n"
-    text += "world.QUIET(tables)<const Spot>([&](auto table, auto) { clock.time += i32(table.count); }); }\n"
-    made = environment(tmp_path, text)
-    monkeypatch.setitem(support.COMPILED, "hidden tables", lambda: made)
-    sim = Simulator(made, 2, _library=unoptimised("hidden tables"))
-    sim.reset(seed=0)
-    with pytest.raises(WorldFault, match=r"system 'run' failed .* undeclared_access"):
-        sim.step()
 
 
 def test_an_archetype_without_any_is_no_error(tmp_path: Path) -> None:

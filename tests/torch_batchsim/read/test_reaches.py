@@ -72,6 +72,11 @@ MUTATIONS = {
     "find": ("act.kind = world.QUIET(find)<Item, const Spot>(Entity{}) != nullptr;", 1, "find<Item, const Spot>"),
     "count": ("act.kind = i32(world.QUIET(count)<Item>());", 1, "count<Item>"),
     "alive": ("act.kind = world.QUIET(alive)(Entity{});", 1, "alive"),
+    "tables": (
+        "world.QUIET(tables)<const Spot, Optional<Act>>([&](auto, auto spots, auto) { act.kind = spots[0].x; });",
+        1,
+        "tables<const Spot, Optional<Act>>",
+    ),
 }
 
 

@@ -21,7 +21,6 @@ from torch_batchsim import (
 )
 from torch_batchsim.errors import Fault
 from torch_batchsim.resolve.program import Program
-from torch_batchsim.run.findings import _statement
 
 TEXT = """
 TBS_FUNCTION void throw_stone(World &world) {
@@ -142,16 +141,3 @@ def _field(annotation: object) -> None:
 
 def test_mistaken_declarations_have_remedies() -> None:
     messages.refused("declarations", lambda line: eval(line, {**vars(torch_batchsim), **globals()}))
-
-
-@pytest.mark.parametrize(
-    ("text", "statement"),
-    [
-        ("void f() {\n    x += world.find<A, const B>(Entity{})@->x;\n}", "x += world.find<A, const B>(Entity{})->x;"),
-        ("void f() { if (a) { b = c @/ d; } e = 1; }", "b = c / d;"),
-        ("void f() { else { b = c @/ d; } }", "b = c / d;"),
-        ("for (u32 i = 0; i < n; i++) { a[i] = i @/ z; }", "a[i] = i / z;"),
-    ],
-)
-def test_the_statement_around_a_place(text: str, statement: str) -> None:
-    assert _statement(text.replace("@", ""), text.index("@")) == statement

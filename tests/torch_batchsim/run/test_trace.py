@@ -6,15 +6,12 @@ import json
 import math
 import warnings
 from collections import defaultdict
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import messages
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from matplotlib.image import imread
 
 from torch_batchsim.run import trace as module
@@ -256,39 +253,12 @@ def test_blocks_at_work_at_once_have_tracks_of_their_own(tmp_path: Path) -> None
         assert abs(event["ts"] - begin[tile]) < 0.2 and abs(event["dur"] - (end - begin)[tile]) < 0.01
 
 
-@settings(max_examples=150, deadline=None)
-@given(spans=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 30), st.integers(0, 8)), max_size=40))
-def test_lanes_never_overlap_and_are_as_few_as_can_be(spans: list[tuple[int, int, int]]) -> None:
-    spans = sorted((unit, begin, begin + length) for unit, begin, length in spans)
-    lanes = module._lanes(*([span[i] for span in spans] for i in range(3)))
-    held = defaultdict(list)
-    for (unit, begin, end), lane in zip(spans, lanes, strict=True):
-        held[unit, lane].append((begin, end))
-    for own in held.values():
-        assert all(before[1] <= after[0] for before, after in pairwise(own))
-    rows = [(0, unit, begin + 1, end + 1) for unit, begin, end in spans]
-    most, working = module._at_once(*(records(*rows)[name].astype(np.int64) for name in ("unit", "begin", "end")))
-    assert max([lane + 1 for (_, lane), own in held.items() if any(b < e for b, e in own)], default=0) >= most
-    moments = [(unit, at) for unit in range(3) for at in range(40)]
-    count = [sum(u == unit and begin <= at < end for u, begin, end in spans) for unit, at in moments]
-    assert most == max(count) and working == sum(c > 0 for c in count)
-    if all(begin < end for _, begin, end in spans):
-        assert max(lanes, default=-1) + 1 == most
-
-
 def test_names_are_written_as_they_are(tmp_path: Path) -> None:
     tasks = (TaskInfo('a "quoted" \\ {name} ü', "all", False),)
     trace = Trace(records((0, 0, 0, 10)), tasks, unit="thread", title='10 µs of "it"', steps=1)
     [event], _ = load(trace, tmp_path)
     assert event["name"] == tasks[0].name
     assert "ü" in (tmp_path / "trace.json").read_text(encoding="utf-8")  # not every reader knows the escape
-
-
-def test_more_records_than_are_written_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_CHUNK", 7)
-    written, *_ = gpu(seed=4, per_unit=25, units=2)
-    events, _ = load(Trace(written, TASKS, unit="SM", title="GPU", steps=1), tmp_path)
-    assert sorted(event["args"]["tile"] for event in events) == list(range(50))
 
 
 # The picture
@@ -495,12 +465,6 @@ def test_wrong_paths(tmp_path: Path) -> None:
 
 def test_the_record_has_the_layout_of_the_engine() -> None:
     fields = {name: (RECORD[name].str, RECORD.fields[name][1]) for name in RECORD.names}
+    small = {"task": ("<u2", 0), "unit": ("<u2", 2), "tile": ("<u4", 4)}
+    assert fields == small | {"begin": ("<u8", 8), "end": ("<u8", 16), "global_begin": ("<u8", 24)}
     assert RECORD.itemsize == 32
-    assert fields == {
-        "task": ("<u2", 0),
-        "unit": ("<u2", 2),
-        "tile": ("<u4", 4),
-        "begin": ("<u8", 8),
-        "end": ("<u8", 16),
-        "global_begin": ("<u8", 24),
-    }

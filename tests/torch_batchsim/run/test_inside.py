@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import messages
 import pytest
 import torch
 from environments.hall import Hall
@@ -304,22 +305,7 @@ def test_what_is_refused() -> None:
         unstarted.run("push")
     sim = sparks().sim
     before = snapshot(sim)
-    for error, text, call in (
-        (ValueError, "runs a system 'pusch'.*'push'", lambda: sim.run("pusch")),
-        (TypeError, "systems are named by strings", lambda: sim.run(7)),
-        (ValueError, "graph must be one of 'start', 'step', 'observe', got 're'", lambda: sim.run("push", graph="re")),
-        (ValueError, "3 times in 'step': repetition must be from 0 to 2, got 3", lambda: sim.run("emit", repetition=3)),
-        (ValueError, "runs twice|runs 2 times in 'step', and has done so", lambda: sim.run(["push"] * 3)),
-        (ValueError, "worlds must be indices of worlds, from 0 to 4, got 5", lambda: sim.run("push", worlds=5)),
-        (ValueError, r"must have shape \[5\], got \[4\]", lambda: sim.run("push", torch.ones(4, dtype=torch.bool))),
-        (RuntimeError, r"call mark\(\) before diff\(\)", lambda: sim.diff(0)),
-        (TypeError, r"since must be what mark\(\) has returned, got 3", lambda: sim.diff(0, since=3)),
-        (ValueError, "action 3 of world 1 is not in Discrete", lambda: sim.trace_world(0, [0, 3, 0, 0, 0])),
-        (ValueError, r"actions must have shape \[5\]", lambda: sim.trace_world(0, [0])),
-        (TypeError, "actions must have dtype int64", lambda: sim.trace_world(0, [0.5] * 5)),
-    ):
-        with pytest.raises(error, match=text):
-            call()
+    messages.refused("one system at a time", lambda line: eval(line, globals(), {"sim": sim}))
     assert_same_bits(before, snapshot(sim))
     with sim.inside_step() as step:
         for call in (sim.step, sim.reset, sim.state_dict):

@@ -1,4 +1,4 @@
-"""csrc/tbs/poison.h: what a system may call, what not, and that the compiler says what to use instead."""
+"""csrc/tbs/poison.h: calls that a system may make, and errors that name the replacement of others."""
 
 import pytest
 
@@ -74,7 +74,7 @@ def test_systems_may_call_the_engine(compiler):
     assert result.returncode == 0 and not result.stderr, result.stderr
 
 
-def test_forbidden_calls_say_what_to_use(compiler):
+def test_errors_of_forbidden_calls_name_the_replacement(compiler):
     statements, texts = zip(*FORBIDDEN, *FORBIDDEN_GXX, strict=True)
     result = compiler.gxx(program(*statements))
     assert result.returncode != 0

@@ -164,7 +164,7 @@ def test_other_worlds_go_on_with_the_same_bits_and_the_faulty_one_begins_anew(ex
     assert_same_bits(snapshot(env.sim), snapshot(plain.sim))
 
 
-def test_nothing_is_told_of_what_is_right_and_bits_are_those_of_an_ordinary_build():
+def test_sound_systems_have_no_fault_and_bits_are_those_of_an_ordinary_build():
     env, plain = made(worlds=100), made(worlds=7, checks=False)
     steps(env, 5)
     steps(plain, 5)
@@ -204,7 +204,7 @@ TBS_SYSTEM void look(World &world, const Maze &maze, See &see) {
         (4, "systems.h:16", "nan in Walker.See.speed (world 3, row 0, step 2, system 'look')"),
     ],
 )
-def test_numbers_that_are_not_finite_and_endless_loops_are_told(mistake, place, says):
+def test_numbers_that_are_not_finite_and_endless_loops_are_reported(mistake, place, says):
     message = str(fault_of(made(mistake, text=LATER, checks=Checks(loops=1000))))
     assert message.startswith(f"{place}: ") and says in message
 
@@ -227,7 +227,7 @@ def test_a_mistake_that_is_the_same_for_all_rows_is_a_fault_of_each_world():
     assert str(caught.value).startswith("systems.h:2: -2147483648 - 1 does not fit into i32")
 
 
-def test_a_group_a_single_world_and_a_pickled_fault_tell_the_same():
+def test_a_group_a_single_world_and_a_pickled_fault_report_the_same():
     cls = maze()
     grouped = GroupedEnv(cls(mistake=0), num_worlds=6, groups=2, num_threads=1, checks=True)
     assert all(env.sim.program.checks == Checks() for env in grouped.environments)
@@ -294,11 +294,11 @@ def test_a_checked_build_of_cuda_reports_the_same(executor):
 
 @pytest.mark.full
 @pytest.mark.parametrize("executor", ["graph", "per_world"])
-def test_a_checked_build_of_cuda_ends_loops_and_tells_of_nan(executor):
+def test_a_checked_build_of_cuda_ends_loops_and_reports_nan(executor):
     says = ["inf in Walker.Maze.speed", *["loops have taken more than 1000 turns"] * 2, "walls[15] of u8[15]", "nan in"]
-    for mistake, told in enumerate(says):
+    for mistake, message in enumerate(says):
         _, fault = emulated_fault(maze(LATER)(mistake=mistake), executor, Checks(loops=1000))
-        assert told in str(fault), str(fault)
+        assert message in str(fault), str(fault)
 
 
 CUDA_TEXT = f"""\
@@ -322,7 +322,7 @@ TBS_SYSTEM void look(World &world, const Maze &maze, See &see) {{
 
 @pytest.mark.full
 @pytest.mark.parametrize("executor", ["graph", "per_world"])
-def test_a_row_that_there_is_not_touches_no_other_row_on_cuda(executor):
+def test_a_missing_row_touches_no_other_row_on_cuda(executor):
     sim, fault = emulated_fault(maze(CUDA_TEXT)(mistake=0), executor, Checks())
     assert "world.rows<Walker, Maze>()[15] of 1 row of Maze" in str(fault)
     cells = sim.tensor("Walker.Maze.cell").flatten().tolist()

@@ -49,7 +49,7 @@ TBS_SYSTEM void together(Worlds<4> &worlds, Warp &group) {{
 
 
 def fault_of(mistake: int, executor: str = "") -> tuple[str, str]:
-    """What is told on CPU, or by an ``executor`` of CUDA."""
+    """The system and the message of the fault on CPU, or with an ``executor`` of CUDA."""
     walkers = declare(
         TEXT,
         archetypes=[Archetype("Walker", Cell, Push, Reward, count=1)],

@@ -192,7 +192,7 @@ def test_fast_math_is_a_library_of_its_own(cache: Path, folder: Path, monkeypatc
 
 
 def test_a_library_that_is_broken_is_named(cache: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def build(tell: Any, source: str, flags: list[str], cuda: bool, directory: Path, name: str, heed: Any) -> None:
+    def build(report: Any, source: str, flags: list[str], cuda: bool, directory: Path, name: str, heed: Any) -> None:
         (directory / f"{name}.so").write_bytes(b"\x7fELF")
 
     monkeypatch.setattr(jit, "_build", build)
@@ -338,7 +338,7 @@ def test_no_ninja_at_all(path_without_ninja: Path, cache: Path, folder: Path, mo
 
 
 def test_cuda_units_are_for_the_devices_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever TORCH_CUDA_ARCH_LIST says: flags of ours keep torch from adding its own."""
+    """For any TORCH_CUDA_ARCH_LIST: flags of ours keep torch from adding its own."""
     from torch.utils import cpp_extension
 
     monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", "7.5")

@@ -1,4 +1,4 @@
-"""What authors are told of a build: mistakes with their remedies, warnings in one line each."""
+"""Messages of a build for authors: errors with their remedies, warnings in one line each; see tests/messages.txt."""
 
 from __future__ import annotations
 
@@ -77,7 +77,6 @@ class Sum(Component):
     all: i32
 
 
-# What a system over `Ball &ball, const Paddle &paddle` does in one line, and what it is told.
 PARAMETERS = "(World &world, Ball &ball, const Paddle &paddle)"
 HELPERS = """TBS_FUNCTION void shift(Paddle &paddle) { paddle.column += 1; }
 TBS_FUNCTION f32 size(vec3 a) { return length(a); }
@@ -320,7 +319,7 @@ TBS_SYSTEM void run(World &world, Ball &ball) { ball.row = 1; }
     messages.compare("warnings of copies", warned(environment(folder, text, "run")))
 
 
-def test_a_function_that_is_not_defined_is_told_without_other_warnings(folder: Path) -> None:
+def test_a_function_that_is_not_defined_is_reported_without_other_warnings(folder: Path) -> None:
     """A method that is not inlined: the linker misses it."""
     text = "struct A {\n    TBS_CALLED i32 twice() const;\n};\n"
     text += "TBS_SYSTEM void run(World &world, Ball &ball) { i32 unused = 3; ball.row = A{}.twice(); }\n"

@@ -1,7 +1,7 @@
 """Workspace: memory that a system has for as long as it runs for a world.
 
 The builds of tests/common/support.py fill it with other bytes before each system, the engine's own do not. That these
-agree says that nothing is taken from the world or the system before.
+agree shows that nothing is taken from the world or the system before.
 """
 
 from __future__ import annotations

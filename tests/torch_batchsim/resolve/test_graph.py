@@ -78,7 +78,7 @@ def test_rows_that_run_at_once_do_not_meet(tmp_path: Path) -> None:
     messages.refused("what rows reach", declared)
 
 
-def test_a_reach_is_told_with_the_place_of_its_call(tmp_path: Path) -> None:
+def test_a_reach_is_reported_with_the_place_of_its_call(tmp_path: Path) -> None:
     """In a function that the system calls too, and in a macro."""
     helper = "TBS_FUNCTION f32 first(World &world) {\n    return world.rows<Tree, const Step>()[0].towards;\n}\n"
     macro = "#define FIRST \\\n    world.rows<Tree, const Step>()[0].towards\n"

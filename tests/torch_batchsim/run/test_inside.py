@@ -1,4 +1,4 @@
-"""One system at a time: a step in parts is a step, and what each system changed is told."""
+"""One system at a time: a step in parts is a step, and the changes of each system are reported."""
 
 from __future__ import annotations
 
@@ -219,15 +219,15 @@ def test_observe_shows_what_was_written() -> None:
 def test_the_trace_of_a_world() -> None:
     env, other = sparks(), sparks()
     out = io.StringIO()
-    told = env.sim.trace_world(3, [1, 1, 1, 2, 1], file=out)
+    changes = env.sim.trace_world(3, [1, 1, 1, 2, 1], file=out)
     other.step(torch.tensor([1, 1, 1, 2, 1]))
     assert_same_bits(snapshot(other.sim), snapshot(env.sim))
-    assert list(told) == [
+    assert list(changes) == [
         "(begin of the step)", "push", "emit", "burn", "emit[1]", "burn[1]", "emit[2]", "burn[2]", "judge", "push[1]",
         "observe: look",
     ]  # fmt: skip
-    assert [(c.name, c.new) for c in told["judge"]] == [("Game.Reward.value", 1.0)]
-    assert [c.name for c in told["observe: look"]] == ["Game.View.x"]
+    assert [(c.name, c.new) for c in changes["judge"]] == [("Game.Reward.value", 1.0)]
+    assert [c.name for c in changes["observe: look"]] == ["Game.View.x"]
     text = out.getvalue()
     assert text.startswith("world 3, step 1:\n  (begin of the step)   World.step       0 -> 1\n")
     assert "Spark[0]  created: Ember.heat" in text

@@ -65,7 +65,7 @@ def gpu(
 def test_threads_have_one_clock_already() -> None:
     base = (1 << 60) + 1  # float64 knows only every 256th number here
     written = records((0, 0, base + 5, base + 1005), (1, 1, base, base + 7), (2, 1, base + 2**40, base + 2**40 + 1))
-    written["global_begin"] -= np.arange(3, dtype=np.uint64) * 999  # no matter what the other clock says
+    written["global_begin"] -= np.arange(3, dtype=np.uint64) * 999  # whatever the other clock shows
     trace = Trace(written, TASKS, unit="thread", title="threads", steps=1)
     assert trace.begin.tolist() == [0.005, 0.0, 2**40 / 1e3]
     assert trace.end.tolist() == [1.005, 0.007, (2**40 + 1) / 1e3]
@@ -96,7 +96,7 @@ def test_a_unit_with_one_record_is_placed_by_the_shared_clock() -> None:
     np.testing.assert_allclose(trace.end - trace.begin, (end - begin)[keep], rtol=1e-3, atol=0.01)
 
 
-def test_too_little_to_tell_how_fast_the_clocks_run() -> None:
+def test_too_few_records_to_measure_the_clocks() -> None:
     one = records((0, 3, 1000, 3000))
     one["global_begin"] = 7 << 50
     two = records((0, 3, 1000, 3000), (1, 3, 4000, 4500))  # the shared clock has not moved meanwhile
@@ -108,7 +108,7 @@ def test_too_little_to_tell_how_fast_the_clocks_run() -> None:
         assert "1 GHz is assumed" in str(trace)
 
 
-def test_clocks_that_change_their_speed_are_told() -> None:
+def test_clocks_that_change_their_speed_are_reported() -> None:
     written, begin, _ = gpu(seed=2, per_unit=100, units=8)
     assert "uncertain" not in str(Trace(written, TASKS, unit="SM", title="GPU", steps=1))
     late = begin > begin.max() / 2
@@ -160,7 +160,7 @@ def test_the_numbers_of_threads_need_not_begin_at_0() -> None:
     assert cpu((0, 5, 0, 10), (0, 9, 0, 10), num_units=1).units.tolist() == [5, 9]
 
 
-def test_dropped_records_are_told_and_how_to_keep_them(tmp_path: Path) -> None:
+def test_dropped_records_are_reported_with_a_remedy(tmp_path: Path) -> None:
     trace = cpu((0, 0, 0, 10), (1, 0, 10, 20), dropped=1500)
     assert "1,500 more records had no room" in str(trace) and "tracing(capacity=1502)" in str(trace)
     assert "no room" not in str(cpu((0, 0, 0, 10)))

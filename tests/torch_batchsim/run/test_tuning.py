@@ -160,7 +160,7 @@ def test_worlds_go_on_while_they_are_measured(monkeypatch: pytest.MonkeyPatch, t
     assert_same_bits(before, snapshot(sim))
 
 
-def test_faults_while_measuring_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_faults_while_measuring_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tuning, "_path", lambda sim: tmp_path / "choice.json")
     sim = Simulator(CartPole(), 100)
     sim.reset(seed=0)

@@ -25,13 +25,18 @@ def given(subject: str) -> dict[str, str]:
 
 def compare(subject: str, found: dict[str, str]) -> None:
     """Compares messages with those of the file, or writes them there."""
-    folders = re.compile(r"(?<![\w.])/(?:[^\s/:,()'\"`]+/)+")
-    cleaned = [f"{line} => {folders.sub('.../', text)}".replace("\n", " | ") for line, text in found.items()]
+    cleaned = [f"{line} => {_cleaned(text)}" for line, text in found.items()]
     if os.environ.get("TBS_WRITE_MESSAGES"):
         head, mark, rest = FILE.read_text(encoding="utf-8").partition(f"\n== {subject}\n")
         rest = "".join(rest.partition("\n== ")[1:])
         FILE.write_text(head + mark + "\n".join(cleaned) + "\n" + rest, encoding="utf-8")
     assert cleaned == [f"{line} => {text}" for line, text in given(subject).items()]
+
+
+def _cleaned(text: str) -> str:
+    """In one line, without folders and addresses of this run."""
+    text = re.sub(r"(?<![\w.])/(?:[^\s/:,()'\"`]+/)+", ".../", text)
+    return re.sub(r" at 0x[0-9a-f]+", "...", text).replace("\n", " | ")
 
 
 def refused(subject: str, call: Callable[[str], object], after: Callable[[], object] = lambda: None) -> None:

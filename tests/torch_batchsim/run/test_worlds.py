@@ -15,7 +15,7 @@ import torch
 from environments.yard import Yard
 from gymnasium.spaces import Discrete
 from gymnasium.vector import AutoresetMode
-from support import assert_same_bits, declare, emulated_cuda, ended_worlds, random_actions, snapshot
+from support import assert_same_bits, declare, emulated_cuda, ended_worlds, full_but, random_actions, snapshot
 
 from torch_batchsim import (
     Archetype,
@@ -76,7 +76,7 @@ def environment(folder: Path, text: str = TEXT.replace("SEEN", "0"), **changes: 
     return declare(text, folder, **(attributes | changes))()
 
 
-@pytest.mark.parametrize("executor", ["batch", "per_world"])
+@pytest.mark.parametrize("executor", full_but(["batch"], ["batch", "per_world"]))
 def test_each_world_has_its_own_result(executor: str, tmp_path: Path) -> None:
     made = environment(tmp_path)
     for worlds in (1, 3, 4, 9):

@@ -23,7 +23,7 @@ GIVEN = Level(
 
 @cache
 def make(worlds: int, mode: AutoresetMode = AutoresetMode.DISABLED, number: int = 0, **options: Any) -> TorchVectorEnv:
-    """Tests share those that are alike; ``number`` tells two of a test apart."""
+    """Tests share those that are alike; ``number`` separates two of a test."""
     return TorchVectorEnv(HideSeek(critic=True, **options), num_worlds=worlds, num_threads=1, autoreset_mode=mode)
 
 

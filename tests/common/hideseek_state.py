@@ -18,7 +18,7 @@ MOST_FACES = 6
 
 @dataclass
 class Bodies:
-    """Rows of an archetype, ``[W, n, ...]``; ``there`` tells which exist."""
+    """Rows of an archetype, ``[W, n, ...]``; ``there`` marks those that exist."""
 
     there: Array
     position: Array

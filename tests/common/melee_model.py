@@ -1,4 +1,4 @@
-"""Melee in plain Python: what every row is told, also of ends of its own."""
+"""Melee in plain Python: the outputs of every row, also of ends of its own."""
 
 from __future__ import annotations
 

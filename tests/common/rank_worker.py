@@ -1,6 +1,6 @@
 """Trainings that one process or several can do: `python rank_worker.py FOLDER CASE...` is one of several.
 
-In the case "nan" process 1 meets what is not a number: FOLDER/nan-RANK.txt is what each says of it.
+In the case "nan" process 1 meets NaN: FOLDER/nan-RANK.txt is the message of each process.
 """
 
 from __future__ import annotations

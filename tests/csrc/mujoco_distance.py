@@ -26,7 +26,7 @@ class Distances:
     def _place(self, side, body):
         kind, number = int(body["kind"]), int(body["hull"])
         if kind == CAPSULE and body["size"][1] == 0:
-            kind = SPHERE  # of a capsule without length MuJoCo says that it is far from any box
+            kind = SPHERE  # of a capsule without length MuJoCo has it far from any box
         geom = self.model.geom(f"{side}{kind}{number}").id
         size = body["size"].astype(float)
         if kind == HULL:

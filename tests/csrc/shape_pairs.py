@@ -1,4 +1,4 @@
-"""Random pairs of shapes, degenerate ones among them, and what float64 says of them; for test_collide.py."""
+"""Random pairs of shapes, degenerate ones among them, and their distances in float64; for test_collide.py."""
 
 from dataclasses import dataclass
 from functools import cache

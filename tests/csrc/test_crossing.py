@@ -90,7 +90,7 @@ def test_a_way_enters_where_its_first_point_is_inside(library, name):
     assert WAYS / 10 < entered < WAYS
 
 
-def test_a_wall_that_is_crossed_tells_its_whole_thickness(library):
+def test_a_wall_that_is_crossed_gives_its_whole_thickness(library):
     bodies, _, _ = ways(BOX, seed=9)
     bodies["size"] = [1, 1, 0.05]
     out = crossings(library, bodies[:2], [[0, 0.5, 1], [0, 0.5, -0.04]], [[0, 0.5, -3], [0, 0.5, 0.2]])

@@ -334,7 +334,7 @@ def test_a_scene_without_bodies(library):
     assert scene.see(records(SIGHT, 20, end=(1, 0, 0))).all()
 
 
-def test_a_scene_tells_what_has_no_room(library, random):
+def test_a_scene_reports_bodies_without_room(library, random):
     """And leaves it out: more bodies than places, more faces than it holds."""
     bodies = random_bodies(random, 80, 8.0, [HULL])
     scene = Scene(library, bodies)

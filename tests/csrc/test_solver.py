@@ -84,17 +84,6 @@ def test_a_thin_body_that_spins_fast_gains_no_energy(library):
     assert np.abs(np.linalg.norm(run["rotation"], axis=-1) - 1).max() < 1e-3
 
 
-def test_rotation_about_the_intermediate_axis_flips(library):
-    scene = Scene(library, gravity=0)
-    scene.add(BOX, (0.5, 0.8, 0.2), (0, 0, 0), angular=(5, 0.2, 0.2))  # of inertia between those about z and y
-    bodies = scene.run(600)[:, 0]
-    own = np.einsum("nji,nj->ni", matrices(bodies["rotation"]), bodies["angular"].astype(float))[:, 0]
-    flips = np.flatnonzero(np.diff(np.sign(own)))
-    assert len(flips) >= 3
-    gaps = np.diff(flips)
-    assert gaps.max() - gaps.min() <= 2  # as often as before: nothing is lost
-
-
 def test_locked_axes_are_kept(library):
     scene = Scene(library)
     scene.ground(friction=(0.1, 0.1))
@@ -154,16 +143,6 @@ def test_friction_angle(library, factor, slides):
     assert np.isclose(moved, pull * 4**2 / 2, rtol=0.05) if slides else moved < 0.001
 
 
-def test_static_friction_does_not_creep(library):
-    slope = 0.44  # 25 degrees, where 27 degrees are the friction angle
-    scene = Scene(library)
-    ramp = scene.add(PLANE, 1, (0, 0, 0), motion=STATIC, rotation=tilted(slope))
-    normal = matrices(scene.bodies["rotation"][ramp])[:, 2]
-    box = scene.add(BOX, (0.3, 0.3, 0.1), 0.1 * normal, rotation=tilted(slope))
-    way = scene.run(300)["position"][:, box].astype(float)
-    assert np.linalg.norm(way[-1] - way[30]) < 2e-4  # m in 9 s
-
-
 def test_static_friction_holds_more_than_dynamic(library):
     scene = Scene(library)
     scene.ground(friction=(0.6, 0.3))
@@ -185,18 +164,6 @@ def test_dynamic_friction_above_static(library):
 
 
 # ---- restitution, collisions -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("restitution", [0.3, 0.8, 1.0])
-def test_a_dropped_ball_bounces(library, restitution):
-    scene = Scene(library)
-    scene.ground(restitution=restitution)
-    ball = scene.add(SPHERE, 0.1, (0, 0, 1.1), restitution=restitution)
-    bodies = scene.run(60)[:, ball]
-    height = bodies["position"][:, 2] - 0.1
-    bounced = height[np.argmax(bodies["linear"][:, 2] > 0) :].max()
-    between_steps = GRAVITY * (STEP / 2) ** 2 / 2
-    assert restitution**2 - 0.004 - between_steps < bounced <= restitution**2 + 1e-4
 
 
 @pytest.mark.parametrize("substeps", [1, 4])
@@ -243,7 +210,7 @@ def test_tumbling_boxes_gain_no_energy(library, substeps, surface):
         assert surface["friction"][0] > 0 or after[-1] > (0.1 if substeps == 4 else 0.05) * before
 
 
-def test_a_touch_tells_of_all_of_its_impulse(library):
+def test_a_touch_reports_all_of_its_impulse(library):
     scene = Scene(library, gravity=0)
     scene.add(BOX, 1, (0, 0, -1), motion=STATIC)
     ball = scene.add(SPHERE, 0.5, (0, 0, 1), mass=3, linear=(0, 0, -4), restitution=0.5)

@@ -147,7 +147,7 @@ TILES, TOGETHER = "megakernel, tiles", "megakernel, together"
 HERD, SHELF = (Play(name, "graph", **SIZES[name]) for name in ("herd", "shelf"))
 UNORDERED = "emulated_cuda::meet(emulated_cuda::unordered);"
 UNORDERED_WARP = "__ballot_sync(0xffffffff, 1);"  # lanes meet, and CUDA promises nothing of memory
-# What is changed, who runs it, and what the report says. Where a barrier that is taken out lets threads take what is in
+# The change, the run, and words of the report. Where a barrier that is taken out lets threads take what is in
 # memory by chance for indices, they still meet, but without order.
 MUTANTS = {
     "no barrier between the tasks of a block": (

@@ -11,7 +11,7 @@ from torch_batchsim.envs.hideseek import HideSeek
 from torch_batchsim.envs.overcooked import Overcooked
 from torch_batchsim.envs.swarm import Swarm
 
-from torch_batchsim import Checks, GroupedEnv, GroupFault, TorchVectorEnv, WorldFault
+from torch_batchsim import Checks, TorchVectorEnv, WorldFault
 from torch_batchsim.build import emulation, jit
 from torch_batchsim.build.checked import flags
 from torch_batchsim.build.codegen import Target, generate
@@ -88,35 +88,3 @@ def test_a_fault_where_some_worlds_step_is_that_of_its_world():
     assert caught.value.mask.nonzero().tolist() == [[2]] and caught.value.stepped
     assert "nan in Cart.CartState.x" in str(caught.value)
     assert env.sim.tensor("World.step").tolist() == [1, 2, 1, 1]
-
-
-def test_a_fault_in_one_group_is_that_of_its_world_and_other_groups_go_on():
-    env = GroupedEnv(CartPole(), num_worlds=6, groups=2, num_threads=2, checks=True)
-    plain = TorchVectorEnv(CartPole(), num_worlds=6, checks=False)
-    plain.reset(seed=0)
-    env.async_reset(seed=0)
-    for _ in range(2):
-        env.recv()
-    group = env.environments[1]
-    group.sim.tensor("Cart.CartState.theta")[1] = float("nan")
-    actions, faults, received = torch.ones(3, dtype=torch.long), [], {}
-    for number in range(2):
-        env.send(number, actions)
-    for _ in range(2):
-        try:
-            batch = env.recv()
-        except GroupFault as error:
-            faults.append(error)
-            batch = error.outputs
-        received[batch.group] = batch.observations
-    (fault,) = faults
-    assert fault.group == 1 and fault.mask.nonzero().tolist() == [[4]]
-    assert fault.faults[0].finding.kind == "not_finite" and fault.faults[0].world == 4
-    expected = plain.step(torch.ones(6, dtype=torch.long))[0]
-    others = torch.arange(6) != 4
-    assert torch.equal(torch.cat([received[0], received[1]])[others], expected[others])
-    env.async_reset(mask=fault.mask)
-    assert env.recv().group == 1
-    env.send(1, actions)
-    assert env.recv().group == 1
-    env.close()

@@ -54,7 +54,7 @@ def test_no_megakernel_has_a_stack(environment: type) -> None:
 
 
 def test_rigid_bodies_leave_registers_for_twelve_warps() -> None:
-    """What docs/gpu.md says of the benchmark's scene; and the solver moves vectors."""
+    """As docs/gpu.md states for the benchmark's scene; and the solver moves vectors."""
     environment = Levels(physics={**physics_options(level(0)), "contacts": CONTACTS})
     (kernel,) = (k for k in sass.kernels(environment, "graph") if "physics_simulate" in k.nodes)
     assert kernel.registers <= 168 and kernel.stack <= 6_100

@@ -265,7 +265,7 @@ def library():
     return emulated_cuda("zoo")
 
 
-@pytest.mark.parametrize("sequences", [25, pytest.param(160, marks=pytest.mark.full)])
+@pytest.mark.parametrize("sequences", [10, pytest.param(160, marks=pytest.mark.full)])
 @pytest.mark.parametrize("mode", list(AutoresetMode), ids=lambda mode: mode.name)
 def test_random_sequences_agree_with_the_model(mode: AutoresetMode, sequences: int, library) -> None:
     one = Simulator(Zoo(), WORLDS, autoreset=mode, num_threads=1)

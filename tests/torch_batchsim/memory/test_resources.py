@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import messages
 import numpy as np
 import pytest
 import torch
@@ -16,7 +17,6 @@ from torch_batchsim import (
     Component,
     Environment,
     Reward,
-    SchemaError,
     Simulator,
     TaskGraph,
     TorchVectorEnv,
@@ -142,31 +142,5 @@ def test_the_graph_shows_that_they_are_read() -> None:
     assert "Wind" in blow.reads
 
 
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
-        ({"resources": (Levels, Spot)}, "component Spot is a resource and in an archetype; take it out of one"),
-        ({"singletons": (Wind,)}, "component Wind is a singleton, which each world has, and a resource"),
-        ({"resources": (3,)}, "resources: 3 is not a component class"),
-        ({"resources": Levels}, "resources must be a list or tuple"),
-        ({"observation": "Levels"}, "observation 'Levels' must be"),
-        ({"values": {"Levels.heigth": 1}}, "component Levels has no field 'heigth'"),
-        ({"values": {"Walker.Spot": 1}}, "resource_values names 'Walker.Spot', which is not a resource"),
-        ({"values": {"Levels.height": np.zeros((3, 2))}}, "'Levels.height' needs shape [2, 3], got shape [3, 2]"),
-        ({"values": {"Wind": "strong"}}, "'Wind' needs shape [], got 'strong'"),
-        ({"values": {"Levels.number": 1.5}}, "'Levels.number' has 1.5, which int32 cannot hold"),
-        ({"values": {"Levels.number": 2**31}}, "'Levels.number' has 2147483648, which int32 cannot hold"),
-        (
-            {"systems": SYSTEMS.replace("const Levels", "Levels")},
-            "system 'walk' would write Levels, a resource, which all worlds read at once; take it as const",
-        ),
-        (
-            {"systems": SYSTEMS.replace("get<const Wind>", "get<Wind>")},
-            "system 'blow' could write by get<Wind> a resource, which all worlds read at once; put const in front",
-        ),
-    ],
-)
-def test_bad_declarations(changes: dict[str, Any], says: str) -> None:
-    with pytest.raises(SchemaError) as error:
-        Simulator(walkers(**changes)(), 1)
-    assert says in str(error.value)
+def test_refused_resources() -> None:
+    messages.refused("resources", lambda line: Simulator(eval(f"walkers({line})")(), 1))

@@ -8,13 +8,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import messages
 import pytest
 import torch
-from environments.forge import Forge, Link
+from environments.forge import Forge, Link  # noqa: F401
 from gymnasium.spaces import Discrete
 from support import assert_same_bits, declare, snapshot, spoil_scratch
 
-from torch_batchsim import Archetype, Component, Reward, SchemaError, Simulator, TaskGraph, i32
+from torch_batchsim import Archetype, Component, Reward, Simulator, TaskGraph, i32
 from torch_batchsim.resolve.program import Program
 
 WORLDS = 30
@@ -153,37 +154,6 @@ def test_what_is_written_first_may_be_read(tmp_path: Path) -> None:
     environment(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
-        ({"step": TaskGraph("use", "add")}, "system 'use' reads Sum, which is scratch and holds anything when 'step'"),
-        ({"start": TaskGraph("get")}, "system 'get' reads Sum, .* when 'start' begins; no system before it in 'start'"),
-        ({"observe": TaskGraph("use")}, "reads Sum, .* when 'observe' begins"),
-        ({"observe": TaskGraph("read")}, "system 'read' reads Notes, .* when 'observe' begins"),
-        ({"observe": TaskGraph("each")}, "system 'each' reads Notes, .* when 'observe' begins"),
-        ({"start": TaskGraph("call", "sit")}, "system 'call' reads Guest.Seat, .* when 'start' begins"),
-        ({"kept": [Sum]}, "component Sum is kept, and scratch"),
-        ({"scratch": [Link]}, "component Link is scratch, which only singletons and components of archetypes can be"),
-        ({"scratch": Sum}, "scratch must be a list or tuple"),
-        ({"scratch": ["Sum"]}, "'Sum' is not a component class"),
-        ({"scratch": [Sum, Spot], **NOT_READ}, "Spot is scratch, which holds anything between steps"),
-        ({"scratch": [Sum, Move], **NOT_READ}, "Move is scratch, which holds anything between steps"),
-        ({"scratch": [Sum, Reward], **NOT_READ}, "Reward is scratch, which holds anything"),
-    ],
-)
-def test_what_cannot_be_scratch(changes: dict[str, Any], says: str, tmp_path: Path) -> None:
-    with pytest.raises(SchemaError, match=says):
-        environment(tmp_path, **changes)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        ({"count": 2, "scratch": 1}, "scratch must be True or False, got 1"),
-        ({"capacity": 2, "limit": 4, "scratch": True}, "scratch excludes ephemeral, .* and limit"),
-        ({"capacity": 2, "ephemeral": True, "scratch": True}, "scratch excludes ephemeral"),
-    ],
-)
-def test_archetypes_that_cannot_be_scratch(arguments: dict[str, Any], says: str) -> None:
-    with pytest.raises(SchemaError, match=says):
-        Archetype("Notes", Mark, **arguments)
+def test_refused_scratch(tmp_path: Path) -> None:
+    messages.refused("scratch", lambda line: environment(tmp_path, **eval(f"dict({line})")))
+    messages.refused("scratch archetypes", lambda line: eval(f"Archetype('Notes', Mark, {line})"))

@@ -1,4 +1,4 @@
-"""Streams and captures without a device: which memory the allocator is told of, and what does not wait in a capture."""
+"""Streams and captures without a device: memory that is recorded for the allocator, and calls that never wait."""
 
 from __future__ import annotations
 
@@ -76,10 +76,10 @@ def test_all_memory_is_recorded_on_the_streams_that_use_it(recorded: Recorded) -
     for handle in (0, 5):
         note(sim, handle)
         assert recorded.missing(sim, handle) == []
-    told = len(recorded.ranges[5])
+    recorded_once = len(recorded.ranges[5])
     for handle in (5, 0, 5, 0):
         note(sim, handle)
-    assert len(recorded.ranges[5]) == told  # once is enough
+    assert len(recorded.ranges[5]) == recorded_once  # once is enough
     present = ctypes.c_uint64.from_address(use.address)
     assert present.value == 0
 
@@ -108,7 +108,7 @@ def test_all_memory_is_recorded_on_the_streams_that_use_it(recorded: Recorded) -
 
 @pytest.mark.parametrize("raw", [True, False])
 def test_steps_and_resets_note_their_stream(recorded: Recorded, monkeypatch: pytest.MonkeyPatch, raw: bool) -> None:
-    """An object is made for a stream that has not been noted only, where torch tells the handle without one."""
+    """An object is made for a stream that has not been noted only, where torch gives the handle without one."""
     sim = emulated_simulator("cartpole", 4, "graph")
     sim.reset(seed=1)
     sim.execution.device = torch.device("cuda", 2)

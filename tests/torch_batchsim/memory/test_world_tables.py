@@ -6,21 +6,19 @@ tests/torch_batchsim/resolve/test_executors.py runs the environment "yard", whic
 from __future__ import annotations
 
 import math
-import re
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import messages
 import pytest
 import torch
 from environments.yard import Order, Yard
 from gymnasium.spaces import Discrete
 from libraries.depot import Depot, Mark, Place, Rope
-from support import assert_same_bits, declare, emulated_cuda, random_actions, snapshot, unoptimised
+from support import declare
 
 from torch_batchsim import (
     Archetype,
-    BuildError,
     Component,
     Environment,
     Library,
@@ -28,8 +26,6 @@ from torch_batchsim import (
     SchemaError,
     Simulator,
     TaskGraph,
-    TorchVectorEnv,
-    WorldFault,
     i32,
 )
 from torch_batchsim.read.reaches import Reach, Wanted
@@ -101,40 +97,6 @@ def test_it_goes_through_all_archetypes_with_the_components() -> None:
     assert torch.equal(torch.cat([handles.world(w) for w in range(5)]), torch.cat([marks.world(w) for w in range(5)]))
 
 
-def yard(**kwargs: Any) -> Simulator:
-    env = TorchVectorEnv(Yard(), num_worlds=40, **kwargs)
-    env.reset(seed=2)
-    generator = np.random.default_rng(1)
-    for _ in range(30):
-        env.step(random_actions(env, generator))
-    return env.sim
-
-
-@pytest.fixture(scope="module")
-def yards() -> Simulator:
-    return yard(num_threads=1)
-
-
-@pytest.mark.full
-def test_threads_agree(yards: Simulator) -> None:
-    assert_same_bits(snapshot(yards), snapshot(yard(num_threads=2)))
-    assert_same_bits(snapshot(yards), snapshot(yard(num_threads=2, executor="per_world")))
-    assert yards.layout > 0  # carts have grown
-    assert yards.ragged("depot.Note.Rope").counts.sum() > 0
-    assert yards.tensor("World.episode").float().mean() > 0.5
-
-
-@pytest.mark.full
-def test_emulated_cuda_agrees(yards: Simulator) -> None:
-    assert_same_bits(snapshot(yards), snapshot(yard(_library=emulated_cuda("yard"))))
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("executor", ["megakernel", "per_world"])
-def test_other_emulated_executors_agree(executor: str, yards: Simulator) -> None:
-    assert_same_bits(snapshot(yards), snapshot(yard(_library=emulated_cuda("yard", executor))))
-
-
 # ---- what the reader makes of it -----------------------------------------------------------------------------------
 
 
@@ -190,57 +152,17 @@ def environment(folder: Path, text: str) -> Environment:
     return declare(text, folder, archetypes=archetypes, singletons=(Clock,), step=TaskGraph("run"), **own)()
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        (
-            "world.tables<const Spt>([](auto...) {});",
-            "names component 'Spt' in tables<const Spt>, which does not exist",
-        ),
-        (
-            "world.tables<const Clock>([](auto...) {});",
-            "tables<const Clock>, but Clock is a singleton, which no archety",
-        ),
-        (
-            "world.tables<Optional<Spot>>([](auto...) {});",
-            "tables<Optional<Spot>>; at least one component must not be",
-        ),
-        ("world.tables<Spot, const Spot>([](auto...) {});", "tables<Spot, const Spot>, which names Spot twice"),
-    ],
-)
-def test_what_is_refused(text: str, says: str, tmp_path: Path) -> None:
-    with pytest.raises(SchemaError, match=re.escape(says)):
-        Program(environment(tmp_path, f"TBS_SYSTEM void run(World &world) {{ {text} }}\n"))
+def test_refused_loops(tmp_path: Path) -> None:
+    def declared(line: str) -> None:
+        Program(environment(tmp_path, f"TBS_SYSTEM void run{line}\n"))
+
+    messages.refused("loops over archetypes", declared)
 
 
-def test_rows_that_run_at_once_do_not_write(tmp_path: Path) -> None:
-    text = "TBS_SYSTEM void run(World &world, Act &act) { world.tables<Optional<Act>, Spot>([](auto...) {}); }\n"
-    with pytest.raises(
-        SchemaError, match=r"could write by tables<Optional<Act>, Spot> from 2 rows of Walker at a time"
-    ):
-        Program(environment(tmp_path, text))
-    text = "TBS_SYSTEM void run(World &world, Spot &spot) { world.tables<const Spot>([](auto...) {}); }\n"
-    with pytest.raises(SchemaError, match=r"reads Stone.Spot of other rows while each row writes its own"):
-        Program(environment(tmp_path, text))
-
-
-@pytest.mark.parametrize(
-    ("body", "told"),
-    [
-        ("spots[0].x = 1;", "spots[0].x ="),
-        ("warp.for_each(1, [&](u32 i) { spots[i].x = 1; }); ++spots[0].x;", "++spots[0].x"),
-        ("warp.for_each(1, [&](u32 i) { spots[i].x = 1; });", ""),
-        ("warp.once([&] { spots[0].x = i32(table.count); });", ""),
-    ],
-)
-def test_the_loop_is_not_an_operation_of_lanes(body: str, told: str, tmp_path: Path) -> None:
-    text = f"world.tables<const Act, Spot>([&](auto table, const auto &acts, auto spots) {{ {body} }});"
-    made = environment(tmp_path, f"TBS_SYSTEM void run(World &world, Warp &warp) {{ {text} }}\n")
-    if told:
-        with pytest.raises(SchemaError, match=re.escape(f"runs on several lanes, all of which would do '{told}'")):
-            Program(made)
-    else:
-        Program(made)
+def test_lanes_write_in_operations_within_a_loop(tmp_path: Path) -> None:
+    for body in ("warp.for_each(1, [&](u32 i) { spots[i].x = 1; });", "warp.once([&] { spots[0].x = 2; });"):
+        text = f"world.tables<const Act, Spot>([&](auto table, const auto &acts, auto spots) {{ {body} }});"
+        Program(environment(tmp_path, f"TBS_SYSTEM void run(World &world, Warp &warp) {{ {text} }}\n"))
 
 
 HIDDEN = """
@@ -251,16 +173,6 @@ template <class C> TBS_FUNCTION i32 rows_with(World &world) {
     return count;
 }
 """
-
-
-def test_a_hidden_loop_does_not_compile(tmp_path: Path) -> None:
-    body = "{ world.QUIET(tables)<const Spot, Optional<Act>>([&](auto, auto spots, auto) { act.kind = spots[0].x; }); }"
-    with pytest.raises(BuildError) as raised:
-        Simulator(environment(tmp_path, f"{HIDDEN}TBS_SYSTEM void run(World &world, Act &act) {body}\n"), 1)
-    assert str(raised.value).startswith(
-        "systems.h:8: system 'run' (systems.h:8) does tables<const Spot,"
-    )
-    assert "declare it: TBS_SYSTEM TBS_REACHES(tables<const Spot, Optional<Act>>) void run(...)" in str(raised.value)
 
 
 @pytest.mark.full
@@ -294,13 +206,7 @@ def test_most_rows() -> None:
 
 
 def test_most_rows_is_refused() -> None:
-    with pytest.raises(SchemaError, match="library depot: most_rows is known when the environment has been made"):
-        Depot().most_rows(Place)
-    depot = Yard().libraries.depot
-    with pytest.raises(SchemaError, match="library depot: most_rows: 'Place' is not a component class"):
-        depot.most_rows("Place")
-    with pytest.raises(SchemaError, match="library depot: most_rows needs components"):
-        depot.most_rows()
+    messages.refused("most_rows", lambda line: eval(line))
 
 
 class Dot(Component):
@@ -325,19 +231,6 @@ def test_archetypes_do_not_depend_on_their_own_number(tmp_path: Path) -> None:
     says = "library loop: most_rows of Dot is asked for while archetype Spots is made"
     with pytest.raises(SchemaError, match=says):
         Program(Looped())
-
-
-def test_without_a_compiler_that_checks_it_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import support
-
-    text = "#define QUIET(name) name\nTBS_SYSTEM void run(World &world, Clock &clock) {\n"
-    text += "world.QUIET(tables)<const Spot>([&](auto table, auto) { clock.time += i32(table.count); }); }\n"
-    made = environment(tmp_path, text)
-    monkeypatch.setitem(support.COMPILED, "hidden tables", lambda: made)
-    sim = Simulator(made, 2, _library=unoptimised("hidden tables"))
-    sim.reset(seed=0)
-    with pytest.raises(WorldFault, match=r"system 'run' failed .* undeclared_access"):
-        sim.step()
 
 
 def test_an_archetype_without_any_is_no_error(tmp_path: Path) -> None:

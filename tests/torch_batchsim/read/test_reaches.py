@@ -72,6 +72,11 @@ MUTATIONS = {
     "find": ("act.kind = world.QUIET(find)<Item, const Spot>(Entity{}) != nullptr;", 1, "find<Item, const Spot>"),
     "count": ("act.kind = i32(world.QUIET(count)<Item>());", 1, "count<Item>"),
     "alive": ("act.kind = world.QUIET(alive)(Entity{});", 1, "alive"),
+    "tables": (
+        "world.QUIET(tables)<const Spot, Optional<Act>>([&](auto, auto spots, auto) { act.kind = spots[0].x; });",
+        1,
+        "tables<const Spot, Optional<Act>>",
+    ),
 }
 
 
@@ -92,7 +97,7 @@ def environment(folder: Path, text: str, *systems: str, **changes: Any) -> Envir
 
 
 def test_a_hidden_access_does_not_compile(tmp_path: Path) -> None:
-    """Each is told with file and line, the system, what it does, and what to write; the first in front."""
+    """Each message has file and line, the system, the access, and the remedy; the first is in front."""
     text = (
         HIDDEN
         + "TBS_SYSTEM TBS_REACHES(random) void by_template(World &world, Act &act) { act.kind = first<Item>(world); }\n"
@@ -106,16 +111,16 @@ def test_a_hidden_access_does_not_compile(tmp_path: Path) -> None:
     with pytest.raises(BuildError) as raised:
         Simulator(wrong, 1)
     assert raised.value.log is not None
-    told = undeclared_accesses(Program(wrong), raised.value.log.read_text())
+    found = undeclared_accesses(Program(wrong), raised.value.log.read_text())
     first, second, *others, _ = str(raised.value).splitlines()
-    assert [first, second, *others] == [told[0], "(while compiling the systems of Declared)", *told[1:]]
+    assert [first, second, *others] == [found[0], "(while compiling the systems of Declared)", *found[1:]]
     for line, name, method in expected:
         says = (
             f"systems.h:{line}: system '{name}' (systems.h:{_line_of(text, name)}) does {method}, which "
             "the engine has not read in its text: write it out, without macros that put names together, or declare it: "
             f"TBS_SYSTEM TBS_REACHES({method}) void {name}(...)"
         )
-        assert says in told, (says, told)
+        assert says in found, (says, found)
 
 
 def _line_of(text: str, system: str) -> int:
@@ -165,7 +170,7 @@ def test_what_is_declared_compiles_and_is_known(tmp_path: Path) -> None:
     assert sim.tensor("Clock.time").tolist() == [10 + 12] * 2
 
 
-def test_a_template_without_a_declaration_is_told_by_the_reader(tmp_path: Path) -> None:
+def test_a_template_without_a_declaration_is_rejected_by_the_reader(tmp_path: Path) -> None:
     text = HIDDEN + "TBS_SYSTEM void run(World &world, Act &act) { act.kind = first<Stone>(world); }\n"
     says = (
         "systems.h:15: system 'run' asks for rows<A, const Spot>, in which a template or a macro fills in a name; "

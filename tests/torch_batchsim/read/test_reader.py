@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import messages
 import pytest
 
 from torch_batchsim import SchemaError
@@ -20,96 +21,8 @@ def read(folder: Path, text: str, **others: str) -> dict[str, System]:
     return read_systems(Unit(folder / "systems.h"))
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "says"),
-    [
-        # What is included
-        ('\n#include "none.h"\n', 2, 'the included file "none.h" is not found in '),
-        ("#include <vector>\n", 1, "systems cannot include <vector>"),
-        ("#include HEADER\n", 1, '#include HEADER is not understood; write #include "file.h"'),
-        ('\n#include "systems.h"\n', 2, "a file includes itself: systems.h includes systems.h"),
-        ('\n#import "none.h"\n', 2, '#import "none.h" is unknown to the engine'),
-        ('#include_next "none.h"\n', 1, '#include_next "none.h" is unknown to the engine'),
-        ('\n#inc\\\nlude "none.h"\n', 2, 'the included file "none.h" is not found in '),
-        ('#define A 1 \\ \n + 2\n#include /* "systems.h"\n*/ "none.h"', 3, 'the included file "none.h" is not'),
-        ('%:include "none.h"\n', 1, "'%:' in systems: write { } [ ] or #"),
-        ("namespace a <%\ni32 x; %>\n", 1, "'<%' in systems"),
-        ('#if __has_include("none.h")\n#endif\n', 1, "is unknown to the engine"),
-        ("#pragma GCC system_header\n", 1, "only #pragma once"),
-        ('_Pragma("once")\n' + RUN, 1, "'_Pragma' in systems"),
-        # What is a system
-        ("\nTBS_SYSTEM void (World &world) {}\n", 2, "this TBS_SYSTEM is not understood"),
-        ("TBS_SYSTEM void run(World &world);\n", 1, "this TBS_SYSTEM is not understood"),
-        ("namespace mine { TBS_SYSTEM void run(World &world) {} }\n", 1, "this TBS_SYSTEM is not understood"),
-        ("template <class T> TBS_SYSTEM void run(World &world) {}\n", 1, "this TBS_SYSTEM is not understood"),
-        ("inline TBS_SYSTEM void run(World &world) {}\n", 1, "this TBS_SYSTEM is not understood"),
-        ("TBS_SYSTEM auto run = [](World &world) {};\n", 1, "this TBS_SYSTEM is not understood"),
-        ("DEFINE(x)\nTBS_SYSTEM void run(World &world) {}\n", 2, "this TBS_SYSTEM is not understood"),
-        ("\n#define MAKE(name) TBS_SYSTEM void name(World &world)\n", 2, "macro MAKE: systems are written out"),
-        ("#define const\n", 1, "macro const redefines a word of C++"),
-        ("#define TBS_FUNCTION\n", 1, "macro TBS_FUNCTION: systems are written out, not by macros"),
-        ("#ifdef FAST\n" + RUN + "#endif\n", 2, "a system between #if and #endif"),
-        ("TBS_SYSTEM void run(World &world) {\n", 1, "a brace of 'run' is not closed: write '}' where it ends"),
-        (RUN + "}\n", 2, "this '}' closes nothing"),
-        ("TBS_SYSTEM void run(World &world) {\n f((1);\n}\n", 2, "this '(' is not closed: write ')'"),
-        ("TBS_SYSTEM TBS_REACHES(rows<A>) void run(World &world) {}", 1, "of 'run' is not understood from 'rows' on"),
-        ("TBS_SYSTEM TBS_REACHES(random create<A>) void run(World &w) {}", 1, "is not understood from 'random' on"),
-        # What keeps something between calls
-        ("i32 total = 0;\n", 1, "a variable outside of functions ('i32 total = 0;'): systems keep nothing"),
-        ("\nstatic f32 x;\n", 2, "a variable outside of functions"),
-        ("const f32 x = 1.0f;\n", 1, "a variable outside of functions"),
-        ("struct A { i32 x; } a;\n", 1, "a variable outside of functions"),
-        ("struct A { static i32 x; };\n", 1, "a variable outside of functions"),
-        ("namespace { f32 cache[4]; }\n", 1, "a variable outside of functions"),
-        ("extern f32 x;\n", 1, "'extern' in systems"),
-        ("constexpr i32 step[2] = {1, 2};\n", 1, "a table outside of functions"),
-        ("TBS_SYSTEM void run(World &world) {\n  static i32 calls = 0;\n}\n", 2, "a static variable in 'run'"),
-        ("TBS_SYSTEM void run(World &world) { thread_local i32 calls; }\n", 1, "'thread_local' in systems: "),
-        ("#define S static\n", 1, "a static variable in macro S"),
-        ("\n#define COUNT [] { static i32 n = 0; return ++n; }()\n", 2, "a static variable in macro COUNT"),
-        ("#define S(a, b) a##b\n", 1, "'##' in systems: names are written out"),
-        ("TBS_SYSTEM void run(World &world) {\n  sta\\\ntic i32 calls; }\n", 2, "a line is continued outside of a"),
-        ("using F = decltype([] {\n static i32 n; return ++n; });\n", 2, "a static variable in a lambda"),
-        # Features that some device lacks
-        ("f32 twice(f32 x) { return 2.0f * x; }\n", 1, "put TBS_FUNCTION in front of function 'twice'"),
-        ("constexpr f32 twice(f32 x) { return 2.0f * x; }\n", 1, "put TBS_FUNCTION in front of function 'twice'"),
-        ("struct A { f32 x; f32 twice() const { return x; } };\n", 1, "put TBS_METHOD in front of function 'twice'"),
-        ("struct A {\n  A() : x{2} {}\n  f32 x;\n};\n", 2, "put TBS_METHOD in front of function 'A'"),
-        ("struct A { bool operator()(i32) { return true; } };\n", 1, "put TBS_METHOD in front of function 'operator'"),
-        ("void fall(World &world) {}\n", 1, "put TBS_SYSTEM, if it is a system, else TBS_FUNCTION in front of"),
-        ("f32 helper(f32);\n", 1, "put TBS_FUNCTION in front of function 'helper'"),
-        ("TBS_FUNCTION f32 helper(f32);\n", 1, "function 'helper' has no body"),
-        (
-            "TBS_SYSTEM void run(World &world) {\n i32 *x = new i32;\n}\n",
-            2,
-            "'new' in systems: systems do not allocate",
-        ),
-        ("TBS_SYSTEM void run(World &world) { delete x; }\n", 1, "'delete' in systems"),
-        ("#define WIDER const_cast<Spot &>\n", 1, "'const_cast' in systems"),
-        (
-            "TBS_SYSTEM void run(World &world, const Spot &s) {\n ((Spot &)s).x = 1; }\n",
-            2,
-            "a cast to a reference or poi",
-        ),
-        (
-            "TBS_SYSTEM void run(World &world, const Spot &s) {\n *(Spot *)&s = Spot{}; }\n",
-            2,
-            "a cast to a reference or",
-        ),
-        ("TBS_SYSTEM void run(World &world) { union { Spot *a; } u; }\n", 1, "'union' in systems: it could make a"),
-        ("#define BITS(x) __builtin_bit_cast(Spot *, x)\n", 1, "'__builtin_bit_cast' in systems: "),
-        ('TBS_SYSTEM void run(World &world) { printf("x"); }\n', 1, "'printf' in systems: systems print nothing: note"),
-        ("TBS_SYSTEM void run(World &world) { again: goto again; }\n", 1, "'goto' in systems"),
-        ('TBS_SYSTEM void run(World &world) { asm("nop"); }\n', 1, "'asm' in systems"),
-        ("__device__ f32 x;\n", 1, "'__device__' in systems: write TBS_FUNCTION in front of functions"),
-    ],
-)
-def test_what_is_refused(text: str, line: int, says: str, tmp_path: Path) -> None:
-    with pytest.raises(SchemaError) as raised:
-        read(tmp_path, text)
-    message = str(raised.value)
-    assert message.startswith(f"systems.h:{line}: ") and says in message, message
-    assert "\n" not in message
+def test_refused_text(tmp_path: Path) -> None:
+    messages.refused("reader of systems", lambda line: read(tmp_path, eval(line)))
 
 
 def test_files_that_include_each_other(tmp_path: Path) -> None:

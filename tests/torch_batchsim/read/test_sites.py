@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
+import messages
 import pytest
 from gymnasium.spaces import Discrete
 
+import torch_batchsim
 from torch_batchsim import (
     Archetype,
     Component,
-    Constants,
     Environment,
-    Parameters,
     Reward,
-    SchemaError,
-    Simulator,
     Struct,
     TaskGraph,
-    TorchVectorEnv,
     f32,
     i32,
-    make,
 )
 from torch_batchsim.errors import Fault
 from torch_batchsim.resolve.program import Program
-from torch_batchsim.run.findings import _statement
 
 TEXT = """
 TBS_FUNCTION void throw_stone(World &world) {
@@ -145,54 +139,5 @@ def _field(annotation: object) -> None:
     type("Body", (Component,), {"__annotations__": {"x": annotation}})
 
 
-@pytest.mark.parametrize(
-    ("mistake", "error", "says"),
-    [
-        (lambda: Archetype("Cart", [Spot], count=1), SchemaError, "archetype Cart: .*without brackets: Archetype"),
-        (lambda: Archetype("Cart", "Spot", count=1), SchemaError, "give the class, not its name: Spot"),
-        (lambda: Archetype("Cart", Spot(), count=1), SchemaError, "not an instance of it: Spot"),
-        (lambda: Archetype("Cart", Leg, count=1), SchemaError, "Leg is a struct.* inherit from Component"),
-        (lambda: Archetype("Cart", Spot, Spot, count=1), SchemaError, "names a component twice: Spot; leave one out"),
-        (lambda: _field(int), SchemaError, r"Body.x has unknown type 'int' \(write i32\)"),
-        (lambda: _field(float), SchemaError, r"unknown type 'float' \(write f32\)"),
-        (lambda: _field([f32]), SchemaError, r"written as f32\[3\]"),
-        (lambda: _field(Spot), SchemaError, r"a part of a component is a struct: class Spot\(Struct\)"),
-        (lambda: Constants(5), SchemaError, r"Constants are given by name, as Constants\(size=9\), got 5"),
-        (lambda: Simulator(Still, 4), TypeError, r"make one of the class: Still\(\)"),
-        (lambda: TorchVectorEnv(Still, 4), TypeError, r"make one of the class: Still\(\)"),
-        (lambda: TorchVectorEnv("cartpole", 4), TypeError, r"torch_batchsim.make_vec\('cartpole', num_envs="),
-        (lambda: make("cartpole", num_envs=4), TypeError, r"one world.*use make_vec\('cartpole', num_envs=4\)"),
-        (lambda: _program(fast_math="yes"), SchemaError, "Made: fast_math must be True or False, got 'yes'"),
-        (lambda: _program(clips_actions="no"), SchemaError, "Made: clips_actions must be True or False, got 'no'"),
-        (lambda: _program(observation_space=5), SchemaError, "Made: observation_space must be a space, .*got 5"),
-        (lambda: _program(observation={1: "Cart.Spot"}), SchemaError, "the keys of observation must be names, got 1"),
-        (
-            lambda: _program(constants=Constants(a=1), parameters=Parameters(a=1.0)),
-            SchemaError,
-            "Made: option 'a' is among constants and parameters; leave one of them out",
-        ),
-        (
-            lambda: type("Grids", (Still,), {"library_options": {"gird": {}}})(),
-            SchemaError,
-            "names 'gird', not a library of this environment; its libraries are none: list the classes",
-        ),
-    ],
-)
-def test_a_mistaken_declaration_is_told_with_a_remedy(
-    mistake: Callable[[], object], error: type[Exception], says: str
-) -> None:
-    with pytest.raises(error, match=says):
-        mistake()
-
-
-@pytest.mark.parametrize(
-    ("text", "statement"),
-    [
-        ("void f() {\n    x += world.find<A, const B>(Entity{})@->x;\n}", "x += world.find<A, const B>(Entity{})->x;"),
-        ("void f() { if (a) { b = c @/ d; } e = 1; }", "b = c / d;"),
-        ("void f() { else { b = c @/ d; } }", "b = c / d;"),
-        ("for (u32 i = 0; i < n; i++) { a[i] = i @/ z; }", "a[i] = i / z;"),
-    ],
-)
-def test_the_statement_around_a_place(text: str, statement: str) -> None:
-    assert _statement(text.replace("@", ""), text.index("@")) == statement
+def test_mistaken_declarations_have_remedies() -> None:
+    messages.refused("declarations", lambda line: eval(line, {**vars(torch_batchsim), **globals()}))

@@ -232,7 +232,7 @@ def test_a_parameter_may_be_named_like_a_system(tmp_path: Path) -> None:
 
 
 def test_an_executor_is_one_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is added to the table can be asked for, is built, and says how large its tiles are."""
+    """A record that is added to the table can be chosen, is built, and gives the size of its tiles."""
     batch = executors.find("cpu", "batch")
     mine = replace(batch, name="mine", default_tile=lambda load: load.worlds // load.agents - 1)
     monkeypatch.setattr(executors, "RECORDS", (*executors.RECORDS, mine))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import messages
 import numpy as np
 import pytest
 import torch
@@ -154,23 +155,8 @@ def test_the_graph_shows_repeats(tmp_path: Path) -> None:
     assert drawing.count(">2 times<") == 3 and drawing.count(">3 times<") == 1
 
 
-@pytest.mark.parametrize(
-    ("make", "says"),
-    [
-        (lambda: Repeat(0, "a"), "an integer from 1 to 2147483647, got 0"),
-        (lambda: Repeat(-1, "a"), "got -1"),
-        (lambda: Repeat(True, "a"), "got True"),
-        (lambda: Repeat(2.0, "a"), "got 2.0"),
-        (lambda: Repeat("a", "b"), "Repeat needs the number of repetitions first, .*, got 'a'"),
-        (lambda: Repeat(2), r"Repeat\(2\) repeats nothing"),
-        (lambda: Repeat(2, "a", 3), r"Repeat lists systems by name, and Repeat\(times, ...\) of them, got 3"),
-        (lambda: TaskGraph("a", ["b"]), "a task graph lists systems by name, .* got \\['b'\\]"),
-        (lambda: Repeat(2**20, "a", Repeat(2**20, "b")), "run a system 1099511627776 times; 2147483647 are allowed"),
-    ],
-)
-def test_what_cannot_be_repeated(make: object, says: str) -> None:
-    with pytest.raises(SchemaError, match=says):
-        make()
+def test_refused_repeats() -> None:
+    messages.refused("repeats", lambda line: eval(line))
 
 
 def test_a_misspelt_system_in_a_repeat(tmp_path: Path) -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from common.support import declare
 from gymnasium.spaces import MultiDiscrete
+from support import declare
 
 from torch_batchsim import (
     Archetype,
@@ -81,8 +81,8 @@ def test_a_row_that_acts_without_a_legal_action_is_a_fault(asleep):
         return
     with pytest.raises(WorldFault) as caught:
         env.step(env.sample_actions())
-    told = caught.value.faults[0]
-    assert (told.world, told.row, told.system, told.finding.kind) == (WORLD, AGENT, "look", "no_choice")
+    fault = caught.value.faults[0]
+    assert (fault.world, fault.row, fault.system, fault.finding.kind) == (WORLD, AGENT, "look", "no_choice")
     text = "Agent.Mask, the action_mask, allows nothing in part 1 of the action: a row that acts needs at least one "
     place = f"legal action (world {WORLD}, row {AGENT}, step {STEP}, system 'look')"
     assert text + place in str(caught.value)

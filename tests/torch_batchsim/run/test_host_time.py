@@ -1,4 +1,4 @@
-"""What Python does in a step, counted: docs/gpu.md says what that comes to."""
+"""The work of Python in a step, counted; docs/gpu.md has its time."""
 
 from __future__ import annotations
 

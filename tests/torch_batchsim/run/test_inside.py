@@ -1,4 +1,4 @@
-"""One system at a time: a step in parts is a step, and what each system changed is told."""
+"""One system at a time: a step in parts is a step, and the changes of each system are reported."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ import re
 from pathlib import Path
 from typing import Any
 
+import messages
 import pytest
 import torch
-from common.support import (
+from environments.hall import Hall
+from gymnasium.spaces import Discrete
+from libraries.pushes import Pushes
+from support import (
     ENVIRONMENTS,
     assert_same_bits,
     declare,
@@ -17,9 +21,6 @@ from common.support import (
     full_but,
     snapshot,
 )
-from environments.hall import Hall
-from gymnasium.spaces import Discrete
-from libraries.pushes import Pushes
 
 from torch_batchsim import (
     Archetype,
@@ -218,15 +219,15 @@ def test_observe_shows_what_was_written() -> None:
 def test_the_trace_of_a_world() -> None:
     env, other = sparks(), sparks()
     out = io.StringIO()
-    told = env.sim.trace_world(3, [1, 1, 1, 2, 1], file=out)
+    changes = env.sim.trace_world(3, [1, 1, 1, 2, 1], file=out)
     other.step(torch.tensor([1, 1, 1, 2, 1]))
     assert_same_bits(snapshot(other.sim), snapshot(env.sim))
-    assert list(told) == [
+    assert list(changes) == [
         "(begin of the step)", "push", "emit", "burn", "emit[1]", "burn[1]", "emit[2]", "burn[2]", "judge", "push[1]",
         "observe: look",
     ]  # fmt: skip
-    assert [(c.name, c.new) for c in told["judge"]] == [("Game.Reward.value", 1.0)]
-    assert [c.name for c in told["observe: look"]] == ["Game.View.x"]
+    assert [(c.name, c.new) for c in changes["judge"]] == [("Game.Reward.value", 1.0)]
+    assert [c.name for c in changes["observe: look"]] == ["Game.View.x"]
     text = out.getvalue()
     assert text.startswith("world 3, step 1:\n  (begin of the step)   World.step       0 -> 1\n")
     assert "Spark[0]  created: Ember.heat" in text
@@ -304,22 +305,7 @@ def test_what_is_refused() -> None:
         unstarted.run("push")
     sim = sparks().sim
     before = snapshot(sim)
-    for error, text, call in (
-        (ValueError, "runs a system 'pusch'.*'push'", lambda: sim.run("pusch")),
-        (TypeError, "systems are named by strings", lambda: sim.run(7)),
-        (ValueError, "graph must be one of 'start', 'step', 'observe', got 're'", lambda: sim.run("push", graph="re")),
-        (ValueError, "3 times in 'step': repetition must be from 0 to 2, got 3", lambda: sim.run("emit", repetition=3)),
-        (ValueError, "runs twice|runs 2 times in 'step', and has done so", lambda: sim.run(["push"] * 3)),
-        (ValueError, "worlds must be indices of worlds, from 0 to 4, got 5", lambda: sim.run("push", worlds=5)),
-        (ValueError, r"must have shape \[5\], got \[4\]", lambda: sim.run("push", torch.ones(4, dtype=torch.bool))),
-        (RuntimeError, r"call mark\(\) before diff\(\)", lambda: sim.diff(0)),
-        (TypeError, r"since must be what mark\(\) has returned, got 3", lambda: sim.diff(0, since=3)),
-        (ValueError, "action 3 of world 1 is not in Discrete", lambda: sim.trace_world(0, [0, 3, 0, 0, 0])),
-        (ValueError, r"actions must have shape \[5\]", lambda: sim.trace_world(0, [0])),
-        (TypeError, "actions must have dtype int64", lambda: sim.trace_world(0, [0.5] * 5)),
-    ):
-        with pytest.raises(error, match=text):
-            call()
+    messages.refused("one system at a time", lambda line: eval(line, globals(), {"sim": sim}))
     assert_same_bits(before, snapshot(sim))
     with sim.inside_step() as step:
         for call in (sim.step, sim.reset, sim.state_dict):

@@ -4,8 +4,8 @@ import re
 
 import pytest
 import torch
-from common.support import declare
 from gymnasium.spaces import Discrete
+from support import declare, spoil
 
 from torch_batchsim import (
     Archetype,
@@ -131,8 +131,26 @@ def test_what_is_left_unwritten_is_named_with_field_world_and_row(mistake):
     steps(env, 2)  # goes on, as the mistake is made once
 
 
+def spoiled(mistake: int) -> dict[str, torch.Tensor]:
+    """After some steps of an ordinary build, each into random bytes."""
+    env = made(mistake, checks=False)
+    for _ in range(3):
+        spoil(env.sim)
+        steps(env, 1)
+    return snapshot(env.sim)
+
+
+def test_random_bytes_show_an_observe_that_leaves_some() -> None:
+    """As ``torch_batchsim.check`` and the tests of executors use them, also where a build checks nothing."""
+    assert_same_bits(spoiled(0), spoiled(0))
+    for mistake, column in ((3, "See"), (4, "Notes")):
+        with pytest.raises(AssertionError, match=rf"Walker_{column} differs in \d+ of \d+ bytes"):
+            for _ in range(4):  # one byte may be the same by chance
+                assert_same_bits(spoiled(mistake), spoiled(mistake))
+
+
 @pytest.mark.full
-def test_nothing_is_told_of_what_is_right_and_memory_is_that_of_an_ordinary_build():
+def test_nothing_is_found_in_sound_systems_and_memory_is_that_of_an_ordinary_build():
     for mode in ("SameStep", "NextStep", "Disabled"):
         options = {"autoreset_mode": mode, "num_threads": 1}
         env, plain = (made(checks=checks, **options) for checks in (Checks(leftovers=1), False))

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from common.support import declare
 from gymnasium.spaces import Discrete
+from support import declare
 from torch_batchsim.envs.cartpole import CartPole
 
 import torch_batchsim
@@ -261,19 +261,19 @@ def test_commands_print_what_is_noted(tmp_path: Path) -> None:
     bench = ("bench", "noting:test/Noting-v0", "--num-envs", "4", "--seconds", "0.01", "--runs", "1", "--no-build")
     small = ("--num-envs", "4", "--num-steps", "8", "--num-minibatches", "1", "--total-steps", "160")
     train = ("train", "noting:test/Noting-v0", *small, "--eval-episodes", "4", "--run-dir", "run")
-    told = []
+    printed = []
     for command in (bench, train):
         arguments = [sys.executable, "-m", f"torch_batchsim.{command[0]}", *command[1:], "--log", "2"]
         done = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
-        told.append(done.stdout + done.stderr)
+        printed.append(done.stdout + done.stderr)
     lines = [f"  world {world}, step {step}, move[0]: speed 0.5" for world in range(4) for step in (1, 2)]
     first = "\n".join([*lines, "  (more was noted, in 4 worlds in all)"])
-    assert f"logs of 4 rows:\n{first}\n" in told[0]
-    iterations = re.findall(r"^logs of iteration (\d+):$", told[1], re.MULTILINE)
-    assert iterations == ["1", "2", "4"] and f"logs of iteration 1:\n{first}\n" in told[1]
-    assert f"logs of the evaluation:\n{first}\n" in told[1]
-    assert told[1].count("speed") == 8 * 4
+    assert f"logs of 4 rows:\n{first}\n" in printed[0]
+    iterations = re.findall(r"^logs of iteration (\d+):$", printed[1], re.MULTILINE)
+    assert iterations == ["1", "2", "4"] and f"logs of iteration 1:\n{first}\n" in printed[1]
+    assert f"logs of the evaluation:\n{first}\n" in printed[1]
+    assert printed[1].count("speed") == 8 * 4
 
 
 def test_worlds_are_those_of_tensors() -> None:

@@ -64,7 +64,7 @@ def test_both_ways_have_the_same_results(name: str) -> None:
 
 
 def test_memory_that_is_contiguous_is_read_where_it_lies(env: TorchVectorEnv) -> None:
-    """Also a part of a larger tensor, or one that says odd strides for a dimension of one."""
+    """Also a part of a larger tensor, or one with odd strides for a dimension of one."""
     many = torch.tensor([[0] * ROWS, [1] * ROWS])
     other = TorchVectorEnv(CartPole(), ROWS)
     other.reset(seed=3)

@@ -52,7 +52,7 @@ def after_steps(sim: Simulator, steps: int = 30) -> dict[str, torch.Tensor]:
 # ---- how many --------------------------------------------------------------------------------------------------------
 
 
-def test_a_step_follows_torch_unless_told_otherwise() -> None:
+def test_a_step_follows_torch_unless_set_otherwise() -> None:
     sims = {None: simulator(16_384), 2: simulator(16_384, num_threads=2)}
     small = simulator(100)
     used = []
@@ -128,8 +128,8 @@ def test_torch_and_simulators_share_one_team() -> None:
         pytest.param("import torch, torch_batchsim", {}, "300000", marks=pytest.mark.full),  # too late
     ],
 )
-def test_threads_wait_briefly_unless_told_otherwise(script: str, variables: dict[str, str], count: str) -> None:
-    """As GNU's runtime tells when it is loaded."""
+def test_threads_wait_briefly_unless_set_otherwise(script: str, variables: dict[str, str], count: str) -> None:
+    """As GNU's runtime prints when it is loaded."""
     left = {name: value for name, value in os.environ.items() if name not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
     environment = {**left, **variables, "OMP_DISPLAY_ENV": "verbose"}
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from environments.drift import Drift
 from support import assert_same_bits, emulated_simulator, full_but, snapshot
 from torch_batchsim.envs.cartpole import CartPole
 
@@ -63,7 +62,7 @@ def test_every_task_of_every_step_is_written_down(kind: str) -> None:
 
 
 def test_what_has_no_room_is_counted() -> None:
-    sim = Simulator(Drift(), 500, num_threads=1)
+    sim = make("cpu batch")
     sim.reset(seed=0)
     with sim.tracing() as whole:
         sim.step()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from common.support import assert_same_bits, declare, of_worlds, snapshot
 from gymnasium.spaces import Discrete
+from support import assert_same_bits, declare, of_worlds, snapshot
 
 from torch_batchsim import (
     Archetype,

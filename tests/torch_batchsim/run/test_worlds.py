@@ -5,17 +5,17 @@ tests/torch_batchsim/resolve/test_executors.py runs the environment "yard", whic
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
+import messages
 import numpy as np
 import pytest
 import torch
 from environments.yard import Yard
 from gymnasium.spaces import Discrete
 from gymnasium.vector import AutoresetMode
-from support import assert_same_bits, declare, emulated_cuda, ended_worlds, random_actions, snapshot
+from support import assert_same_bits, declare, emulated_cuda, ended_worlds, full_but, random_actions, snapshot
 
 from torch_batchsim import (
     Archetype,
@@ -23,7 +23,6 @@ from torch_batchsim import (
     Component,
     Environment,
     Reward,
-    SchemaError,
     Simulator,
     TaskGraph,
     TorchVectorEnv,
@@ -77,7 +76,7 @@ def environment(folder: Path, text: str = TEXT.replace("SEEN", "0"), **changes: 
     return declare(text, folder, **(attributes | changes))()
 
 
-@pytest.mark.parametrize("executor", ["batch", "per_world"])
+@pytest.mark.parametrize("executor", full_but(["batch"], ["batch", "per_world"]))
 def test_each_world_has_its_own_result(executor: str, tmp_path: Path) -> None:
     made = environment(tmp_path)
     for worlds in (1, 3, 4, 9):
@@ -143,31 +142,9 @@ def test_tiles_and_gaps_do_not_show(mode: AutoresetMode) -> None:
     assert_same_bits(of_worlds(expected, torch.arange(50) < 11), few)
 
 
-@pytest.mark.full
-@pytest.mark.parametrize(
-    ("signature", "body", "says"),
-    [
-        ("Worlds<1> &worlds, Warp &warp", "", "takes 1 worlds at a time; Worlds<n> & takes 2 to 16"),
-        ("Worlds<64> &worlds, Warp &warp", "", "takes 64 worlds at a time; Worlds<n> & takes 2 to 16"),
-        ("Worlds<k> &worlds, Warp &warp", "", "takes 'World &world' first (or 'Worlds<4> &worlds', with a number)"),
-        ("Worlds<4> worlds, Warp &warp", "", "parameter 'Worlds<4> worlds' of system 'run' is not understood"),
-        ("Worlds<4> &worlds, Sheet &sheet", "", "takes several worlds on one lane; take Warp & or Block &"),
-        (
-            "Worlds<4> &worlds, Sum &sum, Warp &warp",
-            "",
-            "takes Sum beside several worlds, which go only with workspace, Warp",
-        ),
-        ("Worlds<4> &worlds, Spot &spot, Warp &warp", "", "takes Spot beside several worlds"),
-        ("Worlds<4> &worlds, Episode &episode, Warp &warp", "", "takes Episode beside several worlds"),
-        ("Worlds<4> &worlds, Row row, Warp &warp", "", "system 'run' runs once per world and so has no Row"),
-        (
-            "Worlds<4> &worlds, Warp &warp",
-            "worlds[0].random();",
-            "runs on several lanes, each of which would do random()",
-        ),
-        ("Worlds<4> &worlds, Warp &warp", "worlds[0].get<Sum>().x = 1;", "all of which would do 'get<Sum>().x ='"),
-    ],
-)
-def test_what_is_refused(signature: str, body: str, says: str, tmp_path: Path) -> None:
-    with pytest.raises(SchemaError, match=re.escape(says)):
-        Program(environment(tmp_path, f"TBS_SYSTEM void run({signature}) {{ {body} }}\n"))
+def test_refused_systems_of_several_worlds(tmp_path: Path) -> None:
+    def declared(line: str) -> None:
+        parameters, _, body = line.partition(" ## ")
+        Program(environment(tmp_path, f"TBS_SYSTEM void run({parameters}) {{ {body} }}\n"))
+
+    messages.refused("several worlds at a time", declared)

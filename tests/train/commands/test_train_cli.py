@@ -245,11 +245,6 @@ def test_a_step_that_is_stopped_keeps_the_training_up_to_it(tmp_path, monkeypatc
     assert checkpoint.load(tmp_path / "checkpoint.pt", "torch_batchsim/CartPole-v0")["steps"] == 384
 
 
-def test_a_wrong_watchdog_is_refused(tmp_path, capsys):
-    assert run("cartpole", *SMALL, "--watchdog", "0", "--run-dir", tmp_path) == 2
-    assert "watchdog must be a positive number of seconds, got 0" in capsys.readouterr().err
-
-
 def test_a_fault_before_the_training_is_no_mistake_of_the_command(tmp_path, monkeypatch, capsys):
     def fail(*_):
         raise WorldFault([Fault(2, "enter", 1, "too_strong", 140)], torch.ones(1, dtype=torch.bool))
@@ -404,6 +399,7 @@ def test_files_may_lie_in_folders_that_are_not_there_yet(tmp_path):
         ("cartpole --gamma 2", "gamma is 2.0, but must be between 0 and 1"),
         ("cartpole --num-envs many", "many"),
         ("cartpole --threads 0", "threads is 0, but must be at least 1"),
+        ("cartpole --watchdog 0", "watchdog must be a positive number of seconds, got 0"),
         ("cartpole --no-such-option", "--no-such-option"),
         ("cartpole --env-option force", "--env-option takes key=value, but 'force' was given"),
         ("cartpole --env-option a=1 --env-option a=2", "the option a of the environment was given twice"),

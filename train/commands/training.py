@@ -20,9 +20,8 @@ from ..rollouts import baseline
 from ..rollouts.environment import measure
 from ..rollouts.evaluation import SEED_OFFSET
 from ..run_folder import checkpoint, disk, provenance
-from ..run_folder.filming import Filming
-from ..run_folder.folders import check_writable, made, short_name
-from ..run_folder.learning import Hook, forget_later, learn
+from ..run_folder.disk import check_writable, made, short_name
+from ..run_folder.learning import Filming, Hook, forget_later, learn
 from ..run_folder.report import draw_curve, show_picture, text_curve
 from ..run_folder.tracking import Tracker, trackers
 from . import processes, settings_file

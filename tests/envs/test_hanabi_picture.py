@@ -160,7 +160,7 @@ def test_a_game_can_be_read_from_its_texts(seed: int) -> None:
                 assert sum(1 << int(sign) - 1 for sign in plausible if sign.isdigit()) == held.ranks
 
 
-def test_the_end_is_told() -> None:
+def test_the_end_is_in_words() -> None:
     lost = dealt(model.Rules(players=2, max_life_tokens=1))
     while not lost.ended:
         lost.move(next(5 + i for i, held in enumerate(lost.hands[lost.player]) if held.rank > 2))

@@ -149,7 +149,7 @@ def _begin(
     else:
         run["random"] = random_baseline(env_id, options, run["env_options"])
     judged = measure(trainer.env)
-    _tell_random(run["random"], judged)
+    _print_random(run["random"], judged)
     if judged == "return" and getattr(trainer.env, "team", None) is not None:
         print("A mean over teams hides who wins: see charts/episodic_return/agent_<i>.")
     steps, count = trainer.num_iterations * trainer.batch_size, trainer.ranks.count
@@ -160,7 +160,7 @@ def _begin(
     return [tracker(folder, described, trainer.global_step) for tracker in trackers(options.track)]
 
 
-def _tell_random(random: baseline.Baseline, judged: str) -> None:
+def _print_random(random: baseline.Baseline, judged: str) -> None:
     if random["error"]:
         print(f"random policy   not measured: {random['error']}")
     else:

@@ -94,7 +94,7 @@ def test_episode_statistics_are_the_mean_over_rows_of_the_latest_episodes(toy_en
     assert metrics["charts/episodic_return"].item() == (sum(row_0) / 4 + sum(row_1) / 3) / 2
 
 
-def test_returns_are_told_by_agent_where_worlds_have_several(toy_env):
+def test_returns_are_reported_by_agent_where_worlds_have_several(toy_env):
     env = toy_env(num_envs=4)
     env.num_agents = 2
     trainer = Trainer(env, PPOConfig(**SMALL | {"num_envs": 4}))
@@ -246,19 +246,19 @@ def test_nothing_is_annealed_unless_asked_for():
 
 def test_the_score_and_figures_are_means_of_the_episodes_that_ended(monkeypatch):
     trainer = kitchen_trainer(figures=("team_return",), anneal=("Shaping.factor",))
-    told, step = [], trainer.env.step
+    reported, step = [], trainer.env.step
 
     def fake_scores(actions):
         *outputs, infos = step(actions)
-        infos["final_info"]["team_return"].copy_(torch.arange(8) + 10.0 * len(told))
-        told.append(infos["_final_info"].all().item())
+        infos["final_info"]["team_return"].copy_(torch.arange(8) + 10.0 * len(reported))
+        reported.append(infos["_final_info"].all().item())
         return *outputs, infos
 
     monkeypatch.setattr(trainer.env, "step", fake_scores)
     metrics = [trainer.iterate() for _ in range(2)]
     scores = [each["charts/score"].item() for each in metrics]
     assert [each["figures/team_return"].item() for each in metrics] == scores
-    assert [t for t, ended in enumerate(told) if ended] == [11, 23, 35]
+    assert [t for t, ended in enumerate(reported) if ended] == [11, 23, 35]
     assert scores == [3.5 + 110, 3.5 + (230 + 350) / 2]
 
 

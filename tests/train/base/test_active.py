@@ -234,13 +234,13 @@ def test_rows_that_took_no_part_are_not_in_the_summary(monkeypatch):
     returns, lengths = evaluate(env, agent, seed=1 + SEED_OFFSET)
     monkeypatch.setattr(evaluating, "make_env", lambda *_, **__: env)
     options = SimpleNamespace(eval_episodes=20, eval_stochastic=False, video=None)
-    told = evaluating.evaluated("melee", options, {}, agent, seed=1)
+    reported = evaluating.evaluated("melee", options, {}, agent, seed=1)
     there = lengths > 0
     assert 0 < (~there).sum() < 20
-    assert told["eval_return_mean"] == pytest.approx(returns[there].mean().item())
-    assert told["eval_length_mean"] == pytest.approx(lengths[there].mean().item())
+    assert reported["eval_return_mean"] == pytest.approx(returns[there].mean().item())
+    assert reported["eval_length_mean"] == pytest.approx(lengths[there].mean().item())
     expected = [returns[i::4][there[i::4]].mean().item() for i in range(4)]
-    assert told["eval_return_mean_by_agent"] == pytest.approx(expected)
+    assert reported["eval_return_mean_by_agent"] == pytest.approx(expected)
 
 
 def test_a_summary_of_nobody_is_json(monkeypatch):
@@ -248,6 +248,6 @@ def test_a_summary_of_nobody_is_json(monkeypatch):
     monkeypatch.setattr(evaluating, "make_env", lambda *_, **__: env)
     monkeypatch.setattr(evaluating, "evaluate", lambda *_: (torch.zeros(12), torch.zeros(12)))
     options = SimpleNamespace(eval_episodes=3, eval_stochastic=False, video=None)
-    told = evaluating.evaluated("melee", options, {}, None, seed=1)
-    assert told["eval_return_mean"] is told["eval_return_min"] is told["eval_length_mean"] is None
-    assert json.loads(json.dumps(told, allow_nan=False))["eval_return_mean_by_agent"] == [None] * 4
+    reported = evaluating.evaluated("melee", options, {}, None, seed=1)
+    assert reported["eval_return_mean"] is reported["eval_return_min"] is reported["eval_length_mean"] is None
+    assert json.loads(json.dumps(reported, allow_nan=False))["eval_return_mean_by_agent"] == [None] * 4

@@ -866,7 +866,7 @@ def test_a_game_that_is_over_at_its_start_is_refused() -> None:
 
 
 def test_two_ways_to_say_where_chefs_start_are_refused() -> None:
-    with pytest.raises(ValueError, match="start_player_positions and start_state both say where players start"):
+    with pytest.raises(ValueError, match="start_player_positions and start_state exclude"):
         read_layout("tutorial_1", start_player_positions=[(1, 1)])
 
 

@@ -160,7 +160,7 @@ def test_a_game_can_be_read_from_its_texts(seed: int) -> None:
                 assert sum(1 << int(sign) - 1 for sign in plausible if sign.isdigit()) == held.ranks
 
 
-def test_the_end_is_told() -> None:
+def test_the_end_is_in_words() -> None:
     lost = dealt(model.Rules(players=2, max_life_tokens=1))
     while not lost.ended:
         lost.move(next(5 + i for i, held in enumerate(lost.hands[lost.player]) if held.rank > 2))
@@ -291,28 +291,6 @@ def test_the_pictures_of_a_game_have_one_size() -> None:
         assert len({drawn(game).shape for game in games(1, rules)}) == 1
 
 
-@pytest.mark.parametrize("rules", RULES)
-def test_each_card_and_its_marks_have_a_place_of_their_own(rules: model.Rules) -> None:
-    """A card that is another one changes the picture there alone, and what is known of it does so below."""
-    game = dealt(rules)
-    world, own = world_of(game), rules_of(game)
-    pixels, taken = picture.draw(world, own), np.zeros(drawn(game).shape[:2], int)
-    cards = rules.players * rules.hand_size
-    for place in range(0, cards, 1 + cards // 20):
-        kind = int(world["Held.Card.kind"][place])
-        other = picture.draw(changed(world, "Held.Card.kind", (kind + 1) % rules.kinds, place), own)
-        marked = picture.draw(changed(changed(world, "Held.Card.colors", 0, place), "Held.Card.ranks", 0, place), own)
-        left, top, width, height = box(pixels, other)
-        assert width <= picture.WIDTH
-        assert height <= picture.HEIGHT
-        below = box(pixels, marked)
-        assert below[1] > top + height
-        assert abs(below[0] + below[2] / 2 - (left + width / 2)) < picture.WIDTH / 2
-        for x, y, w, h in ((left, top, width, height), below):
-            assert not taken[y : y + h, x : x + w].any()
-            taken[y : y + h, x : x + w] = place + 1
-
-
 def test_the_end_is_seen() -> None:
     for game in games(2, model.Rules(players=3)):
         dark = drawn(game)[0, 0].tolist() == list(picture.NIGHT)
@@ -332,38 +310,3 @@ def test_what_was_revealed_is_marked_in_gold() -> None:
     (color_top, color_end), (rank_top, rank_end), both = taken
     assert color_end <= rank_top
     assert both == (color_top, rank_end)
-
-
-def test_cards_that_the_last_move_revealed_have_an_edge() -> None:
-    game = dealt(model.Rules(players=2))
-    game.move(next(uid for uid in game.legal() if uid >= 10))
-    world, own = world_of(game), rules_of(game)
-    bare = picture.draw(changed(world, "Last.outcome", 0), own)[: -picture.FOOTER]
-    for position in range(5):
-        kind = (int(world["Held.Card.kind"][5 + position]) + 1) % 25
-        another = picture.draw(changed(changed(world, "Last.outcome", 0), "Held.Card.kind", kind, 5 + position), own)
-        left, top, width, height = box(bare, another[: -picture.FOOTER])
-        edged = picture.draw(changed(world, "Last.outcome", 1 << position), own)[: -picture.FOOTER]
-        x, y, w, h = box(bare, edged)
-        assert x < left < left + width < x + w < left + picture.SLOT
-        assert y < top < top + height < y + h
-        assert (edged[y : y + h, x : x + w] == picture.GOLD).all(-1).any()
-
-
-def test_fireworks_are_stacks_side_by_side_with_the_last_card_on_top() -> None:
-    game = dealt(model.Rules(players=2))
-    world, own, end = world_of(game), rules_of(game), 0
-    bare = picture.draw(world, own)[picture.HEADER :]
-    inside = np.s_[8 : picture.HEIGHT - 8, 8 : picture.WIDTH - 8]
-    for color in range(5):
-        bottom = 0
-        for height in range(1, 6):
-            pixels = picture.draw(changed(world, "Table.fireworks", height, color), own)[picture.HEADER :]
-            x, y, w, h = box(bare, pixels)
-            assert x >= end
-            assert w == picture.WIDTH
-            assert y + h > bottom
-            bottom = y + h
-            top_card = pixels[bottom - picture.HEIGHT : bottom, x : x + w]
-            assert np.array_equal(top_card[inside], picture._face(color, height - 1).colours[inside])
-        end = x + w

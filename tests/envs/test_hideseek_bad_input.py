@@ -101,19 +101,6 @@ def test_levels_are_whole_and_fit_the_environment() -> None:
         Level.options([changed(ramps=[(0.0, 0.0, 0.0)] * 3)], env.environment)
 
 
-@pytest.mark.parametrize("part", range(5))
-def test_actions_outside_of_the_space_change_nothing(part: int) -> None:
-    env = make(2)
-    env.reset(seed=0)
-    before = levels(env)
-    for value in (-1, (11, 11, 11, 2, 2)[part]):
-        actions = torch.tensor([5, 5, 5, 0, 0]).repeat(10, 1)
-        actions[7, part] = value
-        with pytest.raises(ValueError, match="action"):
-            env.step(actions)
-    assert levels(env) == before
-
-
 @pytest.mark.parametrize(("table", "row", "body"), [("Agent", 1, 1), ("Box", 0, 5)])
 def test_a_pose_that_is_not_finite_stops_its_own_world(table: str, row: int, body: int) -> None:
     env, other = make(4), make(4, number=1)

@@ -125,13 +125,6 @@ def test_hiders_and_seekers_have_opposite_rewards(seen: bool) -> None:
     assert scene.figure("hiders_seen") == float(seen)
 
 
-def test_that_hiders_see_each_other_or_a_seeker_costs_nothing() -> None:
-    scene = Scene({HIDER: MIDDLE, OTHER_HIDER: (0.0, 5.0, pi), SEEKER: (1.0, 9.0, 0.0)})
-    scene.step()
-    assert scene.sees(HIDER, "agents", OTHER_HIDER) and scene.sees(OTHER_HIDER, "agents", HIDER)
-    assert scene.rewards == [1, 1, 1, -1, -1]
-
-
 @pytest.mark.parametrize(("x", "y", "outside"), [(17.9, 0.0, 0), (18.1, 0.0, 1), (0.0, -18.1, 1), (-25.0, 30.0, 1)])
 def test_outside_of_the_square_costs_ten_and_removes_nobody(x: float, y: float, outside: int) -> None:
     scene = Scene({SEEKER: MIDDLE}, preparation=1)

@@ -57,7 +57,7 @@ def test_every_layout_has_a_picture_of_even_size(name: str) -> None:
     assert pixels.shape[2] == 3
 
 
-def test_chefs_are_told_apart_and_show_where_they_look() -> None:
+def test_chefs_differ_and_show_where_they_look() -> None:
     assert len({picture.chef_colour(number) for number in range(40)}) == 40
     pictures = set()
     for facing in range(4):

@@ -54,11 +54,11 @@ def test_the_command_draws_runs(tmp_path, capsys):
         ([*runs, str(tmp_path / "b" / ".." / "a")], "b/../a would count twice: give each run once"),
         ([*runs, "--output", str(tmp_path / "curves.xyz")], "cannot be written"),
     ):
-        with pytest.raises(UsageError, match=re.escape(says)) as told:
+        with pytest.raises(UsageError, match=re.escape(says)) as raised:
             main(arguments)
-        assert told.value.code == 2
+        assert raised.value.code == 2
 
 
-def test_a_run_without_a_finished_episode_is_told(tmp_path):
+def test_a_run_without_a_finished_episode_is_refused(tmp_path):
     with pytest.raises(ValueError, match="a has no charts/episodic_return: no world, or not every one"):
         bands([run(tmp_path / "a", [np.nan] * 4)], "charts/episodic_return")

@@ -103,11 +103,11 @@ def test_a_process_without_the_package_runs_it(tmp_path):
     command = [sys.executable, "-c", BEFORE + page + BEHIND]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    told = torch.load(tmp_path / "answer.pt", weights_only=True)
+    reported = torch.load(tmp_path / "answer.pt", weights_only=True)
     expected = trainer.groups[0].agent.policy.empty_actions(50)
     agent = trainer.groups[0].agent
     agent.policy.mode(agent.outputs(agent.encode(observation)), expected, None)
-    assert torch.equal(told["actions"], expected) and told["env"] == "torch_batchsim/CartPole-v0"
+    assert torch.equal(reported["actions"], expected) and reported["env"] == "torch_batchsim/CartPole-v0"
 
 
 @pytest.mark.full
@@ -127,7 +127,7 @@ def test_each_team_has_a_file(tmp_path, monkeypatch):
         assert (about["team"], about["state_size"]) == (team, 4)
 
 
-def test_a_file_that_cannot_be_written_is_told(tmp_path, monkeypatch):
+def test_a_file_that_cannot_be_written_is_reported(tmp_path, monkeypatch):
     env = gymnasium.make_vec("torch_batchsim/CartPole-v0", num_envs=8)
     trainer = Trainer(env, PPOConfig(**SMALL, num_envs=8))
     contents = {"env": "torch_batchsim/CartPole-v0", "env_options": {}, "trainer": trainer.state_dict()}
@@ -147,8 +147,8 @@ def test_a_file_that_cannot_be_written_is_told(tmp_path, monkeypatch):
         (["checkpoint.pt", "--output", "policy.onnx"], "--output writes .pt2, but policy.onnx was given"),
     ],
 )
-def test_mistakes_are_told(arguments, says, tmp_path, monkeypatch):
+def test_mistakes_are_reported(arguments, says, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match=re.escape(says)) as told:
+    with pytest.raises(UsageError, match=re.escape(says)) as raised:
         main(arguments)
-    assert told.value.code == 2
+    assert raised.value.code == 2

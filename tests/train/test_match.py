@@ -101,13 +101,13 @@ def test_the_command_prints_a_table_and_writes_figures(tmp_path, monkeypatch, ca
         contents = {"env": "melee", "env_options": {}, "trainer": trainer.state_dict()}
         checkpoint.save(tmp_path / str(seed) / "checkpoint.pt", contents)
     main(["1", "2", "random", "--episodes", "30", "--json", "found.json"])
-    shown, told = capsys.readouterr().out, json.loads((tmp_path / "found.json").read_text())
-    draws = sum(game["draws"] for game in told["games"])
+    shown, reported = capsys.readouterr().out, json.loads((tmp_path / "found.json").read_text())
+    draws = sum(game["draws"] for game in reported["games"])
     assert f"\n{draws / 180:.1%} of all games are draws, which count half\n" in shown
     assert shown.count("\n") == 7 and all(f"\n| {name} | " in shown for name in ("1", "2", "random"))
-    assert [game["policies"] for game in told["games"]] == [["1", "2"], ["1", "random"], ["2", "random"]]
-    assert all(game["wins"] + game["draws"] + game["losses"] == 60 for game in told["games"])
-    assert told["ratings"].keys() == {"1", "2", "random"}
+    assert [game["policies"] for game in reported["games"]] == [["1", "2"], ["1", "random"], ["2", "random"]]
+    assert all(game["wins"] + game["draws"] + game["losses"] == 60 for game in reported["games"])
+    assert reported["ratings"].keys() == {"1", "2", "random"}
     main(["1", "2", "--episodes", "10"])
     shown = capsys.readouterr().out
     league = tmp_path / "league"
@@ -134,11 +134,11 @@ def test_the_command_prints_a_table_and_writes_figures(tmp_path, monkeypatch, ca
         (["a", "random", "--json", "nowhere/found.json"], "cannot be written"),
     ],
 )
-def test_mistakes_are_told(arguments, says, tmp_path, monkeypatch):
+def test_mistakes_are_reported(arguments, says, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match=re.escape(says)) as told:
+    with pytest.raises(UsageError, match=re.escape(says)) as raised:
         main(arguments)
-    assert told.value.code == 2
+    assert raised.value.code == 2
 
 
 def test_an_environment_of_ones_own_is_named(tmp_path, monkeypatch):

@@ -81,7 +81,7 @@ def test_seeds_are_trained_once_and_compared(tmp_path, monkeypatch, capsys):
         ("hideseek --total-stepps 32", "there is no option --total-stepps (did you mean --total-steps?)"),
     ],
 )
-def test_mistakes_are_told_in_a_sentence(arguments, message, tmp_path, monkeypatch, capsys):
+def test_mistakes_are_one_sentence(arguments, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert run(*arguments.split()) == 2
     assert message in capsys.readouterr().err

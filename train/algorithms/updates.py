@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..base.kernels import ADDRESS, NUMBER, advantages_kernel, library, threads
+from ..base.kernels import ADDRESS, NUMBER, advantages_kernel, fields, library, threads
 from ..policies.perceptron import Perceptron
 
 # ---- PPO's loss ------------------------------------------------------------------------------------------
@@ -18,12 +18,7 @@ from ..policies.perceptron import Perceptron
 class LossSettings(ctypes.Structure):
     """The settings of PPO's loss."""
 
-    _fields_ = [
-        ("clip", ctypes.c_float),
-        ("entropy_weight", ctypes.c_float),
-        ("value_weight", ctypes.c_float),
-        ("normalise", ctypes.c_int32),
-    ]
+    _fields_ = [*fields(ctypes.c_float, "clip entropy_weight value_weight"), ("normalise", ctypes.c_int32)]
 
 
 class Minibatches:
@@ -58,19 +53,9 @@ class Minibatches:
 class _Minibatch(ctypes.Structure):
     """The record of a minibatch for C++."""
 
-    _fields_ = [
-        ("order", ADDRESS),
-        ("samples", NUMBER),
-        ("inputs", ADDRESS),
-        ("inputs_row", NUMBER),
-        ("inputs_are_bytes", NUMBER),
-        ("actions", ADDRESS),
-        ("log_probs", ADDRESS),
-        ("advantages", ADDRESS),
-        ("returns", ADDRESS),
-        ("mask", ADDRESS),
-        ("active", ADDRESS),
-    ]
+    _fields_ = [("order", ADDRESS), ("samples", NUMBER), ("inputs", ADDRESS)]
+    _fields_ += fields(NUMBER, "inputs_row inputs_are_bytes")
+    _fields_ += fields(ADDRESS, "actions log_probs advantages returns mask active")
 
 
 # ---- advantages --------------------------------------------------------------------------------------------
@@ -79,18 +64,9 @@ class _Minibatch(ctypes.Structure):
 class _AdvantageSeries(ctypes.Structure):
     """The record of a rollout for C++."""
 
-    _fields_ = [
-        ("steps", NUMBER),
-        ("rows", NUMBER),
-        ("rewards", ADDRESS),
-        ("values", ADDRESS),
-        ("next_values", ADDRESS),
-        ("terminations", ADDRESS),
-        ("truncations", ADDRESS),
-        ("advantages", ADDRESS),
-        ("gamma", ctypes.c_float),
-        ("decay", ctypes.c_float),
-    ]
+    _fields_ = fields(NUMBER, "steps rows")
+    _fields_ += fields(ADDRESS, "rewards values next_values terminations truncations advantages")
+    _fields_ += fields(ctypes.c_float, "gamma decay")
 
 
 def advantages_at_once(series: Sequence[Tensor], gamma: float, gae_lambda: float) -> Tensor | None:
@@ -124,7 +100,7 @@ def advantages_at_once(series: Sequence[Tensor], gamma: float, gae_lambda: float
 class _AdamSettings(ctypes.Structure):
     """The settings of a step of Adam."""
 
-    _fields_ = [(name, ctypes.c_float) for name in ("learning_rate", "beta1", "beta2", "epsilon", "longest")]
+    _fields_ = fields(ctypes.c_float, "learning_rate beta1 beta2 epsilon longest")
 
 
 def adam_step(optimizer: torch.optim.Adam, parameters: Tensor, longest: float) -> Tensor:

@@ -25,6 +25,11 @@ from torch_batchsim.errors import BuildError
 ADDRESS, NUMBER = ctypes.c_void_p, ctypes.c_int64
 
 
+def fields(kind: Any, names: str) -> list[tuple[str, Any]]:
+    """Fields of one type in a record for C++."""
+    return [(name, kind) for name in names.split()]
+
+
 @cache
 def library() -> ctypes.CDLL | None:
     """The compiled functions; None, with a warning, where they cannot be compiled."""

@@ -17,7 +17,7 @@ from ..rollouts.acting import Agents
 from ..rollouts.environment import measure, num_agents
 from ..rollouts.evaluation import SEED_OFFSET, UNMEASURED, evaluate
 from ..run_folder import disk, provenance
-from ..run_folder.folders import check_writable
+from ..run_folder.disk import check_writable
 from ..run_folder.loading import agents_of
 from ..run_folder.report import CURVE_STARTS
 from ..run_folder.video import Recorder

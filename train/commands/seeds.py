@@ -14,7 +14,7 @@ from typing import Any
 from ..algorithms import config_of
 from ..base.errors import RunError, UsageError
 from ..run_folder import checkpoint, curves, disk
-from ..run_folder.folders import check_writable, made, short_name
+from ..run_folder.disk import check_writable, made, short_name
 from ..run_folder.report import show_picture, text_curve
 from . import evaluating, settings_file, training
 from .options import Options, parse_env_options

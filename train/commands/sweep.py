@@ -27,7 +27,7 @@ from ..algorithms.trainer import Trainer
 from ..base.config import Config
 from ..base.errors import RunError, UsageError
 from ..run_folder import checkpoint, disk
-from ..run_folder.folders import made, short_name
+from ..run_folder.disk import made, short_name
 from ..run_folder.report import Report
 from ..run_folder.tracking import trackers
 from . import processes, settings_file, training

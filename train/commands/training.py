@@ -20,9 +20,8 @@ from ..rollouts import baseline
 from ..rollouts.environment import measure
 from ..rollouts.evaluation import SEED_OFFSET
 from ..run_folder import checkpoint, disk, provenance
-from ..run_folder.filming import Filming
-from ..run_folder.folders import check_writable, made, short_name
-from ..run_folder.learning import Hook, forget_later, learn
+from ..run_folder.disk import check_writable, made, short_name
+from ..run_folder.learning import Filming, Hook, forget_later, learn
 from ..run_folder.report import draw_curve, show_picture, text_curve
 from ..run_folder.tracking import Tracker, trackers
 from . import processes, settings_file
@@ -150,7 +149,7 @@ def _begin(
     else:
         run["random"] = random_baseline(env_id, options, run["env_options"])
     judged = measure(trainer.env)
-    _tell_random(run["random"], judged)
+    _print_random(run["random"], judged)
     if judged == "return" and getattr(trainer.env, "team", None) is not None:
         print("A mean over teams hides who wins: see charts/episodic_return/agent_<i>.")
     steps, count = trainer.num_iterations * trainer.batch_size, trainer.ranks.count
@@ -161,7 +160,7 @@ def _begin(
     return [tracker(folder, described, trainer.global_step) for tracker in trackers(options.track)]
 
 
-def _tell_random(random: baseline.Baseline, judged: str) -> None:
+def _print_random(random: baseline.Baseline, judged: str) -> None:
     if random["error"]:
         print(f"random policy   not measured: {random['error']}")
     else:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from ..base.kernels import ADDRESS, NUMBER, can_compute, library, threads
+from ..base.kernels import ADDRESS, NUMBER, can_compute, fields, library, threads
 
 _ACTIVATIONS = {nn.Tanh: 1, nn.ReLU: 2}
 
@@ -18,14 +18,7 @@ _ACTIVATIONS = {nn.Tanh: 1, nn.ReLU: 2}
 class _Given(ctypes.Structure):
     """The record of a perceptron for C++."""
 
-    _fields_ = [
-        ("count", NUMBER),
-        ("bfloat16", NUMBER),
-        ("sizes", ADDRESS),
-        ("activations", ADDRESS),
-        ("addresses", ADDRESS),
-        ("gradients", ADDRESS),
-    ]
+    _fields_ = fields(NUMBER, "count bfloat16") + fields(ADDRESS, "sizes activations addresses gradients")
 
 
 class Perceptron:

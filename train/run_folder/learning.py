@@ -6,18 +6,23 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from gymnasium.vector import VectorEnv
 
 from torch_batchsim import StepInterrupted, StepTimeout, SystemCrash, WorldFault, command_line
 
 from ..algorithms.trainer import Trainer
 from ..base.ranks import RankFailed, RankLost
 from ..rollouts.environment import check_faults, measure
+from ..rollouts.evaluation import UNMEASURED, evaluate
 from ..rollouts.finite import NoLegalAction, NotFinite
 from . import checkpoint, disk
 from .report import Report
 from .tracking import Tracker
+from .video import Recorder
 
 FAILURES = (WorldFault, NotFinite, NoLegalAction, StepInterrupted, StepTimeout, SystemCrash, RankFailed)
 """Errors that end a training and leave its networks intact."""
@@ -26,9 +31,40 @@ FAILURES = (WorldFault, NotFinite, NoLegalAction, StepInterrupted, StepTimeout, 
 Hook = Callable[[Trainer, Report], bool]
 """Called after each iteration; true ends the training. Its time does not count as the training's."""
 
-
 LEAGUE = "league"
 """The folder in a run's with the policies that were kept."""
+
+
+@dataclass(frozen=True)
+class Filming:
+    """Called after each iteration; writes `game-000128000.gif` beside `game.gif` every so many, but for the last.
+
+    `make_env` makes an environment of one world that draws, apart from that of the training.
+    """
+
+    make_env: Callable[[], VectorEnv]
+    path: Path
+    every: int
+    seed: int
+    deterministic: bool
+
+    def __call__(self, trainer: Trainer, report: Report) -> bool:
+        if trainer.iteration % self.every or trainer.iteration == trainer.num_iterations:
+            return False
+        path = self.path.with_name(f"{self.path.stem}-{trainer.global_step:09}{self.path.suffix}")
+        env = self.make_env()
+        recorder = Recorder(env)
+        try:
+            evaluate(env, trainer.agents, self.seed, self.deterministic, recorder)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            recorder.write(path)
+        except (*UNMEASURED, OSError) as error:  # the training goes on
+            report.bar.write(f"no video after {trainer.global_step:,} steps: {error}")
+        else:
+            report.bar.write(f"video           {path}")
+        finally:
+            env.close()
+        return False
 
 
 def learn(

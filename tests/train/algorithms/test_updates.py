@@ -100,9 +100,10 @@ def test_bytes_are_the_floats_to_the_bit(size, share):
     assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
 
 
-def test_bytes_where_torch_computes(monkeypatch):
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
+def test_torch_computes_where_nothing_compiles(dtype, monkeypatch):
     network = Perceptron(layers((6, 4, 2)))
-    inputs = torch.randint(0, 256, (5, 6), dtype=torch.uint8)
+    inputs = torch.randint(0, 256, (5, 6), dtype=torch.uint8).to(dtype)
     wanted = network(inputs)
     monkeypatch.setattr(kernels, "library", lambda: None)  # no compiler
     assert_near([network(inputs)], [wanted])
@@ -186,12 +187,6 @@ def test_a_copy_has_parameters_of_its_own():
         agent.actor.head.bias.add_(1)
         assert torch.equal(copy.outputs(inputs), before)
         assert torch.allclose(agent.outputs(inputs), before + 1, atol=1e-5)
-
-
-def test_torch_computes_where_nothing_compiles(monkeypatch):
-    network, inputs = layers((3, 8, 2)), torch.randn(5, 3)
-    monkeypatch.setattr(kernels, "library", lambda: None)
-    assert torch.equal(Perceptron(network)(inputs), network(inputs))
 
 
 # ---- products in bfloat16 ----------------------------------------------------------------------------------

@@ -29,8 +29,8 @@ def both(arguments: list[str]) -> list[tuple[int, str, str]]:
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     made = started(2, arguments, **pipes)
     try:
-        told = [process.communicate(timeout=120) for process in made]
-        return [(process.returncode, *texts) for process, texts in zip(made, told, strict=True)]
+        reported = [process.communicate(timeout=120) for process in made]
+        return [(process.returncode, *texts) for process, texts in zip(made, reported, strict=True)]
     finally:
         for process in made:
             process.kill()
@@ -69,7 +69,8 @@ def test_two_processes_go_on_where_one_has_stopped(tmp_path: Path) -> None:
         alone(*command(folder, "--total-steps", 512)[2:])
     more = ["--total-steps", "1024", "--eval-episodes", "0", "--track", "none"]
     alone("cartpole", "--resume", one, *more)
-    assert [told[0] for told in both(["-m", "torch_batchsim.train", "cartpole", "--resume", str(two), *more])] == [0, 0]
+    again = both(["-m", "torch_batchsim.train", "cartpole", "--resume", str(two), *more])
+    assert [status for status, *_ in again] == [0, 0]
     assert_close(state(one), state(two))
 
 
@@ -83,8 +84,8 @@ def interrupted(folder: Path, act: Any, *arguments: Any) -> list[tuple[int, str,
             assert all(process.poll() is None for process in made) and time.monotonic() < end
             time.sleep(0.05)
         act(made)
-        told = [process.communicate(timeout=60) for process in made]
-        return [(process.returncode, *texts) for process, texts in zip(made, told, strict=True)]
+        reported = [process.communicate(timeout=60) for process in made]
+        return [(process.returncode, *texts) for process, texts in zip(made, reported, strict=True)]
     finally:
         for process in made:
             process.kill()
@@ -100,9 +101,9 @@ def assert_goes_on(folder: Path) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("lost", [0, 1])
 def test_a_lost_process_ends_the_others_and_one_goes_on(lost: int, tmp_path: Path) -> None:
-    told = interrupted(tmp_path, lambda made: made[lost].kill())
-    assert told[lost][0] == -signal.SIGKILL
-    status, _, errors = told[1 - lost]
+    reported = interrupted(tmp_path, lambda made: made[lost].kill())
+    assert reported[lost][0] == -signal.SIGKILL
+    status, _, errors = reported[1 - lost]
     assert status == 1 and "error: training failed after " in errors
     assert "steps: another of the 2 processes has ended" in errors
     steps = checkpoint.load(tmp_path / "checkpoint.pt", None)["steps"]

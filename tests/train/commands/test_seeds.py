@@ -45,17 +45,17 @@ def test_each_seed_is_a_run_and_all_have_one_curve_and_summary(tmp_path, monkeyp
     monkeypatch.chdir(tmp_path)
     draw, drawn = curves.draw, []
     monkeypatch.setattr(curves, "draw", lambda *given: (drawn.append(given), draw(*given)))
-    assert run(*SMALL, "--seed", 3, "--seeds", 2, "--total-steps", 2048, "--summary", "told.json") == 0
+    assert run(*SMALL, "--seed", 3, "--seeds", 2, "--total-steps", 2048, "--summary", "reported.json") == 0
     (folder,) = (tmp_path / "runs").iterdir()
     assert folder.name.startswith("cartpole-seeds3-4-")
     assert {each.name for each in folder.iterdir()} == {"seed3", "seed4", "config.toml", "learning_curve.png"}
-    told = json.loads((tmp_path / "told.json").read_text())
-    reached = [each["eval_return_mean"] for each in told["seeds"]]
-    assert [each["seed"] for each in told["seeds"]] == [3, 4] and told["failed"] == []
-    spread = told["eval_return_mean"]
+    reported = json.loads((tmp_path / "reported.json").read_text())
+    reached = [each["eval_return_mean"] for each in reported["seeds"]]
+    assert [each["seed"] for each in reported["seeds"]] == [3, 4] and reported["failed"] == []
+    spread = reported["eval_return_mean"]
     assert (spread["min"], spread["max"]) == (min(reached), max(reached)) and spread["mean"] == sum(reached) / 2
     said = capsys.readouterr().out
-    random = sum(each["random_return_mean"] for each in told["seeds"]) / 2
+    random = sum(each["random_return_mean"] for each in reported["seeds"]) / 2
     assert drawn[0][3:] == (f"{ENV}, seeds 3, 4", random) and "- random policy" in said
     assert f"all seeds       {spread['mean']:.2f}, from {min(reached):.2f} to {max(reached):.2f}" in said
     assert run(*SMALL, "--seed", 4, "--total-steps", 2048, "--run-dir", "alone") == 0
@@ -78,8 +78,8 @@ def test_a_seed_that_fails_does_not_lose_the_others(tmp_path, fails, capsys):
     assert run(*SMALL, "--seeds", 4, "--run-dir", folder) == 1
     assert "2 of 4 seeds failed: seed 2: it was not finite; seed 3: it was no more" in capsys.readouterr().err
     assert set(steps_of(folder)) == {"seed1", "seed4"} and (folder / "learning_curve.png").exists()
-    told = json.loads((folder / "summary.json").read_text())
-    assert [each["seed"] for each in told["failed"]] == [2, 3]
+    reported = json.loads((folder / "summary.json").read_text())
+    assert [each["seed"] for each in reported["failed"]] == [2, 3]
     fails.clear()
     assert run("--resume", folder) == 0
     assert capsys.readouterr().out.count("finished before, in ") == 2

@@ -13,6 +13,7 @@ from torch_batchsim.envs.hideseek import HideSeek
 from torch_batchsim.train import NotFinite, PPOConfig, Trainer, evaluate
 from torch_batchsim.train.algorithms import config_of
 from torch_batchsim.train.export import ABOUT, export
+from training import assert_goes_on_to_the_bit
 
 from torch_batchsim import SchemaError, TorchVectorEnv
 
@@ -78,15 +79,7 @@ def test_rollouts_hold_it_where_the_environment_writes(memory):
 
 @pytest.mark.parametrize("settings", [{"norm_obs": True}, {"algorithm": "a2c", "memory": "gru"}], ids=["ppo", "a2c"])
 def test_it_goes_on_to_the_bit(settings):
-    whole, first, second = (trainer(**settings) for _ in range(3))
-    for _ in range(4):
-        whole.iterate()
-    for _ in range(2):
-        first.iterate()
-    second.load_state_dict(first.state_dict())
-    for _ in range(2):
-        second.iterate()
-    assert torch.equal(whole.groups[0].learner.parameters, second.groups[0].learner.parameters)
+    assert_goes_on_to_the_bit(lambda: trainer(**settings))
 
 
 @pytest.mark.full

@@ -2,12 +2,12 @@
 
 import pytest
 import torch
-from environments.melee import Melee
 from environments.recall import Recall
 from gymnasium import spaces
 from torch import nn
 from torch_batchsim.train import ActorCritic, PPOConfig, Trainer, evaluate
 from torch_batchsim.train.policies.networks import Cell, Past, Player
+from training import assert_goes_on_to_the_bit, melee_trainer
 
 from torch_batchsim import TorchVectorEnv
 
@@ -128,28 +128,9 @@ def test_values_behind_an_end_are_those_of_the_final_observation(toy_env, kind):
 
 @KINDS
 def test_a_training_resumes_to_the_bit_where_agents_come_and_go(kind):
-    config = PPOConfig(
-        num_envs=80, num_steps=16, num_minibatches=2, total_steps=80 * 16 * 4, hidden_sizes=(16,), memory=kind,
-        memory_size=8,
-    )  # fmt: skip
-
-    def trainer():
-        return Trainer(TorchVectorEnv(Melee(max_episode_steps=9), num_envs=80), config)
-
-    straight, first, second = trainer(), trainer(), trainer()
-    for _ in range(3):
-        metrics = straight.iterate()
-    assert all(metrics[name].isfinite() for name in metrics if name.startswith("losses"))
-    first.iterate()
-    second.load_state_dict(first.state_dict())
-    for _ in range(2):
-        first.iterate()
-        second.iterate()
-    for other in (first, second):
-        assert torch.equal(straight.groups[0].learner.parameters, other.groups[0].learner.parameters)
-        assert torch.equal(straight.groups[0].player.hidden, other.groups[0].player.hidden)
-    second.begin_new_episodes()
-    assert not second.groups[0].player.hidden.any() and not second.groups[0].learner.critic_hidden.any()
+    made = assert_goes_on_to_the_bit(lambda: melee_trainer(memory=kind, memory_size=8))
+    made.begin_new_episodes()
+    assert not made.groups[0].player.hidden.any() and not made.groups[0].learner.critic_hidden.any()
 
 
 def test_minibatches_are_of_whole_rows(toy_env):

@@ -80,14 +80,14 @@ def test_a_training_prints_it_and_keeps_it(tmp_path, capsys):
 
 
 def test_a_score_is_called_a_score(tmp_path, capsys, monkeypatch):
-    told = {}
+    reported = {}
     draw = training.draw_curve
-    monkeypatch.setattr(training, "draw_curve", lambda *given, **named: (told.update(named), draw(*given, **named)))
+    monkeypatch.setattr(training, "draw_curve", lambda *given, **named: (reported.update(named), draw(*given, **named)))
     small = "--num-envs 8 --num-steps 16 --num-minibatches 2 --total-steps 384 --eval-episodes 2 --horizon 20".split()
     files = ["--run-dir", str(tmp_path), "--summary", str(tmp_path / "s.json")]
     assert cli.main(["overcooked", *small, *files]) == 0
     summary = json.loads((tmp_path / "s.json").read_text())
-    assert summary["measure"] == told["measure"] == "score"
+    assert summary["measure"] == reported["measure"] == "score"
     assert summary["random_score_mean"] == summary["eval_score_mean"] == 0
     assert summary["curve_first_step"] == 256  # the second rollout, for episodes have 20 steps
     assert not any("return" in name for name in summary)

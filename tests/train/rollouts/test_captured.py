@@ -51,7 +51,7 @@ def test_rollouts_are_captured_once_and_replayed(environment, graphs):
     assert all(torch.equal(*(each[name].nan_to_num() for each in metrics)) for name in same)
 
 
-def test_faults_in_a_replay_are_told(graphs):
+def test_faults_in_a_replay_are_raised(graphs):
     trainer = made(Overcooked(), True)
     for _ in range(3):
         trainer.iterate()

@@ -79,7 +79,7 @@ def test_a_seed_out_of_range_is_refused_in_a_sentence():
         evaluate(env, agent, seed=2**64)
 
 
-def test_a_watcher_is_told_who_ran_until_then(toy_env, agent):
+def test_a_watcher_gets_the_rows_that_ran_until_then(toy_env, agent):
     env, seen = toy_env(), []
     evaluate(env, agent, seed=1, watch=lambda running: seen.append((env.now, running.tolist())))
     assert seen == [(now, [length >= now for length in (2, 3, 4, 5, 2, 3)]) for now in range(6)]

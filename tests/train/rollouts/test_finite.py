@@ -47,9 +47,9 @@ def test_the_observation_is_named(toy_env):
     after_step(env, 12, lambda bound: bound["observations"][3].copy_(torch.tensor([0.5, -torch.inf, torch.nan])))
     trainer.iterate()
     before = trainer.groups[0].learner.parameters.clone()
-    with pytest.raises(NotFinite) as told:
+    with pytest.raises(NotFinite) as raised:
         trainer.iterate()
-    assert str(told.value) == (
+    assert str(raised.value) == (
         "observation[1] of world 1, agent 1 (row 3) is -infinity after step 4 of update 2 "
         "(2 values there are not finite): correct the value that the environment writes there"
     )
@@ -99,10 +99,10 @@ def test_parameters_that_large_rewards_have_spoilt_are_named(toy_env):
     env = toy_env()
     after_step(env, 2, lambda bound: bound["rewards"].fill_(1e30))
     trainer = toy_trainer(env)
-    with pytest.raises(NotFinite, match=r"losses|value_loss") as told:
+    with pytest.raises(NotFinite, match=r"losses|value_loss") as raised:
         trainer.iterate()
-    assert re.match(r"value_loss is (nan|infinity) in update 1", str(told.value))
-    assert re.search(r"observations \(up to 0\.\d+\) and returns \(up to 1e\+30\) were finite", str(told.value))
+    assert re.match(r"value_loss is (nan|infinity) in update 1", str(raised.value))
+    assert re.search(r"observations \(up to 0\.\d+\) and returns \(up to 1e\+30\) were finite", str(raised.value))
 
 
 def test_worlds_and_rows_are_those_of_all_processes(toy_env):
@@ -136,7 +136,7 @@ def test_a_parameter_is_named_by_its_layer(toy_env):
         trainer.iterate()
 
 
-def test_the_first_is_told_where_reading_has_to_wait(toy_env, monkeypatch):
+def test_the_first_is_reported_where_reading_has_to_wait(toy_env, monkeypatch):
     """As on CUDA, where nothing is read in an iteration."""
     env = toy_env()
     after_step(env, 2, lambda bound: bound["rewards"][4].fill_(torch.nan))
@@ -231,9 +231,9 @@ def test_an_agent_without_a_legal_action_is_named(toy_env):
     trainer.iterate()
     before = trainer.groups[0].learner.parameters.clone()
     env.mask = lambda: torch.ones(6, 4, dtype=torch.bool)  # takes any action: it is the mask that is wrong
-    with pytest.raises(NoLegalAction) as told:
+    with pytest.raises(NoLegalAction) as raised:
         trainer.iterate()
-    assert str(told.value) == (
+    assert str(raised.value) == (
         "world 1, agent 1 (row 3) has no legal action after step 4 of update 2: its action_mask must allow at least "
         "one action, a pass for one that does not act"
     )

@@ -58,7 +58,7 @@ def test_the_text_curve_takes_any_number_of_points():
     assert text_curve([(10, 3.0), (20, 3.0)]).count("*") == 2
 
 
-def test_the_labels_of_the_text_curve_tell_its_ends_apart():
+def test_the_labels_of_the_text_curve_differ_at_its_ends():
     flat = text_curve([(step, 500.0) for step in range(1, 31)], height=5).splitlines()
     assert [line.partition("|")[0].strip() for line in flat[:5]] == ["", "", "500.0", "", ""]
     low = text_curve([(1, 0.012), (2, 0.034)], height=5).splitlines()

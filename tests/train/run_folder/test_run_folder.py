@@ -112,9 +112,9 @@ def test_a_value_that_is_refused_and_a_file_that_is_missing(tmp_path, capsys):
 
 def test_a_run_says_how_it_came_about(tmp_path):
     assert run(*SMALL, "--run-dir", tmp_path) == 0
-    told = json.loads((tmp_path / "run.json").read_text())
-    assert told["env"] == ENV and told["runs"][0]["from_step"] == 0
-    assert set(told["runs"][0]) >= {"command", "started", "versions", "commit", "machine", "threads"}
+    reported = json.loads((tmp_path / "run.json").read_text())
+    assert reported["env"] == ENV and reported["runs"][0]["from_step"] == 0
+    assert set(reported["runs"][0]) >= {"command", "started", "versions", "commit", "machine", "threads"}
     rows = rows_of(tmp_path)
     assert [int(row["step"]) for row in rows] == [128 * (i + 1) for i in range(8)]
     shares = [sum(float(row[f"time/{part}"]) for part in ("simulation", "policy", "update")) for row in rows]
@@ -132,7 +132,7 @@ def test_a_run_that_has_ended_goes_on_with_more_steps(tmp_path, capsys):
     assert checkpoint.load(tmp_path / "checkpoint.pt", ENV)["steps"] == 2048
     rows = rows_of(tmp_path)
     assert [int(row["step"]) for row in rows] == [128 * (i + 1) for i in range(16)]
-    assert [told["from_step"] for told in json.loads((tmp_path / "run.json").read_text())["runs"]] == [0, 1024]
+    assert [reported["from_step"] for reported in json.loads((tmp_path / "run.json").read_text())["runs"]] == [0, 1024]
 
 
 def test_a_run_begins_with_the_networks_of_another(tmp_path, monkeypatch, capsys):
@@ -162,22 +162,22 @@ def test_without_runs_there_is_no_latest(tmp_path, monkeypatch, capsys):
 
 
 class Listens:
-    told: list = []
+    reported: list = []
 
     def __init__(self, folder, settings, start_step):
-        self.told.append((folder.name, settings["seed"], start_step))
+        self.reported.append((folder.name, settings["seed"], start_step))
 
     def scalars(self, step, values):
-        self.told.append(step)
+        self.reported.append(step)
 
     def close(self, outcome):
-        self.told.append(sorted(outcome))
+        self.reported.append(sorted(outcome))
 
 
 def test_numbers_go_to_a_class_of_the_users(tmp_path):
-    Listens.told.clear()
+    Listens.reported.clear()
     assert run(*SMALL, "--track", f"{__name__}:Listens", "--run-dir", tmp_path / "here") == 0
-    first, *steps, last = Listens.told
+    first, *steps, last = Listens.reported
     assert first == ("here", 1, 0) and steps == [128 * (i + 1) for i in range(8)]
     assert last == ["eval_length_mean", "eval_return_mean", "eval_return_min", "eval_return_std"]
     assert not list(tmp_path.glob("here/events*")) and (tmp_path / "here" / "metrics.csv").exists()
@@ -210,11 +210,11 @@ def test_help_whose_reader_has_ended_ends_without_a_traceback():
     command = [sys.executable, "-m", "torch_batchsim.train", "cartpole", "--help"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         process.stdout.close()
-        told = process.stderr.read()
-    assert (process.returncode, told) == (141, "")
+        reported = process.stderr.read()
+    assert (process.returncode, reported) == (141, "")
 
 
-def test_what_is_printed_is_told_apart_from_files(tmp_path):
+def test_errors_of_the_output_differ_from_those_of_files(tmp_path):
     with pytest.raises(disk.NotWritten, match="the output cannot be written: Broken pipe"), disk.errors(tmp_path):
         raise BrokenPipeError(errno.EPIPE, "Broken pipe")
     with pytest.raises(disk.NotWritten, match=r"a file in .* cannot be written: No space"), disk.errors(tmp_path):

@@ -73,7 +73,7 @@ def test_a_signal_saves_and_the_rest_is_as_if_it_had_not_come(number, whole, tmp
     assert_same_training(whole, tmp_path)
 
 
-# Its second checkpoint is never written: the process waits there, and is told so by a file.
+# Its second checkpoint is never written: the process waits there, as a file shows.
 WAITS_IN_ITS_SECOND_SAVE = """
 import os, time
 from pathlib import Path
@@ -138,13 +138,13 @@ def no_space(*_):
     raise OSError(28, "No space left on device")
 
 
-def test_a_full_disk_at_a_checkpoint_is_told_and_the_one_before_is_whole(whole, tmp_path, monkeypatch, capsys):
+def test_a_full_disk_at_a_checkpoint_leaves_the_one_before(whole, tmp_path, monkeypatch, capsys):
     calls, fsync = [], os.fsync
     monkeypatch.setattr(os, "fsync", lambda file: (calls.append(file), fsync(file) if len(calls) < 3 else no_space()))
     assert train(*LONG, "--run-dir", tmp_path) == 1
     path = tmp_path / "checkpoint.pt"
-    told = f"{path} cannot be written: No space left on device; --resume {path} continues from 1,792 steps"
-    assert f"error: training stopped after 2,688 steps: {told}\n" == capsys.readouterr().err
+    reported = f"{path} cannot be written: No space left on device; --resume {path} continues from 1,792 steps"
+    assert f"error: training stopped after 2,688 steps: {reported}\n" == capsys.readouterr().err
     monkeypatch.undo()
     assert train("--resume", tmp_path, "--eval-episodes", 0) == 0
     assert_same_training(whole, tmp_path)
@@ -177,7 +177,7 @@ def test_numbers_that_cannot_be_written_do_not_lose_the_training(whole, tmp_path
         ("checkpoint.pt", 2, "has the checkpoint of another run"),
     ],
 )
-def test_what_is_in_the_way_is_told_in_a_sentence(name, status, message, tmp_path, capsys):
+def test_a_folder_in_place_of_a_file_is_reported(name, status, message, tmp_path, capsys):
     (tmp_path / name).mkdir()
     assert train(*SMALL, "--total-steps", "1024", "--run-dir", tmp_path) == status
     error = capsys.readouterr().err

@@ -209,7 +209,6 @@ def test_builds_are_measured_with_the_options() -> None:
         (["ecs", "--device", "cuda"], "'ecs' has a baseline for CPU only"),
         (["peers", "--peers-of", "chess"], "--peers-of is one of cartpole, overcooked, hanabi, got 'chess'"),
         (["ecs", "--rows", "0"], "must be positive"),
-        (["physics", "--runs", "0"], "must be positive"),
         (["chess"], "there is no environment 'chess'"),
         (["cartpole", "--force", "3"], "--force .*--force-mag"),
         (["cartpole", "--worlds", "3"], "--worlds .*--num-envs"),

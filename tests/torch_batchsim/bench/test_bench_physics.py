@@ -13,6 +13,7 @@ from mujoco_scenes import MuJoCoRun, mjcf, mujoco
 from physics_beside_mujoco import SOLVERS, STEPS, MuJoCoRollout
 
 from torch_batchsim.bench import levels, physics
+from torch_batchsim.command_line import UsageError
 from torch_batchsim.errors import MissingExtra
 
 
@@ -108,3 +109,9 @@ def test_figures_are_medians() -> None:
     assert contender.result() == {
         "engine": "none", "world_steps_per_second": 2.0, "slowest_run": 1.0, "fastest_run": 3.0,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("option", ["--runs", "--num-worlds", "--num-threads"])
+def test_numbers_must_be_positive(option: str) -> None:
+    with pytest.raises(UsageError, match="must be positive"):
+        physics.main([option, "0"])

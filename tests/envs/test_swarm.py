@@ -266,15 +266,20 @@ def test_every_step_is_the_models(ships: int, options: dict[str, Any], steps: in
 
 
 class Scene:
-    """One world without drones and bullets of its own accord; ships lie still at the given places."""
+    """One world without drones and bullets of its own accord; ships lie still at the given places, others are wrecks.
+
+    All have three ships, as other tests: one build.
+    """
 
     def __init__(self, *ships: tuple[float, float], **options: Any) -> None:
-        environment = Swarm(ships=len(ships), **{"spawn_rate": 0.0, "spawn_growth": 0.0, **options})
+        environment = Swarm(ships=3, **{"spawn_rate": 0.0, "spawn_growth": 0.0, **options})
         self.env = TorchVectorEnv(environment, num_worlds=1, autoreset_mode=AutoresetMode.DISABLED)
         self.env.reset(seed=0)
         self.sim = self.env.sim
         for i, (x, y) in enumerate(ships):
             self.sim.Ship.Place.tensor[0, i] = torch.tensor([x, y])
+        self.count = len(ships)
+        self.sim.Ship.Hull.left[0, self.count :] = 0
         handles = np.array(ship_handles(self.sim, 0), np.uint32).view(np.int32)
         self.ships = list(torch.from_numpy(handles))
 
@@ -290,13 +295,13 @@ class Scene:
         chosen = [*actions, *[(0, 0)] * (len(self.ships) - len(actions))]
         _, rewards, terminations, _, self.infos = self.env.step(torch.tensor(chosen))
         self.over = bool(terminations[0])
-        return rewards.tolist()
+        return rewards.tolist()[: self.count]
 
     def lives(self, *handles: torch.Tensor) -> list[bool]:
         return [bool(self.sim.find([0], handle) >= 0) for handle in handles]
 
     def hulls(self) -> list[int]:
-        return self.sim.tensor("Ship.Hull.left")[0].tolist()
+        return self.sim.tensor("Ship.Hull.left")[0].tolist()[: self.count]
 
 
 def test_of_two_bullets_in_one_drone_the_older_one_counts() -> None:

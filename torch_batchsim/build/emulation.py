@@ -36,8 +36,8 @@ def load(program: Program, executor: str | None = None) -> jit.Library:
     source = generate(program, target)
     flags = [flag for flag in jit.compiler_flags("cpu", program.environment.fast_math) if flag not in _LEFT_OUT]
     flags += _FLAGS
-    compiler = jit.cpp_compiler()
-    texts = [source, compiler, *flags, *_FIRST, WORDS.read_text(), jit._compiler_identity(compiler), jit.processor()]
+    path = jit.cpp_compiler()
+    texts = [source, path, *flags, *_FIRST, WORDS.read_text(), jit._compiler_identity(path), jit.processor()]
     name = f"{program.environment.name}_cpu_{jit._digest([*texts, *jit.program_sources(program)])}"
     directory = jit.cache_directory()
     library = directory / f"{name}.so"
@@ -45,7 +45,7 @@ def load(program: Program, executor: str | None = None) -> jit.Library:
         with jit._build_lock(directory, name):
             if not library.is_file():  # another process was faster
                 first = _precompiled(flags, directory) or _FIRST
-                _compile(program, source, [compiler, *flags, "-shared"], first, library)
+                _compile(program, source, [path, *flags, "-shared"], first, library)
     jit.note_use(library)
     return jit.Library(library, target)
 

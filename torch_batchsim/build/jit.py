@@ -55,10 +55,11 @@ DEBUG_FLAGS = {
 _STRICT_MATH = {"cpu": ["-ffp-contract=off"], "cuda": "-fmad=false -prec-div=true -prec-sqrt=true -ftz=false".split()}
 _FAST_MATH = {"cpu": ["-ffast-math"], "cuda": ["--use_fast_math"]}
 # The modules for Python in csrc/host, and the headers of ours that they include.
-_MODULES = {"step_call": (), "interrupts": ("tbs/watch.h",)}
+_MODULES = {"step_call": (), "interrupts": ("tbs/platform.h", "tbs/watch.h")}
 _KEEP_DAYS = 30
 _OWN_NAME = re.compile(r"\w+_(cpu|cuda)_[0-9a-f]{20}(\.so|\.lock|\.json|\.log|\.units|\.build\.\w+|\.h(\.gch|\.part)?)")
 _one_build = threading.Lock()  # of this process: torch's builder changes the environment of the whole process
+_hidden: dict[str, str | None] = {}  # variables as they are without these changes, for other threads
 
 
 def _nothing(log: str) -> None:
@@ -178,11 +179,11 @@ def _library(program: Program, target: Target) -> tuple[Path, Target, float]:
     flags += [] if target.cuda else checked.flags(program)
     flags += [] if target.cuda else debug_flags()  # behind -O3, of which the last counts
     name = f"{program.environment.name}_{target.device}_{_key(program, source, flags, target.cuda)}"
-    if target.cuda and not (cache_directory() / f"{name}.so").is_file():
-        load(program, Target())  # only g++ checks libm's names and reaches of systems (csrc/tbs/world.h)
-    _share_openmp(target)  # torch's builder loads the library
     if not (cache_directory() / f"{name}.so").is_file():
         _compile_modules()
+        if target.cuda:
+            load(program, Target())  # only g++ checks libm's names and reaches of systems (csrc/tbs/world.h)
+    _share_openmp(target)  # torch's builder loads the library
     heed = _nothing if target.cuda or target.inside else partial(_warn, program)  # g++ has reported it already
     library, seconds = _built(name, source, flags, target.cuda, partial(_explained, program), heed)
     return library, target, seconds
@@ -205,8 +206,9 @@ def load_module(stem: str) -> ModuleType:
 
 def _compile_modules() -> None:
     """Compile the missing modules on threads, while the calling one compiles an environment, which takes as long."""
-    for stem in _MODULES:
-        threading.Thread(target=_module_or_nothing, args=(stem,), name=f"compiles {stem}").start()
+    for stem in _MODULES if not openmp.forked else ():
+        with contextlib.suppress(RuntimeError):  # no more threads
+            threading.Thread(target=_module_or_nothing, args=(stem,), name=f"compiles {stem}").start()
 
 
 def _module_or_nothing(stem: str) -> None:
@@ -227,14 +229,17 @@ def _module(stem: str) -> Path:
     if path.is_file():
         note_use(path)
         return path
-    with _build_lock(directory, name), tempfile.TemporaryDirectory(prefix=f"{name}.build.", dir=directory) as folder:
-        if not path.is_file():  # another thread or process was faster
-            part = Path(folder) / path.name
-            command = [cpp, *flags, str(source), "-o", str(part)]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode != 0:
-                raise BuildError(done.stderr)
-            os.replace(part, path)
+    try:
+        with _build_lock(directory, name), tempfile.TemporaryDirectory(None, f"{name}.build.", directory) as folder:
+            if not path.is_file():  # another thread or process was faster
+                part = Path(folder) / path.name
+                command = [cpp, *flags, str(source), "-o", str(part)]
+                done = subprocess.run(command, capture_output=True, text=True, check=False)
+                if done.returncode != 0:
+                    raise BuildError(done.stderr)
+                os.replace(part, path)
+    except OSError as error:
+        raise BuildError(f"cannot write to the build cache {directory}: {error.strerror}") from None
     return path
 
 
@@ -360,8 +365,8 @@ def processor() -> str:
 
 def cpp_compiler() -> str:
     """The C++ compiler's path: ``$CXX``, else g++ (``torch.utils.cpp_extension`` by itself would take ``c++``)."""
-    command = os.environ.get("CXX", "g++" if sys.platform != "darwin" else "clang++")
-    path = shutil.which(command)
+    command = _variable("CXX") or ("g++" if sys.platform != "darwin" else "clang++")
+    path = shutil.which(command, path=_variable("PATH"))
     if path is None:
         raise BuildError(
             f"no C++ compiler: {command!r} is not on PATH; apt install g++ (11 or later) brings it, or set CXX to one "
@@ -370,10 +375,16 @@ def cpp_compiler() -> str:
     return path
 
 
+def _variable(name: str) -> str | None:
+    """A variable of the environment, as it is outside of torch's builder."""
+    hidden = dict(_hidden)
+    return hidden[name] if name in hidden else os.environ.get(name)
+
+
 def cuda_compiler() -> str:
     """The path of nvcc: in ``$CUDA_HOME``, else on PATH, else where its packages put it."""
     home = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
-    path = shutil.which("nvcc", path=str(Path(home) / "bin") if home else None) or shutil.which(
+    path = shutil.which("nvcc", path=str(Path(home) / "bin") if home else _variable("PATH")) or shutil.which(
         "nvcc", path="/usr/local/cuda/bin"
     )
     if path is None:
@@ -446,7 +457,10 @@ def _build_lock(directory: Path, name: str) -> Iterator[None]:
         ) from None
     with lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+        try:
+            yield
+        finally:
+            fcntl.flock(lock, fcntl.LOCK_UN)  # a child that was forked meanwhile has the open file too
 
 
 def _build(
@@ -498,6 +512,7 @@ def _compile(name: str, unit: Path, flags: list[str], cuda: bool, folder: Path) 
         changes |= compiler.logged("PYTORCH_NVCC", cuda_compiler(), folder)
     changes["PATH"] = os.pathsep.join([changes["PATH"], *_ninja_folders()])
     previous = {variable: os.environ.get(variable) for variable in changes}
+    _hidden.update(previous)
     os.environ.update(changes)
     try:
         cpp_extension.load(
@@ -520,6 +535,7 @@ def _compile(name: str, unit: Path, flags: list[str], cuda: bool, folder: Path) 
                 os.environ.pop(variable, None)
             else:
                 os.environ[variable] = value
+        _hidden.clear()
     return None
 
 

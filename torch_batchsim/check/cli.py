@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         pairs = [*(pair for pairs in given.env_option for pair in pairs), *_pairs(given.environment, others)]
         run = {name: getattr(given, name) for name in _RUN if getattr(given, name) is not None}
         if given.checks:
-            run["checks"] = checks_in(given.checks, "--checks ")
+            run["checks"] = checks_in(given.checks, "--checks ") or False
         options = parse_env_options(pairs, _HOW)
         subject = Subject(
             declaration(given.environment, options),

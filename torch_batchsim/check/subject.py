@@ -13,7 +13,7 @@ import torch
 from ..base.names import suggestion
 from ..build import emulation, jit
 from ..declare.environment import Environment
-from ..declare.run_options import RunOptions
+from ..declare.run_options import RUN_ARGUMENTS, RunOptions
 from ..memory.inputs import checked_count, checked_seed
 from ..resolve.executors import EXECUTORS
 from ..resolve.program import Program
@@ -34,8 +34,8 @@ class Subject:
         worlds, steps: of the longest run; comparisons take fewer.
         seed: of worlds and actions.
         reference: makes an object with ``reset(state)`` and ``step(action)``, or None.
-        run: how simulators run; ``checks`` are the findings of the checked build, which is a part of the check. The
-            checks choose ``executor`` and ``num_threads``.
+        run: ``checks``, the findings of the checked build, which is a part of the check, and ``watchdog``. The checks
+            choose the rest of how simulators run.
 
     Raises TypeError or ValueError for wrong ones.
     """
@@ -53,7 +53,11 @@ class Subject:
         if self.reference is not None and not callable(self.reference):
             raise TypeError(f"reference must be a function that makes an object, got {self.reference!r}")
         checks = True if self.run.checks is None else self.run.checks
-        self.run = replace(self.run, checks=checks).closed(torch.device("cpu"), self.worlds)
+        allowed = RunOptions(checks=self.run.checks, watchdog=self.run.watchdog)
+        others = [name for name in RUN_ARGUMENTS if self.run[name] != allowed[name]]
+        if others:
+            raise ValueError(f"a check takes checks and watchdog, and chooses {', '.join(others)} itself")
+        self.run = replace(allowed, checks=checks, log=False).closed(torch.device("cpu"), self.worlds)
         if not self.run.checks:
             raise ValueError("checks must be True or torch_batchsim.Checks(...): the check runs the checked build")
 

@@ -83,8 +83,8 @@ def checks_in(text: str, where: str) -> Checks | None:
     known = [field.name for field in fields(Checks)]
     for part in word.split(","):
         name, _, value = (piece.strip() for piece in part.partition("="))
-        if name in _NUMBERS and (value.isdigit() or value == "none"):
-            options[name] = int(value) if value.isdigit() else None
+        if name in _NUMBERS and (value.isdecimal() or value == "none"):
+            options[name] = int(value) if value.isdecimal() else None
         elif name in known and name not in _NUMBERS and value in _ON + _OFF[1:]:
             options[name] = value in _ON
         else:

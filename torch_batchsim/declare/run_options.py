@@ -33,7 +33,7 @@ class RunOptions:
     num_threads: int | None = None
     """Greatest number of threads of a step on CPU. By default as many as torch uses, now and whenever that changes
     (``torch.set_num_threads``). They are torch's own threads, so that a policy and the simulator take turns on the
-    cores. The calling thread steps small batches, and the child of a fork, without others."""
+    cores. Only the calling thread steps small batches, and all batches in the child of a fork."""
     first_world: int = 0
     """For a part of a larger batch: these are its worlds from this number on, with their ``world.id`` and their random
     numbers."""
@@ -120,7 +120,7 @@ def _whole(name: str, value: Any, least: int, most: int) -> int:
 def _seconds(name: str, seconds: Any, device: torch.device) -> float | None:
     if seconds is None:
         return None
-    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float, np.integer, np.floating)):
         raise TypeError(f"{name} must be a number of seconds or None, got {seconds!r}")
     if not 0 < seconds < float("inf"):
         raise ValueError(f"{name} must be a positive number of seconds, got {seconds!r}")
@@ -140,7 +140,7 @@ def _lines(log: Any) -> int:
         text = os.environ.get(_LOG_VARIABLE, "").strip().lower()
         if text in _OFF or text in _ON:
             return _LOG_DEFAULT if text in _ON else 0
-        if not text.isdigit() or int(text) > _LOG_MOST:
+        if not text.isdecimal() or int(text) > _LOG_MOST:
             allowed = f"{_LOG_VARIABLE}=1, {_LOG_VARIABLE}=0, or the lines to keep of each world"
             raise ValueError(f"{_LOG_VARIABLE}={text}: write {allowed}")
         return _LOG_DEFAULT if text == "1" else int(text)

@@ -52,8 +52,8 @@ class Tables:
         self._check_workspace(in_tables)
         self._check_kept()
         self._check_scratch(in_tables)
-        self.columns = _distinct(self._columns())
-        self.workspaces = _distinct(
+        self.columns = _numbered(self._columns())
+        self.workspaces = _numbered(
             Column(qualified_name(c), qualified_name(c), c, 1, singleton=True, workspace=True) for c in self.workspace
         )
 
@@ -126,7 +126,7 @@ class Tables:
                 )
 
 
-def _distinct(columns: Iterable[Column]) -> dict[str, Column]:
+def _numbered(columns: Iterable[Column]) -> dict[str, Column]:
     """The columns by name, numbered, with names for C++ that differ: A.B_C and A_B.C are two."""
     distinct: dict[str, Column] = {}
     for column in columns:

@@ -101,9 +101,8 @@ class Execution:
         self.step_call: StepCall = step_call.never
         self.token, self.why_taken = [None], ANOTHER_THREAD
         self.has_begun = self.was_stopped = False
-        self.watch = None if memory.cuda else interrupts.Watch(program, options.watchdog)
-        if self.watch is not None:
-            memory.context.watch = self.watch.address
+        self.watch: interrupts.Watch | None = None
+        self._watchdog = options.watchdog
 
     # ---- library and executor ----------------------------------------------------------------------------------------
 
@@ -179,6 +178,9 @@ class Execution:
         """Step with ``library`` from now on: all of one kind of device share the layout of memory."""
         if ctypes.sizeof(self.memory.context) != library.context_size:
             raise AssertionError("the context of Python and C++ differ in size")
+        if self.watch is None and not self.memory.cuda:  # its module compiles beside the first library
+            self.watch = interrupts.Watch(self.program, self._watchdog)
+            self.memory.context.watch = self.watch.address
         self.memory.make_room_for(library.target.executor_name)
         if self._close is not None:
             self._close()

@@ -1,4 +1,4 @@
-"""What systems report by ``world.fail``: words in memory that become one ``WorldFault``."""
+"""Words of faults in memory, decoded to ``Fault``, which has their text, and raised as one ``WorldFault``."""
 
 from __future__ import annotations
 

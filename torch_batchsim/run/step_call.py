@@ -59,11 +59,11 @@ def make(
         return never
     types = tuple((_dlpack_code(dtype), 8 * dtype.itemsize, int(ELEMENT_TYPES[dtype])) for dtype in dtypes)
     place = _DEVICES[device.type], device.index or 0
-    addresses = function, executor, context, flags, team, _get_num_threads(), stream
     try:
+        addresses = function, executor, context, flags, team, _get_num_threads(), stream
         closer_look = int(StepResult.closer_look)
         return made.StepCall(torch.Tensor, *addresses, token, tuple(shape), types, *place, closer_look)
-    except (AttributeError, ImportError, ValueError) as error:  # a table of another version
+    except (AttributeError, ImportError, OSError, ValueError) as error:  # another version of torch
         _warn(error)
         return never
 

@@ -59,7 +59,7 @@ class SingleEnv(gymnasium.Env):
             autoreset_mode=AutoresetMode.DISABLED,
             render_mode=render_mode,
             copy=False,  # each result is copied out at once
-            **(options if options.num_threads else replace(options, num_threads=1)),
+            **(options if options.num_threads is not None else replace(options, num_threads=1)),
         )
         self.render_mode = render_mode
         self.follows_time_limit, self._limit = False, None

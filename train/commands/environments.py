@@ -54,10 +54,7 @@ def tune(env: VectorEnv) -> None:
 
 
 def with_whole_worlds(env_id: str, options: Options, env_options: dict[str, Any]) -> Options:
-    """The default number of rows, if the agents of a world do not divide it, is lowered.
-
-    Until they do, and minibatches divide the rollout.
-    """
+    """Lower the default number of rows until whole worlds fit and minibatches divide the rollout."""
     config, rows = options.config, tuned(env_id, options.env_option).config.num_envs
     if config.num_envs != rows:
         return options

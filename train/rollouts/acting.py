@@ -33,7 +33,7 @@ class Acting:
         return tensor if tensor is None or self.rows is None else tensor[self.rows]
 
     def outputs(self, observation: Observation, active: Tensor | None) -> Tensor:
-        """For the policy, of its rows `[n, outputs]`, given those of all rows."""
+        """Outputs of the policy for its rows `[n, outputs]`, given the observations of all rows."""
         seen = observation if self.rows is None else map_leaves(lambda leaf: leaf[self.rows], observation)
         return self.player.outputs(seen, self.part(active))
 

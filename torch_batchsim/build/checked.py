@@ -203,7 +203,7 @@ def _rows(program: Program, column: Column) -> str:
     if not column.dynamic:
         return "0"
     table = f"context.tables[{program.tables.by_name[column.table].number - 1}]"
-    count = f"std::min(u32({table}.count[world]) + {table}.added[world], {table}.room(u32(world)))"
+    count = f"::tbs::min(u32({table}.count[world]) + {table}.added[world], {table}.room(u32(world)))"
     return f"[&](i32 world, i64 &first, i32 &rows) {{ first = {table}.first[world]; rows = i32({count}); }}"
 
 

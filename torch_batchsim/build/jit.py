@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from importlib.machinery import ExtensionFileLoader, ModuleSpec
+from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, ModuleSpec
 from importlib.util import module_from_spec
 from pathlib import Path
 from types import ModuleType
@@ -206,6 +206,7 @@ def load_module(stem: str) -> ModuleType:
 
 def _compile_modules() -> None:
     """Compile the missing modules on threads, while the calling one compiles an environment, which takes as long."""
+    sysconfig.get_config_vars()  # read once, which threads must not do at the same time
     for stem in _MODULES if not openmp.forked else ():
         with contextlib.suppress(RuntimeError):  # no more threads
             threading.Thread(target=_module_or_nothing, args=(stem,), name=f"compiles {stem}").start()
@@ -222,8 +223,7 @@ def _module(stem: str) -> Path:
     folders = [sysconfig.get_path("include"), Path(torch.__file__).parent / "include", CSRC]
     flags = [*MODULE_FLAGS, "-fPIC", "-shared", *(f"-I{folder}" for folder in folders)]
     texts = [path.read_text() for path in (source, *(CSRC / header for header in _MODULES[stem]))]
-    python = sysconfig.get_config_var("EXT_SUFFIX")
-    key = _digest([*texts, *flags, python, torch.__version__, _compiler_identity(cpp), processor()])
+    key = _digest([*texts, *flags, EXTENSION_SUFFIXES[0], torch.__version__, _compiler_identity(cpp), processor()])
     directory, name = cache_directory(), f"{stem}_cpu_{key}"
     path = directory / f"{name}.so"
     if path.is_file():

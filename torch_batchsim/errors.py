@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import threading
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import Any, ParamSpec
 import torch
 
 P = ParamSpec("P")
+_one_parser = threading.Lock()  # two threads of Python 3.11 that parse at the same time may raise SystemError
 
 
 class SchemaError(ValueError):
@@ -36,7 +38,8 @@ def class_place(cls: type) -> tuple[str, int] | None:
     """File and line of a class, for messages; None where it was not written as one."""
     try:
         path = inspect.getsourcefile(cls)
-        return (path, inspect.getsourcelines(cls)[1]) if path else None
+        with _one_parser:
+            return (path, inspect.getsourcelines(cls)[1]) if path else None
     except (OSError, TypeError):
         return None
 

@@ -95,9 +95,12 @@ class Program:
         """Issue a ``BuildWarning`` for each thing that an author hardly means."""
         remarks.warn_of_idle_systems(self.systems.values(), self.nodes, self.files)
         remarks.warn_of_written_copies(self._sources_of_authors(), self.scopes)
-        place = class_place(type(self.environment)) or (str(self.units[0].source), 1)
-        remarks.warn_of_unwritten_outputs(self.name, self.roles, self.nodes, place)
+        remarks.warn_of_unwritten_outputs(self.name, self.roles, self.nodes, self._place)
         remarks.warn_of_state_in_observe(self.nodes, self.columns, self.outputs, self.files)
+
+    def _place(self) -> tuple[str, int]:
+        """File and line of the environment's class, or of its systems."""
+        return class_place(type(self.environment)) or (str(self.units[0].source), 1)
 
     # ---- tables ----------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ..declare.columns import Column
@@ -41,15 +41,20 @@ def warn_of_written_copies(sources: Iterable[tuple[str, Source]], scopes: Scopes
             warn_at(text, str(source.path), line)
 
 
-def warn_of_unwritten_outputs(title: str, roles: Roles, nodes: Sequence[Node], place: tuple[str, int]) -> None:
-    """Issue a ``BuildWarning`` for each output that nobody writes. Rewards may well stay 0."""
+def warn_of_unwritten_outputs(
+    title: str, roles: Roles, nodes: Sequence[Node], place: Callable[[], tuple[str, int]]
+) -> None:
+    """Issue a ``BuildWarning`` for each output that nobody writes. Rewards may well stay 0.
+
+    ``place``: finds the file and line to name, for which Python parses the file.
+    """
     written = {roles.action.name, roles.reward.name, roles.end.name if roles.end else ""}
     written = written.union(*(node.writes for node in nodes))
     for role, key, column in _named_outputs(roles):
         if column.name not in written:
             named = f"{role} {key!r}, {column.name!r}," if key else f"{role} {column.name!r}"
             text = f"{named} is written by no system: its values stay 0 unless Python writes them"
-            warn_at(f"{title}: {text}", *place)
+            warn_at(f"{title}: {text}", *place())
 
 
 def _named_outputs(roles: Roles) -> Iterator[tuple[str, str, Column]]:

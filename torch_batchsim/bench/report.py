@@ -40,7 +40,10 @@ def _processor() -> str:
 
 
 def _commit() -> str:
-    """The checkout's commit; "unknown" outside of a checkout, and where git is missing."""
+    """``$TORCH_BATCHSIM_COMMIT``, else the checkout's commit; "unknown" outside of one, and where git is missing."""
+    given = os.environ.get("TORCH_BATCHSIM_COMMIT")
+    if given:
+        return given
     folder = Path(__file__).parent
     command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=12"]
     try:

@@ -12,6 +12,7 @@ import torch
 from ..bench.report import machine_facts
 from ..build import jit
 from ..errors import BuildError
+from ..resolve.chip import chip_bytes_of
 
 
 def missing() -> list[str]:
@@ -35,11 +36,13 @@ def facts() -> dict[str, object]:
             "compute capability": f"{properties.major}.{properties.minor}",
             "multiprocessors": properties.multi_processor_count,
             "GPU memory, GiB": round(properties.total_memory / 2**30, 1),
+            "memory on chip, bytes a block": chip_bytes_of(torch.device("cuda", 0)),
             "driver": _version(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]),
         }
     host = machine_facts("cpu")
     found |= {"processor": host.pop("device"), **host}
     found["torch's CUDA"] = torch.version.cuda or "none"
+    found["step in C++"] = hasattr(torch.Tensor, "__dlpack_c_exchange_api__")
     try:
         found["nvcc"] = _version([jit.cuda_compiler(), "--version"])
     except BuildError:

@@ -88,6 +88,7 @@ def measure_steps(
 ) -> str:
     """A row of figures for ``env.step`` and its parts. ``copied``: the result of ``copy_bandwidth``."""
     env.reset(seed=0)
+    spread_episodes(env)
     batches = random_actions(env, 4)
     for _ in range(25):  # tables find their size
         for batch in batches:
@@ -128,6 +129,18 @@ def measure_steps(
         },
     )
     return f"{rate.median / 1e6:,.0f} {RATE}" + (f", {full} worlds out of room on the way" if full else "")
+
+
+def spread_episodes(env: TorchVectorEnv) -> None:
+    """Set the worlds of a limited episode to steps drawn at random, so that as many end in each step.
+
+    They would all end in one step otherwise, which a measurement holds or misses.
+    """
+    parameters = env.sim.program.environment.parameters
+    limit = parameters.get("max_episode_steps", parameters.get("horizon", 0))
+    if limit > 1:
+        generator = torch.Generator().manual_seed(0)
+        env.episode_steps = torch.randint(0, int(limit), (env.sim.num_worlds,), generator=generator)
 
 
 # ---- beside others ---------------------------------------------------------------------------------------------------

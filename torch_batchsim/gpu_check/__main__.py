@@ -69,6 +69,8 @@ def main(arguments: Sequence[str] | None = None, module: str = "torch_batchsim.g
     else:
         known = {stage["name"] for stage in done}
         chosen = [stage for stage in stages if options.stages is None or stage.name in options.stages]
+        again = {stage.name for stage in chosen}
+        done += [stage for name, stage in earlier.items() if name not in again]  # they stay in the report
         left = [stage for stage in chosen if stage.name not in known]
         run_stages(left, module, options.output, started + options.budget - _RESERVE, note, earlier)
         report["next"] = _next(report["stages"], options)

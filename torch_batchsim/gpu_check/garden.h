@@ -38,7 +38,8 @@ TBS_SYSTEM void sow(World &world, const Stem &stem, Row row, Entity self) {
     const bool room = world.count<Plant>() + births <= u32(Constants::limit);
     const i32 usual = room && row.index < births && stem.age % 2 == 1 ? 1 : 0;
     for (i32 i = 0; i < usual + stem.extra; ++i) {
-        world.create<Plant>(Stem{0.1f * random.uniform(), 0, 0}, Kin{self, random.below(1000)});
+        const Kin kin{self, random.below(1000)};  // not among the arguments: which one comes first, C++ leaves open
+        world.create<Plant>(Stem{0.1f * random.uniform(), 0, 0}, kin);
     }
 }
 

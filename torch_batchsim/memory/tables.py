@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..base.numbers import where
 from ..build.context import TABLE_COLUMNS
 from ..declare.columns import Column
 from ..declare.schema import MAX_ROWS, Archetype
@@ -69,7 +70,7 @@ class Ragged:
         slots = torch.where(mask, self.first[:, None] + column, 0)
         values = self.values[slots]
         filling = torch.as_tensor(fill, dtype=values.dtype, device=values.device)
-        return torch.where(mask.view(*mask.shape, *[1] * (values.dim() - 2)), values, filling), mask
+        return where(mask.view(*mask.shape, *[1] * (values.dim() - 2)), values, filling), mask
 
     def slots(self) -> torch.Tensor:
         """Slots of all rows, by world and age: int64 ``[rows]``."""

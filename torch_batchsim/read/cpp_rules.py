@@ -11,6 +11,7 @@ from ..declare.declaration import ENGINE_HEADERS
 from ..errors import SchemaError
 from ..types import FIELD_TYPES
 from .cpp_text import Declaration, Source, Token, declarations, outside_of_brackets
+from .order_of_draws import check_order
 
 _MARKS = ("TBS_FUNCTION", "TBS_METHOD", "TBS_INLINE", "TBS_CALLED", "TBS_SYSTEM")
 
@@ -85,6 +86,7 @@ def check_rules(source: Source, declared: Sequence[Declaration]) -> None:
     _check_loops(source)
     _check_operations(source, declared)
     _check_episode(source, declared)
+    check_order(source, declared)
     for declaration in declared:
         if declaration.kind == "function":
             _check_function(source, declaration)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..base.numbers import where
 from ..base.shared import NO_FAULT, Found, StepResult
 from ..build.codegen import Target
 from ..build.context import engine_columns
@@ -225,7 +226,7 @@ class _Look:
             filled = torch.zeros_like(values)
             filled[:, : None if number < ones else elements if number == ones else 0] = 1
             if self.worlds is not None:
-                filled = torch.where(self.worlds[:, None], filled, values)
+                filled = where(self.worlds[:, None], filled, values)
             self._view(self.places, part).copy_(filled.view(self._view(self.places, part).shape))
         result = self.call()
         if result == StepResult.stopped:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from gymnasium.vector import AutoresetMode
 
+from ..base.numbers import where
 from ..base.shared import Autoreset
 from ..errors import WorldFault
 from ..memory.memory import action_bounds
@@ -87,7 +88,7 @@ def _kept_actions(sim: Simulator, worlds: torch.Tensor) -> Iterator[None]:
     try:
         yield
     finally:
-        column.copy_(torch.where(_along(worlds, column), before, column))
+        column.copy_(where(_along(worlds, column), before, column))
 
 
 def _along(mask: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:

@@ -303,13 +303,16 @@ def test_a_second_command_goes_on(
     arguments = shlex.split(following)[3:]
     wanted = f"--continue --budget 11 --output {tmp_path} --cache {tmp_path / 'builds'} --stages time,figures"
     assert arguments == wanted.split()
+    _, other, _ = run_command(tmp_path, "--continue", "--stages", "figures", "--budget", "60")
+    assert [stage["name"] for stage in other["stages"]] == ["raises", "time", "figures"]  # the cut one stays
+    assert other["stages"][1] == cut["stages"][1] and "--stages" not in other["next"].split("time")[-1]
     status, whole, _ = run_command(tmp_path, *arguments, "--budget", "60")
     assert status == 1 and whole["next"] == ""
-    assert [stage["name"] for stage in whole["stages"]] == ["raises", "time", "figures"]
-    done, checks = (checks_of(report["stages"][1]) for report in (cut, whole))
+    assert [stage["name"] for stage in whole["stages"]] == ["raises", "figures", "time"]
+    done, checks = checks_of(cut["stages"][1]), checks_of(whole["stages"][2])
     assert checks == {f"slow {i}": "passed" for i in range(20)}
     assert 0 < list(done.values()).count("passed") < 20
-    again = [check for check in whole["stages"][1]["checks"] if check in cut["stages"][1]["checks"]]
+    again = [check for check in whole["stages"][2]["checks"] if check in cut["stages"][1]["checks"]]
     assert len(again) == list(done.values()).count("passed")  # with the seconds of then
     monkeypatch.setattr(command, "_facts", lambda seconds: {"machine": {"GPU": "another"}, "missing": []})
     with pytest.raises(SystemExit, match="of another GPU"):

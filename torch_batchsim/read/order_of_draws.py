@@ -59,11 +59,11 @@ def _sites(source: Source, first: int, last: int) -> Iterator[tuple[str, int]]:
             elif text == "create" and tokens[index - 2].text == _WORLD:
                 yield "create", index
         elif text in streams and before not in ("Random", "&"):
+            opening = _around(source, index, index) or 0
             if behind[:1] == ["."]:
                 yield streams[text], index
-            elif behind[:1] in ([","], [")"]) and (opening := _around(source, index, index)) is not None:
-                if tokens[opening].text == "(" and _is_call(tokens, opening):
-                    yield streams[text], source.partner[opening]
+            elif behind[:1] in ([","], [")"]) and tokens[opening].text == "(" and _is_call(tokens, opening):
+                yield streams[text], source.partner[opening]
 
 
 def _begins_stream(tokens: Sequence[Token], index: int) -> bool:

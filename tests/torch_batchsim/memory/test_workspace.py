@@ -38,7 +38,6 @@ from torch_batchsim import (
     TorchVectorEnv,
     component,
     i32,
-    physics,
     u8,
 )
 from torch_batchsim.base.shared import BLOCK_THREADS, CHIP_OF_WARP
@@ -160,7 +159,7 @@ def test_a_solver_with_a_part_on_chip_gives_the_same_bits(monkeypatch: pytest.Mo
     with monkeypatch.context() as patched:
         patched.setattr(chip, "chip_bytes_of", lambda _: 0)
         assert_same_bits(snapshot(played(_library=library("shelf", Target("cuda"), *emulation))), expected)
-    monkeypatch.setattr(physics, "CHIP_OF_WARP", 6144)
+    monkeypatch.setattr("torch_batchsim.physics.library.CHIP_OF_WARP", 6144)
     options = {"physics": {**Shelf.library_options["physics"], "contacts": 16}}
     monkeypatch.setitem(COMPILED, "shelf", type("Shelf", (Shelf,), {"library_options": options}))
     few = snapshot(played())

@@ -20,7 +20,7 @@ GROUND = ["errors", "base", "types"]  # below all packages
 # What environments and trainers may know of the engine, beside the names of torch_batchsim itself.
 KNOWN_TO = {
     "envs": {"base.names", "draw", "grid", "physics", "rays", "types"},
-    "train": {"command_line", "errors", "base.extras", "base.openmp", "build.jit"},
+    "train": {"command_line", "errors", "base.extras", "base.openmp", "base.shared", "build.jit"},
 }
 
 
@@ -69,6 +69,13 @@ def imports(module: str, path: Path, for_types: bool = True) -> Iterator[tuple[i
 def test_the_page_lists_eight_packages_that_exist() -> None:
     assert len(order()) == len(GROUND) + 7  # base, the eighth, is on the ground
     assert all((ENGINE / name).is_dir() or (ENGINE / f"{name}.py").is_file() for name in order())
+
+
+def test_the_page_lists_all_modules() -> None:
+    beside = (ROOT / "docs" / "design.md").read_text().partition("Beside them stand")[2]
+    listed = {*order(), *re.findall(r"`(\w+)/?`", beside.partition(" may import")[0])}
+    found = {path.stem for path in ENGINE.iterdir() if (path / "__init__.py").is_file() or path.suffix == ".py"}
+    assert found | {"template"} == listed | {"__init__", "__main__", "_version"}
 
 
 def test_packages_import_from_below() -> None:

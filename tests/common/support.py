@@ -160,7 +160,7 @@ def _with_headers_precompiled(arguments: Sequence[str]) -> list[str]:
     linker = ("-shared", "-nodefaultlibs", "-l", "-Wl", "-iquote")  # and what is not a flag at all
     flags = [word for word in others if word.startswith("-") and not word.startswith(linker)]
     compiler = jit.cpp_compiler()
-    parts = [*texts, *(path.read_text() for path in headers), *flags, jit._compiler_identity(compiler)]
+    parts = [*texts, *(path.read_text() for path in headers), *flags, jit.compiler_identity(compiler)]
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
     made = Path(os.environ["TORCH_BATCHSIM_TEST_UNITS"]) / f"headers-{digest}"
     with open(made.with_suffix(".lock"), "w") as lock:
@@ -182,7 +182,7 @@ def compiled(source: str, arguments: Sequence[str], depends_on: Sequence[str] = 
         depends_on: the texts of what it includes.
     """
     folder = Path(os.environ["TORCH_BATCHSIM_TEST_UNITS"])  # of tests/conftest.py
-    compiler = jit._compiler_identity(jit.cpp_compiler())
+    compiler = jit.compiler_identity(jit.cpp_compiler())
     digest = hashlib.sha256("\0".join([source, compiler, *arguments, *depends_on]).encode()).hexdigest()[:20]
     made = folder / f"{digest}.so"
     if made.is_file():

@@ -37,12 +37,12 @@ def load(program: Program, executor: str | None = None) -> jit.Library:
     flags = [flag for flag in jit.compiler_flags("cpu", program.environment.fast_math) if flag not in _LEFT_OUT]
     flags += _FLAGS
     path = jit.cpp_compiler()
-    texts = [source, path, *flags, *_FIRST, WORDS.read_text(), jit._compiler_identity(path), jit.processor()]
-    name = f"{program.environment.name}_cpu_{jit._digest([*texts, *jit.program_sources(program)])}"
+    texts = [source, path, *flags, *_FIRST, WORDS.read_text(), jit.compiler_identity(path), jit.processor()]
+    name = f"{program.environment.name}_cpu_{jit.digest([*texts, *jit.program_sources(program)])}"
     directory = jit.cache_directory()
     library = directory / f"{name}.so"
     if not library.is_file():
-        with jit._build_lock(directory, name):
+        with jit.build_lock(directory, name):
             if not library.is_file():  # another process was faster
                 first = _precompiled(flags, directory) or _FIRST
                 _compile(program, source, [path, *flags, "-shared"], first, library)
@@ -70,10 +70,10 @@ def _precompiled(flags: list[str], directory: Path) -> list[str]:
     They are for a folder within ``directory``.
     """
     path = jit.cpp_compiler()
-    key = jit._digest([WORDS.read_text(), *flags, jit._compiler_identity(path), jit.processor()])
+    key = jit.digest([WORDS.read_text(), *flags, jit.compiler_identity(path), jit.processor()])
     name = f"{WORDS.stem}_cpu_{key}"
     units = directory / f"{name}.units"  # a byte for each that was compiled without
-    with jit._build_lock(directory, name):
+    with jit.build_lock(directory, name):
         if (units.stat().st_size if units.is_file() else 0) < _FEW:
             with suppress(OSError), open(units, "ab") as count:
                 count.write(b".")

@@ -223,14 +223,14 @@ def _module(stem: str) -> Path:
     folders = [sysconfig.get_path("include"), Path(torch.__file__).parent / "include", CSRC]
     flags = [*MODULE_FLAGS, "-fPIC", "-shared", *(f"-I{folder}" for folder in folders)]
     texts = [path.read_text() for path in (source, *(CSRC / header for header in _MODULES[stem]))]
-    key = _digest([*texts, *flags, EXTENSION_SUFFIXES[0], torch.__version__, _compiler_identity(cpp), processor()])
+    key = digest([*texts, *flags, EXTENSION_SUFFIXES[0], torch.__version__, compiler_identity(cpp), processor()])
     directory, name = cache_directory(), f"{stem}_cpu_{key}"
     path = directory / f"{name}.so"
     if path.is_file():
         note_use(path)
         return path
     try:
-        with _build_lock(directory, name), tempfile.TemporaryDirectory(None, f"{name}.build.", directory) as folder:
+        with build_lock(directory, name), tempfile.TemporaryDirectory(None, f"{name}.build.", directory) as folder:
             if not path.is_file():  # another thread or process was faster
                 part = Path(folder) / path.name
                 command = [cpp, *flags, str(source), "-o", str(part)]
@@ -257,7 +257,7 @@ def load_shared(source: Path, *flags: str) -> ctypes.CDLL:
     texts = [text, *every, *(path.read_text() for path in headers)]
     compilers = [cpp_compiler(), *([cuda_compiler()] if cuda else [])]
     devices = [str(_cuda_capabilities())] if cuda else []
-    key = _digest([*texts, torch.__version__, *map(_compiler_identity, compilers), processor(), *devices])
+    key = digest([*texts, torch.__version__, *map(compiler_identity, compilers), processor(), *devices])
     path, _ = _built(f"{source.stem}_{device}_{key}", text, every, cuda, lambda log: log)
     try:
         return ctypes.CDLL(str(path))
@@ -283,7 +283,7 @@ def _built(
     if library.is_file():
         note_use(library)
         return library, 0.0
-    with _one_build, _build_lock(directory, name):
+    with _one_build, build_lock(directory, name):
         if library.is_file():  # another process was faster
             return library, 0.0
         started = time.perf_counter()
@@ -321,17 +321,17 @@ def _remove_unused(directory: Path) -> None:
 
 def _key(program: Program, source: str, flags: list[str], cuda: bool) -> str:
     """Hash of all that the library depends on."""
-    parts = [source, *flags, torch.__version__, _compiler_identity(cpp_compiler()), processor()]
+    parts = [source, *flags, torch.__version__, compiler_identity(cpp_compiler()), processor()]
     if cuda:
         capabilities = _cuda_capabilities()
         variables = ["CC", "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"]
         variables += [] if capabilities else ["TORCH_CUDA_ARCH_LIST"]  # see architecture_flags
-        parts += [_compiler_identity(cuda_compiler()), str(capabilities)]
+        parts += [compiler_identity(cuda_compiler()), str(capabilities)]
         parts += [os.environ.get(variable, "") for variable in variables]
-    return _digest([*parts, *_engine_sources()])  # the libraries' and the author's texts are part of ``source``
+    return digest([*parts, *_engine_sources()])  # the libraries' and the author's texts are part of ``source``
 
 
-def _digest(parts: list[str]) -> str:
+def digest(parts: list[str]) -> str:
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part.encode())
@@ -408,7 +408,7 @@ def missing_tools(cuda: bool) -> list[str]:
 
 
 @cache
-def _compiler_identity(path: str) -> str:
+def compiler_identity(path: str) -> str:
     """Path, size and time of the binary: as specific as its version, without the cost of running it."""
     resolved = Path(path).resolve()
     status = resolved.stat()
@@ -445,7 +445,7 @@ def _cuda_capabilities() -> list[tuple[int, int]]:
 
 
 @contextlib.contextmanager
-def _build_lock(directory: Path, name: str) -> Iterator[None]:
+def build_lock(directory: Path, name: str) -> Iterator[None]:
     """One builder at a time for one library. The kernel drops the lock of a process that dies."""
     try:
         directory.mkdir(parents=True, exist_ok=True)

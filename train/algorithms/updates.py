@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torch_batchsim.base.shared import StepResult
+
 from ..base.kernels import ADDRESS, NUMBER, advantages_kernel, fields, library, threads
 from ..policies.perceptron import Perceptron
 
@@ -90,7 +92,7 @@ def advantages_at_once(series: Sequence[Tensor], gamma: float, gae_lambda: float
     with torch.cuda.device(device):
         result = compute(ctypes.addressof(given), torch.cuda.current_stream().cuda_stream)
     if result != 0:
-        raise torch.cuda.CudaError(-1000 - result)
+        raise torch.cuda.CudaError(StepResult.cuda_error - result)
     return found
 
 

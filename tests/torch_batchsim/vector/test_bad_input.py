@@ -923,6 +923,6 @@ def test_a_read_only_cache_that_holds_the_library_serves(monkeypatch: pytest.Mon
     def refuse(*_: Any, **__: Any) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(jit, "_build_lock", refuse)
+    monkeypatch.setattr(jit, "build_lock", refuse)
     assert Simulator(CartPole(), 1).execution.library.build_seconds == 0.0
     assert torch_batchsim.make_vec(CartPole, 2).sim.execution.library.build_seconds == 0.0

@@ -55,6 +55,7 @@ _FORBIDDEN = {
 }
 
 
+_LOOKED_AT = frozenset((*_FORBIDDEN, "using", "::", "("))
 _OPERATIONS = "for_each once sum min max count any all scan ballot broadcast".split()  # csrc/tbs/lanes.h
 _DIGRAPHS = ("<:", ":>", "<%", "%>", "%:")
 
@@ -127,6 +128,8 @@ def _check_system(source: Source, index: int, understood: set[int], declared: Se
 def _check_words(source: Source, tokens: Sequence[Token]) -> None:
     for index, token in enumerate(tokens):
         text = token.text
+        if text not in _LOOKED_AT and not text.startswith("__builtin_"):
+            continue
         before = tokens[index - 1].text if index else ""
         if text.startswith("__builtin_"):
             raise SchemaError(

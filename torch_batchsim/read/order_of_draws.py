@@ -12,6 +12,7 @@ from .cpp_text import Declaration, Source, Token
 _ORDERED = frozenset("; ? :".split())
 _STATEMENTS = frozenset("if while for switch return else case do".split())
 _WORLD = "world"
+_WORDS = ("Random", "auto", "random", "create")
 
 
 def check_order(source: Source, declared: Sequence[Declaration]) -> None:
@@ -48,6 +49,8 @@ def _sites(source: Source, first: int, last: int) -> Iterator[tuple[str, int]]:
     streams: dict[str, str] = {}
     for index in range(first, last):
         text, before = tokens[index].text, tokens[index - 1].text
+        if text not in _WORDS and text not in streams:
+            continue
         behind = [token.text for token in tokens[index + 1 : index + 4]]
         if text == "Random" or text == "auto":
             name = tokens[index + 2] if behind[:1] == ["&"] else tokens[index + 1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from ..errors import SchemaError
@@ -90,6 +91,11 @@ class Text:
     file: str = ""
     name: str = ""
 
+    @cached_property
+    def words(self) -> tuple[tuple[int, bool], ...]:
+        """The index of each word, and whether it is a variable there."""
+        return tuple(_names(self))
+
     def place(self, token: Token) -> str:
         """``"game.h:7"``, the line of a token."""
         return f"{self.file}:{token.line}" if self.file else ""
@@ -127,7 +133,7 @@ def texts_of(text: Text, helpers: dict[str, list[Text]]) -> list[Text]:
     while waiting:
         text = waiting.pop()
         found.append(text)
-        for index, is_variable in _names(text):
+        for index, is_variable in text.words:
             if text.tokens[index].text not in helpers:
                 continue
             called = [
@@ -161,9 +167,11 @@ _NO_TYPES = frozenset("return else do case and or not typename template".split()
 def _declares(tokens: Sequence[Token], index: int) -> bool:
     """Whether a variable of a body is declared here: ``f32 length``, ``auto &length =``, ``f32 width, length;``."""
     before = tokens[index - 1] if index else None
-    after, next_after = (token.text for token in (*tokens[index + 1 : index + 3], *[Token(" ", 0)] * 2)[:2])
     if before is None:
         return False
+    last = len(tokens) - 1
+    after = tokens[index + 1].text if index < last else " "
+    next_after = tokens[index + 2].text if index + 1 < last else " "
     if before.is_word and before.text not in _NO_TYPES:
         return after in ("=", "{", ":", ";", ",", ")", "[", "(")
     given = after == "=" and next_after != "="

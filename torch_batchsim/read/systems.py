@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 
 from ..base.numbers import CPP_WORDS
 from ..base.shared import LANES
 from ..errors import SchemaError
 from .cpp_rules import ASSIGNMENT, MEMBERS, check_rules, check_words
-from .cpp_text import Declaration, Source, behind_angles, declarations, read_files
+from .cpp_text import Declaration, Source, behind_angles, declarations, read_files, read_source
 from .reaches import Reach, Text, declared_reaches, helpers_in, reaches_in, texts_of
 from .sites import FaultSite, fault_sites
 
@@ -128,15 +129,19 @@ def systems_in(sources: Sequence[tuple[str, Source]]) -> dict[str, System]:
 
     Raises SchemaError, with file and line, for text that the reader cannot parse or that some device cannot run.
     """
+    return dict(_systems_in(tuple((namespace, source.path, source.whole) for namespace, source in sources)))
+
+
+@lru_cache(maxsize=32)
+def _systems_in(files: tuple[tuple[str, Path, str], ...]) -> dict[str, System]:
+    """By namespace, path and text, because a process makes several simulators of one environment."""
     systems: dict[str, System] = {}
     helpers: dict[str, list[Text]] = {}
     found: list[tuple[str, Source, Declaration]] = []
-    for namespace, source in sources:
-        check_words(source)
-        declared = list(declarations(source))
-        check_rules(source, declared)
-        for name, text in helpers_in(namespace, source, declared):
-            helpers.setdefault(name, []).append(text)
+    for namespace, path, text in files:
+        source, declared = read_source(path, text), _declarations(path, text)
+        for name, helper in helpers_in(namespace, source, declared):
+            helpers.setdefault(name, []).append(helper)
         found += [(namespace, source, d) for d in declared if "TBS_SYSTEM" in d.words]
     for namespace, source, declaration in found:
         system = _read_system(namespace, source, declaration, helpers)
@@ -145,6 +150,16 @@ def systems_in(sources: Sequence[tuple[str, Source]]) -> dict[str, System]:
             raise SchemaError(f"{system.place}: system '{key}' is defined twice, first at {systems[key].place}")
         systems[key] = system
     return systems
+
+
+@lru_cache(maxsize=256)
+def _declarations(path: Path, text: str) -> tuple[Declaration, ...]:
+    """The declarations of a file that keeps the rules."""
+    source = read_source(path, text)
+    check_words(source)
+    declared = tuple(declarations(source))
+    check_rules(source, declared)
+    return declared
 
 
 def _read_system(namespace: str, source: Source, found: Declaration, helpers: dict[str, list[Text]]) -> System:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -54,6 +55,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # Draws of the fast run are the same each time; the full one looks for new ones. Nothing is left in the checkout.
     settings.register_profile("torch_batchsim", derandomize=not config.option.markexpr, database=None)
     settings.load_profile("torch_batchsim")
+    gc.set_threshold(20_000, 20, 20)  # tests make many objects and few circles; the rest of gc takes seconds of a run
     os.environ.setdefault("TBS_DEBUG", "quick")  # half of the time is compilers'; test_executors.py has ordinary builds
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell's background jobs do, and all that they start
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -11,6 +11,7 @@ import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import redirect_stderr, suppress
+from functools import lru_cache
 from io import StringIO
 from itertools import pairwise
 from types import MappingProxyType
@@ -72,6 +73,7 @@ def parsed(kind: type[Kind], program: str, arguments: Sequence[str], **keywords:
         raise UsageError(f"{_of_box(printed.getvalue(), kind)}; {program} --help lists all") from None
 
 
+@lru_cache(maxsize=64)
 def _texts(kind: type) -> dict[str, str]:
     """The docstrings of a dataclass's fields, those that it inherits too, as one line each."""
     texts: dict[str, str] = {}

@@ -114,7 +114,7 @@ class Scene:
 
 def compiled(compiler, *flags):
     """solver_library.cpp, loaded."""
-    loaded, said = compiler.library("solver_library.cpp", "-O1", "-march=native", *flags)
+    loaded, said = compiler.library("solver_library.cpp", "-Og", "-DTBS_FRAMES", "-march=native", *flags)
     assert "warning" not in said, said
     loaded.sizes.restype = ctypes.c_uint32
     return loaded

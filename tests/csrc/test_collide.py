@@ -34,7 +34,7 @@ NAMES = {SPHERE: "sphere", CAPSULE: "capsule", BOX: "box", HULL: "hull", PLANE: 
 
 @pytest.fixture(scope="module")
 def library(compiler):
-    return compiler.library("collide_library.cpp", "-O1", "-march=native")[0]
+    return compiler.library("collide_library.cpp", "-Og", "-DTBS_FRAMES", "-march=native")[0]
 
 
 @pytest.fixture

@@ -272,6 +272,7 @@ def test_nvcc_flags_change_nothing(compiler):
     assert ".text._Z9functionsPKfPf" in strict
 
 
+@pytest.mark.full
 def test_coefficients_are_the_derived_ones(capsys):
     sys.path.insert(0, str(Path(__file__).parents[1] / "oracles"))
     try:

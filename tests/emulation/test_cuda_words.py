@@ -55,11 +55,13 @@ def test_results(program: Path, seed: int | None) -> None:
     assert done.returncode == 0 and done.stdout == "sound\n", done.stdout + done.stderr
 
 
+@pytest.mark.full
 def test_results_with_the_switch_for_other_processors(tmp_path: Path) -> None:
     done = run(build(tmp_path / "program", "-std=c++17", "-O1", "-DTBS_EMULATION_UCONTEXT"), "results")
     assert done.returncode == 0 and done.stdout == "sound\n", done.stdout + done.stderr
 
 
+@pytest.mark.full
 def test_several_libraries_and_threads_in_one_process(tmp_path: Path) -> None:
     first = build(tmp_path / "first.so", "-std=c++20", "-O3", "-fPIC", "-shared", "-fvisibility=hidden")
     second = shutil.copy(first, tmp_path / "second.so")

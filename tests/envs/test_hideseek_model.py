@@ -144,7 +144,7 @@ def beside(worlds: int, steps: int, seed: int = 0, **options: Any) -> Beside:
 
 
 def test_all_but_motion_is_as_the_model_says() -> None:
-    pair = beside(8, 240)
+    pair = beside(5, 240)
     assert pair.doubts < 1e-4 * pair.judged, (pair.doubts, pair.judged)
     few = {name: count for name, count in pair.uses.items() if count < 5}
     assert not few, f"{few}, of {pair.uses}: or little has been shown"

@@ -10,6 +10,7 @@ import pytest
 import torch
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
+from torch_batchsim.train.run_folder import report
 
 
 class ToyEnv:
@@ -122,6 +123,13 @@ class ToyEnv:
 @pytest.fixture
 def toy_env() -> type[ToyEnv]:
     return ToyEnv
+
+
+@pytest.fixture(autouse=True)
+def no_pictures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trainings write an empty picture, because a curve takes half a second; tests of pictures draw it."""
+    if request.module.__name__.rpartition(".")[2] not in ("test_report", "test_compare_runs"):
+        monkeypatch.setattr(report, "save_curves", lambda axes, path, steps=None: path.write_bytes(b""))
 
 
 @pytest.fixture(autouse=True)

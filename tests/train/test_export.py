@@ -91,6 +91,7 @@ torch.save({"actions": policy(observation), "env": about["env"]}, "answer.pt")
 """
 
 
+@pytest.mark.full
 def test_a_process_without_the_package_runs_it(tmp_path):
     env = gymnasium.make_vec("torch_batchsim/CartPole-v0", num_envs=8)
     trainer = trained(env)

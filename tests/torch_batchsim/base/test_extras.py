@@ -60,6 +60,7 @@ def python(program: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
 
 
+@pytest.mark.full
 def test_environments_step_and_render_without_the_extra() -> None:
     done = python(BLOCKED + WITHOUT)
     assert done.returncode == 0, done.stderr

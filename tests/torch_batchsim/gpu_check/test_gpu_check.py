@@ -327,6 +327,7 @@ def test_listing_and_bad_arguments(made_up: Any, tmp_path: Path, capsys: pytest.
             command.main([*arguments, "--output", str(tmp_path)], "made_up_stages")
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not machine.missing(), reason="there is a GPU")
 def test_without_a_gpu(tmp_path: Path) -> None:
     """Nothing is run, and the report says why."""

@@ -114,11 +114,13 @@ def _run(script: str, *arguments: object, **variables: str) -> str:
     return done.stdout
 
 
+@pytest.mark.full
 def test_torch_and_simulators_share_one_team() -> None:
     """No thread comes or goes when they take turns, whatever their numbers, and there is one OpenMP runtime."""
     assert _run(_SHARED).startswith("1 ")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("script", "variables", "count"),
     [

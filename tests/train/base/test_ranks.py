@@ -16,7 +16,7 @@ from training import assert_close
 
 from torch_batchsim import TorchVectorEnv
 
-FAST = ["few", "scaled", "teams"]
+FAST: list[str] = []
 FULL = [case for case in CASES if case not in FAST]
 
 
@@ -58,6 +58,7 @@ def test_another_number_of_processes_goes_on(case: str, folder: Path) -> None:
     assert_close(without_worlds(trained(whole, ROLLOUTS + 2)), without_worlds(trained(one, 2)))
 
 
+@pytest.mark.full
 def test_all_processes_report_the_error_of_one(folder: Path) -> None:
     cause = "the reward of world 5 is nan in step 4 of update 1: correct the value that the environment writes there"
     assert (folder / "nan-1.txt").read_text() == f"NotFinite: {cause}"

@@ -86,6 +86,7 @@ def test_a_seed_that_fails_does_not_lose_the_others(tmp_path, fails, capsys):
     assert [each["seed"] for each in json.loads((folder / "summary.json").read_text())["seeds"]] == [1, 2, 3, 4]
 
 
+@pytest.mark.full
 def test_seeds_that_were_stopped_go_on_and_become_more(tmp_path, fails, capsys):
     folder = tmp_path / "run"
     fails[2] = "stopped"

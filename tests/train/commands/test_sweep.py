@@ -58,6 +58,7 @@ def test_the_best_settings_of_a_sweep_are_a_file_for_config(tmp_path, capsys):
         assert message in capsys.readouterr().err
 
 
+@pytest.mark.full
 def test_bad_trials_are_pruned_and_failed_ones_reported(tmp_path, monkeypatch, capsys):
     train = training.train
 

@@ -33,6 +33,7 @@ def explained(made):
     return metrics["losses/explained_variance"].item()
 
 
+@pytest.mark.full
 def test_it_explains_what_the_policy_cannot_see():
     """Episodes are cut short: what they led to is valued by the coin of the episode that ends, not of the next."""
     assert explained(trainer()) > 0.95
@@ -54,6 +55,7 @@ def test_it_goes_with_other_settings(settings):
     assert explained(trainer(**settings)) > 0.9
 
 
+@pytest.mark.full
 def test_the_policy_does_not_read_it():
     agent = trainer(norm_obs=True).groups[0].agent
     seen, sides = torch.rand(6, 2), [{"truth": torch.full((6,), side)} for side in (-1.0, 1.0)]

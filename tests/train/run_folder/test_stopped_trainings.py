@@ -60,7 +60,8 @@ def whole(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("number", ["SIGINT", pytest.param("SIGTERM", marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("number", ["SIGINT", "SIGTERM"])
 def test_a_signal_saves_and_the_rest_is_as_if_it_had_not_come(number, whole, tmp_path):
     process = script("", *LONG, "--run-dir", tmp_path)
     wait_for(process, (tmp_path / "checkpoint.pt").exists)

@@ -1,4 +1,8 @@
-"""Rejects expressions that draw, or create, twice in an order that C++ leaves open: g++ and nvcc choose differently."""
+"""Rejects expressions that draw, or create, twice in an order that C++ leaves open: g++ and nvcc choose differently.
+
+The reader knows no types, so it rejects only what it surely understands: two arguments of one call, or two operands of
+one operator, that draw from the same stream.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from ..errors import SchemaError
-from .cpp_text import Declaration, Source, Token
+from .cpp_text import Declaration, Source, Token, behind_angles
 
-# Tokens between two operands whose order C++ defines: of these operators, and where another statement begins.
-_ORDERED = frozenset("; ? :".split())
-_STATEMENTS = frozenset("if while for switch return else case do".split())
-_WORLD = "world"
+# Tokens between two operands whose order C++ defines, or that are in different statements.
+_ORDERED = frozenset("; ? : , and or if while for switch return else case do".split())
+_HEADS = ("if", "while", "for", "switch", "constexpr")  # in front of a bracket behind which a statement begins
+_OPERATORS = frozenset("+-*/%<>=!&|^,")
 _WORDS = ("Random", "auto", "random", "create")
 
 
@@ -21,7 +25,7 @@ def check_order(source: Source, declared: Sequence[Declaration]) -> None:
         if declaration.kind != "function" or declaration.body is None:
             continue
         sites: dict[str, list[int]] = {}
-        for stream, index in _sites(source, declaration.name, declaration.body[1]):
+        for stream, index in _sites(source, declaration.name, declaration.body):
             sites.setdefault(stream, []).append(index)
         for stream, found in sites.items():
             for first, second in pairwise(sorted(found)):
@@ -39,61 +43,100 @@ def _open(source: Source, stream: str, first: int, second: int) -> SchemaError:
     )
 
 
-def _sites(source: Source, first: int, last: int) -> Iterator[tuple[str, int]]:
-    """The stream and token of each draw, and of each created row: ``random.uniform()``, ``noise(random)``.
+# ---- draws ---------------------------------------------------------------------------------------------------------
 
-    References share the stream of the row, ``"row"``; a variable has its own. A function that is given a stream draws
-    behind its arguments: its token is the bracket that closes them.
+
+def _sites(source: Source, name: int, body: tuple[int, int]) -> Iterator[tuple[str, int]]:
+    """The stream of each draw, ``"create"`` of each created row, and the bracket that closes the call's arguments.
+
+    A call draws behind its arguments. ``"row"`` is the stream of ``world.random()``, also through references; another
+    variable, or a parameter, is a stream by its name.
     """
     tokens = source.tokens
     streams: dict[str, str] = {}
-    for index in range(first, last):
+    for index in range(name, body[1]):
         text, before = tokens[index].text, tokens[index - 1].text
         if text not in _WORDS and text not in streams:
             continue
         behind = [token.text for token in tokens[index + 1 : index + 4]]
-        if text == "Random" or text == "auto":
-            name = tokens[index + 2] if behind[:1] == ["&"] else tokens[index + 1]
-            if name.is_word and (text == "Random" or _begins_stream(tokens, index)):
-                streams[name.text] = "row" if behind[:1] == ["&"] else name.text
+        if text in ("Random", "auto"):
+            is_reference = behind[:1] == ["&"]
+            named = tokens[index + 1 + is_reference]
+            if named.is_word and (text == "Random" or _begins_stream(source, index + 1 + is_reference)):
+                of_row = is_reference and index > body[0]
+                streams[named.text] = "row" if of_row else named.text
         elif before in (".", "->"):
-            if text == "random" and behind[:2] == ["(", ")"] and behind[2:] == ["."]:
-                yield "row", index
-            elif text == "create" and tokens[index - 2].text == _WORLD:
-                yield "create", index
-        elif text in streams and before not in ("Random", "&"):
-            opening = _around(source, index, index) or 0
-            if behind[:1] == ["."]:
-                yield streams[text], index
-            elif behind[:1] in ([","], [")"]) and tokens[opening].text == "(" and _is_call(tokens, opening):
-                yield streams[text], source.partner[opening]
+            if tokens[index - 2].text != "world":
+                continue
+            if text == "create":
+                yield "create", _end_of_call(source, index, body[1])
+            elif text == "random" and behind[:2] == ["(", ")"]:
+                yield from _use(source, "row", index, index + 2, body[1])
+        elif text in streams and before != "Random" and not (before == "&" and _declares(tokens, index - 2)):
+            yield from _use(source, streams[text], index, index, body[1])
 
 
-def _begins_stream(tokens: Sequence[Token], index: int) -> bool:
-    """Whether ``auto &name = world.random(`` begins here."""
-    following = [token.text for token in tokens[index : index + 8]]
-    return "random" in following and "=" in following and ";" not in following[: following.index("random")]
+def _declares(tokens: Sequence[Token], index: int) -> bool:
+    return tokens[index].text in ("Random", "auto")
+
+
+def _use(source: Source, stream: str, first: int, last: int, end: int) -> Iterator[tuple[str, int]]:
+    """The draw, if ``tokens[first:last + 1]``, which is a stream, draws: ``random.uniform()``, ``noise(random)``."""
+    tokens, after = source.tokens, source.tokens[last + 1].text
+    opening = _around(source, first, last)
+    if after == ".":
+        yield stream, _end_of_call(source, last, end)
+    elif after in (",", ")") and opening is not None and _is_call(tokens, opening):
+        yield stream, source.partner[opening]
+
+
+def _end_of_call(source: Source, index: int, end: int) -> int:
+    """The bracket that closes the arguments of the call that begins at ``index``; ``index`` where there is none."""
+    opening = next((i for i in range(index + 1, end) if source.tokens[i].text == "("), None)
+    return index if opening is None else source.partner[opening]
+
+
+def _begins_stream(source: Source, index: int) -> bool:
+    """Whether ``name = world.random(...);`` begins here, behind ``auto``."""
+    tokens = source.tokens
+    if [token.text for token in tokens[index + 1 : index + 6]] != ["=", "world", ".", "random", "("]:
+        return False
+    return tokens[source.partner[index + 5] + 1].text in (";", ",")
+
+
+# ---- orders --------------------------------------------------------------------------------------------------------
 
 
 def _ordered(source: Source, first: int, second: int) -> bool:
-    """Whether C++ defines which of two tokens is evaluated first."""
-    tokens = source.tokens
-    if source.partner.get(second, second) < first:  # an argument, and its call
+    """Whether C++ defines which of two calls comes first, or the reader does not know."""
+    tokens, partner = source.tokens, source.partner
+    if partner.get(second, second) < first:  # an argument, and its call
         return True
     opening = _around(source, first, second)
-    is_call = opening is not None and tokens[opening].text == "(" and _is_call(tokens, opening)
-    between = [token.text for token in _between(source, opening, first, second)]
+    start = 0 if opening is None else opening + 1
+    head = next((i for i in range(start, first) if first <= partner.get(i, -1) < second), None)
+    if head is not None and tokens[head].text == "(" and tokens[head - 1].text in _HEADS:
+        return True
+    between = [token.text for token in _between(source, start, first, second)]
     if "{" in between or "}" in between:  # of a block, such as the body of a lambda
         return True
-    if is_call and "," in between:
+    if opening is not None and _is_call(tokens, opening) and "," in between:
         return False
-    for before, text, after in zip(("", *between), between, (*between[1:], ""), strict=False):
-        if text in _ORDERED or text in _STATEMENTS or text == ",":
-            return True
-        assigns = text == "=" and before not in tuple("=!<>") and after != "="
-        if assigns or text + after in ("&&", "||", "<<", ">>"):
-            return True
-    return False
+    if not _OPERATORS.intersection(between):  # one behind the other, as in a[i][j] and f(i).g(j)
+        return True
+    return any(_is_sequence(between, i) for i in range(len(between)))
+
+
+def _is_sequence(between: Sequence[str], index: int) -> bool:
+    """Whether a token separates two operands of which C++ evaluates one first: ``a && b``, ``a = b``, ``a << b``."""
+    text = between[index]
+    before = between[index - 1] if index else ""
+    after = between[index + 1] if index + 1 < len(between) else ""
+    if text == "=":
+        return before not in tuple("=!<>") and after != "="
+    if text + after in ("<<", ">>"):  # `|` between the two is looser: bits() << 8 | bits()
+        return not any(each in "&|^" for each in between)
+    return text in _ORDERED or text + after in ("&&", "||")
 
 
 def _around(source: Source, first: int, second: int) -> int | None:
@@ -102,35 +145,45 @@ def _around(source: Source, first: int, second: int) -> int | None:
     return max((i for i in openings if source.partner[i] > second), default=None)
 
 
-def _between(source: Source, opening: int | None, first: int, second: int) -> Iterator[Token]:
-    """The tokens between two, of the bracket around both: those of inner brackets only where these are blocks."""
+def _between(source: Source, start: int, first: int, second: int) -> Iterator[Token]:
+    """The tokens between two, of the bracket around both, which begins at ``start``: inner brackets only where they are
+    blocks, and template arguments not at all."""
     tokens, partner = source.tokens, source.partner
-    inner = [i for i in range((opening if opening is not None else -1) + 1, second) if i in partner and partner[i] > i]
-    # Brackets that hold one of the two: what stands in them beside it decides too, as far as they are blocks.
-    index = max((partner[i] for i in inner if i < first < partner[i]), default=first)
-    if tokens[index].text == "}" and index != first and _is_block(tokens, partner[index]):
+    # Behind the outermost inner bracket that holds the first.
+    index = max((partner[i] for i in range(start, first) if first <= partner.get(i, -1)), default=first)
+    if tokens[index].text == "}" and _is_block(source, partner[index]):
         yield tokens[index]
     index += 1
     while index < second:
+        text = tokens[index].text
         if index in partner and partner[index] > index:
-            block = tokens[index].text == "{" and _is_block(tokens, index)
-            if block:
+            if text == "{" and _is_block(source, index):
                 yield tokens[index]
-            if partner[index] > second:
+            if partner[index] >= second:
                 return
             index = partner[index]
+        elif text == "<" and (end := behind_angles(source, index, second)) > index and tokens[end].text in ("(", "{"):
+            index = end - 1
         else:
             yield tokens[index]
         index += 1
 
 
-def _is_block(tokens: Sequence[Token], opening: int) -> bool:
+def _is_block(source: Source, opening: int) -> bool:
     """Whether ``{`` begins statements, not values."""
-    before = tokens[opening - 1].text if opening else ""
-    return before in (")", "]", "else", "do", ";", "{", "}", ":")
+    tokens = source.tokens
+    if tokens[opening - 1].text in (")", "]", "else", "do", ";", "{", "}", ":", "mutable", "noexcept"):
+        return True
+    index = opening + 1
+    while index < source.partner[opening]:
+        if tokens[index].text == ";":
+            return True
+        index = max(index, source.partner.get(index, index)) + 1
+    return False
 
 
 def _is_call(tokens: Sequence[Token], opening: int) -> bool:
-    """Whether ``(`` begins arguments, whose order is open."""
+    """Whether a bracket begins arguments, whose order is open."""
     before = tokens[opening - 1]
-    return (before.is_word and before.text not in _STATEMENTS) or before.text in (">", ")", "]")
+    is_name = before.is_word and before.text not in _ORDERED
+    return tokens[opening].text == "(" and (is_name or before.text in (">", ")", "]"))

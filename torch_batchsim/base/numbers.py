@@ -57,16 +57,6 @@ NUMBERS = {
     )
 }
 BY_DTYPE = {number.dtype: number for number in NUMBERS.values()}
-_SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
-
-
-def where(mask: torch.Tensor, values: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
-    """``torch.where`` of two tensors of one dtype, which torch 2.11 does not have for unsigned integers."""
-    signed = _SIGNED.get(values.dtype)
-    if signed is None:
-        return torch.where(mask, values, others)
-    return torch.where(mask, values.view(signed), others.view(signed)).view(values.dtype)
-
 SPELLINGS = {number.spelling: number.c_type for number in NUMBERS.values()} | {
     "long long int": "i64",
     "long long unsigned int": "u64",
@@ -89,3 +79,14 @@ def definitions() -> Iterator[str]:
     for number in NUMBERS.values():
         if number.c_type != number.definition:
             yield f"using {number.c_type} = {number.definition};"
+
+
+_SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
+
+
+def where(mask: torch.Tensor, values: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
+    """``torch.where`` of two tensors of one dtype, which torch 2.11 does not have for unsigned integers."""
+    signed = _SIGNED.get(values.dtype)
+    if signed is None:
+        return torch.where(mask, values, others)
+    return torch.where(mask, values.view(signed), others.view(signed)).view(values.dtype)

@@ -332,11 +332,12 @@ def _key(program: Program, source: str, flags: list[str], cuda: bool) -> str:
 
 
 def digest(parts: list[str]) -> str:
-    digest = hashlib.sha256()
+    """A hash of texts, for the name of a file in the cache."""
+    hashed = hashlib.sha256()
     for part in parts:
-        digest.update(part.encode())
-        digest.update(b"\0")
-    return digest.hexdigest()[:20]
+        hashed.update(part.encode())
+        hashed.update(b"\0")
+    return hashed.hexdigest()[:20]
 
 
 def program_sources(program: Program) -> list[str]:

@@ -16,8 +16,7 @@ from training import assert_close
 
 from torch_batchsim import TorchVectorEnv
 
-FAST: list[str] = []
-FULL = [case for case in CASES if case not in FAST]
+cases = pytest.mark.parametrize("case", [pytest.param(case, marks=pytest.mark.full) for case in CASES])
 
 
 def without_worlds(found: dict[str, Any]) -> dict[str, Any]:
@@ -37,9 +36,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequ
         torch.save(trained(alone, LOADED_AFTER)["state"], made / f"{case}-state.pt")
     of_several(2, made, [*sorted(asked), "nan"])
     return made
-
-
-cases = pytest.mark.parametrize("case", [*FAST, *(pytest.param(case, marks=pytest.mark.full) for case in FULL)])
 
 
 @cases

@@ -51,7 +51,7 @@ inline u32 non_zero_bytes(const void *from) {
     const auto bytes = *static_cast<const SixteenBytes *>(from);
     return __builtin_ia32_ptestmb128(bytes, bytes, static_cast<unsigned short>(-1));
 }
-// Writes the lowest `count` bits, a byte of 0 or 1 each.
+// Writes the lowest `count` bits, 1 to 64, a byte of 0 or 1 each.
 inline void store_bits(void *to, u64 bits, u32 count) {
     const Bytes ones = __builtin_ia32_pbroadcastb512_gpr_mask(1, Bytes{}, bits);
     __builtin_ia32_storedquqi512_mask(static_cast<char *>(to), ones, ~u64{0} >> (64 - count));

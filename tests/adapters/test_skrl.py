@@ -193,7 +193,7 @@ def test_bad_input_is_refused() -> None:
 def test_ppo_learns_cartpole_as_on_the_page(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     names = run_script("skrl")
-    assert names["after"] > 2 * names["before"] and names["after"] > 450
+    assert names["after"] > 450 > names["before"]
 
 
 @pytest.mark.full

@@ -142,7 +142,7 @@ def library(
     """What g++ makes of the unit of an environment with further arguments, and the texts that these name."""
     program = Program(COMPILED[name]())
     flags = [f for f in jit.compiler_flags("cpu") if f not in ("-O3", "-march=native")]
-    flags += ["-O1", "-fPIC", "-shared", "-DTBS_SPOIL_WORKSPACE", f"-I{jit.CSRC}"]
+    flags += ["-Og", "-DTBS_FRAMES", "-fPIC", "-shared", "-DTBS_SPOIL_WORKSPACE", f"-I{jit.CSRC}"]
     depends_on = (*jit.program_sources(program), EMULATION.read_text(), *depends_on)
     flags = _with_headers_precompiled([*flags, *arguments])
     made = compiled(generate(program, target), flags, depends_on)

@@ -18,7 +18,7 @@ WORDS = jit.CSRC / "emulation" / "cuda_words.h"
 """CUDA's words for g++, to be included before everything else."""
 
 # Results do not depend on the optimisation, and these units run for a few steps only.
-_FLAGS = ["-O1", "-fPIC", "-DTBS_SPOIL_WORKSPACE", f"-I{jit.CSRC}"]
+_FLAGS = ["-Og", "-DTBS_FRAMES", "-fPIC", "-DTBS_SPOIL_WORKSPACE", f"-I{jit.CSRC}"]
 _FIRST = ["-include", str(WORDS)]
 _FEW = 5  # libraries of the same flags in a cache: precompiling CUDA's words takes the time that it saves in five
 _LEFT_OUT = ("-O3", "-march=native")

@@ -46,11 +46,11 @@ CUDA_FLAGS = (
 MODULE_FLAGS = "-O2 -std=c++17 -fvisibility=hidden -Wall -Wextra".split()  # of modules for Python
 # Other builds, chosen by TBS_DEBUG; value-safe too. For gdb each system is a function (csrc/tbs/platform.h), and
 # variables live as long as their scopes; for perf the code is that of ordinary builds, with lines and frames. A quick
-# one takes the compiler half the time.
+# one, for tests, takes the compiler half the time; as for gdb, the compiler does not check hidden reaches of systems.
 DEBUG_FLAGS = {
     "gdb": "-Og -g -fno-omit-frame-pointer -fno-ipa-sra -DTBS_FRAMES".split(),
     "perf": "-g -fno-omit-frame-pointer".split(),
-    "quick": ["-O1"],
+    "quick": "-Og -DTBS_FRAMES".split(),
 }
 _STRICT_MATH = {"cpu": ["-ffp-contract=off"], "cuda": "-fmad=false -prec-div=true -prec-sqrt=true -ftz=false".split()}
 _FAST_MATH = {"cpu": ["-ffast-math"], "cuda": ["--use_fast_math"]}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,11 @@ class Column:
             return self.component.fields[0].type.tensor_shape
         return (self.component.size // self.component.fields[0].type.dtype.itemsize,)
 
+    @property
+    def padding(self) -> tuple[int, ...]:
+        """The bytes of a row that belong to no field. They are undefined."""
+        return _padding(self.component)
+
     def element_name(self, index: Sequence[int]) -> str:
         """The field of one value of the whole-column tensor: ``"Cart.CartState.theta"``, ``"Ship.View.drones[3, 1]"``.
 
@@ -54,6 +60,16 @@ class Column:
             offset = index[0] * fields[0].type.dtype.itemsize
             name, within = next((field.name, found) for field in fields for found in _indices_at(field, offset))
         return f"{self.name}.{name}" + (f"[{', '.join(map(str, within))}]" if within else "")
+
+
+@cache
+def _padding(component: type[Component]) -> tuple[int, ...]:
+    taken = np.zeros(component.size, dtype=bool)
+    for field in component.fields:
+        size = field.type.dtype.itemsize
+        shape, strides = (*field.type.tensor_shape, size), (*field.strides, 1)
+        np.ndarray(shape, bool, taken, field.offset, strides)[...] = True
+    return tuple(np.flatnonzero(~taken).tolist())
 
 
 def _indices_at(field: Field, offset: int) -> list[list[int]]:

@@ -43,6 +43,8 @@ def state_tensors(program: Program, memory: Memory) -> dict[str, torch.Tensor]:
 def save(program: Program, memory: Memory, started: bool) -> dict[str, Any]:
     """See ``Simulator.state_dict``."""
     tensors = {name: as_bytes(tensor).clone() for name, tensor in state_tensors(program, memory).items()}
+    tables = {name: table.state() for name, table in memory.tables.items() if not table.archetype.scratch}
+    clear_padding(program, tensors, tables)
     return {
         "format": STATE_FORMAT,
         "num_worlds": memory.num_worlds,
@@ -50,8 +52,31 @@ def save(program: Program, memory: Memory, started: bool) -> dict[str, Any]:
         "signature": _signature(program),
         "tensors": tensors,
         "held": {name: tensor.clone() for name, tensor in holding.tensors(program, memory).items()},
-        "tables": {name: table.state() for name, table in memory.tables.items() if not table.archetype.scratch},
+        "tables": tables,
     }
+
+
+def clear_padding(
+    program: Program, columns: Mapping[str, torch.Tensor], tables: Mapping[str, Mapping[str, torch.Tensor]]
+) -> None:
+    """Zero the bytes of copied rows that belong to no field, so that equal states have equal bytes.
+
+    A system that assigns a whole component copies the padding of a variable on its stack, which a compiler may leave
+    as it was.
+
+    Args:
+        columns: as ``memory.columns``, by name.
+        tables: what ``Table.state()`` returned, by archetype.
+    """
+    for column in program.columns.values():
+        if not column.padding:
+            continue
+        if column.dynamic:
+            held = [tables[column.table][column.name]] if column.table in tables else []
+        else:
+            held = [columns[name] for start in ("column_", "final_") if (name := start + column.c_name) in columns]
+        for tensor in held:
+            as_bytes(tensor).view(-1, column.component.size)[:, column.padding] = 0
 
 
 def load(program: Program, memory: Memory, state: Mapping[str, Any], autoreset: AutoresetMode) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import torch
 
+from ..memory.state import clear_padding
 from .simulator import Simulator
 
 Tensors = dict[str, torch.Tensor]
@@ -30,9 +31,10 @@ def snapshot(sim: Simulator, *, final: bool = True) -> Tensors:
     for name in held:
         if name.startswith("final_"):  # other rows are undefined
             held[name].view(len(ended), -1)[~ended] = 0
-    for name, table in sim.memory.tables.items():
-        if not table.archetype.scratch:
-            held |= {f"{name} {part}": tensor.cpu() for part, tensor in table.state().items()}
+    tables = {name: table.state() for name, table in sim.memory.tables.items() if not table.archetype.scratch}
+    clear_padding(sim.program, held, tables)
+    for name, state in tables.items():
+        held |= {f"{name} {part}": tensor.cpu() for part, tensor in state.items()}
     return held
 
 

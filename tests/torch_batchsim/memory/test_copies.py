@@ -1,4 +1,4 @@
-"""Environments and errors that are pickled or copied, outputs that torch moves, and threads that meet."""
+"""Environments, errors and states that are pickled or copied, outputs that torch moves, and threads that meet."""
 
 from __future__ import annotations
 
@@ -13,11 +13,24 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
-from support import ENVIRONMENTS, full_but, random_actions
+from support import ENVIRONMENTS, declare, full_but, random_actions
 from torch_batchsim.envs.cartpole import CartPole
 from torch_batchsim.envs.overcooked import Overcooked
 
-from torch_batchsim import TorchVectorEnv, WorldFault, errors
+from torch_batchsim import (
+    Archetype,
+    Component,
+    Parameters,
+    Reward,
+    Simulator,
+    TaskGraph,
+    TorchVectorEnv,
+    WorldFault,
+    between,
+    errors,
+    f32,
+    u8,
+)
 from torch_batchsim.errors import Fault
 from torch_batchsim.testing import assert_same_bits, snapshot
 
@@ -128,7 +141,8 @@ def test_an_output_in_shared_memory_is_left_to_whoever_has_it(form: str) -> None
         ours, theirs = env.step(given), other.step(actions)
         for part in range(4):
             assert torch.equal(ours[part], theirs[part]), (step, part)
-        assert torch.equal(ours[4]["final_obs"], theirs[4]["final_obs"])
+        ended = theirs[4]["_final_obs"]
+        assert torch.equal(ours[4]["final_obs"][ended], theirs[4]["final_obs"][ended])
         if step % 4 == 0:
             keep(ours, step // 4 % 4)
         if step % 10 == 9:
@@ -220,3 +234,51 @@ def test_a_refused_call_of_a_system_gives_its_turn_back() -> None:
         with pytest.raises(ValueError, match="action 9"):
             env.step(torch.full((4,), 9))
         env.step(torch.ones(4, dtype=torch.int64))
+
+
+# ---- padding -------------------------------------------------------------------------------------------------------
+
+
+class Wheel(Component):  # three bytes of padding behind each u8
+    worn: u8
+    radius: f32
+    flat: u8
+
+
+class Pull(Component):
+    force: f32 = between(-1, 1)
+
+
+def test_states_are_equal_whatever_the_bytes_between_fields() -> None:
+    """A system that assigns a component copies the padding of its stack; states and snapshots hold zeros there."""
+    text = (
+        "TBS_SYSTEM void fill(World &world) {\n"
+        "    for (i32 i = 0; i < 3; ++i) world.create<Spare>(Wheel{u8(i), 0.5f, 0});\n"
+        "}\n"
+        "TBS_SYSTEM void roll(World &world, Wheel &wheel) { wheel.radius += 1.0f; }\n"
+    )
+    made = declare(
+        text,
+        action="Wagon.Pull",
+        observation="Wagon.Pull",
+        archetypes=[Archetype("Wagon", Wheel, Pull, Reward, count=2), Archetype("Spare", Wheel, capacity=8, limit=8)],
+        start=TaskGraph("fill"),
+        step=TaskGraph("roll"),
+        parameters=Parameters(max_episode_steps=9),
+    )
+    saved, kept = [], []
+    for filling in (0x00, 0xA5):
+        sim = Simulator(made(), num_worlds=2, num_threads=1)
+        sim.reset(seed=1)
+        fixed, table = sim.memory.columns["column_Wagon_Wheel"], sim.memory.tables["Spare"]
+        rows = [fixed.view(torch.uint8).view(-1, 12), table.column(sim.program.columns["Spare.Wheel"])]
+        for held in rows:
+            held[:, (1, 2, 3, 9, 10, 11)] = filling
+        sim.step()
+        saved.append(sim.state_dict())
+        kept.append(snapshot(sim))
+    assert_same_bits(*kept)
+    one, other = saved
+    assert all(torch.equal(tensor, other["tensors"][name]) for name, tensor in one["tensors"].items())
+    assert torch.equal(one["tables"]["Spare"]["Spare.Wheel"], other["tables"]["Spare"]["Spare.Wheel"])
+    assert one["tables"]["Spare"]["Spare.Wheel"].shape == (6, 12)

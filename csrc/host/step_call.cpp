@@ -82,10 +82,29 @@ bool in_place(const StepCall &self, PyObject *tensors, const void *pointers) {
     return true;
 }
 
+// The references to a tensor or storage of torch, given its address: the first member behind the table of virtual
+// functions of c10::intrusive_ptr_target (torch_batchsim/run/step_call.py compares it with torch's own functions).
+std::uint32_t references(PyObject *address) {
+    const auto *const count = static_cast<const volatile std::uint32_t *>(PyLong_AsVoidPtr(address));
+    return count[2];
+}
+
+// Whether a caller holds one of the outputs that lie where the step would write, as `held` in
+// torch_batchsim/memory/outputs.py.
+bool is_held(PyObject *watched) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(watched); ++i) {
+        PyObject *const *const entry = &PyTuple_GET_ITEM(PyTuple_GET_ITEM(watched, i), 0);
+        if (Py_REFCNT(entry[0]) > PyLong_AsSsize_t(entry[1]) || references(entry[2]) > 1 ||
+            references(entry[3]) > PyLong_AsSize_t(PyList_GET_ITEM(entry[4], 0)))
+            return true;
+    }
+    return false;
+}
+
 PyObject *run(PyObject *object, PyObject *const *arguments, std::size_t count, PyObject *keywords) {
     StepCall &self = *reinterpret_cast<StepCall *>(object);
-    if (PyVectorcall_NARGS(count) != 3 || keywords || !PyTuple_Check(arguments[2])) {
-        PyErr_SetString(PyExc_TypeError, "a StepCall takes actions, the address of outputs and their tensors");
+    if (PyVectorcall_NARGS(count) != 4 || keywords || !PyTuple_Check(arguments[2]) || !PyTuple_Check(arguments[3])) {
+        PyErr_SetString(PyExc_TypeError, "a StepCall takes actions, the address of outputs, their tensors and the watched ones");
         return nullptr;
     }
     if (Py_TYPE(arguments[0]) != self.tensor_type || forked) return Py_NewRef(self.closer_look);
@@ -106,6 +125,7 @@ PyObject *run(PyObject *object, PyObject *const *arguments, std::size_t count, P
     const void *const outputs = PyLong_AsVoidPtr(arguments[1]);
     if (!outputs && PyErr_Occurred()) return nullptr;
     if (!in_place(self, arguments[2], outputs)) return Py_NewRef(self.closer_look);
+    if (is_held(arguments[3])) return Py_NewRef(self.closer_look);
     const void *const data = static_cast<const char *>(actions.data) + actions.byte_offset;
     if (PyList_GET_SIZE(self.token) == 0) return Py_NewRef(self.closer_look);  // another thread is in a step
     if (PyList_SetSlice(self.token, 0, 1, nullptr)) return nullptr;
@@ -171,8 +191,15 @@ void destroy(PyObject *object) {
     Py_TYPE(object)->tp_free(object);
 }
 
+PyObject *is_held_from_python(PyObject *, PyObject *watched) {
+    if (PyTuple_Check(watched)) return PyBool_FromLong(is_held(watched));
+    PyErr_SetString(PyExc_TypeError, "is_held takes a tuple of watched tensors");
+    return nullptr;
+}
+
+PyMethodDef functions[] = {{"is_held", is_held_from_python, METH_O, nullptr}, {nullptr, nullptr, 0, nullptr}};
 PyTypeObject step_call_type = {PyVarObject_HEAD_INIT(nullptr, 0)};
-PyModuleDef module = {PyModuleDef_HEAD_INIT, "step_call", nullptr, -1, nullptr, nullptr, nullptr, nullptr, nullptr};
+PyModuleDef module = {PyModuleDef_HEAD_INIT, "step_call", nullptr, -1, functions, nullptr, nullptr, nullptr, nullptr};
 
 }  // namespace
 

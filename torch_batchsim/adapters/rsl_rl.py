@@ -14,7 +14,7 @@ from ..testing import random_actions
 from .episodes import stepped
 from .records import ADAPTERS, Played
 from .source import vector_env
-from .stepping import Clipped, Places
+from .stepping import Clipped
 
 RECORD = ADAPTERS["rsl_rl"]
 RECORD.require()
@@ -68,7 +68,6 @@ class RslRlEnv(VecEnv):
         self.max_episode_length, self.device = max_episode_length, own.device
         self.cfg = {"environment": name, "num_envs": self.num_envs}
         self._clipped = Clipped(own)
-        self._places = Places(self._groups)
         self._observations, _ = self._begun(seed)
 
     def reset(self) -> tuple[TensorDict, dict[str, Any]]:
@@ -98,9 +97,7 @@ class RslRlEnv(VecEnv):
         dones = extras.get("_final_obs")
         if dones is None:
             dones = terminated | truncated
-        self._observations = self._places.of(observations, rewards, terminated, truncated)
-        if self._observations is None:
-            self._observations = self._converted(observations)
+        self._observations = self._converted(observations)
         return self._observations, rewards, dones, extras
 
     @property
@@ -130,11 +127,6 @@ class RslRlEnv(VecEnv):
     def _begun(self, seed: int | None) -> tuple[TensorDict, dict[str, Any]]:
         observations, infos = self.env.reset(seed=seed)
         return self._converted(observations), infos
-
-    def _groups(self, observations: Any, *_: torch.Tensor) -> TensorDict | None:
-        """Of observations without a copy; None where each step needs a new conversion."""
-        parts = observations.values() if isinstance(observations, dict) else [observations]
-        return self._converted(observations) if all(part.dtype == torch.float32 for part in parts) else None
 
     def _converted(self, observations: Any) -> TensorDict:
         groups = observations if isinstance(observations, dict) else {"policy": observations}

@@ -27,7 +27,7 @@ from ..vector.vector_inputs import agent_names
 from .episodes import stepped
 from .records import ADAPTERS, Interface, Played
 from .source import vector_env
-from .stepping import Clipped, Places, choices_from_zero, first_choice, flat, float_space, is_flat
+from .stepping import Clipped, choices_from_zero, first_choice, flat, float_space
 
 RECORD = ADAPTERS["skrl"]
 RECORD.require()
@@ -53,7 +53,6 @@ class _Shared:
     ) -> None:
         super().__init__(vector_env(env, self._interface, options, num_envs))
         self._input = _Input(self._env, masked, self.num_envs)
-        self._places = Places(self._viewed)
         self._seed = config.torch.key if seed is None else seed
         self._last: tuple[Any, dict[str, Any]] | None = None
 
@@ -131,11 +130,9 @@ class SkrlEnv(_Shared, Wrapper):
         truncated: torch.Tensor,
         infos: dict[str, Any],
     ) -> tuple[Any, ...]:
-        seen, *others = self._places.of(observations, rewards, terminated, truncated)
-        if seen is None:
-            seen = self._given(observations, infos)
+        seen = self._given(observations, infos)
         self._last = seen, infos
-        return seen, *others, infos
+        return seen, rewards.view(-1, 1), terminated.view(-1, 1), truncated.view(-1, 1), infos
 
     def state(self) -> None:
         """None: a row has no other state than its observation."""
@@ -143,10 +140,6 @@ class SkrlEnv(_Shared, Wrapper):
 
     def _given(self, observations: Any, infos: dict[str, Any]) -> torch.Tensor:
         return self._input.observations(observations, infos)
-
-    def _viewed(self, observations: Any, *others: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        kept = flat(observations) if is_flat(observations) and not self._input.masked else None
-        return kept, *(tensor.view(-1, 1) for tensor in others)
 
 
 class SkrlMultiAgentEnv(_Shared, MultiAgentEnvWrapper):
@@ -232,7 +225,7 @@ class SkrlMultiAgentEnv(_Shared, MultiAgentEnvWrapper):
     def _delivered(self, *results: Any) -> tuple[Any, ...]:
         observations = self._given(results[0], results[4])
         self._last = observations, results[4]
-        return observations, *(dict(part) for part in self._places.of(*results[:4])), results[4]
+        return observations, *map(self._by_name, results[1:4]), results[4]
 
     def state(self) -> dict[str, torch.Tensor | None]:
         """The observations of all agents after the last ``reset`` or ``step``; None before."""
@@ -244,9 +237,8 @@ class SkrlMultiAgentEnv(_Shared, MultiAgentEnvWrapper):
         self._state = by_world.flatten(1)
         return dict(zip(self._names, by_world.unbind(1), strict=True))
 
-    def _viewed(self, observations: Any, *others: torch.Tensor) -> tuple[dict[str, torch.Tensor], ...]:
-        columns = (self._unwrapped.by_world(tensor).split(1, dim=1) for tensor in others)
-        return tuple(dict(zip(self._names, parts, strict=True)) for parts in columns)
+    def _by_name(self, rows: torch.Tensor) -> dict[str, torch.Tensor]:
+        return dict(zip(self._names, self._unwrapped.by_world(rows).split(1, dim=1), strict=True))
 
 
 class _Input:

@@ -1,8 +1,7 @@
-"""Shared by adapters whose tensors stay in torch: views of outputs, made once; spaces for networks; and actions."""
+"""Shared by adapters whose tensors stay in torch: spaces for networks, and actions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,31 +11,6 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
 
 from ..declare.spaces import bounds
 from ..vector.vector_env import TorchVectorEnv
-
-_KEPT_PLACES = 8  # outputs lie in two places in turn, and in two more after resets
-
-
-class Places:
-    """Keeps the results of ``make`` for the tensors of a step, because outputs take turns and come again."""
-
-    def __init__(self, make: Callable[..., Any]) -> None:
-        self._make = make
-        self._kept: dict[tuple[int, ...], tuple[Any, Any]] = {}
-
-    def of(self, observations: Any, rewards: torch.Tensor, terminated: torch.Tensor, truncated: torch.Tensor) -> Any:
-        """The kept result of these very objects, else a new one."""
-        key = id(observations), id(rewards), id(terminated), id(truncated)
-        kept = self._kept.get(key)
-        if kept is None:
-            if len(self._kept) == _KEPT_PLACES:  # outputs are copies, which never come again
-                self._kept.clear()
-            results = observations, rewards, terminated, truncated
-            kept = self._kept[key] = self._make(*results), results  # kept alive, so that no other object has their id
-        return kept[0]
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Without kept results, because a copy has other tensors."""
-        return self.__dict__ | {"_kept": {}}
 
 
 def flat(observations: Any) -> torch.Tensor:
@@ -74,11 +48,6 @@ def first_choice(space: Space, device: torch.device) -> int | torch.Tensor | Non
     if not first.any():
         return None
     return int(first) if isinstance(space, Discrete) else torch.as_tensor(first, device=device)
-
-
-def is_flat(observations: Any) -> bool:
-    """Whether ``flat`` is without a copy."""
-    return isinstance(observations, torch.Tensor) and observations.dtype == torch.float32
 
 
 class Clipped:

@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import torch
 
+from .streams import is_capturing
+
 _MOST_SETS_OF_RESETS = 64  # kept; with slots each has two
+_MOST_SPARES = 64  # a rollout that is kept in a list takes a set for each step
+owners_of_storage: Callable[[int], int] = torch._C._storage_Use_Count
+"""How many tensors have a storage, given its address (``_cdata``), and one more: torch's object of the storage."""
+_OBJECT_OF_STORAGE = 1
+
+Own = dict[str, tuple[torch.Tensor, list[int]]]
+"""Memory that was allocated here, by field of the context, with the number of tensors that the engine has in it."""
+Watched = tuple[tuple[torch.Tensor, int, int, int, list[int]], ...]
+"""Tensors that callers may hold: each with the references that the engine has to the object, its address in torch, that
+of its storage, and the owners that the engine knows of that. ``csrc/host/step_call.cpp`` compares them."""
 
 
 @dataclass(frozen=True)
@@ -24,29 +38,51 @@ class OutputSpec:
 class OutputSet:
     """A place for every output of a step or reset.
 
+    Args:
+        own: memory that was allocated here.
+        given: the caller's own, which takes its place.
+        structure: the ``ctypes`` twin of ``tbs::Outputs``.
+        takes_turn: whether it is one of the simulator's own that steps write to in turns.
+        guarded: whether it is not written to while a caller holds what was returned from here.
+        copied: whether callers get copies of what is written here.
+
     Attributes:
         tensors: by field of the context.
+        own: ``own`` without what is given.
         address: of the ``tbs::Outputs`` that points to them.
-        takes_turn: whether it is one of the simulator's own that steps write to in turns.
         movable: the tensors in the order of the pointers, where torch can move them (on CPU, for another process), else
-            None.
+            empty.
         results: what the vector environment returns from here, put together when it is first asked for.
         by_agent: views of them for each agent, likewise.
+        watched: the tensors in both.
     """
 
-    __slots__ = ("_block", "_placed", "address", "by_agent", "movable", "results", "takes_turn", "tensors")
+    __slots__ = (
+        "_block", "_counted", "_guarded", "_placed", "address", "by_agent", "copied", "movable", "own", "results",
+        "takes_turn", "tensors", "watched",
+    )  # fmt: skip
 
     def __init__(
-        self, tensors: dict[str, torch.Tensor], structure: type[ctypes.Structure], takes_turn: bool = True
+        self,
+        own: Own,
+        given: Mapping[str, torch.Tensor],
+        structure: type[ctypes.Structure],
+        takes_turn: bool = True,
+        guarded: bool = False,
+        copied: bool = False,
     ) -> None:
-        self.tensors, self.takes_turn = tensors, takes_turn
-        self._block = structure(**{field: tensor.data_ptr() for field, tensor in tensors.items()})
+        self.own = {field: memory for field, memory in own.items() if field not in given}
+        self.tensors = {field: tensor for field, (tensor, _) in own.items()} | dict(given)
+        self.takes_turn, self._guarded, self.copied = takes_turn, guarded, copied
+        self._block = structure(**{field: tensor.data_ptr() for field, tensor in self.tensors.items()})
         self.address = ctypes.addressof(self._block)
-        on_cpu = {field: tensor for field, tensor in tensors.items() if tensor.device.type == "cpu"}
+        on_cpu = {field: tensor for field, tensor in self.tensors.items() if tensor.device.type == "cpu"}
         self.movable = tuple(on_cpu.get(field) for field, _ in structure._fields_) if on_cpu else ()
         self._placed = self._places()
         self.results: Any = None
         self.by_agent: Any = None
+        self.watched: Watched = ()
+        self._counted: list[list[int]] = []  # for each tensor that the engine has in a storage
 
     def has_moved(self) -> bool:
         """Whether torch has moved one of the tensors."""
@@ -55,13 +91,79 @@ class OutputSet:
     def _places(self) -> list[int]:
         return [tensor.data_ptr() for tensor in self.movable if tensor is not None]
 
+    def watch(self) -> None:
+        """Count the engine's own references to what ``results`` and ``by_agent`` hold.
+
+        To be called when one of them was made. Does nothing where the set is not guarded.
+        """
+        self.unwatch()
+        if not self._guarded:
+            return
+        owners = {_storage(tensor): owners for tensor, owners in self.own.values()}
+        found = list(_tensors_in((self.results, self.by_agent), set()))
+        references = Counter(map(id, found))
+        handed_out = {id(tensor): tensor for tensor in found if _storage(tensor) in owners}
+        self.watched = tuple(
+            (tensor, references[at] + 1, tensor._cdata, _storage(tensor), owners[_storage(tensor)])
+            for at, tensor in handed_out.items()
+        )
+        bases = {id(base): base for tensor in handed_out.values() if (base := tensor._base) is not None}
+        own = {id(tensor) for tensor, _ in self.own.values()}
+        counted = [tensor for at, tensor in (handed_out | bases).items() if at not in own]
+        self._counted = [owners[_storage(tensor)] for tensor in counted]
+        for count in self._counted:
+            count[0] += 1
+
+    def unwatch(self) -> None:
+        """The set is about to be dropped, or watched anew."""
+        for count in self._counted:
+            count[0] -= 1
+        self.watched, self._counted = (), []
+
+    def is_held(self) -> bool:
+        """Whether a caller holds one of the watched tensors, a view of it, or what torch derives gradients from."""
+        return bool(self.watched) and held(self.watched)
+
+
+def _held(watched: Watched) -> bool:
+    return any(
+        # of the entry, and of this expression
+        sys.getrefcount(entry[0]) - 1 > entry[1]
+        or entry[0]._use_count() > 1
+        or owners_of_storage(entry[3]) > entry[4][0]
+        for entry in watched
+    )
+
+
+held: Callable[[Watched], bool] = _held
+"""Whether somebody else refers to one of the tensors. ``run/step_call.py`` puts the same in C++ in its place."""
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage()._cdata
+
+
+def _tensors_in(tree: Any, seen: set[int]) -> Iterator[torch.Tensor]:
+    """Each reference to a tensor in tuples and dicts, those of a container once."""
+    if isinstance(tree, torch.Tensor):
+        yield tree
+    elif isinstance(tree, (tuple, dict)) and id(tree) not in seen:
+        seen.add(id(tree))
+        for part in tree.values() if isinstance(tree, dict) else tree:
+            yield from _tensors_in(part, seen)
+
 
 class Outputs:
     """The places of outputs, and whose turn it is.
 
     With two sets of its own, steps take them in turns, and resets after the first two others: so what a step returned
-    stays as it is until the step after the next one, and what a reset returned until the second reset after it. What is
-    bound takes the place of its own in all of them, and what is in a slot in those of steps.
+    stays as it is until the step after the next one, and what a reset returned until the second reset after it.
+
+    It stays longer where a caller holds a result, a view of it, an array, or what torch saved for a gradient: a spare
+    set then takes the turn. Once there are ``_MOST_SPARES``, callers get copies.
+
+    What is bound takes the place of its own in all sets, and what is in a slot in those of steps. With slots, outputs
+    outside of them are written in turns whoever holds them.
 
     Args:
         specs: by field of the context.
@@ -71,7 +173,7 @@ class Outputs:
 
     Attributes:
         present: where the outputs of the last call lie.
-        next: where those of the next step go.
+        next: where those of the next step go, unless a caller holds them.
     """
 
     def __init__(
@@ -84,7 +186,7 @@ class Outputs:
     ) -> None:
         self.specs, self._structure, self._device, self._moved = specs, structure, device, moved
         self._own = [self._made(specs) for _ in range(sets)]
-        self._own_of_resets: list[dict[str, torch.Tensor]] = []
+        self._own_of_resets: list[Own] = []
         self._bound: dict[str, torch.Tensor] = {}
         self._slots: dict[str, tuple[torch.Tensor, ...]] = {}
         self._slot: int | None = None
@@ -92,10 +194,15 @@ class Outputs:
         self._was_reset = False
         self._sets: dict[tuple[int | None, int], OutputSet] = {}
         self._sets_of_resets: dict[tuple[int, ...], OutputSet] = {}
+        self._spares: list[OutputSet] = []
+        self._spare = self._unused = 0  # the last one that was written to; steps since then
+        self._copied: OutputSet | None = None  # where steps write when all spares are held
+        self._captured: list[OutputSet] = []  # CUDA graphs may write there for ever
         self.next = self.present = self._set()
 
-    def _made(self, specs: Mapping[str, OutputSpec]) -> dict[str, torch.Tensor]:
-        return {field: torch.zeros(spec.size, dtype=spec.dtype, device=self._device) for field, spec in specs.items()}
+    def _made(self, specs: Mapping[str, OutputSpec]) -> Own:
+        made = {field: torch.zeros(spec.size, dtype=spec.dtype, device=self._device) for field, spec in specs.items()}
+        return {field: (tensor, [1 + _OBJECT_OF_STORAGE]) for field, tensor in made.items()}
 
     def _set(self) -> OutputSet:
         """The place for a step whose turn and slot it is."""
@@ -103,13 +210,25 @@ class Outputs:
         found = self._sets.get(key)
         if found is None:
             slot = {} if self._slot is None else {field: slots[self._slot] for field, slots in self._slots.items()}
-            found = self._sets[key] = OutputSet(self._own[self._turn] | self._bound | slot, self._structure)
+            guarded = self._guards and self._slot is None
+            found = OutputSet(self._own[self._turn], self._bound | slot, self._structure, guarded=guarded)
+            self._sets[key] = found
         return found
 
+    @property
+    def _guards(self) -> bool:
+        return len(self._own) > 1
+
     def _rearrange(self) -> None:
-        """After something was bound."""
+        """After something was bound, or torch has moved something."""
         self._moved()
-        self._sets, self._sets_of_resets = {}, {}
+        for (_, turn), made in self._sets.items():
+            if made.is_held():
+                self._own[turn] = self._made(self.specs)
+        for made in (*self._sets.values(), *self._spares):
+            made.unwatch()
+        self._sets, self._spares, self._spare, self._copied = {}, [], 0, None
+        self._forget_sets_of_resets()
         self.next = self._set()
 
     @property
@@ -123,17 +242,23 @@ class Outputs:
         return [*own, *self.present.tensors.values(), *self._bound.values(), *(s[0] for s in self._slots.values())]
 
     def _own_tensors(self) -> list[tuple[str, torch.Tensor]]:
-        return [item for made in (*self._own, *self._own_of_resets) for item in made.items()]
+        spares = [made.own for made in (*self._spares, *self._captured, self._copied) if made]
+        return [(field, m[0]) for own in (*self._own, *self._own_of_resets, *spares) for field, m in own.items()]
 
     def mend(self) -> None:
-        """Look for tensors that torch has moved, as ``share_memory_`` does and a queue to another process.
+        """Let the next step write where nobody else looks.
 
-        The simulator's own are left to whoever has them, and others take their place; what a user bound is followed.
+        Torch moves tensors, as ``share_memory_`` does and a queue to another process: the simulator's own are left to
+        whoever has them, and others take their place; what a user bound is followed. And while a caller holds a result
+        of the set whose turn it is, a spare one takes the turn.
+
         To be called before each step or reset; ``step_call`` does the same for its own.
         """
-        if self.next.has_moved():
+        if self.next.movable and self.next.has_moved():
             _replace_moved(self._own)
             self._rearrange()
+        if self.next.watched and held(self.next.watched):
+            self.next = self._spare_set()
 
     # ---- turns -----------------------------------------------------------------------------------------------------
 
@@ -143,6 +268,45 @@ class Outputs:
         if to.takes_turn:
             self._turn = (self._turn + 1) % len(self._own)
             self.next = self._set()
+            if self._spares:
+                self._drop_unused_spares(to)
+
+    def _spare_set(self) -> OutputSet:
+        """One that nobody holds: the next of those that there are, or a new one, or the one that is copied from."""
+        self._unused = 0
+        if self._spares:
+            place = (self._spare + 1) % len(self._spares)
+            found = self._spares[place]
+            if found is not self.present and not found.is_held() and not found.has_moved():
+                self._spare = place
+                return found
+        is_captured = is_capturing(self._device)
+        if len(self._spares) >= _MOST_SPARES and not is_captured:
+            if self._copied is None:
+                self._copied = self._made_set(copied=True)
+            return self._copied
+        made = self._made_set(guarded=True)
+        if is_captured:
+            self._captured.append(made)
+        else:
+            self._spare += bool(self._spares)
+            self._spares.insert(self._spare, made)
+        return made
+
+    def _made_set(self, guarded: bool = False, copied: bool = False) -> OutputSet:
+        self._moved()
+        specs = {field: spec for field, spec in self.specs.items() if field not in self._bound}
+        return OutputSet(self._made(specs), self._bound, self._structure, guarded=guarded, copied=copied)
+
+    def _drop_unused_spares(self, to: OutputSet) -> None:
+        """Give memory back when steps have done without spares for twice as many steps as there are spares."""
+        if to is self._copied or any(to is made for made in self._spares):
+            return
+        self._unused += 1
+        if self._unused > 2 * len(self._spares):
+            for made in self._spares:
+                made.unwatch()
+            self._spares, self._spare, self._copied = [], 0, None
 
     def for_reset(self, whole: bool) -> OutputSet:
         """Where a reset writes; unless it is ``whole``, with the rows of the worlds that it leaves alone.
@@ -163,25 +327,41 @@ class Outputs:
     def _set_of_reset(self) -> OutputSet:
         """Final values, which a reset does not write, stay where they are."""
         final = {field: tensor for field, tensor in self.present.tensors.items() if field.startswith("final_")}
-        own = self._own[0] if len(self._own) == 1 else self._next_of_resets(final)
+        own = self._next_of_resets(final) if self._guards else self._own[0]
         key = id(own), *map(id, final.values())
         found = self._sets_of_resets.get(key)
         if found is None:
             if len(self._sets_of_resets) >= _MOST_SETS_OF_RESETS:
-                self._sets_of_resets.clear()
-            found = OutputSet(own | self._bound | final, self._structure, takes_turn=False)
+                self._forget_sets_of_resets()
+            shared = {field: memory for field, memory in self.present.own.items() if field in final}
+            given = {field: tensor for field, tensor in final.items() if field not in shared}
+            own, given = own | shared, self._bound | given
+            found = OutputSet(own, given, self._structure, takes_turn=False, guarded=self._guards)
             self._sets_of_resets[key] = found
         return found
 
-    def _next_of_resets(self, final: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    def _next_of_resets(self, final: Mapping[str, torch.Tensor]) -> Own:
+        specs = {field: spec for field, spec in self.specs.items() if field not in final}
+        moved = any(_is_moved(tensor) for own in self._own_of_resets for tensor, _ in own.values())
+        turn = 1 - self._turn_of_resets
+        if moved or any(made.is_held() for made in self._made_of_resets(turn)):
+            self._forget_sets_of_resets()
         if not self._own_of_resets:
-            specs = {field: spec for field, spec in self.specs.items() if field not in final}
             self._own_of_resets = [self._made(specs), self._made(specs)]
             self._moved()
-        if _replace_moved(self._own_of_resets):
-            self._sets_of_resets.clear()
         self._turn_of_resets = 1 - self._turn_of_resets
         return self._own_of_resets[self._turn_of_resets]
+
+    def _made_of_resets(self, turn: int) -> list[OutputSet]:
+        """The sets in memory whose turn it is."""
+        own = self._own_of_resets[turn] if self._own_of_resets else None
+        return [made for key, made in self._sets_of_resets.items() if key[0] == id(own)]
+
+    def _forget_sets_of_resets(self) -> None:
+        """Their memory is left to whoever holds it."""
+        for made in self._sets_of_resets.values():
+            made.unwatch()
+        self._sets_of_resets, self._own_of_resets = {}, []
 
     # ---- places that a user gives ----------------------------------------------------------------------------------
 
@@ -251,17 +431,16 @@ class Outputs:
                     )
 
 
-def _replace_moved(sets: list[dict[str, torch.Tensor]]) -> bool:
-    """Whether there were any."""
-    moved = [
-        (made, field)
-        for made in sets
-        for field, tensor in made.items()
-        if tensor.device.type == "cpu" and tensor.is_shared()
-    ]
-    for made, field in moved:
-        made[field] = torch.zeros_like(made[field])
-    return bool(moved)
+def _replace_moved(sets: list[Own]) -> None:
+    for made in sets:
+        for field, (tensor, _) in made.items():
+            if _is_moved(tensor):
+                made[field] = torch.zeros_like(tensor), [1 + _OBJECT_OF_STORAGE]
+
+
+def _is_moved(tensor: torch.Tensor) -> bool:
+    """Whether torch has moved the tensor to memory that processes share."""
+    return tensor.device.type == "cpu" and tensor.is_shared()
 
 
 def _range(tensor: torch.Tensor) -> tuple[int, int]:

@@ -349,8 +349,10 @@ class Simulator:
         if memory.fault_flag[0] or not run.has_begun:
             self._check_ready("step")
         with run:
-            if memory.crowded_flag[0] or outputs.next.movable:
-                self._make_room()
+            if memory.crowded_flag[0]:
+                self._entities.grow()  # which a capture forbids
+            if outputs.next.movable or outputs.next.watched:
+                outputs.mend()
             to = outputs.next
             result = run.step(to)
             outputs.advance(to)
@@ -367,8 +369,10 @@ class Simulator:
         if memory.fault_flag[0] or not run.has_begun:
             self._check_ready("act_and_step")
         with run:
-            if memory.crowded_flag[0] or outputs.next.movable:
-                self._make_room()
+            if memory.crowded_flag[0]:
+                self._entities.grow()  # which a capture forbids
+            if outputs.next.movable or outputs.next.watched:
+                outputs.mend()
             to = outputs.next
             result = run.act_and_step(actions, to)
             if result < 0:
@@ -383,13 +387,6 @@ class Simulator:
         if self.memory.fault_flag[0] and not is_capturing(self.device):
             self.check_faults()
 
-    def _make_room(self) -> None:
-        """Let crowded tables grow, which a capture forbids, and put outputs where torch has moved them."""
-        if self.memory.crowded_flag[0]:
-            self._entities.grow()
-        if self.memory.outputs.next.movable:
-            self.memory.outputs.mend()
-
     def step_plainly(self, actions: Any) -> bool:
         """``act_and_step`` in one short call, if ``actions`` are an ordinary tensor and nothing else is to be seen to.
 
@@ -400,7 +397,7 @@ class Simulator:
             return False
         to = outputs.next
         try:
-            result = run.step_call(actions, to.address, to.movable)
+            result = run.step_call(actions, to.address, to.movable, to.watched)
         except KeyboardInterrupt:
             run.raise_if_stopped()
             raise

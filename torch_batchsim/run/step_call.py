@@ -13,20 +13,22 @@ import torch
 from ..base.shared import ELEMENT_TYPES, StepResult
 from ..build import jit
 from ..errors import BuildError
+from ..memory import outputs
+from ..memory.outputs import Watched, owners_of_storage
 
-StepCall = Callable[[Any, int, tuple[torch.Tensor | None, ...]], int]
-"""Takes actions, the address of the outputs and the tensors where these should lie, and steps.
+StepCall = Callable[[Any, int, tuple[torch.Tensor | None, ...], Watched], int]
+"""Takes actions, the address of the outputs, the tensors where these should lie and those that callers may hold; steps.
 
 Returns a ``StepResult``, or from 0 on the first illegal element. ``closer_look`` says that nothing has happened: the
 actions are not a plain contiguous tensor of the right shape, dtype and device; a fault waits to be raised; a table is
 about to overflow; torch's number of threads, the process (a fork) or the CUDA stream differs from that of the step
-before; torch has moved an output; another thread is in a step.
+before; torch has moved an output; a caller holds one that the step would write to; another thread is in a step.
 """
 
 _DEVICES = {"cpu": 1, "cuda": 2}  # of DLPack
 
 
-def never(actions: Any, outputs: int, tensors: tuple[torch.Tensor | None, ...]) -> int:
+def never(actions: Any, places: int, tensors: tuple[torch.Tensor | None, ...], watched: Watched) -> int:
     """A ``StepCall`` that leaves every step to others."""
     return StepResult.closer_look
 
@@ -79,6 +81,26 @@ def _get_num_threads() -> int:
     return ctypes.cast(ctypes.CDLL(torch._C.__file__)["_ZN2at15get_num_threadsEv"], ctypes.c_void_p).value or 0
 
 
+def _counts_can_be_read() -> bool:
+    """Whether torch's counts of references lie where ``csrc/host/step_call.cpp`` reads them."""
+    tensor = torch.zeros(1)
+    storage = tensor.untyped_storage()._cdata
+
+    def read() -> tuple[int, int]:
+        return tuple(ctypes.c_uint32.from_address(address + 8).value for address in (tensor._cdata, storage))
+
+    def same() -> bool:
+        return read() == (tensor._use_count(), owners_of_storage(storage))
+
+    first, was_same = read(), same()
+    view = tensor.detach()  # another owner of the storage
+    second, was_same = read(), was_same and same()
+    capsule = tensor.__dlpack__()  # another owner of the tensor
+    third, was_same = read(), was_same and same()
+    del view, capsule
+    return was_same and first[0] == second[0] == 1 and third[0] == 2 and second[1] == first[1] + 1
+
+
 def _dlpack_code(dtype: torch.dtype) -> int:
     if dtype is torch.bool:
         return 6
@@ -93,7 +115,11 @@ def _module() -> Any:
     try:
         if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
             raise ImportError(f"torch {torch.__version__} is too old")
-        return jit.load_module("step_call")
+        if not _counts_can_be_read():
+            raise ImportError(f"torch {torch.__version__} counts references elsewhere")
+        made = jit.load_module("step_call")
+        outputs.held = made.is_held
+        return made
     except (BuildError, ImportError) as error:
         _warn(error)
         return None

@@ -271,6 +271,7 @@ class AgentsVectorEnv:
             if not self._stays:
                 return by_agent
             place.by_agent = (*results[:4], dict(results[4])), by_agent
+            place.watch()
         else:
             by_agent = place.by_agent[1]
         observations, *others, infos = by_agent

@@ -22,6 +22,7 @@ class Results(NamedTuple):
     infos: dict[str, Any]  # of a reset
     step: tuple[Observation, torch.Tensor, torch.Tensor, torch.Tensor]
     step_infos: dict[str, Any]
+    has_keys: bool  # whether observations are a dict
 
 
 def collected(sim: Simulator, places: OutputSet, final: bool) -> Results:
@@ -39,7 +40,20 @@ def collected(sim: Simulator, places: OutputSet, final: bool) -> Results:
         step_infos["_final_info"] = done
     flags = rows_of("Agents.terminated", places), rows_of("Agents.truncated", places)
     step = (observations, rows_of(program.reward.name, places), *flags)
-    return Results(observations, infos, step, step_infos)
+    return Results(observations, infos, step, step_infos, isinstance(observations, dict))
+
+
+def copied(results: Results) -> Results:
+    """The same in other memory."""
+    return Results(*(_copied(part) for part in results))
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _copied(part) for key, part in value.items()}
+    if isinstance(value, tuple):
+        return tuple(_copied(part) for part in value)
+    return value.clone() if isinstance(value, torch.Tensor) else value
 
 
 def _unkeyed(values: dict[str, torch.Tensor]) -> Observation:

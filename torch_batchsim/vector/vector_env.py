@@ -27,7 +27,7 @@ from ..run.simulator import Simulator
 from ..run.trace import Trace
 from ..run.tuning import TuneReport
 from . import rendering, rows
-from .results import Observation, Results, collected, named_outputs
+from .results import Observation, Results, collected, copied, named_outputs
 from .vector_inputs import agents_per_world, checked_reset_mask, number_of_worlds
 
 if TYPE_CHECKING:
@@ -51,10 +51,11 @@ class TorchVectorEnv(VectorEnv):
         autoreset_mode: a ``gymnasium.vector.AutoresetMode`` or its value; ``SAME_STEP`` by default.
         final_obs: deliver ``infos["final_obs"]`` (``SAME_STEP`` only).
         output: ``"torch"``, or ``"numpy"`` for arrays (CPU only); then each key of infos has gymnasium's mask ``_key``.
-        copy: what ``step`` returns is the simulator's memory, in two sets that take turns: it stays as it is until the
-            step after the next one, whatever is reset meanwhile; what ``reset`` returns until then too, but for the
-            second reset after it. ``True`` returns copies, which stay for ever; with ``False`` there is one set only,
-            which every call writes to.
+        copy: None: ``step`` returns the simulator's memory, in two sets that take turns. A result stays as it is until
+            the step after the next one (of ``reset`` until the second reset after it), and as long as the caller holds
+            it, a view of it, an array, or a loss that needs it for its gradient: other memory takes its turn then.
+            ``True`` returns copies; with ``False`` there is one set only, which every call writes to, and likewise a
+            result that is bound is written to whoever holds it.
         render_mode: ``"rgb_array"``, ``"ansi"`` or None; ``metadata["render_modes"]`` has those of the environment.
         render_worlds: ``render`` draws each of the first so many worlds once; None: a picture for each row.
         **run: how its simulator runs: ``executor``, ``num_threads``, ``checks`` and so on, see
@@ -162,7 +163,7 @@ class TorchVectorEnv(VectorEnv):
             raise
         self._begin(seed)
         results = self._results()
-        observations, infos = results.observations, dict(results.infos)
+        observations, infos = self.observations, dict(results.infos)
         if self._needs_conversion:
             return self._converted(observations), self._masked(self._converted(infos))
         return observations, infos
@@ -192,9 +193,8 @@ class TorchVectorEnv(VectorEnv):
                 systems see the legal value nearest to 0 (in a bound action column too). Of an environment with
                 ``clips_actions`` any finite value of a Box is taken.
         """
-        if self.closed:
-            raise gymnasium.error.ClosedEnvironmentError("step() of a closed environment; make a new one")
-        if not self.has_begun:
+        if not self.has_begun:  # nor has a closed one
+            self.check_open()
             raise gymnasium.error.ResetNeeded("call reset() before step()")
         try:
             if not self.sim.step_plainly(actions):
@@ -211,9 +211,13 @@ class TorchVectorEnv(VectorEnv):
     def step_results(self) -> tuple[Observation, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:
         """The results of the last ``step`` or ``reset`` as ``step`` returns them; nothing steps."""
         present = self._outputs.present.results or self._results()
-        results = (*present.step, dict(present.step_infos))
+        results = (*present.step, dict(present.step_infos))  # dicts are the caller's own
         if self.delivers_final:
-            results[-1]["final_info"] = dict(present.step_infos["final_info"])  # the user's own, as the other dict is
+            results[-1]["final_info"] = dict(present.step_infos["final_info"])
+        if present.has_keys:
+            results = dict(results[0]), *results[1:]
+            if self.delivers_final:
+                results[-1]["final_obs"] = dict(present.step_infos["final_obs"])
         return self._step_converted(results) if self._needs_conversion else results
 
     def render(self) -> tuple[np.ndarray, ...] | tuple[str, ...] | None:
@@ -560,13 +564,18 @@ class TorchVectorEnv(VectorEnv):
         """The results of ``reset`` and ``step`` in the present place of outputs; made once for each place."""
         places = self._outputs.present
         if places.results is None:
-            places.results = collected(self.sim, places, self.delivers_final)
+            results = collected(self.sim, places, self.delivers_final)
+            if places.copied:
+                return copied(results)
+            places.results = results
+            places.watch()
         return places.results
 
     @property
     def observations(self) -> Observation:
         """Observations of the last ``step`` or ``reset``: ``[rows, ...]`` or a dict of them, without a copy."""
-        return self._results().observations
+        results = self._results()
+        return dict(results.observations) if results.has_keys else results.observations
 
     @property
     def infos(self) -> dict[str, Any]:

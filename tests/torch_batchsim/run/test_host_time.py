@@ -109,5 +109,6 @@ def test_the_general_way(env: TorchVectorEnv, monkeypatch: pytest.MonkeyPatch) -
         env.sim.memory.outputs.next.movable = ()  # as on a GPU
     monkeypatch.setattr(torch.cuda, "current_stream", None)  # it is known
     found = count(lambda: env.step(actions))
-    assert found.functions <= 16 and found.lines <= 80, found  # two functions of them: one thread at a time
+    # Two of the functions let one thread in at a time; one looks for results that a caller holds.
+    assert found.functions <= 17 and found.lines <= 83, found
     assert set(operations(lambda: env.step(actions))) <= {"__get__", "is_contiguous", "data_ptr"}  # questions only

@@ -145,11 +145,11 @@ def test_no_reference_is_kept(env: TorchVectorEnv) -> None:
 def test_wrong_use_of_the_call_raises(env: TorchVectorEnv) -> None:
     call: Any = env.sim.execution.step_call
     actions = torch.ones(ROWS, dtype=torch.long)
-    for arguments in ((), (actions,), (actions, 1), (actions, 1, [])):
-        with pytest.raises(TypeError, match="actions, the address of outputs and their tensors"):
+    for arguments in ((), (actions,), (actions, 1), (actions, 1, []), (actions, 1, (), [])):
+        with pytest.raises(TypeError, match="actions, the address of outputs, their tensors and the watched ones"):
             call(*arguments)
     with pytest.raises(TypeError):
-        call(actions, "here", ())
+        call(actions, "here", (), ())
     with pytest.raises(TypeError):
         type(call)()
 

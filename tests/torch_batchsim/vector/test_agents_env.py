@@ -100,8 +100,10 @@ def test_results_are_views_that_stay_as_long_as_rows_do() -> None:
     first[4]["agent_0"]["note"] = first[4]["agent_0"]["final_info"]["note"] = first[0]["note"] = "mine"
     env.step(actions)
     assert torch.equal(first[0]["agent_0"], kept)
+    place = first[0]["agent_0"].data_ptr()
+    del first, rows
     third = env.step(actions)
-    assert third[0]["agent_0"].data_ptr() == first[0]["agent_0"].data_ptr()
+    assert third[0]["agent_0"].data_ptr() == place
     assert "note" not in third[0] | third[4]["agent_0"] | third[4]["agent_0"]["final_info"]
 
 

@@ -20,7 +20,7 @@ GROUND = ["errors", "base", "types"]  # below all packages
 # What environments and trainers may know of the engine, beside the names of torch_batchsim itself.
 KNOWN_TO = {
     "envs": {"base.names", "draw", "grid", "physics", "rays", "types"},
-    "train": {"command_line", "errors", "base.extras", "base.openmp", "base.shared", "build.jit"},
+    "train": {"command_line", "errors", "base.extras", "base.modes", "base.openmp", "base.shared", "build.jit"},
 }
 
 

@@ -61,6 +61,7 @@ int plain_type(const Expected &expected, const DLTensor &tensor) {
     for (int i = 0; i < tensor.ndim; ++i)
         if (tensor.shape[i] != expected.shape[i]) return -1;
     if (!is_contiguous(tensor)) return -1;
+    if (!tensor.data && tensor.ndim && tensor.shape[0]) return -1;  // of torch.func.functionalize, without memory
     for (const ElementType &type : expected.types)
         if (tensor.dtype.code == type.code && tensor.dtype.bits == type.bits) return type.number;
     return -1;

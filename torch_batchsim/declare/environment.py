@@ -100,6 +100,13 @@ class Environment(Declaration):
         for library in self.libraries.values():
             library._environment = self
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Raises AttributeError for an option, unless it has that value."""
+        for options in (self.__dict__.get("constants", {}), self.__dict__.get("parameters", {})):
+            if name in options and not np.array_equal(options[name], value):
+                raise fixed_option(name, value, self.name)
+        super().__setattr__(name, value)
+
     @classmethod
     def described_options(cls) -> dict[str, Any]:
         """Keyword arguments, those of the class's own ``__init__`` too; of a library a dict of its own."""
@@ -156,6 +163,40 @@ def _own_arguments(cls: type[Environment]) -> tuple[list[str], bool]:
     parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]
     named = [each.name for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
     return named, any(each.kind is each.VAR_KEYWORD for each in parameters)
+
+
+class FixedOptions:
+    """Of what runs an environment: its options are read as attributes, and cannot be set, which would do nothing."""
+
+    _fixed: tuple[str, Mapping[str, Any]] = "", {}  # the environment's name, and its options
+
+    def _fix_options(self, environment: Environment) -> None:
+        """Refuse to set them from now on."""
+        self._fixed = environment.name, {**environment.constants, **environment.parameters}
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self._fixed[1]:
+            return self._fixed[1][name]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Raises AttributeError for an option."""
+        self.check_attribute(name, value)
+        super().__setattr__(name, value)
+
+    def check_attribute(self, name: str, value: Any) -> None:
+        """Raise AttributeError for an option."""
+        if name in self._fixed[1]:
+            raise fixed_option(name, value, self._fixed[0])
+
+
+def fixed_option(name: str, value: Any, environment: str) -> AttributeError:
+    """The error for an option that somebody sets."""
+    return AttributeError(
+        f"{name} is an option of {environment} and cannot be set: options are given when the environment is made, such "
+        f"as {name}={value!r}, and state is written through env.unwrapped.sim.tensor(name)"
+    )
+
 
 
 def _check_call(cls: type[Environment], options: Mapping[str, Any]) -> None:

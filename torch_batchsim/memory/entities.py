@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from ..base.modes import in_plain_torch
 from ..resolve.program import Program
 from .inputs import checked_worlds
 from .memory import Memory
@@ -121,6 +122,7 @@ class Entities:
             if bool(mine.any()):
                 memory.remove(worlds[mine], rows[mine])
 
+    @in_plain_torch
     def grow(self) -> None:
         """Make room where worlds have passed the high-water mark."""
         device = self._memory.device

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode
+
+is_transformed: Callable[[torch.Tensor], bool] = torch._C._functorch.is_functorch_wrapped_tensor
+"""Whether a tensor stands for one within ``torch.vmap`` or a transform of ``torch.func``."""
 
 
 def checked_device(device: str | torch.device) -> torch.device:
@@ -63,7 +66,10 @@ def bool_tensor(mask: Any, what: str) -> torch.Tensor:
         raise TypeError(f"{what} must be a torch tensor or a numpy array of bools, got {type(mask).__name__}")
     if mask.dtype not in (torch.bool, np.bool_):
         raise TypeError(f"{what} must have dtype bool, got {str(mask.dtype).removeprefix('torch.')}")
-    return mask if isinstance(mask, torch.Tensor) else torch.from_numpy(np.require(mask, requirements="CW"))
+    if isinstance(mask, torch.Tensor):
+        check_has_memory(mask, what)
+        return mask
+    return torch.from_numpy(np.require(mask, requirements="CW"))
 
 
 def number_tensor(values: Any, what: str, shape: str = "numbers in rows of one length") -> torch.Tensor:
@@ -77,6 +83,7 @@ def number_tensor(values: Any, what: str, shape: str = "numbers in rows of one l
         except ValueError:
             raise ValueError(f"{what} must have {shape}, got ragged lists") from None
     if isinstance(values, torch.Tensor):
+        check_has_memory(values, what)
         return values
     if not isinstance(values, np.ndarray):
         raise TypeError(f"{what} must be a torch tensor or a numpy array, got {type(values).__name__}")
@@ -90,6 +97,22 @@ def number_tensor(values: Any, what: str, shape: str = "numbers in rows of one l
         values = values.astype(np.int64)
     # What torch cannot view is copied: other byte orders, other strides, read-only memory.
     return torch.from_numpy(np.require(values, values.dtype.newbyteorder("="), "CW").reshape(values.shape))
+
+
+def check_has_memory(tensor: torch.Tensor, what: str) -> None:
+    """Raise TypeError unless numbers can be read from it and written to it."""
+    if not has_memory(tensor):
+        raise TypeError(
+            f"{what} must be a tensor with memory, got a {type(tensor).__name__} that only stands for one: leave "
+            "FakeTensorMode, torch.vmap and the transforms of torch.func before"
+        )
+
+
+def has_memory(tensor: torch.Tensor) -> bool:
+    """Whether numbers can be read from the tensor, which those of ``FakeTensorMode`` and ``torch.func`` do not have."""
+    if is_transformed(tensor):
+        return False
+    return tensor.layout is not torch.strided or tensor.is_meta or tensor.untyped_storage().device.type != "meta"
 
 
 def checked_options(options: Any, known: tuple[str, ...], here: str = "") -> dict[str, Any]:

@@ -28,6 +28,7 @@ from ..declare.schema import MAX_ROWS
 from ..errors import SchemaError, UnalignedMemory
 from ..resolve import chip
 from ..resolve.program import Program
+from .inputs import check_has_memory
 from .outputs import Outputs, OutputSet, OutputSpec
 from .streams import StreamUse
 from .tables import TableMemory
@@ -421,6 +422,7 @@ class Memory:
         what = part + self._shown(name)
         if not isinstance(tensor, torch.Tensor):
             raise TypeError(f"bind of {what} needs a torch tensor, got {type(tensor).__name__}")
+        check_has_memory(tensor, f"bind of {what}")
         if tensor.shape != binding.rows and tensor.shape != binding.shape:
             shapes = " or ".join(str(list(shape)) for shape in dict.fromkeys((binding.shape, binding.rows)))
             raise ValueError(f"bind of {what} needs shape {shapes}, got {list(tensor.shape)}")

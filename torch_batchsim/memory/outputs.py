@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from ..base.modes import in_plain_torch
 from .streams import is_capturing
 
 _MOST_SETS_OF_RESETS = 64  # kept; with slots each has two
@@ -219,9 +220,11 @@ class Outputs:
     def _guards(self) -> bool:
         return len(self._own) > 1
 
+    @in_plain_torch
     def _rearrange(self) -> None:
         """After something was bound, or torch has moved something."""
         self._moved()
+        _replace_moved(self._own)
         for (_, turn), made in self._sets.items():
             if made.is_held():
                 self._own[turn] = self._made(self.specs)
@@ -255,7 +258,6 @@ class Outputs:
         To be called before each step or reset; ``step_call`` does the same for its own.
         """
         if self.next.movable and self.next.has_moved():
-            _replace_moved(self._own)
             self._rearrange()
         if self.next.watched and held(self.next.watched):
             self.next = self._spare_set()
@@ -271,6 +273,7 @@ class Outputs:
             if self._spares:
                 self._drop_unused_spares(to)
 
+    @in_plain_torch
     def _spare_set(self) -> OutputSet:
         """One that nobody holds: the next of those that there are, or a new one, or the one that is copied from."""
         self._unused = 0

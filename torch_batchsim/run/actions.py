@@ -9,7 +9,7 @@ import torch
 
 from ..base.shared import INTEGER_DTYPES, action_dtypes
 from ..build.context import action_width
-from ..memory.inputs import number_tensor
+from ..memory.inputs import is_transformed, number_tensor
 from ..memory.memory import Memory, action_bounds
 from ..resolve.program import Program
 
@@ -71,6 +71,7 @@ class ActionInput:
             and actions.dtype in self.dtypes
             and actions.device == self._device
             and actions.is_contiguous()
+            and not is_transformed(actions)
         )
 
     def refuse(self, actions: torch.Tensor, element: int) -> NoReturn:

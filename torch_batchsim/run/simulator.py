@@ -12,10 +12,11 @@ import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode
 
+from ..base.modes import in_plain_torch, not_compiled, plain_torch
 from ..base.names import suggestion
 from ..base.shared import AUTORESET, StepResult
 from ..build.codegen import Target
-from ..declare.environment import Environment, check_instance
+from ..declare.environment import Environment, FixedOptions, check_instance
 from ..declare.run_options import RunKeywords, RunOptions
 from ..errors import raised_briefly
 from ..memory import holding, state
@@ -56,13 +57,14 @@ def _alone(method: Callable[Concatenate[Simulator, _P], _R]) -> Callable[Concate
 
     @wraps(method)
     def guarded(self: Simulator, *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        with self.execution:
+        with self.execution, plain_torch():
             return method(self, *args, **kwargs)
 
     return guarded
 
 
-class Simulator:
+@not_compiled
+class Simulator(FixedOptions):
     """``num_worlds`` worlds of ``environment`` on ``device``.
 
     Args:
@@ -87,6 +89,7 @@ class Simulator:
     """
 
     @raised_briefly
+    @in_plain_torch
     def __init__(
         self,
         environment: Environment,
@@ -127,6 +130,7 @@ class Simulator:
         choice = tuning.stored(self.execution) if self._free else None
         self.execution.take(choice or self.execution.default_choice())
         self.reseed(None)
+        self._fix_options(environment)
 
     @property
     def executor(self) -> str:
@@ -145,6 +149,7 @@ class Simulator:
 
     # ---- tensors -----------------------------------------------------------------------------------------------------
 
+    @in_plain_torch
     def tensor(self, name: str) -> torch.Tensor:
         """A view of a column or field, without a copy.
 
@@ -163,6 +168,7 @@ class Simulator:
         """
         return self.memory.tensor(name)
 
+    @in_plain_torch
     def bind(self, name: str, tensor: torch.Tensor) -> None:
         """Let a whole column live in ``tensor``, or an output be written there.
 
@@ -241,6 +247,7 @@ class Simulator:
 
     # ---- running -----------------------------------------------------------------------------------------------------
 
+    @in_plain_torch
     def reseed(self, seed: int | None, mask: torch.Tensor | None = None) -> None:
         """Give worlds (all, or those of the bool ``mask [worlds]``) a new seed; ``None`` takes one from the system.
 
@@ -419,6 +426,7 @@ class Simulator:
 
     # ---- one system at a time, its logs, its changes -----------------------------------------------------------------
 
+    @in_plain_torch
     def run(
         self, systems: Any, worlds: Any = None, *, graph: str | None = None, repetition: int | None = None
     ) -> list[SystemRun]:
@@ -445,6 +453,7 @@ class Simulator:
         """
         return self._inspection.run(systems, worlds, graph, repetition)
 
+    @in_plain_torch
     def observe(self, worlds: Any = None) -> None:
         """Run ``observe``, and deliver observations and infos as they are now: after state was written, say.
 

@@ -12,6 +12,8 @@ import torch
 from gymnasium.spaces import Box
 from gymnasium.vector import AutoresetMode, VectorEnv
 
+from ..base.modes import in_plain_torch, not_compiled
+from ..declare.environment import FixedOptions
 from ..errors import WorldFault
 from ..run.actions import dense_tensor
 from ..run.simulator import Simulator
@@ -28,7 +30,8 @@ class _Joined(NamedTuple):
     by_row: torch.Tensor  # [rows, ...]
 
 
-class AgentsVectorEnv:
+@not_compiled
+class AgentsVectorEnv(FixedOptions):
     """A vector environment whose calls take and return dicts by the names of the agents of a world.
 
     Made by ``gymnasium.make_vec(id, by_agent=True, num_worlds=...)``, or from an environment of rows.
@@ -58,6 +61,7 @@ class AgentsVectorEnv:
             raise TypeError(f"AgentsVectorEnv needs a TorchVectorEnv, wrapped or not, got {env!r}")
         if env.num_envs != rows.num_envs:
             raise ValueError(f"AgentsVectorEnv needs {rows.num_envs} rows, got a wrapper with {env.num_envs}")
+        self._fix_options(rows.environment)
         self.vector_env, self._own = env, rows
         self.num_envs = self.num_worlds = rows.num_worlds
         self.device, self.autoreset_mode, self.render_mode = rows.device, rows.autoreset_mode, rows.render_mode
@@ -82,11 +86,13 @@ class AgentsVectorEnv:
 
     # ---- the contract ------------------------------------------------------------------------------------------------
 
+    @in_plain_torch
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[ByAgent, ByAgent]:
         """Begin new episodes and return ``(observations, infos)``; arguments as those of ``TorchVectorEnv.reset``."""
         observations, infos = self.vector_env.reset(seed=seed, options=options)
         return self._by_agent(observations), self._by_agent(infos)
 
+    @in_plain_torch
     def step(self, actions: Mapping[str, torch.Tensor]) -> tuple[ByAgent, ByAgent, ByAgent, ByAgent, ByAgent]:
         """Advance all worlds by one step.
 

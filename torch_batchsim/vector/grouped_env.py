@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode
 
-from ..declare.environment import Environment
+from ..base.modes import not_compiled
+from ..declare.environment import Environment, FixedOptions
 from ..declare.run_options import RunKeywords, RunOptions
 from ..errors import GroupFault, StepInterrupted, StepTimeout, SystemCrash, WorldFault
 from ..memory.inputs import checked_count, checked_device, checked_mask, checked_options, checked_seed
@@ -43,7 +44,8 @@ class Batch(NamedTuple):
     infos: dict[str, Any]
 
 
-class GroupedEnv:
+@not_compiled
+class GroupedEnv(FixedOptions):
     """Worlds in groups of equal size that step one by one, while the caller does something else::
 
         env = GroupedEnv(Overcooked(), num_envs=4096, groups=4)
@@ -128,6 +130,7 @@ class GroupedEnv:
         for group, env in enumerate(self.environments):
             env._actions.first_world = group * self.group_worlds
         first = self.environments[0]
+        self._fix_options(environment)
         self.environment, self.device, self.autoreset_mode = environment, first.device, first.autoreset_mode
         self.single_observation_space = first.single_observation_space
         self.single_action_space = first.single_action_space

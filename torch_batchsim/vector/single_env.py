@@ -16,7 +16,7 @@ from gymnasium.spaces import Box
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import TimeLimit
 
-from ..declare.environment import Environment
+from ..declare.environment import Environment, FixedOptions
 from ..declare.run_options import RunKeywords, RunOptions
 from ..memory.inputs import checked_options, checked_seed, number_tensor
 from ..run.simulator import Simulator
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-class SingleEnv(gymnasium.Env):
+class SingleEnv(FixedOptions, gymnasium.Env):
     """One world with one agent: numpy observations, plain numbers.
 
     Args:
@@ -66,6 +66,7 @@ class SingleEnv(gymnasium.Env):
         self.metadata = {key: value for key, value in self._vector.metadata.items() if key != "autoreset_mode"}
         self.action_space = self._vector.single_action_space
         self.observation_space = self._vector.single_observation_space
+        self._fix_options(environment)
 
     def _check_agents(self, name: str, agents: int) -> None:
         if agents != 1:

@@ -15,8 +15,9 @@ from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
+from ..base.modes import in_plain_torch, not_compiled
 from ..base.names import suggestion
-from ..declare.environment import Environment
+from ..declare.environment import Environment, FixedOptions
 from ..declare.run_options import RunKeywords, RunOptions
 from ..errors import WorldFault
 from ..memory.inputs import checked_device, checked_options, checked_seed
@@ -40,7 +41,8 @@ _KEPT = (
 )  # fmt: skip
 
 
-class TorchVectorEnv(VectorEnv):
+@not_compiled
+class TorchVectorEnv(FixedOptions, VectorEnv):
     """A gymnasium ``VectorEnv`` whose rows are the agents of all worlds.
 
     Args:
@@ -74,6 +76,7 @@ class TorchVectorEnv(VectorEnv):
     whose rows are valid where ``_final_obs``, ``_final_info`` are true.
     """
 
+    @in_plain_torch
     def __init__(
         self,
         environment: Environment,
@@ -134,10 +137,12 @@ class TorchVectorEnv(VectorEnv):
         self._actions = ActionInput(self.sim.program, worlds, self.device)
         self.delivers_final = final_obs and self.autoreset_mode is AutoresetMode.SAME_STEP
         self._outputs = self.sim.memory.outputs
+        self._fix_options(environment)
         self.closed = False
 
     # ---- the contract ------------------------------------------------------------------------------------------------
 
+    @in_plain_torch
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
@@ -249,6 +254,7 @@ class TorchVectorEnv(VectorEnv):
 
     # ---- where outputs go --------------------------------------------------------------------------------------------
 
+    @in_plain_torch
     def bind(
         self,
         *,
@@ -273,6 +279,7 @@ class TorchVectorEnv(VectorEnv):
             given[self.sim.program.action.name] = actions
         self.sim.memory.bind(given)
 
+    @in_plain_torch
     def bind_slots(
         self,
         *,
@@ -560,6 +567,7 @@ class TorchVectorEnv(VectorEnv):
         if not self.has_begun:
             raise gymnasium.error.ResetNeeded(f"call reset() before {what}")
 
+    @in_plain_torch
     def _results(self) -> Results:
         """The results of ``reset`` and ``step`` in the present place of outputs; made once for each place."""
         places = self._outputs.present

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 
+from ..base.modes import in_plain_torch, not_compiled
 from ..errors import WorldFault
 from .vector_env import TorchVectorEnv
 
@@ -34,6 +35,9 @@ class TorchVectorWrapper(VectorWrapper):
         if name in _ASSIGNED and hasattr(self.__dict__.get("env"), name):
             setattr(self.env, name, value)
         else:
+            own = getattr(self.__dict__.get("env"), "unwrapped", None)
+            if isinstance(own, TorchVectorEnv):
+                own.check_attribute(name, value)
             super().__setattr__(name, value)
 
     def __len__(self) -> int:
@@ -41,6 +45,7 @@ class TorchVectorWrapper(VectorWrapper):
         return self.num_envs
 
 
+@not_compiled
 class EpisodeStatistics(TorchVectorWrapper):
     """Adds ``infos["episode"] = {"r", "l"}`` (return and length of the episode) and the mask ``infos["_episode"]``.
 
@@ -55,6 +60,7 @@ class EpisodeStatistics(TorchVectorWrapper):
     episode.
     """
 
+    @in_plain_torch
     def __init__(self, env: VectorEnv) -> None:
         super().__init__(env)
         if getattr(env.unwrapped, "output", "torch") != "torch":
@@ -71,6 +77,7 @@ class EpisodeStatistics(TorchVectorWrapper):
         self._active: torch.Tensor | None = None  # before the next step
         self._totals = torch.zeros(3, dtype=torch.float64, device=device)
 
+    @in_plain_torch
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Reset the environment and the statistics of the rows that it resets."""
         result = self.env.reset(seed=seed, options=options)
@@ -94,6 +101,7 @@ class EpisodeStatistics(TorchVectorWrapper):
                 fault.outputs = self._count(*fault.outputs)
             raise
 
+    @in_plain_torch
     def _count(
         self,
         observations: Any,

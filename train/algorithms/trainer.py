@@ -13,6 +13,8 @@ import torch
 from gymnasium.vector import VectorEnv
 from torch import Tensor
 
+from torch_batchsim.base.modes import in_training_modes
+
 from ..base.config import Config
 from ..base.kernels import matmul_precision
 from ..base.ranks import ALONE, Ranks, joined_state, part_of_state, to_cpu
@@ -91,6 +93,7 @@ class Trainer:
     Raises ValueError for settings that do not fit the environment.
     """
 
+    @in_training_modes
     def __init__(self, env: VectorEnv, config: Config, ranks: Ranks = ALONE) -> None:
         require_trainable(env)
         learner_of(config.algorithm)
@@ -149,6 +152,7 @@ class Trainer:
         """Steps taken so far, all rows together."""
         return self.iteration * self.batch_size
 
+    @in_training_modes
     def iterate(self) -> dict[str, Tensor]:
         """One training iteration; returns metrics under CleanRL's names, each a float32 tensor `[]`.
 
@@ -249,6 +253,7 @@ class Trainer:
 
     # ---- stopping and going on ----
 
+    @in_training_modes
     def begin_new_episodes(self) -> None:
         """After a rollout that a fault cut short: gives up the running episodes, so that the next one can begin."""
         self.env.reset()
@@ -275,6 +280,7 @@ class Trainer:
         states = self.ranks.gathered(to_cpu(state))
         return state if states is None else joined_state(self.env, states)
 
+    @in_training_modes
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Goes on where `state` was taken, to the bit on CPU; environment and config must be the same.
 

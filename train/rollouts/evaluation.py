@@ -10,6 +10,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from torch import Tensor
 
 from torch_batchsim import StepTimeout, SystemCrash, WorldFault
+from torch_batchsim.base.modes import in_training_modes
 
 from ..policies.encoders import Observation
 from ..policies.networks import ActorCritic
@@ -47,6 +48,7 @@ class Evaluation(NamedTuple):
     lengths: Tensor
 
 
+@in_training_modes
 def evaluate(
     env: VectorEnv,
     agents: Agents,

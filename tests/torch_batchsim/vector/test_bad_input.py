@@ -31,6 +31,8 @@ from torch_batchsim import (
     Component,
     Constants,
     Environment,
+    EpisodeStatistics,
+    GroupedEnv,
     Option,
     Parameters,
     Reward,
@@ -926,3 +928,49 @@ def test_a_read_only_cache_that_holds_the_library_serves(monkeypatch: pytest.Mon
     monkeypatch.setattr(jit, "build_lock", refuse)
     assert Simulator(CartPole(), 1).execution.library.build_seconds == 0.0
     assert torch_batchsim.make_vec(CartPole, 2).sim.execution.library.build_seconds == 0.0
+
+
+# ---- options that somebody sets --------------------------------------------------------------------------------------
+
+
+def settable() -> dict[str, Any]:
+    cartpole = "torch_batchsim/CartPole-v0"
+    return {
+        "vector": lambda: gymnasium.make_vec(cartpole, num_envs=2),
+        "single": lambda: gymnasium.make(cartpole).unwrapped,
+        "simulator": lambda: gymnasium.make_vec(cartpole, num_envs=2).unwrapped.sim,
+        "declaration": CartPole,
+        "grouped": lambda: GroupedEnv(CartPole(), 4, groups=2),
+        "wrapper": lambda: EpisodeStatistics(gymnasium.make_vec(cartpole, num_envs=2)),
+    }
+
+
+@pytest.mark.parametrize("kind", settable())
+def test_an_option_that_is_set_has_an_effect_or_is_refused(kind: str) -> None:
+    made = settable()[kind]()
+    for name in ("gravity", "max_episode_steps"):
+        with pytest.raises(AttributeError, match=f"{name} is an option of CartPole and cannot be set: .*{name}=50"):
+            setattr(made, name, 50)
+    made.remark = "mine"
+    assert made.remark == "mine"
+
+
+def test_options_are_read_as_attributes() -> None:
+    env = gymnasium.make_vec("torch_batchsim/CartPole-v0", num_envs=2, gravity=3.0)
+    single = gymnasium.make("torch_batchsim/CartPole-v0", gravity=4.0)
+    assert (env.unwrapped.gravity, single.unwrapped.gravity, single.get_wrapper_attr("gravity")) == (3.0, 4.0, 4.0)
+    with pytest.raises(AttributeError, match="gravity is an option of CartPole"):
+        single.set_wrapper_attr("gravity", 5.0)
+    several = gymnasium.vector.SyncVectorEnv([lambda: gymnasium.make("torch_batchsim/CartPole-v0")] * 2)
+    with pytest.raises(AttributeError, match="gravity is an option of CartPole"):
+        several.set_attr("gravity", 5.0)
+    assert several.get_attr("gravity") == (9.8, 9.8)
+
+
+def test_a_declaration_may_keep_the_value_of_its_option() -> None:
+    class Kept(CartPole):
+        def __init__(self, gravity: float = 9.0, **options: Any) -> None:
+            super().__init__(gravity=gravity, **options)
+            self.gravity = gravity
+
+    assert Kept(gravity=2.0).gravity == 2.0

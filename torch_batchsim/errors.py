@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 import re
 import threading
 import warnings
@@ -218,8 +219,18 @@ class WorldFault(RuntimeError):
         super().__init__(f"{faults[0]}{more}; reset the faulty worlds alone with the mask in this error's .mask")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """With all attributes, so that it comes whole out of a worker process."""
-        return type(self), (self.faults, self.mask, self.stepped), self.__dict__
+        """With all attributes, so that it comes whole out of a worker process.
+
+        Tensors are bytes: torch's pickler of processes would send file descriptors, which can be opened once.
+        """
+        return _restored, (type(self), pickle.dumps(((self.faults, self.mask, self.stepped), self.__dict__)))
+
+
+def _restored(cls: type[WorldFault], contents: bytes) -> WorldFault:
+    arguments, attributes = pickle.loads(contents)
+    made = cls(*arguments)
+    made.__dict__.update(attributes)
+    return made
 
 
 class GroupFault(WorldFault):
@@ -239,4 +250,5 @@ class GroupFault(WorldFault):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """With all attributes, as ``WorldFault``."""
-        return type(self), (self.faults, self.mask, self.stepped, self.group), self.__dict__
+        arguments = self.faults, self.mask, self.stepped, self.group
+        return _restored, (type(self), pickle.dumps((arguments, self.__dict__)))

@@ -28,6 +28,7 @@ from ..declare.schema import MAX_ROWS
 from ..errors import SchemaError, UnalignedMemory
 from ..resolve import chip
 from ..resolve.program import Program
+from .available import check_available
 from .inputs import check_has_memory
 from .outputs import Outputs, OutputSet, OutputSpec
 from .streams import StreamUse
@@ -85,9 +86,10 @@ class Memory:
         self._bindings: dict[str, Binding] = {}
         structure = outputs_structure(program)
         self.streams = StreamUse()
-        self.outputs = Outputs(
-            self._output_specs(keep_final), structure, device, output_sets, self.streams.memory_moved
-        )
+        specs = self._output_specs(keep_final)
+        outputs = sum(spec.size * spec.dtype.itemsize for spec in specs.values())
+        check_available(num_worlds * self.bytes_of_world() + output_sets * outputs, num_worlds, device)
+        self.outputs = Outputs(specs, structure, device, output_sets, self.streams.memory_moved)
         self._fixed = self._allocate()
         self.others: dict[str, torch.Tensor] = {}
         self.flags = torch.zeros(2, dtype=torch.int32, pin_memory=device.type == "cuda")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import deepcopy
@@ -547,13 +548,14 @@ class TorchVectorEnv(FixedOptions, VectorEnv):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled and copied as its arguments, the state of all worlds, and the random streams of its spaces.
 
-        The copy goes on as this one would. Its outputs are in memory of its own, whatever was bound here.
+        The copy goes on as this one would. Its outputs are in memory of its own, whatever was bound here. Tensors are
+        bytes: torch's pickler of processes would send file descriptors, which can be opened once.
         """
         names = ("output", "autoreset_mode", "render_mode", "render_worlds", "device", "num_worlds")
         run = replace(self.sim.run_options, _library=None, _loader=None)
         arguments = {**self._arguments, **run, **{name: getattr(self, name) for name in names}}
         kept = {name: getattr(self, name) for name in _KEPT}
-        return _restored, (type(self), self.environment, arguments, self.sim.state_dict(), kept)
+        return _restored, (type(self), self.environment, arguments, pickle.dumps((self.sim.state_dict(), kept)))
 
     # ---- inside ------------------------------------------------------------------------------------------------------
 
@@ -640,10 +642,10 @@ def _restored(
     cls: type[TorchVectorEnv],
     environment: Environment,
     arguments: dict[str, Any],
-    state: dict[str, Any],
-    kept: dict[str, Any],
+    contents: bytes,
 ) -> TorchVectorEnv:
     made = cls(environment, **arguments)
+    state, kept = pickle.loads(contents)
     made.sim.load_state_dict(state)
     for name, value in kept.items():
         setattr(made, name, value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from ..base.modes import in_plain_torch, not_compiled
 from ..errors import WorldFault
 from .vector_env import TorchVectorEnv
 
+_STATISTICS = "statistics"  # in a pickle
 _ASSIGNED = ("episode_steps", "render_worlds")  # attributes that TorchVectorEnv lets users assign
 _STATISTICS = "episode_statistics"  # in a state_dict
 _NOTED = ("ended", "stood", "active")  # there, of the last step
@@ -76,6 +78,16 @@ class EpisodeStatistics(TorchVectorWrapper):
         self._stood = torch.zeros_like(self._ended)  # rows of worlds that had ended after the last step
         self._active: torch.Tensor | None = None  # before the next step
         self._totals = torch.zeros(3, dtype=torch.float64, device=device)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The environment, and the statistics as bytes."""
+        own = {name: value for name, value in self.__dict__.items() if isinstance(value, torch.Tensor)}
+        others = {name: value for name, value in self.__dict__.items() if name not in own}
+        return {**others, _STATISTICS: pickle.dumps(own)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        statistics = pickle.loads(state.pop(_STATISTICS))
+        self.__dict__.update({**state, **statistics})
 
     @in_plain_torch
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:

@@ -7,6 +7,7 @@ import inspect
 import pickle
 import threading
 from collections.abc import Callable
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 import gymnasium
@@ -20,6 +21,7 @@ from torch_batchsim.envs.overcooked import Overcooked
 from torch_batchsim import (
     Archetype,
     Component,
+    EpisodeStatistics,
     Parameters,
     Reward,
     Simulator,
@@ -282,3 +284,38 @@ def test_states_are_equal_whatever_the_bytes_between_fields() -> None:
     assert all(torch.equal(tensor, other["tensors"][name]) for name, tensor in one["tensors"].items())
     assert torch.equal(one["tables"]["Spare"]["Spare.Wheel"], other["tables"]["Spare"]["Spare.Wheel"])
     assert one["tables"]["Spare"]["Spare.Wheel"].shape == (6, 12)
+
+
+# ---- other processes -----------------------------------------------------------------------------------------------
+
+
+def _stepped(env: Any, queue: Any) -> None:
+    env.step(torch.zeros(4, dtype=torch.int64))
+    queue.put(env.unwrapped.sim.tensor("World.step").tolist())
+
+
+@pytest.mark.parametrize("way", ["spawn", pytest.param("forkserver", marks=pytest.mark.full)])
+def test_an_environment_is_an_argument_of_a_process(way: str) -> None:
+    """``torch.multiprocessing`` pickles by shared memory and file descriptors, which these pickles do without."""
+    context = torch.multiprocessing.get_context(way)
+    env = EpisodeStatistics(TorchVectorEnv(CartPole(), 4))
+    env.reset(seed=0)
+    env.step(torch.zeros(4, dtype=torch.int64))
+    queue = context.SimpleQueue()
+    process = context.Process(target=_stepped, args=(env, queue))
+    process.start()
+    found = queue.get()
+    process.join()
+    assert found == [2] * 4 and process.exitcode == 0
+
+
+def test_environments_and_faults_pass_a_queue_of_torch_twice() -> None:
+    env = EpisodeStatistics(TorchVectorEnv(CartPole(), 4, output="torch"))
+    env.reset(seed=0)
+    fault = WorldFault([Fault(0, "s", 0, "c", 1)], torch.tensor([True, False]))
+    fault.outputs = (torch.ones(2), {"x": torch.zeros(2)})
+    for given in (env, fault):
+        text = bytes(ForkingPickler.dumps(given))
+        twins = [pickle.loads(text) for _ in range(2)]  # a file descriptor could be opened once
+        assert len({type(twin) for twin in (given, *twins)}) == 1
+    assert torch.equal(twins[1].mask, fault.mask) and torch.equal(twins[0].outputs[1]["x"], torch.zeros(2))

@@ -291,6 +291,10 @@ def make(
     return made
 
 
+# Gymnasium then draws "human" and "rgb_array_list" itself.
+make.metadata = {"render_modes": ["rgb_array", "ansi"]}  # type: ignore[attr-defined]
+
+
 def declared(env_id: str, options: Mapping[str, Any], others: tuple[str, ...] = ()) -> Environment:
     """The declaration of a registered environment, with its limit of steps as ``gymnasium.make_vec`` gives it.
 

@@ -29,6 +29,7 @@ from ..run.simulator import Simulator
 from ..run.trace import Trace
 from ..run.tuning import TuneReport
 from . import rendering, rows
+from .masked_spaces import masked
 from .results import Observation, Results, collected, copied, named_outputs
 from .vector_inputs import agents_per_world, checked_reset_mask, number_of_worlds
 
@@ -131,6 +132,8 @@ class TorchVectorEnv(FixedOptions, VectorEnv):
         self.single_observation_space = deepcopy(self.sim.program.observation_space)
         self.single_critic_space = deepcopy(self.sim.program.critic_space)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
+        if "action_mask" in self.sim.program.info:
+            self.single_action_space, self.action_space = map(masked, (self.single_action_space, self.action_space))
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.output, self.copies = output, bool(copy)
         self._needs_conversion = self.copies or output == "numpy"

@@ -365,3 +365,35 @@ def test_the_last_results_stay_available() -> None:
     assert env.has_attr("skill")
     with pytest.raises(ValueError, match=r"actions must have shape \[3\], got \[2\]"):
         env.checked_actions([0, 1])
+
+
+# ---- habits of gymnasium's users -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("output", ["torch", "numpy"])
+def test_spaces_sample_by_the_masks_of_infos(output: str) -> None:
+    env = TorchVectorEnv(Hanabi(), num_worlds=3, output=output)
+    _, infos = env.reset(seed=0)
+    for _ in range(20):
+        mask = infos["action_mask"]
+        actions = env.action_space.sample(mask)
+        assert actions in env.action_space and np.asarray(mask)[range(3), actions].all()
+        assert mask[0][env.single_action_space.sample(mask[0])]
+        infos = env.step(torch.from_numpy(actions) if output == "torch" else actions)[4]
+    assert env.action_space.sample((np.ones(20, np.int8),) * 3) in env.action_space  # as gymnasium's
+    with pytest.raises(AssertionError):
+        env.action_space.sample(np.ones((2, 1), bool))
+    assert env.action_space == gymnasium.vector.utils.batch_space(env.single_action_space, env.num_envs)
+    several = TorchVectorEnv(Duel(), num_worlds=3, output=output)
+    mask = np.array([False, False, True, True, False])
+    assert several.single_action_space.sample(mask if output == "numpy" else torch.from_numpy(mask)).tolist() == [2, 0]
+
+
+def test_gymnasium_collects_the_pictures_of_a_world() -> None:
+    env = gymnasium.make("torch_batchsim/CartPole-v0", render_mode="rgb_array_list")
+    env.reset(seed=0)
+    env.step(0)
+    pictures = env.render()
+    assert len(pictures) == 2 and pictures[0].shape[2] == 3
+    with pytest.warns(UserWarning, match="HumanRendering"), pytest.raises(gymnasium.error.DependencyNotInstalled):
+        gymnasium.make("torch_batchsim/CartPole-v0", render_mode="human").reset()

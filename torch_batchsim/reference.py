@@ -192,7 +192,7 @@ class Entry:
 
 def entries(section: Section) -> list[Entry]:
     """The entries of a section, in the header's order."""
-    text = plain_build(section.path.read_text())
+    text = plain_build(section.path.read_text("utf-8"))
     source, lines = read_source(section.path, text), text.splitlines()
     shown: list[Entry] = []
     for name in section.macros:
@@ -222,7 +222,7 @@ def entries(section: Section) -> list[Entry]:
 def offered_names(section: Section) -> set[str]:
     """All names of a header outside of ``detail`` and ``private``, hidden or not, as ``hidden`` writes them."""
     found = set()
-    for _, owner, name in offered(read_source(section.path, plain_build(section.path.read_text()))):
+    for _, owner, name in offered(read_source(section.path, plain_build(section.path.read_text("utf-8")))):
         found |= {f"{owner}::{name}" if owner else name}
     return found
 

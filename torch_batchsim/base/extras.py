@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Mapping
 
@@ -29,6 +30,8 @@ def needed(*modules: str, extra: str = "train", packages: Mapping[str, str] = _I
 
 def command_needs(*modules: str, extra: str = "train") -> None:
     """End a command with one sentence and status 2 unless these modules can be imported."""
+    if os.environ.get("MPLBACKEND", "").startswith("module://"):  # of a notebook, in which this is no cell
+        os.environ["MPLBACKEND"] = "agg"
     try:
         needed(*modules, extra=extra)
     except MissingExtra as error:

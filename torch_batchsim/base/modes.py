@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 import torch
 
-_P, _R = ParamSpec("_P"), TypeVar("_R")
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 @contextmanager
@@ -19,19 +19,25 @@ def plain_torch() -> Iterator[None]:
     What is made here outlives the caller's mode: tensors of an evaluation under ``torch.inference_mode()`` would fail
     in the training after it.
     """
-    with torch.inference_mode(False), torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+    gradients = torch.is_grad_enabled()  # which leaving inference mode turns on
+    with (
+        torch.inference_mode(False),
+        torch.set_grad_enabled(gradients),
+        torch._C.DisableTorchFunction(),
+        torch._C._DisableTorchDispatch(),
+    ):
         yield
 
 
-def in_plain_torch(function: Callable[_P, _R]) -> Callable[_P, _R]:
+def in_plain_torch(function: _Function) -> _Function:
     """The function runs in ``plain_torch()``."""
 
     @wraps(function)
-    def plain(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+    def plain(*args: Any, **kwargs: Any) -> Any:
         with plain_torch():
             return function(*args, **kwargs)
 
-    return plain
+    return plain  # type: ignore[return-value]
 
 
 @contextmanager
@@ -50,15 +56,15 @@ def training_modes() -> Iterator[None]:
         torch.set_default_dtype(dtype)
 
 
-def in_training_modes(function: Callable[_P, _R]) -> Callable[_P, _R]:
+def in_training_modes(function: _Function) -> _Function:
     """The function runs in ``training_modes()``."""
 
     @wraps(function)
-    def training(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+    def training(*args: Any, **kwargs: Any) -> Any:
         with training_modes():
             return function(*args, **kwargs)
 
-    return training
+    return training  # type: ignore[return-value]
 
 
 _Class = TypeVar("_Class", bound=type)

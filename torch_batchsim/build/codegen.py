@@ -216,7 +216,7 @@ def _wide_names() -> re.Pattern[str]:
     """The names that only ``tbs/wide.h`` declares."""
     declared = r"^(?:TBS_FUNCTION[^(=]*?|using |struct |inline constexpr u32 )\b(\w+)(?= ?[=({])"
     wide, vector = (
-        set(re.findall(declared, (ENGINE_HEADERS / "tbs" / name).read_text(), re.MULTILINE))
+        set(re.findall(declared, (ENGINE_HEADERS / "tbs" / name).read_text("utf-8"), re.MULTILINE))
         for name in ("wide.h", "vector.h")
     )
     return re.compile(rf"\b(?:{'|'.join(sorted(wide - vector))})\b")

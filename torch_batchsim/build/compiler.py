@@ -36,7 +36,7 @@ def logged(variable: str, compiler: str, folder: Path) -> dict[str, str]:
     called.mkdir(exist_ok=True)
     script = called / f"logged-{Path(compiler).name}"
     names = {"compiler": shlex.quote(compiler), "log": shlex.quote(str(folder / "log"))}
-    script.write_text(_SCRIPT.format(**names))
+    script.write_text(_SCRIPT.format(**names), "utf-8")
     script.chmod(0o755)
     return {variable: script.name, "PATH": os.pathsep.join([str(called), os.environ.get("PATH", "")])}
 
@@ -69,7 +69,7 @@ def precompile(header: Path, compiler: str, flags: Sequence[str], made: Path) ->
         return False
     copy, done, part = (made.with_name(made.name + suffix) for suffix in (".h", ".h.gch", ".h.part"))
     if not done.is_file():
-        copy.write_text(header.read_text())
+        copy.write_text(header.read_text("utf-8"))
         command = [compiler, *flags, "-x", "c++-header", str(copy), "-o", str(part)]
         if subprocess.run(command, capture_output=True, check=False).returncode != 0:
             part.unlink(missing_ok=True)

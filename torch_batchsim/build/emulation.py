@@ -37,7 +37,7 @@ def load(program: Program, executor: str | None = None) -> jit.Library:
     flags = [flag for flag in jit.compiler_flags("cpu", program.environment.fast_math) if flag not in _LEFT_OUT]
     flags += _FLAGS
     path = jit.cpp_compiler()
-    texts = [source, path, *flags, *_FIRST, WORDS.read_text(), jit.compiler_identity(path), jit.processor()]
+    texts = [source, path, *flags, *_FIRST, WORDS.read_text("utf-8"), jit.compiler_identity(path), jit.processor()]
     name = f"{program.environment.name}_cpu_{jit.digest([*texts, *jit.program_sources(program)])}"
     directory = jit.cache_directory()
     library = directory / f"{name}.so"
@@ -53,7 +53,7 @@ def load(program: Program, executor: str | None = None) -> jit.Library:
 def _compile(program: Program, source: str, command: list[str], first: list[str], library: Path) -> None:
     with tempfile.TemporaryDirectory(prefix=f"{library.stem}.build.", dir=library.parent) as folder:
         unit, part = Path(folder) / "generated.cpp", Path(folder) / "part"
-        unit.write_text(source)
+        unit.write_text(source, "utf-8")
         for included in (first, _FIRST):
             words = [*command, *included, str(unit), "-o", str(part)]
             done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
@@ -70,7 +70,7 @@ def _precompiled(flags: list[str], directory: Path) -> list[str]:
     They are for a folder within ``directory``.
     """
     path = jit.cpp_compiler()
-    key = jit.digest([WORDS.read_text(), *flags, jit.compiler_identity(path), jit.processor()])
+    key = jit.digest([WORDS.read_text("utf-8"), *flags, jit.compiler_identity(path), jit.processor()])
     name = f"{WORDS.stem}_cpu_{key}"
     units = directory / f"{name}.units"  # a byte for each that was compiled without
     with jit.build_lock(directory, name):

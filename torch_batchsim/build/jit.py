@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import fcntl
+import errno
 import hashlib
 import os
 import re
@@ -15,7 +15,7 @@ import sysconfig
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, ModuleSpec
@@ -30,6 +30,17 @@ from ..declare.declaration import ENGINE_HEADERS as CSRC
 from ..errors import BuildError
 from ..resolve.program import Program
 from . import checked, compiler
+from .cache import (
+    build_folder,
+    build_lock,
+    cache_directory,
+    cannot_load,
+    cannot_write,
+    keep,
+    link,
+    note_use,
+    remove_unused,
+)
 from .codegen import ABI_VERSION, Target, generate
 
 # Value-safe only: results do not depend on these, but vectorisation does (no errno, no traps).
@@ -56,9 +67,9 @@ _STRICT_MATH = {"cpu": ["-ffp-contract=off"], "cuda": "-fmad=false -prec-div=tru
 _FAST_MATH = {"cpu": ["-ffast-math"], "cuda": ["--use_fast_math"]}
 # The modules for Python in csrc/host, and the headers of ours that they include.
 _MODULES = {"step_call": (), "interrupts": ("tbs/platform.h", "tbs/watch.h")}
-_KEEP_DAYS = 30
-_OWN_NAME = re.compile(r"\w+_(cpu|cuda)_[0-9a-f]{20}(\.so|\.lock|\.json|\.log|\.units|\.build\.\w+|\.h(\.gch|\.part)?)")
 _one_build = threading.Lock()  # of this process: torch's builder changes the environment of the whole process
+_OF_CPP = {"gcc": "g++", "cc": "c++", "clang": "clang++"}
+_C_COMPILER = re.compile(r"(.*-)?(gcc|cc|clang)(-[\d.]+)?")
 _hidden: dict[str, str | None] = {}  # variables as they are without these changes, for other threads
 
 
@@ -90,7 +101,7 @@ class LoadedLibrary:
         try:
             self._handle = ctypes.CDLL(str(path))
         except OSError as error:
-            raise BuildError(f"cannot load the cached library {path}: {error}; delete it") from None
+            raise cannot_load(path, error) from None
         if self._handle.tbs_abi_version() != ABI_VERSION:
             raise BuildError(f"the cached library {path} is of another version of torch_batchsim; delete it")
         self.context_size = ctypes.c_size_t(self._handle.tbs_context_size()).value
@@ -127,14 +138,6 @@ class Library(LoadedLibrary):
         self.registers = self._function("tbs_registers", pointer)
         self.close = handle.tbs_close
         self.close.argtypes, self.close.restype = [pointer], None
-
-
-def cache_directory() -> Path:
-    """``$TORCH_BATCHSIM_CACHE``, else ``torch_batchsim`` in the user's cache directory."""
-    given = os.environ.get("TORCH_BATCHSIM_CACHE")
-    if given:
-        return Path(given).expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "torch_batchsim"
 
 
 def compiler_flags(device_type: str, fast_math: bool = False) -> list[str]:
@@ -178,14 +181,14 @@ def _library(program: Program, target: Target) -> tuple[Path, Target, float]:
     flags = compiler_flags(target.device, program.environment.fast_math)
     flags += [] if target.cuda else checked.flags(program)
     flags += [] if target.cuda else debug_flags()  # behind -O3, of which the last counts
-    name = f"{program.environment.name}_{target.device}_{_key(program, source, flags, target.cuda)}"
+    name, alias = library_names(program, source, flags, target.cuda)
     if not (cache_directory() / f"{name}.so").is_file():
         _compile_modules()
         if target.cuda:
             load(program, Target())  # only g++ checks libm's names and reaches of systems (csrc/tbs/world.h)
     _share_openmp(target)  # torch's builder loads the library
     heed = _nothing if target.cuda or target.inside else partial(_warn, program)  # g++ has reported it already
-    library, seconds = _built(name, source, flags, target.cuda, partial(_explained, program), heed)
+    library, seconds = _built(name, alias, source, flags, target.cuda, partial(_explained, program), heed)
     return library, target, seconds
 
 
@@ -219,27 +222,29 @@ def _module_or_nothing(stem: str) -> None:
 
 def _module(stem: str) -> Path:
     """The compiled module. g++ is called directly: torch's builder takes longer, and one build at a time."""
-    source, cpp = CSRC / "host" / f"{stem}.cpp", cpp_compiler()
+    source = CSRC / "host" / f"{stem}.cpp"
     folders = [sysconfig.get_path("include"), Path(torch.__file__).parent / "include", CSRC]
     flags = [*MODULE_FLAGS, "-fPIC", "-shared", *(f"-I{folder}" for folder in folders)]
-    texts = [path.read_text() for path in (source, *(CSRC / header for header in _MODULES[stem]))]
-    key = digest([*texts, *flags, EXTENSION_SUFFIXES[0], torch.__version__, compiler_identity(cpp), processor()])
-    directory, name = cache_directory(), f"{stem}_cpu_{key}"
+    texts = [path.read_text("utf-8") for path in (source, *(CSRC / header for header in _MODULES[stem]))]
+    parts = [*texts, *flags, EXTENSION_SUFFIXES[0], torch.__version__, processor()]
+    directory, (name, alias) = cache_directory(), _names(f"{stem}_cpu", parts, [cpp_compiler])
     path = directory / f"{name}.so"
     if path.is_file():
         note_use(path)
         return path
+    cpp = cpp_compiler()
     try:
-        with build_lock(directory, name), tempfile.TemporaryDirectory(None, f"{name}.build.", directory) as folder:
+        with build_lock(directory, name) as locked, build_folder(directory, name, locked) as folder:
             if not path.is_file():  # another thread or process was faster
-                part = Path(folder) / path.name
+                part = folder / path.name
                 command = [cpp, *flags, str(source), "-o", str(part)]
-                done = subprocess.run(command, capture_output=True, text=True, check=False)
+                done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
                 if done.returncode != 0:
                     raise BuildError(done.stderr)
-                os.replace(part, path)
+                keep(part, path)
+                link(directory / f"{alias}.so", path)
     except OSError as error:
-        raise BuildError(f"cannot write to the build cache {directory}: {error.strerror}") from None
+        raise cannot_write(directory, error) from None
     return path
 
 
@@ -253,20 +258,21 @@ def load_shared(source: Path, *flags: str) -> ctypes.CDLL:
     cuda = source.suffix == ".cu"
     device = "cuda" if cuda else "cpu"
     headers = sorted(path for folder in CSRC.iterdir() for path in (*folder.glob("*.h"), *folder.glob("*.cuh")))
-    text, every = source.read_text(), [*compiler_flags(device), *flags]
-    texts = [text, *every, *(path.read_text() for path in headers)]
-    compilers = [cpp_compiler(), *([cuda_compiler()] if cuda else [])]
+    text, every = source.read_text("utf-8"), [*compiler_flags(device), *flags]
+    texts = [text, *every, *(path.read_text("utf-8") for path in headers)]
+    compilers = [cpp_compiler, *([cuda_compiler] if cuda else [])]
     devices = [str(_cuda_capabilities())] if cuda else []
-    key = digest([*texts, torch.__version__, *map(compiler_identity, compilers), processor(), *devices])
-    path, _ = _built(f"{source.stem}_{device}_{key}", text, every, cuda, lambda log: log)
+    parts = [*texts, torch.__version__, processor(), *devices]
+    path, _ = _built(*_names(f"{source.stem}_{device}", parts, compilers), text, every, cuda, lambda log: log)
     try:
         return ctypes.CDLL(str(path))
     except OSError as error:
-        raise BuildError(f"cannot load the cached library {path}: {error}; delete it") from None
+        raise cannot_load(path, error) from None
 
 
 def _built(
     name: str,
+    alias: str,
     source: str,
     flags: list[str],
     cuda: bool,
@@ -283,12 +289,17 @@ def _built(
     if library.is_file():
         note_use(library)
         return library, 0.0
-    with _one_build, build_lock(directory, name):
+    with _one_build, build_lock(directory, name) as locked:
         if library.is_file():  # another process was faster
             return library, 0.0
         started = time.perf_counter()
-        _remove_unused(directory)
-        _build(explain, source, flags, cuda, directory, name, heed)
+        remove_unused(directory)
+        with build_folder(directory, name, locked) as folder:
+            try:
+                _build(explain, source, flags, cuda, directory, name, folder, heed)
+            except OSError as error:
+                raise cannot_write(directory, error) from None
+        link(directory / f"{alias}.so", library)
         return library, time.perf_counter() - started
 
 
@@ -301,34 +312,26 @@ def _share_openmp(target: Target) -> None:
         raise BuildError(f"OpenMP's runtime is missing: {error}; install libgomp") from None
 
 
-def note_use(library: Path) -> None:
-    """Keep a file of the cache from being removed as unused."""
-    with contextlib.suppress(OSError):  # a cache that is read-only is as good
-        os.utime(library)
-
-
-def _remove_unused(directory: Path) -> None:
-    """Remove unused old files: libraries and locks of edited systems, folders of killed builds.
-
-    Only files with names of ours: the directory is the user's choice and may hold anything.
-    """
-    oldest = time.time() - _KEEP_DAYS * 86400
-    for path in directory.iterdir():
-        with contextlib.suppress(OSError):
-            if _OWN_NAME.fullmatch(path.name) and path.stat().st_mtime < oldest:
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
-
-
-def _key(program: Program, source: str, flags: list[str], cuda: bool) -> str:
-    """Hash of all that the library depends on."""
-    parts = [source, *flags, torch.__version__, compiler_identity(cpp_compiler()), processor()]
+def library_names(program: Program, source: str, flags: list[str], cuda: bool) -> tuple[str, str]:
+    """The names in the cache, see ``_names``, of the library that these compile to."""
+    parts = [source, *flags, torch.__version__, processor()]
     if cuda:
         capabilities = _cuda_capabilities()
         variables = ["CC", "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"]
         variables += [] if capabilities else ["TORCH_CUDA_ARCH_LIST"]  # see architecture_flags
-        parts += [compiler_identity(cuda_compiler()), str(capabilities)]
-        parts += [os.environ.get(variable, "") for variable in variables]
-    return digest([*parts, *_engine_sources()])  # the libraries' and the author's texts are part of ``source``
+        parts += [str(capabilities), *(os.environ.get(variable, "") for variable in variables)]
+    compilers = [cpp_compiler, *([cuda_compiler] if cuda else [])]
+    parts += _engine_sources()  # texts of libraries and of the author are part of ``source``
+    return _names(f"{program.environment.name}_{'cuda' if cuda else 'cpu'}", parts, compilers)
+
+
+def _names(start: str, parts: list[str], compilers: Sequence[Callable[[], str]]) -> tuple[str, str]:
+    """The name of a library in the cache, and that of the link to it by which a machine without compilers finds it."""
+    alias = f"{start}_{digest([*parts, 'by any compiler'])}"
+    try:
+        return f"{start}_{digest([*parts, *(compiler_identity(find()) for find in compilers)])}", alias
+    except BuildError:  # raised again where there is no such library
+        return alias, alias
 
 
 def digest(parts: list[str]) -> str:
@@ -349,14 +352,14 @@ def program_sources(program: Program) -> list[str]:
 def _engine_sources() -> tuple[str, ...]:
     """Without the headers of libraries under csrc/, which count where they are used."""
     paths = sorted((CSRC / "tbs").rglob("*"))
-    return tuple(path.read_text() for path in paths if path.suffix in (".h", ".cuh", ".cpp", ".cu"))
+    return tuple(path.read_text("utf-8") for path in paths if path.suffix in (".h", ".cuh", ".cpp", ".cu"))
 
 
 @cache
 def processor() -> str:
     """The instruction sets of this machine: ``-march=native`` code must not be shared with a lesser one."""
     try:
-        text = Path("/proc/cpuinfo").read_text()
+        text = Path("/proc/cpuinfo").read_text("utf-8")
     except OSError:
         return os.uname().machine
     return "\n".join(
@@ -365,7 +368,10 @@ def processor() -> str:
 
 
 def cpp_compiler() -> str:
-    """The C++ compiler's path: ``$CXX``, else g++ (``torch.utils.cpp_extension`` by itself would take ``c++``)."""
+    """The C++ compiler's path: ``$CXX``, else g++ (``torch.utils.cpp_extension`` by itself would take ``c++``).
+
+    Of a compiler for C, such as gcc, that for C++ beside it: gcc links no library of C++.
+    """
     command = _variable("CXX") or ("g++" if sys.platform != "darwin" else "clang++")
     path = shutil.which(command, path=_variable("PATH"))
     if path is None:
@@ -373,7 +379,14 @@ def cpp_compiler() -> str:
             f"no C++ compiler: {command!r} is not on PATH; apt install g++ (11 or later) brings it, or set CXX to one "
             "program"
         )
-    return path
+    of_c = _C_COMPILER.fullmatch(Path(path).name)
+    if of_c is None:
+        return path
+    name = f"{of_c[1] or ''}{_OF_CPP[of_c[2]]}{of_c[3] or ''}"
+    beside = shutil.which(str(Path(path).with_name(name))) or shutil.which(name, path=_variable("PATH"))
+    if beside is None:
+        raise BuildError(f"CXX={command!r} compiles C, and {name} is not on PATH: set CXX to a compiler for C++")
+    return beside
 
 
 def _variable(name: str) -> str | None:
@@ -445,25 +458,6 @@ def _cuda_capabilities() -> list[tuple[int, int]]:
     return sorted({torch.cuda.get_device_capability(i) for i in range(torch.cuda.device_count())})
 
 
-@contextlib.contextmanager
-def build_lock(directory: Path, name: str) -> Iterator[None]:
-    """One builder at a time for one library. The kernel drops the lock of a process that dies."""
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        lock = open(directory / f"{name}.lock", "w")  # noqa: SIM115
-    except OSError as error:
-        raise BuildError(
-            f"cannot write to the build cache {directory}: {error.strerror}; "
-            "make it writable or set TORCH_BATCHSIM_CACHE to a directory that is"
-        ) from None
-    with lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        try:
-            yield
-        finally:
-            fcntl.flock(lock, fcntl.LOCK_UN)  # a child that was forked meanwhile has the open file too
-
-
 def _build(
     explain: Callable[[str], str],
     source: str,
@@ -471,35 +465,32 @@ def _build(
     cuda: bool,
     directory: Path,
     name: str,
+    folder: Path,
     heed: Callable[[str], None] = _nothing,
 ) -> None:
-    """Compile in a folder of our own and rename the result, so that a half-written library is never seen."""
-    for left_over in directory.glob(f"{name}.build.*"):  # of a builder that was killed: we hold its lock
-        shutil.rmtree(left_over, ignore_errors=True)
-    try:
-        folder = Path(tempfile.mkdtemp(prefix=f"{name}.build.", dir=directory))
-    except OSError as error:
-        raise BuildError(f"cannot write to the build cache {directory}: {error.strerror}") from None
-    try:
-        unit = folder / f"generated.{'cu' if cuda else 'cpp'}"
-        unit.write_text(source)
-        if cuda:
-            flags = [*flags, *architecture_flags(_cuda_capabilities(), _known_architectures())]
-        failure = _compile(name, unit, flags, cuda, folder)
-        log = compiler.read_log(folder)
-        built = next(folder.glob("*.so"), None)  # torch appends a version to a name that it has seen before
-        if failure is not None or built is None:
-            messages = compiler.messages(log)
-            if not messages:  # torch has failed, not the compiler
-                messages = failure or "the compiler left no library"
-                log += messages
-            kept = directory / f"{name}.log"
-            kept.write_text(log)
-            raise BuildError(f"{explain(messages)}\n(all of it: {kept})", kept)
-        heed(log)  # before the library is kept: where the warning is an error, it comes again
-        os.replace(built, directory / f"{name}.so")
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    """Compile in ``folder``, and keep the result in the cache."""
+    unit = folder / f"generated.{'cu' if cuda else 'cpp'}"
+    unit.write_text(source, "utf-8")
+    if cuda:
+        flags = [*flags, *architecture_flags(_cuda_capabilities(), _known_architectures())]
+    failure = _compile(name, unit, flags, cuda, folder)
+    log = compiler.read_log(folder)
+    built = next(folder.glob("*.so"), None)  # torch appends a version to a name that it has seen before
+    if built is not None and failure is not None and "failed to map segment" in failure:
+        raise cannot_load(directory / f"{name}.so", OSError(failure))
+    if failure is not None or built is None:
+        messages = compiler.messages(log)
+        if not messages:  # torch has failed, not the compiler
+            messages = failure or "the compiler left no library"
+            log += messages
+        if full := next((line for line in messages.splitlines() if os.strerror(errno.ENOSPC) in line), None):
+            raise BuildError(f"the disk is full, of the build cache {directory} or of {tempfile.gettempdir()}: {full}")
+        kept = directory / f"{name}.log"
+        with contextlib.suppress(OSError):  # of another user, who shares the cache
+            kept.write_text(log, "utf-8")
+        raise BuildError(f"{explain(messages)}\n(all of it: {kept})", kept)
+    heed(log)  # before the library is kept: where the warning is an error, it comes again
+    keep(built, directory / f"{name}.so")
 
 
 def _compile(name: str, unit: Path, flags: list[str], cuda: bool, folder: Path) -> str | None:

@@ -177,7 +177,7 @@ class FixedOptions:
     def __getattr__(self, name: str) -> Any:
         if name in self._fixed[1]:
             return self._fixed[1][name]
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return object.__getattribute__(self, name)  # raises its error again, or that of a property
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Raises AttributeError for an option."""
@@ -185,8 +185,8 @@ class FixedOptions:
         super().__setattr__(name, value)
 
     def check_attribute(self, name: str, value: Any) -> None:
-        """Raise AttributeError for an option."""
-        if name in self._fixed[1]:
+        """Raise AttributeError for an option, unless it has the name of an attribute."""
+        if name in self._fixed[1] and name not in self.__dict__ and not hasattr(type(self), name):
             raise fixed_option(name, value, self._fixed[0])
 
 

@@ -138,7 +138,7 @@ def _before(folder: Path, machine: dict[str, Any]) -> tuple[list[dict[str, Any]]
     path = folder / "report.json"
     if not path.is_file():
         return [], {}
-    old = json.loads(path.read_text())
+    old = json.loads(path.read_text("utf-8"))
     for what in ("commit", "GPU"):
         if old["format"] != reports.FORMAT or old["machine"].get(what) != machine.get(what):
             here, there = machine.get(what), old["machine"].get(what)

@@ -60,7 +60,7 @@ class Findings:
         self._path, self._until, self._watched = path, until, watched
         self.found: dict[str, Any] = {"checks": [], "notes": [], "tables": {}, "running": None, "traceback": ""}
         if path.is_file():  # an earlier process has not finished
-            self.found = json.loads(path.read_text())
+            self.found = json.loads(path.read_text("utf-8"))
         self._before = {check["name"] for check in self.found["checks"]}
         self._done: set[str] = set()
 

@@ -39,7 +39,7 @@ def descendants(ancestor: int) -> list[int]:
     children: dict[int, list[int]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
-            parent = int(path.read_text().rpartition(")")[2].split()[1])
+            parent = int(path.read_text("utf-8").rpartition(")")[2].split()[1])
             children.setdefault(parent, []).append(int(path.parent.name))
     found, new = [], [ancestor]
     while new:

@@ -19,7 +19,7 @@ _HEADLINES = {
 def write(report: Mapping[str, Any], folder: Path) -> None:
     """Write ``report.json`` and ``report.md`` into ``folder``."""
     (folder / "report.json").write_text(json.dumps(report, indent=2) + "\n")
-    (folder / "report.md").write_text(markdown(report))
+    (folder / "report.md").write_text(markdown(report), "utf-8")
 
 
 def markdown(report: Mapping[str, Any]) -> str:

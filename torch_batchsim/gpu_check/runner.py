@@ -127,7 +127,7 @@ def _process(arguments: list[str], log: Path, seconds: float) -> int | None:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    return json.loads(path.read_text()) if path.is_file() else {}
+    return json.loads(path.read_text("utf-8")) if path.is_file() else {}
 
 
 def _settle(found: dict[str, Any], path: Path, status: str, text: str, printed: str) -> None:

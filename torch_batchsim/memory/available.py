@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import torch
@@ -20,7 +21,7 @@ def available_bytes(device: torch.device) -> int | None:
 
 def _free_in_machine() -> int | None:
     try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
+        lines = Path("/proc/meminfo").read_text("utf-8").splitlines()
         sizes = {name: int(rest.split()[0]) * 1024 for name, rest in (line.split(":", 1) for line in lines)}
         return sizes["MemAvailable"] + sizes.get("SwapFree", 0)
     except (OSError, KeyError, ValueError, IndexError):
@@ -28,18 +29,26 @@ def _free_in_machine() -> int | None:
 
 
 def _free_in_group() -> int | None:
-    """Of the control group of this process, as a container has one (version 2)."""
+    """Of the control group of this process, as a container has one, of version 2 or 1."""
     try:
-        folder = _CGROUP / Path("/proc/self/cgroup").read_text().rpartition("::")[2].strip().lstrip("/")
-        most, used = ((folder / name).read_text().strip() for name in ("memory.max", "memory.current"))
-        return None if most == "max" else int(most) - int(used) + _cache_of_files(folder)
-    except (OSError, ValueError):
+        lines = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text("utf-8").splitlines()]
+    except OSError:
         return None
+    for _, kinds, path in lines:
+        if kinds and "memory" not in kinds.split(","):
+            continue
+        root = _CGROUP / "memory" if kinds else _CGROUP
+        names = ("memory.limit_in_bytes", "memory.usage_in_bytes") if kinds else ("memory.max", "memory.current")
+        for folder in (root / path.lstrip("/"), root):  # a container may see its own group as the root
+            with suppress(OSError, ValueError):
+                most, used = ((folder / name).read_text("utf-8").strip() for name in names)
+                return None if most == "max" else int(most) - int(used) + _cache_of_files(folder)
+    return None
 
 
 def _cache_of_files(folder: Path) -> int:
     """Bytes of the group that the kernel gives up when they are needed."""
-    lines = (folder / "memory.stat").read_text().splitlines()
+    lines = (folder / "memory.stat").read_text("utf-8").splitlines()
     return sum(int(line.split()[1]) for line in lines if line.startswith("inactive_file "))
 
 

@@ -88,7 +88,8 @@ class Memory:
         self.streams = StreamUse()
         specs = self._output_specs(keep_final)
         outputs = sum(spec.size * spec.dtype.itemsize for spec in specs.values())
-        check_available(num_worlds * self.bytes_of_world() + output_sets * outputs, num_worlds, device)
+        fixed = sum(size * dtype.itemsize for size, dtype in self._fixed_sizes(specs).values())
+        check_available(fixed + self._bytes_of_tables() + output_sets * outputs, num_worlds, device)
         self.outputs = Outputs(specs, structure, device, output_sets, self.streams.memory_moved)
         self._fixed = self._allocate()
         self.others: dict[str, torch.Tensor] = {}
@@ -154,21 +155,33 @@ class Memory:
             specs[name] = OutputSpec(worlds * (program.agents.count if per_agent else 1), dtype)
         return specs
 
-    def _allocate(self) -> dict[str, torch.Tensor]:
-        """Memory of what stays where it is, by name in the context."""
+    def _fixed_sizes(self, outputs: Mapping[str, OutputSpec]) -> dict[str, tuple[int, torch.dtype]]:
+        """Elements and dtype of what stays where it is, by name in the context."""
         program, worlds = self.program, self.num_worlds
-        made: dict[str, torch.Tensor] = {}
+        sizes: dict[str, tuple[int, torch.dtype]] = {}
         for name, _, dtype, per_agent in engine_columns(program, self.cuda):
-            if name not in self.outputs.specs:
-                rows = worlds * (program.agents.count if per_agent else 1)
-                made[name] = torch.zeros(rows, dtype=dtype, device=self.device)
-        made["fault"].fill_(NO_FAULT)
+            if name not in outputs:
+                sizes[name] = worlds * (program.agents.count if per_agent else 1), dtype
         for column in program.columns.values():
             name = f"column_{column.c_name}"
-            if not column.dynamic and name not in self.outputs.specs:
-                size = (1 if column.resource else worlds * column.rows_per_world) * column.component.size
-                made[name] = torch.zeros(size, dtype=torch.uint8, device=self.device)
+            if not column.dynamic and name not in outputs:
+                rows = 1 if column.resource else worlds * column.rows_per_world
+                sizes[name] = rows * column.component.size, torch.uint8
+        return sizes
+
+    def _allocate(self) -> dict[str, torch.Tensor]:
+        made = {
+            name: torch.zeros(size, dtype=dtype, device=self.device)
+            for name, (size, dtype) in self._fixed_sizes(self.outputs.specs).items()
+        }
+        made["fault"].fill_(NO_FAULT)
         return made
+
+    def _bytes_of_tables(self) -> int:
+        """Of dynamic tables, as they begin."""
+        columns = [column for column in self.program.columns.values() if column.dynamic]
+        rows = sum(column.component.size * column.rows_per_world for column in columns)
+        return self.num_worlds * (rows + sum(_BOOKKEEPING_BYTES * a.capacity for a in self.program.dynamic))
 
     def make_room_for(self, executor: str) -> None:
         """Have rows for the workspace that a CUDA executor does not have on chip."""

@@ -17,6 +17,7 @@ from .streams import is_capturing
 
 _MOST_SETS_OF_RESETS = 64  # kept; with slots each has two
 _MOST_SPARES = 64  # a rollout that is kept in a list takes a set for each step
+_MOST_SPARE_BYTES = 1 << 28
 owners_of_storage: Callable[[int], int] = torch._C._storage_Use_Count
 """How many tensors have a storage, given its address (``_cdata``), and one more: torch's object of the storage."""
 _OBJECT_OF_STORAGE = 1
@@ -161,7 +162,7 @@ class Outputs:
     stays as it is until the step after the next one, and what a reset returned until the second reset after it.
 
     It stays longer where a caller holds a result, a view of it, an array, or what torch saved for a gradient: a spare
-    set then takes the turn. Once there are ``_MOST_SPARES``, callers get copies.
+    set then takes the turn. Once ``_MOST_SPARES`` or ``_MOST_SPARE_BYTES`` of them are held, callers get copies.
 
     What is bound takes the place of its own in all sets, and what is in a slot in those of steps. With slots, outputs
     outside of them are written in turns whoever holds them.
@@ -192,13 +193,14 @@ class Outputs:
         self._slots: dict[str, tuple[torch.Tensor, ...]] = {}
         self._slot: int | None = None
         self._turn = self._turn_of_resets = 0
-        self._was_reset = False
+        self._was_reset = self._captures_resets = False
         self._sets: dict[tuple[int | None, int], OutputSet] = {}
         self._sets_of_resets: dict[tuple[int, ...], OutputSet] = {}
         self._spares: list[OutputSet] = []
         self._spare = self._unused = 0  # the last one that was written to; steps since then
         self._copied: OutputSet | None = None  # where steps write when all spares are held
         self._captured: list[OutputSet] = []  # CUDA graphs may write there for ever
+        self._left: list[Own] = []  # likewise
         self.next = self.present = self._set()
 
     def _made(self, specs: Mapping[str, OutputSpec]) -> Own:
@@ -225,8 +227,10 @@ class Outputs:
         """After something was bound, or torch has moved something."""
         self._moved()
         _replace_moved(self._own)
-        for (_, turn), made in self._sets.items():
-            if made.is_held():
+        for (_, turn), made in self._sets.items() if self._guards else ():
+            if made.is_held() or made is self.present:  # whose results a caller may still ask for
+                if self._device.type == "cuda":  # a graph may write there
+                    self._left.append(self._own[turn])
                 self._own[turn] = self._made(self.specs)
         for made in (*self._sets.values(), *self._spares):
             made.unwatch()
@@ -246,7 +250,8 @@ class Outputs:
 
     def _own_tensors(self) -> list[tuple[str, torch.Tensor]]:
         spares = [made.own for made in (*self._spares, *self._captured, self._copied) if made]
-        return [(field, m[0]) for own in (*self._own, *self._own_of_resets, *spares) for field, m in own.items()]
+        every = (*self._own, *self._own_of_resets, *self._left, *spares)
+        return [(field, memory[0]) for own in every for field, memory in own.items()]
 
     def mend(self) -> None:
         """Let the next step write where nobody else looks.
@@ -277,24 +282,22 @@ class Outputs:
     def _spare_set(self) -> OutputSet:
         """One that nobody holds: the next of those that there are, or a new one, or the one that is copied from."""
         self._unused = 0
-        if self._spares:
-            place = (self._spare + 1) % len(self._spares)
+        if is_capturing(self._device):  # a graph writes there whenever it is replayed
+            self._captured.append(self._made_set(guarded=True))
+            return self._captured[-1]
+        for place in (*range(self._spare + 1, len(self._spares)), *range(min(self._spare + 1, len(self._spares)))):
             found = self._spares[place]
             if found is not self.present and not found.is_held() and not found.has_moved():
                 self._spare = place
                 return found
-        is_captured = is_capturing(self._device)
-        if len(self._spares) >= _MOST_SPARES and not is_captured:
-            if self._copied is None:
-                self._copied = self._made_set(copied=True)
-            return self._copied
-        made = self._made_set(guarded=True)
-        if is_captured:
-            self._captured.append(made)
-        else:
-            self._spare += bool(self._spares)
-            self._spares.insert(self._spare, made)
-        return made
+        room = _MOST_SPARE_BYTES - sum(map(_bytes_of, self._spares))
+        if len(self._spares) < _MOST_SPARES and room >= _bytes_of(self._sets[None, self._turn]):
+            self._spares.append(self._made_set(guarded=True))
+            self._spare = len(self._spares) - 1
+            return self._spares[-1]
+        if self._copied is None:
+            self._copied = self._made_set(copied=True)
+        return self._copied
 
     def _made_set(self, guarded: bool = False, copied: bool = False) -> OutputSet:
         self._moved()
@@ -310,6 +313,7 @@ class Outputs:
             for made in self._spares:
                 made.unwatch()
             self._spares, self._spare, self._copied = [], 0, None
+            self._forget_sets_of_resets()  # some have final values of those
 
     def for_reset(self, whole: bool) -> OutputSet:
         """Where a reset writes; unless it is ``whole``, with the rows of the worlds that it leaves alone.
@@ -317,6 +321,7 @@ class Outputs:
         Never to a slot: what the last step has written there stays.
         """
         first, self._was_reset = not self._was_reset, True
+        self._captures_resets |= is_capturing(self._device)
         if first and whole and not self._slots:
             return self.next
         to = self._set_of_reset()
@@ -362,6 +367,9 @@ class Outputs:
 
     def _forget_sets_of_resets(self) -> None:
         """Their memory is left to whoever holds it."""
+        if self._captures_resets:
+            self._captured += self._sets_of_resets.values()
+            self._left += self._own_of_resets
         for made in self._sets_of_resets.values():
             made.unwatch()
         self._sets_of_resets, self._own_of_resets = {}, []
@@ -432,6 +440,10 @@ class Outputs:
                         f"bind needs memory that nothing else is in, got a tensor for {_shown(field)} that shares some "
                         f"with {_shown(other)}"
                     )
+
+
+def _bytes_of(places: OutputSet) -> int:
+    return sum(tensor.numel() * tensor.element_size() for tensor, _ in places.own.values())
 
 
 def _replace_moved(sets: list[Own]) -> None:

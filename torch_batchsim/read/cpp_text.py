@@ -223,7 +223,7 @@ def read_files(source: Path, include_paths: Sequence[Path] = ()) -> list[Source]
     def visit(path: Path, including: tuple[Path, ...]) -> None:
         if path in found:
             return
-        read = read_source(path, path.read_text().removeprefix("\ufeff"))
+        read = read_source(path, path.read_text("utf-8").removeprefix("\ufeff"))
         for include in read.includes:
             included = _included(read, include.written, include.line, include_paths)
             if included in (*including, path):

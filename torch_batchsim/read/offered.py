@@ -24,7 +24,7 @@ _HEADERS = ("random.h", "vector.h", "lanes.h", "world.h", "worlds.h", "bits.h")
 def functions(header: str) -> tuple[str, ...]:
     """The functions that a header of ``csrc/tbs`` offers, without members of types."""
     path = ENGINE_HEADERS / "tbs" / header
-    declared = offered(read_source(path, plain_build(path.read_text())))
+    declared = offered(read_source(path, plain_build(path.read_text("utf-8"))))
     named = [name for declaration, owner, name in declared if declaration.kind == "function" and not owner]
     return tuple(dict.fromkeys(name for name in named if not name.startswith("operator")))
 
@@ -35,7 +35,7 @@ def members(kind: str) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for header in _HEADERS:
         path = ENGINE_HEADERS / "tbs" / header
-        for _, owner, name in offered(read_source(path, plain_build(path.read_text()))):
+        for _, owner, name in offered(read_source(path, plain_build(path.read_text("utf-8")))):
             if owner == kind and name != kind and not name.startswith("operator"):
                 found[name] = None
     return tuple(name for name in found if name not in _OWN.get(kind, ()))

@@ -90,7 +90,7 @@ class Graph:
         path = Path(path)
         if path.suffix != ".svg":
             raise ValueError(f"the picture is SVG and its name must end in .svg, got {str(path)!r}")
-        path.write_text(self._svg())
+        path.write_text(self._svg(), "utf-8")
 
     def _svg(self) -> str:
         names, rows, bottom = self._columns(), {}, 0.0

@@ -299,6 +299,6 @@ def _engine_names() -> frozenset[str]:
     """Names in the engine's namespace that a library of the same name would hide from all systems."""
     found = set()
     for path in (ENGINE_HEADERS / "tbs").iterdir():
-        for match in _ENGINE_NAME.finditer(path.read_text()):
+        for match in _ENGINE_NAME.finditer(path.read_text("utf-8")):
             found.update(name for name in match.groups() if name)
     return frozenset(found)

@@ -336,7 +336,7 @@ def stored(run: Execution) -> Choice | None:
         return None  # the path takes some milliseconds to find
     try:
         path = _path(run)
-        entry = json.loads(path.read_text())
+        entry = json.loads(path.read_text("utf-8"))
         if entry["format"] != _FORMAT:
             return None
         plan = entry["choice"].pop("plan")

@@ -61,7 +61,6 @@ class AgentsVectorEnv(FixedOptions):
             raise TypeError(f"AgentsVectorEnv needs a TorchVectorEnv, wrapped or not, got {env!r}")
         if env.num_envs != rows.num_envs:
             raise ValueError(f"AgentsVectorEnv needs {rows.num_envs} rows, got a wrapper with {env.num_envs}")
-        self._fix_options(rows.environment)
         self.vector_env, self._own = env, rows
         self.num_envs = self.num_worlds = rows.num_worlds
         self.device, self.autoreset_mode, self.render_mode = rows.device, rows.autoreset_mode, rows.render_mode
@@ -74,6 +73,7 @@ class AgentsVectorEnv(FixedOptions):
         self._shape = torch.Size((rows.num_worlds, *env.single_action_space.shape))  # of the actions of one agent
         self._by_world = rows.num_worlds, rows.num_agents
         self._places: dict[torch.dtype, list[_Joined]] = {}
+        self._fix_options(rows.environment)
         # Whether results are the same tensors again and again.
         self._stays = env is rows and not rows.copies and rows.output == "torch"
 
@@ -86,13 +86,10 @@ class AgentsVectorEnv(FixedOptions):
 
     # ---- the contract ------------------------------------------------------------------------------------------------
 
-    @in_plain_torch
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[ByAgent, ByAgent]:
         """Begin new episodes and return ``(observations, infos)``; arguments as those of ``TorchVectorEnv.reset``."""
-        observations, infos = self.vector_env.reset(seed=seed, options=options)
-        return self._by_agent(observations), self._by_agent(infos)
+        return self._each_by_agent(self.vector_env.reset(seed=seed, options=options))
 
-    @in_plain_torch
     def step(self, actions: Mapping[str, torch.Tensor]) -> tuple[ByAgent, ByAgent, ByAgent, ByAgent, ByAgent]:
         """Advance all worlds by one step.
 
@@ -107,7 +104,7 @@ class AgentsVectorEnv(FixedOptions):
         parts = self._parts(actions)
         joined = self._place_for(parts[0].dtype)
         try:
-            torch.stack(parts, 1, out=joined.by_world)
+            _join(parts, joined.by_world)
             results = self.vector_env.step(joined.by_row)
         except WorldFault as fault:
             if fault.outputs is not None:
@@ -269,6 +266,11 @@ class AgentsVectorEnv(FixedOptions):
 
     # ---- inside ------------------------------------------------------------------------------------------------------
 
+    @in_plain_torch
+    def _each_by_agent(self, results: tuple[Any, Any]) -> tuple[ByAgent, ByAgent]:
+        return self._by_agent(results[0]), self._by_agent(results[1])
+
+    @in_plain_torch
     def _split_results(self, results: tuple[Any, ...]) -> tuple[ByAgent, ByAgent, ByAgent, ByAgent, ByAgent]:
         """Results of a step by agent. Views of the same place are made once."""
         place = self._own.sim.memory.outputs.present
@@ -309,6 +311,7 @@ class AgentsVectorEnv(FixedOptions):
             if part.is_floating_point() and not isinstance(self.vector_env.single_action_space, Box):
                 raise TypeError(f"actions of {agent} must be integers, got {part.dtype}")
 
+    @in_plain_torch
     def _place_for(self, dtype: torch.dtype) -> _Joined:
         """Memory for the actions of a step, taken until that has ended: another thread does not write there."""
         try:
@@ -358,6 +361,11 @@ class AgentsVectorEnv(FixedOptions):
         if agent not in self.action_spaces:
             raise ValueError(f"there is no agent {agent!r}; there are {', '.join(self.possible_agents)}")
         return agent
+
+
+@in_plain_torch
+def _join(parts: list[torch.Tensor], by_world: torch.Tensor) -> None:
+    torch.stack(parts, 1, out=by_world)
 
 
 def _same(results: tuple[Any, ...], known: tuple[Any, ...]) -> bool:

@@ -13,7 +13,6 @@ from ..base.modes import in_plain_torch, not_compiled
 from ..errors import WorldFault
 from .vector_env import TorchVectorEnv
 
-_STATISTICS = "statistics"  # in a pickle
 _ASSIGNED = ("episode_steps", "render_worlds")  # attributes that TorchVectorEnv lets users assign
 _STATISTICS = "episode_statistics"  # in a state_dict
 _NOTED = ("ended", "stood", "active")  # there, of the last step
@@ -37,9 +36,6 @@ class TorchVectorWrapper(VectorWrapper):
         if name in _ASSIGNED and hasattr(self.__dict__.get("env"), name):
             setattr(self.env, name, value)
         else:
-            own = getattr(self.__dict__.get("env"), "unwrapped", None)
-            if isinstance(own, TorchVectorEnv):
-                own.check_attribute(name, value)
             super().__setattr__(name, value)
 
     def __len__(self) -> int:
@@ -79,20 +75,32 @@ class EpisodeStatistics(TorchVectorWrapper):
         self._active: torch.Tensor | None = None  # before the next step
         self._totals = torch.zeros(3, dtype=torch.float64, device=device)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        own = getattr(self.__dict__.get("env"), "unwrapped", None)
+        if isinstance(own, TorchVectorEnv):
+            own.check_attribute(name, value)
+        super().__setattr__(name, value)
+
     def __getstate__(self) -> dict[str, Any]:
         """The environment, and the statistics as bytes."""
         own = {name: value for name, value in self.__dict__.items() if isinstance(value, torch.Tensor)}
         others = {name: value for name, value in self.__dict__.items() if name not in own}
         return {**others, _STATISTICS: pickle.dumps(own)}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        statistics = pickle.loads(state.pop(_STATISTICS))
-        self.__dict__.update({**state, **statistics})
-
     @in_plain_torch
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        statistics = pickle.loads(state[_STATISTICS])
+        self.__dict__.update({**{name: value for name, value in state.items() if name != _STATISTICS}, **statistics})
+
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Reset the environment and the statistics of the rows that it resets."""
         result = self.env.reset(seed=seed, options=options)
+        self._forget(options)
+        self._note_active(result[1])
+        return result
+
+    @in_plain_torch
+    def _forget(self, options: dict[str, Any] | None) -> None:
         mask = (options or {}).get("reset_mask")
         if mask is None:
             fresh = torch.ones_like(self._ended)
@@ -101,8 +109,6 @@ class EpisodeStatistics(TorchVectorWrapper):
             fresh = mask.repeat_interleave(self.num_envs // mask.numel())
         for tensor in (self.episode_returns, self.episode_lengths, self._ended, self._stood):
             tensor.masked_fill_(fresh, 0)
-        self._note_active(result[1])
-        return result
 
     def step(self, actions: Any) -> tuple[Any, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:
         """Step the environment and add the statistics of the episodes that end with this step."""

@@ -67,7 +67,7 @@ def train(env_id: str, options: Options, loaded: dict[str, Any] | None, again: P
             if not finished:
                 print(f"The seeds from {seed} on are left. Go on with --resume {folder}")
                 return 130
-            done.append(json.loads((folder / f"seed{seed}" / SUMMARY).read_text()))
+            done.append(json.loads((folder / f"seed{seed}" / SUMMARY).read_text("utf-8")))
         _write_summary(options.summary or folder / SUMMARY, done, failed)
     _report(folder, options.summary or folder / SUMMARY, done)
     if options.show and done and (problem := show_picture(folder / PICTURE)):

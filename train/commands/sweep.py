@@ -239,7 +239,7 @@ def _trial(
         return True
     if not finished:
         return False
-    outcome = json.loads((own / "summary.json").read_text())
+    outcome = json.loads((own / "summary.json").read_text("utf-8"))
     value = outcome[f"eval_{outcome['measure']}_mean"]
     trial.set_user_attr("train_seconds", outcome["train_seconds"])
     study.tell(trial, value)

@@ -193,7 +193,7 @@ def _describe(
     """Writes settings and origin of the run into its folder; returns the settings."""
     settings_file.write(folder / "config.toml", env_id, options, env_options)
     file = folder / "run.json"
-    before = json.loads(file.read_text())["runs"] if options.resume and file.exists() else []
+    before = json.loads(file.read_text("utf-8"))["runs"] if options.resume and file.exists() else []
     facts = provenance.facts(trainer.device) | {"from_step": trainer.global_step, "processes": trainer.ranks.count}
     file.write_text(json.dumps({"env": env_id, "runs": [*before, facts]}, indent=2) + "\n")
     options_of_env = {f"env.{name}": value for name, value in env_options.items()}

@@ -54,7 +54,7 @@ def read(folder: Path) -> Run:
     """Raises ValueError where files of a run are missing or damaged."""
     try:
         settings = toml.read(folder / "config.toml")
-        env = json.loads((folder / "run.json").read_text())["env"]
+        env = json.loads((folder / "run.json").read_text("utf-8"))["env"]
         with open(folder / "metrics.csv", newline="") as file:
             names, *rows = csv.reader(file)
     except (OSError, ValueError, KeyError, UsageError) as error:

@@ -33,7 +33,7 @@ def test_an_unknown_tool_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_debug_builds_are_libraries_of_their_own(tool: str, monkeypatch: pytest.MonkeyPatch) -> None:
     names = set()
 
-    def built(name: str, source: str, flags: list[str], *rest: object) -> tuple[Path, float]:
+    def built(name: str, alias: str, source: str, flags: list[str], *rest: object) -> tuple[Path, float]:
         names.add(name)
         assert ("-g" in flags) == ("TBS_DEBUG" in os.environ)
         assert "-g" not in jit.compiler_flags("cpu")

@@ -41,6 +41,7 @@ from torch_batchsim import (
 )
 from torch_batchsim.base import shared
 from torch_batchsim.build import jit
+from torch_batchsim.build.cache import build_folder
 from torch_batchsim.build.checked import flags
 from torch_batchsim.build.codegen import Target, generate
 from torch_batchsim.build.structs import component_struct, cpp_namespace, layout_checks
@@ -66,8 +67,8 @@ class Step(Component):
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache, in a folder whose name needs quoting."""
-    directory = tmp_path / "a cache (of mine)"
+    """An empty cache. (Others: test_cache.py.)"""
+    directory = tmp_path / "cache"
     monkeypatch.setenv("TORCH_BATCHSIM_CACHE", str(directory))
     return directory
 
@@ -104,7 +105,17 @@ def reward_of_a_step(environment: Environment) -> tuple[float, float]:
 def names(cache: Path) -> list[str]:
     """Without locks, and without what all environments share: modules and a header."""
     shared = ("step_call", "interrupts", "standard")
-    return sorted(p.name for p in cache.iterdir() if p.suffix != ".lock" and not p.name.startswith(shared))
+    found = [path for path in cache.iterdir() if path.suffix != ".lock" and not path.name.startswith(shared)]
+    return sorted(path.name for path in found if not path.is_symlink())
+
+
+def key_of(program: Program, source: str, flags: list[str], cuda: bool) -> str:
+    return jit.library_names(program, source, flags, cuda)[0]
+
+
+def build_unit(directory: Path, cuda: bool = False) -> None:
+    with build_folder(directory, "unit") as folder:
+        jit._build(str, "", [], cuda, directory, "unit", folder)
 
 
 # ---- the cache -----------------------------------------------------------------------------------------------------
@@ -144,7 +155,7 @@ def old_files(cache: Path) -> set[str]:
 def test_the_key_holds_all_that_matters_and_nothing_else(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def key(environment: Environment, cuda: bool = False) -> str:
         program = Program(environment)
-        return jit._key(program, generate(program, Target("cuda" if cuda else "cpu")), jit.CPU_FLAGS, cuda)
+        return key_of(program, generate(program, Target("cuda" if cuda else "cpu")), jit.CPU_FLAGS, cuda)
 
     def options(gravity: float, cells: int) -> Environment:
         return walk(folder, parameters=Parameters(gravity=gravity), constants=Constants(cells=cells))
@@ -158,7 +169,7 @@ def test_the_key_holds_all_that_matters_and_nothing_else(folder: Path, monkeypat
     walk(folder)
     program = Program(walk(folder))
     source = generate(program, Target())
-    seen = {own, jit._key(program, source, [*jit.CPU_FLAGS, "-O1"], False), jit._key(program, source + " ", [], False)}
+    seen = {own, key_of(program, source, [*jit.CPU_FLAGS, "-O1"], False), key_of(program, source + " ", [], False)}
     changes: list[tuple[Any, str, Any]] = [
         (torch, "__version__", "9.9"),
         (jit, "processor", lambda: "another"),
@@ -192,7 +203,7 @@ def test_fast_math_is_a_library_of_its_own(cache: Path, folder: Path, monkeypatc
 
 
 def test_a_library_that_is_broken_is_named(cache: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def build(report: Any, source: str, flags: list[str], cuda: bool, directory: Path, name: str, heed: Any) -> None:
+    def build(report: Any, source: str, flags: list[str], cuda: bool, directory: Path, name: str, *_: Any) -> None:
         (directory / f"{name}.so").write_bytes(b"\x7fELF")
 
     monkeypatch.setattr(jit, "_build", build)
@@ -217,7 +228,7 @@ def test_an_error_leads_with_the_line_of_an_included_file(cache: Path, folder: P
 def test_a_failure_of_torchs_builder_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jit, "_compile", lambda *_: "CUDA_HOME is not set")
     with pytest.raises(BuildError, match="CUDA_HOME is not set") as raised:
-        jit._build(str, "", [], False, tmp_path, "unit")
+        build_unit(tmp_path)
     assert raised.value.log == tmp_path / "unit.log"
     assert raised.value.log.read_text() == "CUDA_HOME is not set"
 
@@ -368,12 +379,12 @@ def test_a_cuda_build_is_for_the_devices_at_hand(tmp_path: Path, monkeypatch: py
     program, keys = Program(CartPole()), []
     for listed in ("8.0", "9.0"):
         monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", listed)
-        jit._build(str, "", [], True, tmp_path, "unit")
-        keys.append(jit._key(program, "", [], True))
+        build_unit(tmp_path, cuda=True)
+        keys.append(key_of(program, "", [], True))
     assert builds == [["-gencode=arch=compute_90,code=sm_90"]] * 2 and keys[0] == keys[1]
     capabilities.clear()  # then torch heeds the list
-    keys.append(jit._key(program, "", [], True))
-    jit._build(str, "", [], False, tmp_path, "unit")
+    keys.append(key_of(program, "", [], True))
+    build_unit(tmp_path)
     assert builds[2] == [] and keys[2] != keys[1]
 
 

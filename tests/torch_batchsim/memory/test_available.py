@@ -26,7 +26,7 @@ def test_files_of_the_machine_are_read(tmp_path: Path, monkeypatch: pytest.Monke
     texts = {"meminfo": MEMINFO, "cgroup": "1:name=old:/\n0::/group\n"}
     read = Path.read_text
     monkeypatch.setattr(
-        Path, "read_text", lambda path: texts[path.name] if path.parts[:2] == ("/", "proc") else read(path)
+        Path, "read_text", lambda path, *_: texts[path.name] if path.parts[:2] == ("/", "proc") else read(path)
     )
     monkeypatch.setattr(available, "_CGROUP", tmp_path)
     cpu = torch.device("cpu")

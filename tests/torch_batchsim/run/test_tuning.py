@@ -14,7 +14,7 @@ from support import ENVIRONMENTS, all_but_hideseek, assert_same_bits, emulated_s
 from torch_batchsim.envs.cartpole import CartPole
 
 from torch_batchsim import BuildError, Simulator
-from torch_batchsim.build import jit
+from torch_batchsim.build import cache, jit
 from torch_batchsim.build.codegen import Target
 from torch_batchsim.resolve import executors
 from torch_batchsim.resolve.executors import EXECUTORS
@@ -201,7 +201,7 @@ def test_the_file_of_a_choice_depends_on_what_matters() -> None:
     }
     assert len(paths) == 3
     assert tuning._path(Simulator(CartPole(force_mag=3.0), 8, num_threads=1).execution) in paths  # no new build
-    assert all(jit._OWN_NAME.fullmatch(path.name) for path in paths)
+    assert all(cache._OWN_NAME.fullmatch(path.name) for path in paths)
 
 
 def test_refusals() -> None:

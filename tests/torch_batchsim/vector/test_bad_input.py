@@ -40,6 +40,7 @@ from torch_batchsim import (
     Simulator,
     TaskGraph,
     TorchVectorEnv,
+    TorchVectorWrapper,
     WorldFault,
     boolean,
     component,
@@ -953,6 +954,27 @@ def test_an_option_that_is_set_has_an_effect_or_is_refused(kind: str) -> None:
             setattr(made, name, 50)
     made.remark = "mine"
     assert made.remark == "mine"
+
+
+def test_attributes_that_are_named_as_options() -> None:
+    """Those of the environment come first; a wrapper of the caller's keeps its own; errors of properties stay."""
+
+    class Named(CartPole):
+        constants = Constants(**CartPole.constants.options, closed=Option(1), metadata=Option(2), has_begun=Option(3))
+
+    env = TorchVectorEnv(Named(), 2)
+    env.reset(seed=0)
+    env.close()
+    assert env.closed is True and not env.has_begun
+
+    class Limited(TorchVectorWrapper):
+        def __init__(self, env: Any) -> None:
+            super().__init__(env)
+            self.max_episode_steps = 5
+
+    assert Limited(gymnasium.make_vec("torch_batchsim/CartPole-v0", num_envs=2)).max_episode_steps == 5
+    with pytest.raises(AttributeError, match="CartPole has no action masks: every action is legal"):
+        gymnasium.make("torch_batchsim/CartPole-v0").unwrapped.action_masks  # noqa: B018
 
 
 def test_options_are_read_as_attributes() -> None:

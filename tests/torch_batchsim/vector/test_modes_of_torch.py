@@ -16,7 +16,8 @@ from torch_batchsim.envs.cartpole import CartPole
 from torch_batchsim.envs.overcooked import Overcooked
 from torch_batchsim.train import A2CConfig, PPOConfig, Trainer, evaluate
 
-from torch_batchsim import AgentsVectorEnv, EpisodeStatistics, GroupedEnv, TorchVectorEnv
+from torch_batchsim import AgentsVectorEnv, EpisodeStatistics, GroupedEnv, TorchVectorEnv, TorchVectorWrapper
+from torch_batchsim.base.modes import plain_torch
 from torch_batchsim.run import step_call
 from torch_batchsim.testing import random_actions
 
@@ -228,3 +229,37 @@ def test_a_compiled_function_around_steps(backend: str) -> None:
         for _ in range(5):
             actions = torch.ones(rows, dtype=torch.int64)
             assert torch.equal(step(env, actions), plain.step(actions)[0] * 2)
+
+
+class Encoded(TorchVectorWrapper):
+    """Observations by a network, as a caller's wrapper returns them."""
+
+    def __init__(self, env: Any) -> None:
+        super().__init__(env)
+        self.network = torch.nn.Linear(4, 3)
+        self.devices: list[torch.device] = []
+
+    def reset(self, **options: Any) -> tuple[torch.Tensor, dict[str, Any]]:
+        observations, infos = self.env.reset(**options)
+        self.devices.append(torch.zeros(1).device)
+        return self.network(observations), infos
+
+    def step(self, actions: Any) -> tuple[Any, ...]:
+        observations, *others = self.env.step(actions)
+        return (self.network(observations), *others)
+
+
+def test_code_of_the_caller_runs_in_the_callers_modes() -> None:
+    env = EpisodeStatistics(Encoded(TorchVectorEnv(CartPole(), 4)))
+    for mode, learns in ((torch.no_grad, False), (torch.inference_mode, False), (torch.enable_grad, True)):
+        with mode():
+            observations, _ = env.reset(seed=0)
+            assert observations.requires_grad == learns
+            assert env.step(torch.zeros(4, dtype=torch.int64))[0].requires_grad == learns
+    with torch.device("meta"):
+        with pytest.raises((RuntimeError, NotImplementedError)):
+            Encoded(TorchVectorEnv(CartPole(), 4)).reset()  # its network is on that device
+        env.reset()
+    assert env.env.devices[-1].type == "meta"
+    with torch.no_grad(), plain_torch():
+        assert not torch.is_grad_enabled()

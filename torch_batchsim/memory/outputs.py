@@ -55,13 +55,14 @@ class OutputSet:
         movable: the tensors in the order of the pointers, where torch can move them (on CPU, for another process), else
             empty.
         results: what the vector environment returns from here, put together when it is first asked for.
+        originals: likewise, where it returns copies of them.
         by_agent: views of them for each agent, likewise.
         watched: the tensors in both.
     """
 
     __slots__ = (
-        "_block", "_counted", "_guarded", "_placed", "address", "by_agent", "copied", "movable", "own", "results",
-        "takes_turn", "tensors", "watched",
+        "_block", "_counted", "_guarded", "_placed", "address", "by_agent", "copied", "movable", "originals", "own",
+        "results", "takes_turn", "tensors", "watched",
     )  # fmt: skip
 
     def __init__(
@@ -82,6 +83,7 @@ class OutputSet:
         self.movable = tuple(on_cpu.get(field) for field, _ in structure._fields_) if on_cpu else ()
         self._placed = self._places()
         self.results: Any = None
+        self.originals: Any = None
         self.by_agent: Any = None
         self.watched: Watched = ()
         self._counted: list[list[int]] = []  # for each tensor that the engine has in a storage
@@ -230,8 +232,8 @@ class Outputs:
         for (_, turn), made in self._sets.items() if self._guards else ():
             if made.is_held() or made is self.present:  # whose results a caller may still ask for
                 if self._device.type == "cuda":  # a graph may write there
-                    self._left.append(self._own[turn])
-                self._own[turn] = self._made(self.specs)
+                    self._left.append(made.own)
+                self._own[turn] |= self._made({field: self.specs[field] for field in made.own})
         for made in (*self._sets.values(), *self._spares):
             made.unwatch()
         self._sets, self._spares, self._spare, self._copied = {}, [], 0, None

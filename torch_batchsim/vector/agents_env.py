@@ -17,6 +17,7 @@ from ..declare.environment import FixedOptions
 from ..errors import WorldFault
 from ..run.actions import dense_tensor
 from ..run.simulator import Simulator
+from .step_infos import StepInfos
 from .vector_env import TorchVectorEnv
 from .vector_inputs import agent_names
 
@@ -241,7 +242,7 @@ class AgentsVectorEnv(FixedOptions):
         """As ``split``; infos of wrappers may hold tensors that are not by row, which go to all agents as they are."""
         if isinstance(value, dict):
             split: ByAgent = {agent: {} for agent in self.possible_agents}
-            for key, part in value.items():
+            for key, part in dict.items(value):
                 for agent, own in self._by_agent(part).items():
                     split[agent][key] = own
             return split
@@ -274,18 +275,19 @@ class AgentsVectorEnv(FixedOptions):
     def _split_results(self, results: tuple[Any, ...]) -> tuple[ByAgent, ByAgent, ByAgent, ByAgent, ByAgent]:
         """Results of a step by agent. Views of the same place are made once."""
         place = self._own.sim.memory.outputs.present
-        if place.by_agent is None or not _same(results, place.by_agent[0]):
-            by_agent = tuple(self._by_agent(part) for part in results)
-            if not self._stays:
-                return by_agent
-            place.by_agent = (*results[:4], dict(results[4])), by_agent
-            place.watch()
-        else:
+        if place.by_agent is not None and _same(results, place.by_agent[0]):
             by_agent = place.by_agent[1]
+        else:
+            by_agent = tuple(self._by_agent(part) for part in results)
+            if self._stays:
+                place.by_agent = (*results[:4], dict(dict.items(results[4]))), by_agent
+                place.watch()
         observations, *others, infos = by_agent
         if isinstance(self.observation_spaces[self.possible_agents[0]], gymnasium.spaces.Dict):
             observations = {agent: dict(own) for agent, own in observations.items()}
         infos = {agent: _fresh(own) for agent, own in infos.items()}
+        for own in infos.values():
+            own.results = getattr(results[4], "results", None)  # not so where a wrapper returns a dict of its own
         return dict(observations), *(dict(part) for part in others), infos
 
     def _if_any(self, value: torch.Tensor | None) -> ByAgent | None:
@@ -377,12 +379,12 @@ def _same(results: tuple[Any, ...], known: tuple[Any, ...]) -> bool:
 
 
 def _same_entries(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    return one.keys() == other.keys() and _same(tuple(one.values()), tuple(other[key] for key in one))
+    return one.keys() == other.keys() and _same(tuple(dict.values(one)), tuple(other[key] for key in one))
 
 
-def _fresh(infos: dict[str, Any]) -> dict[str, Any]:
+def _fresh(infos: dict[str, Any]) -> StepInfos:
     """A dict of the user's own, those in it included."""
-    return {key: _fresh(value) if isinstance(value, dict) else value for key, value in infos.items()}
+    return StepInfos({key: dict(part) if isinstance(part, dict) else part for key, part in infos.items()})
 
 
 def _concatenated(space: gymnasium.Space, agents: int) -> Box:

@@ -31,6 +31,7 @@ from ..run.tuning import TuneReport
 from . import rendering, rows
 from .masked_spaces import masked
 from .results import Observation, Results, collected, copied, named_outputs
+from .step_infos import StepInfos, complete
 from .vector_inputs import agents_per_world, checked_reset_mask, number_of_worlds
 
 if TYPE_CHECKING:
@@ -74,8 +75,9 @@ class TorchVectorEnv(FixedOptions, VectorEnv):
 
     ``step`` returns observations ``[rows, ...]`` (or a dict of them), rewards float32 ``[rows]``, terminations and
     truncations bool ``[rows]`` (of a row's world, or of the agent's own end), and infos: the environment's own,
-    ``action_mask``, ``active`` and ``team`` where there are such, and with ``SAME_STEP`` ``final_obs``, ``final_info``
-    whose rows are valid where ``_final_obs``, ``_final_info`` are true.
+    ``action_mask``, ``active`` and ``team`` where there are such. With ``SAME_STEP`` each row of ``final_obs`` and
+    ``final_info`` holds the row's last values before a new episode began: where ``_final_obs`` is true those of the
+    episode that ended, elsewhere those of this step. (Tensors that are bound for them are written where it is true.)
     """
 
     @in_plain_torch
@@ -220,9 +222,9 @@ class TorchVectorEnv(FixedOptions, VectorEnv):
     def step_results(self) -> tuple[Observation, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:
         """The results of the last ``step`` or ``reset`` as ``step`` returns them; nothing steps."""
         present = self._outputs.present.results or self._results()
-        results = (*present.step, dict(present.step_infos))  # dicts are the caller's own
+        results = (*present.step, StepInfos(present.step_infos))  # dicts are the caller's own
         if self.delivers_final:
-            results[-1]["final_info"] = dict(present.step_infos["final_info"])
+            results[-1].results, results[-1]["final_info"] = present, dict(present.step_infos["final_info"])
         if present.has_keys:
             results = dict(results[0]), *results[1:]
             if self.delivers_final:
@@ -576,11 +578,11 @@ class TorchVectorEnv(FixedOptions, VectorEnv):
     def _results(self) -> Results:
         """The results of ``reset`` and ``step`` in the present place of outputs; made once for each place."""
         places = self._outputs.present
+        if places.copied:
+            places.originals = places.originals or collected(self.sim, places, self.delivers_final)
+            return copied(places.originals)
         if places.results is None:
-            results = collected(self.sim, places, self.delivers_final)
-            if places.copied:
-                return copied(results)
-            places.results = results
+            places.results = collected(self.sim, places, self.delivers_final)
             places.watch()
         return places.results
 
@@ -618,15 +620,22 @@ class TorchVectorEnv(FixedOptions, VectorEnv):
 
     def _converted(self, value: Any) -> Any:
         if isinstance(value, dict):
-            return {key: self._converted(part) for key, part in value.items()}
+            return {key: self._converted(part) for key, part in dict.items(value)}
         if self.output == "numpy":
             array = value.numpy()
             return array.copy() if self.copies else array
         return value.clone()
 
     def _step_converted(self, results: tuple[Any, ...]) -> tuple[Any, ...]:
+        present = results[-1].results if self.delivers_final else None
+        if self.copies and present is not None:
+            complete(present, "final_obs")
+            complete(present, "final_info")
+            present = None
         *parts, infos = (self._converted(part) for part in results)
-        return (*parts, self._masked(infos))
+        infos = StepInfos(self._masked(infos))
+        infos.results = present
+        return (*parts, infos)
 
     def _masked(self, infos: dict[str, Any]) -> dict[str, Any]:
         """As arrays infos have gymnasium's masks too: ``_key`` says in which rows ``key`` is something."""

@@ -10,35 +10,36 @@ from gymnasium import Space
 from gymnasium.spaces import Discrete, MultiDiscrete
 
 
-class MaskedDiscrete(Discrete):
-    """``sample(mask)`` also takes a mask of bools, and a tensor; gymnasium's class takes int8 arrays only."""
+class _Sample:
+    """``space.sample``; of the instance, because libraries ask whether a space is of gymnasium's very class."""
 
-    def sample(self, mask: Any = None, probability: Any = None) -> Any:
-        """A choice of which the mask ``[n]`` is true."""
-        return super().sample(_converted(mask), probability)
+    def __init__(self, space: Discrete | MultiDiscrete) -> None:
+        self._space = space
 
-
-class MaskedMultiDiscrete(MultiDiscrete):
-    """``sample(mask)`` also takes ``infos["action_mask"]``; gymnasium's class takes tuples of int8 arrays.
-
-    The mask of a batch of choices is ``[rows, n]``. That of several numbers has the choices of one after those of the
-    other; gymnasium's batch of such is a Box, which takes no masks: ``env.sample_actions()`` does it.
-    """
-
-    def sample(self, mask: Any = None, probability: Any = None) -> Any:
-        """A choice of which the mask is true, for each number."""
+    def __call__(self, mask: Any = None, probability: Any = None) -> Any:
         mask = _converted(mask)
-        if isinstance(mask, np.ndarray):
-            mask = self._parts(mask)
-        return super().sample(mask, probability)
+        if isinstance(mask, np.ndarray) and isinstance(self._space, MultiDiscrete):
+            mask = _parts(mask, self._space.nvec)
+        return type(self._space).sample(self._space, mask, probability)
 
-    def _parts(self, mask: np.ndarray) -> Any:
-        """As nested tuples in the order of ``nvec``; as it is where it does not fit, so that gymnasium's error is."""
-        if mask.ndim == 2:
-            return tuple(mask)
-        if mask.shape == (self.nvec.sum(),):
-            return tuple(np.split(mask, np.cumsum(self.nvec)[:-1]))
-        return mask
+
+def masked(space: Space) -> Space:
+    """The same space, whose ``sample(mask)`` also takes ``infos["action_mask"]``: bools, a tensor or an array.
+
+    Gymnasium's own takes an int8 array for a choice, and a tuple of such for several. Here the mask of a batch of
+    choices is ``[rows, n]``, that of several numbers has the choices of one after those of the other. A batch of the
+    latter is a Box, which takes no mask: ``env.sample_actions()`` draws these.
+    """
+    if isinstance(space, (Discrete, MultiDiscrete)):
+        space.sample = _Sample(space)  # type: ignore[method-assign]
+    return space
+
+
+def _parts(mask: np.ndarray, nvec: np.ndarray) -> Any:
+    """As a tuple in the order of ``nvec``; as it is where it does not fit, so that gymnasium's error is raised."""
+    if mask.ndim == 2:
+        return tuple(mask)
+    return tuple(np.split(mask, np.cumsum(nvec)[:-1])) if mask.shape == (nvec.sum(),) else mask
 
 
 def _converted(mask: Any) -> Any:
@@ -47,12 +48,3 @@ def _converted(mask: Any) -> Any:
     if isinstance(mask, torch.Tensor):
         mask = mask.detach().cpu().numpy()
     return mask.astype(np.int8) if isinstance(mask, np.ndarray) and mask.dtype == np.bool_ else mask
-
-
-_MASKED = {Discrete: MaskedDiscrete, MultiDiscrete: MaskedMultiDiscrete}
-
-
-def masked(space: Space) -> Space:
-    """The same space, with its random stream, made one whose ``sample`` takes masks of bools."""
-    space.__class__ = _MASKED.get(type(space), type(space))
-    return space

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from environments.duel import Duel
+from gymnasium.spaces import Discrete, MultiDiscrete
 from gymnasium.vector import AutoresetMode
 from support import ENVIRONMENTS, all_but_hideseek, assert_same_bits, random_actions, snapshot
 from torch_batchsim.envs.cartpole import CartPole
@@ -384,6 +386,11 @@ def test_spaces_sample_by_the_masks_of_infos(output: str) -> None:
     with pytest.raises(AssertionError):
         env.action_space.sample(np.ones((2, 1), bool))
     assert env.action_space == gymnasium.vector.utils.batch_space(env.single_action_space, env.num_envs)
+    for twin in (copy.deepcopy(env), pickle.loads(pickle.dumps(env))):
+        env.single_action_space.seed(4)
+        twin.single_action_space.seed(4)
+        assert type(twin.single_action_space) is Discrete and type(twin.action_space) is MultiDiscrete
+        assert twin.single_action_space.sample(mask[0]) == env.single_action_space.sample(mask[0])
     several = TorchVectorEnv(Duel(), num_worlds=3, output=output)
     mask = np.array([False, False, True, True, False])
     assert several.single_action_space.sample(mask if output == "numpy" else torch.from_numpy(mask)).tolist() == [2, 0]

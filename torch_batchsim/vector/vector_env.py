@@ -222,14 +222,15 @@ class TorchVectorEnv(FixedOptions, VectorEnv):
     def step_results(self) -> tuple[Observation, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:
         """The results of the last ``step`` or ``reset`` as ``step`` returns them; nothing steps."""
         present = self._outputs.present.results or self._results()
-        results = (*present.step, StepInfos(present.step_infos))  # dicts are the caller's own
+        infos = StepInfos(present.step_infos)  # dicts are the caller's own
         if self.delivers_final:
-            results[-1].results, results[-1]["final_info"] = present, dict(present.step_infos["final_info"])
+            infos.results, infos["final_info"] = present, present.final_info.copy()
         if present.has_keys:
-            results = dict(results[0]), *results[1:]
+            results = dict(present.step[0]), *present.step[1:], infos
             if self.delivers_final:
-                results[-1]["final_obs"] = dict(present.step_infos["final_obs"])
-        return self._step_converted(results) if self._needs_conversion else results
+                infos["final_obs"] = dict(present.step_infos["final_obs"])
+            return self._step_converted(results) if self._needs_conversion else results
+        return self._step_converted((*present.step, infos)) if self._needs_conversion else (*present.step, infos)
 
     def render(self) -> tuple[np.ndarray, ...] | tuple[str, ...] | None:
         """A picture uint8 ``[height, width, 3]``, or a text with "ansi", of each row: that of its world.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
 from typing import Any, TypeVar
 
@@ -29,17 +29,6 @@ def plain_torch() -> Iterator[None]:
         yield
 
 
-def in_plain_torch(function: _Function) -> _Function:
-    """The function runs in ``plain_torch()``."""
-
-    @wraps(function)
-    def plain(*args: Any, **kwargs: Any) -> Any:
-        with plain_torch():
-            return function(*args, **kwargs)
-
-    return plain  # type: ignore[return-value]
-
-
 @contextmanager
 def training_modes() -> Iterator[None]:
     """As ``plain_torch``; besides gradients are on, autocast is off, and new parameters are float32."""
@@ -56,15 +45,22 @@ def training_modes() -> Iterator[None]:
         torch.set_default_dtype(dtype)
 
 
-def in_training_modes(function: _Function) -> _Function:
-    """The function runs in ``training_modes()``."""
+def _running_in(context: Callable[[], AbstractContextManager[None]]) -> Callable[[_Function], _Function]:
+    """A decorator, as a context manager of ``contextlib`` is, but with code of ours: see ``not_compiled``."""
 
-    @wraps(function)
-    def training(*args: Any, **kwargs: Any) -> Any:
-        with training_modes():
-            return function(*args, **kwargs)
+    def decorate(function: _Function) -> _Function:
+        @wraps(function)
+        def running(*args: Any, **kwargs: Any) -> Any:
+            with context():
+                return function(*args, **kwargs)
 
-    return training  # type: ignore[return-value]
+        return running  # type: ignore[return-value]
+
+    return decorate
+
+
+in_plain_torch = _running_in(plain_torch)
+in_training_modes = _running_in(training_modes)
 
 
 _Class = TypeVar("_Class", bound=type)

@@ -24,8 +24,8 @@ from torch_batchsim.testing import random_actions
 ROWS, STEPS = 8, 12
 
 
-class Doubled(TorchFunctionMode):
-    """Changes the size of whatever is made in it."""
+class Refusing(TorchFunctionMode):
+    """Lets nothing be made in it."""
 
     def __torch_function__(self, function: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
         if function is torch.zeros:
@@ -58,7 +58,7 @@ MODES: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "a device": lambda: torch.device("meta"),
     "dtype": default_dtype,
     "autocast": lambda: torch.autocast("cpu", torch.bfloat16),
-    "function": Doubled,
+    "function": Refusing,
     "fake": FakeTensorMode,
 }
 by_mode = pytest.mark.parametrize("mode", MODES)
@@ -148,9 +148,6 @@ def test_what_stands_around_rows(mode: str) -> None:
 )
 @by_mode
 def test_a_training_in_a_mode(mode: str, config: Any) -> None:
-    if mode == "fake":
-        pytest.skip("a policy in FakeTensorMode has no numbers")
-
     def trained(inside: Callable[[], AbstractContextManager[Any]]) -> tuple[torch.Tensor, ...]:
         with inside():
             trainer = Trainer(TorchVectorEnv(CartPole(), 32, num_threads=1), config)
@@ -257,7 +254,7 @@ def test_code_of_the_caller_runs_in_the_callers_modes() -> None:
             assert observations.requires_grad == learns
             assert env.step(torch.zeros(4, dtype=torch.int64))[0].requires_grad == learns
     with torch.device("meta"):
-        with pytest.raises((RuntimeError, NotImplementedError)):
+        with pytest.raises(RuntimeError):
             Encoded(TorchVectorEnv(CartPole(), 4)).reset()  # its network is on that device
         env.reset()
     assert env.env.devices[-1].type == "meta"

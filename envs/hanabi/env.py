@@ -156,6 +156,7 @@ class Hanabi(Environment):
     info = {"score": "Player.Score"}
     enums = (MoveType, Revealed, Absent)
     faults = ("illegal_move", "not_your_turn")
+    judges_illegal_actions = True
 
     @property
     def systems(self) -> tuple[str, ...]:

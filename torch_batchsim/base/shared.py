@@ -146,6 +146,7 @@ class Found(IntEnum):
     below = 19
     integer = 20
     shuffle = 21
+    bounds = 22
 
 
 # ---- records that both sides read and write --------------------------------------------------------------------------

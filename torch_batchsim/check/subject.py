@@ -75,7 +75,8 @@ class Subject:
 
     def make(self, worlds: int | None = None, *, checked: bool = False, **arguments: Any) -> TorchVectorEnv:
         """A vector environment of the checked build, or of the plain one; by default of few worlds."""
-        run = self.run if checked else replace(self.run, checks=False)
+        # The check `bounds` reports observations outside of their space itself.
+        run = replace(self.run, checks=checked and replace(self.run.checks, bounds=False))
         if "device" in arguments:
             run = replace(run, watchdog=None)  # a kernel cannot be stopped
         return TorchVectorEnv(self.environment, **{"num_worlds": worlds or self.few_worlds, **run, **arguments})

@@ -23,6 +23,7 @@ class Checks:
 
     Args:
         nan: NaN and infinity that a system leaves in a component or an observation.
+        bounds: observations outside of ``observation_space``, and actions that ``action_mask`` forbids (on CPU).
         loops: iterations that the loops of one system may make for one world, in all; None for any number.
         leftovers: one of so many steps, and of so many resets, is run twice more into other leftovers of memory, to
             find outputs that ``observe`` leaves unwritten and reads of unwritten scratch; so are the first 16. None
@@ -30,6 +31,7 @@ class Checks:
     """
 
     nan: bool = True
+    bounds: bool = True
     loops: int | None = 100_000_000
     leftovers: int | None = 64
 
@@ -42,8 +44,9 @@ class Checks:
         return super().__new__(cls)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.nan, bool):
-            raise TypeError(f"Checks: nan must be True or False, got {self.nan!r}")
+        for name in ("nan", "bounds"):
+            if not isinstance(getattr(self, name), bool):
+                raise TypeError(f"Checks: {name} must be True or False, got {getattr(self, name)!r}")
         for name, unit in _NUMBERS.items():
             number = getattr(self, name)
             if number is None:

@@ -45,6 +45,8 @@ class Environment(Declaration):
       columns' fields; an action space is required where these have none.
     - ``clips_actions``: systems clip actions to the Box of ``action_space`` themselves, as physics does where a motor
       has no more force: any finite number may then be given.
+    - ``judges_illegal_actions``: systems deal with actions that ``action_mask`` forbids, by a fault or a penalty, say:
+      a checked build, which otherwise raises ValueError, lets them pass.
     - ``fast_math``: compile with relaxed floating point; results are then no longer the same everywhere.
     - ``metadata``: may hold ``render_fps``, and ``score``: the name of an info, one number a row, that counts at the
       end of an episode in place of the rewards (which may hold shaping), and ``figures``: names of such infos that
@@ -68,6 +70,7 @@ class Environment(Declaration):
     action_space: gymnasium.Space | None = None
     observation_space: gymnasium.Space | None = None
     clips_actions: bool = False
+    judges_illegal_actions: bool = False
     info: Mapping[str, str] = {}
     critic: Mapping[str, str] = {}
     action_mask: str | None = None

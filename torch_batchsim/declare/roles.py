@@ -174,7 +174,7 @@ def declared_roles(environment: Environment) -> Declared:
             if not isinstance(name, str):
                 raise SchemaError(f"{environment.name}: {role.name} {key!r} must be the name of a column, got {name!r}")
         names[role.name] = {"": given} if given and isinstance(given, str) else dict(given or {})
-    for name in ("fast_math", "clips_actions"):
+    for name in ("fast_math", "clips_actions", "judges_illegal_actions"):
         if not isinstance(getattr(environment, name), bool):
             raise SchemaError(f"{environment.name}: {name} must be True or False, got {getattr(environment, name)!r}")
     space = environment.observation_space

@@ -12,26 +12,34 @@ from ..build.context import action_width
 from ..memory.inputs import is_transformed, number_tensor
 from ..memory.memory import Memory, action_bounds
 from ..resolve.program import Program
+from .host_checks import forbidden, must_allow_actions
+
+_SHOWN = 12  # allowed choices that an error lists
 
 
 class ActionInput:
-    """Checks the actions of ``num_worlds`` worlds on ``device`` that a user gives.
+    """Checks the actions that a user gives, those of a checked build on CPU also by the ``action_mask`` in ``memory``.
 
     Attributes: ``shape`` ``[rows, ...]`` and ``dtypes`` that the library reads as they are; ``first_world``, from which
     on errors number worlds, where these are a group of more.
     """
 
-    def __init__(self, program: Program, num_worlds: int, device: torch.device) -> None:
-        self.shape = torch.Size(program.action_shape(num_worlds))
+    def __init__(self, program: Program, memory: Memory) -> None:
+        self.shape = torch.Size(program.action_shape(memory.num_worlds))
         self._floating = program.action.dtype.is_floating_point
         self.dtypes = action_dtypes(program.action.dtype)
-        self._program, self._device = program, device
+        self._program, self._memory, self._device = program, memory, memory.device
+        self._looks_at_masks = must_allow_actions(program, memory)
         self.first_world = 0
 
     def checked(self, actions: Any) -> torch.Tensor:
         """``actions`` as a contiguous tensor that the library can read, or TypeError, ValueError."""
-        if self._ordinary(actions):
-            return actions
+        given = actions if self._ordinary(actions) else self._dense(actions)
+        if self._looks_at_masks:
+            self._check_masks(given)
+        return given
+
+    def _dense(self, actions: Any) -> torch.Tensor:
         actions = dense_tensor(actions, "actions", f"shape {list(self.shape)}", self._device)
         if actions.shape != self.shape:
             raise ValueError(f"actions must have shape {list(self.shape)}, got {list(actions.shape)}")
@@ -45,7 +53,7 @@ class ActionInput:
             raise TypeError(f"actions must have dtype {', '.join(others)} or {last}, got {given}")
         return actions.detach().contiguous()
 
-    def for_column(self, actions: Any, memory: Memory) -> torch.Tensor:
+    def for_column(self, actions: Any) -> torch.Tensor:
         """``actions`` as their column holds them ``[rows, ...]``: inactive rows get the legal value nearest to 0.
 
         Raises TypeError or ValueError, also for a value outside the action space.
@@ -55,7 +63,7 @@ class ActionInput:
         low, high = (torch.tensor(b, dtype=torch.float64, device=self._device) for b in action_bounds(program))
         if program.active is not None:
             idle = torch.where(low > 0, low, torch.where(high < 0, high, 0.0))
-            active = memory.tensor(program.active.name).reshape(-1, 1).bool()
+            active = self._memory.tensor(program.active.name).reshape(-1, 1).bool()
             rows = torch.where(active, rows, idle.to(program.action.dtype))
         legal = (rows.double() >= low) & (rows.double() <= high)  # false for NaN
         if not legal.all():
@@ -76,13 +84,27 @@ class ActionInput:
 
     def refuse(self, actions: torch.Tensor, element: int) -> NoReturn:
         """Raise ValueError for an element that is not in the action space."""
+        action, space = self._named(actions, element), self._program.action_space
+        raise ValueError(f"{action} is not in {space}; no world has stepped")
+
+    def _check_masks(self, actions: torch.Tensor) -> None:
+        """Raise ValueError for the first element that the action mask forbids."""
+        found = forbidden(self._program, self._memory, actions)
+        if found is not None:
+            element, allowed = found
+            some = ", ".join(map(str, allowed[:_SHOWN])) + (", ..." if len(allowed) > _SHOWN else "")
+            raise ValueError(
+                f"{self._named(actions, element)} is against the row's action_mask, which allows {some}; no world has "
+                "stepped"
+            )
+
+    def _named(self, actions: torch.Tensor, element: int) -> str:
+        """``action 3 of world 2, agent 1``."""
         width, agents = max(1, int(np.prod(self.shape[1:]))), self._program.agents.count
         row, value = element // width, actions.reshape(-1)[element].item()
         agent = f", agent {row % agents}" if agents > 1 else ""
         part = f", element {element % width}" if width > 1 else ""
-        world = self.first_world + row // agents
-        where, space = f"world {world}{agent}{part}", self._program.action_space
-        raise ValueError(f"action {value} of {where} is not in {space}; no world has stepped")
+        return f"action {value} of world {self.first_world + row // agents}{agent}{part}"
 
 
 def dense_tensor(given: Any, what: str, shape: str, device: torch.device) -> torch.Tensor:

@@ -17,10 +17,12 @@ from ..build.structs import numbered_types
 from ..declare.columns import Column
 from ..declare.fields import Field
 from ..declare.roles import choices
+from ..declare.spaces import bounds
 from ..errors import Finding
 from ..read.macros import call_at, expanded, macros_of
 from ..resolve.nodes import Node
 from ..resolve.program import Program
+from .host_checks import FINAL
 
 _NO_ROW = 2**32 - 1  # csrc/tbs/table.h
 _OPENING = {")": "(", "]": "[", ">": "<", "}": "{"}
@@ -51,6 +53,8 @@ def finding(program: Program, node: Node, found: Found, record: np.void) -> Find
         text, said = _leftover(program, found, value, bound, int(record["other"])), 0
     elif found is Found.no_choice:
         text, said = _no_choice(program, value), 0
+    elif found is Found.bounds:
+        text, said = _out_of_bounds(program, list(program.columns.values())[bound], value, int(record["other"]))
     elif found is Found.not_finite:
         text, said = _not_finite(list(program.columns.values())[bound], value, int(record["other"]))
     else:
@@ -170,6 +174,19 @@ def _no_choice(program: Program, part: int) -> str:
     of_part = f" in part {part} of the action" if len(choices(program.action_space).reshape(-1)) > 1 else ""
     name = program.info["action_mask"].name
     return f"{name}, the action_mask, allows nothing{of_part}: a row that acts needs at least one legal action"
+
+
+def _out_of_bounds(program: Program, column: Column, bits: int, element: int) -> tuple[str, float]:
+    """``Ball.See.speed[2] is 1.25, but observation_space allows 0 to 1``."""
+    value = _float(bits)
+    key = next(key for key, own in program.observations.items() if own is column)
+    space = program.observation_space[key] if key else program.observation_space
+    index = np.unravel_index(element % FINAL, column.value_shape)
+    low, high = (np.broadcast_to(end, column.value_shape)[index] for end in bounds(space))
+    part = f"[{key!r}]" if key else ""
+    when = " in the last observation of an episode" if element >= FINAL else ""
+    name = column.element_name([int(i) for i in index])
+    return f"{name} is {value:.9g}{when}, but observation_space{part} allows {low:.9g} to {high:.9g}", value
 
 
 def _not_finite(column: Column, bits: int, offset: int) -> tuple[str, float]:

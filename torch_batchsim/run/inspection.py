@@ -80,8 +80,7 @@ class Inspection:
             raise RuntimeError(_INSIDE_STEP)
         with self._taken("inside_step"):
             if actions is not None:
-                memory = self.memory
-                actions = ActionInput(self.program, memory.num_worlds, memory.device).for_column(actions, memory)
+                actions = ActionInput(self.program, self.memory).for_column(actions)
             step = self._inside_step = InsideStep(self.inside, actions)
             self.execution.why_taken = _INSIDE_STEP
             try:

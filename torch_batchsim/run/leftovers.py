@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from gymnasium.vector import AutoresetMode
 
 from ..base.numbers import where
-from ..base.shared import NO_FAULT, Found, StepResult
+from ..base.shared import AUTORESET, NO_FAULT, Found, StepResult
 from ..build.codegen import Target
 from ..build.context import engine_columns
 from ..declare.columns import Column
@@ -22,7 +23,7 @@ from ..resolve.nodes import Node
 from ..resolve.program import Program
 from .execution import Execution
 from .findings import takers
-from .host_checks import note_fault, note_masks
+from .host_checks import ObservationBounds, note_fault, note_masks
 from .step_call import StepCall, never
 
 _FIRST = 16  # calls that are all run again
@@ -73,10 +74,11 @@ class CheckedExecution(Execution):
         self._every = None if memory.cuda or checks is None else checks.leftovers
         self._calls = {"step": 0, "reset": 0}
         self._parts = list(_parts(program))
+        self._bounds = ObservationBounds(program, memory)
         super().__init__(program, memory, target, options)
 
     def _step_call(self, library: Any) -> StepCall:
-        return never if self._looks or self._looks_at_masks else super()._step_call(library)
+        return never if self._looks or self._looks_at_masks or self._bounds else super()._step_call(library)
 
     @property
     def _looks(self) -> bool:
@@ -98,6 +100,7 @@ class CheckedExecution(Execution):
     def _checked(self, kind: str, call: Call, to: OutputSet, worlds: torch.Tensor | None = None) -> int:
         """A call, with those before it that look for leftovers, and with a look at the masks behind it."""
         mistake = None
+        stood = self._standing(kind)
         if self._is_due(kind):
             look = _Look(self.program, self.memory, self._parts, call, to, worlds)
             try:
@@ -109,10 +112,20 @@ class CheckedExecution(Execution):
             return result
         if mistake is not None:
             _note(self.program, self.memory, mistake)
-        # Rows without a legal action are faults too.
-        if self._looks_at_masks and note_masks(self.program, self.memory, to, worlds):
-            return StepResult.faults
-        return result if mistake is None else StepResult.faults
+        # Rows without a legal action, and observations outside of their space, are faults too.
+        found = mistake is not None
+        if self._looks_at_masks:
+            found |= note_masks(self.program, self.memory, to, worlds)
+        if self._bounds:
+            moved = worlds if stood is None else ~stood
+            found |= self._bounds.note(to, moved, is_step=kind == "step")
+        return StepResult.faults if found else result
+
+    def _standing(self, kind: str) -> torch.Tensor | None:
+        """Bool ``[worlds]``: those that a step leaves as they are, so that a fault is raised once."""
+        if kind == "reset" or self.memory.context.autoreset != AUTORESET[AutoresetMode.DISABLED]:
+            return None
+        return self.memory.columns["ended"] != 0
 
     def _is_due(self, kind: str) -> bool:
         """Whether this call runs again."""

@@ -140,7 +140,7 @@ class TorchVectorEnv(FixedOptions, VectorEnv):
         self.output, self.copies = output, bool(copy)
         self._needs_conversion = self.copies or output == "numpy"
         self.has_begun, self._of_rows = False, {}
-        self._actions = ActionInput(self.sim.program, worlds, self.device)
+        self._actions = ActionInput(self.sim.program, self.sim.memory)
         self.delivers_final = final_obs and self.autoreset_mode is AutoresetMode.SAME_STEP
         self._outputs = self.sim.memory.outputs
         self._fix_options(environment)

@@ -164,7 +164,7 @@ class Outputs:
     stays as it is until the step after the next one, and what a reset returned until the second reset after it.
 
     It stays longer where a caller holds a result, a view of it, an array, or what torch saved for a gradient: a spare
-    set then takes the turn. Once ``_MOST_SPARES`` or ``_MOST_SPARE_BYTES`` of them are held, callers get copies.
+    set then takes its place. Once ``_MOST_SPARES`` or ``_MOST_SPARE_BYTES`` of them are held, callers get copies.
 
     What is bound takes the place of its own in all sets, and what is in a slot in those of steps. With slots, outputs
     outside of them are written in turns whoever holds them.
@@ -275,8 +275,8 @@ class Outputs:
         """A call has written to ``to``."""
         self.present = to
         if to.takes_turn:
-            self._turn = (self._turn + 1) % len(self._own)
-            self.next = self._set()
+            self._turn = turn = (self._turn + 1) % len(self._own)
+            self.next = self._sets.get((self._slot, turn)) or self._set()
             if self._spares:
                 self._drop_unused_spares(to)
 
@@ -290,16 +290,25 @@ class Outputs:
         for place in (*range(self._spare + 1, len(self._spares)), *range(min(self._spare + 1, len(self._spares)))):
             found = self._spares[place]
             if found is not self.present and not found.is_held() and not found.has_moved():
-                self._spare = place
-                return found
+                return self._given_turn(place)
         room = _MOST_SPARE_BYTES - sum(map(_bytes_of, self._spares))
         if len(self._spares) < _MOST_SPARES and room >= _bytes_of(self._sets[None, self._turn]):
             self._spares.append(self._made_set(guarded=True))
-            self._spare = len(self._spares) - 1
-            return self._spares[-1]
+            return self._given_turn(len(self._spares) - 1)
         if self._copied is None:
             self._copied = self._made_set(copied=True)
         return self._copied
+
+    def _given_turn(self, place: int) -> OutputSet:
+        """The spare set there; it changes places with the held one, which is then looked at only when spares are short.
+
+        On CUDA it only stands in, because the graphs that a user captured write to the sets of turns for ever.
+        """
+        found, self._spare = self._spares[place], place
+        if self._device.type == "cpu":
+            self._spares[place], self._sets[None, self._turn] = self._sets[None, self._turn], found
+            self._own[self._turn] = self._own[self._turn] | found.own
+        return found
 
     def _made_set(self, guarded: bool = False, copied: bool = False) -> OutputSet:
         self._moved()

@@ -22,7 +22,6 @@ class Results(NamedTuple):
     infos: dict[str, Any]  # of a reset
     step: tuple[Observation, torch.Tensor, torch.Tensor, torch.Tensor]
     step_infos: dict[str, Any]
-    final_info: dict[str, Any]  # the part of `step_infos`, if there is such
     has_keys: bool  # whether observations are a dict
 
 
@@ -41,16 +40,14 @@ def collected(sim: Simulator, places: OutputSet, final: bool) -> Results:
         step_infos["_final_info"] = done
     flags = rows_of("Agents.terminated", places), rows_of("Agents.truncated", places)
     step = (observations, rows_of(program.reward.name, places), *flags)
-    return Results(
-        observations, infos, step, step_infos, step_infos.get("final_info", {}), isinstance(observations, dict)
-    )
+    return Results(observations, infos, step, step_infos, isinstance(observations, dict))
 
 
 def copied(results: Results) -> Results:
     """The same in other memory."""
     step_infos = _copied(results.step_infos)
     observations, infos, step = (_copied(part) for part in results[:3])
-    return Results(observations, infos, step, step_infos, step_infos.get("final_info", {}), results.has_keys)
+    return Results(observations, infos, step, step_infos, results.has_keys)
 
 
 def _copied(value: Any) -> Any:

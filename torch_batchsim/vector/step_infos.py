@@ -16,7 +16,7 @@ class StepInfos(dict):
     """Infos with ``final_obs`` and ``final_info``, of which every row is a row's true last value.
 
     Worlds write these only in rows whose episode has ended. Whoever reads one of the two entries completes it: other
-    rows get the values of this step. Nobody else pays.
+    rows get the values of this step, and where it is a dict, the reader gets one of its own. Nobody else pays.
 
     Attributes:
         results: what a step has returned, whose tensors lie in the same memory as the entries. Without, these are
@@ -34,6 +34,9 @@ class StepInfos(dict):
             for key in keys:
                 if key in _FINAL and key in self and key not in done:
                     self._done = done = *done, key
+                    entry = super().__getitem__(key)
+                    if isinstance(entry, dict) and entry is results.step_infos[key]:
+                        self[key] = dict(entry)
                     complete(results, key)
 
     def __getitem__(self, key: Any) -> Any:

@@ -224,13 +224,11 @@ class TorchVectorEnv(FixedOptions, VectorEnv):
         present = self._outputs.present.results or self._results()
         infos = StepInfos(present.step_infos)  # dicts are the caller's own
         if self.delivers_final:
-            infos.results, infos["final_info"] = present, present.final_info.copy()
+            infos.results = present
+        step = present.step
         if present.has_keys:
-            results = dict(present.step[0]), *present.step[1:], infos
-            if self.delivers_final:
-                infos["final_obs"] = dict(present.step_infos["final_obs"])
-            return self._step_converted(results) if self._needs_conversion else results
-        return self._step_converted((*present.step, infos)) if self._needs_conversion else (*present.step, infos)
+            step = dict(step[0]), *step[1:]
+        return self._step_converted((*step, infos)) if self._needs_conversion else (*step, infos)
 
     def render(self) -> tuple[np.ndarray, ...] | tuple[str, ...] | None:
         """A picture uint8 ``[height, width, 3]``, or a text with "ansi", of each row: that of its world.

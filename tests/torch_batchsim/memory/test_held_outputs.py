@@ -208,6 +208,18 @@ def test_one_result_that_is_kept_costs_no_more_than_itself() -> None:
     assert bytes_of(tuple(kept)) == then
 
 
+def test_a_result_that_is_kept_is_looked_at_once() -> None:
+    """Its memory takes no turns any more, so later steps are plain ones."""
+    env = made("CartPole")
+    actions = torch.zeros(ROWS, dtype=torch.int64)
+    kept = [env.reset(seed=0), env.step(actions)]
+    for _ in range(3):
+        env.step(actions)
+    then = bytes_of(tuple(kept))
+    assert all(env.sim.step_plainly(actions) for _ in range(20))
+    assert bytes_of(tuple(kept)) == then
+
+
 def test_more_than_the_spare_sets_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     """Callers then get copies, and memory stays as it is."""
     monkeypatch.setattr(outputs, "_MOST_SPARES", 3)

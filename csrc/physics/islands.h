@@ -1,7 +1,7 @@
 // Islands: bodies that touch or are joined, directly or through others. One whose bodies have all been still for long
 // enough falls asleep: nothing in it moves, and none of its contacts and joints is solved. It wakes when something
-// awake touches it, or one of its bodies is not still any more: by a force, by a velocity that it has been given, or by whoever
-// sets `still` to 0.
+// awake touches it or may touch it within the step, or one of its bodies is not still any more: by a force, by a
+// velocity that it has been given, or by whoever sets `still` to 0.
 //
 // Contacts of bodies asleep must go on being put in as they are, or the body that wakes first falls through the others.
 #pragma once
@@ -47,27 +47,48 @@ TBS_FUNCTION void find_sleepers(W &w, Group &group, const Settings &settings) {
                    : root(of(block_of(i).linear)) + root(of(block_of(i).angular));
     };
     group.once([&] {
-        u32 *island = w.used;
+        u32 *const island = w.used;
+        f32(*const speed)[8] = w.gain;  // of the fastest body of an island, at the body that stands for it
         for (u32 i = 0; i < w.body_count; ++i) {
             island[i] = i;
             BodyBlock &block = block_of(i);
             const u32 lane = i % block_items;
             if (block.forced[lane] != 0 || !is_slow(block, lane, settings)) block.still[lane] = 0.0f;
+            const Vec<f32> push = load_vec<f32>(block.force, lane);
+            speed[i][0] = fma(root(dot(push, push)) * block.inverse_mass[lane], settings.time, speed_of(i));
         }
+        bool changed = false;
         const auto connect = [&](u32 a, u32 b) {
-            if (is_dynamic(a) && is_dynamic(b)) return join(island, a, b);
+            if (is_dynamic(a) && is_dynamic(b)) {
+                const u32 x = island_of(island, a), y = island_of(island, b);
+                if (x == y) return;
+                join(island, x, y);
+                speed[x < y ? x : y][0] = greater(speed[x][0], speed[y][0]);
+                changed = true;
+                return;
+            }
             // a body that touches a moving kinematic one is not still
             const u32 moved = is_dynamic(a) ? a : b, by = is_dynamic(a) ? b : a;
-            if (is_dynamic(moved) && speed_of(by) > 0.0f) block_of(moved).still[moved % block_items] = 0.0f;
+            if (!is_dynamic(moved) || !(speed_of(by) > 0.0f)) return;
+            block_of(moved).still[moved % block_items] = 0.0f;
+            f32 &own = speed[island_of(island, moved)][0];
+            changed = changed || speed_of(by) > own;
+            own = greater(own, speed_of(by));
         };
-        for (u32 i = 0; i < w.contact_count; ++i) {
-            const SolverContact &contact = w.contacts[i];
-            const f32 speed = speed_of(contact.a) + speed_of(contact.b);
-            if (touches(contact, settings.slop + speed * settings.time)) connect(contact.a, contact.b);
-        }
         for (u32 i = 0; i < w.joint_count; ++i) {
             if (w.joints[i].broken == 0) connect(w.joints[i].a, w.joints[i].b);
         }
+        // What hits an island may come out of it with all its speed: so islands reach as far as their fastest bodies,
+        // and from one to the next, until nothing changes. Else the second of a row of sleepers would be a wall.
+        const auto most_of = [&](u32 i) { return is_dynamic(i) ? speed[island_of(island, i)][0] : speed_of(i); };
+        do {
+            changed = false;
+            for (u32 i = 0; i < w.contact_count; ++i) {
+                const SolverContact &contact = w.contacts[i];
+                const f32 most = most_of(contact.a) + most_of(contact.b);
+                if (touches(contact, settings.slop + most * settings.time)) connect(contact.a, contact.b);
+            }
+        } while (changed);
         // An island is as still as the least still of its bodies; written at the body that stands for it.
         for (u32 i = 0; i < w.body_count; ++i) w.island_still[i] = infinity;
         for (u32 i = 0; i < w.body_count; ++i) {

@@ -4,6 +4,8 @@ Tolerances: semi-implicit Euler with substeps of h = 1/120 s is off by one subst
 g t h / 2 of a fall); the rest is said where it is used.
 """
 
+from copy import copy
+
 import numpy as np
 import pytest
 from solver_scenes import (
@@ -344,6 +346,54 @@ def test_what_sleeps_wakes_when_it_is_given_a_velocity(library):
     scene.bodies["linear"][1] = (0, 0, 3)
     scene.run(1)
     assert scene.bodies["asleep"][1] == 0 and scene.bodies["position"][1, 2] > 0.55
+
+
+ROWS = {  # what hits a row of sleepers that lie apart by such gaps, in m
+    "a heavy box": (3, (8, 0, 0), (0.0001, 0.0001, 0.0001)),
+    "a light one": (0.2, (8, 0, 0), (0.001, 0.01, 0.0001)),
+    "a cradle of ten": (1, (4, 0, 0), (0.0005,) * 10),
+    "a slow one": (1, (0.3, 0, 0), (0.0001,) * 4),
+}
+
+
+@pytest.mark.parametrize("hit", ROWS)
+@pytest.mark.parametrize("pushed", ["speed", "force", "kinematic"])
+def test_what_hits_sleepers_finds_no_wall(library, hit, pushed):
+    """Momentum is that of the same scene without sleep, whatever lies behind the body that is hit."""
+    mass, velocity, gaps = ROWS[hit]
+    scene = Scene(library, sleep=1)
+    scene.ground(friction=(0, 0))
+    x, moving = 0.0, []
+    for gap in gaps:
+        moving.append(scene.add(BOX, 0.5, (x, 0, 0.5), friction=(0, 0), restitution=0.5))
+        x -= 1 + gap
+    scene.run(60)
+    assert np.all(scene.bodies["asleep"][moving] == 1)
+    motion = KINEMATIC if pushed == "kinematic" else DYNAMIC
+    by = scene.add(BOX, 0.5, (x, 0, 0.5), mass=mass, motion=motion, friction=(0, 0), restitution=0.5)
+    scene.bodies["linear"][by] = velocity if pushed != "force" else 0
+    scene.bodies["force"][by] = np.multiply(velocity, 50 * mass if pushed == "force" else 0)
+    moving += [by] if motion == DYNAMIC else []
+    awake = copy(scene)
+    awake.bodies, awake.kept, awake.settings = (a.copy() for a in (scene.bodies, scene.kept, scene.settings))
+    awake.settings["sleep"] = 0
+    momentum = []
+    for one in (scene, awake):
+        bodies = one.run(5)
+        momentum.append((bodies["linear"][:, moving] / bodies["inverse_mass"][:, moving, None]).sum(1))
+    if pushed == "speed":
+        assert np.allclose(momentum[0][:, 0], mass * velocity[0], rtol=1e-4)
+    assert np.abs(momentum[0] - momentum[1]).max() < 1e-4 * np.abs(momentum[1]).max()
+
+
+def test_a_row_that_is_not_touched_sleeps_on(library):
+    scene = Scene(library, sleep=1)
+    scene.ground()
+    row = [scene.add(BOX, 0.5, (1.01 * i, 0, 0.5)) for i in range(4)]
+    scene.run(60)
+    scene.add(SPHERE, 0.2, (1.5, 1.5, 0.2), linear=(3, 0, 0))  # rolls by, a metre away
+    scene.run(10)
+    assert np.all(scene.bodies["asleep"][row] == 1)
 
 
 # ---- the same bits --------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "physics/broad.h"
+#include "physics/meeting.h"
 
 inline constexpr u32 no_feature = 0xffffu, most_kept = u32(Constants::kept_contacts);
 
@@ -88,9 +89,23 @@ TBS_FUNCTION void set_contact(const Contacts &kept, const Step &step, const Pair
     }
 }
 
+// The drift of a body in so many seconds.
+TBS_FUNCTION Drift drift_of(const Step &step, u32 body, f32 time) {
+    const u32 mover = step.mover[body];
+    if (mover == no_body) return {};
+    const BodyBlock &block = step.solver->body_blocks[mover / block_items];
+    const auto moved = [&](const f32(*v)[block_items]) {
+        const Vec<f32> speed = load_vec<f32>(v, mover % block_items);
+        return vec3{speed.x * time, speed.y * time, speed.z * time};
+    };
+    return {moved(block.linear), moved(block.angular), step.pushed[body] != 0};
+}
+
 // The narrow phase: contacts of all pairs, in their order. More than there is room for are the fault `contacts`.
 template <class Group>
-TBS_FUNCTION void find_contacts(World &world, const Hulls &hulls, const Contacts &kept, Step &step, f32 margin, Group &group) {
+TBS_FUNCTION void find_contacts(World &world, const Hulls &hulls, const Contacts &kept, Step &step, f32 margin,
+                                const Settings &settings, Group &group) {
+    const f32 ahead = settings.time + divide(settings.time, f32(settings.substeps));
     find_numbers_before(kept, step, group);
     Solver &solver = *step.solver;
     const auto manifold_of = [&](u32 i) -> Manifold & { return step.manifold[i % Group::lanes]; };
@@ -98,8 +113,14 @@ TBS_FUNCTION void find_contacts(World &world, const Hulls &hulls, const Contacts
         step.pairs,
         [&](u32 i) {
             const u32 a = step.pair[i].a, b = step.pair[i].b;
-            collide(geometry_of(hulls, step.shape[a]), step.at[a], geometry_of(hulls, step.shape[b]), step.at[b],
-                    margin + step.reach[a] + step.reach[b], manifold_of(i));
+            const Geometry own = geometry_of(hulls, step.shape[a]), other = geometry_of(hulls, step.shape[b]);
+            const f32 most = margin + step.reach[a] + step.reach[b];
+            Manifold &manifold = manifold_of(i);
+            collide(own, step.at[a], other, step.at[b], most, manifold);
+            meet(own, step.at[a], drift_of(step, a, ahead), other, step.at[b], drift_of(step, b, ahead), manifold,
+                 [&](const Transform &at_a, const Transform &at_b, Manifold &met) {
+                     collide(own, at_a, other, at_b, most, met);
+                 });
             return manifold_of(i).count > 0 ? 1u : 0u;
         },
         [&](u32 i, u32 before) {

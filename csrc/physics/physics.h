@@ -24,7 +24,7 @@ TBS_SYSTEM void simulate(World &world, Space &space, Core &core, Contacts &conta
     gather_joints(world, step, warp);
     find_bounds(hulls, step, Constants::margin, warp);
     find_pairs(world, step, warp);
-    find_contacts(world, hulls, contacts, step, Constants::margin, warp);
+    find_contacts(world, hulls, contacts, step, Constants::margin, settings, warp);
     wake_changed(step, contacts, warp);
     wake_jointed(step, contacts, warp);
     solve(*step.solver, warp, settings);

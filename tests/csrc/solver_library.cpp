@@ -11,6 +11,7 @@
 
 namespace tbs::physics {
 #include "physics/collide.h"
+#include "physics/meeting.h"
 #include "physics/solver.h"
 
 inline constexpr u32 most_bodies = 128, most_contacts = 512, most_joints = 32;
@@ -72,10 +73,15 @@ inline Manifold manifold_of(const Geometry &a, const Transform &at_a, const Geom
 
 // The contact of two shapes, the kind of the first not above that of the second, with the impulses that it had.
 __attribute__((noinline)) bool find_contact(const SolverBody *bodies, const Shape *shapes, const Hull *hulls, u32 a, u32 b,
-                                            f32 margin, const Kept &kept, SolverContact &out) {
+                                            f32 margin, f32 ahead, const Kept &kept, SolverContact &out) {
     const auto geometry = [&](u32 i) { return Geometry{shapes[i].kind, shapes[i].size, hulls}; };
     const auto place = [&](u32 i) { return Transform{bodies[i].position, bodies[i].rotation}; };
-    const Manifold m = manifold_of(geometry(a), place(a), geometry(b), place(b), margin);
+    const auto drift = [&](u32 i) { return Drift{bodies[i].linear * ahead, bodies[i].angular * ahead, bodies[i].kind == body_dynamic}; };
+    Manifold m = manifold_of(geometry(a), place(a), geometry(b), place(b), margin);
+    meet(geometry(a), place(a), drift(a), geometry(b), place(b), drift(b), m,
+         [&](const Transform &at_a, const Transform &at_b, Manifold &met) {
+             met = manifold_of(geometry(a), at_a, geometry(b), at_b, margin);
+         });
     if (m.count == 0) return false;
     out = {};
     out.a = a, out.b = b, out.count = m.count, out.normal = m.normal;
@@ -113,8 +119,9 @@ inline void run(Space &w, SolverBody *bodies, const Shape *shapes, u32 n, Solver
             const bool moves = bodies[a].kind == body_dynamic || bodies[b].kind == body_dynamic;
             if (!moves || shapes[a].world != shapes[b].world || found == most_contacts) continue;
             const f32 speed = length(bodies[a].linear) + length(bodies[b].linear);
-            if (find_contact(bodies, shapes, hulls, a, b, margin + speed * settings.time, kept, w.contacts[found]))
-                ++found;
+            const f32 ahead = settings.time + divide(settings.time, f32(settings.substeps));
+            const f32 most = margin + speed * settings.time;
+            if (find_contact(bodies, shapes, hulls, a, b, most, ahead, kept, w.contacts[found])) ++found;
         }
     }
     w.contact_count = found;

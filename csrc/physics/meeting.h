@@ -1,0 +1,76 @@
+// Where two moving shapes meet within a step. A contact is a plane during the whole step (contacts.h), so the plane must
+// be the one at which they meet, and not the one between them at its begin: else a ball stops at the edge of the next
+// tile of a level floor, and what flies past a corner is turned away from it.
+//
+// Conservative advancement (Mirtich 1996, "Impulse-based dynamic simulation of rigid body systems"): the bodies go on as
+// they move now, until they are a little way in along the present normal. The normal of the shapes there is better. If
+// they overlap less in another direction there, as with the level top of a tile, it is that one.
+#pragma once
+
+#include "physics/crossing.h"
+
+// A body's way and its turn (along its axis) while nothing pushes it, in a step and the substep behind it, for which the
+// last pass of the step looks ahead: m and rad.
+struct Drift {
+    vec3 way{}, turn{};
+    bool gives_way = false;  // to impulses
+};
+
+// Shapes meet when they are this share of the lesser inner radius inside of each other: more than springs give way.
+inline constexpr f32 meeting_share = 0.01f;
+// In a step they must come nearer by this share of that depth, or they stay as they are.
+inline constexpr f32 least_approach = 0.02f;
+inline constexpr u32 meeting_rounds = 6;
+
+TBS_FUNCTION Transform drifted(const Transform &at, const Drift &drift, f32 share, vec3 further) {
+    const f32 angle = length(drift.turn) * share;
+    const quat turn = angle > 0.0f ? rotation_about(normalize(drift.turn), angle) : quat{1, 0, 0, 0};
+    return {at.position + drift.way * share + further, normalize(turn * at.rotation)};
+}
+
+// Replaces a manifold at the begin of a step by the one at which the shapes meet within it, as seen from the begin:
+// points are where they are then, and separations what they are then along the new normal. Without points where they
+// pass each other. Leaves it as it is where they do not meet. `collide_at(at_a, at_b, manifold)` is the narrow phase.
+template <class Collide>
+TBS_FUNCTION void meet(const Geometry &a, const Transform &at_a, const Drift &drift_a, const Geometry &b,
+                       const Transform &at_b, const Drift &drift_b, Manifold &manifold, Collide &&collide_at) {
+    f32 share = 0.0f;
+    vec3 further{};
+    // How much nearer a point comes in the whole time.
+    const auto closing_of = [&](const Manifold::Point &point) {
+        const vec3 turning = cross(drift_a.turn, point.anchor_a) - cross(drift_b.turn, point.anchor_b);
+        return dot(drift_a.way - drift_b.way + turning, manifold.normal);
+    };
+    bool comes = false;
+    for (u32 k = 0; k < manifold.count; ++k) {
+        const f32 closing = closing_of(manifold.points[k]);
+        comes = comes || (closing > 0.0f && manifold.points[k].separation < closing);
+    }
+    if (!comes) return;
+    const f32 depth = meeting_share * min(inner_radius(a), inner_radius(b));
+    for (u32 round = 0; round < meeting_rounds && share < 1.0f; ++round) {
+        f32 first = infinity, approach = 0.0f;
+        for (u32 k = 0; k < manifold.count; ++k) {
+            const f32 closing = closing_of(manifold.points[k]), apart = manifold.points[k].separation;
+            if (!(closing > least_approach * depth && apart < closing * (1.0f - share) && apart > -0.5f * depth)) continue;
+            const f32 until = divide(apart + depth, closing);
+            if (until < first) first = until, approach = closing;
+        }
+        if (first == infinity) break;
+        // Beyond the end of the time only along the normal: the way aside would lead elsewhere.
+        const f32 beyond = max(share + first - 1.0f, 0.0f);
+        share = min(share + first, 1.0f);
+        further = manifold.normal * (beyond * approach);
+        collide_at(drifted(at_a, drift_a, share, further), drifted(at_b, drift_b, share, {}), manifold);
+    }
+    if (share == 0.0f) return;
+    // The solver moves the place where the bodies push each other half of the way with each, and not with one that does
+    // not give way: it must come to be right when they meet.
+    const vec3 left = drift_b.gives_way ? vec3{} : (drift_b.way - drift_a.way) * share - further;
+    for (u32 k = 0; k < manifold.count; ++k) {
+        Manifold::Point &point = manifold.points[k];
+        // Where they part again they have been as near as they come.
+        point.separation += max(fma(closing_of(point), share, dot(further, manifold.normal)), 0.0f);
+        point.anchor_b += left;
+    }
+}

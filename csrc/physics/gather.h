@@ -43,6 +43,8 @@ struct Step {
     Material material[most_bodies];
     Entity entity[most_bodies];
     f32 reach[most_bodies];        // how far its surface may come in this step, beyond where it is
+    f32 thrown[most_bodies];       // how far with what may hit it
+    u32 far_bits[body_words];      // bit j: body j reaches further than those that stay where they are
     u32 mover[most_bodies];        // its number in the solver, or no_body
     f32 slow[(most_movers + block_items - 1) / block_items * block_items];  // of movers: how far one that is not fast goes
     u32 pushed[most_bodies];       // 1 where contacts push it: of dynamic bodies
@@ -227,9 +229,11 @@ TBS_FUNCTION bool gather(World &world, const Hulls &hulls, Step &step, f32 time,
                     step.pushed[body] = own.kind == body_dynamic;
                     step.slow[first_mover + i] = fits && own.kind == body_dynamic ? fast_share * inner_radius(geometry) : 0.0f;
                     if (sound && own.kind != body_static) {
-                        const f32 speed = length(velocity.linear) + time * length(gravity) +
-                                          length(velocity.angular) * radius_of(geometry);
-                        step.reach[body] = time * speed;
+                        const f32 *const turns = mass.inverse_inertia;  // whose trace is not less than any answer to a torque
+                        const f32 torque = length(force.torque) * (turns[0] + turns[1] + turns[2]);
+                        const f32 gain = own.kind == body_dynamic ? length(gravity) + length(force.force) * mass.inverse : 0.0f;
+                        const f32 turning = length(velocity.angular) + (own.kind == body_dynamic ? time * torque : 0.0f);
+                        step.reach[body] = time * (length(velocity.linear) + time * gain + turning * radius_of(geometry));
                     }
                 }
                 return !sound;

@@ -186,6 +186,14 @@ _RECORDS = (
         ),
         bare=_NUMPY,
     ),
+    Adapter(
+        "JAX", "jax", {"jax": "jax"}, "jax", {"jax": "0.10.2"},
+        # A step never writes to memory that arrays of JAX have, which are immutable.
+        (
+            Interface("JaxEnv", {"output": "torch", "copy": None}, takes_made=True),
+            Interface("GymnaxEnv", _fixed(AutoresetMode.SAME_STEP, output="torch", copy=None), takes_made=True),
+        ),
+    ),
 )  # fmt: skip
 ADAPTERS = {record.module: record for record in _RECORDS}
 

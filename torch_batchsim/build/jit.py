@@ -65,7 +65,7 @@ DEBUG_FLAGS = {
 }
 _STRICT_MATH = {"cpu": ["-ffp-contract=off"], "cuda": "-fmad=false -prec-div=true -prec-sqrt=true -ftz=false".split()}
 _FAST_MATH = {"cpu": ["-ffast-math"], "cuda": ["--use_fast_math"]}
-# The modules for Python in csrc/host, and the headers of ours that they include.
+# The engine's modules for Python in csrc/host, and the headers of ours that they include.
 _MODULES = {"step_call": (), "interrupts": ("tbs/platform.h", "tbs/watch.h")}
 _one_build = threading.Lock()  # of this process: torch's builder changes the environment of the whole process
 _OF_CPP = {"gcc": "g++", "cc": "c++", "clang": "clang++"}
@@ -192,15 +192,16 @@ def _library(program: Program, target: Target) -> tuple[Path, Target, float]:
     return library, target, seconds
 
 
-def load_module(stem: str) -> ModuleType:
+def load_module(stem: str, *headers: Path) -> ModuleType:
     """The Python module of ``csrc/host/<stem>.cpp``, compiled if the cache does not hold it.
 
-    Its name is that of the file, ``torch_batchsim.csrc.host.step_call``, which no other module takes.
+    Its name is that of the file, ``torch_batchsim.csrc.host.step_call``, which no other module takes. ``headers`` are
+    folders of another library's that it includes.
 
     Raises:
         BuildError: it does not compile: without Python's headers, say. ImportError: it cannot be loaded.
     """
-    name, path = f"torch_batchsim.csrc.host.{stem}", _module(stem)
+    name, path = f"torch_batchsim.csrc.host.{stem}", _module(stem, *headers)
     loader = ExtensionFileLoader(name, str(path))
     module = module_from_spec(ModuleSpec(name, loader, origin=str(path)))
     loader.exec_module(module)
@@ -220,12 +221,14 @@ def _module_or_nothing(stem: str) -> None:
         _module(stem)
 
 
-def _module(stem: str) -> Path:
+def _module(stem: str, *headers: Path) -> Path:
     """The compiled module. g++ is called directly: torch's builder takes longer, and one build at a time."""
     source = CSRC / "host" / f"{stem}.cpp"
     folders = [sysconfig.get_path("include"), Path(torch.__file__).parent / "include", CSRC]
     flags = [*MODULE_FLAGS, "-fPIC", "-shared", *(f"-I{folder}" for folder in folders)]
-    texts = [path.read_text("utf-8") for path in (source, *(CSRC / header for header in _MODULES[stem]))]
+    flags += [part for folder in headers for part in ("-isystem", str(folder))]  # whose warnings nobody here can mend
+    included = [*(CSRC / header for header in _MODULES.get(stem, ())), *_headers_in(headers)]
+    texts = [path.read_text("utf-8") for path in (source, *included)]
     parts = [*texts, *flags, EXTENSION_SUFFIXES[0], torch.__version__, processor()]
     directory, (name, alias) = cache_directory(), _names(f"{stem}_cpu", parts, [cpp_compiler])
     path = directory / f"{name}.so"
@@ -246,6 +249,10 @@ def _module(stem: str) -> Path:
     except OSError as error:
         raise cannot_write(directory, error) from None
     return path
+
+
+def _headers_in(folders: Sequence[Path]) -> list[Path]:
+    return sorted(path for folder in folders for path in folder.rglob("*.h"))
 
 
 def load_shared(source: Path, *flags: str) -> ctypes.CDLL:

@@ -67,7 +67,7 @@ class TorchVectorEnv(FixedOptions, VectorEnv):
             ``declare.run_options.RunOptions``.
 
     Attributes: ``sim`` (the ``Simulator``; its tensors may be written between steps), ``device``, ``num_worlds``,
-    ``num_agents`` (per world), ``autoreset_mode``, ``output``, ``copies`` (whether results are copies),
+    ``num_agents`` (per world), ``autoreset_mode``, ``output``, ``copy`` and ``copies`` (whether results are copies),
     ``delivers_final`` (whether infos have ``final_obs``), ``has_begun`` (whether it has been reset), ``episode_steps``
     (int32 ``[rows]``, read and assigned); and, each None if the environment has none, ``action_mask`` (bool ``[rows,
     n]``), ``active`` (bool ``[rows]``), ``team`` (integers ``[rows]``) and ``single_critic_space`` (a Dict of the infos
@@ -137,7 +137,7 @@ class TorchVectorEnv(FixedOptions, VectorEnv):
         if "action_mask" in self.sim.program.info:
             self.single_action_space, self.action_space = map(masked, (self.single_action_space, self.action_space))
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
-        self.output, self.copies = output, bool(copy)
+        self.output, self.copy, self.copies = output, copy, bool(copy)
         self._needs_conversion = self.copies or output == "numpy"
         self.has_begun, self._of_rows = False, {}
         self._actions = ActionInput(self.sim.program, self.sim.memory)

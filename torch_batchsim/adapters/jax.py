@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from itertools import count
 from pathlib import Path
@@ -30,7 +30,6 @@ import torch
 from gymnasium import Space
 from gymnasium.vector import VectorEnv
 
-from ..base.modes import in_plain_torch
 from ..build.jit import load_module
 from ..declare.environment import Environment
 from ..errors import WorldFault
@@ -49,7 +48,6 @@ from jax.experimental import io_callback  # noqa: E402
 
 _TARGET = "torch_batchsim_call"
 _HANDLE = jax.ShapeDtypeStruct((), np.uint32)
-_NARROW = {torch.int64: torch.int32, torch.uint64: torch.uint32, torch.float64: torch.float32}  # JAX's, without x64
 
 
 class _Shared:
@@ -147,7 +145,9 @@ class JaxEnv(_Shared):
 
         Raises TypeError within ``jit``, where ``xla`` steps; TypeError, ValueError and ``WorldFault`` as there.
         """
-        return stepped(self.vector_env, _tensor(actions), lambda *results: _arrays(results))
+        actions = _tensor(actions)
+        self._calls.note_step()
+        return stepped(self.vector_env, actions, lambda *results: _arrays(results))
 
     def xla(self) -> tuple[jax.Array, Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
         """``(handle, recv, send, step)`` for programs that ``jax.jit`` compiles, as EnvPool's.
@@ -155,11 +155,14 @@ class JaxEnv(_Shared):
         - ``step(handle, actions)`` returns ``(handle, (observations, rewards, terminations, truncations, infos))``;
         - ``send(handle, actions)`` steps and returns the handle; ``recv(handle)`` returns those results afterwards.
 
-        A handle, uint32 ``[]``, is used once: each call needs that of the call before, or after a ``reset`` outside the
-        one of the first ``xla()``. Actions are ``[rows, ...]``; other shapes and dtypes raise while JAX traces. All
-        other errors are of the type that JAX raises for them, with the engine's message. Results are copied into XLA's
-        memory. There are no derivatives: ``jax.lax.stop_gradient`` goes around actions. Rows take the place of
-        ``jax.vmap``.
+        A handle, uint32 ``[]``, is used once: each call needs that of the call before. After a ``reset`` of all worlds
+        it is that of an ``xla()`` before any step; after a ``step`` outside that of a new ``xla()``. Programs run on
+        one device. Actions are ``[rows, ...]``. Results are copied into XLA's memory.
+
+        While JAX traces, actions of other shapes and dtypes raise TypeError or ValueError, ``jax.vmap`` raises
+        NotImplementedError, since rows are the batch, and derivatives raise TypeError: ``jax.lax.stop_gradient`` goes
+        around real-valued actions. While a program runs, all errors are ``jax.errors.JaxRuntimeError``, with the
+        engine's message, and the handle stays the same.
         """
         step, send, recv = (getattr(self._calls, name) for name in ("step", "send", "recv"))
         return self._calls.handle, recv, send, step
@@ -290,6 +293,7 @@ class _Calls:
         self._number, self._programs = next(_numbers), []
         self._made = 0  # the handle that the next call needs
         self._one = threading.Lock()
+        self._shape = env.action_space.shape
         self._of_step, self._of_reset = self._shapes()
         _calls_by_number[self._number] = self
 
@@ -303,7 +307,8 @@ class _Calls:
     def step(self, handle: Any, actions: Any) -> tuple[jax.Array, Any]:
         """A call of ``xla``'s ``step``."""
         actions, dtype = self._checked(actions)
-        return self._call(("step", dtype), (_checked_handle(handle), actions), self._of_step)
+        handle, results = self._call(("step", dtype), (_checked_handle(handle), actions), self._of_step)
+        return handle, _completed(results)
 
     def send(self, handle: Any, actions: Any) -> jax.Array:
         """A call of ``xla``'s ``send``."""
@@ -312,7 +317,8 @@ class _Calls:
 
     def recv(self, handle: Any) -> tuple[jax.Array, Any]:
         """A call of ``xla``'s ``recv``."""
-        return self._call(("recv", None), (_checked_handle(handle),), self._of_step)
+        handle, results = self._call(("recv", None), (_checked_handle(handle),), self._of_step)
+        return handle, _completed(results)
 
     def reset(self, seed: Any) -> tuple[jax.Array, Any]:
         """New episodes of all worlds, with the seed ``uint32 [2]``."""
@@ -323,14 +329,16 @@ class _Calls:
         step = _leafwise(_specification, (observations, *others, dict(infos)))
         return step, _leafwise(_specification, (observations, self._env.infos))
 
-    def _checked(self, actions: Any) -> tuple[Any, torch.dtype]:
+    def _checked(self, actions: Any) -> tuple[jax.Array, np.dtype]:
         """Raises TypeError or ValueError for shapes and dtypes, as an ordinary step does."""
         actions = jnp.asarray(actions)
+        if actions.dtype == jnp.bfloat16:  # which NumPy lacks
+            actions = actions.astype(jnp.float32)
         dtype = getattr(torch, actions.dtype.name, None)
-        if dtype is None:
+        if not isinstance(dtype, torch.dtype):
             raise TypeError(f"actions must be numbers that torch has too, got {actions.dtype.name}")
         self._env.checked_actions(torch.empty(actions.shape, dtype=dtype, device=self._env.device))
-        return actions, dtype
+        return actions, np.dtype(actions.dtype)
 
     def _call(self, program: Any, operands: tuple[Any, ...], shapes: Any) -> tuple[jax.Array, Any]:
         if program not in self._programs:
@@ -340,16 +348,19 @@ class _Calls:
         leaves, structure = jax.tree.flatten((_HANDLE, dtypes))
         by_xla = partial(_by_xla, tuple(leaves), numbers)
         by_host = partial(_by_host, tuple(leaves), numbers)
-        made = jax.lax.platform_dependent(*operands, cpu=by_xla, default=by_host)
+        made = _alone(lambda *given: jax.lax.platform_dependent(*given, cpu=by_xla, default=by_host))(*operands)
         return jax.tree.unflatten(structure, made)
 
     # ---- while a program runs ----------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Let the handle of the beginning be the next one."""
+        """Let the handle of the beginning be the next one: a reset was made outside of a program."""
         self._made = 0
 
-    @in_plain_torch
+    def note_step(self) -> None:
+        """A step outside of a program: one that is under way or comes with an older handle raises."""
+        self._made = (self._made + 1) % 2**32
+
     def answer(self, call: int, given: tuple[Any, ...], made: tuple[Any, ...]) -> None:
         """Do what a program asks for: read the memory ``given``, and write into that which is ``made``."""
         (kind, dtype), own = self._programs[call], made[1:]
@@ -365,12 +376,15 @@ class _Calls:
                 self._env.check_open()
                 results = self._env.step_results()
             else:
-                actions = torch.frombuffer(given[1], dtype=dtype).view(self._env.action_space.shape)
+                actions = torch.from_numpy(np.frombuffer(given[1], dtype).reshape(self._shape))
                 results = self._step(actions.to(self._env.device))
-            self._made = (self._made + 1) % 2**32
+            self.note_step()
             made[0][:] = self._made.to_bytes(4, "little")
             if own:
-                _write(jax.tree.leaves(_leafwise(lambda tensor: tensor, results)), own)
+                for array, place in zip(_numbers_in(results), own, strict=True):
+                    wide = len(place) == array.nbytes
+                    dtype = array.dtype if wide else jax.dtypes.canonicalize_dtype(array.dtype)
+                    np.copyto(np.frombuffer(place, dtype).reshape(array.shape), array, casting="unsafe")
         finally:
             self._one.release()
 
@@ -391,6 +405,23 @@ class _Calls:
                 f"this is handle {handle}, and the environment is at {self._made}: each call needs the handle that the "
                 "call before returned, once, on one device"
             )
+
+
+def _alone(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let ``jax.vmap`` and derivatives of a call raise errors that name the remedy."""
+    batched = jax.custom_batching.custom_vmap(function)
+
+    @batched.def_vmap
+    def refuse(size: int, in_batched: Any, *operands: Any) -> Any:
+        raise NotImplementedError("jax.vmap cannot batch steps and resets: the rows of the environment are the batch")
+
+    differentiable = jax.custom_jvp(batched)
+
+    @differentiable.defjvp
+    def refuse_too(primals: Any, tangents: Any) -> Any:
+        raise TypeError("steps have no derivatives: put jax.lax.stop_gradient around actions")
+
+    return differentiable
 
 
 def _by_xla(leaves: tuple[Any, ...], numbers: Mapping[str, int], *operands: Any) -> Any:
@@ -433,10 +464,34 @@ def _register() -> None:
     jax.ffi.register_ffi_target(_TARGET, module.handler_for(_called), platform="cpu")
 
 
-def _write(tensors: list[torch.Tensor], memory: tuple[Any, ...]) -> None:
-    for tensor, place in zip(tensors, memory, strict=True):
-        dtype = tensor.dtype if len(place) == tensor.nbytes else _NARROW[tensor.dtype]
-        torch.frombuffer(place, dtype=dtype).view(tensor.shape).copy_(tensor)
+def _numbers_in(results: Any) -> Iterator[np.ndarray]:
+    """Arrays of tuples and dicts of tensors, in JAX's order; final values as they lie, see ``_completed``."""
+    if isinstance(results, tuple):
+        for part in results:
+            yield from _numbers_in(part)
+    elif isinstance(results, dict):
+        for _, part in sorted(dict.items(results)):
+            yield from _numbers_in(part)
+    else:
+        yield results.numpy(force=True)  # from CUDA a copy
+
+
+def _completed(results: Any) -> Any:
+    """Results of a step whose final values are each row's last ones: this step's where no episode has ended.
+
+    Outside of ``jit`` the vector environment does so. Within, JAX leaves it out where nobody reads them.
+    """
+    observations, rewards, terminated, truncated, infos = results
+    for name, now in (("final_obs", observations), ("final_info", infos)):
+        if name in infos:
+            infos = {**infos, name: _where(infos[f"_{name}"], infos[name], now)}
+    return observations, rewards, terminated, truncated, infos
+
+
+def _where(ended: jax.Array, last: Any, now: Any) -> Any:
+    if isinstance(last, dict):  # in which an entry without a present value is a mask
+        return {key: _where(ended, part, now[key]) if key in now else part for key, part in last.items()}
+    return jnp.where(ended.reshape(-1, *[1] * (last.ndim - 1)), last, now)
 
 
 def _leafwise(function: Callable[[torch.Tensor], Any], results: Any) -> Any:

@@ -79,8 +79,12 @@ class _Shared:
         return self.vector_env.num_worlds
 
     def close(self) -> None:
-        """Close the vector environment; steps and resets raise from then on, within ``jit`` too."""
+        """Close the vector environment; steps and resets raise from then on, within ``jit`` too.
+
+        An environment that compiled programs step is kept until then, because they may do so at any time.
+        """
         self.vector_env.close()
+        self._calls.forget()
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the calls of compiled programs, which go to the original."""
@@ -107,9 +111,8 @@ class JaxEnv(_Shared):
 
     ``reset`` and ``step`` return what the vector environment's do, as arrays in the same memory. JAX copies an array
     only where it must: 64-bit numbers without ``jax_enable_x64`` (which it narrows to 32 bits, so that greater integers
-    wrap), outputs of a component whose fields have different types, and memory at an address that is no multiple of
-    64 bytes. A step never overwrites an array that is held, or that a computation of JAX has yet to read, unless it is
-    bound (``vector_env.bind``).
+    wrap), and memory that is bound at an address that is no multiple of 64 bytes. A step never overwrites an array that
+    is held, or that a computation of JAX has yet to read, unless it is bound (``vector_env.bind``).
     """
 
     _interface = RECORD.interface("JaxEnv")
@@ -257,7 +260,7 @@ class GymnaxEnv(_Shared):
 
 
 def _array(tensor: torch.Tensor) -> jax.Array:
-    return jax.dlpack.from_dlpack(tensor.contiguous())
+    return jax.dlpack.from_dlpack(tensor)
 
 
 def _arrays(results: Any) -> Any:
@@ -277,7 +280,7 @@ def _tensor(value: Any) -> Any:
 # ---- calls from compiled programs ------------------------------------------------------------------------------------
 
 _numbers = count(1)
-_calls_by_number: weakref.WeakValueDictionary[int, _Calls] = weakref.WeakValueDictionary()
+_in_programs: dict[int, _Calls] = {}  # which may run at any time, also when nobody else refers to the environment
 
 
 class _Calls:
@@ -295,7 +298,10 @@ class _Calls:
         self._one = threading.Lock()
         self._shape = env.action_space.shape
         self._of_step, self._of_reset = self._shapes()
-        _calls_by_number[self._number] = self
+
+    def forget(self) -> None:
+        """Let programs raise from now on."""
+        _in_programs.pop(self._number, None)
 
     # ---- while JAX traces --------------------------------------------------------------------------------------------
 
@@ -341,6 +347,8 @@ class _Calls:
         return actions, np.dtype(actions.dtype)
 
     def _call(self, program: Any, operands: tuple[Any, ...], shapes: Any) -> tuple[jax.Array, Any]:
+        self._env.check_open()
+        _in_programs[self._number] = self
         if program not in self._programs:
             self._programs.append(program)
         numbers = {"environment": self._number, "call": self._programs.index(program)}
@@ -371,7 +379,7 @@ class _Calls:
                 self._check_handle(int.from_bytes(given[0], "little"))
             if kind == "reset":
                 high, low = (int.from_bytes(given[0][place : place + 4], "little") for place in (0, 4))
-                results = self._env.reset(seed=low << 32 | high)
+                results = self._env.reset(seed=high << 32 | low)
             elif kind == "recv":
                 self._env.check_open()
                 results = self._env.step_results()
@@ -448,9 +456,9 @@ def _by_host(leaves: tuple[Any, ...], numbers: Mapping[str, int], *operands: Any
 
 def _called(environment: int, call: int, given: tuple[Any, ...], made: tuple[Any, ...]) -> str | None:
     """What compiled programs call: None, or the text of an error."""
-    calls = _calls_by_number.get(environment)
+    calls = _in_programs.get(environment)
     if calls is None:
-        return "RuntimeError: the environment of this program is gone: keep a reference to it"
+        return "ClosedEnvironmentError: the environment of this program is closed; make a new one"
     try:
         calls.answer(call, given, made)
     except BaseException as error:

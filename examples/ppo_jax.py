@@ -2,8 +2,8 @@
 
     python examples/ppo_jax.py --env-id torch_batchsim/CartPole-v0 --seed 1
 
-It needs jax and tyro. The whole training is one program that `jax.jit` compiles; it calls the simulator back for each
-step. T is the number of steps of a rollout, N that of environments.
+It needs jax and tyro (`pip install "torch_batchsim[jax,train]"`). The whole training is one program that `jax.jit`
+compiles; it calls the simulator back for each step. T is the number of steps of a rollout, N that of environments.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import jax
@@ -74,7 +75,7 @@ def layers(key: jax.Array, sizes: list[int], gain: float) -> list[tuple[jax.Arra
     """Weights and biases; ``gain`` is the last layer's."""
     gains = [2**0.5] * (len(sizes) - 2) + [gain]
     keys = jax.random.split(key, len(gains))
-    shapes = zip(sizes[:-1], sizes[1:], strict=True)
+    shapes = pairwise(sizes)
     return [
         (jax.nn.initializers.orthogonal(scale)(key, shape), jnp.zeros(shape[1]))
         for key, shape, scale in zip(keys, shapes, gains, strict=True)

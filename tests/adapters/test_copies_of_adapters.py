@@ -68,7 +68,7 @@ def leaves(value: Any) -> Iterator[np.ndarray]:
         for name, part in value.items() if hasattr(value, "items") else enumerate(value):
             if not str(name).startswith("final"):
                 yield from leaves(part)
-    elif isinstance(value, (torch.Tensor, np.ndarray, np.generic, int, float)):
+    elif isinstance(value, (torch.Tensor, np.ndarray, np.generic, int, float)) or hasattr(value, "__dlpack__"):
         array = value.numpy().copy() if isinstance(value, torch.Tensor) else np.array(value)
         if array.dtype != object:
             yield array

@@ -27,8 +27,18 @@ from gymnasium.vector import AutoresetMode
 from libraries_of_others import library, run_script
 from support import declare
 
-from torch_batchsim import Archetype, Component, EpisodeStatistics, Reward, TaskGraph, TorchVectorEnv, f64, i32, i64, u64
-from torch_batchsim.adapters import envpool
+from torch_batchsim import (
+    Archetype,
+    Component,
+    EpisodeStatistics,
+    Reward,
+    TaskGraph,
+    TorchVectorEnv,
+    f64,
+    i32,
+    i64,
+    u64,
+)
 from torch_batchsim.errors import WorldFault
 
 library(__file__, "jax")
@@ -133,7 +143,7 @@ def played(env: TorchVectorEnv) -> tuple[Any, list[np.ndarray], list[Any]]:
     return first, actions, results
 
 
-# ---- the same bits -----------------------------------------------------------------------------------------------------
+# ---- the same bits ---------------------------------------------------------------------------------------------------
 
 
 @of_all_kinds
@@ -182,7 +192,7 @@ def test_all_control_flow_steps() -> None:
     plain, env = (gymnasium.make_vec(CARTPOLE, num_envs=2).unwrapped for _ in range(2))
     plain.reset(seed=0)
     env = JaxEnv(env)
-    handle, _, send, step = env.xla()
+    handle, _, send, _ = env.xla()
     env.reset(seed=0)
     right = jnp.ones(2, jnp.int32)
 
@@ -241,7 +251,7 @@ def test_64_bits_stay_with_x64() -> None:
             assert_same(found, (*expected, dict(infos)))
 
 
-# ---- memory ------------------------------------------------------------------------------------------------------------
+# ---- memory ----------------------------------------------------------------------------------------------------------
 
 
 def test_no_copy_is_made_in_either_direction(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -290,20 +300,23 @@ def test_arrays_that_are_held_are_never_overwritten() -> None:
 
 
 def test_what_a_computation_has_yet_to_read_is_not_overwritten() -> None:
-    """The array itself is gone when the next steps are made."""
-    rows = 256
-    env = JaxEnv(CARTPOLE, num_envs=rows, seed=0)
-    slow = jax.jit(lambda seen, weights: jax.lax.fori_loop(0, 30, lambda _, w: jnp.tanh(w @ w), weights)[:4].sum() * 0 + seen)
+    """The array itself is gone when the next steps are made; actions are of torch, so that they wait for nothing."""
+    env = JaxEnv(CARTPOLE, num_envs=256, seed=0)
+
+    @jax.jit
+    def slow(seen: jax.Array, weights: jax.Array) -> jax.Array:
+        return jax.lax.fori_loop(0, 20, lambda _, w: jnp.tanh(w @ w), weights)[0, 0] * 0 + seen
+
     weights = jnp.full((400, 400), 0.01)
     slow(env.reset()[0], weights).block_until_ready()
     pending, copies = [], []
     for step in range(8):
-        observations = env.step(jnp.full(rows, step % 2))[0]
+        observations = env.step(torch.full((256,), step % 2))[0]
         copies.append(np.array(observations))
         pending.append(slow(observations, weights))
         del observations
     for step in range(4):
-        env.step(jnp.full(rows, step % 2))
+        env.step(torch.full((256,), step % 2))
     assert all(np.array_equal(*pair) for pair in zip(pending, copies, strict=True))
     assert not np.array_equal(copies[0], copies[2])
 
@@ -340,7 +353,7 @@ def test_a_program_leaves_arrays_that_are_held_alone() -> None:
     assert np.array_equal(observations, copy)
 
 
-# ---- handles, threads and errors ---------------------------------------------------------------------------------------
+# ---- handles, threads and errors -------------------------------------------------------------------------------------
 
 
 def test_each_handle_is_used_once() -> None:
@@ -371,7 +384,9 @@ def test_a_fault_within_jit_reaches_the_user() -> None:
     step, still = jax.jit(step), jnp.zeros((3, 3))
     handle, _ = jax.block_until_ready(step(handle, still))
     env.vector_env.sim.tensor("Particle.Body.position")[1] = torch.nan
-    with pytest.raises(jax.errors.JaxRuntimeError, match=r"WorldFault: drift.h:\d+: world 1: system 'drift' failed .*nan"):
+    with pytest.raises(
+        jax.errors.JaxRuntimeError, match=r"WorldFault: drift.h:\d+: world 1: system 'drift' failed .*nan"
+    ):
         jax.block_until_ready(step(handle, still))
     assert isinstance(env.fault, WorldFault) and env.fault.mask.tolist() == [False, True, False]
     assert env.vector_env.episode_steps.tolist() == [2, 2, 2]
@@ -401,7 +416,7 @@ def test_bad_actions_raise_before_a_world_steps() -> None:
     for call in (env.step, lambda actions: jax.jit(step)(handle, actions)):
         with pytest.raises(ValueError, match=r"actions must have shape \[2\], got \[3\]"):
             call(jnp.zeros(3, int))
-        with pytest.raises(TypeError, match="actions must have dtype .*, got float32"):
+        with pytest.raises(TypeError, match=r"actions must have dtype .*, got float32"):
             call(jnp.zeros(2))
     with pytest.raises(TypeError, match="actions must be numbers that torch has too, got key<fry>"):
         step(handle, jax.random.split(jax.random.key(0), 2))
@@ -426,9 +441,9 @@ def test_batches_and_derivatives_are_refused() -> None:
         return weight * step(handle, cut(still + weight))[1][0].sum()
 
     for wrapped in (lambda function: function, jax.jit):
-        with pytest.raises(NotImplementedError, match="jax.vmap cannot batch steps and resets: the rows of the env"):
+        with pytest.raises(NotImplementedError, match=r"jax.vmap cannot batch steps and resets: the rows of the env"):
             wrapped(jax.vmap(step, (None, 0)))(handle, jnp.zeros((5, 2, 3)))
-        with pytest.raises(TypeError, match="steps have no derivatives: put jax.lax.stop_gradient around actions"):
+        with pytest.raises(TypeError, match=r"steps have no derivatives: put jax.lax.stop_gradient around actions"):
             wrapped(jax.grad(lambda weight: loss(weight, lambda actions: actions)))(0.5)
     assert not env.vector_env.episode_steps.any()
     assert jnp.isfinite(jax.jit(jax.grad(lambda weight: loss(weight, jax.lax.stop_gradient)))(0.5))
@@ -497,7 +512,9 @@ def test_programs_run_on_other_threads_and_side_by_side() -> None:
             torch.set_num_threads(number)
             found: list[dict[str, Any]] = [{} for _ in range(2)]
             envs = [JaxEnv(CARTPOLE, num_envs=3000) for _ in found]
-            runs = [threading.Thread(target=rolled, args=(env, 60, each)) for env, each in zip(envs, found, strict=True)]
+            runs = [
+                threading.Thread(target=rolled, args=(env, 60, each)) for env, each in zip(envs, found, strict=True)
+            ]
             for run in runs:
                 run.start()
             for run in runs:
@@ -573,12 +590,7 @@ def test_programs_run_on_any_one_device() -> None:
     assert in_a_process(DEVICES).splitlines()[-1] == "[2, 2, 2, 2]"
 
 
-def test_envpool_names_what_to_use() -> None:
-    with pytest.raises(RuntimeError, match=r"xla\(\) is of torch_batchsim.adapters.jax.JaxEnv"):
-        envpool.make(CARTPOLE, num_envs=2).xla()
-
-
-# ---- gymnax's functions ------------------------------------------------------------------------------------------------
+# ---- gymnax's functions ----------------------------------------------------------------------------------------------
 
 
 def test_keys_are_seeds() -> None:
@@ -638,7 +650,7 @@ def test_states_are_used_once() -> None:
         GymnaxEnv(made)
 
 
-# ---- scripts -----------------------------------------------------------------------------------------------------------
+# ---- scripts ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -208,8 +208,8 @@ class _Pool:
     def xla(self) -> Any:
         """Raises RuntimeError."""
         raise RuntimeError(
-            "xla() is missing because JAX cannot trace these steps; output='torch' gives tensors, which "
-            "jax.dlpack.from_dlpack takes without a copy"
+            "xla() is of torch_batchsim.adapters.jax.JaxEnv, which steps all worlds at once: a compiled program needs "
+            "to know whose results it gets"
         )
 
     def render(self, env_ids: Any = None, camera_id: int | None = None) -> np.ndarray:

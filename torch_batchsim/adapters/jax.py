@@ -1,4 +1,4 @@
-"""JAX: arrays in, arrays out, without copies; and steps within ``jit``, in the manner of EnvPool's ``xla`` and of gymnax.
+"""JAX: arrays in, arrays out, without copies; and steps within ``jit``, as by EnvPool's ``xla`` and gymnax's functions.
 
 >>> from torch_batchsim.adapters.jax import JaxEnv
 >>> env = JaxEnv("torch_batchsim/CartPole-v0", num_envs=64)
@@ -55,12 +55,9 @@ class _Shared:
 
     _interface: Interface
 
-    def __init__(
-        self, env: str | Environment | VectorEnv, num_envs: int | None = None, *, seed: int | None = None, **options: Any
-    ) -> None:
+    def __init__(self, env: str | Environment | VectorEnv, num_envs: int | None = None, **options: Any) -> None:
         self.vector_env: TorchVectorEnv = vector_env(env, self._interface, options, num_envs)
         self.fault: WorldFault | None = None
-        self._seed = seed
         self._calls = _Calls(self.vector_env, self)
 
     @property
@@ -117,6 +114,17 @@ class JaxEnv(_Shared):
 
     _interface = RECORD.interface("JaxEnv")
 
+    def __init__(
+        self,
+        env: str | Environment | VectorEnv,
+        num_envs: int | None = None,
+        *,
+        seed: int | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(env, num_envs, **options)
+        self._seed = seed
+
     @property
     def single_observation_space(self) -> Space:
         """Of a row."""
@@ -127,9 +135,7 @@ class JaxEnv(_Shared):
         """Of a row."""
         return self.vector_env.single_action_space
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """``(observations, infos)``, see ``TorchVectorEnv.reset``; masks and values of ``options`` may be of JAX."""
         if options is not None:
             options = {name: _tensor(value) for name, value in dict(options).items()}
@@ -202,9 +208,6 @@ class GymnaxEnv(_Shared):
     _interface = RECORD.interface("GymnaxEnv")
     default_params = None
 
-    def __init__(self, env: str | Environment | VectorEnv, num_envs: int | None = None, **options: Any) -> None:
-        super().__init__(env, num_envs, **options)
-
     def reset(self, key: jax.Array, params: None = None) -> tuple[Any, GymnaxState]:
         """``(observations, state)`` of new episodes in all worlds.
 
@@ -256,7 +259,7 @@ class GymnaxEnv(_Shared):
         return infos["active"] if "active" in infos else jnp.ones(self.num_envs, bool)
 
 
-# ---- arrays outside of jit -----------------------------------------------------------------------------------------
+# ---- arrays outside of jit -------------------------------------------------------------------------------------------
 
 
 def _array(tensor: torch.Tensor) -> jax.Array:
@@ -352,8 +355,8 @@ class _Calls:
         if program not in self._programs:
             self._programs.append(program)
         numbers = {"environment": self._number, "call": self._programs.index(program)}
-        dtypes = jax.tree.map(lambda of: jax.ShapeDtypeStruct(of.shape, jax.dtypes.canonicalize_dtype(of.dtype)), shapes)
-        leaves, structure = jax.tree.flatten((_HANDLE, dtypes))
+        leaves, structure = jax.tree.flatten((_HANDLE, shapes))
+        leaves = [jax.ShapeDtypeStruct(leaf.shape, jax.dtypes.canonicalize_dtype(leaf.dtype)) for leaf in leaves]
         by_xla = partial(_by_xla, tuple(leaves), numbers)
         by_host = partial(_by_host, tuple(leaves), numbers)
         made = _alone(lambda *given: jax.lax.platform_dependent(*given, cpu=by_xla, default=by_host))(*operands)

@@ -8,6 +8,7 @@ import runpy
 import subprocess
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -203,14 +204,15 @@ def test_all_control_flow_steps() -> None:
         handle = jax.lax.cond(handle == 5, lambda handle: send(handle, right), lambda handle: handle, handle)
         handle = jax.lax.cond(handle == 5, lambda handle: send(handle, right), lambda handle: handle, handle)
         send(handle, right)  # whose results nobody reads
-        return ()
+        return handle
 
-    several(handle)
-    jax.block_until_ready(env.xla()[0])
+    assert several(handle) == 6
     for _ in range(7):
         plain.step(torch.ones(2, dtype=torch.int32))
-    while env.xla()[0] < 7:
-        pass
+    for _ in range(3000):  # until the last step is made, for which nothing waits
+        if env.xla()[0] == 7:
+            break
+        time.sleep(0.01)
     assert torch.equal(plain.observations, env.vector_env.observations)
 
 

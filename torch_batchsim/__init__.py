@@ -143,6 +143,12 @@ __all__ = [
 register(
     "torch_batchsim/CartPole-v0", "torch_batchsim.envs.cartpole:CartPole", max_episode_steps=500, reward_threshold=475
 )
+register(
+    "torch_batchsim/CartPoleContinuous-v0",
+    "torch_batchsim.envs.cartpole:CartPoleContinuous",
+    max_episode_steps=500,
+    reward_threshold=475,
+)
 register("torch_batchsim/Swarm-v0", "torch_batchsim.envs.swarm:Swarm", max_episode_steps=300)
 register("torch_batchsim/Overcooked-v0", "torch_batchsim.envs.overcooked:Overcooked")
 register("torch_batchsim/HideSeek-v0", "torch_batchsim.envs.hideseek:HideSeek", max_episode_steps=240)

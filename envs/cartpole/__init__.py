@@ -1,3 +1,3 @@
-from .env import CartPole
+from .env import CartPole, CartPoleContinuous
 
-__all__ = ["CartPole"]
+__all__ = ["CartPole", "CartPoleContinuous"]

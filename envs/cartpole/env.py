@@ -10,6 +10,7 @@ problems"; equations of motion as corrected by Florian (2005), as in ``gymnasium
 
 With ``continuous=True`` the action is a share of the force, Box(-1, 1, [1]): -1 and 1 are the two pushes above, to the
 bit; values outside count as -1 or 1. Gymnasium has no such CartPole; it serves algorithms of continuous actions.
+``torch_batchsim/CartPoleContinuous-v0`` is the same by an id, for scripts that take nothing else.
 
 | observation | float32 [4]                     | unit  | range of a world that goes on            |
 |-------------|---------------------------------|-------|------------------------------------------|
@@ -60,8 +61,11 @@ class Push(Component):
     direction: i32  # 0 left, 1 right
 
 
+_CONTINUOUS = "actions are shares of the force, -1 to 1"
+
+
 class CartPole(Environment):
-    constants = Constants(continuous=Option(False, help="actions are shares of the force, -1 to 1"))
+    constants = Constants(continuous=Option(False, help=_CONTINUOUS))
     parameters = Parameters(
         gravity=Option(9.8, help="m/s^2"),
         masscart=Option(1.0, above=0.0, help="kg"),
@@ -113,3 +117,9 @@ class CartPole(Environment):
         canvas.line(axle, tip, 10, (202, 152, 101))
         canvas.circle(axle, 5, (129, 132, 203))
         return canvas.pixels
+
+
+class CartPoleContinuous(CartPole):
+    """``CartPole(continuous=True)``."""
+
+    constants = Constants(continuous=Option(True, choices=(True,), help=_CONTINUOUS))

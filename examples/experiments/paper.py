@@ -40,11 +40,12 @@ from torch_batchsim.memory.inputs import checked_device
 from torch_batchsim.resolve.executors import EXECUTORS
 from torch_batchsim.run.trace import Trace
 from torch_batchsim.testing import random_actions
-from torch_batchsim.vector.registration import environment_ids, find_id
+from torch_batchsim.vector.registration import find_id
 from torch_batchsim.vector.vector_env import TorchVectorEnv
 
 Make = Callable[..., TorchVectorEnv]
 
+_ENVIRONMENTS = ("cartpole", "hanabi", "hideseek", "overcooked", "swarm", "micro")
 _SIZES = tuple(4**k for k in range(3, 11))
 # The number of worlds at which the paper found its peaks; on CPU what ends in a few minutes.
 _MOST_WORLDS = {
@@ -66,7 +67,7 @@ class PaperOptions:
         default_factory=lambda: ["batch", "tune", "agents", "trace"]
     )
     """batch: table 1 and figure 3; tune: table 2; agents: figure 4; trace: figure 5."""
-    environments: list[str] = field(default_factory=lambda: [*environment_ids(), "micro"])
+    environments: list[str] = field(default_factory=lambda: [*_ENVIRONMENTS])
     """Of 'batch' and 'tune': short names (cartpole), ids, module:id, or 'micro'."""
     batch_sizes: list[int] | None = None
     """Worlds of 'batch'; 'tune' takes the greatest. By default from 64 to where the paper found an environment's peak

@@ -21,6 +21,7 @@ library(__file__, "stable_baselines3", "sb3_contrib")
 from sb3_contrib import MaskablePPO  # noqa: E402
 from sb3_contrib.common.maskable.utils import get_action_masks, is_masking_supported  # noqa: E402
 from stable_baselines3 import DQN, PPO  # noqa: E402
+from stable_baselines3.common.env_util import make_vec_env  # noqa: E402
 from stable_baselines3.common.monitor import Monitor  # noqa: E402
 from stable_baselines3.common.vec_env import (  # noqa: E402
     VecCheckNan,
@@ -247,6 +248,26 @@ def test_environments_that_it_refuses() -> None:
             StableBaselinesVecEnv(gymnasium.make_vec(CARTPOLE, num_envs=2, autoreset_mode=mode))
     with pytest.raises(ValueError, match="final_obs=False"):
         StableBaselinesVecEnv(CARTPOLE, 2, final_obs=False)
+
+
+@pytest.mark.parametrize("wrapper", [VecNormalize, VecMonitor, VecCheckNan, lambda env: VecFrameStack(env, 2)])
+@pytest.mark.parametrize("count", [1, 4])
+def test_its_wrappers_of_a_vector_environment_name_the_adapter(count: int, wrapper: Callable[..., Any]) -> None:
+    env = gymnasium.make_vec(CARTPOLE, num_envs=count)
+    for given in (env, EpisodeStatistics(env)):
+        with pytest.raises(TypeError, match=r"take torch_batchsim\.adapters\.\S+\.StableBaselinesVecEnv\(env\)$"):
+            wrapper(given)
+    assert wrapper(StableBaselinesVecEnv(env)).reset().shape[0] == count
+
+
+def test_habits_that_run() -> None:
+    """Its own vector environments, of single ones by their id."""
+    made = make_vec_env(f"torch_batchsim:{CARTPOLE}", n_envs=2)
+    PPO("MlpPolicy", VecNormalize(made), n_steps=8, batch_size=16, n_epochs=1, device="cpu").learn(16)
+    PPO("MlpPolicy", CARTPOLE, n_steps=16, batch_size=16, n_epochs=1, device="cpu").learn(16)
+    bare = gymnasium.make_vec(CARTPOLE, num_envs=2)
+    with pytest.raises(ValueError, match="TorchVectorEnv'>, not a Gymnasium environment"):  # as use_with.md says
+        PPO("MlpPolicy", bare)
 
 
 @pytest.mark.parametrize("options", [{"output": "numpy"}, {"copy": False}, {"copy": True}])

@@ -411,6 +411,22 @@ def test_a_continuous_push_is_that_of_a_discrete_one_of_the_same_force(share: fl
         seen = [result[0] for result in results]
 
 
+def test_the_continuous_one_has_an_id() -> None:
+    env_id = "torch_batchsim/CartPoleContinuous-v0"
+    by_id, by_option = gymnasium.make_vec(env_id, num_envs=5), TorchVectorEnv(CartPole(continuous=True), 5)
+    assert by_id.single_action_space == by_option.single_action_space == gymnasium.make(env_id).action_space
+    assert gymnasium.spec(env_id).max_episode_steps == 500
+    seen = [env.reset(seed=8)[0] for env in (by_id, by_option)]
+    for _ in range(60):
+        assert torch.equal(*seen)
+        actions = by_id.sample_actions()
+        results = [env.step(actions) for env in (by_id, by_option)]
+        assert all(torch.equal(*parts) for parts in zip(*(result[1:4] for result in results), strict=True))
+        seen = [result[0] for result in results]
+    with pytest.raises(ValueError, match="option continuous must be one of True, got False"):
+        gymnasium.make(env_id, continuous=False)
+
+
 def test_continuous_actions_beyond_the_box_count_as_its_ends() -> None:
     envs = [gymnasium.make_vec("torch_batchsim/CartPole-v0", num_envs=2, continuous=True) for _ in range(2)]
     assert envs[0].single_action_space == gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)

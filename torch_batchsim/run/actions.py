@@ -22,13 +22,16 @@ class ActionInput:
 
     Attributes: ``shape`` ``[rows, ...]`` and ``dtypes`` that the library reads as they are; ``first_world``, from which
     on errors number worlds, where these are a group of more.
+
+    Args:
+        hint: what the error for the action of a single row says beside the shapes.
     """
 
-    def __init__(self, program: Program, memory: Memory) -> None:
+    def __init__(self, program: Program, memory: Memory, hint: str = "") -> None:
         self.shape = torch.Size(program.action_shape(memory.num_worlds))
         self._floating = program.action.dtype.is_floating_point
         self.dtypes = action_dtypes(program.action.dtype)
-        self._program, self._memory, self._device = program, memory, memory.device
+        self._program, self._memory, self._device, self._hint = program, memory, memory.device, hint
         self._looks_at_masks = must_allow_actions(program, memory)
         self.first_world = 0
 
@@ -42,7 +45,8 @@ class ActionInput:
     def _dense(self, actions: Any) -> torch.Tensor:
         actions = dense_tensor(actions, "actions", f"shape {list(self.shape)}", self._device)
         if actions.shape != self.shape:
-            raise ValueError(f"actions must have shape {list(self.shape)}, got {list(actions.shape)}")
+            hint = self._hint if actions.shape == self.shape[1:] else ""
+            raise ValueError(f"actions must have shape {list(self.shape)}, got {list(actions.shape)}{hint}")
         if self._floating and actions.dtype in (torch.float16, torch.bfloat16):
             actions = actions.float()
         if self._floating and not actions.dtype.is_floating_point and actions.dtype in INTEGER_DTYPES[:-1]:

@@ -22,7 +22,32 @@ OF_ALL = (
 )  # fmt: skip
 
 
+# What users of Stable-Baselines3 call, whose vector environments are another class than gymnasium's.
+_OF_VEC_ENV = ("step_async", "step_wait", "seed", "set_options", "env_method", "env_is_wrapped", "get_images")
+_VEC_ENV = "torch_batchsim.adapters.stable_baselines3.StableBaselinesVecEnv"
+OF_A_SINGLE_ROW = (
+    f": each row has an action; gymnasium.make makes an environment of one, {_VEC_ENV} one for Stable-Baselines3"
+)
+
+
 # ---- attributes ------------------------------------------------------------------------------------------------------
+
+
+def missing(error: AttributeError, name: str) -> AttributeError:
+    """The error for an attribute that a vector environment does not have, with what has it, where that is known."""
+    if name not in _OF_VEC_ENV:
+        return error
+    seeding = "reset(seed=...) seeds this; " if name == "seed" else ""
+    return AttributeError(f"{error}, a method of Stable-Baselines3's VecEnv: {seeding}{_VEC_ENV}(env) has it")
+
+
+def refuse_indices(method: str, given: tuple[Any, ...]) -> None:
+    """Raise TypeError where somebody gives ``get_attr`` or ``set_attr`` the ``indices`` of Stable-Baselines3."""
+    if given:
+        raise TypeError(
+            f"{method} of a gymnasium vector environment takes no indices, got {given[0]!r}; Stable-Baselines3 and its "
+            f"wrappers take {_VEC_ENV}(env)"
+        )
 
 
 def is_known(env: VectorEnv, name: str) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import deepcopy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import gymnasium
 import numpy as np
@@ -140,7 +140,7 @@ class TorchVectorEnv(FixedOptions, VectorEnv):
         self.output, self.copy, self.copies = output, copy, bool(copy)
         self._needs_conversion = self.copies or output == "numpy"
         self.has_begun, self._of_rows = False, {}
-        self._actions = ActionInput(self.sim.program, self.sim.memory)
+        self._actions = ActionInput(self.sim.program, self.sim.memory, rows.OF_A_SINGLE_ROW)
         self.delivers_final = final_obs and self.autoreset_mode is AutoresetMode.SAME_STEP
         self._outputs = self.sim.memory.outputs
         self._fix_options(environment)
@@ -326,6 +326,13 @@ class TorchVectorEnv(FixedOptions, VectorEnv):
         """Number of rows."""
         return self.num_envs
 
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError as error:
+            found = rows.missing(error, name)
+        raise found
+
     # ---- masks and samples -------------------------------------------------------------------------------------------
 
     def action_masks(self) -> torch.Tensor | np.ndarray:
@@ -435,7 +442,7 @@ class TorchVectorEnv(FixedOptions, VectorEnv):
 
     # ---- attributes by row, as gymnasium.vector.SyncVectorEnv has them -----------------------------------------------
 
-    def get_attr(self, name: str) -> tuple[Any, ...]:
+    def get_attr(self, name: str, *indices: NoReturn) -> tuple[Any, ...]:
         """An attribute of each row, as ``gymnasium.vector.SyncVectorEnv.get_attr``: a tuple of ``num_envs``.
 
         - ``set_attr`` of that name: the given values.
@@ -446,6 +453,7 @@ class TorchVectorEnv(FixedOptions, VectorEnv):
 
         Methods are called, as ``call`` does. Raises AttributeError for an unknown name.
         """
+        rows.refuse_indices("get_attr", indices)
         return self.call(name)
 
     def has_attr(self, name: str) -> bool:
@@ -468,7 +476,7 @@ class TorchVectorEnv(FixedOptions, VectorEnv):
         found = rows.attribute(self, name)
         return rows.by_row(found(*args, **kwargs) if callable(found) else found, self.num_envs)
 
-    def set_attr(self, name: str, values: list[Any] | tuple[Any, ...] | Any) -> None:
+    def set_attr(self, name: str, values: list[Any] | tuple[Any, ...] | Any, *indices: NoReturn) -> None:
         """Set an attribute of each row, as ``gymnasium.vector.SyncVectorEnv.set_attr``.
 
         Args:
@@ -478,6 +486,7 @@ class TorchVectorEnv(FixedOptions, VectorEnv):
         Raises ValueError for another number of values, AttributeError for what cannot be set: options and all other
         attributes, which are those of the whole batch.
         """
+        rows.refuse_indices("set_attr", indices)
         values = tuple(values) if isinstance(values, (list, tuple)) else (values,) * self.num_envs
         if len(values) != self.num_envs:
             raise ValueError(f"set_attr needs one value, or one for each of {self.num_envs} rows, got {len(values)}")

@@ -350,6 +350,40 @@ def test_an_action_outside_a_space_with_a_start() -> None:
     refused(ValueError, "2 world 1 start=-1", lambda: env.step(torch.tensor([0, 2])), env.sim)
 
 
+# ---- habits of Stable-Baselines3's users ---------------------------------------------------------------------------
+
+VEC_ENV = "torch_batchsim.adapters.stable_baselines3.StableBaselinesVecEnv"
+
+
+@pytest.mark.parametrize("wrapper", [None, EpisodeStatistics, TorchVectorWrapper], ids=short)
+def test_methods_of_its_vector_environments(env: TorchVectorEnv, wrapper: type | None) -> None:
+    names = "step_async", "step_wait", "seed", "set_options", "env_method", "env_is_wrapped", "get_images"
+    wrapped = wrapper(env) if wrapper else env
+    for name in names:  # as attributes: hasattr must go on to say that there are none
+        refused(AttributeError, f"'{name}' {VEC_ENV}", lambda name=name: getattr(wrapped, name), env.sim)
+        assert not hasattr(wrapped, name)
+    refused(AttributeError, "reset(seed=...)", lambda: wrapped.seed(0))
+    refused(TypeError, f"get_attr indices None {VEC_ENV}", lambda: wrapped.get_attr("render_mode", None))
+    refused(TypeError, f"set_attr indices [1] {VEC_ENV}", lambda: wrapped.set_attr("note", 1, [1]))
+    with pytest.raises(AttributeError) as other:
+        _ = env.steps
+    assert "Stable-Baselines3" not in str(other.value) and not env.has_attr("note")
+
+
+@pytest.mark.parametrize("rows", [1, 4])
+def test_the_action_of_one_row(rows: int) -> None:
+    env = gymnasium.make_vec(ID, num_envs=rows)
+    env.reset()
+    for action in (1, np.int64(1), env.single_action_space.sample()):
+        refused(ValueError, f"[{rows}] [] gymnasium.make {VEC_ENV}", lambda a=action: env.step(a), env.sim)
+    box = gymnasium.make_vec("torch_batchsim/CartPoleContinuous-v0", num_envs=rows + 1)
+    box.reset()
+    refused(ValueError, f"[{rows + 1}, 1] [1] {VEC_ENV}", lambda: box.step(box.single_action_space.sample()), box.sim)
+    with pytest.raises(ValueError) as other:
+        env.step([0] * (rows + 1))
+    assert str(other.value) == f"actions must have shape [{rows}], got [{rows + 1}]"
+
+
 # ---- memory --------------------------------------------------------------------------------------------------------
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
 import torch
+from gymnasium.wrappers import RecordEpisodeStatistics, RecordVideo
 from libraries_of_others import library
 from support import HUNT
 
@@ -53,6 +55,17 @@ def test_it_advises_against_spaces_of_all_agents_together() -> None:
     with warnings.catch_warnings(), pytest.warns(UserWarning, match="Dict or Tuple space"):
         warnings.filterwarnings("ignore", ".*image")
         check_env(gymnasium.make("torch_batchsim/Overcooked-v0"))
+
+
+def test_gymnasium_records_a_video(tmp_path: Path) -> None:
+    """As scripts in the manner of CleanRL do with ``--capture-video``."""
+    env = gymnasium.make("torch_batchsim:torch_batchsim/CartPole-v0", render_mode="rgb_array")
+    env = RecordEpisodeStatistics(RecordVideo(env, str(tmp_path / "videos")))
+    env.reset(seed=1)
+    while not any(env.step(env.action_space.sample())[2:4]):
+        pass
+    env.close()
+    assert [path.suffix for path in (tmp_path / "videos").iterdir()] == [".mp4"]
 
 
 def test_ppo_plays_beside_a_partner() -> None:

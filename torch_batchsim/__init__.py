@@ -15,9 +15,10 @@ _checkout = _Path(__file__).resolve().parent.parent
 if (_checkout / "setup.py").is_file() and (_checkout / "csrc" / "tbs").is_dir():
     __path__.append(str(_checkout))
 
-from .base import openmp  # noqa: E402
+from .base import extras, openmp  # noqa: E402
 
 openmp.wait_briefly()  # before anything imports torch
+extras.check_gymnasium()
 
 from . import math as math  # noqa: E402
 from .base.constant import Constant  # noqa: E402

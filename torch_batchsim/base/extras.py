@@ -1,4 +1,7 @@
-"""Packages that only some functions and the commands need: imported when these run, and not before."""
+"""Packages that only some functions and the commands need: imported when these run, and not before.
+
+And whether gymnasium is one that the package can be imported with.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +29,17 @@ def needed(*modules: str, extra: str = "train", packages: Mapping[str, str] = _I
             name = packages.get(module, module)
             command = f"pip install 'torch_batchsim[{extra}]'"
             raise MissingExtra(f"this needs {name}, which is not installed: {command} brings it", name=module) from None
+
+
+def check_gymnasium() -> None:
+    """Raise ImportError for a gymnasium older than 1.1, whose vector environments are others."""
+    import gymnasium.vector
+
+    if not hasattr(gymnasium.vector, "AutoresetMode"):
+        raise ImportError(
+            f"torch_batchsim needs gymnasium 1.1 or later, found {gymnasium.__version__}; a script that pins it can "
+            "step the worlds in another Python: examples/recipes/other_pins.py"
+        )
 
 
 def command_needs(*modules: str, extra: str = "train") -> None:

@@ -79,3 +79,13 @@ def test_a_module_that_a_package_lacks_is_reported_as_it_is(tmp_path: Path, monk
     with pytest.raises(ModuleNotFoundError, match="not_there_at_all") as caught:
         extras.needed("half_installed")
     assert not isinstance(caught.value, MissingExtra)
+
+
+def test_an_older_gymnasium_is_named() -> None:
+    """That of CleanRL's pins, for example."""
+    older = "import gymnasium.vector; del gymnasium.vector.AutoresetMode; gymnasium.__version__ = '0.29.1'\n"
+    run = subprocess.run([sys.executable, "-c", f"{older}import torch_batchsim"], capture_output=True, text=True)
+    assert run.stderr.endswith(
+        "ImportError: torch_batchsim needs gymnasium 1.1 or later, found 0.29.1; a script that pins it can step the "
+        "worlds in another Python: examples/recipes/other_pins.py\n"
+    )

@@ -8,7 +8,7 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
-from libraries_of_others import library, run_script
+from libraries_of_others import library, run_example, run_script
 
 import torch_batchsim
 from torch_batchsim.build.jit import _path_with_ninja
@@ -164,6 +164,5 @@ def test_its_trainer_trains(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    run_script("PufferLib", 1)
-    names = run_script("PufferLib", 2)
+    names = run_example("pufferlib_ppo")
     assert names["logs"]["environment/episode_return"] > 400

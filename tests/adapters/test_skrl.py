@@ -8,7 +8,7 @@ import torch
 from environments.drift import Drift
 from environments.duel import Duel
 from gymnasium.vector import AutoresetMode
-from libraries_of_others import library, run_script
+from libraries_of_others import library, run_example, run_script
 
 from torch_batchsim import TorchVectorEnv
 
@@ -197,7 +197,7 @@ def test_ppo_learns_cartpole_as_on_the_page(tmp_path, monkeypatch) -> None:
 
 
 @pytest.mark.full
-def test_ippo_and_mappo_learn_overcooked_as_on_the_page(tmp_path, monkeypatch) -> None:
+def test_ippo_and_mappo_learn_overcooked(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for returns in run_script("skrl", 1)["returns"].values():
+    for returns in run_example("skrl_mappo")["returns"].values():
         assert returns[-1] > returns[0] + 1

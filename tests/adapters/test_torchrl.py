@@ -13,7 +13,7 @@ from environments.drift import Drift
 from environments.duel import Duel
 from environments.melee import Melee
 from gymnasium.spaces import Discrete
-from libraries_of_others import library, run_script
+from libraries_of_others import library, run_example, run_script
 
 from torch_batchsim import EpisodeStatistics, TorchVectorEnv
 
@@ -438,5 +438,5 @@ def test_ppo_learns_cartpole() -> None:
 
 @pytest.mark.full
 def test_mappo_learns_in_overcooked() -> None:
-    returns = run_script("TorchRL", 1)["returns"]
+    returns = run_example("torchrl_mappo")["returns"]
     assert np.mean(returns[-4:]) > 3 * np.mean(returns[:4])

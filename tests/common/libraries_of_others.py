@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import re
+import runpy
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -50,6 +51,11 @@ def script_of(heading: str, number: int = 0, language: str = "python") -> str:
     section = re.search(rf"^## {re.escape(heading)}\n(.*?)(?=^## |\Z)", PAGE.read_text(), re.DOTALL | re.MULTILINE)
     assert section, f"docs/use_with.md has no section {heading!r}"
     return re.findall(rf"```{language}\n(.*?)```", section[1], re.DOTALL)[number]
+
+
+def run_example(name: str) -> dict[str, object]:
+    """Run a script of examples/, and return its names."""
+    return runpy.run_path(str(PAGE.parents[1] / "examples" / f"{name}.py"), run_name="__main__")
 
 
 def run_script(heading: str, number: int = 0) -> dict[str, object]:

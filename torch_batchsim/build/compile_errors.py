@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..declare.declaration import ENGINE_HEADERS
-from ..errors import warn_at
+from ..errors import SchemaError, warn_at
+from ..read.cpp_text import read_source
 from ..resolve.program import Program
 from .diagnostics import Diagnostic, diagnostics, plain
 from .remedies import remedy
@@ -21,6 +22,10 @@ _INSTANTIATED = re.compile(
     r"^(?P<file>.+?):(?P<line>\d+):(?P<column>\d+):   required from|at line (?P<line_>\d+) of (?P<file_>.+?)$",
     re.MULTILINE,
 )  # g++'s words, nvcc's
+_MISSING_END = re.compile(
+    r"^expected (?:(?:',' or )?';'|initializer|unqualified-id) before|^expected primary-expression before '}'"
+    r"|^expected a \";\""
+)
 _F64 = ("-Wdouble-promotion", "-Wfloat-conversion")
 _MOST = 10  # errors that are listed
 
@@ -111,9 +116,30 @@ def _of_author(errors: Iterable[Diagnostic], own: dict[str, None]) -> Iterator[D
             last = places[-1].groupdict()
             line = int(last["line"] or last["line_"])
             error = replace(error, file=last["file"] or last["file_"], line=line, column=int(last["column"] or 0))
-        if error.place not in seen:
-            seen.add(error.place)
-            yield error
+        moved = _at_missing_end(error)
+        if error.place not in seen and moved.place not in seen:
+            seen |= {error.place, moved.place}  # what follows in the line where a compiler noticed it follows from it
+            yield moved
+
+
+def _at_missing_end(error: Diagnostic) -> Diagnostic:
+    """The error at the end of the line where a ``;`` is missing, which compilers notice at the next word.
+
+    Only where that word begins its line: else the place is right.
+    """
+    if not _MISSING_END.search(error.text) or error.source[: max(error.column - 1, 0)].strip():
+        return error
+    try:
+        text = Path(error.file).read_text(errors="replace")
+        tokens = read_source(Path(error.file), text).tokens
+    except (OSError, SchemaError):
+        return error
+    before = next((token for token in reversed(tokens) if token.line < error.line), None)
+    if before is None or (error.text.startswith("expected primary-expression") and before.text != "return"):
+        return error
+    line_begins = text.rfind("\n", 0, before.start) + 1
+    column = before.start + len(before.text) - line_begins
+    return replace(error, line=before.line, column=column + 1)
 
 
 def _line(program: Program, error: Diagnostic) -> str:
@@ -124,8 +150,8 @@ def _line(program: Program, error: Diagnostic) -> str:
     return f"{place}: {advice} (the compiler: {text})" if advice else f"{place}: {text}"
 
 
-def warn(program: Program, log: str) -> None:
-    """Issue a ``BuildWarning`` for each of the author's lines that has a compiler's warning."""
+def warn(program: Program, log: str) -> bool:
+    """Issue a ``BuildWarning`` for each of the author's lines with a compiler's warning. Returns whether one has any."""
     own, seen = _own_files(program), set()
     for warning in diagnostics(log):
         path = Path(warning.file).resolve()
@@ -143,6 +169,7 @@ def warn(program: Program, log: str) -> None:
                 break
         flag = f" [{warning.flag}]" if warning.flag else ""
         warn_at(f"{text}{flag}", warning.file, warning.line)
+    return bool(seen)
 
 
 def _is_world(warning: Diagnostic) -> bool:

@@ -31,6 +31,7 @@ from ..errors import BuildError
 from ..resolve.program import Program
 from . import checked, compiler
 from .cache import (
+    WARNINGS,
     build_folder,
     build_lock,
     cache_directory,
@@ -73,8 +74,9 @@ _C_COMPILER = re.compile(r"(.*-)?(gcc|cc|clang)(-[\d.]+)?")
 _hidden: dict[str, str | None] = {}  # variables as they are without these changes, for other threads
 
 
-def _nothing(log: str) -> None:
+def _nothing(log: str) -> bool:
     """Ignore the log of a build."""
+    return False
 
 
 def _explained(program: Program, log: str) -> str:
@@ -83,10 +85,10 @@ def _explained(program: Program, log: str) -> str:
     return explain(program, log)
 
 
-def _warn(program: Program, log: str) -> None:
+def _warn(program: Program, log: str) -> bool:
     from .compile_errors import warn
 
-    warn(program, log)
+    return warn(program, log)
 
 
 class LoadedLibrary:
@@ -164,7 +166,8 @@ def load(program: Program, target: Target) -> Library:
     Raises:
         BuildError: no compiler, a cache that cannot be written, or systems that do not compile (their line first).
 
-    Each warning of the compiler about the author's files becomes a ``BuildWarning``, only when they are compiled.
+    Each warning of the compiler about the author's files becomes a ``BuildWarning``, also where the cache has the
+    library.
     """
     return Library(*_library(program, target))
 
@@ -284,20 +287,22 @@ def _built(
     flags: list[str],
     cuda: bool,
     explain: Callable[[str], str],
-    heed: Callable[[str], None] = _nothing,
+    heed: Callable[[str], bool] = _nothing,
 ) -> tuple[Path, float]:
     """The shared library of a name in the cache, and the seconds that it took to compile it, 0.0 if it was there.
 
-    Raises BuildError with the text that ``explain`` makes of the compiler's log. ``heed`` gets the log of a build that
-    succeeds.
+    Raises BuildError with the text that ``explain`` makes of the compiler's log. ``heed`` gets the messages of a build
+    that succeeds, and says whether to keep them: then it gets them whenever the cache has the library.
     """
     directory = cache_directory()
     library = directory / f"{name}.so"
     if library.is_file():
         note_use(library)
+        _heed_kept(library, heed)
         return library, 0.0
     with _one_build, build_lock(directory, name) as locked:
         if library.is_file():  # another process was faster
+            _heed_kept(library, heed)
             return library, 0.0
         started = time.perf_counter()
         remove_unused(directory)
@@ -473,7 +478,7 @@ def _build(
     directory: Path,
     name: str,
     folder: Path,
-    heed: Callable[[str], None] = _nothing,
+    heed: Callable[[str], bool] = _nothing,
 ) -> None:
     """Compile in ``folder``, and keep the result in the cache."""
     unit = folder / f"generated.{'cu' if cuda else 'cpp'}"
@@ -496,8 +501,22 @@ def _build(
         with contextlib.suppress(OSError):  # of another user, who shares the cache
             kept.write_text(log, "utf-8")
         raise BuildError(f"{explain(messages)}\n(all of it: {kept})", kept)
-    heed(log)  # before the library is kept: where the warning is an error, it comes again
-    keep(built, directory / f"{name}.so")
+    library = directory / f"{name}.so"
+    said = compiler.messages(log)
+    if heed(said):  # before the library is kept: where the warning is an error, it comes again
+        noted = folder / "warnings"
+        noted.write_text(said, "utf-8")
+        keep(noted, library.with_suffix(WARNINGS))
+    keep(built, library)
+
+
+def _heed_kept(library: Path, heed: Callable[[str], bool]) -> None:
+    """Give ``heed`` the warnings with which a library was compiled."""
+    noted = library.resolve().with_suffix(WARNINGS)  # the library may be a link
+    with contextlib.suppress(OSError):  # most have none
+        said = noted.read_text("utf-8")
+        note_use(noted)
+        heed(said)
 
 
 def _compile(name: str, unit: Path, flags: list[str], cuda: bool, folder: Path) -> str | None:

@@ -428,6 +428,20 @@ def _power(case: Case, found: re.Match[str]) -> str:
     return "C++ has no operator **: write `x * x`, or `pow(x, y)`" if "**" in case.error.source else ""
 
 
+def _semicolon(case: Case, found: re.Match[str]) -> str:
+    """A statement without its end. The error is at its last word, see ``compile_errors``."""
+    last = case.error.source[: max(case.error.column - 1, 0)].rstrip()
+    if last.endswith(","):
+        return "this line ends with `,`: write `;` where the declaration ends"
+    word = re.search(r"[\w.]+$|\S$", last)
+    return f"a `;` is missing behind `{word[0]}`" if word else ""
+
+
+def _returned(case: Case, found: re.Match[str]) -> str:
+    ended = case.error.source[: max(case.error.column - 1, 0)].rstrip().endswith("return")
+    return "a `;` is missing behind `return`" if ended else ""
+
+
 def _colon(case: Case, found: re.Match[str]) -> str:
     python = re.search(r"\b(if|else|while|for)\b.*:\s*", case.error.source)
     return f"C++ has no `:` behind `{python[1]} (...)`: write `{python[1]} (...) {{ ... }}`" if python else ""
@@ -457,6 +471,10 @@ _TABLE: Iterable[tuple[re.Pattern[str], Callable[[Case, re.Match[str]], str]]] =
         (r"'(\w+)' (?:was not declared in this scope|has not been declared|does not name a type)", _undeclared),
         (r"identifier \"(\w+)\" is undefined", _undeclared),
         (r"expected primary-expression before ':'", _colon),
+        (r"expected (?:',' or )?';' before|expected (?:initializer|unqualified-id) before '(?:\w|})", _semicolon),
+        (r"expected a \";\"", _semicolon),
+        (r"expected ';' (at end of member declaration|after struct definition)", _said(r"a `;` is missing \1")),
+        (r"expected primary-expression before '}'", _returned),
         (r"invalid type argument of unary '\*'", _power),
         (r"overloaded function with no contextual type information", _said(
             "take the stream first, `Random &random = world.random();`, and draw from that")),

@@ -80,6 +80,7 @@ def check_words(source: Source) -> None:
 
 def check_rules(source: Source, declared: Sequence[Declaration]) -> None:
     """Raise SchemaError, with file and line, for declarations that a file may not hold."""
+    _check_ends(source)
     understood = {declaration.first for declaration in declared if _is_system(source, declaration)}
     for index, token in enumerate(source.tokens):
         if token.text == "TBS_SYSTEM":
@@ -101,6 +102,51 @@ def check_rules(source: Source, declared: Sequence[Declaration]) -> None:
     for index, token in enumerate(source.tokens):  # in a lambda that is not in a function
         if token.text == "static" and index not in heads and not _constant(source.tokens, index):
             raise _static(source, token, "a lambda")
+
+
+_BEGINNINGS = ("TBS_SYSTEM", "TBS_FUNCTION", "TBS_CALLED", "struct", "constexpr", "namespace", "template")
+_IN_FRONT = frozenset(("static", "inline", "constexpr", "enum", "typedef", "friend", "export", "template", "typename"))
+
+
+def _check_ends(source: Source) -> None:
+    """Reject a declaration without the ``;`` that ends it: the compiler, and this reader, would take the next with it.
+
+    Only a declaration whose first word is the first of its line shows that the one in front has no end.
+    """
+    for index, token in enumerate(source.tokens):
+        before = source.tokens[index - 1] if index else None
+        if token.text not in _BEGINNINGS or before is None or before.line == token.line:
+            continue
+        opened = source.partner.get(index - 1, index)
+        if before.text == "}" and not _ends_with_semicolon(source, opened):
+            continue
+        if before.text == ")" and not _is_declared_or_called(source, opened):
+            continue
+        ends = before.text in ("}", ")", "]") or before.text[0] in "\"'.0123456789" or before.is_word
+        if ends and before.text not in (*_IN_FRONT, *_MARKS):
+            missing = "a ';' or a body, { ... }," if before.text == ")" else "a ';'"
+            raise SchemaError(
+                f"{source.place(before)}: {missing} is missing behind '{before.text}', before the '{token.text}' of "
+                f"line {token.line}"
+            )
+
+
+def _is_declared_or_called(source: Source, opened: int) -> bool:
+    """Whether the brackets that open here are of ``i32 twice(i32 x)`` or ``= twice(3)``, not of a macro as a whole."""
+    front = [each.text for each in source.tokens[max(opened - 2, 0) : opened]]
+    return len(front) == 2 and front[1] not in ("requires", "alignas") and front[0] not in (";", "}", ")")
+
+
+def _ends_with_semicolon(source: Source, opened: int) -> bool:
+    """Whether a ``;`` belongs behind the brace that opens here: of a type or of values, not of a function or block."""
+    tokens, at = source.tokens, opened - 1
+    if at < 0 or tokens[at].text in (")", ";", "{", "}", "else", "do", "try") or not tokens[at].text.strip(":]>"):
+        return False
+    first = at
+    while first >= 0 and tokens[first].text not in (";", "{", "}", "(", ")"):
+        first -= 1
+    words = {each.text for each in tokens[first + 1 : opened]}
+    return bool(words & {"struct", "class", "enum", "union", "=", "constexpr"}) and "namespace" not in words
 
 
 def _is_system(source: Source, declaration: Declaration) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
 
 from ..declare.environment import Environment
 from ..memory.inputs import checked_count
@@ -14,7 +15,6 @@ from ..run.world_state import WorldState
 MOST_WORLDS = 64
 """Worlds that ``render`` draws at most by default: of more, pictures take minutes and gigabytes."""
 
-_DRAWN = {"rgb_array": np.ndarray, "ansi": str}
 METHODS = {"rgb_array": "render", "ansi": "render_text"}
 """The environment's method for each render mode."""
 
@@ -42,13 +42,50 @@ def checked_render_worlds(count: Any) -> int | None:
 
 
 def draw_world(sim: Simulator, world: int, mode: str) -> np.ndarray | str:
-    """A picture of one world, uint8 ``[height, width, 3]``, or a text."""
+    """A picture of one world, uint8 ``[height, width, 3]``, or a text.
+
+    Raises TypeError or ValueError for anything else that the environment returns: wrappers, videos and trainers take
+    these for granted, and fail far from here.
+    """
     name = METHODS[mode]
+    method = f"{sim.environment.name}.{name}()"
     drawn = getattr(sim.environment, name)(WorldState(sim, world))
-    if not isinstance(drawn, _DRAWN[mode]):
-        what = "an array of uint8 [height, width, 3]" if mode == "rgb_array" else "a text"
-        raise TypeError(f"{sim.environment.name}.{name}() must return {what}, got {drawn!r}")
+    if mode == "ansi":
+        if not isinstance(drawn, str):
+            raise TypeError(f"{method} must return a text, got {_given(drawn)}")
+        return drawn
+    if not isinstance(drawn, np.ndarray) or drawn.dtype != np.uint8:
+        raise TypeError(f"{method} must return an array of uint8 [height, width, 3], got {_given(drawn)}")
+    if drawn.ndim != 3 or drawn.shape[2] != 3 or drawn.size == 0:
+        raise ValueError(f"{method} must return an array of uint8 [height, width, 3], got {_given(drawn)}")
     return drawn
+
+
+def _given(drawn: object) -> str:
+    """The result of a method that draws, by type, dtype and shape, and the remedy where one is likely."""
+    if drawn is None:
+        return "None: end the method by `return picture`"
+    if isinstance(drawn, torch.Tensor):
+        return f"a tensor of {str(drawn.dtype).removeprefix('torch.')} {list(drawn.shape)}: return `picture.numpy()`"
+    if not isinstance(drawn, np.ndarray):
+        shown = repr(drawn)
+        given = f"{type(drawn).__name__} {shown if len(shown) <= 60 else f'{shown[:57]}...'}"
+        if hasattr(drawn, "pixels"):
+            return f"{given}: return `canvas.pixels`"
+        return f"{given}: return `np.asarray(picture)`" if hasattr(drawn, "__array_interface__") else given
+    shape = list(drawn.shape)
+    given = f"{drawn.dtype} {shape}"
+    if drawn.dtype != np.uint8:
+        unit = np.issubdtype(drawn.dtype, np.floating) and drawn.size and np.nanmax(drawn) <= 1.0
+        scaled = "(255 * picture)" if unit or drawn.dtype == bool else "picture"
+        return f"{given}: convert it by `{scaled}.astype(np.uint8)`"
+    if len(shape) == 2:
+        return f"{given}: repeat grey values for three colours, `np.repeat(picture[..., None], 3, axis=2)`"
+    if len(shape) == 3 and shape[2] == 4:
+        return f"{given}: leave out the alpha channel, `picture[..., :3]`"
+    if len(shape) == 3 and shape[0] == 3:
+        return f"{given}: colours come last, `picture.transpose(1, 2, 0)`"
+    return given
 
 
 def frames(sim: Simulator, agents: int, mode: str, worlds: int | None) -> tuple[Any, ...]:

@@ -188,7 +188,7 @@ def test_errors_of_nvcc_have_remedies(folder: Path) -> None:
 # ---- warnings --------------------------------------------------------------------------------------------------------
 
 
-def test_warnings_come_once_when_the_file_is_compiled(folder: Path) -> None:
+def test_warnings_come_again_with_a_build_from_the_cache(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = ["paddle is not used", *list(messages.given("compiler warnings"))[1:]]
     body = "".join(f"    {line}\n" for line in lines[1:])
     text = f"TBS_SYSTEM void run(World &world, Ball &ball, const Paddle &paddle) {{\n{body}}}\n"
@@ -199,10 +199,30 @@ def test_warnings_come_once_when_the_file_is_compiled(folder: Path) -> None:
     found = {each.lineno: str(each.message) for each in caught}
     messages.compare("compiler warnings", {line: found.get(number, "") for number, line in enumerate(lines, 1)})
     assert len(caught) == len(lines) and {each.filename for each in caught} == {str(folder / "systems.h")}
+    monkeypatch.setattr(jit, "_build", None)  # from the cache
+    with warnings.catch_warnings(record=True) as again:
+        warnings.simplefilter("always")
+        Simulator(environment(folder, text, "run"), 1)
+    again = [each for each in again if each.category is BuildWarning]
+    assert [(w.lineno, str(w.message)) for w in again] == [(w.lineno, str(w.message)) for w in caught]
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        Simulator(environment(folder, text, "run"), 1)  # from the cache
+        warnings.simplefilter("error", BuildWarning)
+        with pytest.raises(BuildWarning, match=r"^systems\.h:2: `=` assigns"):
+            Simulator(environment(folder, text, "run"), 1)
     assert not list((folder / "cache").glob("*.log"))
+
+
+def test_warnings_from_the_cache_come_once_in_a_process(folder: Path) -> None:
+    """As those of any other file: Python's filter "default" reports each line once."""
+    text = "TBS_SYSTEM void run(World &world, Ball &ball) {\n    i32 unused = 3;\n    ball.row = 1;\n}\n"
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        for _ in range(3):
+            Simulator(environment(folder, text, "run"), 1)
+    assert [each.lineno for each in caught if each.category is BuildWarning] == [2]
+    clean = text.replace("    i32 unused = 3;\n", "")
+    Simulator(environment(folder, clean, "run"), 1)
+    assert len(list((folder / "cache").glob("*.warnings"))) == 1  # only beside libraries with warnings
 
 
 def warned(made: Environment) -> dict[str, str]:
@@ -346,3 +366,81 @@ def test_text_that_compiles_and_means_something_else_is_refused(folder: Path) ->
         Program(environment(folder, f"TBS_SYSTEM void fall{text}", "fall"))
 
     messages.refused("text that compiles and means something else", declared)
+
+
+WITHOUT_ENDS = {  # texts of a system, and the line whose `;` is missing
+    "i32 x = 3\n    ball.row = x;": 1,
+    "ball.row = 3\n\n    // and another\n    ball.column = 2;": 1,
+    "i32 n\n    n = 3; ball.row = n;": 1,
+    "Random &random = world.random()\n    ball.row = random.integer(0, 3);": 1,
+    "const i32 a = 1,\n    const i32 b = 2; ball.row = a + b;": 1,
+    "if (ball.row > 3)\n    ball.row = 3\n    else\n    ball.row = 2;": 2,
+    "switch (ball.row) {\n    case 1: ball.row = 2; break\n    case 2: ball.row = 3;\n    }": 2,
+    "ball.row = 1;\n    return": 2,
+    "const auto twice = [&](i32 x) { return 2 * x; }\n    ball.row = twice(2);": 1,
+    "do { ball.row += 1; } while (ball.row < 3)\n    ball.column = 1;": 1,
+    "ball.row = 2; const i32 a = 4 ball.row = a;": 1,
+}
+
+
+@pytest.mark.skipif("g++" not in jit.cpp_compiler(), reason="the words are g++'s")
+def test_a_missing_semicolon_is_reported_in_its_line(folder: Path) -> None:
+    text, lines = "", []
+    for number, (body, line) in enumerate(WITHOUT_ENDS.items()):
+        lines.append(text.count("\n") + 1 + line)
+        text += f"TBS_SYSTEM void system{number}{PARAMETERS} {{\n    {body}\n}}\n"
+    with pytest.raises(BuildError) as raised:
+        Simulator(environment(folder, text, *(f"system{number}" for number in range(len(lines)))), 1)
+    assert raised.value.log is not None
+    found = error_lines(Program(environment(folder, text, "system0")), raised.value.log.read_text())
+    missing = [each for each in found if "a `;` is missing" in each or "write `;` where" in each]
+    assert [int(each.split(":")[1]) for each in missing] == lines
+    ends = [text.splitlines()[line - 1].rstrip() for line in lines[:-1]]
+    for each, end in zip(missing, ends, strict=False):
+        behind = re.search(r"behind `(.+?)`", each)
+        assert end.endswith(behind[1] if behind else ",")
+
+
+@pytest.mark.parametrize(
+    ("front", "says"),
+    [
+        ("struct Step { i32 x; }", r"systems\.h:1: a ';' is missing behind '}'"),
+        ("enum Kind { A, B }", r"systems\.h:1: a ';' is missing behind '}'"),
+        ("constexpr i32 n = 3", r"systems\.h:1: a ';' is missing behind '3'"),
+        ("constexpr f32 a = 3.0f * 2.0f\n", r"systems\.h:1: a ';' is missing behind '2.0f'"),
+        ("using Number = i32", r"systems\.h:1: a ';' is missing behind 'i32'"),
+        ("struct A {\n    i32 x;\n}\nstruct B { i32 y; };", r"systems\.h:3: a ';' is missing behind '}', .* 'struct'"),
+        ("TBS_FUNCTION i32 twice(i32 x)", r"systems\.h:1: a ';' or a body, \{ \.\.\. \}, is missing behind '\)'"),
+    ],
+)
+def test_a_missing_semicolon_outside_of_functions_is_reported_in_its_line(folder: Path, front: str, says: str) -> None:
+    text = f"{front}\nTBS_SYSTEM void run(World &world, Ball &ball) {{ ball.row = 1; }}\n"
+    with pytest.raises(SchemaError, match=f"^{says}"):
+        Program(environment(folder, text, "run"))
+
+
+def test_declarations_that_need_no_semicolon(folder: Path) -> None:
+    text = """#define NUMBER(name, value) constexpr i32 name = value;
+NUMBER(three, 3)
+template <class T>
+TBS_FUNCTION T same(T a) { return a; }
+namespace own {
+TBS_FUNCTION i32 four() { return 4; }
+}
+struct Step {
+    i32 x = 0;
+    TBS_METHOD i32 y() const {
+        return x;
+    }
+    TBS_METHOD i32 z() const { return x; }
+};
+template <class T>
+    requires(sizeof(T) == 4)
+TBS_FUNCTION i32 size(T) { return 4; }
+TBS_SYSTEM void run(World &world, Ball &ball) {
+    if (ball.row > 3) { ball.row = 1; }
+    constexpr i32 table[2] = {1, 2};
+    ball.row = table[0] + own::four() + same(three) + size(1) + Step{}.y();
+}
+"""
+    Program(environment(folder, text, "run"))

@@ -7,7 +7,7 @@ import gc
 import re
 import warnings
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from torch_batchsim.envs.cartpole import CartPole
 
 import torch_batchsim
 from torch_batchsim import EpisodeStatistics, TorchVectorEnv, WorldFault
+from torch_batchsim.draw import Canvas
 
 ID = "torch_batchsim/CartPole-v0"
 MODES = list(AutoresetMode)
@@ -877,6 +878,36 @@ def test_render() -> None:
     assert_same_bits(before, snapshot(env.sim))
     env.render_worlds = 3
     assert [np.array_equal(a, b) for a, b in zip(env.render(), frames, strict=False)] == [True] * 3
+
+
+PICTURE = np.zeros((4, 5, 3), np.uint8)
+WRONG_PICTURES = [
+    (TypeError, lambda: PICTURE / 255, r"float64 \[4, 5, 3\]: convert it by `\(255 \* picture\)\.astype\(np\.uint8\)`"),
+    (TypeError, lambda: PICTURE + np.int16(200), r"int16 \[4, 5, 3\]: convert it by `picture\.astype"),
+    (TypeError, lambda: PICTURE.astype(bool), r"bool \[4, 5, 3\]: convert"),
+    (TypeError, lambda: torch.from_numpy(PICTURE), r"a tensor of uint8 \[4, 5, 3\]: return `picture\.numpy\(\)`"),
+    (TypeError, lambda: PICTURE.tolist(), r"list \[\[\[0, 0"),
+    (TypeError, lambda: None, r"None: end the method by `return picture`"),
+    (TypeError, lambda: "picture", r"str 'picture'"),
+    (TypeError, lambda: Canvas(5, 4), r"Canvas .*: return `canvas\.pixels`"),
+    (ValueError, lambda: PICTURE[..., 0], r"uint8 \[4, 5\]: repeat grey values"),
+    (ValueError, lambda: np.zeros((4, 5, 4), np.uint8), r"uint8 \[4, 5, 4\]: leave out the alpha"),
+    (ValueError, lambda: PICTURE.transpose(2, 0, 1), r"uint8 \[3, 4, 5\]: colours come last"),
+    (ValueError, lambda: PICTURE[None], r"uint8 \[1, 4, 5, 3\]"),
+    (ValueError, lambda: PICTURE[:0], r"uint8 \[0, 5, 3\]"),
+]
+
+
+@pytest.mark.parametrize(("error", "made", "says"), WRONG_PICTURES)
+def test_a_picture_of_another_form_is_rejected(
+    monkeypatch: pytest.MonkeyPatch, error: type[Exception], made: Callable[[], object], says: str
+) -> None:
+    monkeypatch.setattr(ALL["cartpole"], "render", lambda self, world: made())
+    env = make("cartpole", 2, render_mode="rgb_array")
+    env.reset(seed=0)
+    for draw in (env.render, lambda: env.render_world(1), lambda: env.call("render")):
+        with pytest.raises(error, match=rf"CartPole\.render\(\) must return an array of uint8 \[height.*, got {says}"):
+            draw()
 
 
 def test_render_gives_each_row_the_picture_of_its_world() -> None:

@@ -151,7 +151,7 @@ def _line(program: Program, error: Diagnostic) -> str:
 
 
 def warn(program: Program, log: str) -> bool:
-    """Issue a ``BuildWarning`` for each of the author's lines with a compiler's warning. Returns whether one has any."""
+    """Issue a ``BuildWarning`` for each of the author's lines with a compiler's warning; whether there are any."""
     own, seen = _own_files(program), set()
     for warning in diagnostics(log):
         path = Path(warning.file).resolve()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from ..base.names import CPP_KEYWORDS
 from ..base.shared import LANES
 from ..declare.declaration import ENGINE_HEADERS
 from ..errors import SchemaError
 from ..types import FIELD_TYPES
-from .cpp_text import Declaration, Source, Token, declarations, outside_of_brackets
+from .cpp_text import Declaration, Source, Token, outside_of_brackets
 from .order_of_draws import check_order
 
 _MARKS = ("TBS_FUNCTION", "TBS_METHOD", "TBS_INLINE", "TBS_CALLED", "TBS_SYSTEM")
@@ -359,52 +359,5 @@ def _head(source: Source, declaration: Declaration) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-# ---- copies --------------------------------------------------------------------------------------------------------
-
-_NAMED = r"(?P<type>(?:\w+\s*::\s*)*\w+)\s+(?P<name>\w+)\s*"
-_PARAMETER = re.compile(rf"(?<=[(,])\s*{_NAMED}(?=[,)])")
 MEMBERS = r"(?:\s*(?:\.|->)\s*\w+|\s*\[[^\[\]]*\])*"  # .field, ->field, [i] behind a name
 ASSIGNMENT = r"\s*(?:\+\+|--|(?:[-+*/%&|^]|<<|>>)?=(?!=))"
-
-
-def written_copies(source: Source, is_component: Callable[[str], bool]) -> Iterator[tuple[int, str, str]]:
-    """Line, type and name of each parameter that is a copy of a component, and only written: a reference was meant.
-
-    g++ itself warns of variables.
-
-    Args:
-        is_component: whether a type as written, ``"grid::Body"``, is a component.
-    """
-    for declaration in declarations(source):
-        if declaration.kind == "function" and declaration.body is not None:
-            yield from _of_function(source, declaration, declaration.body, is_component)
-
-
-def _of_function(
-    source: Source, declaration: Declaration, body: tuple[int, int], is_component: Callable[[str], bool]
-) -> Iterator[tuple[int, str, str]]:
-    tokens, code = source.tokens, source.code
-    begin, end = tokens[body[0]].start, tokens[body[1] - 1].start + 1
-    for match in _PARAMETER.finditer(code, tokens[declaration.name].start, begin):
-        kind, name = "".join(match["type"].split()), match["name"]
-        line = _only_written(code, name, begin, end) if is_component(kind) else None
-        if line is not None:
-            yield line, kind, name
-
-
-def _only_written(code: str, name: str, first: int, last: int) -> int | None:
-    """The line of the first write to a parameter; None if the body uses it in any other way."""
-    # The whole statement counts as a write: `place.x = place.x + 1` reads the copy only to write it.
-    change = rf"(?:(?:\+\+|--)\s*{name}\b{MEMBERS}|{name}\b{MEMBERS}{ASSIGNMENT})"
-    write = re.compile(rf"(?:(?<=[;{{}})])|(?<=\belse))\s*{change}[^;{{}}]*;")
-    text = code[first:last]
-    written = write.search(text)
-    if written is None:
-        return None
-    rest = text
-    while (found := write.search(rest)) is not None:
-        rest = f"{rest[: found.start()]};{rest[found.end() :]}"
-    if re.search(rf"(?<![\w.:]){name}\b", re.sub(r"->\s*\w+", "", rest)):
-        return None
-    place = first + written.start() + len(written[0]) - len(written[0].lstrip())
-    return code.count("\n", 0, place) + 1

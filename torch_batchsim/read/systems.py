@@ -139,7 +139,7 @@ def _systems_in(files: tuple[tuple[str, Path, str], ...]) -> dict[str, System]:
     helpers: dict[str, list[Text]] = {}
     found: list[tuple[str, Source, Declaration]] = []
     for namespace, path, text in files:
-        source, declared = read_source(path, text), _declarations(path, text)
+        source, declared = read_source(path, text), declarations_of(path, text)
         for name, helper in helpers_in(namespace, source, declared):
             helpers.setdefault(name, []).append(helper)
         found += [(namespace, source, d) for d in declared if "TBS_SYSTEM" in d.words]
@@ -153,7 +153,7 @@ def _systems_in(files: tuple[tuple[str, Path, str], ...]) -> dict[str, System]:
 
 
 @lru_cache(maxsize=256)
-def _declarations(path: Path, text: str) -> tuple[Declaration, ...]:
+def declarations_of(path: Path, text: str) -> tuple[Declaration, ...]:
     """The declarations of a file that keeps the rules."""
     source = read_source(path, text)
     check_words(source)

@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ..declare.columns import Column
-from ..declare.roles import INFO_ROLES, Roles
-from ..errors import warn_at
-from ..read.cpp_rules import written_copies
+from ..declare.roles import ENGINE_COMPONENTS, INFO_ROLES, Roles
+from ..declare.schema import Archetype
+from ..errors import SchemaError, warn_at
 from ..read.cpp_text import Source
-from ..read.systems import System
+from ..read.kinds import Kind, Known, member_kinds
+from ..read.mistakes import Functions, constants, mistakes, structs
+from ..read.systems import System, declarations_of
 from .nodes import Node
 from .scopes import Scopes
 
@@ -29,16 +31,73 @@ def _warn_of_system(system: System, text: str, files: Iterable[Path]) -> None:
     warn_at(text, next(str(path) for path in files if path.name == name), int(line))
 
 
-def warn_of_written_copies(sources: Iterable[tuple[str, Source]], scopes: Scopes) -> None:
-    """Issue a ``BuildWarning`` for each copy of a component that a text writes and nobody reads."""
+def warn_of_mistakes(
+    sources: Iterable[tuple[str, Source]], every: Sequence[tuple[str, Source]], scopes: Scopes
+) -> None:
+    """Issue a ``BuildWarning`` for each line that hardly means what it says.
+
+    Args:
+        sources: the authors' files with their namespaces; ``every``: all files, whose functions they may call.
+
+    Raises SchemaError for a line that nobody can mean.
+    """
+    files = [(namespace, source, declarations_of(source.path, source.whole)) for namespace, source in every]
+    functions = Functions(files)
+    macros = {
+        macro.name: frozenset(token.text for token in macro.body) - macro.parameters
+        for _, source in every
+        for macro in source.macros
+    }
     for namespace, source in sources:
+        known = _known(scopes, namespace, functions, macros)
+        own: dict[str, Mapping[str, Kind]] = {}
+        known.structs = own
+        for space, each, declared in files:
+            if space == namespace:
+                known.constants += [*constants(each, declared)]
+                own.update(structs(each, declared, known))
+        for mistake in mistakes(source, declarations_of(source.path, source.whole), known):
+            if mistake.certain:
+                raise SchemaError(f"{source.place(mistake.line)}: {mistake.text}")
+            warn_at(mistake.text, str(source.path), mistake.line)
 
-        def is_component(text: str, namespace: str = namespace) -> bool:
-            return isinstance(scopes.meaning(text, namespace), type)
 
-        for line, kind, name in written_copies(source, is_component):
-            text = f"`{name}` is a copy, and what is written to it is lost: declare it as `{kind} &{name}`"
-            warn_at(text, str(source.path), line)
+def _known(
+    scopes: Scopes, namespace: str, functions: Functions, macros: Mapping[str, frozenset[str]]
+) -> Known:
+    """The names that the text of a namespace may use."""
+
+    def members(text: str) -> Mapping[str, Kind] | None:
+        text = text.removeprefix("tbs::")
+        found = scopes.meaning(text, namespace)
+        space, _, name = text.rpartition("::")
+        if not isinstance(found, type) and (space in ("", *scopes.of(namespace).visible)):
+            found = next((each for each in scopes.of(space or namespace).structs if each.__name__ == name), None)
+        if not isinstance(found, type) or found.__name__ in ENGINE_COMPONENTS:
+            return None
+        return member_kinds(found.layout.members)
+
+    def number(text: str) -> bool | int | float | None:
+        if text.startswith("parameters."):
+            space, _, name = text.removeprefix("parameters.").rpartition(".")
+            values = scopes.of(space).parameters if not space or space in scopes.libraries else {}
+            return values.get(name)
+        parts = text.split("::")
+        space = parts[0] if len(parts) > 1 and parts[0] in scopes.libraries else namespace
+        if len(parts) > 1 and parts[-2] == "Constants":
+            return scopes.of(space).constants.get(parts[-1])
+        for enum in scopes.of(space).enums:
+            if parts[-1] in enum.__members__ and (len(parts) == 1 or parts[-2] == enum.__name__):
+                return int(enum[parts[-1]])
+        return None
+
+    def rows(text: str) -> int | None:
+        archetype = scopes.meaning(text, namespace)
+        if not isinstance(archetype, Archetype):
+            raise KeyError(text)
+        return None if archetype.dynamic else archetype.count
+
+    return Known(members, number, rows, functions, macros=macros)
 
 
 def warn_of_unwritten_outputs(

@@ -169,10 +169,11 @@ class Fault:
     row: int
     cause: str
     value: int
-    table: str | None = None  # that is full, where the cause is "table_full"; the value is then its capacity
+    table: str | None = None  # "table_full": that is full, the value its capacity; else that of the row in ``value``
     finding: Finding | None = None
     place: str = ""  # "maze.h:41": the call in the author's text where only one can be it, else where the system begins
     step: int | None = None
+    text: str = ""  # the sentence that a library or environment declares: "Ground[0].physics.Pose.rotation is 0"
 
     def __str__(self) -> str:
         if self.finding is not None:
@@ -186,6 +187,9 @@ class Fault:
         if self.finding is not None:
             where = f"world {self.world}, row {self.row}, step {self.finding.step}, system '{self.system}'"
             return f"{self.finding.place}: {self.finding.text} ({where})"
+        if self.text:
+            at = f" at row {self.row}" if self.table is None and self.row else ""
+            return f"world {self.world}: system '{self.system}' failed{at}: {self.text} ({self.cause})"
         if self.table is not None:
             return (
                 f"world {self.world}: table {self.table} is full: system '{self.system}' created more rows than its "

@@ -32,7 +32,7 @@ class Grid(Library):
 
     name = "grid"
     systems = "grid/grid.h"
-    faults = ("stale",)
+    faults = {"stale": "near() is given {value} rows, and build() had another number: build the grid again before it"}
     constants = Constants(
         left=Option(-1.0, help="of the arena"),
         right=Option(1.0),

@@ -8,6 +8,7 @@
 #include "physics/crossing.h"
 #include "physics/make.h"
 #include "physics/solver.h"
+#include "physics/sound.h"
 
 inline constexpr u32 most_bodies = u32(Constants::bodies), most_movers = u32(Constants::movers);
 inline constexpr u32 most_contacts = u32(Constants::contacts), most_pairs = u32(Constants::pairs);
@@ -81,44 +82,6 @@ TBS_FUNCTION Step &begin_step(Space &space, Core &core, Group &group) {
     return step;
 }
 
-TBS_FUNCTION bool is_finite(f32 x) { return abs(x) < infinity; }
-TBS_FUNCTION bool is_finite(vec3 v) { return is_finite(abs(v.x) + abs(v.y) + abs(v.z)); }
-TBS_FUNCTION bool is_finite(quat q) { return is_finite(abs(q.w) + abs(q.x) + abs(q.y) + abs(q.z)); }
-
-// Whether a shape is one: a known kind, of finite positive size.
-TBS_FUNCTION bool is_shape(const Shape &shape) {
-    const vec3 s = shape.size;
-    if (!is_finite(s)) return false;
-    switch (shape.kind) {
-        case SPHERE: return s.x > 0.0f;
-        case CAPSULE: return s.x > 0.0f && s.y >= 0.0f;
-        case BOX: return s.x > 0.0f && s.y > 0.0f && s.z > 0.0f;
-        case HULL: return s.x > 0.0f && s.y > 0.0f && s.z > 0.0f && shape.hull >= 0 && shape.hull < Constants::hulls;
-        case PLANE: return true;
-        default: return false;
-    }
-}
-
-TBS_FUNCTION bool is_mass(const Mass &mass) {
-    bool finite = is_finite(mass.inverse) && mass.inverse >= 0.0f;
-    for (u32 i = 0; i < 6; ++i) finite = finite && is_finite(mass.inverse_inertia[i]);
-    for (u32 i = 0; i < 3; ++i) finite = finite && mass.inverse_inertia[i] >= 0.0f;
-    const f32 *const m = mass.inverse_inertia;  // xx, yy, zz, xy, xz, yz
-    return finite && !(m[3] * m[3] > m[0] * m[1] || m[4] * m[4] > m[0] * m[2] || m[5] * m[5] > m[1] * m[2]);
-}
-
-TBS_FUNCTION bool is_material(const Material &material) {
-    return is_finite(material.static_friction) && material.static_friction >= 0.0f &&
-           is_finite(material.dynamic_friction) && material.dynamic_friction >= 0.0f &&
-           material.restitution >= 0.0f && material.restitution <= 1.0f;
-}
-
-// Whether a rotation is close to unit length; an unwritten one is 0, and turns nothing.
-TBS_FUNCTION bool is_rotation(quat q) {
-    const f32 square = q.w * q.w + q.x * q.x + q.y * q.y + q.z * q.z;
-    return square > 0.5f && square < 2.0f;
-}
-
 // The greatest distance of a point of a shape from its origin.
 TBS_FUNCTION f32 radius_of(const Geometry &shape) {
     switch (shape.kind) {
@@ -189,14 +152,14 @@ TBS_FUNCTION bool gather(World &world, const Hulls &hulls, Step &step, f32 time,
                 const bool finite = is_finite(pose.position) && is_rotation(pose.rotation);
                 const bool fits = is_shape(shape);
                 bool sound = finite && fits;
-                if (!finite) world.fail(Fault::not_finite, i32(body));
-                if (!fits) world.fail(Fault::bad_shape, i32(body));
+                if (!finite) world.fail(Fault::not_finite, table.place(i, wrong_in(pose)));
+                if (!fits) world.fail(Fault::bad_shape, table.place(i, wrong_in(shape)));
                 step.at[body] = {pose.position, normalize(pose.rotation)};
                 step.shape[body] = shape;
                 step.material[body] = materials.value_or(i, default_material());
                 if constexpr (materials.there) {
                     if (!is_material(step.material[body])) {
-                        world.fail(Fault::bad_material, i32(body));
+                        world.fail(Fault::bad_material, table.place(i, wrong_in(step.material[body])));
                         sound = false;
                     }
                 }
@@ -220,8 +183,8 @@ TBS_FUNCTION bool gather(World &world, const Hulls &hulls, Step &step, f32 time,
                                         is_finite(force.force) && is_finite(force.torque);
                     const bool heavy = is_mass(mass) && u32(motion.kind) <= body_dynamic &&
                                        (mass.inverse > 0.0f || u32(motion.kind) != body_dynamic);
-                    if (!moving) world.fail(Fault::not_finite, i32(body));
-                    if (!heavy) world.fail(Fault::bad_mass, i32(body));
+                    if (!moving) world.fail(Fault::not_finite, table.place(i, wrong_in(velocity, force)));
+                    if (!heavy) world.fail(Fault::bad_mass, table.place(i, wrong_in(mass, motion)));
                     sound = sound && moving && heavy;
                     const SolverBody own = solver_body(pose, velocity, mass, motion, force, gravity);
                     put_body(solver, first_mover + i, own);

@@ -21,6 +21,16 @@ TBS_FUNCTION bool is_sound(const Joint &joint) {
            axes_of(joint.kind) != 0 && u32(joint.drive) <= drive_position;
 }
 
+// Which of its fields is not sound, as wrong_in of sound.h.
+TBS_FUNCTION u32 wrong_in(const Joint &joint) {
+    if (axes_of(joint.kind) == 0) return 0;
+    if (u32(joint.drive) > drive_position) return 1;
+    if (!is_finite(joint.anchor_a) || !is_finite(joint.anchor_b)) return 2;
+    if (!is_finite(joint.frame_a) || !is_finite(joint.frame_b)) return 3;
+    if (!is_finite(joint.lower) || !is_finite(joint.upper)) return 4;
+    return is_finite(joint.target) ? 6 : 5;
+}
+
 // The same joint, seen from its other body: b's angle or way relative to a is the opposite of a's relative to b.
 TBS_FUNCTION void turn(SolverJoint &row) {
     row = {row.b, row.a, row.axes, row.drive, row.limited, row.broken, row.anchor_b, row.anchor_a, row.frame_b, row.frame_a,
@@ -105,8 +115,8 @@ TBS_FUNCTION void gather_joints(World &world, Step &step, Group &group) {
                 if (!is_used(joint)) return;
                 const u32 a = joint.a ? body_of(step, joint.a) : no_body, b = joint.b ? body_of(step, joint.b) : no_body;
                 const bool there = (a != no_body || !joint.a) && (b != no_body || !joint.b);
-                if (!there) world.fail(Fault::joint_to_nothing, i32(table.first + i));
-                if (!is_sound(joint)) world.fail(Fault::bad_joint, i32(table.first + i));
+                if (!there) world.fail(Fault::joint_to_nothing, table.place(i, a != no_body || !joint.a ? 1 : 0));
+                if (!is_sound(joint)) world.fail(Fault::bad_joint, table.place(i, wrong_in(joint)));
                 const u32 place = joints + before;
                 step.joint_bodies[place] = {a, b};
                 step.joint_collides[place] = joint.collide != 0;

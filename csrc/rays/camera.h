@@ -23,6 +23,14 @@ TBS_FUNCTION bool is_sound(const Camera &camera) {
            camera.field_of_view < pi && camera.near >= 0.0f && camera.far > camera.near && isfinite(camera.far);
 }
 
+// Which of its fields is not sound: the number of a sentence of torch_batchsim/rays/library.py.
+TBS_FUNCTION u32 wrong_in(const Camera &camera) {
+    const quat q = camera.rotation;
+    if (!is_finite(camera.position)) return 0;
+    if (!is_finite({q.x, q.y, q.z}) || !isfinite(q.w)) return 1;
+    return camera.field_of_view > 0.0f && camera.field_of_view < pi ? 3 : 2;
+}
+
 // Colours are 0xRRGGBB.
 struct Lighting {
     vec3 towards{0.36f, -0.48f, 0.8f};  // the light, unit

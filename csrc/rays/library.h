@@ -63,7 +63,7 @@ TBS_SYSTEM void draw(World &world, const Scene &scene, Warp &warp) {
                 const physics::Pose pose = poses.value_or(row, physics::Pose{{0, 0, 0}, {1, 0, 0, 0}});
                 const Camera camera = camera_of(views[row], pose, body_of(scene, table.entity(row)));
                 warp.once([&] {
-                    if (!is_sound(camera)) world.fail(Fault::view, i32(row));
+                    if (!is_sound(camera)) world.fail(Fault::view, table.place(row, wrong_in(camera)));
                 });
                 render(scene, warp, camera, light, [&](u32 i, const Pixel &pixel) {
                     const u32 y = i / camera.width, x = i % camera.width;

@@ -17,6 +17,14 @@ TBS_FUNCTION u64 fault_word(u32 node, u32 row, u32 code, i32 value) {
     return u64{where} << 32 | u32(value);
 }
 
+// The value of a fault that is about a row: its table by its number in handles, the row in it, and what of the row. The
+// first row's first part is the least.
+TBS_FUNCTION i32 fault_place(u32 table, u32 row, u32 part) {
+    constexpr u32 most_row = (1u << place_row_bits) - 1, part_mask = (1u << place_part_bits) - 1;
+    const u32 place = (table << place_row_bits | (row < most_row ? row : most_row)) << place_part_bits;
+    return i32(place | (part & part_mask));
+}
+
 // Signals the host; the flag may lie in host memory that the device can write. Many threads, one value.
 TBS_FUNCTION void raise_flag(i32 *flag) {
 #ifdef TBS_ON_DEVICE

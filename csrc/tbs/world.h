@@ -142,6 +142,8 @@ struct WorldTable {
     // The handle of a row; the row of a handle, or no_row.
     TBS_METHOD Entity entity(u32 row) const { return world.template entity<Archetype>(row); }
     TBS_METHOD u32 index_of(Entity entity) const { return world.template index_of<Archetype>(entity); }
+    // The value of a fault about a row, whose sentence `faults` declares with {row}; `part` is the number of the sentence.
+    TBS_METHOD i32 place(u32 row, u32 part = 0) const { return fault_place(number, row, part); }
 };
 
 template <class Archetype, class Component>

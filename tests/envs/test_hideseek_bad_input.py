@@ -101,8 +101,8 @@ def test_levels_are_whole_and_fit_the_environment() -> None:
         Level.options([changed(ramps=[(0.0, 0.0, 0.0)] * 3)], env.environment)
 
 
-@pytest.mark.parametrize(("table", "row", "body"), [("Agent", 1, 1), ("Box", 0, 5)])
-def test_a_pose_that_is_not_finite_stops_its_own_world(table: str, row: int, body: int) -> None:
+@pytest.mark.parametrize(("table", "row"), [("Agent", 1), ("Box", 0)])
+def test_a_pose_that_is_not_finite_stops_its_own_world(table: str, row: int) -> None:
     env, other = make(4), make(4, number=1)
     actions = torch.tensor([5, 8, 6, 0, 0]).repeat(20, 1)
     for one in (env, other):
@@ -111,7 +111,8 @@ def test_a_pose_that_is_not_finite_stops_its_own_world(table: str, row: int, bod
     name = f"{table}.physics.Pose.position"
     place = env.sim.tensor(name)[2] if table == "Agent" else env.sim.ragged(name).world(2)
     place[row, 1] = float("nan")
-    with pytest.raises(WorldFault, match=rf"world 2: .*physics\.not_finite \(value {body}\)") as raised:
+    says = rf"world 2: .*{table}\[{row}\]\.physics\.Pose\.position is not finite"
+    with pytest.raises(WorldFault, match=says) as raised:
         env.step(actions)
     assert raised.value.mask.nonzero().flatten().tolist() == [2]
     env.reset(options={"reset_mask": raised.value.mask.repeat_interleave(5)})

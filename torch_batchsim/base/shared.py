@@ -103,6 +103,7 @@ AUTORESET = {
 BUILTIN_FAULTS = ("bad_action", "nan", "stale_entity", "too_many_created", "undeclared_access", "order_used_twice")
 """The engine's own faults in the order of their codes; nan is for authors' checks."""
 NODE_BITS, ROW_BITS, CODE_BITS, VALUE_BITS = 10, 14, 8, 32
+PLACE_ROW_BITS, PLACE_PART_BITS = 20, 5  # of a fault's value that is a place: table | row of it | what of the row
 CHECK_FAULT = (1 << CODE_BITS) - 1
 """The code of what a checked build has found; no environment has so many faults."""
 NO_BUDGET = 2**62
@@ -119,6 +120,13 @@ def fault_parts(word: int) -> tuple[int, int, int, int]:
         word >>= bits
     value, code, row, node = parts
     return node, row, code, value
+
+
+def place_parts(value: int) -> tuple[int, int, int]:
+    """``(table, row, part)`` of a fault's value that is a place; the table by its number in handles."""
+    part = value & (1 << PLACE_PART_BITS) - 1
+    row = value >> PLACE_PART_BITS & (1 << PLACE_ROW_BITS) - 1
+    return value >> PLACE_PART_BITS + PLACE_ROW_BITS, row, part
 
 
 class Found(IntEnum):
@@ -229,6 +237,7 @@ def definitions(device_type: str) -> Iterator[str]:
     yield enumeration("Autoreset", Autoreset.__members__)
     faults = {f"fault_{name}": code for code, name in enumerate(BUILTIN_FAULTS)}
     bits = {"fault_node_bits": NODE_BITS, "fault_row_bits": ROW_BITS, "fault_code_bits": CODE_BITS}
+    bits |= {"place_row_bits": PLACE_ROW_BITS, "place_part_bits": PLACE_PART_BITS}
     yield from _constants({**faults, **bits})
     yield from _constants({f"step_{name}": code for name, code in StepResult.__members__.items()}, "i64")
     yield "namespace executors {"

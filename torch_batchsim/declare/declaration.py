@@ -35,7 +35,9 @@ class Declaration:
     - ``parameters``, ``constants``: the keyword options.
     - ``enums``: ``enum.IntEnum`` classes that systems use too: ``Ground.POT`` is ``Ground::POT`` or ``POT`` in C++.
     - ``definitions``: C++ behind the enumerations, which a table in Python generates.
-    - ``faults``: names of what systems report by ``world.fail(Fault::name, value)``.
+    - ``faults``: names of what systems report by ``world.fail(Fault::name, value)``; or a dict from these to sentences,
+      with ``{row}`` for the row that a system runs on, or that ``world.fail(Fault::name, table.place(i))`` gives,
+      ``{value}`` for the value, and names of constants. Of several sentences, ``table.place(i, k)`` chooses the k-th.
 
     What depends on options may be a property that reads ``self.constants`` or ``self.parameters``.
     """
@@ -50,7 +52,7 @@ class Declaration:
     kept: Sequence[type[Component]] = ()
     enums: Sequence[type[IntEnum]] = ()
     definitions: str = ""
-    faults: Sequence[str] = ()
+    faults: Sequence[str] | Mapping[str, str | Sequence[str]] = ()
     parameters: Any = Parameters()
     constants: Any = Constants()
     _asked = None  # of an instance whose archetypes are being made to be counted, see Library.most_rows

@@ -49,9 +49,50 @@ class Physics(Library):
     components = (Pose, Shape, Velocity, Mass, Motion, Material, Force, Filter, Joint, Contact)
     enums = (MotionKind, JointKind, JointDrive)
     definitions = joints.definitions()
-    faults = (
-        "not_finite", "bad_shape", "bad_mass", "bad_material", "pairs", "contacts", "joint_to_nothing", "bad_joint",
-    )  # fmt: skip
+    faults = {  # sentences in the order of their numbers in csrc/physics/sound.h
+        "not_finite": (
+            "{row}.physics.Pose.position is not finite (metres)",
+            "{row}.physics.Pose.rotation is 0: nothing has written it; that of no turn is quat{{1, 0, 0, 0}}",
+            "{row}.physics.Pose.rotation is not about 1 long, or not finite: write normalize(rotation)",
+            "{row}.physics.Velocity.linear is not finite (m/s)",
+            "{row}.physics.Velocity.angular is not finite (rad/s)",
+            "{row}.physics.Force.force is not finite (newtons)",
+            "{row}.physics.Force.torque is not finite (newton metres)",
+        ),
+        "bad_shape": (
+            "{row}.physics.Shape.size is 0: nothing has written it; physics::box(...) and others make a Shape",
+            "{row}.physics.Shape.kind is not a ShapeKind, 0 to 4",
+            "{row}.physics.Shape.size must be finite and above 0 (metres)",
+            "{row}.physics.Shape.hull is not the number of a hull, physics::Constants::<name>",
+        ),
+        "bad_mass": (
+            "{row}.physics.Mass.inverse is 0 (1/kg), which a dynamic body cannot have: where nothing has written it, "
+            "take physics::mass_of(hulls, shape, kilograms)",
+            "{row}.physics.Mass.inverse must be finite and not below 0 (1/kg)",
+            "{row}.physics.Mass.inverse_inertia is not finite, or no body has it (1/(kg m^2))",
+            "{row}.physics.Motion.kind is not a MotionKind, 0 to 2",
+        ),
+        "bad_material": (
+            "{row}.physics.Material.static_friction must be finite and not below 0",
+            "{row}.physics.Material.dynamic_friction must be finite and not below 0",
+            "{row}.physics.Material.restitution must be from 0 to 1",
+        ),
+        "pairs": "{value} pairs of bodies are near each other, {pairs} have room: raise the option physics.contacts",
+        "contacts": "{value} pairs of bodies touch, {contacts} have room: raise the option physics.contacts",
+        "joint_to_nothing": (
+            "{row}.physics.Joint.a is no body of this world: destroyed, or without Pose and Shape; let go first",
+            "{row}.physics.Joint.b is no body of this world: destroyed, or without Pose and Shape; let go first",
+        ),
+        "bad_joint": (
+            "{row}.physics.Joint.kind is not a JointKind: physics::hinge(...) and others make a Joint",
+            "{row}.physics.Joint.drive is not a JointDrive, 0 to 2",
+            "{row}.physics.Joint.anchor_a or anchor_b is not finite (metres)",
+            "{row}.physics.Joint.frame_a or frame_b is not finite",
+            "{row}.physics.Joint.lower or upper is not finite (radians, or metres of a slider)",
+            "{row}.physics.Joint.target is not finite",
+            "{row}.physics.Joint.greatest must not be below 0",
+        ),
+    }
     body = Bundle(Pose, Shape, Velocity, Mass, Motion)
     static = Bundle(Pose, Shape)
     simulate = TaskGraph("simulate")

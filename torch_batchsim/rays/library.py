@@ -51,7 +51,15 @@ class Rays(Library):
     name = "rays"
     uses = (Physics,)
     systems = "rays/library.h"
-    faults = ("faces", "view")
+    faults = {  # sentences in the order of their numbers in csrc/rays
+        "faces": "the hulls of the scene have {value} faces, and {faces} have room: raise the option rays.faces",
+        "view": (
+            "{row}.rays.View.position or physics.Pose.position is not finite (metres)",
+            "{row}.rays.View.rotation or physics.Pose.rotation is 0 or not finite: rays::looking(forward) makes one",
+            "{row}.rays.View.field_of_view must be above 0 and below pi (radians)",
+            "{row}.rays.View.near must not be below 0, and View.far above it and finite (metres)",
+        ),
+    }
     gather = TaskGraph("gather")
     draw = TaskGraph("draw")
     constants = Constants(

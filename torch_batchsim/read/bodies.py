@@ -201,7 +201,7 @@ class _Parser:
             while self.at < self.end and self.text() != ";":
                 if self.text() == "{":
                     self.at = self.source.partner[self.at]
-                    if self.text(1) not in (";", ")", ","):
+                    if self.text(1) not in (";", ")", ",") and self.tokens[first].text != "do":
                         break
                 elif self.text() in ("(", "["):
                     self.at = self.source.partner[self.at]

@@ -220,6 +220,17 @@ class Program:
         meanings = (self.scopes.meaning(name, site.namespace) for name in site.names)
         return replace(site, names=tuple(meaning.name for meaning in meanings if isinstance(meaning, Archetype)))
 
+    def fault_texts(self, cause: str) -> tuple[str, ...]:
+        """The sentences that a scope declares about one of ``faults``; often none."""
+        space, _, name = cause.rpartition(".")
+        return self.scopes.of(space).fault_texts.get(name, ())
+
+    def fault_text(self, cause: str, part: int, row: str, value: int) -> str:
+        """One of the sentences about a fault, filled in."""
+        texts, constants = self.fault_texts(cause), self.scopes.of(cause.rpartition(".")[0]).constants
+        text = texts[part] if part < len(texts) else texts[0]
+        return text.format_map({**constants, "row": row, "value": value})
+
     def fault_place(self, node: Node, cause: str, table: str = "") -> str:
         """``"maze.h:41"``: the only call by which a node can have reported a fault, else the line of its system.
 

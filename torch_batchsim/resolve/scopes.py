@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cache, cached_property
+from string import Formatter
 from typing import Any
 
 from ..base.names import check_identifier, suggestion
-from ..base.shared import BUILTIN_FAULTS, LANES
+from ..base.shared import BUILTIN_FAULTS, LANES, PLACE_PART_BITS
 from ..declare.declaration import ENGINE_HEADERS, Declaration
 from ..declare.environment import Environment
 from ..declare.fields import Struct, structs_in
@@ -70,14 +71,16 @@ class Scope:
     kept: list[type[Component]] = field(init=False)
     enums: list[type[IntEnum]] = field(init=False)
     faults: list[str] = field(init=False)
+    fault_texts: dict[str, tuple[str, ...]] = field(init=False)  # by name, those that are declared
 
     def __post_init__(self) -> None:
         declaration = self.declaration
         self.title = declaration.title
         self.prefix = f"{self.name}." if self.name else ""  # of names in Python
         self.constants, self.parameters = declaration.constants, declaration.parameters
-        for what in ("archetypes", "singletons", "resources", "scratch", "workspace", "kept", "enums", "faults"):
+        for what in ("archetypes", "singletons", "resources", "scratch", "workspace", "kept", "enums"):
             setattr(self, what, self._listed(what))
+        self.faults, self.fault_texts = self._faults()
         for archetype in self.archetypes:
             if not isinstance(archetype, Archetype):
                 raise SchemaError(f"{self.title}: archetypes must be Archetype(...) each, got {archetype!r}")
@@ -99,6 +102,37 @@ class Scope:
         """The component with the values of the constants that it names, those of its own library or of this scope."""
         owner = self.libraries.get(component.library.name) if component.library is not None else None
         return component.closed(owner.constants if owner else self.constants)
+
+    def _faults(self) -> tuple[list[str], dict[str, tuple[str, ...]]]:
+        given = self.declaration.faults
+        if not isinstance(given, Mapping):
+            return self._listed("faults"), {}
+        texts = {}
+        for name, text in given.items():
+            each = (text,) if isinstance(text, str) else tuple(text) if isinstance(text, (list, tuple)) else ()
+            texts[name] = each
+            if not each or len(each) > 1 << PLACE_PART_BITS or not all(isinstance(one, str) for one in each):
+                raise SchemaError(
+                    f"{self.title}: faults: {name!r} needs a sentence, or 1 to {1 << PLACE_PART_BITS} of them, got "
+                    f"{given[name]!r}"
+                )
+            for one in each:
+                self._check_text(name, one)
+        return list(texts), texts
+
+    def _check_text(self, name: str, text: str) -> None:
+        """Raise SchemaError for a sentence of a fault with a name in braces that nothing gives."""
+        known = ["row", "value", *self.constants]
+        try:
+            named = [field for _, field, _, _ in Formatter().parse(text) if field is not None]
+        except ValueError as error:
+            raise SchemaError(f"{self.title}: faults: {name!r}: {error} in {text!r}") from None
+        for field_name in named:
+            if field_name not in known:
+                raise SchemaError(
+                    f"{self.title}: faults: {name!r} names {{{field_name}}} in {text!r}"
+                    f"{suggestion(field_name, known)}; it may name {', '.join(known)}"
+                )
 
     def _listed(self, what: str) -> list[Any]:
         value = getattr(self.declaration, what)

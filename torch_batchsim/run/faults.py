@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..base.shared import CHECK_FAULT, CHECK_RECORD, NO_FAULT, Found, fault_parts
+from ..base.shared import BUILTIN_FAULTS, CHECK_FAULT, CHECK_RECORD, NO_FAULT, Found, fault_parts, place_parts
 from ..errors import Fault, WorldFault
 from ..memory.memory import Memory
 from ..resolve.nodes import Node
@@ -52,7 +52,20 @@ def decoded(program: Program, world: int, word: int, memory: Memory | None = Non
         place = program.fault_place(node, "table_full", table)
         return Fault(world, system, row, "table_full", value, table, place=place, step=step)
     cause = program.faults[code]
-    return Fault(world, system, row, cause, _signed(value), place=program.fault_place(node, cause), step=step)
+    place = program.fault_place(node, cause)
+    texts = program.fault_texts(cause) if code >= len(BUILTIN_FAULTS) else ()
+    if not texts:
+        return Fault(world, system, row, cause, _signed(value), place=place, step=step)
+    if not any("{row}" in text for text in texts):
+        text = program.fault_text(cause, 0, "", _signed(value))
+        return Fault(world, system, row, cause, _signed(value), place=place, step=step, text=text)
+    if node.table is not None:  # the row is that on which the system runs
+        text = program.fault_text(cause, 0, f"{node.table.name}[{row}]", _signed(value))
+        return Fault(world, system, row, cause, _signed(value), node.table.name, place=place, step=step, text=text)
+    number, at, part = place_parts(value)
+    table = next((archetype.name for archetype in program.archetypes if archetype.number == number), "?")
+    text = program.fault_text(cause, part, f"{table}[{at}]", at)
+    return Fault(world, system, row, cause, at, table, place=place, step=step, text=text)
 
 
 def _signed(value: int) -> int:

@@ -98,30 +98,38 @@ def test_a_state_goes_on_to_the_bit_in_mid_contact() -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "cause"),
+    ("field", "value", "cause", "says"),
     [
-        ("Pose.position", float("nan"), "not_finite"),
-        ("Velocity.angular", float("inf"), "not_finite"),
-        ("Force.force", float("nan"), "not_finite"),
-        ("Shape.size", 0.0, "bad_shape"),
-        ("Shape.size", -1.0, "bad_shape"),
-        ("Shape.kind", 7, "bad_shape"),
-        ("Pose.rotation", 0.0, "not_finite"),  # as nobody has written it
-        ("Mass.inverse", 0.0, "bad_mass"),
-        ("Mass.inverse", -1.0, "bad_mass"),
-        ("Mass.inverse", float("inf"), "bad_mass"),
-        ("Motion.kind", 3, "bad_mass"),
+        ("Pose.position", float("nan"), "not_finite", r"Pose.position is not finite \(metres\)"),
+        ("Velocity.linear", float("nan"), "not_finite", r"Velocity.linear is not finite \(m/s\)"),
+        ("Velocity.angular", float("inf"), "not_finite", r"Velocity.angular is not finite \(rad/s\)"),
+        ("Shape.size", 0.0, "bad_shape", r"Shape.size is 0: nothing has written it"),
+        ("Shape.size", -1.0, "bad_shape", r"Shape.size must be finite and above 0 \(metres\)"),
+        ("Shape.kind", 7, "bad_shape", r"Shape.kind is not a ShapeKind"),
+        ("Shape.kind", 3, "", ""),
+        ("Pose.rotation", 0.0, "not_finite", r"Pose.rotation is 0: nothing has written it; .* quat\{1, 0, 0, 0\}"),
+        ("Pose.rotation", 3.0, "not_finite", r"Pose.rotation is not about 1 long"),
+        ("Pose.rotation", float("nan"), "not_finite", r"Pose.rotation is not about 1 long, or not finite"),
+        ("Mass.inverse", 0.0, "bad_mass", r"Mass.inverse is 0 \(1/kg\)"),
+        ("Mass.inverse", -1.0, "bad_mass", r"Mass.inverse must be finite and not below 0 \(1/kg\)"),
+        ("Mass.inverse", float("inf"), "bad_mass", r"Mass.inverse must be finite"),
+        ("Mass.inverse_inertia", -1.0, "bad_mass", r"Mass.inverse_inertia .* \(1/\(kg m\^2\)\)"),
+        ("Motion.kind", 3, "bad_mass", r"Motion.kind is not a MotionKind, 0 to 2"),
     ],
 )
-def test_a_bad_body_faults_its_world_only(field: str, value: float, cause: str) -> None:
+def test_a_bad_body_faults_its_world_only(field: str, value: float, cause: str, says: str) -> None:
+    """The message names archetype, row, field and unit."""
     env, other = played(6), played(6)
-    if field == "Force.force":  # which a system writes before physics reads it
-        body(env, "Velocity.linear")[3, 1] = value
-    else:
-        body(env, field)[3, 1] = value
+    body(env, field)[3, 1] = value
     actions = torch.zeros(env.num_envs, dtype=torch.int64)
-    with pytest.raises(WorldFault, match=rf"world 3: .*physics\.simulate.*physics\.{cause} \(value 1\)") as raised:
+    if not cause:  # a hull of the environment's is a shape
         env.step(actions)
+        return
+    says = rf"world 3: .*'physics\.simulate' failed: Player\[1\]\.physics\.{says}.* \(physics\.{cause}\), in step 7"
+    with pytest.raises(WorldFault, match=says) as raised:
+        env.step(actions)
+    fault = raised.value.faults[0]
+    assert (fault.cause, fault.table, fault.value, fault.row) == (f"physics.{cause}", "Player", 1, 0)
     assert raised.value.mask.nonzero().flatten().tolist() == [3]
     env.reset(options={"reset_mask": raised.value.mask.repeat_interleave(2)})
     other.step(actions)
@@ -141,7 +149,8 @@ def test_a_bad_body_faults_its_world_only(field: str, value: float, cause: str) 
 def test_a_material_that_there_is_not(field: str, value: float) -> None:
     env = played(6)
     env.sim.ragged(f"Thing.physics.Material.{field}").world(3)[0] = value
-    with pytest.raises(WorldFault, match=r"world 3: .*physics\.bad_material \(value 2\)"):
+    says = rf"world 3: .*Thing\[0\]\.physics\.Material\.{field} must be .*\.bad_material\)"
+    with pytest.raises(WorldFault, match=says):
         env.step(torch.zeros(env.num_envs, dtype=torch.int64))
 
 

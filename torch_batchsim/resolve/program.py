@@ -14,12 +14,13 @@ from ..declare.declaration import ENGINE_HEADERS
 from ..declare.environment import Environment
 from ..declare.fields import Field
 from ..declare.roles import Declared, check_agents, declared_roles, resolve
-from ..declare.schema import AUTHOR_STRUCTS, Archetype, Component
+from ..declare.schema import AUTHOR_STRUCTS, Archetype, Component, TaskGraph
 from ..errors import SchemaError, class_place
 from ..read.cpp_text import Source, global_names
 from ..read.sites import FaultSite, check_sites
 from ..read.systems import System, read_units, systems_in
 from . import remarks
+from .delivered import SYSTEM, deliveries, renamed, source_of
 from .nodes import GRAPHS, Node
 from .queries import Queries
 from .scopes import Scopes, qualified_name
@@ -60,6 +61,12 @@ class Program:
         roles = declared_roles(environment)
         self.scopes = Scopes(environment)
         self.tables = Tables(self.scopes)
+        copied = deliveries(roles, self.tables)
+        if copied:  # one field of several, or of a singleton
+            graphs["observe"] = TaskGraph(graphs["observe"], SYSTEM)
+            agents = roles.names["action"][""].partition(".")[0]
+            self.scopes = Scopes(environment, {agents: [each.component for each in copied]})
+            self.tables, roles = Tables(self.scopes), renamed(roles, copied)
         self.columns = self.tables.columns
         of_libraries = (f"{scope.prefix}{fault}" for scope in self.scopes.libraries.values() for fault in scope.faults)
         self.faults = (*BUILTIN_FAULTS, *self.scopes.author.faults, *of_libraries)
@@ -67,6 +74,9 @@ class Program:
             raise SchemaError(f"{self.name} must have fewer than {MAX_FAULTS - 1} faults")
         self.units = [unit for scope in self.scopes for unit in scope.units]
         self.sources = read_units(*self.units)
+        if copied:
+            unit, source = source_of(copied, self.scopes)
+            self.units, self.sources = [*self.units, unit], [*self.sources, ("", source)]
         self.files = {source.path: source.whole for _, source in self.sources}
         self.check_sites = list(check_sites([source for _, source in self.sources]))
         most = (CHECK_FAULT - self.first_check_code) // 2 - 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cache, cached_property
@@ -173,15 +173,22 @@ class Scopes:
     """The scopes of an environment, and the meanings of names in their texts.
 
     Attributes: ``author``, ``libraries`` by name, used ones first. Raises SchemaError for names that clash.
+
+    Args:
+        added: further components of the author's archetypes, by their names.
     """
 
-    def __init__(self, environment: Environment) -> None:
+    def __init__(self, environment: Environment, added: Mapping[str, Sequence[type[Component]]] | None = None) -> None:
         libraries: dict[str, Library] = environment.libraries
         prepare_libraries(libraries.values())
         self.libraries = {
             name: Scope(name, library, library_names(type(library)), libraries) for name, library in libraries.items()
         }
         self.author = Scope("", environment, tuple(libraries), libraries)
+        self.author.archetypes = [
+            archetype.of((*archetype.components, *(added or {}).get(archetype.name, ())))
+            for archetype in self.author.archetypes
+        ]
         for scope in self:
             for component in scope.all_components:
                 self._check_owner(scope, component)

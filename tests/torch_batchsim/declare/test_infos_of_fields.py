@@ -51,6 +51,10 @@ class Body(Component):
     hurt: boolean
 
 
+class Seen(Component):
+    x: f32
+
+
 class Weather(Component):
     wind: f32
     day: i32
@@ -78,6 +82,7 @@ TBS_SYSTEM void go(World &world, Body &body, const Move &move, Row row, Reward &
     body.hurt = world.random().chance(0.5f);
     reward.value = 1.0f;
 }
+TBS_SYSTEM void look(World &world, const Body &body, Seen &seen) { seen.x = body.x + f32(world.step()); }
 TBS_SYSTEM void blow(World &world, Weather &weather, Pair &pair, Clock &clock) {
     weather.wind += 0.5f * f32(world.id);
     weather.day += 1;
@@ -103,10 +108,11 @@ INFO = {
 
 def environment(**attributes: Any) -> type[Environment]:
     given: dict[str, Any] = {
-        "archetypes": [Archetype("Walker", Move, Body, Reward, count=2)],
+        "archetypes": [Archetype("Walker", Move, Body, Seen, Reward, count=2)],
         "singletons": [Weather, Pair, Clock],
         "step": TaskGraph("go", "blow", "stop"),
-        "observation": "Walker.Move",
+        "observe": TaskGraph("look"),
+        "observation": "Walker.Seen",
         "action": "Walker.Move",
         "info": INFO,
         "critic": {"lives": "Walker.Body.lives", "day": "Weather.day", "place": "Walker.Body.x"},

@@ -187,8 +187,13 @@ def _library(program: Program, target: Target) -> tuple[Path, Target, float]:
     name, alias = library_names(program, source, flags, target.cuda)
     if not (cache_directory() / f"{name}.so").is_file():
         _compile_modules()
-        if target.cuda:
-            load(program, Target())  # only g++ checks libm's names and reaches of systems (csrc/tbs/world.h)
+        if target.cuda:  # only g++ checks libm's names and reaches of systems (csrc/tbs/world.h)
+            cpu = load(program, Target()).path
+            with contextlib.suppress(OSError):  # most have no warnings
+                noted = cpu.resolve().with_suffix(WARNINGS).read_bytes()
+                (cache_directory() / f"{name}{WARNINGS}").write_bytes(noted)
+    elif target.cuda:
+        _heed_kept(cache_directory() / f"{name}.so", partial(_warn, program))
     _share_openmp(target)  # torch's builder loads the library
     heed = _nothing if target.cuda or target.inside else partial(_warn, program)  # g++ has reported it already
     library, seconds = _built(name, alias, source, flags, target.cuda, partial(_explained, program), heed)

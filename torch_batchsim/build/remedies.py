@@ -305,9 +305,6 @@ def _candidates(case: Case, found: re.Match[str]) -> str:
         return 'write the label itself in the call, `world.log("speed", ball.speed)`: a variable is not a label'
     if found[1].startswith("World::log("):
         return 'it takes a label and a value: `world.log("speed", ball.speed)`'
-    if re.search(r"::(?:rows|find)<", found[1]):
-        method = "rows" if "::rows<" in found[1] else "find"
-        return f"write both types: `world.{method}<Archetype, const Component>(...)`"
     if found[1].startswith("World::destroy("):
         return (
             "destroy takes an Entity: `Entity self` of the system's own row, or `world.entity<Archetype>(index)` of "

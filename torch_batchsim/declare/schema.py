@@ -15,7 +15,7 @@ from .fields import Field, Layout, Member, Struct, declared
 
 MAX_ROWS = 2**31 - 2**13  # of one table in all worlds: row numbers are 32-bit, with room to round up to a whole tile
 _WIDEST_ACCESS = 16  # bytes that a thread of a GPU moves at once
-MAX_REPETITIONS = 2**31 - 1  # of a system in one task graph: their numbers are 32-bit
+MAX_REPETITIONS = 1 << 16  # of a system in one task graph: more would hardly end
 
 AUTHOR_STRUCTS = ("Constants", "Fault", "Parameters")  # written beside the author's components, in their namespace
 ENGINE_TENSORS = ("World", "Agents", "final")  # first parts of names of the engine's own tensors: "World.step"

@@ -15,6 +15,18 @@ _OF_COLUMNS = {"rows": (2,), "find": (1, 2), "get": (1,)}  # methods of World wi
 _TABLES = "tables"  # of any number of components
 _OF_ARCHETYPES = ("count", "index_of", "entity", "create", "create_at", "destroy")
 _PLAIN = ("destroy", "alive", "random")
+_FORMS = {  # as messages show them
+    "rows": "rows<Archetype, const Component>()",
+    "find": "find<Archetype, const Component>(entity), or find<const Component>(entity) in every archetype that has it",
+    "get": "get<const Singleton>()",
+    _TABLES: "tables<const Component, ...>([&](auto table, auto components) { ... })",
+    "count": "count<Archetype>()",
+    "index_of": "index_of<Archetype>(entity)",
+    "entity": "entity<Archetype>(index)",
+    "create": "create<Archetype>(components...)",
+    "create_at": "create_at<Archetype>(i, components...)",
+    "destroy": "destroy<Archetype>(entity)",
+}
 _OPTIONAL = re.compile(r"(?:tbs :: )?Optional < (.*) >")  # words of a type, with spaces between
 
 
@@ -224,16 +236,45 @@ def reaches_in(text: Text, own: str = "") -> Iterator[Reach]:
             continue
         if tokens[index + 1].text == "<" and kind in (*_OF_COLUMNS, *_OF_ARCHETYPES, _TABLES):
             types, end = _types(tokens, index + 2)
+            _check_form(text, index, types, end)
             if types and end < len(tokens) and tokens[end].text == "(":
                 reach = _typed_reach(text, tokens[index], types)
                 if reach:
                     yield reach
+        elif tokens[index + 1].text == "(" and kind in {*_FORMS} - {*_PLAIN} and tokens[index - 2].text == "world":
+            place = text.place(tokens[index])
+            raise SchemaError(f"{place}: world.{kind}(...) names no types: write world.{_FORMS[kind]}")
         elif tokens[index + 1].text == "(" and kind in _PLAIN:
             end = next((i for i in range(index + 2, len(tokens)) if tokens[i].text == ")"), index + 2)
             argument = "".join(token.text for token in tokens[index + 2 : end])
             if kind == "destroy" and own and argument == own:
                 kind = "destroy_self"
             yield text.reach("random_item" if kind == "random" and argument else kind, tokens[index])
+
+
+def _check_form(text: Text, index: int, types: list[list[str]], end: int) -> None:
+    """Raise SchemaError for a method of World with other types than it takes; the compiler says that at length."""
+    tokens, kind = text.tokens, text.tokens[index].text
+    if not types:
+        close = next((i for i in range(index, len(tokens)) if tokens[i].text in (">", ";")), len(tokens))
+        marks = [token.text for token in tokens[index + 2 : close] if token.text in ("&", "*")]
+        if close < len(tokens) - 1 and tokens[close].text == ">" and tokens[close + 1].text == "(" and marks:
+            raise SchemaError(
+                f"{text.place(tokens[index])}: leave the '{marks[0]}' in the types of {kind}<...> out: write "
+                f"world.{_FORMS[kind]}"
+            )
+        return
+    given = f"{kind}<{', '.join(' '.join(words) for words in types)}>"
+    place = text.place(tokens[index])
+    fits = len(types) in _OF_COLUMNS.get(kind, (1,)) if kind not in (_TABLES, "create", "create_at") else True
+    if any("..." in words for words in types):
+        return
+    if not fits:
+        more = ", a call for each component" if kind == "rows" and len(types) > 2 else ""
+        count = f"{len(types)} type{'s' * (len(types) > 1)}"
+        raise SchemaError(f"{place}: {given} names {count}: write world.{_FORMS[kind]}{more}")
+    if end < len(tokens) and tokens[end].text in (".", "[", "->", ";"):
+        raise SchemaError(f"{place}: {given} is a function: call it, world.{_FORMS[kind]}")
 
 
 def _types(tokens: Sequence[Token], index: int) -> tuple[list[list[str]], int]:

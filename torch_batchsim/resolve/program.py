@@ -104,6 +104,7 @@ class Program:
     def _warn(self) -> None:
         """Issue a ``BuildWarning`` for each thing that an author hardly means."""
         remarks.warn_of_idle_systems(self.systems.values(), self.nodes, self.files)
+        remarks.warn_of_empty_step(self.name, self.nodes, self._place)
         remarks.warn_of_mistakes(self._sources_of_authors(), self.sources, self.scopes)
         remarks.warn_of_unwritten_outputs(self.name, self.roles, self.nodes, self._place)
         remarks.warn_of_state_in_observe(self.nodes, self.columns, self.outputs, self.files)

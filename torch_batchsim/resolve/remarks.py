@@ -26,6 +26,13 @@ def warn_of_idle_systems(systems: Iterable[System], nodes: Sequence[Node], files
             _warn_of_system(system, text, files)
 
 
+def warn_of_empty_step(title: str, nodes: Iterable[Node], place: Callable[[], tuple[str, int]]) -> None:
+    """Issue a ``BuildWarning`` where no system runs in a step, so that nothing moves and no episode ends."""
+    if not any(node.graph == "step" for node in nodes):
+        text = 'step runs no system, so that actions change nothing: name them, step = TaskGraph("move", ...)'
+        warn_at(f"{title}: {text}", *place())
+
+
 def _warn_of_system(system: System, text: str, files: Iterable[Path]) -> None:
     name, _, line = system.place.rpartition(":")
     warn_at(text, next(str(path) for path in files if path.name == name), int(line))

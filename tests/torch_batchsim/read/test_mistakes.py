@@ -116,6 +116,11 @@ def said(line: str) -> str:
     return " | ".join(f"line {w.lineno - FRONT.count(chr(10))}: {w.message}" for w in caught)
 
 
+def test_types_of_methods_of_the_world() -> None:
+    """Wrong ones are reported before a compiler answers with its templates."""
+    messages.refused("types of methods of World", program)
+
+
 KINDS = ("lost copies", "cut quotients", "items that meet", "indices out of range", "endless loops")
 
 

@@ -543,8 +543,9 @@ class _Parser:
                 self.at = close + 1
                 made = Expression("index", first, self.at, "[]", [made, index])
             elif self.operator() in ("++", "--"):
-                self.skip_operator(self.operator())
-                made = Expression("step", first, self.at, "++", [made])
+                operator = self.operator()
+                self.skip_operator(operator)
+                made = Expression("step", first, self.at, operator, [made])
             elif text == "{" and made.kind == "name":
                 braces = self.braces(made.text)
                 braces.first = first

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..base.numbers import NUMBERS
+from ..base.shared import LANES
 from ..declare.fields import Member
 from ..types import FieldType
 from .bodies import Expression, Variable
@@ -18,7 +19,8 @@ _FLOAT_FUNCTIONS = frozenset(
     "sqrt sin cos tan asin acos atan atan2 exp exp2 log log2 pow floor ceil round rint trunc fmod tanh fma divide "
     "length distance dot uniform normal lerp hypot copysign".split()
 )
-_SAME_AS_ARGUMENTS = ("min", "max", "clamp", "abs")
+SAME_AS_ARGUMENTS = ("min", "max", "clamp", "abs")
+ENDS = ("Episode", "AgentEnd", "Reward")
 _OF_WORLD = {"step": "u32", "episode": "u32", "repetition": "u32", "count": "u32", "index_of": "u32", "alive": "bool"}
 _OF_RANDOM = {"uniform": "f32", "normal": "f32", "below": "u32", "integer": "i32", "chance": "bool", "bits": "u32"}
 _FLOAT_ARGUMENTS = {"uniform": 2, "chance": 1}  # of Random, so many
@@ -140,7 +142,7 @@ def variable_kind(variable: Variable, known: Known, given: Kind | None, extents:
     if rows:
         return given if given is not None and given.rows else Kind(rows[1], (None,), rows=True)
     simple = name in INTEGERS or name in FLOATS or name in VECTORS or name in _OF_ENGINE
-    if simple or name in ("bool", "World", "Random", "Entity") or known.members(name) is not None:
+    if simple or name in ("bool", "World", "Random", "Entity", *LANES) or known.members(name) is not None:
         return Kind(name, extents, pointer="*" in variable.mark)
     return None
 
@@ -240,7 +242,7 @@ class Kinds:
         if function.kind != "name":
             return None
         name = function.text.removeprefix("tbs::")
-        if name in _SAME_AS_ARGUMENTS:
+        if name in SAME_AS_ARGUMENTS:
             kinds = [self.of(part) for part in e.parts[1:]]
             made = kinds[0] if kinds else None
             for kind in kinds[1:]:
@@ -270,6 +272,8 @@ class Kinds:
         if name == "find" and arguments:
             return Kind(arguments[-1], pointer=True)
         base = self.of(function.parts[0])
+        if base is not None and base.name in LANES and name in ("count", "ballot", "scan"):
+            return Kind("u32")
         if base is not None and base.name == "World":
             return Kind("Random") if name == "random" else Kind(_OF_WORLD[name]) if name in _OF_WORLD else None
         return Kind(_OF_RANDOM[name]) if base is not None and base.name == "Random" and name in _OF_RANDOM else None
@@ -283,6 +287,8 @@ class Kinds:
                 return [i < _FLOAT_ARGUMENTS.get(function.text, 0) for i in range(count)]
             return [False] * count
         found = self.known.functions.get(function.text, ()) if function.kind == "name" else ()
+        if not found and function.text.removeprefix("tbs::") in {*_FLOAT_FUNCTIONS, *VECTORS}:
+            return [True] * count
         fitting = [each for each in found if len(each.parameters) >= count]
         return [
             bool(fitting)

@@ -11,7 +11,19 @@ from dataclasses import dataclass, field
 from ..base.shared import LANES
 from .bodies import Expression, Lambda, Statement, Variable, parsed_body, parsed_fields, parsed_parameters
 from .cpp_text import Declaration, Source
-from .kinds import FLOATS, INTEGERS, VECTORS, Kind, Kinds, Known, Signature, path_of, variable_kind
+from .kinds import (
+    ENDS,
+    FLOATS,
+    INTEGERS,
+    SAME_AS_ARGUMENTS,
+    VECTORS,
+    Kind,
+    Kinds,
+    Known,
+    Signature,
+    path_of,
+    variable_kind,
+)
 from .trees import (
     all_expressions,
     asked_methods,
@@ -150,6 +162,17 @@ def structs(source: Source, declared: Sequence[Declaration], known: Known) -> It
                     fields[variable.names[0]] = kind
 
 
+def _plain(result: str) -> str:
+    return result.replace("const ", "").replace(" :: ", "::").replace(" &", "")
+
+
+def _is_field(target: Expression) -> bool:
+    """Whether a place is a field of a variable, not an element."""
+    while target.kind in ("member", "group") and target.parts[0].kind != "name":
+        target = target.parts[0]
+    return target.kind == "member"
+
+
 def mistakes(source: Source, declared: Sequence[Declaration], known: Known) -> Iterator[Mistake]:
     """The mistakes in the functions of a file."""
     for declaration in declared:
@@ -207,6 +230,8 @@ class _Finder:
         local.depends = variable.given is not None and self._depends(variable.given)
         if holds and not variable.const and kind is not None and not kind.extents and not kind.pointer:
             local.copied = self._copied(variable, kind)
+        elif variable.parameter and variable.type == "auto" and not variable.mark and not variable.const:
+            local.copied = "argument"  # if its fields are written, see _write
         if kind is not None and kind.is_integer and variable.given is not None and variable.const:
             local.low = local.high = self._constant(variable.given)
         if name:
@@ -229,9 +254,7 @@ class _Finder:
     def _copied(self, variable: Variable, kind: Kind) -> str:
         """Of what a variable is a copy: a parameter's argument, or an existing value; empty for a value of its own."""
         is_number = kind.name in INTEGERS or kind.name in FLOATS or kind.name in ("bool", *VECTORS)
-        if kind.name in ("Row", "Entity", "Random", "World", *LANES) or not (
-            is_number or self.known.members(kind.name) is not None
-        ):
+        if not (is_number or kind.name in ENDS or self.known.members(kind.name) is not None):
             return ""
         if variable.parameter:
             return "argument"
@@ -248,13 +271,18 @@ class _Finder:
             return e.text if local is not None and not (local.holds and local.variable.const) else ""
         if e.kind in ("member", "index"):
             return self._text(e) if self._origin(e.parts[0]) else ""
+        if e.kind == "choice":
+            return self._text(e) if all(self._origin(part) for part in e.parts[1:]) else ""
+        if e.kind == "braces" and len(e.parts) == 1 and self.kinds.of(e.parts[0]) == self.kinds.of(e):
+            return self._origin(e.parts[0])  # Ball{ball}
         if e.kind == "unary" and e.text == "*":
             return self._text(e)
         if e.kind == "call" and e.parts[0].kind == "member" and e.parts[0].text in ("get", "rows", "find"):
             return self._text(e)
         if e.kind == "call" and e.parts[0].kind == "name":
             found = self.known.functions.get(e.parts[0].text, ())
-            return self._text(e) if found and all(each.reference for each in found) else ""
+            is_place = all(each.reference or self.known.members(_plain(each.result)) is not None for each in found)
+            return self._text(e) if found and is_place else ""
         return ""
 
     def _text(self, e: Expression) -> str:
@@ -281,6 +309,11 @@ class _Finder:
     def _copy_text(self, local: _Local) -> str:
         variable = local.variable
         written = f"auto &[{', '.join(variable.names)}]" if variable.bound else f"{variable.type} &{local.name}"
+        given = variable.given
+        if given is not None and given.kind == "call" and given.parts and given.parts[0].kind == "name":
+            found = self.known.functions.get(given.parts[0].text, ())
+            if found and not all(each.reference for each in found):
+                written = f"{written}`, and let `{given.parts[0].text}` return `{_plain(found[0].result)} &"
         return f"`{local.name}` is a copy, and what is written to it is lost: declare it as `{written}`"
 
     def _report(self, line: int, text: str, certain: bool = False, name: str = "") -> None:
@@ -401,7 +434,26 @@ class _Finder:
         elif e.kind == "step":
             self._write(e.parts[0], e)
         else:
+            changed = self._changed_only(e)
             self._read(e)
+            if changed is not None:
+                local = self._local(changed.text)
+                local.reads.pop()  # the argument itself
+                local.writes.append(_Use(e.last, "", self.loops, self.lambdas > local.lambdas, changed.first))
+
+    def _changed_only(self, e: Expression) -> Expression | None:
+        """The variable that a call of a function without a result changes, where it can change nothing else."""
+        if e.kind != "call" or e.parts[0].kind != "name":
+            return None
+        found, arguments = self.known.functions.get(e.parts[0].text, ()), e.parts[1:]
+        if len(found) != 1 or found[0].result != "void" or len(found[0].parameters) != len(arguments):
+            return None
+        taken = list(zip(found[0].parameters, arguments, strict=True))
+        changed = [given for parameter, given in taken if parameter.mark and not parameter.const]
+        if len(changed) != 1 or changed[0].kind != "name" or any(given.kind == "lambda" for given in arguments):
+            return None
+        local = self._local(changed[0].text)
+        return changed[0] if local is not None and local.copied and local.holds and local.kind is not None else None
 
     # ---- expressions -----------------------------------------------------------------------------------------------
 
@@ -454,12 +506,22 @@ class _Finder:
             chain = self._chain(target)
             use = self._use(local, target, chain[0] if chain else "")
             use.at = whole.last  # behind what it assigns
-            (local.writes if local.holds else local.reads).append(use)
+            of_value = local.holds and (local.kind is not None or _is_field(target))
+            (local.writes if of_value else local.reads).append(use)
+            if not chain and whole.kind == "assign" and not local.copied and local.variable.given is None:
+                self._copied_later(local, whole)
             if not chain and target.kind == "name":
                 local.low = local.high = None
         elif root.kind != "name":
             self._read(root)
         self._meets(target, root, local, whole)
+
+    def _copied_later(self, local: _Local, e: Expression) -> None:
+        """``Ball copy; copy = rows[i];``"""
+        kind = local.kind
+        is_component = kind is not None and kind.is_plain and self.known.members(kind.name) is not None
+        if is_component and not kind.extents and e.text == "=" and local.holds and not local.variable.parameter:
+            local.copied = self._origin(e.parts[1])
 
     def _indices(self, e: Expression) -> None:
         """Read the indices in a place, and look whether they fit."""
@@ -693,6 +755,8 @@ class _Finder:
             return self._quotient(e.parts[0])
         if e.kind == "choice":
             return self._quotient(e.parts[1]) or self._quotient(e.parts[2])
+        if e.kind == "call" and e.parts[0].kind == "name" and e.parts[0].text in SAME_AS_ARGUMENTS:
+            return next((found for part in e.parts[1:] if (found := self._quotient(part)) is not None), None)
         if e.kind != "binary":
             return None
         if e.text == "/":
@@ -756,8 +820,6 @@ class _Finder:
             return  # a variable of this item
         if local is None and root.kind == "name":
             return  # a member, or a name that is not known
-        if local is not None and local.kind is not None and local.kind.pointer and not local.variable.mark:
-            return
         which = f"`{item}`" if item else "the item"
         self._report(
             self.tokens[whole.first].line,
@@ -826,17 +888,30 @@ class _Finder:
         if local is None or variable.given is None or variable.each or variable.mark:
             return
         local.low = local.high = None
-        counts = s.step.kind == "step" and s.step.text == "++" and self._text(s.step.parts[0]) == local.name
-        upto = condition.kind == "binary" and condition.text in ("<", "<=", "!=")
-        if not counts or not upto or self._text(condition.parts[0]) != local.name:
+        way = self._way(s.step, local.name)
+        if condition.kind != "binary" or way == 0 or self._text(condition.parts[0]) != local.name:
             return
-        low, high = self._constant(variable.given), self._constant(condition.parts[1])
+        begin, end = self._constant(variable.given), self._constant(condition.parts[1])
         body = s.parts[-1]
-        if low is None or high is None or self._changes(local.name, body.first, body.last) or may_leave(body):
+        if begin is None or end is None or self._changes(local.name, body.first, body.last) or may_leave(body):
             return
-        high = high if condition.text == "<=" else high - 1
+        if way > 0 and condition.text in ("<", "<=", "!="):
+            low, high = begin, end if condition.text == "<=" else end - 1
+        elif way < 0 and condition.text in (">", ">=", "!="):
+            low, high = end if condition.text == ">=" else end + 1, begin
+        else:
+            return
         if low <= high:
             local.low, local.high = low, high
+
+    def _way(self, step: Expression, name: str) -> int:
+        """1 where a loop counts up by one, -1 where it counts down, 0 for anything else."""
+        by_one = step.kind == "assign" and self._constant(step.parts[1]) == 1
+        if self._text(step.parts[0]) != name if step.parts else True:
+            return 0
+        if step.kind == "step":
+            return 1 if step.text == "++" else -1
+        return {"+=": 1, "-=": -1}.get(step.text, 0) if by_one else 0
 
     def _changes(self, name: str, first: int, last: int) -> bool:
         """Whether a text may write a variable."""
@@ -862,10 +937,14 @@ class _Finder:
         if low is None or high is None or (low >= 0 and high < extent):
             return
         names = names_in(e.parts[1])
-        if (low == high and not names) or any(names & names_in(condition) for condition in self.conditions):
-            return  # g++ reports constants; the text asks before it takes the element
+        if any(names & names_in(condition) for condition in self.conditions):
+            return  # the text asks before it takes the element
         runs = f"from {low} to {high}" if low != high else f"{low}"
         what = f"`{self._text(e.parts[0])}` has {extent} {'rows' if base is not None and base.rows else 'elements'}"
+        if low == high and not names:
+            text = f"{what}, from 0 to {extent - 1}: `{self._text(e)}` lies outside of it"
+            self._report(self.tokens[e.first].line, text, certain=not self.conditions)
+            return
         self._report(
             self.tokens[e.first].line,
             f"{what}, and `{self._text(e.parts[1])}` runs {runs}: `{self._text(e)}` lies outside of it",

@@ -137,6 +137,11 @@ def test_text_that_is_like_a_mistake_is_not_reported(kind: str) -> None:
 
 RIGHT = {
     "lost copies": [
+        "Stone s = rows[0]; put(s, 1.0f); sum.part = s.x;",
+        "const auto show = [&](auto stone) { sum.part = stone.x; }; show(rows[0]);",
+        "Stone s; s = rows[0]; sum.part = s.x;",
+        "world.tables<Stone>([&](auto t, auto s) { for (u32 i = 0; i < t.count; ++i) s[i].x = 1.0f; });",
+        "Stone best{}; for (const Stone &s : rows) if (s.x > best.x) best = s; first(world) = best;  // rows.count",
         "for (Stone stone : world.rows<Rock, Stone>()) sum.part += stone.x;",
         "Stone s = first(world); s.x += 1; world.rows<Rock, Stone>()[1] = s;",
         "Stone s{}; s.x = 1; s.n = 2; world.rows<Rock, Stone>()[1] = s;",
@@ -159,6 +164,8 @@ RIGHT = {
         "TBS_FUNCTION u32 bits(u32 x) { u32 n = 0; while (x) { x /= 2; ++n; } return n; } ## sum.all = i32(bits(3));",
     ],
     "cut quotients": [
+        "ball.speed = sqrt(f32(ball.row / 2));",
+        "ball.row = max(ball.row / 2, 1);",
         "ball.speed = f32(ball.row / 2);",
         "ball.speed = static_cast<f32>(ball.row / 2);",
         "ball.speed = (f32)(ball.row / 2);",
@@ -194,6 +201,10 @@ RIGHT = {
         "warp.for_each(6, [&](u32 i) { put(rows[i], 2.0f); add_at(sum, i); });",
     ],
     "indices out of range": [
+        "ball.cells[3] = 1.0f; ball.legs[3].steps = 1;",
+        "for (i32 i = 3; i >= 0; --i) ball.cells[i] = 1.0f;",
+        "if (ball.row < 0) ball.cells[ball.row] = 1;",
+        "rows[5].x = 1.0f;",
         "for (u32 i = 0; i < 4; ++i) ball.cells[i] = 1.0f;",
         "for (u32 i = 0; i < 8; ++i) { if (i < 4) ball.cells[i] = 1.0f; }",
         "for (u32 i = 0; i < 8; ++i) { if (i >= 4) break; ball.cells[i] = 1.0f; }",

@@ -418,7 +418,8 @@ class _Parser:
             inner = self.within(close)
             inner.at += 1
             values = inner.values()
-            variable.given = values[0] if len(values) == 1 else Expression("call", self.at, close + 1, parts=values)
+            made = Expression("braces", self.at, close + 1, variable.type, values)
+            variable.given = values[0] if len(values) == 1 else made
             self.at = close + 1
         elif self.text() not in (";", ":", ",", "") and self.at < self.end:
             return None

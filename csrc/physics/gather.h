@@ -44,8 +44,8 @@ struct Step {
     Material material[most_bodies];
     Entity entity[most_bodies];
     f32 reach[most_bodies];        // how far its surface may come in this step, beyond where it is
-    f32 thrown[most_bodies];       // how far with what may hit it
-    u32 far_bits[body_words];      // bit j: body j reaches further than those that stay where they are
+    f32 thrown[most_bodies];       // how far with what may hit it; 0 where that is not much further
+    u32 far_bits[body_words];      // bit j: body j may throw others
     u32 mover[most_bodies];        // its number in the solver, or no_body
     f32 slow[(most_movers + block_items - 1) / block_items * block_items];  // of movers: how far one that is not fast goes
     u32 pushed[most_bodies];       // 1 where contacts push it: of dynamic bodies

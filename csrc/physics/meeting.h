@@ -30,10 +30,10 @@ TBS_FUNCTION Transform drifted(const Transform &at, const Drift &drift, f32 shar
 
 // Replaces a manifold at the begin of a step by the one at which the shapes meet within it, as seen from the begin:
 // points are where they are then, and separations what they are then along the new normal. Without points where they
-// pass each other. Leaves it as it is where they do not meet. `collide_at(at_a, at_b, manifold)` is the narrow phase.
+// pass each other. Leaves it as it is where they do not meet. `inner_a` is the inner radius of a. `collide_at(at_a, at_b, manifold)` is the narrow phase.
 template <class Collide>
-TBS_FUNCTION void meet(const Geometry &a, const Transform &at_a, const Drift &drift_a, const Geometry &b,
-                       const Transform &at_b, const Drift &drift_b, Manifold &manifold, Collide &&collide_at) {
+TBS_FUNCTION void meet(f32 inner_a, const Transform &at_a, const Drift &drift_a, const Geometry &b, const Transform &at_b,
+                       const Drift &drift_b, Manifold &manifold, Collide &&collide_at) {
     f32 share = 0.0f;
     vec3 further{};
     // How much nearer a point comes in the whole time.
@@ -41,13 +41,14 @@ TBS_FUNCTION void meet(const Geometry &a, const Transform &at_a, const Drift &dr
         const vec3 turning = cross(drift_a.turn, point.anchor_a) - cross(drift_b.turn, point.anchor_b);
         return dot(drift_a.way - drift_b.way + turning, manifold.normal);
     };
+    f32 depth = meeting_share * inner_a;
     bool comes = false;
     for (u32 k = 0; k < manifold.count; ++k) {
         const f32 closing = closing_of(manifold.points[k]);
-        comes = comes || (closing > 0.0f && manifold.points[k].separation < closing);
+        comes = comes || (closing > least_approach * depth && manifold.points[k].separation < closing);
     }
     if (!comes) return;
-    const f32 depth = meeting_share * min(inner_radius(a), inner_radius(b));
+    depth = min(depth, meeting_share * inner_radius(b));
     for (u32 round = 0; round < meeting_rounds && share < 1.0f; ++round) {
         f32 first = infinity, approach = 0.0f;
         for (u32 k = 0; k < manifold.count; ++k) {

@@ -117,7 +117,8 @@ TBS_FUNCTION void find_contacts(World &world, const Hulls &hulls, const Contacts
             const f32 most = margin + step.reach[a] + step.reach[b];
             Manifold &manifold = manifold_of(i);
             collide(own, step.at[a], other, step.at[b], most, manifold);
-            meet(own, step.at[a], drift_of(step, a, ahead), other, step.at[b], drift_of(step, b, ahead), manifold,
+            // Of bodies that are pushed, `slow` has the inner radius.
+            meet(divide(step.slow[step.mover[a]], fast_share), step.at[a], drift_of(step, a, ahead), other, step.at[b], drift_of(step, b, ahead), manifold,
                  [&](const Transform &at_a, const Transform &at_b, Manifold &met) {
                      collide(own, at_a, other, at_b, most, met);
                  });

@@ -65,28 +65,31 @@ TBS_FUNCTION void add_motors(const Hulls &hulls, Step &step, f32 time, Group &gr
 }
 
 // Lets the reach of bodies grow by those that may hit them, and by joints, until it grows by no more than half of the
-// margin.
+// margin. Those whose reach has grown are looked at once more.
 template <class Group>
 TBS_FUNCTION void spread_reach(const Hulls &hulls, Step &step, f32 margin, Group &group) {
     const u32 words = (step.bodies + 31) / 32;
     const f32 least = group.min(step.bodies, infinity, [&](u32 i) { return step.pushed[i] != 0 ? step.reach[i] : infinity; });
-    const f32 threshold = least + 0.5f * margin;
+    group.for_each(step.bodies, [&](u32 i) { step.thrown[i] = step.reach[i] > least + 0.5f * margin ? step.reach[i] : 0.0f; });
     for (u32 round = 0; round < most_spreading_rounds; ++round) {
-        if (!group.any(step.bodies, [&](u32 i) { return step.reach[i] > threshold; })) return;
+        if (!group.any(step.bodies, [&](u32 i) { return step.thrown[i] > 0.0f; })) return;
         group.for_each(words, [&](u32 word) {
             u32 bits = 0;
-            for (u32 k = 0; k < 32 && 32 * word + k < step.bodies; ++k) bits |= u32(step.reach[32 * word + k] > threshold) << k;
+            for (u32 k = 0; k < 32 && 32 * word + k < step.bodies; ++k) bits |= u32(step.thrown[32 * word + k] > 0.0f) << k;
             step.far_bits[word] = bits;
         });
         group.for_each(step.bodies, [&](u32 i) {
-            f32 most = step.reach[i];
+            if (!(step.thrown[i] > 0.0f)) return;
+            for (u32 word = 0; word < words; ++word) step.near[i][word] = touching(step.boxes, box_of(step.boxes, i), 32 * word);
+        });
+        group.for_each(step.bodies, [&](u32 i) {
+            f32 most = 0.0f;
             if (step.pushed[i] != 0) {
-                const Bounds box = box_of(step.boxes, i);
                 for (u32 word = 0; word < words; ++word) {
-                    if (step.far_bits[word] == 0) continue;
-                    for (u32 left = touching(step.boxes, box, 32 * word) & step.far_bits[word]; left != 0; left &= left - 1) {
+                    for (u32 left = step.far_bits[word]; left != 0; left &= left - 1) {
                         const u32 by = 32 * word + lowest_bit(left);
-                        if (by != i && may_collide(step, i, by)) most = max(most, thrown_by(step, i, by));
+                        const bool hits = by != i && (step.near[by][i / 32] >> i % 32 & 1) != 0 && may_collide(step, i, by);
+                        if (hits) most = max(most, thrown_by(step, i, by));
                     }
                 }
                 for (u32 k = 0; k < step.solver->joint_count; ++k) {
@@ -96,12 +99,10 @@ TBS_FUNCTION void spread_reach(const Hulls &hulls, Step &step, f32 margin, Group
                     if (other != no_body) most = max(most, step.reach[other]);
                 }
             }
-            step.thrown[i] = most;
+            step.thrown[i] = most > step.reach[i] + 0.5f * margin ? most : 0.0f;
         });
-        const bool grows = group.any(step.bodies, [&](u32 i) { return step.thrown[i] > step.reach[i] + 0.5f * margin; });
-        if (!grows) return;
         group.for_each(step.bodies, [&](u32 i) {
-            if (!(step.thrown[i] > step.reach[i] + 0.5f * margin)) return;
+            if (!(step.thrown[i] > 0.0f)) return;
             step.reach[i] = step.thrown[i];
             put_box(step.boxes, i, reached(hulls, step, i, margin));
         });

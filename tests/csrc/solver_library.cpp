@@ -78,7 +78,7 @@ __attribute__((noinline)) bool find_contact(const SolverBody *bodies, const Shap
     const auto place = [&](u32 i) { return Transform{bodies[i].position, bodies[i].rotation}; };
     const auto drift = [&](u32 i) { return Drift{bodies[i].linear * ahead, bodies[i].angular * ahead, bodies[i].kind == body_dynamic}; };
     Manifold m = manifold_of(geometry(a), place(a), geometry(b), place(b), margin);
-    meet(geometry(a), place(a), drift(a), geometry(b), place(b), drift(b), m,
+    meet(inner_radius(geometry(a)), place(a), drift(a), geometry(b), place(b), drift(b), m,
          [&](const Transform &at_a, const Transform &at_b, Manifold &met) {
              met = manifold_of(geometry(a), at_a, geometry(b), at_b, margin);
          });

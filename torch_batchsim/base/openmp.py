@@ -4,22 +4,81 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
 import sys
 from functools import cache
 
 _START = "GOMP_parallel"  # begins work on several threads; the runtimes of GNU, LLVM and Intel have it
+_END = "omp_pause_resource_all"  # ends the calling thread's team, which the next parallel work starts anew
+_SOFTLY = 1  # with all settings kept
+_LONGEST_END = 0.5  # seconds
 
-forked = False
-"""Whether this process is the child of a fork: then it runs one thread only. The team's threads stayed with the parent,
-and GNU's runtime would wait for them without end. (A fork before the import of this module stays unnoticed.)"""
+forks = 0
+"""Forks between the process that has imported this module and the present one."""
+lone = False
+"""Whether this is the child of a fork whose parent kept a team of threads: GNU's runtime would wait for these without
+end, so only one thread runs."""
+_keeps_team = False  # this process, at its last fork
 
 
-def _note_fork() -> None:
-    global forked
-    forked = True
+def _before_fork() -> None:
+    """End the team of the thread that forks, which goes on in the child: the child then starts a team of its own."""
+    global _keeps_team
+    _keeps_team = lone or ("torch" in sys.modules and not _end_team() and _has_threads())
 
 
-os.register_at_fork(after_in_child=_note_fork)
+def _end_team() -> bool:
+    """Whether there is no team now. Without: an old runtime, or a fork within parallel work."""
+    try:
+        share()
+        return getattr(ctypes.CDLL(None), _END)(_SOFTLY) == 0
+    except (OSError, AttributeError):
+        return False
+
+
+def _has_threads() -> bool:
+    try:
+        return len(os.listdir("/proc/self/task")) > 1
+    except OSError:
+        return True
+
+
+def _after_fork() -> None:
+    global forks
+    forks += 1
+    _note_lone(_keeps_team)
+
+
+def _note_lone(is_lone: bool) -> None:
+    global lone
+    lone = is_lone
+    if lone:
+        sys.modules["torch"].set_num_threads(1)  # for operations of torch itself
+
+
+def _waits_for_a_team() -> bool:
+    """Whether this process was forked before the import of this module, and lacks threads: a child of its own tries."""
+    torch = sys.modules.get("torch")
+    if not hasattr(torch, "get_num_threads") or torch.get_num_threads() == 1 or _has_threads():
+        return False
+    child = os.fork()
+    if child == 0:
+        try:
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.setitimer(signal.ITIMER_REAL, _LONGEST_END)  # ends the child
+            _end_team()
+        finally:
+            os._exit(0)
+    return os.waitpid(child, 0)[1] != 0
+
+
+def check_team() -> None:
+    """Raise RuntimeError where torch's operations would wait for threads that stayed with the parent of a fork."""
+    if lone and sys.modules["torch"].get_num_threads() > 1:
+        raise RuntimeError(
+            "this process was forked from one that computed with several threads, which it lacks, so torch would wait "
+            "for them without end: call torch.set_num_threads(1), or start it by spawn"
+        )
 
 
 def wait_briefly() -> None:
@@ -67,3 +126,7 @@ def share(user: str = "libtorch_cpu.so") -> None:
         process.dladdr(ctypes.cast(own, ctypes.c_void_p), ctypes.byref(symbol))
         path = os.fsdecode(symbol.path)
     ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
+
+
+_note_lone(_waits_for_a_team())
+os.register_at_fork(before=_before_fork, after_in_child=_after_fork)

@@ -219,7 +219,7 @@ def load_module(stem: str, *headers: Path) -> ModuleType:
 def _compile_modules() -> None:
     """Compile the missing modules on threads, while the calling one compiles an environment, which takes as long."""
     sysconfig.get_config_vars()  # read once, which threads must not do at the same time
-    for stem in _MODULES if not openmp.forked else ():
+    for stem in _MODULES if not openmp.forks else ():
         with contextlib.suppress(RuntimeError):  # no more threads
             threading.Thread(target=_module_or_nothing, args=(stem,), name=f"compiles {stem}").start()
 

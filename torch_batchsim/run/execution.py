@@ -97,6 +97,7 @@ class Execution:
         self._close: weakref.finalize | None = None
         self._most_threads = 1
         self._team = -1  # torch's threads, as they were last seen
+        self._forks = openmp.forks  # of this process, likewise
         self.library: jit.Library | None = None
         self.step_call: StepCall = step_call.never
         self.token, self.why_taken = [None], ANOTHER_THREAD
@@ -139,33 +140,30 @@ class Execution:
         self._most_threads = choice.threads
         if choice.threads >= self.threads:
             self._most_threads = max(choice.threads, self._worthwhile_threads())
-        self._use_threads(self._torch_threads())
+        self._use_threads(torch.get_num_threads())
 
     @property
     def threads(self) -> int:
-        """Those that a step may use at present: ``num_threads``, or as many as torch does; in a forked child 1."""
-        if self.memory.cuda or openmp.forked:
+        """Those that a step may use at present: ``num_threads``, or as many as torch does; 1 where a fork left them."""
+        if self.memory.cuda or openmp.lone:
             return 1
         return self.num_threads or torch.get_num_threads()
-
-    @staticmethod
-    def _torch_threads() -> int:
-        """Those of torch; 0 in a forked child, which is another number than any before the fork."""
-        return 0 if openmp.forked else torch.get_num_threads()
 
     def _follow_torch(self) -> None:
         """Before each step: ``torch.set_num_threads`` may have been called, or this process forked."""
         if self.memory.cuda:
             return
-        team = self._torch_threads()
-        if team != self._team:
+        team = torch.get_num_threads()
+        if team != self._team or openmp.forks != self._forks:
+            openmp.check_team()
             self._use_threads(team)
+            self._forks = openmp.forks
             if self.watch is not None:
                 self.watch.refresh()
 
     def _use_threads(self, team: int) -> None:
         """Let steps begin with a team of so many threads, and work with those that are allowed and useful."""
-        self._team, self.memory.context.team = team, max(1, team)
+        self._team = self.memory.context.team = 1 if openmp.lone else team
         self.memory.context.num_threads = min(self._most_threads, self.threads)
 
     def _library_of(self, target: Target) -> Any:

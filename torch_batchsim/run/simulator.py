@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode
 
+from ..base import openmp
 from ..base.modes import in_plain_torch, not_compiled, plain_torch
 from ..base.names import suggestion
 from ..base.shared import AUTORESET, StepResult
@@ -57,6 +58,7 @@ def _alone(method: Callable[Concatenate[Simulator, _P], _R]) -> Callable[Concate
 
     @wraps(method)
     def guarded(self: Simulator, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        openmp.check_team()
         with self.execution, plain_torch():
             return method(self, *args, **kwargs)
 
@@ -101,6 +103,7 @@ class Simulator(FixedOptions):
         output_sets: int = 1,
         **run: Unpack[RunKeywords],
     ) -> None:
+        openmp.check_team()
         options = RunOptions.of(run, Simulator)
         check_instance(environment)
         self.device = checked_device(device)

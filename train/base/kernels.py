@@ -82,8 +82,8 @@ def can_compute(*tensors: Tensor) -> bool:
 
 
 def threads() -> int:
-    """Threads that take part: torch's, except for a child of a fork, in which only the thread that forked is left."""
-    return 1 if openmp.forked else torch.get_num_threads()
+    """Threads that take part: torch's, except for a child of a fork whose parent kept them."""
+    return 1 if openmp.lone else torch.get_num_threads()
 
 
 @contextmanager

@@ -239,13 +239,18 @@ stepped.step()  # of two threads, whatever torch has
 stepped.reset(seed=1)
 child = os.fork()
 if child == 0:
-    signal.alarm(20)  # ends it
+    signal.alarm(60)  # ends it
 same = all(torch.equal(expected, after(sim)) for sim in (before, stepped))
 if child == 0:
-    torch.set_num_threads(1)  # or its own larger operations would wait for ever
-    same = same and torch.equal(expected, after(made()))
+    same = same and torch.equal(expected, after(made())) and torch.get_num_threads() == int(sys.argv[1])
     used = {sim.memory.context.num_threads for sim in (before, stepped)}
-    os._exit(0 if same and used == {1} else 3)
+    torch.zeros(1 << 20).add_(1)
+    grandchild = os.fork()
+    if grandchild == 0:
+        signal.alarm(60)
+        os._exit(0 if after(stepped).any() else 4)
+    same = same and os.waitpid(grandchild, 0)[1] == 0
+    os._exit(0 if same and used == {2} else 3)
 assert os.waitpid(child, 0)[1] == 0
 assert same and before.memory.context.num_threads == 2
 """
@@ -253,5 +258,56 @@ assert same and before.memory.context.num_threads == 2
 
 @pytest.mark.parametrize("threads", [pytest.param(1, marks=pytest.mark.full), 2])
 def test_a_forked_child_steps_on(threads: int) -> None:
-    """Without the threads of the team, which stayed with its parent; also where torch had one thread at the fork."""
+    """With a team of its own; also where torch had one thread at the fork."""
     _run(_FORKED, threads)
+
+
+_ALL_WORK = """
+import os, signal, sys
+import torch
+
+def work(env=None):
+    import gymnasium
+    import torch_batchsim
+    env = env or gymnasium.make_vec("torch_batchsim/Hanabi-v0", num_envs=20_000)
+    env.reset(seed=0)
+    for _ in range(3):
+        *_, infos = env.step(env.unwrapped.sample_actions())
+        infos["final_obs"]
+        env.reset(options={"reset_mask": torch.arange(20_000) % 4 < 2})
+    env.unwrapped.load_state_dict(env.unwrapped.state_dict())
+    env.unwrapped.sim.copy_worlds([0], [1])
+    return torch.stack([env.unwrapped.observations] * 2)
+
+torch.set_num_threads(2)
+torch.zeros(1 << 20).add_(1)
+way = sys.argv[1]
+if way != "imported later":
+    work()
+    import torch_batchsim.base.openmp as openmp
+if way == "old runtime":
+    openmp._END = "omp_of_later_versions"
+child = os.fork()
+if child == 0:
+    signal.alarm(100)
+    work()
+    torch.zeros(1 << 20).add_(1)
+    if way != "new runtime":
+        assert torch.get_num_threads() == 1
+        torch.set_num_threads(2)
+        try:
+            work()
+        except RuntimeError as error:
+            assert "call torch.set_num_threads(1), or start it by spawn" in str(error)
+        else:
+            os._exit(3)
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+@pytest.mark.parametrize("way", ["new runtime", "old runtime", "imported later"])
+def test_nothing_hangs_in_a_forked_child(way: str) -> None:
+    """Resets, samples, copies and torch's own work, with a runtime that cannot end its team too, and where torch was
+    used before the fork and this package is imported behind it."""
+    _run(_ALL_WORK, way)

@@ -17,7 +17,7 @@ from ..declare.run_options import RUN_ARGUMENTS, RunOptions
 from ..memory.inputs import checked_count, checked_seed
 from ..resolve.executors import EXECUTORS
 from ..resolve.program import Program
-from ..vector.own_modules import module_named
+from ..vector.own_modules import environment_classes, module_named
 from ..vector.registration import declared, environment_class, find_id
 from ..vector.vector_env import TorchVectorEnv
 from .plays import Play, play_all
@@ -128,11 +128,7 @@ def class_of(target: str | type[Environment]) -> type[Environment]:
         raise TypeError(f"a check needs an id, a class or an instance of Environment, got {target!r}")
     place, name = _place_and_name(target)
     module = module_named(place, target)
-    own = {
-        key: value
-        for key, value in vars(module).items()
-        if isinstance(value, type) and issubclass(value, Environment) and value.__module__ == module.__name__
-    }
+    own = environment_classes(module)
     if not name and len(own) == 1:
         return next(iter(own.values()))
     found = getattr(module, name, None) if name else None

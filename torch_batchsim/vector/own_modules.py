@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 
 from ..base.names import suggestion
+from ..declare.environment import Environment
 from ..errors import SchemaError
 
 _SAYS_ITSELF = (NameError, AttributeError, ImportError, TypeError, ValueError, SyntaxError)  # without its kind in front
@@ -56,6 +57,20 @@ def _module_of_file(path: Path) -> ModuleType:
         del sys.modules[path.stem]  # or it would be taken for the whole one
         raise
     return module
+
+
+def environment_classes(module: ModuleType) -> dict[str, type[Environment]]:
+    """The classes of environments that a module defines, by their names in it; where it defines none, that it imports.
+
+    Those of a package that it imports as a whole are not among them.
+    """
+    found = {
+        name: value
+        for name, value in vars(module).items()
+        if isinstance(value, type) and issubclass(value, Environment) and value is not Environment
+    }
+    own = {name: value for name, value in found.items() if value.__module__ == module.__name__}
+    return own or found
 
 
 def is_missing(error: ModuleNotFoundError, module: str) -> bool:

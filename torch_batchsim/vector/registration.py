@@ -21,12 +21,14 @@ from ..declare.options import SINGLE_ARGUMENTS, VECTOR_ARGUMENTS, Option
 from ..declare.run_options import RunOptions
 from .agents_env import AgentsVectorEnv
 from .agents_single_env import JointEnv, OneAgentEnv, Partner
-from .own_modules import is_missing, module_named, told_with_place
+from .own_modules import environment_classes, is_missing, module_named, told_with_place
 from .single_env import SingleEnv
 from .vector_env import TorchVectorEnv
 from .vector_inputs import agents_per_world
 
 _NO_LIMIT = 2**31 - 1
+_registrars: dict[str, str] = {}  # the module that has called `register`, by id
+_brought: dict[str, set[str]] = {}  # ids that came with the import of a module, by its name
 
 
 @told_arguments("register")
@@ -52,11 +54,12 @@ def register(
     if not isinstance(environment, str) and max_episode_steps is not None:
         _limit_option(environment)
     if not isinstance(environment, str) and "<locals>" not in environment.__qualname__:
-        environment = f"{environment.__module__}:{environment.__qualname__}"  # text, so that the spec can be saved
+        environment = _text_of(environment)  # text, so that the spec can be saved
     before = gymnasium.registry.pop(id, None)
     if before is not None and before.kwargs.get("environment") != environment:
         was = before.kwargs.get("environment", before.entry_point)
-        warnings.warn(f"{id} was registered as {was}, and is {environment} from now on", UserWarning, stacklevel=2)
+        warnings.warn(f"{id} was registered as {was}, and is {environment} from now on", UserWarning, stacklevel=3)
+    _registrars[id] = sys._getframe(2).f_globals.get("__name__", "")  # behind the wrapper
     gymnasium.register(
         id=id,
         entry_point="torch_batchsim.vector.registration:make",
@@ -92,11 +95,15 @@ def find_id(name: str) -> str:
     """The id that a user means: one of ours by its short name, any by its id.
 
     ``"module:id"`` and ``"module:Class"`` import the module first; ``"file.py"``, ``"file.py:Class"`` and
-    ``"file.py:id"`` run the file. Raises ValueError with the known names.
+    ``"file.py:id"`` run the file. Without a class or id the file's own class is meant; where it has none, the one that
+    it registers, or else imports. Raises ValueError with the known names.
     """
     place, _, env_id = (name, "", "") if name.endswith(".py") else name.rpartition(":")
     if place:
-        return _id_in(module_named(place, name), place, env_id)
+        before = set(gymnasium.registry)
+        module = module_named(place, name)
+        _brought.setdefault(module.__name__, set(gymnasium.registry) - before)
+        return _id_in(module, place, env_id)
     if "/" in name:
         if not _is_registered(name):
             _refuse_path(name)
@@ -124,17 +131,67 @@ def _id_in(module: ModuleType, place: str, name: str) -> str:
     """The id ``name``, or the only id of the class of this name; without a name, of the module."""
     if name and _is_registered(name):
         return name
-    ours = {spec.id: spec.kwargs["environment"] for spec in gymnasium.registry.values() if is_ours(spec)}
-    classes = {env_id: text for env_id, text in ours.items() if str(text).startswith(f"{module.__name__}:")}
-    found = [env_id for env_id, text in classes.items() if not name or text == f"{module.__name__}:{name}"]
+    classes = environment_classes(module)
+    groups = _ids_in(module, classes)
+    every = list(dict.fromkeys(env_id for group in groups for env_id in group))
+    if name:
+        groups = [[each for each in group if _is_named(each, name, classes.get(name))] for group in groups]
+    found = next(filter(None, groups), [])
     if len(found) == 1:
         return found[0]
-    if not classes:
+    if not every:
+        example = name if name in classes else next(iter(classes), "Name")
         raise ValueError(
-            f"{place} registers no environment: write torch_batchsim.register(\"my_project/Name-v0\", Name) at its end"
+            f"{place} registers no environment: write torch_batchsim.register(\"my_project/{example}-v0\", {example}) "
+            "at its end"
         )
-    what = f"registers no {name!r}{suggestion(name, [*classes, *ours])}" if not found else "registers several"
-    raise ValueError(f"{place} {what}; name one of {', '.join(f'{place}:{env_id}' for env_id in classes)}")
+    what = f"registers no {name!r}{suggestion(name, [*every, *_ours()])}" if not found else "registers several"
+    raise ValueError(f"{place} {what}; name one of {', '.join(f'{place}:{each}' for each in found or every)}")
+
+
+def _ids_in(module: ModuleType, classes: Mapping[str, type[Environment]]) -> list[list[str]]:
+    """The ids that ``module`` can mean, those first that it means most likely.
+
+    Args:
+        classes: as ``environment_classes`` finds them.
+
+    These are the ids of its own classes, those that it registers, those of classes that it imports, and those that came
+    with the modules that it imports. A class of its own keeps the last two from being meant.
+    """
+    ours = _ours()
+    own = [each for each in ours if _environment_text(each).startswith(f"{module.__name__}:")]
+    registered = [each for each in ours if _registrars.get(each) == module.__name__]
+    if any(cls.__module__ == module.__name__ for cls in classes.values()):
+        return [own, registered]
+    brought = _brought.get(module.__name__, set())
+    imported = [each for each in ours if _loaded_class(each) in classes.values()]
+    return [own, registered, imported, [each for each in ours if each in brought]]
+
+
+def _ours() -> list[str]:
+    return [spec.id for spec in gymnasium.registry.values() if is_ours(spec)]
+
+
+def _environment_text(env_id: str) -> str:
+    """``"module:Class"`` of a registered environment."""
+    environment = gymnasium.registry[env_id].kwargs["environment"]
+    return environment if isinstance(environment, str) else _text_of(environment)
+
+
+def _loaded_class(env_id: str) -> type[Environment] | None:
+    """The class of a registered environment; None where its module is not imported."""
+    module, _, name = _environment_text(env_id).partition(":")
+    environment = gymnasium.registry[env_id].kwargs["environment"]
+    return environment if isinstance(environment, type) else getattr(sys.modules.get(module), name, None)
+
+
+def _is_named(env_id: str, name: str, cls: type[Environment] | None) -> bool:
+    """Whether a registered environment is of the class ``name``, or of ``cls``, which a module knows by that name."""
+    return _environment_text(env_id).endswith(f":{name}") or (cls is not None and _loaded_class(env_id) is cls)
+
+
+def _text_of(cls: type[Environment]) -> str:
+    return f"{cls.__module__}:{cls.__qualname__}"
 
 
 def _is_registered(env_id: str) -> bool:

@@ -855,6 +855,45 @@ def test_environments_of_files_and_modules_are_found(tmp_path: Path, monkeypatch
     assert torch_batchsim.make_vec(str(file), num_envs=2).sim.environment.name == "OneWalk"
 
 
+ENTRIES = {
+    "from roads.env import Road": "roads/Road-v0",
+    "from roads.env import Road as Way": "roads/Road-v0",
+    "from roads.env import *": "roads/Road-v0",
+    "import roads.env": "roads/Road-v0",
+    "from roads.env import Road\ntorch_batchsim.register('entry/Mine-v0', Road)": "entry/Mine-v0",
+    "torch_batchsim.register('entry/Text-v0', 'roads.env:Road')": "entry/Text-v0",
+    "from roads.env import Road\nclass Own(Road): pass\ntorch_batchsim.register('entry/Own-v0', Own)": "entry/Own-v0",
+    "from roads.env import Road\nclass Unregistered(Road): pass": "my_project/Unregistered-v0 Unregistered",
+    "from roads.bare import Bare": "my_project/Bare-v0 Bare",
+    "from roads.env import Road\nfrom torch_batchsim.envs.cartpole import CartPole": "several CartPole-v0 Road-v0",
+    "": "registers no environment Name",
+}
+
+
+@pytest.mark.parametrize("text", ENTRIES, ids=range(len(ENTRIES)))
+def test_a_file_may_take_its_class_from_elsewhere(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A class of its own comes first, then what it registers, then what it imports."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    registered, loaded = dict(gymnasium.registry), set(sys.modules)
+    (tmp_path / "roads").mkdir()
+    (tmp_path / "roads" / "bare.py").write_text("from environments.drift import Drift\nclass Bare(Drift): pass\n")
+    road = "import torch_batchsim\nfrom environments.drift import Drift\nclass Road(Drift): pass\n"
+    (tmp_path / "roads" / "env.py").write_text(f"{road}torch_batchsim.register('roads/Road-v0', Road)\n")
+    file, found = tmp_path / "road_entry.py", ENTRIES[text]
+    file.write_text(f"import torch_batchsim\n{text}\n")
+    try:
+        if "/" not in found or " " in found:
+            refused(ValueError, f"road_entry.py {found}", lambda: torch_batchsim.find_id(str(file)))
+        for name in (str(file), f"{file}:{found}", "road_entry:Road")[: 0 if " " in found else 3]:
+            if "Own" not in found or name != "road_entry:Road":
+                assert torch_batchsim.find_id(name) == found
+    finally:
+        gymnasium.registry.clear()
+        gymnasium.registry.update(registered)
+        for name in set(sys.modules) - loaded:
+            del sys.modules[name]
+
+
 @pytest.mark.parametrize(
     ("line", "error", "facts"),
     [

@@ -96,7 +96,8 @@ bool is_held(PyObject *watched) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(watched); ++i) {
         PyObject *const *const entry = &PyTuple_GET_ITEM(PyTuple_GET_ITEM(watched, i), 0);
         if (Py_REFCNT(entry[0]) > PyLong_AsSsize_t(entry[1]) || references(entry[2]) > 1 ||
-            references(entry[3]) > PyLong_AsSize_t(PyList_GET_ITEM(entry[4], 0)))
+            references(entry[3]) > PyLong_AsSize_t(PyList_GET_ITEM(entry[4], 0)) ||
+            Py_REFCNT(PyList_GET_ITEM(entry[4], 1)) > PyLong_AsSsize_t(PyList_GET_ITEM(entry[4], 2)))
             return true;
     }
     return false;

@@ -22,11 +22,13 @@ owners_of_storage: Callable[[int], int] = torch._C._storage_Use_Count
 """How many tensors have a storage, given its address (``_cdata``), and one more: torch's object of the storage."""
 _OBJECT_OF_STORAGE = 1
 
-Own = dict[str, tuple[torch.Tensor, list[int]]]
-"""Memory that was allocated here, by field of the context, with the number of tensors that the engine has in it."""
-Watched = tuple[tuple[torch.Tensor, int, int, int, list[int]], ...]
+Owners = list[Any]
+"""Of a storage: how many the engine knows of; the object of the storage in Python; and the references to that."""
+Own = dict[str, tuple[torch.Tensor, Owners]]
+"""Memory that was allocated here, by field of the context, with the owners of its storage."""
+Watched = tuple[tuple[torch.Tensor, int, int, int, Owners], ...]
 """Tensors that callers may hold: each with the references that the engine has to the object, its address in torch, that
-of its storage, and the owners that the engine knows of that. ``csrc/host/step_call.cpp`` compares them."""
+of its storage, and the owners of that. ``csrc/host/step_call.cpp`` compares them."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ class OutputSet:
         self.originals: Any = None
         self.by_agent: Any = None
         self.watched: Watched = ()
-        self._counted: list[list[int]] = []  # for each tensor that the engine has in a storage
+        self._counted: list[Owners] = []  # for each tensor that the engine has in a storage
 
     def has_moved(self) -> bool:
         """Whether torch has moved one of the tensors."""
@@ -135,12 +137,20 @@ def _held(watched: Watched) -> bool:
         sys.getrefcount(entry[0]) - 1 > entry[1]
         or entry[0]._use_count() > 1
         or owners_of_storage(entry[3]) > entry[4][0]
+        or sys.getrefcount(entry[4][1]) - 1 > entry[4][2]
         for entry in watched
     )
 
 
 held: Callable[[Watched], bool] = _held
 """Whether somebody else refers to one of the tensors. ``run/step_call.py`` puts the same in C++ in its place."""
+
+
+def _owned(tensor: torch.Tensor) -> tuple[torch.Tensor, Owners]:
+    """New memory, of which nobody else knows."""
+    owners: Owners = [1 + _OBJECT_OF_STORAGE, tensor.untyped_storage()]
+    owners.append(sys.getrefcount(owners[1]) - 1)
+    return tensor, owners
 
 
 def _storage(tensor: torch.Tensor) -> int:
@@ -207,7 +217,7 @@ class Outputs:
 
     def _made(self, specs: Mapping[str, OutputSpec]) -> Own:
         made = {field: torch.zeros(spec.size, dtype=spec.dtype, device=self._device) for field, spec in specs.items()}
-        return {field: (tensor, [1 + _OBJECT_OF_STORAGE]) for field, tensor in made.items()}
+        return {field: _owned(tensor) for field, tensor in made.items()}
 
     def _set(self) -> OutputSet:
         """The place for a step whose turn and slot it is."""
@@ -461,7 +471,7 @@ def _replace_moved(sets: list[Own]) -> None:
     for made in sets:
         for field, (tensor, _) in made.items():
             if _is_moved(tensor):
-                made[field] = torch.zeros_like(tensor), [1 + _OBJECT_OF_STORAGE]
+                made[field] = _owned(torch.zeros_like(tensor))
 
 
 def _is_moved(tensor: torch.Tensor) -> bool:

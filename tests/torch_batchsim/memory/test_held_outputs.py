@@ -40,6 +40,8 @@ def leaves(tree: Any) -> list[Any]:
 
 
 def bytes_of(tree: Any) -> list[bytes]:
+    if isinstance(tree, torch.UntypedStorage):
+        return [bytes(tree)]
     return [np.ascontiguousarray(torch.as_tensor(leaf).numpy()).tobytes() for leaf in leaves(tree)]
 
 
@@ -78,6 +80,7 @@ WAYS: dict[str, Callable[[tuple[Any, ...]], Any]] = {
     "part of an array": lambda results: np.asarray(leaves(results[0])[0])[1:, ::2],
     "dlpack": lambda results: np.from_dlpack(leaves(results[0])[0]),
     "a detached one": lambda results: torch.as_tensor(leaves(results[0])[0]).detach(),
+    "storage": lambda results: torch.as_tensor(leaves(results[0])[0]).untyped_storage(),
     "a memoryview": lambda results: np.asarray(memoryview(np.asarray(leaves(results[0])[0]))),
 }
 
@@ -94,7 +97,7 @@ def test_what_a_caller_holds_stays(way: str, output: str) -> None:
 def test_steps_without_the_short_call(monkeypatch: pytest.MonkeyPatch) -> None:
     env = made("CartPole")
     env.sim.execution.step_call = step_call.never
-    for way in ("everything", "a row"):
+    for way in ("everything", "a row", "storage"):
         kept, then = played(env, WAYS[way])
         assert [bytes_of(held) for held in kept] == then
 

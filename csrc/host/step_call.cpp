@@ -41,6 +41,7 @@ struct StepCall {
     int (*get_num_threads)();            // at::get_num_threads; by address, because linking with torch takes half a second
     const std::uint64_t *stream;         // the one on which all memory is known to be used; null on CPU
     PyObject *token;                     // a list that is empty while somebody uses the simulator
+    PyObject *lent;                      // a list of tensors that a caller may let torch move, each with its address
     PyObject *closer_look;               // StepResult.closer_look: nothing has happened
     Expected *expected;
 };
@@ -67,18 +68,28 @@ int plain_type(const Expected &expected, const DLTensor &tensor) {
     return -1;
 }
 
+// Where the memory of a tensor lies; null where that needs a closer look.
+const void *memory_of(const StepCall &self, PyObject *object) {
+    DLTensor tensor;
+    if (!self.exchange->dltensor_from_py_object_no_sync(object, &tensor))
+        return static_cast<const char *>(tensor.data) + tensor.byte_offset;
+    PyErr_Clear();
+    return nullptr;
+}
+
 // Whether the tensors of outputs still are where the pointers say: torch moves those that another process shall see.
 bool in_place(const StepCall &self, PyObject *tensors, const void *pointers) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tensors); ++i) {
         PyObject *const object = PyTuple_GET_ITEM(tensors, i);
-        if (object == Py_None) continue;
-        DLTensor tensor;
-        if (self.exchange->dltensor_from_py_object_no_sync(object, &tensor)) {
-            PyErr_Clear();
-            return false;
-        }
-        if (static_cast<const char *>(tensor.data) + tensor.byte_offset != static_cast<const char *const *>(pointers)[i])
-            return false;
+        if (object != Py_None && memory_of(self, object) != static_cast<const void *const *>(pointers)[i]) return false;
+    }
+    return true;
+}
+
+bool lent_in_place(const StepCall &self) {
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(self.lent); ++i) {
+        PyObject *const entry = PyList_GET_ITEM(self.lent, i);
+        if (memory_of(self, PyTuple_GET_ITEM(entry, 0)) != PyLong_AsVoidPtr(PyTuple_GET_ITEM(entry, 1))) return false;
     }
     return true;
 }
@@ -126,7 +137,7 @@ PyObject *run(PyObject *object, PyObject *const *arguments, std::size_t count, P
     if (self.stream && *self.stream != reinterpret_cast<std::uintptr_t>(stream)) return Py_NewRef(self.closer_look);
     const void *const outputs = PyLong_AsVoidPtr(arguments[1]);
     if (!outputs && PyErr_Occurred()) return nullptr;
-    if (!in_place(self, arguments[2], outputs)) return Py_NewRef(self.closer_look);
+    if (!in_place(self, arguments[2], outputs) || !lent_in_place(self)) return Py_NewRef(self.closer_look);
     if (is_held(arguments[3])) return Py_NewRef(self.closer_look);
     const void *const data = static_cast<const char *>(actions.data) + actions.byte_offset;
     if (PyList_GET_SIZE(self.token) == 0) return Py_NewRef(self.closer_look);  // another thread is in a step
@@ -140,13 +151,13 @@ PyObject *run(PyObject *object, PyObject *const *arguments, std::size_t count, P
 }
 
 PyObject *create(PyTypeObject *type, PyObject *arguments, PyObject *) {
-    PyObject *tensor_type, *token, *shape, *types;
+    PyObject *tensor_type, *token, *lent, *shape, *types;
     unsigned long long function, executor, context, flags, team, get_num_threads, stream;
     int device_type, device_index;
     PyObject *closer_look;
-    if (!PyArg_ParseTuple(arguments, "O!KKKKKKKO!O!O!iiO!", &PyType_Type, &tensor_type, &function, &executor, &context, &flags,
-                          &team, &get_num_threads, &stream, &PyList_Type, &token, &PyTuple_Type, &shape, &PyTuple_Type, &types,
-                          &device_type, &device_index, &PyLong_Type, &closer_look))
+    if (!PyArg_ParseTuple(arguments, "O!KKKKKKKO!O!O!O!iiO!", &PyType_Type, &tensor_type, &function, &executor, &context, &flags,
+                          &team, &get_num_threads, &stream, &PyList_Type, &token, &PyList_Type, &lent, &PyTuple_Type, &shape,
+                          &PyTuple_Type, &types, &device_type, &device_index, &PyLong_Type, &closer_look))
         return nullptr;
     PyObject *const capsule = PyObject_GetAttrString(tensor_type, "__dlpack_c_exchange_api__");
     if (!capsule) return nullptr;
@@ -181,6 +192,7 @@ PyObject *create(PyTypeObject *type, PyObject *arguments, PyObject *) {
     self->get_num_threads = reinterpret_cast<int (*)()>(get_num_threads);
     self->stream = reinterpret_cast<const std::uint64_t *>(stream);
     self->token = Py_NewRef(token);
+    self->lent = Py_NewRef(lent);
     self->closer_look = Py_NewRef(closer_look);
     self->expected = new Expected(std::move(expected));
     return reinterpret_cast<PyObject *>(self);
@@ -189,6 +201,7 @@ PyObject *create(PyTypeObject *type, PyObject *arguments, PyObject *) {
 void destroy(PyObject *object) {
     delete reinterpret_cast<StepCall *>(object)->expected;
     Py_DECREF(reinterpret_cast<StepCall *>(object)->token);
+    Py_DECREF(reinterpret_cast<StepCall *>(object)->lent);
     Py_DECREF(reinterpret_cast<StepCall *>(object)->closer_look);
     Py_TYPE(object)->tp_free(object);
 }

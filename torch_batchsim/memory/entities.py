@@ -24,7 +24,7 @@ class Entities:
     def ragged(self, name: str) -> Ragged:
         """See ``Simulator.ragged``."""
         column, _ = self._program.find(name)
-        return self._table(column.table).ragged(self._memory.tensor(name))
+        return self._table(column.table).ragged(self._memory.lend(name))
 
     def handles(self, table: str) -> Ragged:
         """See ``Simulator.entities``."""

@@ -11,6 +11,7 @@ import torch
 
 from ..base.shared import CHECK_RECORD, LOG_RECORD, NO_BUDGET, NO_FAULT, ActionBounds
 from ..build.context import (
+    TABLE_COLUMNS,
     action_width,
     bounds_in_context,
     check_spare_bytes,
@@ -67,6 +68,7 @@ class Memory:
         context: the ``ctypes`` structure that the library reads.
         tables: the dynamic tables by name.
         others: what else the context points to, by its field.
+        lent: what callers may let torch move, to share it with another process: each with its address.
         streams: on which streams all of it is used.
     """
 
@@ -92,6 +94,7 @@ class Memory:
         check_available(fixed + self._bytes_of_tables() + output_sets * outputs, num_worlds, device)
         self.outputs = Outputs(specs, structure, device, output_sets, self.streams.memory_moved)
         self._fixed = self._allocate()
+        self.lent: list[tuple[torch.Tensor, int]] = []
         self.others: dict[str, torch.Tensor] = {}
         self.flags = torch.zeros(2, dtype=torch.int32, pin_memory=device.type == "cuda")
         self.fault_flag, self.crowded_flag = self.flags.numpy()[:1], self.flags.numpy()[1:]  # cheap to look at
@@ -203,6 +206,7 @@ class Memory:
     def layout(self, layout: int) -> None:
         if layout != self._layout:
             self.streams.memory_moved()
+            self._forget_lent()
         self._layout = layout
 
     def used(self) -> list[torch.Tensor]:
@@ -317,6 +321,35 @@ class Memory:
         field, column, selected = self._find(name)
         return self._shaped(name, self._memory_of(field), column, selected)
 
+    def lend(self, name: str) -> torch.Tensor:
+        """``tensor``, for a caller."""
+        field, column, _ = self._find(name)
+        self._lend(field)
+        for part in TABLE_COLUMNS if column is not None and column.dynamic else ():
+            self._lend(f"table_{column.table}_{part}")
+        return self.tensor(name)
+
+    def _lend(self, field: str) -> None:
+        tensor = self._fixed.get(field)  # outputs are watched by themselves
+        if tensor is not None and self.device.type == "cpu" and all(tensor is not lent for lent, _ in self.lent):
+            self.lent.append((tensor, tensor.data_ptr()))
+
+    def follow_lent(self) -> None:
+        """Let steps use what was lent where torch has moved it. To be called before each; ``step_call`` looks too."""
+        if all(tensor.data_ptr() == address for tensor, address in self.lent):
+            return
+        for field, tensor in self._fixed.items():
+            if not field.startswith("table_"):
+                setattr(self.context, field, tensor.data_ptr())
+        for table in self.tables.values():
+            table.point()
+        self._forget_lent()
+
+    def _forget_lent(self) -> None:
+        """Forget what the engine no longer uses, such as the former memory of a table, and old addresses."""
+        used = {id(tensor) for tensor in self._fixed.values()}
+        self.lent[:] = [(tensor, tensor.data_ptr()) for tensor, _ in self.lent if id(tensor) in used]
+
     def rows_of(self, name: str, places: OutputSet) -> torch.Tensor:
         """An output in a set, as the vector environment returns it: ``[rows, ...]``."""
         field, column, selected = self._find(name)
@@ -399,6 +432,7 @@ class Memory:
                 self.streams.memory_moved()
                 self._fixed[binding.field] = tensors[name]
                 setattr(self.context, binding.field, tensors[name].data_ptr())
+                self._lend(binding.field)
 
     def move_outputs(self) -> None:
         """Before outputs are written from outside: let them lie where a reset would put them."""

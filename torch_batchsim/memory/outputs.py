@@ -279,6 +279,14 @@ class Outputs:
         if self.next.watched and held(self.next.watched):
             self.next = self._spare_set()
 
+    def here(self) -> OutputSet:
+        """``present``, to write there once more: it points to where torch has moved its tensors."""
+        old = self.present
+        if old.movable and old.has_moved():
+            self.present = OutputSet({}, old.tensors, self._structure, takes_turn=False, copied=old.copied)
+            self.present.results, self.present.originals = old.results, old.originals
+        return self.present
+
     # ---- turns -----------------------------------------------------------------------------------------------------
 
     def advance(self, to: OutputSet) -> None:

@@ -22,7 +22,7 @@ class TableView:
 
     @property
     def tensor(self) -> torch.Tensor:
-        return self._memory.tensor(self._name)
+        return self._memory.lend(self._name)
 
     def __getattr__(self, attribute: str) -> TableView | torch.Tensor:
         if attribute.startswith("_"):
@@ -32,7 +32,7 @@ class TableView:
         if name in program.columns or program.is_prefix(name):
             return TableView(self._memory, name)
         try:
-            return self._memory.tensor(name)
+            return self._memory.lend(name)
         except KeyError as error:
             raise AttributeError(error.args[0]) from None
 

@@ -144,6 +144,11 @@ class TableMemory:
         self._memory[f"table_{self.archetype.name}_{field}"] = tensor
         setattr(self._structure, field, tensor.data_ptr())
 
+    def point(self) -> None:
+        """Let the structure point to where the table's memory lies now."""
+        for field in TABLE_COLUMNS:
+            setattr(self._structure, field, self[field].data_ptr())
+
     @property
     def rooms(self) -> torch.Tensor:
         """Slots of each world, ``[worlds]``."""

@@ -150,13 +150,12 @@ class Execution:
         return self.num_threads or torch.get_num_threads()
 
     def _follow_torch(self) -> None:
-        """Before each step: ``torch.set_num_threads`` may have been called, or this process forked."""
-        if self.memory.cuda:
-            return
-        team = torch.get_num_threads()
-        if team != self._team or openmp.forks != self._forks:
+        """Before each step: its threads may be others, this process forked, or memory moved."""
+        if self.memory.lent:
+            self.memory.follow_lent()
+        if not self.memory.cuda and (torch.get_num_threads() != self._team or openmp.forks != self._forks):
             openmp.check_team()
-            self._use_threads(team)
+            self._use_threads(torch.get_num_threads())
             self._forks = openmp.forks
             if self.watch is not None:
                 self.watch.refresh()
@@ -197,7 +196,7 @@ class Execution:
         flags, stream = memory.flags.data_ptr(), memory.streams.address if self.device.type == "cuda" else 0
         dtypes = action_dtypes(self.program.action.dtype)
         addresses = self._handle, address, flags, team, stream
-        return step_call.make(function, *addresses, self.token, shape, dtypes, self.device)
+        return step_call.make(function, *addresses, self.token, memory.lent, shape, dtypes, self.device)
 
     def useful_threads(self) -> int:
         """Those of the threads that there are which have enough to do to be worth waking."""

@@ -160,7 +160,7 @@ class Inside:
         self._run_nodes(nodes, worlds)
 
     def _run_nodes(self, nodes: Iterable[tuple[int, int]], worlds: torch.Tensor) -> None:
-        self.execution.run_nodes(nodes, worlds, self.memory.outputs.present)
+        self.execution.run_nodes(nodes, worlds, self.memory.outputs.here())
 
 
 class InsideStep:

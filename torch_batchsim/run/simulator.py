@@ -169,7 +169,7 @@ class Simulator(FixedOptions):
         After ``bind`` ask again: a view made before stays with the old memory. So it is with a dynamic table when it
         grows, which ``layout`` counts.
         """
-        return self.memory.tensor(name)
+        return self.memory.lend(name)
 
     @in_plain_torch
     def bind(self, name: str, tensor: torch.Tensor) -> None:

@@ -22,7 +22,8 @@ StepCall = Callable[[Any, int, tuple[torch.Tensor | None, ...], Watched], int]
 Returns a ``StepResult``, or from 0 on the first illegal element. ``closer_look`` says that nothing has happened: the
 actions are not a plain contiguous tensor of the right shape, dtype and device; a fault waits to be raised; a table is
 about to overflow; torch's number of threads, the process (a fork) or the CUDA stream differs from that of the step
-before; torch has moved an output; a caller holds one that the step would write to; another thread is in a step.
+before; torch has moved an output, or what was lent; a caller holds an output that the step would write to; another
+thread is in a step.
 """
 
 _DEVICES = {"cpu": 1, "cuda": 2}  # of DLPack
@@ -41,6 +42,7 @@ def make(
     team: int,
     stream: int,
     token: list[None],
+    lent: list[tuple[torch.Tensor, int]],
     shape: Sequence[int],
     dtypes: Sequence[torch.dtype],
     device: torch.device,
@@ -54,6 +56,7 @@ def make(
         team: address of the context's ``team``, 0 if threads do not matter.
         stream: address of the stream for which nothing is to be noted (``StreamUse``), 0 if streams do not matter.
         token: see ``Execution``.
+        lent: see ``Memory``.
         shape, dtypes, device: of ordinary actions.
     """
     made = _module()
@@ -64,7 +67,7 @@ def make(
     try:
         addresses = function, executor, context, flags, team, _get_num_threads(), stream
         closer_look = int(StepResult.closer_look)
-        return made.StepCall(torch.Tensor, *addresses, token, tuple(shape), types, *place, closer_look)
+        return made.StepCall(torch.Tensor, *addresses, token, lent, tuple(shape), types, *place, closer_look)
     except (AttributeError, ImportError, OSError, ValueError) as error:  # another version of torch
         _warn(error)
         return never

@@ -195,7 +195,7 @@ class _Clock:
         run = self.run
         for _ in range(count):
             try:
-                result = run.step(run.memory.outputs.present)
+                result = run.step(run.memory.outputs.here())
             except KeyboardInterrupt:
                 run.raise_if_stopped(after=_RESTORED)
                 raise

@@ -31,9 +31,11 @@ from torch_batchsim import (
     between,
     errors,
     f32,
+    testing,
     u8,
 )
 from torch_batchsim.errors import Fault
+from torch_batchsim.run import step_call
 from torch_batchsim.testing import assert_same_bits, snapshot
 
 WAYS: dict[str, Callable[[Any], Any]] = {"pickle": lambda x: pickle.loads(pickle.dumps(x)), "deepcopy": copy.deepcopy}
@@ -174,6 +176,86 @@ def test_what_a_user_bound_is_written_to_where_torch_has_moved_it() -> None:
         env.select_slot(slot)
         env.step(actions)
         assert torch.equal(observations[slot], other.step(actions)[0])
+
+
+def state_of(sim: Simulator) -> list[torch.Tensor]:
+    """Views of all columns, by one field where types are mixed."""
+    found = [sim.tensor(f"World.{name}") for name in ("step", "episode", "terminated", "truncated")]
+    for column in sim.program.columns.values():
+        name = column.name if column.dtype else f"{column.name}.{column.component.fields[0].name}"
+        if column.dynamic:
+            ragged = sim.ragged(name)
+            found += [ragged.values, ragged.counts, ragged.first]
+        else:
+            found.append(sim.tensor(name))
+    return found
+
+
+@pytest.mark.parametrize("name", full_but(["cartpole", "duel", "zoo"], ENVIRONMENTS))
+@pytest.mark.parametrize("short", [True, False], ids=["short call", "general way"])
+def test_state_that_torch_moves_is_followed(name: str, short: bool) -> None:
+    """The other process sees the simulator's memory, with all that later steps write there."""
+    env, other = (TorchVectorEnv(ENVIRONMENTS[name](), num_worlds=4, num_threads=1) for _ in range(2))
+    if not short:
+        env.sim.execution.step_call = step_call.never
+    env.reset(seed=5)
+    other.reset(seed=5)
+    for step, actions in enumerate(testing.random_actions(other, 24)):
+        if step % 6 == 2:
+            shared = state_of(env.sim)
+            for tensor in shared:
+                tensor.share_memory_()
+        env.step(actions)
+        other.step(actions)
+        assert_same_bits(snapshot(env.sim), snapshot(other.sim))
+        if step == 12:
+            for made in (env, other):
+                made.reset(options={"reset_mask": torch.arange(made.num_envs) < made.num_agents})
+        if step == 15:
+            env.load_state_dict(other.state_dict())
+    steps = env.sim.tensor("World.step")
+    assert shared[0].is_shared() and shared[0].data_ptr() == steps.data_ptr() and steps.any()
+
+
+def test_bound_actions_that_torch_moves_are_followed() -> None:
+    env, other = TorchVectorEnv(CartPole(), 4), TorchVectorEnv(CartPole(), 4)
+    actions = torch.zeros(4, dtype=torch.int32)
+    env.bind(actions=actions)
+    env.reset(seed=1)
+    other.reset(seed=1)
+    actions.share_memory_()
+    for step in range(6):
+        actions.fill_(step % 2)  # as another process does
+        assert torch.equal(env.step(actions)[0], other.step(actions.clone())[0])
+        env.sim.step()
+        other.sim.step()
+
+
+@pytest.mark.parametrize("call", ["observe", "inside_step", "tune", "tracing"])
+def test_what_writes_results_once_more_finds_where_torch_has_moved_them(call: str) -> None:
+    env, other = TorchVectorEnv(CartPole(), 4), TorchVectorEnv(CartPole(), 4)
+    actions = torch.ones(4, dtype=torch.int64)
+    for made in (env, other):
+        made.reset(seed=1)
+        observations, *_ = made.step(actions)
+        if made is env:
+            observations.share_memory_()
+        made.sim.tensor("Cart.CartState").add_(0.125)
+        if call == "observe":
+            made.sim.observe()
+            assert torch.equal(observations, made.sim.tensor("Cart.CartState").view(4, 4))
+            assert made.observations.data_ptr() == observations.data_ptr()
+        elif call == "inside_step":
+            with made.sim.inside_step(actions) as step:
+                next(iter(step))
+                made.observations.share_memory_()
+        elif call == "tune":
+            made.tune(0.02)
+        else:
+            with made.sim.tracing(1000):
+                made.step(actions)
+    for _ in range(4):
+        assert torch.equal(env.step(actions)[0], other.step(actions)[0])
 
 
 # ---- threads that meet ---------------------------------------------------------------------------------------------

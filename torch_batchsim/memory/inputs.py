@@ -68,6 +68,9 @@ def bool_tensor(mask: Any, what: str) -> torch.Tensor:
         raise TypeError(f"{what} must have dtype bool, got {str(mask.dtype).removeprefix('torch.')}")
     if isinstance(mask, torch.Tensor):
         check_has_memory(mask, what)
+        if mask.is_meta or mask.is_nested or mask.layout is not torch.strided:
+            kind = "nested tensor" if mask.is_nested else f"tensor on {mask.device} of layout {mask.layout}"
+            raise TypeError(f"{what} must be a dense tensor with memory, got a {kind}")
         return mask
     return torch.from_numpy(np.require(mask, requirements="CW"))
 
@@ -109,10 +112,15 @@ def check_has_memory(tensor: torch.Tensor, what: str) -> None:
 
 
 def has_memory(tensor: torch.Tensor) -> bool:
-    """Whether numbers can be read from the tensor, which those of ``FakeTensorMode`` and ``torch.func`` do not have."""
+    """Whether the tensor has numbers in memory of its own.
+
+    Those of ``FakeTensorMode`` and ``torch.func``, of some subclasses and of a storage resized to nothing have none.
+    """
     if is_transformed(tensor):
         return False
-    return tensor.layout is not torch.strided or tensor.is_meta or tensor.untyped_storage().device.type != "meta"
+    if tensor.layout is not torch.strided or tensor.is_nested or tensor.is_meta:
+        return True  # refused by their layout or device
+    return tensor.untyped_storage().device.type != "meta" and (tensor.numel() == 0 or tensor.data_ptr() != 0)
 
 
 def checked_options(options: Any, known: tuple[str, ...], here: str = "") -> dict[str, Any]:

@@ -55,7 +55,7 @@ class ActionInput:
             *others, last = (str(dtype).removeprefix("torch.") for dtype in self.dtypes)
             given = str(actions.dtype).removeprefix("torch.")
             raise TypeError(f"actions must have dtype {', '.join(others)} or {last}, got {given}")
-        return actions.detach().contiguous()
+        return actions.detach().resolve_neg().contiguous()
 
     def for_column(self, actions: Any) -> torch.Tensor:
         """``actions`` as their column holds them ``[rows, ...]``: inactive rows get the legal value nearest to 0.
@@ -78,12 +78,12 @@ class ActionInput:
         """Whether they can be read as they are; in few lines, for where ``step_call`` cannot look."""
         return (
             type(actions) is torch.Tensor
-            and actions.layout is torch.strided
+            and not (actions.is_nested or actions.layout is not torch.strided)
             and actions.shape == self.shape
             and actions.dtype in self.dtypes
             and actions.device == self._device
             and actions.is_contiguous()
-            and not is_transformed(actions)
+            and not (is_transformed(actions) or actions.is_neg() or actions.data_ptr() == 0)
         )
 
     def refuse(self, actions: torch.Tensor, element: int) -> NoReturn:
@@ -117,6 +117,8 @@ def dense_tensor(given: Any, what: str, shape: str, device: torch.device) -> tor
     Arrays and lists are moved to the device, tensors are not. Raises TypeError or ValueError, see ``number_tensor``.
     """
     tensor = number_tensor(given, what, shape)
+    if tensor.is_nested:
+        raise TypeError(f"{what} must be a dense tensor, got a nested one")
     if tensor is not given:
         tensor = tensor.to(device)
     if tensor.device != device:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator
+from copy import deepcopy
 from typing import Any
 
 from torch.utils import _pytree
@@ -91,8 +93,11 @@ class StepInfos(dict):
     def __repr__(self) -> str:
         return repr(dict(self))
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> dict[Any, Any]:
+        return deepcopy(dict(self), memo)
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return dict, (dict(self),)
+        return OrderedDict, (), None, None, iter(dict(self).items())  # of which torch.load knows that it runs no code
 
 
 _FINAL = ("final_obs", "final_info")

@@ -77,7 +77,8 @@ class TorchVectorEnv(FixedOptions, VectorEnv):
     truncations bool ``[rows]`` (of a row's world, or of the agent's own end), and infos: the environment's own,
     ``action_mask``, ``active`` and ``team`` where there are such. With ``SAME_STEP`` each row of ``final_obs`` and
     ``final_info`` holds the row's last values before a new episode began: where ``_final_obs`` is true those of the
-    episode that ended, elsewhere those of this step. (Tensors that are bound for them are written where it is true.)
+    episode that ended, elsewhere those of this step, as they are when it is first read: read it before you change
+    observations in place. (Tensors that are bound for them are written where it is true.)
     """
 
     @in_plain_torch

@@ -171,9 +171,13 @@ class EpisodeStatistics(TorchVectorWrapper):
 
     def state_dict(self) -> dict[str, Any]:
         """The environment's, and the statistics as ``"episode_statistics"``; the bare environment loads it too."""
+        return {**self.env.state_dict(), _STATISTICS: self._counts()}
+
+    @in_plain_torch
+    def _counts(self) -> dict[str, torch.Tensor | None]:
         noted = dict(zip(_NOTED, (self._ended, self._stood, self._active), strict=True))
         counts = {"returns": self.episode_returns, "lengths": self.episode_lengths, "totals": self._totals, **noted}
-        return {**self.env.state_dict(), _STATISTICS: {name: _cloned(tensor) for name, tensor in counts.items()}}
+        return {name: _cloned(tensor) for name, tensor in counts.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore ``state_dict``; of a state without statistics the episodes under way count from 0 on.
@@ -181,7 +185,10 @@ class EpisodeStatistics(TorchVectorWrapper):
         Raises CheckpointError, with nothing changed, if it is not of such an environment.
         """
         self.env.load_state_dict(state)
-        kept = state.get(_STATISTICS)
+        self._load(state.get(_STATISTICS))
+
+    @in_plain_torch
+    def _load(self, kept: Mapping[str, Any] | None) -> None:
         if kept is None:
             self._begin_episodes(torch.ones_like(self._ended))
             own = self.env.unwrapped
@@ -194,6 +201,7 @@ class EpisodeStatistics(TorchVectorWrapper):
             device = self._totals.device
             self._ended, self._stood, self._active = (_cloned(kept[name], device) for name in _NOTED)
 
+    @in_plain_torch
     def totals(self, *, clear: bool = True) -> tuple[float, float, int]:
         """``(mean return, mean length, number)`` of the episodes finished since the last call. Waits for the device.
 

@@ -111,4 +111,4 @@ def test_the_general_way(env: TorchVectorEnv, monkeypatch: pytest.MonkeyPatch) -
     found = count(lambda: env.step(actions))
     # Two of the functions let one thread in at a time; one looks for results that a caller holds.
     assert found.functions <= 17 and found.lines <= 85, found
-    assert set(operations(lambda: env.step(actions))) <= {"__get__", "is_contiguous", "data_ptr"}  # questions only
+    assert set(operations(lambda: env.step(actions))) <= {"__get__", "is_contiguous", "is_neg", "data_ptr"}  # questions

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 import json
 import pickle
 from collections.abc import Callable
@@ -105,11 +106,19 @@ def read() -> dict[str, Callable[[Any], Any]]:
         "copy.copy": lambda infos: copy.copy(infos)["final_obs"],
         "deepcopy": lambda infos: copy.deepcopy(infos)["final_obs"],
         "pickle": lambda infos: pickle.loads(pickle.dumps(infos))["final_obs"],
+        "torch.save": lambda infos: _loaded(infos)["final_obs"],
         "a tree": lambda infos: _pytree.tree_map(lambda leaf: leaf, infos)["final_obs"],
         "json": lambda infos: torch.tensor(json.loads(json.dumps(infos, default=torch.Tensor.tolist))["final_obs"]),
         "popitem": lambda infos: next(part for key, part in iter(infos.popitem, None) if key == "final_obs"),
         "a step later": None,
     }
+
+
+def _loaded(infos: Any) -> dict[str, Any]:
+    file = io.BytesIO()
+    torch.save(infos, file)
+    file.seek(0)
+    return torch.load(file, weights_only=True)
 
 
 def _updated(infos: Any) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from environments.duel import Duel
 from support import ENVIRONMENTS, full_but
 from torch._subclasses import FakeTensorMode
 from torch.overrides import TorchFunctionMode
+from torch.testing._internal.two_tensor import TwoTensor
 from torch_batchsim.envs.cartpole import CartPole
 from torch_batchsim.envs.overcooked import Overcooked
 from torch_batchsim.train import A2CConfig, PPOConfig, Trainer, evaluate
@@ -119,6 +120,8 @@ def test_what_stands_around_rows(mode: str) -> None:
         duel.reset(seed=0)
         by_agent.step(dict.fromkeys(by_agent.possible_agents, zeros))
         counted.step(zeros)
+        assert counted.totals()[2] == 0
+        counted.load_state_dict(counted.state_dict())
         duel.step(rows)
     for _ in range(3):
         by_agent.step(dict.fromkeys(by_agent.possible_agents, zeros))
@@ -167,8 +170,16 @@ def refused() -> dict[str, Callable[[TorchVectorEnv, torch.Tensor], Any]]:
         with FakeTensorMode() as mode:
             return env.step(mode.from_tensor(actions))
 
+    def resized(actions: torch.Tensor) -> torch.Tensor:
+        actions.untyped_storage().resize_(0)
+        return actions
+
     return {
         "fake": fake,
+        "no storage": lambda env, actions: env.step(resized(actions.clone())),
+        "zeros": lambda env, actions: env.step(torch._efficientzerotensor((ROWS,), dtype=torch.int64)),
+        "functional": lambda env, actions: env.step(torch._to_functional_tensor(actions)),
+        "subclass": lambda env, actions: env.step(TwoTensor(actions, actions)),
         "vmap": lambda env, actions: torch.vmap(lambda each: env.step(each)[0])(actions.expand(2, -1)),
         "grad": lambda env, actions: torch.func.jvp(lambda x: env.step(x)[0], (actions,), (actions,)),
         "functionalize": lambda env, actions: torch.func.functionalize(lambda x: env.step(x)[0])(actions),
@@ -191,6 +202,18 @@ def test_tensors_without_memory_are_refused(kind: str, short: bool) -> None:
         refused()[kind](env, actions)
     env.step(actions)
     assert env.sim.tensor("World.step").tolist() == [1] * ROWS
+
+
+@pytest.mark.parametrize("short", [True, False])
+def test_a_lazy_negation_is_resolved(short: bool) -> None:
+    env = TorchVectorEnv(CartPole(continuous=True), 2)
+    env.reset(seed=0)
+    if not short:
+        env.sim.execution.step_call = step_call.never
+    actions = torch.full((2, 1), 0.5j).conj().imag
+    assert actions.is_neg()
+    env.step(actions)
+    assert env.sim.tensor("Cart.Push").flatten().tolist() == [-0.5, -0.5]
 
 
 @pytest.mark.full

@@ -45,6 +45,14 @@ def _absolute(path: str) -> Path:
     return Path(path).expanduser().absolute()
 
 
+def is_kept(library: Path) -> bool:
+    """Whether the cache has a library. Raises BuildError where one may not look, or the path is too long."""
+    try:
+        return library.is_file()
+    except OSError as error:
+        raise cannot_write(library.parent, error) from None
+
+
 def cannot_write(directory: Path, error: OSError) -> BuildError:
     """The error for a cache that cannot be written."""
     return BuildError(

@@ -8,6 +8,7 @@ import errno
 import hashlib
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -37,6 +38,7 @@ from .cache import (
     cache_directory,
     cannot_load,
     cannot_write,
+    is_kept,
     keep,
     link,
     note_use,
@@ -70,6 +72,7 @@ _FAST_MATH = {"cpu": ["-ffast-math"], "cuda": ["--use_fast_math"]}
 _MODULES = {"step_call": (), "interrupts": ("tbs/platform.h", "tbs/watch.h")}
 _one_build = threading.Lock()  # of this process: torch's builder changes the environment of the whole process
 _OF_CPP = {"gcc": "g++", "cc": "c++", "clang": "clang++"}
+_LAUNCHERS = ("ccache", "sccache", "distcc", "icecc")  # before a compiler's name in CXX
 _C_COMPILER = re.compile(r"(.*-)?(gcc|cc|clang)(-[\d.]+)?")
 _hidden: dict[str, str | None] = {}  # variables as they are without these changes, for other threads
 
@@ -181,11 +184,12 @@ def load_inside(program: Program, target: Target) -> InsideLibrary:
 def _library(program: Program, target: Target) -> tuple[Path, Target, float]:
     """The path of the library, its target, and the seconds of its build."""
     source = generate(program, target)
-    flags = compiler_flags(target.device, program.environment.fast_math)
+    flags = [] if target.cuda else [shlex.quote(argument) for argument in cpp_arguments()]
+    flags += compiler_flags(target.device, program.environment.fast_math)
     flags += [] if target.cuda else checked.flags(program)
     flags += [] if target.cuda else debug_flags()  # behind -O3, of which the last counts
     name, alias = library_names(program, source, flags, target.cuda)
-    if not (cache_directory() / f"{name}.so").is_file():
+    if not is_kept(cache_directory() / f"{name}.so"):
         _compile_modules()
         if target.cuda:  # only g++ checks libm's names and reaches of systems (csrc/tbs/world.h)
             cpu = load(program, Target()).path
@@ -233,14 +237,14 @@ def _module(stem: str, *headers: Path) -> Path:
     """The compiled module. g++ is called directly: torch's builder takes longer, and one build at a time."""
     source = CSRC / "host" / f"{stem}.cpp"
     folders = [sysconfig.get_path("include"), Path(torch.__file__).parent / "include", CSRC]
-    flags = [*MODULE_FLAGS, "-fPIC", "-shared", *(f"-I{folder}" for folder in folders)]
+    flags = [*cpp_arguments(), *MODULE_FLAGS, "-fPIC", "-shared", *(f"-I{folder}" for folder in folders)]
     flags += [part for folder in headers for part in ("-isystem", str(folder))]  # whose warnings nobody here can mend
     included = [*(CSRC / header for header in _MODULES.get(stem, ())), *_headers_in(headers)]
     texts = [path.read_text("utf-8") for path in (source, *included)]
     parts = [*texts, *flags, EXTENSION_SUFFIXES[0], torch.__version__, processor()]
     directory, (name, alias) = cache_directory(), _names(f"{stem}_cpu", parts, [cpp_compiler])
     path = directory / f"{name}.so"
-    if path.is_file():
+    if is_kept(path):
         note_use(path)
         return path
     cpp = cpp_compiler()
@@ -301,7 +305,7 @@ def _built(
     """
     directory = cache_directory()
     library = directory / f"{name}.so"
-    if library.is_file():
+    if is_kept(library):
         note_use(library)
         _heed_kept(library, heed)
         return library, 0.0
@@ -387,14 +391,13 @@ def processor() -> str:
 def cpp_compiler() -> str:
     """The C++ compiler's path: ``$CXX``, else g++ (``torch.utils.cpp_extension`` by itself would take ``c++``).
 
-    Of a compiler for C, such as gcc, that for C++ beside it: gcc links no library of C++.
+    Of a compiler for C, such as gcc, that for C++ beside it: gcc links no library of C++. See ``cpp_arguments``.
     """
-    command = _variable("CXX") or ("g++" if sys.platform != "darwin" else "clang++")
+    command = _words_of_cxx()[0]
     path = shutil.which(command, path=_variable("PATH"))
     if path is None:
         raise BuildError(
-            f"no C++ compiler: {command!r} is not on PATH; apt install g++ (11 or later) brings it, or set CXX to one "
-            "program"
+            f"no C++ compiler: {command!r} is not on PATH; apt install g++ (11 or later) brings it, or set CXX to one"
         )
     of_c = _C_COMPILER.fullmatch(Path(path).name)
     if of_c is None:
@@ -404,6 +407,22 @@ def cpp_compiler() -> str:
     if beside is None:
         raise BuildError(f"CXX={command!r} compiles C, and {name} is not on PATH: set CXX to a compiler for C++")
     return beside
+
+
+def cpp_arguments() -> list[str]:
+    """What follows the compiler in ``$CXX``, such as ``-m64``. A launcher before it, such as ccache, is left out."""
+    return _words_of_cxx()[1:]
+
+
+def _words_of_cxx() -> list[str]:
+    given = (_variable("CXX") or "").strip()
+    words = [given]  # a path may have spaces
+    if given and shutil.which(given, path=_variable("PATH")) is None:
+        with contextlib.suppress(ValueError):  # of quotes that do not end
+            words = shlex.split(given)
+        while len(words) > 1 and Path(words[0]).name in _LAUNCHERS:
+            words.pop(0)
+    return words if given else ["g++" if sys.platform != "darwin" else "clang++"]
 
 
 def _variable(name: str) -> str | None:
@@ -529,7 +548,7 @@ def _compile(name: str, unit: Path, flags: list[str], cuda: bool, folder: Path) 
     _ninja()
     from torch.utils import cpp_extension  # imported late: it takes half a second that a warm start has no use for
 
-    changes = {"MAX_JOBS": os.environ.get("MAX_JOBS", "2")}
+    changes = {"MAX_JOBS": os.environ.get("MAX_JOBS", "2"), "NINJA_STATUS": "[%f/%t] "}  # ninja refuses odd ones
     changes |= compiler.logged("CXX", cpp_compiler(), folder)  # the one that the key names
     if cuda and "PYTORCH_NVCC" not in os.environ:
         changes |= compiler.logged("PYTORCH_NVCC", cuda_compiler(), folder)

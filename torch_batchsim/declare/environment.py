@@ -14,6 +14,7 @@ from ..errors import SchemaError
 from ..types import FieldType
 from .declaration import Declaration
 from .library import library_classes, made_libraries
+from .options import FIXED_ARGUMENTS
 from .schema import TaskGraph
 
 _Declared = TypeVar("_Declared", bound="Environment")
@@ -169,7 +170,8 @@ def _own_arguments(cls: type[Environment]) -> tuple[list[str], bool]:
 
 
 class FixedOptions:
-    """Of what runs an environment: its options are read as attributes, and cannot be set, which would do nothing."""
+    """Of what runs an environment: its options are read as attributes. To set them, or the arguments with which it was
+    made, would do nothing, and is refused."""
 
     _fixed: tuple[str, Mapping[str, Any]] = "", {}  # the environment's name, and its options
 
@@ -188,7 +190,11 @@ class FixedOptions:
         super().__setattr__(name, value)
 
     def check_attribute(self, name: str, value: Any) -> None:
-        """Raise AttributeError for an option, unless it has the name of an attribute."""
+        """Raise AttributeError for an argument, and for an option unless it has the name of an attribute."""
+        if name in FIXED_ARGUMENTS and self._fixed[0]:
+            raise AttributeError(
+                f"{name} cannot be set: it is given when the environment is made, such as {name}={value!r}"
+            )
         if name in self._fixed[1] and name not in self.__dict__ and not hasattr(type(self), name):
             raise fixed_option(name, value, self._fixed[0])
 

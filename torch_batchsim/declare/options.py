@@ -90,6 +90,10 @@ VECTOR_ARGUMENTS = (
     "num_worlds", "device", "autoreset_mode", "final_obs", "output", "copy", "render_mode", "render_worlds",
     *RUN_ARGUMENTS,
 )  # fmt: skip
+FIXED_ARGUMENTS = (
+    "num_envs", "num_worlds", "device", "autoreset_mode", "final_obs", "output", "copy", *RUN_ARGUMENTS,
+)  # fmt: skip
+"""Arguments of which a later change would do nothing."""
 SINGLE_ARGUMENTS = ("render_mode", "device", "as_agent", "partner", *RUN_ARGUMENTS)
 RESERVED_OPTIONS = (
     *VECTOR_ARGUMENTS, "id", "num_envs", "vectorization_mode", "vector_kwargs", "wrappers", "disable_env_checker",

@@ -130,7 +130,6 @@ class GroupedEnv(FixedOptions):
         for group, env in enumerate(self.environments):
             env._actions.first_world = group * self.group_worlds
         first = self.environments[0]
-        self._fix_options(environment)
         self.environment, self.device, self.autoreset_mode = environment, first.device, first.autoreset_mode
         self.single_observation_space = first.single_observation_space
         self.single_action_space = first.single_action_space
@@ -138,6 +137,7 @@ class GroupedEnv(FixedOptions):
         self._calls = Streams(self.num_groups, self.device) if on_streams else Threads(workers)
         self._busy = [False] * self.num_groups  # sent, and not received
         self._process = os.getpid()
+        self._fix_options(environment)
         self.closed = False
 
     # ---- the protocol ------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from gymnasium.vector.utils import batch_space
 from ..base.modes import in_plain_torch, not_compiled
 from ..base.names import suggestion
 from ..declare.environment import Environment, FixedOptions
+from ..declare.options import FIXED_ARGUMENTS
 from ..declare.run_options import RunKeywords, RunOptions
 from ..errors import WorldFault
 from ..memory.inputs import checked_device, checked_options, checked_seed
@@ -493,7 +494,7 @@ class TorchVectorEnv(FixedOptions, VectorEnv):
             raise ValueError(f"set_attr needs one value, or one for each of {self.num_envs} rows, got {len(values)}")
         if name == "episode_steps":
             self.episode_steps = torch.as_tensor(np.asarray(values))
-        elif rows.is_known(self, name):
+        elif name in FIXED_ARGUMENTS or rows.is_known(self, name):
             raise AttributeError(
                 f"set_attr cannot set {name!r}, which is of the whole batch: options are given when the environment is "
                 "made, and state is written through env.unwrapped.sim.tensor(name)"

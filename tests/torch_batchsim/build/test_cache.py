@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 from support import full_but
+from torch_batchsim.envs.cartpole import CartPole
 
-from torch_batchsim import BuildError
+from torch_batchsim import BuildError, Simulator
 from torch_batchsim.build import cache, jit
 
 STEP = """
@@ -64,6 +65,11 @@ def test_a_compiler_of_c_stands_for_the_one_of_cpp(tmp_path: Path) -> None:
     assert "stepped" in stepped(tmp_path, TORCH_BATCHSIM_CACHE=str(tmp_path / "cache"), CXX="gcc")
 
 
+def test_a_compiler_with_arguments_and_an_odd_status_of_ninja(tmp_path: Path) -> None:
+    variables = {"CXX": "ccache g++ -m64 -DNAME='a b'", "NINJA_STATUS": "%q"}
+    assert "stepped" in stepped(tmp_path, TORCH_BATCHSIM_CACHE=str(tmp_path / "cache"), **variables)
+
+
 def test_compilers_of_c(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     for name in ("gcc", "x86_64-linux-gnu-gcc-12", "x86_64-linux-gnu-g++-12", "clang-17", "clang++-17", "g++"):
@@ -75,13 +81,34 @@ def test_compilers_of_c(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         "clang-17": "clang++-17",
         "clang++-17": "clang++-17",
         "": "g++",
+        " g++ ": "g++",
+        "ccache g++": "g++",
+        "/usr/bin/ccache clang++-17 -m64": "clang++-17",
+        "gcc -DNAME='a b'": "g++",
     }.items():
         monkeypatch.setenv("CXX", given)
         assert jit.cpp_compiler() == str(tmp_path / taken)
+    assert jit.cpp_arguments() == ["-DNAME=a b"]
     (tmp_path / "g++").unlink()
     monkeypatch.setenv("CXX", "gcc")
     with pytest.raises(BuildError, match=r"CXX='gcc' compiles C, and g\+\+ is not on PATH"):
         jit.cpp_compiler()
+
+
+def test_a_cache_where_nobody_may_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    look = Path.is_file
+
+    def refuse(path: Path) -> bool:
+        if tmp_path in path.parents:
+            raise PermissionError(13, "Permission denied")
+        return look(path)
+
+    monkeypatch.setenv("TORCH_BATCHSIM_CACHE", str(tmp_path / ("x" * 300)))
+    for _ in range(2):
+        with pytest.raises(BuildError, match=r"cannot write to the build cache .*: (File name too long|Permission)"):
+            Simulator(CartPole(), 1)
+        monkeypatch.setenv("TORCH_BATCHSIM_CACHE", str(tmp_path / "closed"))
+        monkeypatch.setattr(Path, "is_file", refuse)
 
 
 def test_a_lock_of_another_user_and_none_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

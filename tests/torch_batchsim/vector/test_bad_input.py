@@ -1030,6 +1030,15 @@ def test_an_option_that_is_set_has_an_effect_or_is_refused(kind: str) -> None:
             setattr(made, name, 50)
     made.remark = "mine"
     assert made.remark == "mine"
+    if kind == "declaration":  # which is what others are made of
+        return
+    arguments = {"copy": True, "output": "numpy", "final_obs": False, "num_threads": 2, "executor": "per_world"}
+    for name, value in {**arguments, "autoreset_mode": "NextStep", "watchdog": 1.0, "checks": True, "log": 5}.items():
+        with pytest.raises(AttributeError):  # one of Python's where there is a property
+            setattr(made, name, value)
+        if hasattr(made, "set_attr"):
+            with pytest.raises(AttributeError):
+                made.set_attr(name, value)
 
 
 def test_attributes_that_are_named_as_options() -> None:

@@ -186,7 +186,7 @@ def _environment(options: argparse.Namespace, contents: dict[str, Any] | None) -
         return gymnasium.make_vec(
             _id(options.environment), num_worlds=options.worlds, render_mode="rgb_array", **given
         )
-    except (TypeError, ValueError, RuntimeError, OSError, gymnasium.error.Error) as error:
+    except (TypeError, ValueError, RuntimeError, MemoryError, OSError, gymnasium.error.Error) as error:
         if "rgb_array" in str(error):
             raise GalleryError(f"{options.environment} does not define render()") from error
         raise GalleryError(str(error)) from error

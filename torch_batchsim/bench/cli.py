@@ -118,7 +118,7 @@ def main() -> None:
     except StepInterrupted as stopped:
         print(f"error: {stopped}", file=sys.stderr)
         raise SystemExit(130) from None
-    except (ValueError, TypeError, RuntimeError, OSError, ImportError, gymnasium.error.Error) as error:
+    except (ValueError, TypeError, RuntimeError, MemoryError, OSError, ImportError, gymnasium.error.Error) as error:
         raise UsageError(str(error)) from None
     print(_text(result))
     path.write_text(json.dumps(result, indent=2) + "\n")

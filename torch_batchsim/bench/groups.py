@@ -127,7 +127,7 @@ def main(arguments: Sequence[str]) -> None:
     made_folder(options.json.parent, "--json")
     try:
         result = {"benchmark": "groups", **measured(options), "machine": machine_facts(options.device)}
-    except (ValueError, TypeError, RuntimeError, gymnasium.error.Error) as error:
+    except (ValueError, TypeError, RuntimeError, MemoryError, gymnasium.error.Error) as error:
         raise UsageError(str(error)) from None
     print(ABOUT)
     print(f"a decision elsewhere takes {result['wait_ms']:.2f} ms for all rows (simulated)")

@@ -82,7 +82,7 @@ def report(options: Options, beside: Callable[[Options], Iterator[Contender]] | 
         path = options.json or Path("runs") / "bench-physics.json"
         made_folder(path.parent, "--json" if options.json else "the folder of the figures")
         result = {"benchmark": "physics", "rows": _measured(options, beside), "machine": machine_facts(options.device)}
-    except (ValueError, TypeError, RuntimeError, OSError, ImportError) as error:
+    except (ValueError, TypeError, RuntimeError, MemoryError, OSError, ImportError) as error:
         raise UsageError(str(error)) from None
     print(table(result["rows"]))
     print("  ".join(f"{key} {value}" for key, value in result["machine"].items()))

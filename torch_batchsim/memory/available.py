@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,7 +16,7 @@ def available_bytes(device: torch.device) -> int | None:
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
         return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    found = [_free_in_machine(), _free_in_group()]
+    found = [_free_in_machine(), _free_in_group(), _free_in_limit()]
     return min((each for each in found if each is not None), default=None)
 
 
@@ -44,6 +45,16 @@ def _free_in_group() -> int | None:
                 most, used = ((folder / name).read_text("utf-8").strip() for name in names)
                 return None if most == "max" else int(most) - int(used) + _cache_of_files(folder)
     return None
+
+
+def _free_in_limit() -> int | None:
+    """Of the addresses that this process may have (``ulimit -v``)."""
+    most, _ = resource.getrlimit(resource.RLIMIT_AS)
+    try:
+        used = int(Path("/proc/self/statm").read_text("utf-8").split()[0]) * resource.getpagesize()
+    except (OSError, ValueError, IndexError):
+        return None
+    return None if most == resource.RLIM_INFINITY else max(0, most - used)
 
 
 def _cache_of_files(folder: Path) -> int:

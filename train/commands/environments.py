@@ -92,5 +92,5 @@ def user_errors() -> Iterator[None]:
         yield
     except WorldFault as fault:
         raise RunError(str(fault.faults[0])) from fault
-    except (TypeError, ValueError, RuntimeError, OSError, gymnasium.error.Error) as error:
+    except (TypeError, ValueError, RuntimeError, MemoryError, OSError, gymnasium.error.Error) as error:
         raise UsageError(str(error)) from error

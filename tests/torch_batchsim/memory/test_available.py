@@ -23,7 +23,7 @@ def test_too_many_worlds_are_refused_with_the_number_that_fits() -> None:
 def test_files_of_the_machine_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "group"
     folder.mkdir()
-    texts = {"meminfo": MEMINFO, "cgroup": "1:name=old:/\n0::/group\n"}
+    texts = {"meminfo": MEMINFO, "cgroup": "1:name=old:/\n0::/group\n", "statm": "3 2 1 1 0 1 0\n"}
     read = Path.read_text
     monkeypatch.setattr(
         Path, "read_text", lambda path, *_: texts[path.name] if path.parts[:2] == ("/", "proc") else read(path)
@@ -39,6 +39,9 @@ def test_files_of_the_machine_are_read(tmp_path: Path, monkeypatch: pytest.Monke
     available.check_available(4024, 4, cpu)
     with pytest.raises(MemoryError, match=r"8 worlds need 7\.86 KiB, and cpu has 3\.93 KiB left; about 4 worlds fit"):
         available.check_available(8048, 8, cpu)
+    with monkeypatch.context() as limit:  # of ulimit -v
+        limit.setattr(available.resource, "getrlimit", lambda kind: (3 * available.resource.getpagesize() + 700, -1))
+        assert available.available_bytes(cpu) == 700
     texts["meminfo"] = "of another system"
     (folder / "memory.max").unlink()
     assert available.available_bytes(cpu) is None

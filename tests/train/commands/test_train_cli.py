@@ -430,6 +430,7 @@ def test_files_may_lie_in_folders_that_are_not_there_yet(tmp_path):
         ("cartpole --eval nothing.pt", "checkpoint nothing.pt cannot be read"),
         ("cartpole --resume nothing.pt", "checkpoint nothing.pt cannot be read"),
         ("cartpole --summary /dev/null/s.json", "/dev/null/s.json cannot be written: /dev/null is not a folder"),
+        ("cartpole --num-envs 1000000000", "1000000000 worlds need"),
         ("cartpole --force 3", "there is no option --force (did you mean --force-mag?)"),
         ("cartpole --anneal-lr false", "takes no value, but false was given: write --anneal-lr or --no-anneal-lr"),
         ("cartpole --norm-obs=True", "--norm-obs takes no value, but True was given"),

@@ -136,7 +136,7 @@ def test_a_step_on_another_stream_is_left_to_python() -> None:
     word = ctypes.c_uint64(0)  # the stream of a step on CPU, as C++ sees it
     addresses = ctypes.addressof(memory.context), memory.flags.data_ptr(), 0, ctypes.addressof(word)
     function, handle, dtypes = library.act_and_step_address, sim.execution._handle, action_dtypes(torch.int32)
-    call = step_call.make(function, handle, *addresses, [None], (4,), dtypes, sim.device)
+    call = step_call.make(function, handle, *addresses, [None], memory.lent, (4,), dtypes, sim.device)
     actions, outputs = torch.zeros(4, dtype=torch.int64), memory.outputs.next.address
     assert call(actions, outputs, (), ()) == -1 and sim.tensor("World.step").tolist() == [1] * 4
     word.value = 7

@@ -4,16 +4,21 @@
 // of vectors for 32 bodies, and no order has to be kept. Worlds with room for more than 256 bodies sort them first.
 #pragma once
 
-#include "physics/reach.h"
+#include "physics/broad_sorted.h"
 
-// The bounds of all bodies with their reach, which spreads, to the end of the last word.
+// The bounds of all bodies with their reach, to the end of the last word.
 template <class Group>
-TBS_FUNCTION void find_bounds(const Hulls &hulls, Step &step, f32 margin, f32 time, Group &group) {
-    add_motors(hulls, step, time, group);
+TBS_FUNCTION void find_bounds(const Hulls &hulls, Step &step, f32 margin, Group &group) {
     group.for_each(32 * ((step.bodies + 31) / 32), [&](u32 i) {
-        put_box(step.boxes, i, i < step.bodies ? reached(hulls, step, i, margin) : Bounds{});
+        Bounds box{};
+        if (i < step.bodies) {
+            const f32 more = margin + step.reach[i];
+            box = bounds(geometry_of(hulls, step.shape[i]), step.at[i]);
+            box.low = box.low - vec3{more, more, more};
+            box.high = box.high + vec3{more, more, more};
+        }
+        put_box(step.boxes, i, box);
     });
-    spread_reach(hulls, step, margin, group);
 }
 
 // Sets the bits `near` of all bodies.

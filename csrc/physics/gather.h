@@ -44,8 +44,8 @@ struct Step {
     Material material[most_bodies];
     Entity entity[most_bodies];
     f32 reach[most_bodies];        // how far its surface may come in this step, beyond where it is
-    f32 thrown[most_bodies];       // how far with what may hit it; 0 where that is not much further
-    u32 far_bits[body_words];      // bit j: body j may throw others
+    f32 reach_around[most_bodies];  // the part of it that is in any direction
+    vec3 ahead[most_bodies];       // the rest, by its force: m
     u32 mover[most_bodies];        // its number in the solver, or no_body
     f32 slow[(most_movers + block_items - 1) / block_items * block_items];  // of movers: how far one that is not fast goes
     u32 pushed[most_bodies];       // 1 where contacts push it: of dynamic bodies
@@ -169,7 +169,8 @@ TBS_FUNCTION bool gather(World &world, const Hulls &hulls, Step &step, f32 time,
                 step.mask[body] = filter.mask;
                 step.mover[body] = moves ? first_mover + i : no_body;
                 step.pushed[body] = 0;
-                step.reach[body] = 0.0f;
+                step.reach[body] = step.reach_around[body] = 0.0f;
+                step.ahead[body] = {};
                 if constexpr (Constants::sleep != 0) {
                     step.mark[body] = mark_of(shape, filter, moves ? Motion(motions[i]) : Motion{});
                     step.mark_of_pose[body] = mark_of(pose.position, pose.rotation);
@@ -194,9 +195,14 @@ TBS_FUNCTION bool gather(World &world, const Hulls &hulls, Step &step, f32 time,
                     if (sound && own.kind != body_static) {
                         const f32 *const turns = mass.inverse_inertia;  // whose trace is not less than any answer to a torque
                         const f32 torque = length(force.torque) * (turns[0] + turns[1] + turns[2]);
-                        const f32 gain = own.kind == body_dynamic ? length(gravity) + length(force.force) * mass.inverse : 0.0f;
-                        const f32 turning = length(velocity.angular) + (own.kind == body_dynamic ? time * torque : 0.0f);
-                        step.reach[body] = time * (length(velocity.linear) + time * gain + turning * radius_of(geometry));
+                        const bool dynamic = own.kind == body_dynamic;
+                        const f32 turning = length(velocity.angular) + (dynamic ? time * torque : 0.0f);
+                        const f32 speed = length(velocity.linear) + time * length(gravity) + turning * radius_of(geometry);
+                        step.reach_around[body] = time * speed;
+                        // The way from rest, in substeps that each go on with the speed at their end.
+                        constexpr f32 share = 0.5f + 0.5f / f32(Constants::substeps);
+                        step.ahead[body] = dynamic ? force.force * (share * time * time * mass.inverse) : vec3{};
+                        step.reach[body] = step.reach_around[body] + length(step.ahead[body]);
                     }
                 }
                 return !sound;

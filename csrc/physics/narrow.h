@@ -101,6 +101,16 @@ TBS_FUNCTION Drift drift_of(const Step &step, u32 body, f32 time) {
     return {moved(block.linear), moved(block.angular), step.pushed[body] != 0};
 }
 
+// Whether two bodies may come to touch in the step: what is only ahead of one reaches nothing behind it.
+TBS_FUNCTION bool is_within_reach(const Step &step, u32 a, u32 b, f32 margin, const Manifold &manifold) {
+    f32 least = infinity;
+    for (u32 k = 0; k < manifold.count; ++k) least = min(least, manifold.points[k].separation);
+    const auto reach = [&](u32 body, vec3 towards) {
+        return dot(step.ahead[body], towards) > 0.0f ? step.reach[body] : step.reach_around[body];
+    };
+    return least <= margin + reach(a, manifold.normal) + reach(b, -manifold.normal);
+}
+
 // The narrow phase: contacts of all pairs, in their order. More than there is room for are the fault `contacts`.
 template <class Group>
 TBS_FUNCTION void find_contacts(World &world, const Hulls &hulls, const Contacts &kept, Step &step, f32 margin,
@@ -117,8 +127,9 @@ TBS_FUNCTION void find_contacts(World &world, const Hulls &hulls, const Contacts
             const f32 most = margin + step.reach[a] + step.reach[b];
             Manifold &manifold = manifold_of(i);
             collide(own, step.at[a], other, step.at[b], most, manifold);
-            // Of bodies that are pushed, `slow` has the inner radius.
-            meet(divide(step.slow[step.mover[a]], fast_share), step.at[a], drift_of(step, a, ahead), other, step.at[b], drift_of(step, b, ahead), manifold,
+            if (!is_within_reach(step, a, b, margin, manifold)) drop(manifold);
+            const f32 inner = divide(step.slow[step.mover[a]], fast_share);  // of bodies that are pushed
+            meet(inner, step.at[a], drift_of(step, a, ahead), other, step.at[b], drift_of(step, b, ahead), manifold,
                  [&](const Transform &at_a, const Transform &at_b, Manifold &met) {
                      collide(own, at_a, other, at_b, most, met);
                  });

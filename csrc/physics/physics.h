@@ -22,7 +22,7 @@ TBS_SYSTEM void simulate(World &world, Space &space, Core &core, Contacts &conta
     const Settings settings = settings_of(world);
     if (!gather(world, hulls, step, settings.time, gravity_of(world), warp)) return;  // the fault has been reported
     gather_joints(world, step, warp);
-    find_bounds(hulls, step, Constants::margin, settings.time, warp);
+    find_bounds(hulls, step, Constants::margin, warp);
     find_pairs(world, step, warp);
     find_contacts(world, hulls, contacts, step, Constants::margin, settings, warp);
     wake_changed(step, contacts, warp);

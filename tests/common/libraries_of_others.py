@@ -54,8 +54,8 @@ def script_of(heading: str, number: int = 0, language: str = "python") -> str:
 
 
 def run_example(name: str) -> dict[str, object]:
-    """Run a script of examples/, and return its names."""
-    return runpy.run_path(str(PAGE.parents[1] / "examples" / f"{name}.py"), run_name="__main__")
+    """Run a script of examples/adapters/, and return its names."""
+    return runpy.run_path(str(PAGE.parents[1] / "examples" / "adapters" / f"{name}.py"), run_name="__main__")
 
 
 def run_script(heading: str, number: int = 0) -> dict[str, object]:

@@ -878,6 +878,8 @@ def test_a_file_may_take_its_class_from_elsewhere(text: str, tmp_path: Path, mon
     """A class of its own comes first, then what it registers, then what it imports."""
     monkeypatch.setattr(sys, "path", [*sys.path])
     registered, loaded = dict(gymnasium.registry), set(sys.modules)
+    for name in [name for name in registered if not name.startswith("torch_batchsim/")]:  # by other tests
+        del gymnasium.registry[name]
     (tmp_path / "roads").mkdir()
     (tmp_path / "roads" / "bare.py").write_text("from environments.drift import Drift\nclass Bare(Drift): pass\n")
     road = "import torch_batchsim\nfrom environments.drift import Drift\nclass Road(Drift): pass\n"

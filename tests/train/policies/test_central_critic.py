@@ -137,7 +137,6 @@ def test_nan_is_named():
         ({"truth": 3}, "critic 'truth' must be the name of a column, got 3"),
         ({"team": "Player.Truth"}, "critic 'team' is a name of gymnasium's or the engine's own"),
         ({"guess": "Player.Truth"}, "critic 'guess' is a name of info too"),
-        ({"coin": "Coin"}, "critic 'Coin' must be of the agents' archetype Player"),
     ],
 )
 def test_names_that_it_cannot_have(given, message):

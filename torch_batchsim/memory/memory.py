@@ -343,12 +343,12 @@ class Memory:
                 setattr(self.context, field, tensor.data_ptr())
         for table in self.tables.values():
             table.point()
-        self._forget_lent()
+        self.lent[:] = [(tensor, tensor.data_ptr()) for tensor, _ in self.lent]
 
     def _forget_lent(self) -> None:
-        """Forget what the engine no longer uses, such as the former memory of a table, and old addresses."""
+        """Forget what the engine no longer uses, such as the former memory of a table."""
         used = {id(tensor) for tensor in self._fixed.values()}
-        self.lent[:] = [(tensor, tensor.data_ptr()) for tensor, _ in self.lent if id(tensor) in used]
+        self.lent[:] = [entry for entry in self.lent if id(entry[0]) in used]
 
     def rows_of(self, name: str, places: OutputSet) -> torch.Tensor:
         """An output in a set, as the vector environment returns it: ``[rows, ...]``."""
@@ -432,6 +432,7 @@ class Memory:
                 self.streams.memory_moved()
                 self._fixed[binding.field] = tensors[name]
                 setattr(self.context, binding.field, tensors[name].data_ptr())
+                self._forget_lent()
                 self._lend(binding.field)
 
     def move_outputs(self) -> None:

@@ -217,6 +217,27 @@ def test_state_that_torch_moves_is_followed(name: str, short: bool) -> None:
     assert shared[0].is_shared() and shared[0].data_ptr() == steps.data_ptr() and steps.any()
 
 
+def test_state_that_torch_moves_before_tables_are_laid_out_anew_is_followed() -> None:
+    env, other = (TorchVectorEnv(ENVIRONMENTS["zoo"](), num_worlds=4, num_threads=1) for _ in range(2))
+    env.reset(seed=5)
+    other.reset(seed=5)
+    for step, actions in enumerate(testing.random_actions(other, 6)):
+        if step == 3:
+            for tensor in state_of(env.sim):
+                tensor.share_memory_()
+            env.load_state_dict(other.state_dict())
+        env.step(actions)
+        other.step(actions)
+        assert_same_bits(snapshot(env.sim), snapshot(other.sim))
+
+
+def test_columns_that_were_bound_before_are_forgotten() -> None:
+    env = TorchVectorEnv(CartPole(), 4)
+    for _ in range(3):
+        env.sim.bind("Cart.CartState", env.sim.tensor("Cart.CartState").clone())
+    assert len(env.sim.memory.lent) == 1
+
+
 def test_bound_actions_that_torch_moves_are_followed() -> None:
     env, other = TorchVectorEnv(CartPole(), 4), TorchVectorEnv(CartPole(), 4)
     actions = torch.zeros(4, dtype=torch.int32)

@@ -224,6 +224,8 @@ class _Parser:
             return self._statement()
         if word in ("case", "default"):
             while self.text() != ":":
+                if self.text() in (";", ""):
+                    raise _Unclear
                 self.at += 1
             self.at += 1
             return self._statement() if self.at < self.end else Statement("block", first, self.at)

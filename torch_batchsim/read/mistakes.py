@@ -29,6 +29,7 @@ from .trees import (
     asked_methods,
     calls_others,
     combined_ranges,
+    declared_in,
     first_name,
     indices_of,
     integer_of,
@@ -189,7 +190,8 @@ class _Finder:
         self.kinds = Kinds(known, self._kind_of_local)
         self.loops: tuple[int, ...] = ()
         self.lambdas = 0
-        self.conditions: list[Expression] = []
+        self.conditions: list[Expression] = []  # of branches around here, and of those that left the block
+        self.heads: list[Expression] = []  # conditions of loops around here
         self.lanes = 0  # operations around here
         self.items: list[tuple[str, bool]] = []  # of each: the name of its item, and whether many items run at once
         self.given: tuple[_Local, str] | None = None  # what the statement assigns, and which part
@@ -326,8 +328,10 @@ class _Finder:
     def _statement(self, s: Statement) -> None:
         if s.kind == "block":
             self.scopes.append({})
+            conditions = self.conditions
             for part in s.parts:
                 self._statement(part)
+            self.conditions = conditions
             self._close()
         elif s.kind == "declaration":
             for variable in s.variables:
@@ -379,20 +383,22 @@ class _Finder:
 
     def _if(self, s: Statement) -> None:
         self.scopes.append({})
+        before = self.conditions
         for variable in s.variables:
             self._variable(variable)
+        leaves = any(may_leave(part) for part in s.parts)
         if s.condition is not None:
             self._read(s.condition)
-            self.conditions.append(s.condition)
-            if any(may_leave(part) for part in s.parts):
+            self.conditions = [*before, s.condition]
+            if leaves:
                 for name in names_in(s.condition):
                     local = self._local(name)
                     if local is not None and not local.variable.const:
                         local.low = local.high = None
         for part in s.parts:
             self._statement(part)
-        if s.condition is not None:
-            self.conditions.pop()
+        if not (leaves and s.condition is not None and self._is_of_options(s.condition)):
+            self.conditions = before
         self._close()
 
     def _loop(self, s: Statement) -> None:
@@ -414,8 +420,10 @@ class _Finder:
                     local.depends = True
         if s.condition is not None and s.word != "do":
             self._read(s.condition)
+        heads, self.heads = self.heads, [*self.heads, *([s.condition] if s.condition is not None else ())]
         for part in s.parts:
             self._statement(part)
+        self.heads = heads
         if s.condition is not None and s.word == "do":
             self._read(s.condition)
         if s.step is not None:
@@ -512,6 +520,8 @@ class _Finder:
                 self._copied_later(local, whole)
             if not chain and target.kind == "name":
                 local.low = local.high = None
+                if local.holds and local.lanes == self.lanes and any(map(self._depends, self.heads)):
+                    local.depends = True  # so often as the item says
         elif root.kind != "name":
             self._read(root)
         self._meets(target, root, local, whole)
@@ -551,11 +561,11 @@ class _Finder:
             self._call(e)
         elif e.kind == "choice":
             self._read(e.parts[0])
-            self.conditions.append(e.parts[0])
+            before, self.conditions = self.conditions, [*self.conditions, e.parts[0]]
             self._mixed(e.parts[1], e.parts[2])
             self._read(e.parts[1])
             self._read(e.parts[2])
-            self.conditions.pop()
+            self.conditions = before
         elif e.kind == "binary":
             self._binary(e)
         else:
@@ -569,9 +579,9 @@ class _Finder:
     def _binary(self, e: Expression) -> None:
         self._read(e.parts[0])
         if e.text in ("&&", "and", "||", "or"):
-            self.conditions.append(e.parts[0])
+            before, self.conditions = self.conditions, [*self.conditions, e.parts[0]]
             self._read(e.parts[1])
-            self.conditions.pop()
+            self.conditions = before
             return
         if e.text not in ("<<", ">>"):
             self._mixed(e.parts[0], e.parts[1])
@@ -684,7 +694,7 @@ class _Finder:
             self._meets(argument, root, local, argument)
 
     def _lambda(self, given: Lambda, operation: tuple[str, Expression | None] | None) -> None:
-        before = self.loops, self.conditions, self.items, self.lanes, self.result
+        before = self.loops, self.conditions, self.items, self.lanes, self.result, self.heads
         self.loops, self.lambdas = (*self.loops, given.body.first), self.lambdas + 1
         self.result = given.result
         self.scopes.append({})
@@ -696,7 +706,7 @@ class _Finder:
                 made = Variable(local.kind.name, [name], local.variable.at, given=Expression("name", 0, 0, name))
                 self._declare(made, local.kind)
         if operation is not None and operation[0] != "tables":
-            self.conditions = []
+            self.conditions = [each for each in self.conditions if self._is_of_options(each)]
             self.lanes += 1
         for number, variable in enumerate(given.parameters):
             self._declare(variable, None)
@@ -707,13 +717,14 @@ class _Finder:
                     self._set_range(local, operation[1], given.body)
         if operation is not None and operation[0] != "tables":
             item = given.parameters[0].names[0] if given.parameters and given.parameters[0].names else ""
-            self.items = [*self.items, (item, operation[0] == "each" and not self._chooses(given.body, item))]
-        elif operation is None and self.on_lanes:
+            many = operation[0] == "each" and (operation[1] is None or self._constant(operation[1]) != 1)
+            self.items = [*self.items, (item, many and not self._chooses(given.body, item))]
+        elif operation is None and (self.on_lanes or self.items):
             self.items = [*self.items, ("", False)]  # who runs it, and on which items, is not known
         self._statement(given.body)
         self._close()
         self.lambdas -= 1
-        self.loops, self.conditions, self.items, self.lanes, self.result = before
+        self.loops, self.conditions, self.items, self.lanes, self.result, self.heads = before
 
     def _chooses(self, body: Statement, item: str) -> bool:
         """Whether a text compares its item itself, as in ``if (i == 0)``, so that one item may be the only writer."""
@@ -866,8 +877,8 @@ class _Finder:
         if e.kind != "binary" or e.text not in ("+", "-", "*", "/", "%"):
             return nothing
         a, b = self._interval(e.parts[0], literal), self._interval(e.parts[1], literal)
-        if None in a or None in b:
-            return nothing
+        if None in a or None in b or (a[0] != a[1] and b[0] != b[1] and names_in(e.parts[0]) & names_in(e.parts[1])):
+            return nothing  # in `i - i / 4 * 4` both sides change together
         return combined_ranges(e.text, a, b)  # type: ignore[arg-type]
 
     def _set_range(self, local: _Local, count: Expression | None, body: Statement) -> None:
@@ -937,7 +948,7 @@ class _Finder:
         if low is None or high is None or (low >= 0 and high < extent):
             return
         names = names_in(e.parts[1])
-        if any(names & names_in(condition) for condition in self.conditions):
+        if any(names & self._asked_of(each) or self._is_of_options(each) for each in self.conditions):
             return  # the text asks before it takes the element
         runs = f"from {low} to {high}" if low != high else f"{low}"
         what = f"`{self._text(e.parts[0])}` has {extent} {'rows' if base is not None and base.rows else 'elements'}"
@@ -949,6 +960,27 @@ class _Finder:
             self.tokens[e.first].line,
             f"{what}, and `{self._text(e.parts[1])}` runs {runs}: `{self._text(e)}` lies outside of it",
             certain=not self.conditions,
+        )
+
+    def _asked_of(self, condition: Expression) -> set[str]:
+        """The names in a condition, and those in the first values of its variables: of ``const bool near = i < 4``."""
+        names = names_in(condition)
+        given = (local.variable.given for name in names if (local := self._local(name)) is not None)
+        return names.union(*(names_in(each) for each in given if each is not None))
+
+    def _is_of_options(self, condition: Expression) -> bool:
+        """Whether constants decide a condition, or a part of it: with other options it may be another one."""
+        if condition.kind == "group" or (condition.kind == "binary" and condition.text in ("&&", "and", "||", "or")):
+            return any(self._is_of_options(part) for part in condition.parts)
+        return bool(names_in(condition)) and self._is_known(condition)
+
+    def _is_known(self, e: Expression) -> bool:
+        """Whether numbers and constants give the value of an expression."""
+        if e.kind == "name":
+            local = self._local(e.text)
+            return self.known.number(e.text) is not None if local is None else self._constant(e) is not None
+        return e.kind == "number" or (
+            e.kind in ("group", "unary", "binary", "cast") and all(self._is_known(part) for part in e.parts)
         )
 
     def _known_array(self, function: Expression, arguments: Sequence[Expression]) -> None:
@@ -1014,7 +1046,9 @@ class _Finder:
             local = self._local(e.text)
             if local is None:
                 return e.text in ("true", "false", "nullptr", "no_row") or self.known.number(e.text) is not None
-            return local.kind is not None and not any(may_change(part, e.text, "") for part in inside)
+            if local.kind is None or local.escapes:
+                return False
+            return not any(may_change(part, e.text, "") for part in inside)
         if e.kind == "member":
             return self._steady_member(e, inside)
         if e.kind == "call":
@@ -1039,6 +1073,20 @@ class _Finder:
             return not any(may_change(part, root.text, "") for part in inside)
         if local.kind.name == "World":
             return False
-        if not all(self._steady(index, inside) for index in indices_of(e)):
+        if not all(self._steady(index, inside) for index in indices_of(e)) or self._writes_elsewhere(inside):
             return False
         return not any(may_change(part, root.text, e.text) or calls_others(part) for part in inside)
+
+    def _writes_elsewhere(self, inside: Sequence[Statement]) -> bool:
+        """Whether statements write by a reference or pointer itself, ``left -= 1``, which may mean any place."""
+        own = {name for part in inside for each in declared_in(part) if not each.mark for name in each.names}
+        for e in (e for part in inside for e in all_expressions(part) if e.kind in ("assign", "step")):
+            target = e.parts[0]
+            while target.kind == "group":
+                target = target.parts[0]
+            if target.kind == "unary" and target.text == "*":
+                return True
+            local = self._local(target.text) if target.kind == "name" else None
+            if local is not None and not local.holds and target.text not in own:
+                return True
+        return False

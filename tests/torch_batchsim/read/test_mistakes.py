@@ -199,6 +199,13 @@ RIGHT = {
         "warp.for_each(6, [&](u32 i) { Stone s = rows[i]; s.n = 3; rows[i] = s; });",
         "warp.for_each(6, [&](u32 i) { u32 place; place = i / 2; rows[place * 2].n = 1; });",
         "warp.for_each(6, [&](u32 i) { put(rows[i], 2.0f); add_at(sum, i); });",
+        "warp.for_each(1, [&](u32 i) { sum.all = 1; });",
+        "warp.for_each(6, [&](u32 i) { u32 k = 0; while (ball.cells[k] < f32(i)) ++k; rows[k].n = 1; });",
+        "warp.for_each(6, [&](u32 i) { auto bump = [&](Stone &s) { s.x += 1.0f; }; bump(rows[i]); });",
+        "template <class Group> TBS_FUNCTION void grow(World &world, Group &group) { "
+        "const Rows<Stone> rows = world.rows<Rock, Stone>(); "
+        "group.for_each(6, [&](u32 i) { auto bump = [&](Stone &s) { s.x += 1.0f; }; bump(rows[i]); }); "
+        "} ## grow(world, warp);",
     ],
     "indices out of range": [
         "ball.cells[3] = 1.0f; ball.legs[3].steps = 1;",
@@ -218,6 +225,14 @@ RIGHT = {
         "warp.for_each(4, [&](u32 i) { ball.cells[i] = 1.0f; });",
         "warp.for_each(8, [&](u32 i) { if (i >= 4) return; ball.cells[i] = 1.0f; });",
         "world.random().shuffle(ball.cells, 4);",
+        "for (u32 i = 0; i < 8; ++i) { const bool inside = i < 4; if (inside) ball.cells[i] = 1.0f; }",
+        "for (u32 i = 0; i < 4; ++i) { const u32 next = i + 1; if (next < 4) ball.cells[i] = ball.cells[i + 1]; }",
+        "for (u32 i = 0; i < 8; ++i) ball.cells[i - i / 4 * 4] = 1.0f;",
+        "if (Constants::rows > 20) ball.cells[7] = 1.0f;",
+        "if constexpr (Constants::rows > 20) { if (ball.row > 0) ball.cells[7] = 1.0f; }",
+        "if (Constants::rows > 20 && ball.row > 0) ball.cells[7] = 1.0f;",
+        "if (Constants::rows < 20) return; ball.cells[7] = 1.0f;",
+        "if (Constants::rows > 20) warp.once([&] { ball.cells[7] = 1.0f; });",
     ],
     "endless loops": [
         "while (sum.all < 5) sum.all += 1;",
@@ -235,6 +250,11 @@ RIGHT = {
         "while (sum.all < 5) ++world.get<Sum>().all;",
         "i32 left = 3, right = 2; while (left + right > 0) { (left > 0 ? left : right) -= 1; }",
         "bool done = false; while (!done) { sum.all += 1; done = sum.all > 3; }",
+        "i32 &left = sum.all; while (sum.all > 0) left -= 1;",
+        "i32 *left = &sum.all; while (sum.all > 0) *left -= 1;",
+        "auto &[all, part] = sum; while (sum.all < 5) all += 1;",
+        "i32 &left = rows[0].n; Stone &s = rows[0]; while (s.n > 0) --left;",
+        "i32 k = 0; i32 &same = k; while (k < 5) ++same;",
     ],
 }  # fmt: skip
 

@@ -69,7 +69,10 @@ def _waits_for_a_team() -> bool:
             _end_team()
         finally:
             os._exit(0)
-    return os.waitpid(child, 0)[1] != 0
+    try:
+        return os.waitpid(child, 0)[1] != 0
+    except ChildProcessError:  # SIGCHLD is ignored, so that nobody learns how a child has ended
+        return True
 
 
 def check_team() -> None:

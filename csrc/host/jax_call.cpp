@@ -59,7 +59,11 @@ ffi::Error call(std::int64_t environment, std::int64_t number, ffi::RemainingArg
 }
 
 XLA_FFI_DEFINE_HANDLER(handler, call,
-                       ffi::Ffi::Bind().Attr<std::int64_t>("environment").Attr<std::int64_t>("call").RemainingArgs().RemainingRets());
+                       ffi::Ffi::Bind()
+                           .Attr<std::int64_t>("environment")
+                           .Attr<std::int64_t>("call")
+                           .RemainingArgs()
+                           .RemainingRets());
 
 PyObject *handler_for(PyObject *, PyObject *function) {
     Py_XSETREF(callee, Py_NewRef(function));

@@ -30,7 +30,9 @@ TBS_FUNCTION Transform drifted(const Transform &at, const Drift &drift, f32 shar
 
 // Replaces a manifold at the begin of a step by the one at which the shapes meet within it, as seen from the begin:
 // points are where they are then, and separations what they are then along the new normal. Without points where they
-// pass each other. Leaves it as it is where they do not meet. `inner_a` is the inner radius of a. `collide_at(at_a, at_b, manifold)` is the narrow phase.
+// pass each other. Leaves it as it is where they do not meet.
+//
+// `inner_a` is the inner radius of a; `collide_at(at_a, at_b, manifold)` is the narrow phase.
 template <class Collide>
 TBS_FUNCTION void meet(f32 inner_a, const Transform &at_a, const Drift &drift_a, const Geometry &b, const Transform &at_b,
                        const Drift &drift_b, Manifold &manifold, Collide &&collide_at) {

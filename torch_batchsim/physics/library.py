@@ -69,7 +69,7 @@ class Physics(Library):
             "{row}.physics.Mass.inverse is 0 (1/kg), which a dynamic body cannot have: where nothing has written it, "
             "take physics::mass_of(hulls, shape, kilograms)",
             "{row}.physics.Mass.inverse must be finite and not below 0 (1/kg)",
-            "{row}.physics.Mass.inverse_inertia is not finite, or no body has it (1/(kg m^2))",
+            "{row}.physics.Mass.inverse_inertia must be finite and positive semidefinite (1/(kg m^2))",
             "{row}.physics.Motion.kind is not a MotionKind, 0 to 2",
         ),
         "bad_material": (

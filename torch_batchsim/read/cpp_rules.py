@@ -236,8 +236,8 @@ def _check_operations(source: Source, declared: Sequence[Declaration]) -> None:
 
 def _is_operation(tokens: Sequence[Token], i: int) -> bool:
     """Whether ``warp.sum(`` begins here."""
-    dot, name, opens = (token.text for token in tokens[i + 1 : i + 4])
-    return dot == "." and name in _OPERATIONS and opens == "("
+    texts = [token.text for token in tokens[i + 1 : i + 4]]
+    return len(texts) == 3 and texts[0] == "." and texts[1] in _OPERATIONS and texts[2] == "("
 
 
 def _check_episode(source: Source, declared: Sequence[Declaration]) -> None:

@@ -30,12 +30,14 @@ from .trees import (
     calls_others,
     combined_ranges,
     declared_in,
+    fields_of_place,
     first_name,
     indices_of,
     integer_of,
     may_change,
     may_leave,
     names_in,
+    root_of,
     without_brackets,
 )
 
@@ -376,7 +378,7 @@ class _Finder:
 
     def _escape(self, e: Expression) -> None:
         """Another name for a place: later writes to that show here."""
-        root, _ = self._root(e)
+        root = root_of(e)
         local = self._local(root.text) if root.kind == "name" else None
         if local is not None:
             local.escapes = True
@@ -465,36 +467,16 @@ class _Finder:
 
     # ---- expressions -----------------------------------------------------------------------------------------------
 
-    def _root(self, e: Expression) -> tuple[Expression, str]:
-        """The first part of a place, and the first field behind it: ``ball`` and ``"at"`` of ``ball.at.x``."""
-        part = ""
-        while e.kind in ("member", "index", "group"):
-            if e.kind == "member":
-                part = e.text
-            elif e.kind == "index":
-                part = ""
-            e = e.parts[0]
-        return e, part
-
-    def _chain(self, e: Expression) -> list[str]:
-        """The fields of a place in order, without indices."""
-        found: list[str] = []
-        while e.kind in ("member", "index", "group"):
-            if e.kind == "member":
-                found.insert(0, e.text)
-            e = e.parts[0]
-        return found
-
     def _use(self, local: _Local, e: Expression, part: str) -> _Use:
         return _Use(e.first, part, self.loops, self.lambdas > local.lambdas, e.first)
 
     def _assign(self, e: Expression) -> None:
         target, value = e.parts
-        root, _ = self._root(target)
+        root = root_of(target)
         local = self._local(root.text) if root.kind == "name" else None
         before = self.given
-        chain = self._chain(target)
-        self.given = (local, chain[0] if chain else "") if local is not None else None
+        chain = fields_of_place(target)
+        self.given = (local, chain[-1] if chain else "") if local is not None else None
         self._read(value)
         self.given = before
         kind = self.kinds.of(target)
@@ -507,12 +489,12 @@ class _Finder:
         self._write(target, e)
 
     def _write(self, target: Expression, whole: Expression) -> None:
-        root, _ = self._root(target)
+        root = root_of(target)
         local = self._local(root.text) if root.kind == "name" else None
         self._indices(target)
         if local is not None:
-            chain = self._chain(target)
-            use = self._use(local, target, chain[0] if chain else "")
+            chain = fields_of_place(target)
+            use = self._use(local, target, chain[-1] if chain else "")
             use.at = whole.last  # behind what it assigns
             of_value = local.holds and (local.kind is not None or _is_field(target))
             (local.writes if of_value else local.reads).append(use)
@@ -549,7 +531,7 @@ class _Finder:
             self._read_place(e.parts[0])
         elif e.kind == "step":
             self._write(e.parts[0], e)
-            root, _ = self._root(e.parts[0])
+            root = root_of(e.parts[0])
             local = self._local(root.text) if root.kind == "name" else None
             if local is not None:
                 use = self._use(local, e, "")
@@ -596,7 +578,7 @@ class _Finder:
 
     def _read_place(self, e: Expression) -> None:
         self._indices(e)
-        root, _ = self._root(e)
+        root = root_of(e)
         if root.kind != "name":
             if root is not e:
                 self._read(root)
@@ -604,8 +586,8 @@ class _Finder:
         local = self._local(root.text)
         if local is None:
             return
-        chain = self._chain(e)
-        part = chain[0] if chain else ""
+        chain = fields_of_place(e)
+        part = chain[-1] if chain else ""
         if self.given is not None and self.given[0] is local and self.given[1] == part:
             return  # x = x + 1 reads it only to write it
         local.reads.append(self._use(local, e, part))
@@ -618,7 +600,7 @@ class _Finder:
             return
         if function.kind == "member":
             self._indices(function.parts[0])
-            root, _ = self._root(function.parts[0])
+            root = root_of(function.parts[0])
             local = self._local(root.text) if root.kind == "name" else None
             if local is not None:
                 local.reads.append(self._use(local, function, ""))
@@ -677,7 +659,7 @@ class _Finder:
         self, function: Expression, number: int, argument: Expression, arguments: Sequence[Expression], depends: bool
     ) -> None:
         """An argument that a function may write."""
-        root, _ = self._root(argument)
+        root = root_of(argument)
         local = self._local(root.text) if root.kind == "name" else None
         if local is not None:
             local.low = local.high = None if not local.variable.const else local.low
@@ -845,7 +827,7 @@ class _Finder:
         given = local.variable.given
         if given is None:
             return False
-        root, _ = self._root(given)
+        root = root_of(given)
         other = self._local(root.text) if root.kind == "name" else None
         if other is not None:
             return other is not local and (self._is_elsewhere(other) or other.variable.parameter)
@@ -1063,7 +1045,7 @@ class _Finder:
     def _steady_member(self, e: Expression, inside: Sequence[Statement]) -> bool:
         if ".parameters." in f".{path_of(e)}":
             return True
-        root, _ = self._root(e)
+        root = root_of(e)
         if root.kind == "call":
             return e.text == "count" and self._steady(root, inside)
         local = self._local(root.text) if root.kind == "name" else None

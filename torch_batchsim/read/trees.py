@@ -142,13 +142,20 @@ def calls_others(s: Statement) -> bool:
     )
 
 
-def first_name(e: Expression) -> str:
+def root_of(e: Expression) -> Expression:
+    """The first part of a place: ``ball`` of ``ball.at.x``."""
     while e.kind in ("member", "index", "group"):
         e = e.parts[0]
-    return e.text if e.kind == "name" else ""
+    return e
+
+
+def first_name(e: Expression) -> str:
+    root = root_of(e)
+    return root.text if root.kind == "name" else ""
 
 
 def fields_of_place(e: Expression) -> list[str]:
+    """``["x", "at"]`` of ``ball.at.x``: the fields behind the root, the last one first, without indices."""
     found = []
     while e.kind in ("member", "index", "group"):
         if e.kind == "member":

@@ -133,6 +133,10 @@ class Scope:
                     f"{self.title}: faults: {name!r} names {{{field_name}}} in {text!r}"
                     f"{suggestion(field_name, known)}; it may name {', '.join(known)}"
                 )
+        try:
+            text.format_map({**self.constants, "row": "", "value": 0})
+        except (ValueError, TypeError) as error:
+            raise SchemaError(f"{self.title}: faults: {name!r}: {error} in {text!r}") from None
 
     def _listed(self, what: str) -> list[Any]:
         value = getattr(self.declaration, what)

@@ -129,6 +129,7 @@ def test_a_sentence_names_archetype_row_and_field(executor: str) -> None:
     [
         ({"late": "it is {tme}"}, r"faults: 'late' names \{tme\} in 'it is \{tme\}'; it may name row, value, most"),
         ({"late": "it is {value"}, r"faults: 'late': .* in 'it is \{value'"),
+        ({"late": "it is {value:q}"}, r"faults: 'late': .* in 'it is \{value:q\}'"),
         ({"late": ()}, r"faults: 'late' needs a sentence, or 1 to 32 of them, got \(\)"),
         ({"late": 3}, r"faults: 'late' needs a sentence, or 1 to 32 of them, got 3"),
         ({"late": ("a", 3)}, r"faults: 'late' needs a sentence, or 1 to 32 of them, got \('a', 3\)"),

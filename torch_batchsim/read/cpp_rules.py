@@ -113,6 +113,7 @@ def _check_ends(source: Source) -> None:
 
     Only a declaration whose first word is the first of its line shows that the one in front has no end.
     """
+    macros = {macro.name for macro in source.macros}
     for index, token in enumerate(source.tokens):
         before = source.tokens[index - 1] if index else None
         if token.text not in _BEGINNINGS or before is None or before.line == token.line:
@@ -122,6 +123,8 @@ def _check_ends(source: Source) -> None:
             continue
         if before.text == ")" and not _is_declared_or_called(source, opened):
             continue
+        if before.text in macros or (before.text == "]" and source.tokens[opened + 1].text == "["):
+            continue  # it may hold its own `;`, or is an attribute
         ends = before.text in ("}", ")", "]") or before.text[0] in "\"'.0123456789" or before.is_word
         if ends and before.text not in (*_IN_FRONT, *_MARKS):
             missing = "a ';' or a body, { ... }," if before.text == ")" else "a ';'"

@@ -422,6 +422,10 @@ def test_a_missing_semicolon_outside_of_functions_is_reported_in_its_line(folder
 def test_declarations_that_need_no_semicolon(folder: Path) -> None:
     text = """#define NUMBER(name, value) constexpr i32 name = value;
 NUMBER(three, 3)
+#define TEN constexpr i32 ten = 10;
+TEN
+[[nodiscard]]
+TBS_FUNCTION i32 nine() { return 9; }
 template <class T>
 TBS_FUNCTION T same(T a) { return a; }
 namespace own {
@@ -440,7 +444,7 @@ TBS_FUNCTION i32 size(T) { return 4; }
 TBS_SYSTEM void run(World &world, Ball &ball) {
     if (ball.row > 3) { ball.row = 1; }
     constexpr i32 table[2] = {1, 2};
-    ball.row = table[0] + own::four() + same(three) + size(1) + Step{}.y();
+    ball.row = table[0] + own::four() + same(three) + size(1) + Step{}.y() + ten + nine();
 }
 """
     Program(environment(folder, text, "run"))

@@ -135,6 +135,11 @@ def test_text_that_is_like_a_mistake_is_not_reported(kind: str) -> None:
     assert {line: said(line) for line in RIGHT[kind]} == dict.fromkeys(RIGHT[kind], "")
 
 
+def test_text_that_is_no_cpp_is_left_to_the_compiler() -> None:
+    lines = ("switch (ball.row) { case 3; sum.all = 1; break; }", "switch (ball.row) { default }", "do { sum.all = 1; }")
+    assert [said(line) for line in lines] == [""] * 3
+
+
 RIGHT = {
     "lost copies": [
         "Stone s = rows[0]; put(s, 1.0f); sum.part = s.x;",

@@ -80,8 +80,8 @@ class Physics(Library):
         "pairs": "{value} pairs of bodies are near each other, {pairs} have room: raise the option physics.contacts",
         "contacts": "{value} pairs of bodies touch, {contacts} have room: raise the option physics.contacts",
         "joint_to_nothing": (
-            "{row}.physics.Joint.a is no body of this world: destroyed, or without Pose and Shape; let go first",
-            "{row}.physics.Joint.b is no body of this world: destroyed, or without Pose and Shape; let go first",
+            "{row}.physics.Joint.a is not a body of this world: destroyed, or without Pose and Shape; let go first",
+            "{row}.physics.Joint.b is not a body of this world: destroyed, or without Pose and Shape; let go first",
         ),
         "bad_joint": (
             "{row}.physics.Joint.kind is not a JointKind: physics::hinge(...) and others make a Joint",

@@ -89,7 +89,7 @@ def test_a_joint_to_a_destroyed_body_is_a_fault_until_it_is_let_go() -> None:
     for run in (crowd, free, alone):
         step(run, 10)
     crowd.sim.destroy(torch.tensor([1]), crowd.handles[1, "bob"][None])
-    with pytest.raises(WorldFault, match=r"world 1: .*simulate.*Link\[0\]\.physics\.Joint\.b is no body") as raised:
+    with pytest.raises(WorldFault, match=r"world 1: .*simulate.*Link\[0\]\.physics\.Joint\.b is not a body") as raised:
         step(crowd, 1)
     assert raised.value.mask.tolist() == [False, True, False]
     step(alone, 1)

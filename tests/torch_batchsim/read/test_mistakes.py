@@ -136,8 +136,8 @@ def test_text_that_is_like_a_mistake_is_not_reported(kind: str) -> None:
 
 
 def test_text_that_is_no_cpp_is_left_to_the_compiler() -> None:
-    lines = ("switch (ball.row) { case 3; sum.all = 1; break; }", "switch (ball.row) { default }", "do { sum.all = 1; }")
-    assert [said(line) for line in lines] == [""] * 3
+    for line in ("switch (ball.row) { case 3; break; }", "switch (ball.row) { default }", "do { sum.all = 1; }"):
+        assert said(line) == ""
 
 
 RIGHT = {

@@ -312,6 +312,19 @@ def test_bodies_of_a_millimetre_rest(library):
     assert np.abs(bodies["position"][-1, 1:, :2] - bodies["position"][0, 1:, :2]).max() < 0.01 * 2 * half
 
 
+@pytest.mark.parametrize("degrees", [5, 17, 30, 45])
+def test_stacks_of_turned_boxes_come_to_rest(library, degrees):
+    """Faces overlap in eight corners, of which four are points: the same ones in each step."""
+    scene = Scene(library)
+    scene.ground()
+    for i in range(5):
+        half = np.radians(degrees * i) / 2
+        scene.add(BOX, 0.5, (0, 0, i + 0.5), rotation=(np.cos(half), 0, 0, np.sin(half)))
+    bodies = scene.run(180)[150:]
+    assert np.linalg.norm(bodies["linear"], axis=-1).max() < 1e-3
+    assert np.linalg.norm(bodies["angular"], axis=-1).max() < 1e-3
+
+
 @pytest.mark.full
 def test_nothing_at_rest_gains_energy(library):
     scene = stack(library, [1, 2, 1])

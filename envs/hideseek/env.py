@@ -257,9 +257,7 @@ class HideSeek(Environment):
         friction = {"static_friction": c.wall_static, "dynamic_friction": c.wall_dynamic}  # of bodies without Material
         # Things packed into a corner, and agents that push them, have up to four pairs each.
         room = {"contacts": 5 * movers, "kept_contacts": 3 * movers}
-        # With foresight an agent that leaves a ramp meets the side of a wall, half a metre below its top.
-        physics = {"hulls": {"ramp": ramp}, "foresight": False, **room, **friction}
-        return {"physics": physics, "rays": {"faces": 5 * c.ramp_rows}}
+        return {"physics": {"hulls": {"ramp": ramp}, **room, **friction}, "rays": {"faces": 5 * c.ramp_rows}}
 
     @cached_property
     def _rows(self) -> dict[str, tuple[int, ...]]:

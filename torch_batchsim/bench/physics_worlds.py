@@ -59,7 +59,8 @@ def physics_options(scene: Scene) -> dict[str, Any]:
     """The library's options for a scene."""
     gravity = dict(zip(("gravity_x", "gravity_y", "gravity_z"), scene.gravity, strict=True))
     hulls = {name: vertices for vertices, name in hull_names([scene]).items()}
-    return {"time": scene.dt, "substeps": scene.substeps, "sleep": scene.sleep, "hulls": hulls, **gravity}
+    flags = {"sleep": scene.sleep, "foresight": scene.foresight}
+    return {"time": scene.dt, "substeps": scene.substeps, "hulls": hulls, **flags, **gravity}
 
 
 def hull_names(scenes: Sequence[Scene]) -> dict[tuple[Any, ...], str]:

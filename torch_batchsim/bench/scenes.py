@@ -145,6 +145,7 @@ class Scene:
     dt: float = 1 / 60
     substeps: int = 4
     sleep: bool = False
+    foresight: bool = False
 
     def index(self, name: str) -> int:
         """The row of the body ``name`` in a trajectory. Raises KeyError for an unknown one."""

@@ -110,7 +110,7 @@ class Physics(Library):
         events=Option(0, minimum=0, maximum=65535, help="a world's room for rows of physics.Touch"),
         sleep=Option(False, help="skips bodies at rest until something wakes them"),
         margin=Option(0.02, minimum=0.0, help="metres; nearer surfaces are contacts"),
-        foresight=Option(True, help="contacts are those at which bodies will meet in the step, also by their forces"),
+        foresight=Option(False, help="contacts are those at which bodies will meet in the step, also by their forces"),
         static_friction=Option(0.5, minimum=0.0, help="of bodies without Material"),
         dynamic_friction=Option(0.5, minimum=0.0, help="of bodies without Material"),
         restitution=Option(0.0, minimum=0.0, maximum=1.0, help="of bodies without Material"),

@@ -60,9 +60,10 @@ TBS_FUNCTION f32 score(u32 slot, f32 u, f32 v, f32 w) {
 }
 
 // At most four: in each of four directions along the face the outermost, of points above each other the lower one; and
-// the deepest of all, if it is deeper than these by more than `same`. The directions are fixed to the face and are neither its axes nor its diagonals, so
-// they distinguish the corners of a square however it is turned, and a point keeps its slot from step to step. Points
-// closer than `same` are one.
+// the deepest of all, unless shapes touch and one of these is as deep but for a tenth of `same`: else the least tilt
+// would choose another point in each step. The directions are fixed to the face and are neither its axes nor its
+// diagonals, so they distinguish the corners of a square however it is turned, and a point keeps its slot from step to
+// step. Points closer than `same` are one.
 template <u32 parts, u32 n>
 TBS_CALLED void choose(const Candidates<parts, n> &points, f32 margin, f32 same, Chosen &chosen) {
     constexpr i32 low = parts == 1 ? i32(n) - 1 : 4 * i32(n) - 1;
@@ -96,11 +97,12 @@ TBS_CALLED void choose(const Candidates<parts, n> &points, f32 margin, f32 same,
     if (!(w <= margin)) return;
     u32 nearest = 0;
     f32 loss = infinity;
-    bool found = false;  // one that is about as deep: else the least tilt would choose another point in each step
+    const bool touching = w <= 0.01f * same;
+    bool found = false;
     for (u32 slot = 0; slot < 4; ++slot) {
         take(slot, u32(low - (keys[slot] & low)));
         const f32 less = score(slot, chosen.u[slot], chosen.v[slot], chosen.w[slot]) - score(slot, u, v, w);
-        found = found || chosen.w[slot] <= w + same;
+        found = found || chosen.number[slot] == deepest || (touching && chosen.w[slot] <= w + 0.1f * same);
         nearest = less < loss ? slot : nearest;
         loss = min(less, loss);
     }

@@ -15,9 +15,12 @@ _checkout = _Path(__file__).resolve().parent.parent
 if (_checkout / "setup.py").is_file() and (_checkout / "csrc" / "tbs").is_dir():
     __path__.append(str(_checkout))
 
-from .base import extras, openmp  # noqa: E402
+from .base import openmp  # noqa: E402
 
-openmp.wait_briefly()  # before anything imports torch
+openmp.wait_briefly()  # before anything imports torch, as extras does
+
+from .base import extras  # noqa: E402
+
 extras.check_gymnasium()
 
 from . import math as math  # noqa: E402

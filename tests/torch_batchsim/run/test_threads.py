@@ -120,7 +120,6 @@ def test_torch_and_simulators_share_one_team() -> None:
     assert _run(_SHARED).startswith("1 ")
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(
     ("script", "variables", "count"),
     [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import gymnasium
@@ -171,18 +171,24 @@ def _own_arguments(cls: type[Environment]) -> tuple[list[str], bool]:
 
 class FixedOptions:
     """Of what runs an environment: its options are read as attributes. To set them, or the arguments with which it was
-    made, would do nothing, and is refused."""
+    made, would do nothing, and is refused.
 
-    _fixed: tuple[str, Mapping[str, Any]] = "", {}  # the environment's name, and its options
+    The options are attributes of the instance: a ``__getattr__`` of its class would slow all attributes that a step
+    reads.
+    """
 
-    def _fix_options(self, environment: Environment) -> None:
-        """Refuse to set them from now on."""
-        self._fixed = environment.name, {**environment.constants, **environment.parameters}
+    _fixed: tuple[str, Collection[str]] = "", ()  # the environment's name, and those of its options
 
-    def __getattr__(self, name: str) -> Any:
-        if name in self._fixed[1]:
-            return self._fixed[1][name]
-        return object.__getattribute__(self, name)  # raises its error again, or that of a property
+    def _fix_options(self, environment: Environment, readable: bool = True) -> None:
+        """Refuse to set them from now on, except those that have the name of an attribute."""
+        options = {
+            name: value
+            for name, value in {**environment.constants, **environment.parameters}.items()
+            if name not in self.__dict__ and not hasattr(type(self), name)
+        }
+        self._fixed = environment.name, frozenset(options)
+        if readable:
+            self.__dict__.update(options)
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Raises AttributeError for an option."""
@@ -195,7 +201,7 @@ class FixedOptions:
             raise AttributeError(
                 f"{name} cannot be set: it is given when the environment is made, such as {name}={value!r}"
             )
-        if name in self._fixed[1] and name not in self.__dict__ and not hasattr(type(self), name):
+        if name in self._fixed[1]:
             raise fixed_option(name, value, self._fixed[0])
 
 
@@ -205,7 +211,6 @@ def fixed_option(name: str, value: Any, environment: str) -> AttributeError:
         f"{name} is an option of {environment} and cannot be set: options are given when the environment is made, such "
         f"as {name}={value!r}, and state is written through env.unwrapped.sim.tensor(name)"
     )
-
 
 
 def _check_call(cls: type[Environment], options: Mapping[str, Any]) -> None:

@@ -133,7 +133,7 @@ class Simulator(FixedOptions):
         choice = tuning.stored(self.execution) if self._free else None
         self.execution.take(choice or self.execution.default_choice())
         self.reseed(None)
-        self._fix_options(environment)
+        self._fix_options(environment, readable=False)  # its names are those of tables
 
     @property
     def executor(self) -> str:

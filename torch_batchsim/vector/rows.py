@@ -20,10 +20,8 @@ OF_ALL = (
     "reset", "step", "close", "close_extras", "bind", "bind_slots", "select_slot", "unbind", "load_state_dict", "tune",
     "tracing", "set_attr", "get_attr", "call",
 )  # fmt: skip
-
-
-# What users of Stable-Baselines3 call, whose vector environments are another class than gymnasium's.
-_OF_VEC_ENV = ("step_async", "step_wait", "seed", "set_options", "env_method", "env_is_wrapped", "get_images")
+# What users of Stable-Baselines3 call.
+OF_VEC_ENV = ("step_async", "step_wait", "seed", "set_options", "env_method", "env_is_wrapped", "get_images")
 _VEC_ENV = "torch_batchsim.adapters.stable_baselines3.StableBaselinesVecEnv"
 OF_A_SINGLE_ROW = (
     f": each row has an action; gymnasium.make makes an environment of one, {_VEC_ENV} one for Stable-Baselines3"
@@ -33,12 +31,22 @@ OF_A_SINGLE_ROW = (
 # ---- attributes ------------------------------------------------------------------------------------------------------
 
 
-def missing(error: AttributeError, name: str) -> AttributeError:
-    """The error for an attribute that a vector environment does not have, with what has it, where that is known."""
-    if name not in _OF_VEC_ENV:
-        return error
-    seeding = "reset(seed=...) seeds this; " if name == "seed" else ""
-    return AttributeError(f"{error}, a method of Stable-Baselines3's VecEnv: {seeding}{_VEC_ENV}(env) has it")
+class OfVecEnv:
+    """What only Stable-Baselines3's ``VecEnv`` has, which is another class than gymnasium's: an attribute that is
+    missing, with an error that names what has it.
+
+    A descriptor for each, because a ``__getattr__`` would slow the attributes that steps read.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, env: object, kind: type) -> Any:
+        seeding = "reset(seed=...) seeds this; " if self._name == "seed" else ""
+        raise AttributeError(
+            f"{kind.__name__!r} object has no attribute {self._name!r}, a method of Stable-Baselines3's VecEnv: "
+            f"{seeding}{_VEC_ENV}(env) has it"
+        )
 
 
 def refuse_indices(method: str, given: tuple[Any, ...]) -> None:

@@ -328,12 +328,8 @@ class TorchVectorEnv(FixedOptions, VectorEnv):
         """Number of rows."""
         return self.num_envs
 
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return super().__getattr__(name)
-        except AttributeError as error:
-            found = rows.missing(error, name)
-        raise found
+    def __dir__(self) -> list[str]:
+        return [name for name in super().__dir__() if name not in rows.OF_VEC_ENV]
 
     # ---- masks and samples -------------------------------------------------------------------------------------------
 
@@ -672,3 +668,7 @@ def _restored(
     for name, value in kept.items():
         setattr(made, name, value)
     return made
+
+
+for _name in rows.OF_VEC_ENV:
+    setattr(TorchVectorEnv, _name, rows.OfVecEnv(_name))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -23,7 +23,7 @@ from . import remarks
 from .delivered import SYSTEM, deliveries, renamed, source_of
 from .nodes import GRAPHS, Node
 from .queries import Queries
-from .scopes import Scopes, qualified_name
+from .scopes import Scopes, filled, qualified_name
 from .tables import Tables
 from .task_graphs import TaskGraphs, check_nodes, declared_graphs
 
@@ -236,11 +236,14 @@ class Program:
         space, _, name = cause.rpartition(".")
         return self.scopes.of(space).fault_texts.get(name, ())
 
-    def fault_text(self, cause: str, part: int, row: str, value: int) -> str:
-        """One of the sentences about a fault, filled in."""
-        texts, constants = self.fault_texts(cause), self.scopes.of(cause.rpartition(".")[0]).constants
+    def fault_text(
+        self, cause: str, part: int, row: str, value: int, value_of: Callable[[str], str] = lambda name: "?"
+    ) -> str:
+        """One of the sentences about a fault, filled in; ``value_of`` gives what a field of its row holds."""
+        texts, scope = self.fault_texts(cause), self.scopes.of(cause.rpartition(".")[0])
         text = texts[part] if part < len(texts) else texts[0]
-        return text.format_map({**constants, "row": row, "value": value})
+        values = {**scope.constants, "row": row, "value": value}
+        return filled(text, values, lambda name: value_of(scope.prefix + name))
 
     def fault_place(self, node: Node, cause: str, table: str = "") -> str:
         """``"maze.h:41"``: the only call by which a node can have reported a fault, else the line of its system.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cache, cached_property
 from string import Formatter
+from types import SimpleNamespace
 from typing import Any
 
 from ..base.names import check_identifier, suggestion
@@ -80,7 +81,6 @@ class Scope:
         self.constants, self.parameters = declaration.constants, declaration.parameters
         for what in ("archetypes", "singletons", "resources", "scratch", "workspace", "kept", "enums"):
             setattr(self, what, self._listed(what))
-        self.faults, self.fault_texts = self._faults()
         for archetype in self.archetypes:
             if not isinstance(archetype, Archetype):
                 raise SchemaError(f"{self.title}: archetypes must be Archetype(...) each, got {archetype!r}")
@@ -97,6 +97,7 @@ class Scope:
         for what in ("components", "singletons", "resources", "scratch", "workspace", "kept"):
             setattr(self, what, [self._closed(component) for component in getattr(self, what)])
         self.archetypes = [archetype.of(map(self._closed, archetype.components)) for archetype in self.archetypes]
+        self.faults, self.fault_texts = self._faults()
 
     def _closed(self, component: type[Component]) -> type[Component]:
         """The component with the values of the constants that it names, those of its own library or of this scope."""
@@ -122,19 +123,23 @@ class Scope:
 
     def _check_text(self, name: str, text: str) -> None:
         """Raise SchemaError for a sentence of a fault with a name in braces that nothing gives."""
-        known = ["row", "value", *self.constants]
+        in_tables = (c for archetype in self.archetypes for c in archetype.components)
+        components = dict.fromkeys((*self.components, *in_tables))
+        fields = [f"{component.__name__}.{field.name}" for component in components for field in component.fields]
+        known = ["row", "value", *self.constants, *fields]
         try:
-            named = [field for _, field, _, _ in Formatter().parse(text) if field is not None]
+            named = named_in(text)
         except ValueError as error:
             raise SchemaError(f"{self.title}: faults: {name!r}: {error} in {text!r}") from None
         for field_name in named:
             if field_name not in known:
                 raise SchemaError(
                     f"{self.title}: faults: {name!r} names {{{field_name}}} in {text!r}"
-                    f"{suggestion(field_name, known)}; it may name {', '.join(known)}"
+                    f"{suggestion(field_name, known)}; it may name {', '.join(known[: len(known) - len(fields)])}, "
+                    f"and {{Component.field}} of the row"
                 )
         try:
-            text.format_map({**self.constants, "row": "", "value": 0})
+            filled(text, {**self.constants, "row": "", "value": 0}, lambda field_name: "")
         except (ValueError, TypeError) as error:
             raise SchemaError(f"{self.title}: faults: {name!r}: {error} in {text!r}") from None
 
@@ -171,6 +176,21 @@ class Scope:
         """All of its lists and tables, each once."""
         in_tables = (c for archetype in self.archetypes for c in archetype.components)
         return dict.fromkeys((*self.components, *in_tables, *self.singletons, *self.resources, *self.workspace))
+
+
+def named_in(text: str) -> list[str]:
+    """The names in braces in a sentence of a fault. Raises ValueError for braces without an end."""
+    return [name for _, name, _, _ in Formatter().parse(text) if name is not None]
+
+
+def filled(text: str, values: Mapping[str, Any], value_of: Callable[[str], str]) -> str:
+    """A sentence of a fault with its ``values``; ``value_of`` gives those of fields, ``{Component.field}``."""
+    rows: dict[str, SimpleNamespace] = {}
+    for name in named_in(text):
+        component, dot, field_name = name.partition(".")
+        if dot:
+            setattr(rows.setdefault(component, SimpleNamespace()), field_name, value_of(name))
+    return text.format_map({**values, **rows})
 
 
 class Scopes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ..base.shared import BUILTIN_FAULTS, CHECK_FAULT, CHECK_RECORD, NO_FAULT, Found, fault_parts, place_parts
 from ..errors import Fault, WorldFault
 from ..memory.memory import Memory
@@ -60,12 +62,25 @@ def decoded(program: Program, world: int, word: int, memory: Memory | None = Non
         text = program.fault_text(cause, 0, "", _signed(value))
         return Fault(world, system, row, cause, _signed(value), place=place, step=step, text=text)
     if node.table is not None:  # the row is that on which the system runs
-        text = program.fault_text(cause, 0, f"{node.table.name}[{row}]", _signed(value))
+        held = partial(_held, memory, node.table.name, world, row)
+        text = program.fault_text(cause, 0, f"{node.table.name}[{row}]", _signed(value), held)
         return Fault(world, system, row, cause, _signed(value), node.table.name, place=place, step=step, text=text)
     number, at, part = place_parts(value)
     table = next((archetype.name for archetype in program.archetypes if archetype.number == number), "?")
-    text = program.fault_text(cause, part, f"{table}[{at}]", at)
+    text = program.fault_text(cause, part, f"{table}[{at}]", at, partial(_held, memory, table, world, at))
     return Fault(world, system, row, cause, at, table, place=place, step=step, text=text)
+
+
+def _held(memory: Memory | None, table: str, world: int, row: int, name: str) -> str:
+    """What a field of a row holds now, which later systems may have changed; ``"?"`` without the row."""
+    if memory is None:
+        return "?"
+    column = memory.tensor(f"{table}.{name}")
+    rows = memory.tables[table].ragged(column).world(world) if table in memory.tables else column[world]
+    if row >= len(rows):
+        return "?"
+    values = [f"{number:.7g}" if isinstance(number, float) else str(number) for number in rows[row].flatten().tolist()]
+    return values[0] if len(values) == 1 else f"({', '.join(values)})"
 
 
 def _signed(value: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
 from gymnasium.spaces import Discrete
 from support import declare
 
@@ -20,6 +21,7 @@ from torch_batchsim import (
     WorldFault,
     f32,
     i32,
+    vec3,
 )
 from torch_batchsim.build import emulation
 from torch_batchsim.resolve.program import Program
@@ -32,6 +34,7 @@ class Push(Component):
 class Speed(Component):
     along: f32
     turn: f32
+    at: vec3
 
 
 class Clock(Component):
@@ -40,7 +43,7 @@ class Clock(Component):
 
 TEXT = """
 TBS_SYSTEM void begin(World &world) {
-    for (u32 i = 0; i < 3; ++i) world.create<Egg>(Speed{1.0f, 0.0f});
+    for (u32 i = 0; i < 3; ++i) world.create<Egg>(Speed{1.0f, 0.0f, {}});
 }
 TBS_SYSTEM void each(World &world, const Push &push, const Speed &speed) {
     if (speed.along < 0.0f) world.fail(Fault::backwards, push.side);
@@ -59,8 +62,8 @@ TBS_SYSTEM void tick(World &world, Clock &clock) {
 }
 """
 FAULTS = {
-    "backwards": "{row}.Speed.along is below 0 (m/s)",
-    "too_fast": ("{row}.Speed.along is above {most} m/s", "{row}.Speed.turn is above {most} rad/s"),
+    "backwards": "{row}.Speed.along is below 0 (m/s), {Speed.along} with side {Push.side} and at {Speed.at}",
+    "too_fast": ("{row}.Speed.along is above {most} m/s: {Speed.along}", "{row}.Speed.turn is above {most} rad/s"),
     "late": "the time is {value}, with {most} allowed",
 }
 
@@ -103,19 +106,19 @@ def test_a_sentence_names_archetype_row_and_field(executor: str) -> None:
         sim.reset(seed=0)
 
     reset()
-    sim.Runner.Speed.along[1, 1] = -1.0
+    sim.Runner.Speed.along[1, 1], sim.Runner.Speed.at[1, 1] = -1.25, torch.tensor([1.0, 0.5, float("nan")])
     found = fault()
-    says = "world 1: system 'each' failed: Runner[1].Speed.along is below 0 (m/s) (backwards)"
-    assert says in str(found) and (found.table, found.value) == ("Runner", 0)
+    says = "Runner[1].Speed.along is below 0 (m/s), -1.25 with side 0 and at (1, 0.5, nan) (backwards)"
+    assert f"world 1: system 'each' failed: {says}" in str(found) and (found.table, found.value) == ("Runner", 0)
     reset()
     sim.Runner.Speed.turn[2, 1] = 10.0
     found = fault()
     assert "world 2: system 'all' failed: Runner[1].Speed.turn is above 9 rad/s (too_fast)" in str(found)
     reset()
     sim.Runner.Speed.turn[2, 1] = 10.0  # of several the least is reported, on every executor: dynamic tables come first
-    sim.ragged("Egg.Speed.along").world(2)[1:] = 10.0
+    sim.ragged("Egg.Speed.along").world(2)[1:] = torch.tensor([10.0, 11.0])
     found = fault()
-    assert "world 2: system 'all' failed: Egg[1].Speed.along is above 9 m/s (too_fast)" in str(found)
+    assert "world 2: system 'all' failed: Egg[1].Speed.along is above 9 m/s: 10 (too_fast)" in str(found)
     assert (found.table, found.value, found.row) == ("Egg", 1, 0)
     reset()
     sim.Clock.time[0] = 3
@@ -128,6 +131,8 @@ def test_a_sentence_names_archetype_row_and_field(executor: str) -> None:
     ("faults", "says"),
     [
         ({"late": "it is {tme}"}, r"faults: 'late' names \{tme\} in 'it is \{tme\}'; it may name row, value, most"),
+        ({"late": "{Speed.alog}"}, r"\(did you mean 'Speed.along'\?\); it may name .*, and \{Component.field\}"),
+        ({"late": "{Clock.time}"}, r"names \{Clock.time\}"),  # a singleton is in no row
         ({"late": "it is {value"}, r"faults: 'late': .* in 'it is \{value'"),
         ({"late": "it is {value:q}"}, r"faults: 'late': .* in 'it is \{value:q\}'"),
         ({"late": ()}, r"faults: 'late' needs a sentence, or 1 to 32 of them, got \(\)"),

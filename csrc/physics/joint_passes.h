@@ -112,11 +112,15 @@ TBS_FUNCTION void solve_joint(W &w, JointBlock &block, u32 lane, const Pace &pac
     store_velocities(w, a, b, m);
 }
 
-// The greatest force and torque among the substeps.
+// The greatest force and torque among the substeps: all that the joint transmits, its motor and limits included.
 template <class F>
 TBS_FUNCTION void note_force(JointBlock &block, u32 lane) {
-    const Vec<F> push = load_vec<F>(block.impulse, lane) + load_vec<F>(block.late, lane);
-    const Vec<F> torque = load_vec<F>(block.impulse + 3, lane) + load_vec<F>(block.late + 3, lane);
+    const Vec<F> axis = load_vec<F>(block.axes, lane);
+    const F along = load<F>(block.motor + lane) + load<F>(block.low + lane) - load<F>(block.high + lane);
+    Vec<F> push = load_vec<F>(block.impulse, lane) + load_vec<F>(block.late, lane);
+    Vec<F> torque = load_vec<F>(block.impulse + 3, lane) + load_vec<F>(block.late + 3, lane);
+    push = add_scaled(push, axis, load<F>(block.slides + lane) * along);
+    torque = add_scaled(torque, axis, load<F>(block.turns + lane) * along);
     store(block.force_squared + lane, greater(load<F>(block.force_squared + lane), dot(push, push)));
     store(block.torque_squared + lane, greater(load<F>(block.torque_squared + lane), dot(torque, torque)));
 }

@@ -89,7 +89,7 @@ struct SolverJoint {
     f32 lower, upper;              // of the angle or way of b relative to a, rad (within +- pi) or m
     f32 target, greatest;          // of the motor; its greatest torque or force, N m or N
     f32 hertz, damping;            // of a motor to a position: frequency, ratio of the critical damping
-    f32 break_force, break_torque; // N, N m; infinity: never. Of the greatest among substeps
+    f32 break_force, break_torque; // N, N m; infinity: never. The greatest of substeps, with motor and limits
     vec3 linear, angular;          // N s, N m s on b in the last substep, of the joint without motor and limits
     f32 motor, low, high;          // N s or N m s of the motor, of the limits
 };

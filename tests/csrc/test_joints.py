@@ -13,6 +13,7 @@ from solver_scenes import (
     GRAVITY,
     HINGE,
     NO_BODY,
+    SLIDER,
     Scene,
     matrices,
     momenta,
@@ -229,3 +230,23 @@ def test_a_fixed_joint_holds_and_breaks(library):
     scene.run(30)
     assert scene.joints["broken"][joint] == 1 and scene.bodies["position"][second, 2] < 4
     assert np.allclose(scene.bodies["position"][first], (0, 0, 5), atol=0.01)
+
+
+HELD = {"a limit": {"limited": 1}, "a motor": {"drive": 1, "greatest": 1e4}}
+
+
+@pytest.mark.parametrize("held", HELD)
+@pytest.mark.parametrize("kind", [SLIDER, HINGE])
+def test_what_motors_and_limits_bear_breaks_a_joint(library, kind, held):
+    """A body whose weight only they hold: along a vertical slider, or as a torque about a horizontal hinge."""
+    mass, arm = 2.0, 0.5
+    load = mass * GRAVITY * (1.0 if kind == SLIDER else arm)
+    name = "break_force" if kind == SLIDER else "break_torque"
+    for strength, broken in ((0.9, 1), (1.1, 0)):
+        scene = Scene(library)
+        body = rod(scene, (arm, 0, 0), mass=mass)
+        axis = {"frame_a": ABOUT_Z, "frame_b": ABOUT_Z} if kind == SLIDER else {"frame_a": ABOUT_Y, "frame_b": ABOUT_Y}
+        scene.join(body, NO_BODY, kind, anchor_a=(-arm, 0, 0), **axis, **HELD[held], **{name: strength * load})
+        bodies = scene.run(60)
+        assert scene.joints["broken"][0] == broken
+        assert (bodies["position"][-1, body, 2] < -1) == (broken == 1)
